@@ -11,7 +11,7 @@ from math import ceil
 from typing import NamedTuple
 
 from sparkcep.automaton.strategy import BUNDLED, placed_strategy
-from sparkcep.automaton.streams import looks_ahead, ranks_late, window_of
+from sparkcep.automaton.streams import looks_ahead, ranks_late, waits_behind, window_of
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.plan.options import MICROS
 from sparkcep.plan.plan import Plan
@@ -41,10 +41,10 @@ def passed(plan: Plan) -> Passed:
     if why:
         return Passed(None, why, "", "")
     # of ALL MATCHES that share no row the one that completes first is known when the windows of all its rows have ended, and an
-    # automaton's match has its number when the lives of all that end at its last row have; a sliding window may be ranked when
-    # those of its rows have
+    # automaton's match has its number when the lives of all that end at its last row have; what ends at a row may wait for the
+    # window that begins there, and a sliding window may be ranked when those of its rows have ended
     waits = plan.non_overlapping or (plan.automaton is not None and plan.automaton.expires and plan.numbered)
-    waits = waits or (plan.slide is not None and ranks_late(plan, placed_strategy(plan)))
+    waits = waits or waits_behind(placed_strategy(plan)) or (plan.slide is not None and ranks_late(plan, placed_strategy(plan)))
     return Passed(ceil(Fraction(window_of(plan).size) * (2 if waits else 1)), "", *_time_column(plan))
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sparkcep.automaton.net import ACCEPT, E_NOT, E_VAR
+from sparkcep.automaton.net import E_NOT
 from sparkcep.automaton.strategy import (
     BUDGETED,
     BUNDLED,
@@ -105,31 +105,22 @@ def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
     incremental = strategy.search in (PROXIES, BUDGETED)
     if window.kind == NO_WINDOW and not incremental and not plan.idle:
         raise _wrong(plan, f"over a stream {what} without WINDOW would keep all rows for ever; add WINDOW INTERVAL '...' or WINDOW n ROWS, or set {IDLE}")
-    if incremental:
-        return
-    net = strategy.automaton
-    behind = bool(net.edges[net.edges[:, E_VAR] == ACCEPT, E_NOT].any())
-    for there, which in (
-        (strategy.question == BUNDLED, "MATCH BUNDLES of matches at which conditions, negations or MATCH_COUNT() look"),
-        (plan.rows == "unmatched", f"WITH UNMATCHED ROWS for {what}"),
-        (has(plan.pattern, "start"), f"^ for {what}"),
-        (behind or (net.negates and strategy.conjoined), f"a negation behind the last row, or beside &, for {what}"),
-        (_numbers_asked(plan), f"MATCH_NUMBER() in DEFINE for {what}"),
-    ):
-        if there:
-            raise _wrong(plan, f"{which} {YET}", UNSUPPORTED)
+    if _numbers_asked(plan) and not incremental:
+        raise _wrong(plan, f"MATCH_NUMBER() in DEFINE for {what} {YET}", UNSUPPORTED)
+
+
+def waits_behind(strategy: Strategy) -> bool:
+    """Whether what ends at a row waits for the WINDOW of the matches that end there, where a negation looks behind these."""
+    return (strategy.question in _QUESTIONS or strategy.search == BUDGETED) and strategy.automaton.negates_behind
 
 
 def _check_budget(plan: Plan, strategy: Strategy) -> None:
     """Raises ClauseError where under a BUDGET a negation looks where a stream cannot."""
     net, budget = strategy.automaton, plan.approximate.budget
     before = int(np.bitwise_or.reduce(net.edges[: net.first[1], E_NOT], initial=0))
-    for there, which in (
-        (net.edges[net.edges[:, E_VAR] == ACCEPT, E_NOT].any(), "a negation behind the last row of a match (of variables behind it, which may be missing, too)"),
-        (any(before >> v & 1 for v, _ in strategy.groups), "a negated group before the first row of a match (of variables before it, which may be missing, too)"),
-    ):
-        if there:
-            raise _wrong(plan, f"{which} does not stream under a BUDGET yet; give variables beside it WEIGHTS above what APPROX allows, or leave BUDGET out", UNSUPPORTED, budget)
+    if any(before >> v & 1 for v, _ in strategy.groups):
+        which = "a negated group before the first row of a match (of variables before it, which may be missing, too)"
+        raise _wrong(plan, f"{which} does not stream under a BUDGET yet; give variables beside it WEIGHTS above what APPROX allows, or leave BUDGET out", UNSUPPORTED, budget)
 
 
 _QUESTIONS = {COUNTED: "MATCH_COUNT()", GRAPH: "MATCH_GRAPH()", CHEAPEST: "APPROX", BY_COST: "APPROX", BUNDLED: "MATCH BUNDLES"}
@@ -208,7 +199,8 @@ def kept(plan: Plan) -> list[str]:
     lines, strategy = ["rows behind the watermark, until it has passed them"], placed_strategy(plan)
     ranks = plan.ranking is not None and plan.ranking.top > 0
     searched_again = strategy.search == BUDGETED or (strategy.question in _QUESTIONS and strategy.search != PROXIES)
-    what = "rows of the last window" if searched_again else "rows of a match under way"
+    times = 2 if waits_behind(strategy) and not ranks else 1
+    what = ("rows of the last two windows" if times > 1 else "rows of the last window") if searched_again else "rows of a match under way"
     if plan.automaton is not None and plan.automaton.lifetime:
         lines.append(f"{what}, until the watermark has passed the end of its first row's life")
     elif ranks:
@@ -218,11 +210,11 @@ def kept(plan: Plan) -> list[str]:
         further = f", or behind {'whose WINDOW' if late else 'which'} not {ahead} {'row of the key has' if ahead == 1 else 'rows of the key have'} come" if ahead else ""
         lines.append(f"rows of the windows that have not ended{waits}{further}{before}")
     elif window.kind == MICROS:
-        lines.append(f"{what}, until the watermark is {_seconds(window)} behind {'them' if searched_again else 'its first row'}")
+        lines.append(f"{what}, until the watermark is {_interval(times * Fraction(window.size))} behind {'them' if searched_again else 'its first row'}")
     elif window.kind == NO_WINDOW:
         lines.append(f"{what}, until rows of its key end it, or the key is idle: there is no WINDOW" if plan.idle else f"{what}, until rows of its key end it: there is no WINDOW")
     else:
-        lines.append(f"{what}, until {window.size} rows of its key have come")
+        lines.append(f"{what}, until {times * int(window.size)} rows of its key have come")
     if strategy.search == BUDGETED:
         lines += _kept_of_budget(plan, ever)
     if plan.automaton is not None and plan.automaton.expires:
@@ -348,10 +340,6 @@ def _reach(plan: Plan) -> tuple[int, int]:
 def looks_ahead(plan: Plan) -> int:
     """By how many rows NEXT looks ahead, at most."""
     return _reach(plan)[1]
-
-
-def _seconds(window: Window) -> str:
-    return _interval(Fraction(window.size))
 
 
 def _interval(micros: Fraction | int) -> str:

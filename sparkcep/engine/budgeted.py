@@ -26,7 +26,7 @@ from sparkcep.engine.runs import empty_runs, told_apart, with_room
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.totals import MILLIONTHS
 from sparkcep.engine.unbudgeted import Plainly, tells_ways
-from sparkcep.engine.windows import Measured, float_size, next_places, window_measure
+from sparkcep.engine.windows import Measured, first_ending_behind, float_size, next_places, window_measure
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.plan.budget import HISTORY
 from sparkcep.plan.costs import ALL
@@ -265,7 +265,7 @@ class Search(SideBySide):
         )  # fmt: skip
         if self.promises.wanted:
             self.promises = self.promises._replace(promise=np.zeros(CANDIDATES), vector=np.zeros(ENTRIES, dtype=np.int64))
-        self.parked, self.begin = _WHOLE, chunk.offsets[:-1]
+        self.parked, self.begin, self.ahead = _WHOLE, chunk.offsets[:-1], np.zeros(chunk.parts, dtype=np.int64)
         if open is not None:
             self._go_on(open)
 
@@ -275,8 +275,8 @@ class Search(SideBySide):
         self.begin = chunk.offsets[:-1] + open.known
         self.opens[:, codes.O_START], self.opens[:, codes.O_GOING] = self.begin, chunk.going
         self.state[codes.S_START] = self.begin[0]
-        ahead = np.where(chunk.going, task.ahead, 0)
-        self.over, self.near = windows_open(task, chunk, self.search.reporter.places(chunk), np.maximum(self.begin, chunk.offsets[1:] - ahead))
+        self.ahead = self._ahead()
+        self.over, self.near = windows_open(task, chunk, self.search.reporter.places(chunk), np.maximum(self.begin, chunk.offsets[1:] - self.ahead))
         at = open.rows_in(chunk)[short.rows]
         ground.left[at] = short.left
         for to, values in ((ground.coverage, short.coverage), (ground.tied, short.tied)):
@@ -293,6 +293,16 @@ class Search(SideBySide):
         after = empty_lists(chunk.parts, tuple(2 * len(table) + CLASSES for table in before[:LISTS]))
         fresh = chunk.offsets[:-1] + open.worn
         self.parked = Parked(True, before, after, open.floors_of(len(task.plan.variables)), fresh, self.over, np.zeros(most[L_ENTRIES] + 1, dtype=np.int64), np.zeros(len(self.cargo.at), dtype=np.int64))
+
+    def _ahead(self) -> np.ndarray:
+        """int64 (partitions): how many rows of each are not searched yet, the last ones. Which candidates are tried may depend on
+        the matches before, so where a negation looks behind a match, rows wait for the windows that begin there."""
+        chunk, ahead, high = self.chunk, self.task.ahead, self.chunk.offsets[1:]
+        until = high - ahead
+        if self.search.task.prepared.strategy.automaton.negates_behind:
+            assert chunk.closed is not None
+            until = np.minimum(chunk.closed, first_ending_behind(until, self.windows[0], chunk))
+        return np.where(chunk.going, high - until, 0)
 
     @property
     def told_in(self) -> tuple[int, int]:
@@ -367,7 +377,7 @@ class Search(SideBySide):
         order = np.int64(searching.PROMISING) if self.promises.wanted else search.order
         return searching.budgeted_partitions(
             search.net, np.int64(budget.checks if budget is not None else 0), order, search.proxies, merging, self.data.rows.letters, self.chunk.offsets, self.opens,
-            np.int64(task.ahead), self.parked, self.clock, self.agents, self.told, self.promises, self.learned, self.looking, self.hinders, self.classes, with_room(self.cargo, self.room), self.ground, self.state,
+            self.ahead, self.parked, self.clock, self.agents, self.told, self.promises, self.learned, self.looking, self.hinders, self.classes, with_room(self.cargo, self.room), self.ground, self.state,
         )  # fmt: skip
 
     def grow(self) -> None:

@@ -4,6 +4,9 @@ A row is searched once, by the runs that those before it have left, which are ke
 the rows of one window, too: from these runs stand again, and over them COMPLETE(), CHECKS_LEFT_OUT() and COVERAGE() range. A match
 is told with its last row, but a bundle when no match point can join it, and matches that are numbered in the order of their first
 rows when no match to come can begin before them.
+
+Where a negation looks behind matches, a row is searched when the window that begins there has ended: which candidates are tried at
+the rows behind may depend on whether a match is one.
 """
 
 from __future__ import annotations
@@ -45,6 +48,7 @@ class BudgetedStream:
         arrays = (net.edges, net.accept_end, net.places, net.costs, standings)
         self.form = BudgetForm(arrays, len(net.edges), len(net.masks), kinds, len(standings), task.plan.variables)
         self.telling = tells_ways(task.plan)
+        self.behind = task.prepared.strategy.automaton.negates_behind
         # in the order of their first rows matches are numbered when no match to come begins before them
         self.in_turn = self.budgeted.approx.report == ALL and task.plan.numbered
         # leaves may look at neighbours of any row of a match
@@ -71,6 +75,11 @@ class BudgetedStream:
         due[some] = np.where(last > watermark, last, NOTHING_DUE)
         ends = time[open.held.found.rows[open.held.found.events[:, codes.E_LABELS]]] + size - 1 if self.in_turn else time[open.held.last] + size
         np.minimum.at(due, open.held.parts, np.where(ends > watermark, ends, NOTHING_DUE))
+        if self.behind:  # the next row that is not searched, or the next one whose window ends
+            first, ended = np.cumsum(open.rows) - open.rows, np.concatenate([[0], np.cumsum(time + size <= watermark + 1)])
+            at = first + np.maximum(open.known, ended[first + open.rows] - ended[first])
+            waits = np.flatnonzero(at < first + open.rows)
+            due[waits] = np.minimum(due[waits], time[at[waits]] + size - 1)
         return due
 
 

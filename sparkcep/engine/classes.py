@@ -43,14 +43,37 @@ class BestOfLastRows:
         self.numbers = Numbers(task) if NUMBERS in strategy.counts and windowed(task) else None
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
-        best, ending = self._best(chunk)
+        best, sizes = self.points(chunk)
         places = self.reporter.places(chunk)
         found = self.reporter.reported(best, places, chunk)
         if self.task.plan.sizing:
-            found.by_event["cnt"] = self._sizes(best, ending or self._counted(chunk), places, chunk)
+            found.by_event["cnt"] = self._totals(best, sizes, places, chunk)
         if self.task.plan.rows == "unmatched":
             found = with_unmatched(found, np.arange(chunk.rows), chunk)
         yield from self.tables.of(chunk, found)
+
+    def points(self, chunk: Chunk) -> tuple[Found, list[int]]:
+        """The best match of each last row, or the best ones by cost; and where it is asked how many matches end there."""
+        best, ending = self._best(chunk)
+        if not self.task.plan.sizing:
+            return best, []
+        rows, numbers = ending or self._counted(chunk)
+        return best, [numbers[i] for i in np.searchsorted(rows, derivations.last_rows(best.events, best.rows)).tolist()]
+
+    def sizes(self, numbers: list[int], rows: np.ndarray, chunk: Chunk) -> pa.Array:
+        """MATCH_COUNT() of matches that end at ``rows``, or whose first match points these are. Raises MatchRuntimeError for too
+        large a number."""
+        for row, number in zip(rows.tolist(), numbers, strict=True):
+            if number > MAX_SIZE:
+                raise self.task.failures.count(row, chunk.columns)
+        return decimals(numbers, np.ones(len(numbers), dtype=np.int64), 38, 0)
+
+    def nothing(self, chunk: Chunk) -> Found:
+        """No match, with all that is said of one."""
+        found = self.reporter.reported(Found.none(WITH_ERRORS), self.reporter.places(chunk), chunk)
+        if self.task.plan.sizing:
+            found.by_event["cnt"] = self.sizes([], np.zeros(0, dtype=np.int64), chunk)
+        return found
 
     def _best(self, chunk: Chunk) -> tuple[Found, tuple[np.ndarray, list[int]] | None]:
         """The best match of each last row, or the best ones by cost; and how many matches end at each last row, where all are
@@ -83,19 +106,14 @@ class BestOfLastRows:
                 return self.numbers.of(chunk)
         return counted(self.front, self.listing, chunk)
 
-    def _sizes(self, best: Found, ending: tuple[np.ndarray, list[int]], places: Measured, chunk: Chunk) -> pa.Array:
+    def _totals(self, best: Found, sizes: list[int], places: Measured, chunk: Chunk) -> pa.Array:
         """How many matches end at the last row of each of the best ones, or at the match points of each bundle."""
         points = derivations.last_rows(best.events, best.rows)
-        rows, numbers = ending
-        sizes = [numbers[i] for i in np.searchsorted(rows, points).tolist()]
         if self.reporter.bundling:
             heads = np.flatnonzero(np.diff(bundle_groups(best.events[:, codes.E_PART], points, places), prepend=-1)).tolist()
             sizes = [sum(sizes[low:high]) for low, high in zip(heads, [*heads[1:], len(sizes)])]
             points = points[heads]
-        for row, size in zip(points.tolist(), sizes):
-            if size > MAX_SIZE:
-                raise self.task.failures.count(row, chunk.columns)
-        return decimals(sizes, np.ones(len(sizes), dtype=np.int64), 38, 0)
+        return self.sizes(sizes, points, chunk)
 
 
 def later_ones(found: Found) -> np.ndarray:

@@ -35,9 +35,9 @@ class Numbers:
         for prime in (0, *counting.PRIMES):
             kind = np.int64 if prime else np.float64
             counts = np.zeros(chunk.rows, dtype=kind)
-            for low, high in zip(chunk.offsets.tolist(), chunk.offsets[1:].tolist()):
+            for low, high, cut in zip(chunk.offsets.tolist(), chunk.offsets[1:].tolist(), chunk.cut.tolist()):
                 counting.count_matches(
-                    net.first, net.edges, net.masks, net.blocks, self.accepts, letters, low, high, backs, windowed(self.task),
+                    net.first, net.edges, net.masks, net.blocks, self.accepts, letters, low, high, -1 if cut else low, backs, windowed(self.task),
                     CONTIGUITY[self.task.plan.selection.strategy], np.int64(prime), np.zeros((high - low + 1, net.nodes), dtype=kind), counts,
                 )
             found.append(counts)

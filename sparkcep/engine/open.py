@@ -21,13 +21,14 @@ from sparkcep.columns.registers import compile_automaton
 from sparkcep.columns.types import type_of
 from sparkcep.engine import buffer as buffers
 from sparkcep.engine.adjacent import Adjacent
-from sparkcep.engine.again import Again, NewTables
+from sparkcep.engine.again import Again, NewTables, Undecided
 from sparkcep.engine.arc_journal import DatedComputations, Standing
 from sparkcep.engine.arc_texts import ArcTexts
 from sparkcep.engine.arcs import check_arcs
 from sparkcep.engine.budgeted import Budgeted
 from sparkcep.engine.budgeted_stream import BudgetedStream
 from sparkcep.engine.buffer import Buffer, Chunk, Left, columns_of
+from sparkcep.engine.bundled_again import BundledAgain, Points
 from sparkcep.engine.changelog import Changelog
 from sparkcep.engine.changes import Net, check_changes
 from sparkcep.engine.classes import BestOfLastRows
@@ -193,17 +194,35 @@ def _passage(task: Task, endless: bool = False, arcs: Standing | None = None) ->
         return EndedWindows(task, _whole_answer(_answers(task, by_window)), by_window)
     if endless and strategy.search == s.BUDGETED:
         return BudgetedStream(task, Reporter(task.plan, strategy.automaton), Tables(task))
-    if endless and strategy.search != s.PROXIES and strategy.question in (s.COUNTED, s.GRAPH, s.CHEAPEST, s.BY_COST):
-        tables = NewTables(task)
-        return Again(task, _whole_answer(_answers(task, tables)), tables)
+    if endless and strategy.search != s.PROXIES and strategy.question in (s.COUNTED, s.GRAPH, s.CHEAPEST, s.BY_COST, s.BUNDLED):
+        return _again(task)
     return _answers(task, Tables(task), endless)
+
+
+def _again(task: Task) -> Again | BundledAgain:
+    """What answers for last rows, window by window."""
+    tables = (Points if task.prepared.strategy.question == s.BUNDLED else NewTables)(task)
+    listing = _listing(task)
+    if task.prepared.strategy.automaton.negates_behind:
+        listed = listing
+        listing = functools.cache(lambda: Undecided(listed(), tables))
+    if task.plan.approximate is None:
+        return Again(task, ByLastRow(task, listing, tables).answer, tables)
+    best = BestOfLastRows(task, listing, Reporter(task.plan, task.prepared.strategy.automaton), tables)
+    if isinstance(tables, Points):
+        return BundledAgain(task, best, tables, Tables(task))
+    return Again(task, best.answer, tables, best.nothing if task.plan.rows == "unmatched" else None)
+
+
+def _listing(task: Task) -> Listing:
+    """What lists matches; it is built where something does, and then once."""
+    return functools.cache(functools.partial(Walk, task))
 
 
 def _answers(task: Task, tables: Tables, endless: bool = False) -> Passage:
     """The same, with ``tables`` that make the output."""
     strategy = task.prepared.strategy
-    # built where something lists matches, and then once
-    listing: Listing = functools.cache(functools.partial(Walk, task))
+    listing = _listing(task)
     reporter = Reporter(task.plan, strategy.automaton) if task.plan.approximate is not None else None
     if reporter is not None and strategy.search == s.BUDGETED:
         return Whole(Budgeted(task, reporter, tables).answer)

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.net import E_LABEL, E_TARGET
+from sparkcep.automaton.net import E_TARGET
 from sparkcep.automaton.strategy import PROXIES
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine.buffer import Chunk, Left
+from sparkcep.engine.bundles import NO_BUNDLES, Bundles
 from sparkcep.engine.drive import Room, Round
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.front import front_arrays
 from sparkcep.engine.prepared import Task
-from sparkcep.engine.reporter import Reporter, bundle_groups
+from sparkcep.engine.reporter import Reporter
 from sparkcep.engine.runs import compacted, empty_runs, node_classes, told_apart, with_room
 from sparkcep.engine.state import CHEAPEST
 from sparkcep.engine.tables import Tables
@@ -30,35 +31,11 @@ from sparkcep.engine.walk import CONTIGUITY, windowed
 from sparkcep.engine.windows import Measured, next_places
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.search import cargo, chains, codes
-from sparkcep.search import derivations as finding
 from sparkcep.search import front as fronts
 from sparkcep.search.chains import NONE
 
 ENTRIES = 1 << 14  # of runs, at first
 _NONE = np.zeros(0, dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class Bundles:
-    """Bundles that may go on, one of a partition at most: the best match of each, and int64 the rows of its first and last match
-    points and their number."""
-
-    best: Found
-    first: np.ndarray
-    last: np.ndarray
-    sizes: np.ndarray
-
-
-    def moved(self, parts: np.ndarray, place: Callable[[np.ndarray], np.ndarray]) -> Bundles:
-        """The same where partitions have the numbers ``parts``, and rows those that ``place`` gives."""
-        if not len(self.sizes):
-            return self
-        best = replace(self.best, events=self.best.events.copy(), rows=place(self.best.rows))
-        best.events[:, codes.E_PART], best.events[:, codes.E_START] = parts[best.events[:, codes.E_PART]], place(best.events[:, codes.E_START])
-        return Bundles(best, place(self.first), place(self.last), self.sizes)
-
-
-NO_BUNDLES = Bundles(Found.none(WITH_ERRORS), _NONE, _NONE, _NONE)
 
 
 @dataclass(frozen=True)
@@ -124,10 +101,13 @@ class Proxies:
             yield from self.tables.of(chunk, work.reported(found))
         left = work.left()
         if self.task.plan.rows == "unmatched":
-            none = self.reporter.reported(Found.none(WITH_ERRORS), work.measured, chunk)
             gone = np.delete(np.arange(chunk.rows), left.rows)
-            yield from self.tables.of(chunk, with_unmatched(none, gone, chunk, work.taken))
+            yield from self.tables.of(chunk, with_unmatched(self.nothing(chunk), gone, chunk, work.taken))
         return left
+
+    def nothing(self, chunk: Chunk) -> Found:
+        """No match, with all that is said of one."""
+        return self.reporter.reported(Found.none(WITH_ERRORS), self.reporter.places(chunk), chunk)
 
 
 class _Pass(Round):
@@ -200,26 +180,10 @@ class _Pass(Round):
         may_go_on = self.chunk.going.copy()
         if self.outcome == codes.FULL:
             may_go_on[int(self.state[codes.S_PART]) :] = True
-        points = finding.last_rows(found.events, found.rows)
-        firsts, sizes = points, np.ones(len(points), dtype=np.int64)
-        before = self.bundles
-        if len(before.sizes):
-            found = before.best.joined(found)
-            order = np.argsort(found.events[:, codes.E_PART], kind="stable")
-            found = found.chosen(order)
-            points, firsts, sizes = (np.concatenate(pair)[order] for pair in ((before.last, points), (before.first, firsts), (before.sizes, sizes)))
-        if not len(points):
-            return self.search.reporter.reported(found, self.measured, self.chunk)
-        groups = bundle_groups(found.events[:, codes.E_PART], points, self.measured)
-        heads = np.flatnonzero(np.diff(groups, prepend=-1))
-        tails = np.append(heads[1:], len(groups)) - 1
-        best = found.chosen(finding.best_of(found.events, found.rows, groups, self.search.net.edges))
-        totals, first, last = np.add.reduceat(sizes, heads), firsts[heads], points[tails]
-        parts = best.events[:, codes.E_PART]
-        going = may_go_on[parts] & (np.diff(parts, append=-1) != 0) & ~self._closed(parts, last)  # the last one of its partition
-        done = ~going
-        self.bundles = Bundles(best.chosen(np.flatnonzero(going)), first[going], last[going], totals[going])
-        out = self.search.reporter.bundles(best.chosen(np.flatnonzero(done)), first[done], last[done], totals[done], self.chunk)
+        bundles = self.bundles.with_points(found, _NONE, self.measured, self.search.net.edges)
+        going = may_go_on[bundles.parts] & bundles.newest & ~self._closed(bundles.parts, bundles.last)
+        done, self.bundles = bundles.chosen(~going), bundles.chosen(going)
+        out = self.search.reporter.bundles(done.best, done.first, done.last, done.sizes, self.chunk)
         # numbers go on from the bundles reported before
         parts = out.events[:, codes.E_PART]
         out.events[:, codes.E_NUMBER] += self.reported_bundles[parts]
@@ -300,7 +264,7 @@ class ProxyForm:
     arrays = tuple(np.dtype(t) for t in (np.int64, np.uint8, np.int32, np.int32, np.int32, np.int32))
 
     def __init__(self, net: fronts.FrontArrays) -> None:
-        self.edges = net.edges
+        self.edges, self.source = net.edges, net.source
         self.nodes = len(net.masks)
         text = hashlib.sha256(b"".join(a.tobytes() for a in (net.edges, net.source, net.accept_end)))
         self.fingerprint = int.from_bytes(text.digest()[:8], "little", signed=True)
@@ -325,33 +289,27 @@ class ProxyForm:
         live = place[run[of, node]].astype(np.int32)
         numbers = np.zeros((count, self.numbers), dtype=np.int64)
         numbers[:, 1:5] = np.stack([open.known, open.next, open.number, open.reported], axis=1)
-        best, own = bundles.best, bundles.best.events[:, codes.E_PART]
-        points = np.stack([bundles.sizes, bundles.first - offsets[own], bundles.last - offsets[own], best.events[:, codes.E_ACCEPT]], axis=1)
-        numbers[own, 5:] = points
+        numbers[:, 5:] = bundles.numbers(open.rows)
         numbers[:, 0] = np.where(numbers.any(axis=1) | (open.rows > 0), self.fingerprint, 0)
-        sizes = np.zeros(count, dtype=np.int64)
-        sizes[own] = best.events[:, codes.E_ROWS]
-        matched = best.chosen(np.argsort(own))
         return numbers, [
             (open.places, open.known), (open.taken, open.known), (table.ravel(), 3 * entries), (live, np.bincount(of, minlength=count)),
-            ((matched.rows - np.repeat(offsets[:-1], sizes)).astype(np.int32), sizes), (matched.paths.astype(np.int32), sizes),
+            *bundles.arrays(open.rows),
         ]
 
     def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Open:
         count, offsets = len(rows), np.cumsum(rows) - rows
         if not np.isin(numbers[:, 0], (0, self.fingerprint)).all():
             raise MatchRuntimeError("STATE_FORMAT", "the state of an open partition cannot be read: it is of a clause with another pattern; begin without it", sqlstate="22000")
-        (places, known), (taken, marks), (table, cells), (live, lives), (matched, sizes), (paths, edges) = arrays
+        (places, known), (taken, marks), (table, cells), (live, lives), *matches = arrays
         entries = cells // 3
-        _, stands, next, number, reported, bundled, first_point, last_point, accepting = numbers.T
+        _, stands, next, number, reported, *_ = numbers.T
         table = table.reshape(-1, 3).astype(np.int64)
         before, begin = table[:, 2], np.repeat(np.cumsum(entries) - entries, entries)
         fits = [
-            (known == stands) & (marks == stands) & (stands <= rows) & (cells % 3 == 0) & (edges == sizes) & ((bundled > 0) == (sizes > 0)),
+            (known == stands) & (marks == stands) & (stands <= rows) & (cells % 3 == 0),
             (table[:, 0] >= 0) & (table[:, 0] < np.repeat(rows, entries)), (table[:, 1] >= 0) & (table[:, 1] < len(self.edges)),
             (before >= NONE) & (before < np.arange(len(table)) - begin),
-            (live >= 0) & (live < np.repeat(entries, lives)), (matched >= 0) & (matched < np.repeat(rows, sizes)), (paths >= 0) & (paths < len(self.edges)),
-            (bundled == 0) | ((np.minimum(first_point, last_point) >= 0) & (np.maximum(first_point, last_point) < rows) & (accepting >= 0) & (accepting < len(self.edges))),
+            (live >= 0) & (live < np.repeat(entries, lives)),
         ]  # fmt: skip
         if not all(map(np.all, fits)):
             raise ValueError("numbers of other rows")
@@ -365,13 +323,6 @@ class ProxyForm:
         of = np.repeat(np.arange(count), lives)
         entry = live + (np.cumsum(entries) - entries)[of]
         run[of, self.edges[table[entry, 1], E_TARGET]] = entry
-        own = np.flatnonzero(bundled)
-        events = np.zeros((len(own), WITH_ERRORS), dtype=np.int64)
-        lengths, rows_of = sizes[own], matched + np.repeat(offsets, sizes)
-        events[:, codes.E_PART], events[:, codes.E_ROWS], events[:, codes.E_LABELS] = own, lengths, np.cumsum(lengths) - lengths
-        events[:, codes.E_START], events[:, codes.E_ACCEPT] = rows_of[events[:, codes.E_LABELS]], accepting[own]
-        best = Found(events, self.edges[paths, E_LABEL].astype(np.uint8), rows_of, paths.astype(np.int64))
-        bundles = Bundles(best, (offsets + first_point)[own], (offsets + last_point)[own], bundled[own])
         padded = np.concatenate([at, np.zeros(len(pool) - len(at), dtype=np.int64)])
         runs = empty_runs(0, 0, _NONE, Room(0, 0, WITH_ERRORS, paths=True))._replace(pool=pool, at=padded)
-        return Open(rows, known, next, number, reported, places, taken, runs, len(at), run, bundles)
+        return Open(rows, known, next, number, reported, places, taken, runs, len(at), run, Bundles.read(rows, numbers[:, 5:], matches, self.edges, self.source))

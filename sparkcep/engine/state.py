@@ -34,6 +34,7 @@ FORMAT = 1
 _MAGIC, _BEGIN = b"SCEP", struct.Struct("<4sHH8s")
 LISTED, WHOLE, CHEAPEST, EXPIRING, BUDGETED, IN_TURN = 1, 2, 3, 4, 5, 6  # kinds of search
 PENDING, TOLD, PROMISED = 100, 101, 102  # rows that are not searched yet; output rows of matches that may still go; promises of PUNCTUATE BY
+POINTS = 7  # another kind of search: match points of bundles that may go on
 NO_BYTES = pa.scalar(b"", pa.large_binary())
 
 

@@ -26,21 +26,23 @@ from sparkcep.engine.arc_journal import Standing
 from sparkcep.engine.budget_state import Open as OpenBudget
 from sparkcep.engine.budgeted_stream import BudgetedStream
 from sparkcep.engine.buffer import Chunk, Left
+from sparkcep.engine.bundled_again import BundledAgain
+from sparkcep.engine.bundled_again import Open as OpenPoints
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.ended_windows import SlidingWindows
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.lifetimes import lifetimes
 from sparkcep.engine.limits import Limits
-from sparkcep.engine.listing import Open, WholeForm
+from sparkcep.engine.listing import Open, Streaming, WholeForm
 from sparkcep.engine.open import OpenPartitions
 from sparkcep.engine.prepared import Prepared
 from sparkcep.engine.proxies import Open as OpenRuns
+from sparkcep.engine.proxies import Proxies
 from sparkcep.engine.state import NO_BYTES, PENDING, StateBytes
 from sparkcep.engine.tables import Tables
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.options import MICROS, NO_WINDOW, ROWS
 from sparkcep.plan.records import Order, Window, has
-from sparkcep.search.codes import E_PART
 from sparkcep.search.computations import ENDLESS
 
 NOTHING_DUE = np.iinfo(np.int64).max
@@ -222,7 +224,7 @@ class Stream:
             return self.engine.passage.dues(words(rows.column(window.order).combine_chunks()), open, watermark)
         if isinstance(self.engine.passage, BudgetedStream):
             return self.engine.passage.dues(words(rows.column(window.order).combine_chunks()), open, whole_micros(window.size), watermark)
-        if isinstance(open, OpenRuns) or isinstance(self.engine.passage, Again):
+        if isinstance(open, OpenRuns) or isinstance(self.engine.passage, (Again, BundledAgain)):
             return self._expires(words(rows.column(window.order).combine_chunks()), open, watermark)
         time, first = words(rows.column(window.order).combine_chunks()), np.cumsum(open.rows) - open.rows
         at = first + open.start
@@ -241,8 +243,14 @@ class Stream:
         last = time[np.cumsum(open.rows)[some] - 1]
         waits = last > self._last(watermark)
         due[some[waits]] = last[waits] + size - 1
-        if isinstance(open, OpenRuns) and len(open.bundles.sizes):
-            parts, ends = open.bundles.best.events[:, E_PART], time[open.bundles.last] + size
+        if isinstance(self.engine.passage, (Again, BundledAgain)) and self.engine.passage.waits:
+            # the next row that something waits for, or the next one whose window ends
+            first, ended = np.cumsum(open.rows) - open.rows, np.concatenate([[0], np.cumsum(time <= self._last(watermark))])
+            at = first + np.maximum(open.covered, ended[first + open.rows] - ended[first])
+            stands = np.flatnonzero(at < first + open.rows)
+            due[stands] = np.minimum(due[stands], time[at[stands]] + size - 1)
+        if isinstance(open, (OpenRuns, OpenPoints)) and len(open.bundles.sizes):
+            parts, ends = open.bundles.parts, time[open.bundles.last] + size
             due[parts] = np.where(ends > watermark, np.minimum(due[parts], ends), due[parts])
         return due
 
@@ -265,8 +273,10 @@ class Stream:
     def _alone(self, rows: pa.Table) -> Generator[pa.Table, None, None]:
         """Output of rows without a time: they are in no match."""
         chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.array([0, rows.num_rows]))
-        nothing = self.engine.passage.nothing(chunk) if isinstance(self.engine.passage, Computations) else Found.none(WITH_ERRORS)
-        yield from self.tables.of(chunk, with_unmatched(nothing, np.arange(rows.num_rows), chunk))
+        passage = self.engine.passage
+        nothing = passage.nothing(chunk) if isinstance(passage, (Again, BundledAgain, Computations, Proxies)) else Found.none(WITH_ERRORS)
+        report = passage.report if isinstance(passage, Streaming) else self.tables.of
+        yield from report(chunk, with_unmatched(nothing, np.arange(rows.num_rows), chunk))
 
 
 def whole_micros(size: str) -> int:

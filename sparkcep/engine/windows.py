@@ -83,6 +83,14 @@ def next_places(window: Window, chunk: Chunk, places: Measured, parts: np.ndarra
     return np.where(stand < high, places.when[at], chunk.watermark + 1)
 
 
+def first_ending_behind(until: np.ndarray, ends: np.ndarray, chunk: Chunk) -> np.ndarray:
+    """int64 (partitions): the first row of each whose window ends behind row ``until`` int64 (partitions); ``ends`` int64 (rows):
+    the ends of windows, which rise in a partition."""
+    inside = np.concatenate([[0], np.cumsum(ends <= np.repeat(until, np.diff(chunk.offsets)))])
+    low, high = chunk.offsets[:-1], chunk.offsets[1:]
+    return low + inside[high] - inside[low]
+
+
 def window_measure(window: Window, column: pa.Array | None, positions: np.ndarray) -> tuple[np.ndarray, Fraction]:
     """(places of the rows int64 or float64, size of the window in the same unit); ``column``: the window's order column, if it is
     not of rows."""

@@ -975,9 +975,10 @@ def budgeted_partitions(
 ):
     """Goes through the partitions; returns DONE, FULL, GROW (``state[S_DETAIL]``: what is full, or that a run is LOST) or ERROR.
 
-    ``opens`` int64 (partitions, OPEN_FIELDS), ``ahead``: as in :mod:`sparkcep.search.front`; ``parked``: runs of partitions that go
-    on. ``checks``: how many candidates of a row are tried, 0 for all, in which ``order``; ``proxies``: of runs with equal futures
-    the best one is kept, otherwise all are. ``letters`` int64 (rows): variables that each row may be. ``looking`` as in
+    ``opens`` int64 (partitions, OPEN_FIELDS): as in :mod:`sparkcep.search.front`; ``ahead`` int64 (partitions): how many rows of
+    one that goes on are not searched yet, the last ones; ``parked``: runs of partitions that go on. ``checks``: how many
+    candidates of a row are tried, 0 for all, in which ``order``; ``proxies``: of runs with equal futures the best one is kept,
+    otherwise all are. ``letters`` int64 (rows): variables that each row may be. ``looking`` as in
     :mod:`sparkcep.search.front`.
     Where conditions of negations look at the match, GROW asks for a verdict on the runs in ``ground.done`` (UNJUDGED), of which
     Q_DONE tells how many are left then.
@@ -986,7 +987,7 @@ def budgeted_partitions(
     part, row = state[S_PART], state[S_START]
     outcome = DONE
     while part < parts:
-        low, high, going, limit = bounds(part, offsets, opens, ahead)
+        low, high, going, limit = bounds(part, offsets, opens, ahead[part])
         if state[Q_ENTERED] <= part:
             state[Q_ENTERED] = part + 1
             if not _entered(part, low, high, parked, net, clock, agents, promises, learned, looking, hinders, classes, runs, ground, state):

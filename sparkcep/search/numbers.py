@@ -57,17 +57,17 @@ def _apply(old, new, letter, strategy, first, edges, masks, blocks, prime):
 
 
 @allocating
-def _start(vector, letter, at_low, first, edges, prime):
+def _start(vector, letter, at_head, first, edges, prime):
     """Adds the runs that begin at a row."""
     for e in range(first[0], first[1]):
         v = edges[e, E_VAR]
-        if v >= 0 and (letter >> v) & 1 == 1 and (at_low or edges[e, E_AT_START] == 0):
+        if v >= 0 and (letter >> v) & 1 == 1 and (at_head or edges[e, E_AT_START] == 0):
             target = edges[e, E_TARGET]
             vector[target] = _plus(vector[target], 1, prime)
 
 
 @allocating
-def _completed(open_runs, letter, at_low, at_high, first, edges, masks, accepts, prime, zero):
+def _completed(open_runs, letter, at_head, at_high, first, edges, masks, accepts, prime, zero):
     """Number of matches whose last row this is."""
     total = zero
     for node in range(masks.shape[0]):
@@ -78,7 +78,7 @@ def _completed(open_runs, letter, at_low, at_high, first, edges, masks, accepts,
             continue
         for e in range(first[node], first[node + 1]):
             v = edges[e, E_VAR]
-            if v < 0 or (letter >> v) & 1 == 0 or (node == 0 and edges[e, E_AT_START] != 0 and not at_low):
+            if v < 0 or (letter >> v) & 1 == 0 or (node == 0 and edges[e, E_AT_START] != 0 and not at_head):
                 continue
             accepted = accepts[edges[e, E_TARGET]]
             if accepted == 1 or (accepted == 2 and at_high):
@@ -87,8 +87,9 @@ def _completed(open_runs, letter, at_low, at_high, first, edges, masks, accepts,
 
 
 @allocating
-def count_matches(first, edges, masks, blocks, accepts, letters, low, high, backs, windowed, strategy, prime, older, counts):
-    """Fills ``counts`` (rows) for the rows low .. high - 1 of one partition, modulo ``prime`` (0: as they are).
+def count_matches(first, edges, masks, blocks, accepts, letters, low, high, head, backs, windowed, strategy, prime, older, counts):
+    """Fills ``counts`` (rows) for the rows low .. high - 1 of one partition, modulo ``prime`` (0: as they are);
+    ``head``: the row at which ``^`` holds, or a row before them.
 
     ``backs`` int64 (rows): first row of the window that ends with each; ``older`` (rows of the partition, nodes): working
     memory of the numbers' type; the arrays' types choose int64 or float64 arithmetic.
@@ -115,7 +116,7 @@ def count_matches(first, edges, masks, blocks, accepts, letters, low, high, back
                 for s in range(q - 1, begin - 1, -1):
                     # older[s] = begun at s, through the rows s + 1 .. q - 1; plus those begun later
                     _fill(scratch, zero)
-                    _start(scratch, letters[s], s == low, first, edges, prime)
+                    _start(scratch, letters[s], s == head, first, edges, prime)
                     for j in range(nodes):
                         x = older[s + 1 - low, j] if s < q - 1 else zero
                         for i in range(nodes):
@@ -157,11 +158,11 @@ def count_matches(first, edges, masks, blocks, accepts, letters, low, high, back
                     total[j] = x
         else:
             _copy(total, newer)
-        counts[q] = _completed(total, letter, q == low, q + 1 == high, first, edges, masks, accepts, prime, zero)
+        counts[q] = _completed(total, letter, q == head, q + 1 == high, first, edges, masks, accepts, prime, zero)
         if windowed and middle >= low:
             for i in range(nodes):
                 _copy(scratch, product[i])
                 _apply(scratch, product[i], letter, strategy, first, edges, masks, blocks, prime)
         _copy(scratch, newer)
         _apply(scratch, newer, letter, strategy, first, edges, masks, blocks, prime)
-        _start(newer, letter, q == low, first, edges, prime)
+        _start(newer, letter, q == head, first, edges, prime)

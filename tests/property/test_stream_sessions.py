@@ -39,6 +39,8 @@ WITHOUT_WINDOW = [  # what waits for ever where no session ends
     f"{HEAD} LAST(id) AS z, MATCH_COUNT() AS n {ANY} PATTERN (A B+ C) DEFINE A AS v < 2, C AS w > 0",
     f"{HEAD} LAST(id) AS z, MATCH_GRAPH() AS g {ANY} PATTERN (A B+ C) DEFINE A AS v < 3, C AS w > 0",
     f"{HEAD} LAST(id) AS z, MATCH_ERRORS() AS e, NEXT(v) AS x PATTERN (A B C) APPROX 1 DEFINE A AS v < 2, B AS v > A.v, C AS w > A.w",
+    f"{HEAD} LAST(id) AS z, MATCH_COUNT() AS n {ANY} PATTERN ((^ A | D) B* C) DEFINE A AS v < 4, B AS v >= 1, C AS w > 0, D AS v = 3",
+    f"{HEAD} MATCH_ERRORS() AS e, MATCH_NUMBER() AS n, PREV(v) AS b ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B ~N C) APPROX 1 DEFINE A AS v < 2, B AS v > 2, N AS v = 2, C AS w > A.w",
     f"{HEAD} LAST(id) AS z, MATCH_ERRORS() AS e, CHECKS_LEFT_OUT() AS o PATTERN (A B C) WINDOW INTERVAL '20' MICROSECONDS APPROX 1 BUDGET 1 CHECKS DEFINE A AS v < 2, B AS v > A.v, C AS w > 0",
     f"{HEAD} FIRST(id) AS a, LAST(id) AS z, n AS n, MATCH_NUMBER() AS m {streams.PEAKS}",
     f"{HEAD} CLASSIFIER() AS c, NEXT(v) AS x ALL ROWS PER MATCH WITH UNMATCHED ROWS {streams.PEAKS} {WINDOW}",

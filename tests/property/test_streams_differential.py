@@ -24,12 +24,23 @@ import pyarrow.compute as pc
 import pytest
 
 from sparkcep.automaton.chained import passed
-from sparkcep.automaton.strategy import BUDGETED, BUNDLED, BY_COST, CHEAPEST, COMPUTATIONS, COUNTED, GRAPH, strategy_of
+from sparkcep.automaton.strategy import (
+    BUDGETED,
+    BUNDLED,
+    BY_COST,
+    CHEAPEST,
+    COMPUTATIONS,
+    COUNTED,
+    EVERY,
+    GRAPH,
+    PROXIES,
+    strategy_of,
+)
 from sparkcep.automaton.streams import _reach, check_stream, kept, ranks_late
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.open import match_table, prepare
-from sparkcep.engine.stream import NOTHING_DUE, Stream, _sorted
+from sparkcep.engine.stream import NOTHING_DUE, Stream, _sorted, parted
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.costs import ALL
@@ -96,6 +107,34 @@ LAST_ROWS = [
     f"{HEAD} BUNDLE_START() AS s, BUNDLE_END() AS z, BUNDLE_SIZE() AS c, MATCH_NUMBER() AS n PATTERN (A B C) WINDOW INTERVAL '3' MICROSECONDS APPROX 1 MATCH BUNDLES "
     "DEFINE A AS v < 1, B AS v > 3, C AS w > 1",
     f"{HEAD} BUNDLE_END() AS z, BUNDLE_SIZE() AS c, MATCH_ERRORS() AS e PATTERN (A B C) WINDOW 3 ROWS APPROX 1 MATCH BUNDLES DEFINE A AS v < 3, B AS v > NEXT(v), C AS w > 0",
+    # ^ holds for a key's first row ever
+    f"{COUNTS} PATTERN (^ A B+ C) WINDOW INTERVAL '30' MICROSECONDS DEFINE A AS v < 4, C AS w > 0",
+    f"{COUNTS} PATTERN ((^ A | D) B* C) {WINDOW} DEFINE A AS v < 4, B AS v > 0, C AS w > 0, D AS v = 3",
+    f"{COUNTS} PATTERN ((^ A | D) B* C) {WINDOW} DEFINE A AS v < 4, B AS v >= A.v OR w > D.w, C AS w > 0, D AS v = 3",
+    f"{GRAPHS} PATTERN ((^ A | D) C) {WINDOW} DEFINE A AS v < 4, C AS w > 0, D AS v = 3",
+    f"{COUNTS} PATTERN ((^ A B) & (C D)) WINDOW INTERVAL '30' MICROSECONDS DEFINE B AS v > 1, C AS w > 0, D AS w < 1",
+    f"{HEAD} LAST(id) AS z, MATCH_NUMBER() AS n, MATCH_ERRORS() AS e PATTERN ((^ A | D) B C) WINDOW 5 ROWS APPROX 1 DEFINE B AS v > 1, C AS w > B.w, D AS v = 3",
+    # rows in no match
+    f"{HEAD} MATCH_NUMBER() AS n, MATCH_ERRORS() AS e, PREV(v) AS b ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B C) {WINDOW} APPROX 1 DEFINE A AS v < 2, B AS v > A.v, C AS w > A.w",
+    f"{HEAD} MATCH_ERRORS() AS e, MATCH_COUNT() AS k ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B C) WINDOW 4 ROWS APPROX 1 PROXY MATCHES PER ERROR DEFINE A AS v < 2, B AS v > 2, C AS w > 0",
+    f"{HEAD} MISSING() AS m ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B ~N) {WINDOW} APPROX 1 WEIGHTS (A 2) DEFINE A AS v < 2, B AS v > 2, N AS v = 0",
+    # bundles of matches at which conditions, negations or MATCH_COUNT() look
+    f"{HEAD} BUNDLE_START() AS s, BUNDLE_END() AS z, BUNDLE_SIZE() AS c, MATCH_NUMBER() AS n, FIRST(id) AS f, NEXT(LAST(v)) AS x, PREV(FIRST(v)) AS b PATTERN (A B C) WINDOW INTERVAL '7' MICROSECONDS APPROX 1 MATCH BUNDLES "
+    "DEFINE A AS v < 2, B AS v > A.v, C AS w > A.w",
+    f"{HEAD} BUNDLE_START() AS s, BUNDLE_END() AS z, MATCH_COUNT() AS k, FIRST(id) AS f PATTERN (A B C) WINDOW INTERVAL '3' MICROSECONDS APPROX 1 MATCH BUNDLES DEFINE A AS v < 2, B AS v > 2, C AS w > 0",
+    f"{HEAD} BUNDLE_START() AS s, BUNDLE_END() AS z, MATCH_COUNT() AS k, LAST(id) AS l PATTERN (A B C) WINDOW 3 ROWS APPROX 1 MATCH BUNDLES DEFINE A AS v < 2, B AS v > A.v, C AS w > 1",
+    f"{HEAD} BUNDLE_END() AS z, BUNDLE_SIZE() AS c, FIRST(id) AS f PATTERN (A B C ~N) WINDOW INTERVAL '3' MICROSECONDS APPROX 1 MATCH BUNDLES DEFINE A AS v < 2, B AS v > 2, C AS w > 0, N AS v = 0",
+    f"{HEAD} BUNDLE_END() AS z, MATCH_ERRORS() AS e, CLASSIFIER() AS l ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B C) WINDOW INTERVAL '2' MICROSECONDS APPROX 1 MATCH BUNDLES "
+    "DEFINE A AS v < 1, B AS v > A.v, C AS w > 1",
+    # negations that look behind the match, and beside &
+    f"{COUNTS} PATTERN (A C ~N) {WINDOW} DEFINE A AS v < 3, N AS v = 2, C AS w > 0",
+    f"{COUNTS} PATTERN (A B ~N) WINDOW INTERVAL '6' MICROSECONDS DEFINE A AS v < 4, N AS v > NEXT(v)",
+    f"{COUNTS} PATTERN (A C ~(N M)) WINDOW 5 ROWS DEFINE A AS v < 3, N AS v = 2, M AS w > A.w, C AS w > 0",
+    f"{GRAPHS} PATTERN (A B C ~N) {WINDOW} DEFINE A AS v < 3, C AS w > 0, N AS v > NEXT(v)",
+    f"{COUNTS} PATTERN ((A ~N B) & (C D)) {WINDOW} DEFINE A AS v < 3, B AS v > 1, C AS w > 0, D AS w < 1, N AS v = 3",
+    f"{COUNTS} PATTERN ((A B ~N) & (~M C)) {WINDOW} DEFINE A AS v < 3, B AS v > 1, C AS w > 0, N AS v = 2, M AS v = 3",
+    f"{HEAD} LAST(id) AS z, FIRST(id) AS a, MATCH_NUMBER() AS n, MATCH_ERRORS() AS e PATTERN (A B ~N C) {WINDOW} APPROX 1 WEIGHTS (A 2) DEFINE A AS v < 2, B AS v > 2, N AS v > A.v, C AS w > 1",
+    f"{HEAD} LAST(id) AS z, MATCH_ERRORS() AS e PATTERN (A B ~N) {WINDOW} APPROX 1 WEIGHTS (A 2, ~N 1) PROXY MATCHES PER ERROR DEFINE A AS v < 2, B AS v > 2, N AS v = 0",
 ]
 
 
@@ -572,21 +611,45 @@ def ended(plan, answer: pa.Table, watermark: int) -> dict[int, int]:
         return {}  # of a table they are taken at its end (test_stream_expiries)
     if strategy.search == COMPUTATIONS and plan.rows == "one" and not _reach(plan)[1]:
         return {p: len(rows) for p, rows in by_partition(plan, answer).items()}
-    if strategy.question in (COUNTED, GRAPH, CHEAPEST, BY_COST) and plan.rows == "one" and not _reach(plan)[1]:
-        return {p: len(rows) for p, rows in by_partition(plan, answer).items()}
+    if strategy.question in (COUNTED, GRAPH, CHEAPEST, BY_COST) and not _reach(plan)[1] and strategy.search != BUDGETED and (plan.rows == "one" or strategy.search != PROXIES):
+        return ended_of_last_rows(plan, answer, window, strategy.automaton.negates_behind, watermark)
     if strategy.question == BUNDLED and plan.rows == "one" and window is not None and not _reach(plan)[1]:
         last = collections.Counter()
+        # under a budget a row is searched when its window has ended, where a negation looks behind matches
+        size = int(window.size) * (2 if strategy.search == BUDGETED and strategy.automaton.negates_behind else 1)
         for p, place in zip(answer.column("__p0").to_pylist(), answer.column(next(dict(plan.outputs)[name] for name in ("z", "b_end") if name in dict(plan.outputs))).cast(pa.int64()).to_pylist(), strict=True):
-            last[p] += place * MS + int(window.size) <= watermark
+            last[p] += place * MS + size <= watermark
         return dict(last)
     if strategy.search == BUDGETED and strategy.question != BUNDLED and not plan.numbered and plan.rows == "one" and not _reach(plan)[1]:
-        return {p: len(rows) for p, rows in by_partition(plan, answer).items()}
+        return ended_of_last_rows(plan, answer, window, strategy.automaton.negates_behind, watermark)
     leaf = dict(plan.outputs).get("z" if plan.non_overlapping else "a")  # of these the one that completes first is found among all
     if window is None or plan.rows != "one" or leaf not in answer.column_names:
         return {}
     found: dict[int, int] = {}
+    if strategy.search == BUDGETED and strategy.automaton.negates_behind:
+        return found
     for p, begun in zip(answer.column("__p0").to_pylist(), answer.column(leaf).cast(pa.int64()).to_pylist(), strict=True):
         found[p] = found.get(p, 0) + (begun * MS + int(window.size) <= watermark + 1)
+    return found
+
+
+def ended_of_last_rows(plan, answer: pa.Table, window, negates_behind: bool, watermark: int) -> dict[int, int]:
+    """The same of answers for last rows. A negation behind the last row waits for the windows of the matches that end there, which
+    begin there at the latest; a row in no match for all that end in its window."""
+    if plan.rows == "one":
+        last = next((dict(plan.outputs)[name] for name in ("z", "last") if name in dict(plan.outputs)), "")
+        waits = {last: 1} if negates_behind else {}
+        certain = np.zeros(answer.num_rows, dtype=bool)
+    else:
+        last, certain = "id", np.asarray(answer.column("__matched")) if plan.rows == "unmatched" and not negates_behind else np.zeros(answer.num_rows, dtype=bool)
+        waits = {last: 2 if negates_behind else 1} if plan.rows == "unmatched" or negates_behind else {}
+    if waits and (window is None or last not in answer.column_names):
+        return {}
+    if waits:
+        certain |= np.asarray(answer.column(last).cast(pa.int64())) * MS + waits[last] * int(window.size) <= watermark + 1
+    found: dict[int, int] = collections.Counter()
+    for p, known in zip(answer.column("__p0" if plan.rows == "one" else "p").to_pylist(), (certain if waits else ~certain).tolist(), strict=True):
+        found[p] += known
     return found
 
 
@@ -669,9 +732,34 @@ def test_nothing_is_kept_of_keys_that_are_silent(text):
         dues[due] = now.due
         left = replace(left, column=pa.array(states, pa.large_binary()), due=dues)
     assert turns
-    if plan.rows == "unmatched" and plan.automaton is not None:  # no row is left untold
+    if plan.rows == "unmatched" and (plan.automaton is not None or plan.approximate is not None):  # no row is left untold
         found, whole = (by_partition(plan, some) for some in (pa.concat_tables(told), batch(plan, table, np.ones(table.num_rows, dtype=bool))))
         assert {p: sorted(rows) for p, rows in found.items()} == {p: sorted(rows) for p, rows in whole.items()}
+
+
+SEARCHED_AGAIN = [
+    text for text in LAST_ROWS
+    if "MICROSECONDS" in text and not re.search(r"PREV|NEXT|BUNDLES", text) and strategy_of(planned(text)).search not in (PROXIES, BUDGETED) and strategy_of(planned(text)).question != EVERY
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", first(SEARCHED_AGAIN, 6))
+def test_rows_are_kept_as_long_as_it_is_said(text):
+    """EXPLAIN says how far the watermark is behind the oldest row that is kept at most."""
+    plan, rng, held = planned(text), random.Random(text), 0
+    (said,) = (re.search(r"rows of the last (?:two windows|window), until the watermark is INTERVAL '(\S+)' SECOND behind them", line) for line in kept(plan) if "rows of the last" in line)
+    for _ in range(4):
+        table = timed(plan, rows_of(rng, 1, 24))
+        stream, states = stream_over(plan, table), [b""]
+        for number in range(table.num_rows):
+            watermark = int(table.column("__s0").cast(pa.int64())[number].as_py())
+            _, left = drained(stream.advance(table.slice(number, 1), np.zeros(1, dtype=np.int64), states, watermark))
+            states = left.states
+            open, rows = stream.engine.bytes.read(parted(pa.array(states, pa.large_binary()))[0])
+            times = rows.column("__o0").cast(pa.int64()).to_pylist()
+            assert all(time + float(said[1]) * 1_000_000 > watermark + 1 for time in times), (watermark, times)
+            held += len(times)
+    assert held > 20
 
 
 def adjacent_rows(rng: random.Random) -> str:
@@ -696,12 +784,38 @@ def automata(rng: random.Random) -> str:
 
 
 def approximate(rng: random.Random) -> str:
-    case = approx_cases.random_case(rng).with_(unit=None)
-    return case.to_sql().replace(f"ORDER BY t{' DESC' if case.descending else ''}, id", "ORDER BY id")
+    return in_order(approx_cases.random_case(rng))
+
+
+def in_order(case: approx_cases.Case) -> str:
+    """The clause of rows in the order of their times."""
+    return case.with_(unit=None).to_sql().replace(f"ORDER BY t{' DESC' if case.descending else ''}, id", "ORDER BY id")
+
+
+def anchored(rng: random.Random, text: str) -> str:
+    """Sometimes the clause of matches that begin with their partition."""
+    return text.replace("PATTERN (", "PATTERN (^ ", 1) if rng.random() < 0.4 and "|" not in text.split("PATTERN (")[1].splitlines()[0] else text
+
+
+def ends_of_matches(rng: random.Random) -> str:
+    """Numbers and graphs of matches with ^, or with negations at the ends and beside &."""
+    query = selection.random_query(rng, report="all", shapes=("plain", "negation", "negation", "group", "conjunction", "sided group"))
+    query.mode, query.skip = measures.ONE_ROW, None
+    return anchored(rng, re.sub(r"MEASURES .*", f"MEASURES LAST(id) AS z, {rng.choice(['MATCH_COUNT()', 'MATCH_COUNT()', 'MATCH_GRAPH()'])} AS n", query.to_sql()))
+
+
+def ends_of_approximate_matches(rng: random.Random) -> str:
+    """The best approximate matches and bundles, with ^, rows in no match, and negations at the ends."""
+    while True:
+        case = approx_cases.random_case(rng, report=rng.choice([approx_cases.PROXY, approx_cases.PER_ERROR, approx_cases.BUNDLES, approx_cases.BUNDLES]))
+        if case.window is not None and "$" not in case.pattern_text:
+            break
+    rows = "ALL ROWS PER MATCH WITH UNMATCHED ROWS" if "{-" not in case.pattern_text and rng.random() < 0.7 else "ALL ROWS PER MATCH"
+    return anchored(rng, in_order(case).replace("ALL ROWS PER MATCH", rows))
 
 
 KINDS = {"adjacent rows": (adjacent_rows, 25, 50), "event selection": (event_selection, 30, 50), "numbers": (numbers_and_graphs, 30, 20), "automata": (automata, 30, 50),
-         "approximate": (approximate, 40, 20)}  # fmt: skip
+         "approximate": (approximate, 40, 20), "ends of matches": (ends_of_matches, 16, 10), "ends of approximate matches": (ends_of_approximate_matches, 12, 40)}  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", first(range(8), wider=4))
@@ -756,6 +870,83 @@ def test_a_match_is_told_with_the_row_that_ends_it():
     assert not tables and kept.due.tolist() == [8 * MS + 3_600_000_000 - 1] or kept.states == [b""]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "values", "told"),
+    [
+        # A at 1 and C at 5: the window of A ends with the watermark 5, that of C with 9
+        ("A C ~N", {1: 0, 5: 1}, {5: [5]}),
+        ("A C ~N", {1: 0, 2: 0, 5: 1}, {6: [5]}),  # of two matches that end there the later one tells when
+        ("A C ~N", {1: 0, 5: 1, 6: 1}, {5: [5]}),  # nothing ends at 6
+        ("A C ~N", {1: 0, 4: 0, 5: 1, 6: 5}, {8: [5]}),  # A at 4 has a window up to 8
+        ("(A C ~N) & B", {1: 0, 3: 3, 5: 1}, {5: [5]}),
+        ("(A ~N C) & B", {1: 0, 3: 3, 5: 1}, {5: [5]}),  # it looks at no row behind the match
+        ("(A ~N C) & B", {2: 0, 3: 3, 5: 1}, {5: [5]}),
+        ("(A C ~N) & B", {2: 0, 3: 3, 5: 1}, {6: [5]}),
+    ],
+)
+def test_what_ends_at_a_row_waits_for_the_windows_of_its_matches(pattern, values, told):
+    plan = planned(f"{HEAD} LAST(id) AS z, MATCH_COUNT() AS n {ANY} PATTERN ({pattern}) {WINDOW} DEFINE A AS v = 0, C AS v = 1, N AS v = 2{', B AS v = 3' * ('B' in pattern)}")
+    table = timed(plan, {0: [{"id": i, "v": v, "w": 0, "s": None} for i, v in values.items()]})
+    whole = by_partition(plan, batch(plan, table, np.ones(table.num_rows, dtype=bool)))
+    stream, states, found, due = stream_over(plan, table), [b""], {}, 5
+    for watermark in range(5, 15):
+        came = table if watermark == 5 else table.slice(0, 0)
+        tables, left = drained(stream.advance(came, np.zeros(came.num_rows, dtype=np.int64), states, watermark))
+        assert due == watermark or not any(part.num_rows for part in tables)
+        states, due = left.states, int(left.due[0])
+        ends = [time for part in tables for time in part.column(dict(plan.outputs)["z"]).cast(pa.int64()).to_pylist()]
+        found |= {watermark: ends} if ends else {}
+    assert sum(map(len, found.values())) == len(whole.get(0, [])) and states == [b""]
+    assert found == told
+
+
+def test_what_waits_for_a_later_match_is_not_behind_the_watermark_that_is_passed_on():
+    """B at 4 may be a match of its own, whose window ends with the watermark 9; the better one began at 1."""
+    plan = planned(f"{HEAD} FIRST(id) AS a, LAST(id) AS z PATTERN (A B ~N) WINDOW INTERVAL '6' MICROSECONDS APPROX 1 DEFINE A AS v = 0, B AS v = 1, N AS v = 2")
+    table = timed(plan, {0: [{"id": 1, "v": 0, "w": 0, "s": None}, {"id": 4, "v": 1, "w": 0, "s": None}]})
+    stream, states, told = stream_over(plan, table), [b""], []
+    for watermark in range(4, 12):
+        came = table if watermark == 4 else table.slice(0, 0)
+        tables, left = drained(stream.advance(came, np.zeros(came.num_rows, dtype=np.int64), states, watermark))
+        states = left.states
+        told += [(time, watermark) for part in tables for time in part.column(dict(plan.outputs)["a"]).cast(pa.int64()).to_pylist()]
+    assert told == [(1, 6), (1, 9)]
+    assert passed(plan).behind == 12 and all(time > watermark - 1 - 12 for time, watermark in told)
+
+
+BUNDLES = [text for text in LAST_ROWS if "MATCH BUNDLES" in text and "MICROSECONDS" in text and "UNMATCHED" not in text]
+
+
+@pytest.mark.parametrize("text", BUNDLES)
+def test_a_damaged_bundle_is_an_error_or_read(text):
+    """Whatever byte is another one: numbers that point outside of what is there, and ways that the net has not, are told."""
+    plan = planned(text.replace(" PATTERN", ", MISSING() AS m PATTERN"))
+    table = timed(plan, {0: [{"id": i + 1, "v": v, "w": w, "s": None} for i, (v, w) in enumerate([(1, 1), (3, 1), (4, 2), (0, 1), (3, 2), (1, 1), (4, 2), (2, 1)])]})
+    stream = stream_over(plan, table)
+    _, left = drained(stream.advance(table, np.zeros(table.num_rows, dtype=np.int64), [b""], 8))
+    (state,), refused = left.states, 0
+    for at in range(0, len(state), 3):
+        damaged = state[:at] + bytes([state[at] ^ 0x55]) + state[at + 1 :]
+        try:
+            drained(stream.advance(table.slice(0, 0), np.zeros(0, dtype=np.int64), [damaged], 100))
+        except MatchRuntimeError as error:
+            assert error.error_class in ("SPARKCEP.STATE_FORMAT", "SPARKCEP.COUNT_RANGE"), error  # a number may be any
+            refused += 1
+    assert refused > 0.2 * len(state) / 3
+
+
+def test_a_bundle_of_another_pattern_is_none():
+    text = next(text for text in BUNDLES if "B AS v > A.v" in text)
+    states = []
+    for pattern in ("(A B C)", "(A B? C)"):
+        plan = planned(text.replace("(A B C)", pattern))
+        table = timed(plan, {0: [{"id": i + 1, "v": i % 4, "w": 1, "s": None} for i in range(8)]})
+        stream = stream_over(plan, table)
+        states.append(drained(stream.advance(table, np.zeros(8, dtype=np.int64), [b""], 8))[1].states)
+    with pytest.raises(MatchRuntimeError, match="another pattern"):
+        drained(stream.advance(table.slice(0, 0), np.zeros(0, dtype=np.int64), states[0], 9))
+
+
 _VALUES = {
     pa.float64(): [0.0, -0.0, 1.5, -2.0, math.nan, -math.nan, math.inf, -math.inf, None],
     pa.float32(): [0.0, -0.0, 1.5, -2.0, math.nan, None],
@@ -807,3 +998,21 @@ def test_rows_without_a_time_are_in_no_match(rows, wanted):
     tables, kept = drained(stream.advance(table, np.zeros(4, dtype=np.int64), [b""], 100 * MS))
     found = [(row["w"], row["__l0"] is not None) for part in tables for row in part.to_pylist()]
     assert found == wanted and kept.pending == 0
+
+
+COUNTING = ", MATCH_COUNT() AS k"
+
+
+@pytest.mark.parametrize(("report", "count"), [("ALL MATCHES", ""), *((r, c) for r in ("PROXY MATCHES", "PROXY MATCHES PER ERROR", "MATCH BUNDLES") for c in ("", COUNTING))])
+@pytest.mark.parametrize("condition", ["v = 1", "v = 1 AND v > A.v"])
+def test_nothing_is_said_of_rows_without_a_time(report, condition, count):
+    """Their measures are NULL, whatever the search."""
+    bundle = ", BUNDLE_END() AS b" if report == "MATCH BUNDLES" else ""
+    measures = f"MATCH_NUMBER() AS n, MATCH_ERRORS() AS e, MISSING() AS m{count}{bundle}"
+    plan = planned(f"{HEAD} {measures} ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B C) {WINDOW} APPROX 1 {report} DEFINE A AS v = 0, B AS {condition}")
+    table = timed(plan, {0: [{"id": 1, "v": 0, "w": 5, "s": None}]})
+    for name in ("__o0", "__s0"):
+        table = table.set_column(table.column_names.index(name), name, pa.array([None], pa.timestamp("us")))
+    tables, kept = drained(stream_over(plan, table).advance(table, np.zeros(1, dtype=np.int64), [b""], 100 * MS))
+    (row,) = (row for part in tables for row in part.to_pylist())
+    assert row["w"] == 5 and not row["__matched"] and all(row[name] is None for name, _ in plan.leaves) and kept.states == [b""]

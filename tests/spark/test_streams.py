@@ -148,6 +148,43 @@ def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
         assert max(c["pendingRows"] for c in counted) > 5 and max(c["keptRows"] for c in counted) > 5 and sum(c["engineTimeMs"] for c in counted) > 0
 
 
+ENDS = {
+    "anchored": "SELECT string(n) AS value FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES LAST(ts) AS z, MATCH_COUNT() AS n "
+    "EVENT SELECTION SKIP TILL ANY MATCH PATTERN ((^ A | D) B C) WINDOW INTERVAL '9' SECONDS DEFINE B AS price >= 5, C AS price > B.price, D AS price = 8) WHERE symbol <> 'k1'",
+    "negated": "SELECT string(size(g)) AS value FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES LAST(ts) AS z, MATCH_GRAPH() AS g "
+    "EVENT SELECTION SKIP TILL ANY MATCH PATTERN ((A B ~N) & (~M C)) WINDOW INTERVAL '6' SECONDS DEFINE A AS price < 3, B AS price > 6, C AS price = 5, N AS price = 4 AND n > 0, M AS price = 9)",
+    "bundled": "SELECT string(k) AS value FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES BUNDLE_END() AS z, MATCH_COUNT() AS k "
+    "PATTERN (A B C) WINDOW INTERVAL '2' SECONDS APPROX 1 MATCH BUNDLES DEFINE A AS price < 1, B AS price > 8, C AS price > A.price + 6) WHERE symbol <> 'k1'",
+    "unmatched": "SELECT concat(price, ' ', coalesce(e, -1)) AS value FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES MATCH_ERRORS() AS e "
+    "ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B C) WINDOW INTERVAL '5' SECONDS APPROX 1 DEFINE A AS price < 2, B AS price > A.price + 5, C AS price > 7) WHERE ts < TIMESTAMP '2026-01-02 00:00:00'",
+    "budget": "SELECT string(o) AS value FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES LAST(ts) AS z, CHECKS_LEFT_OUT() AS o "
+    "PATTERN (A B C ~N) WINDOW INTERVAL '7' SECONDS APPROX 1 BUDGET 2 CHECKS DEFINE A AS price < 3, B AS price > 5, C AS price > 6, N AS price = 4 AND n > 0) WHERE symbol <> 'k1'",
+}
+
+
+@pytest.mark.further
+def test_what_ends_at_a_row(spark, tmp_path):
+    """One column alone of each clause, some without a key, in one query; and how many bundles there are."""
+    source = tmp_path / "in"
+    source.mkdir()
+    statement = " UNION ALL ".join(f"SELECT '{name}' AS name, value FROM ({text})" for name, text in ENDS.items())
+    count = f"SELECT count(*) AS bundles FROM ({ENDS['bundled'].replace('string(k) AS value', '*')})"
+    rows, rng = rows_of(11, 300), random.Random("ends")
+    keys = sorted({(row["symbol"], None) for row in rows}, key=str)
+    for number, piece in enumerate([*pieces(rows, rng, 3), closing(keys)]):
+        put(source, number, piece)
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    ran(spark.sql(statement.format(t="ticks_stream")), tmp_path)
+    counting = spark.sql(count.format(t="ticks_stream")).writeStream.format("memory").queryName("bundles_counted").outputMode("complete")
+    counting.option("checkpointLocation", str(tmp_path / "count.checkpoint")).trigger(availableNow=True).start().awaitTermination()
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    wanted = spark.sql(statement.format(t="ticks_table"))
+    told = {name: sum(row.name == name for row in wanted.collect()) for name in ENDS}
+    assert all(number > 4 for number in told.values()), told
+    assert written(spark, tmp_path) == sorted(map(str, wanted.collect()))
+    assert spark.table("bundles_counted").collect() == spark.sql(count.format(t="ticks_table")).collect() == [(told["bundled"],)]
+
+
 def behind(row) -> bool:
     """Whether a row of output is of the rows far behind all others, of which none is decided."""
     limit = BEGIN + datetime.timedelta(seconds=END)
@@ -310,7 +347,7 @@ WRONG = {
         "NEXT waits for further rows of each key",
     ),
     "count": ("PARTITION BY p ORDER BY timestamp MEASURES MATCH_COUNT() AS c, LAST(value) AS v EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B)", r"MATCH_COUNT\(\) without WINDOW"),
-    "graph": ("PARTITION BY p ORDER BY timestamp MEASURES MATCH_GRAPH() AS c, LAST(value) AS v EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (^ A B) WINDOW INTERVAL '5' SECONDS", r"MATCH_GRAPH\(\) does not stream yet"),
+    "graph": ("PARTITION BY p ORDER BY timestamp MEASURES MATCH_GRAPH() AS c, LAST(value) AS v EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW INTERVAL '5' SECONDS DEFINE B AS MATCH_NUMBER() > 2", r"MATCH_GRAPH\(\) does not stream yet"),
     "history": ("PARTITION BY p ORDER BY timestamp PATTERN (A B C) WINDOW INTERVAL '5' SECONDS APPROX 1 MATCH HISTORY DEFINE A AS value = 1", "MATCH HISTORY"),
     "collation": ("PARTITION BY p ORDER BY timestamp, word COLLATE UTF8_LCASE MEASURES count(*) AS c PATTERN (A B)", "not sorted by .*COLLATE UTF8_BINARY"),
     "nested order": ("PARTITION BY p ORDER BY timestamp, array(value) MEASURES count(*) AS c PATTERN (A B)", "order by its parts"),
