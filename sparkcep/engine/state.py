@@ -32,9 +32,8 @@ from sparkcep.errors import MatchRuntimeError
 
 FORMAT = 1
 _MAGIC, _BEGIN = b"SCEP", struct.Struct("<4sHH8s")
-LISTED, WHOLE, CHEAPEST, EXPIRING, BUDGETED, IN_TURN = 1, 2, 3, 4, 5, 6  # kinds of search
+LISTED, WHOLE, CHEAPEST, EXPIRING, BUDGETED, IN_TURN, POINTS = 1, 2, 3, 4, 5, 6, 7  # kinds of search (POINTS: match points of bundles that may go on)
 PENDING, TOLD, PROMISED = 100, 101, 102  # rows that are not searched yet; output rows of matches that may still go; promises of PUNCTUATE BY
-POINTS = 7  # another kind of search: match points of bundles that may go on
 NO_BYTES = pa.scalar(b"", pa.large_binary())
 
 
