@@ -106,6 +106,40 @@ def test_a_kernel_that_others_call_where_it_is(tmp_path):
     assert answer(start(tmp_path / "later", kept, "7.5")) == ([45, 1], 1)
 
 
+BETWEEN = APART + """
+
+from sparkcep.search.compiled import kernel
+
+
+@kernel
+def middle(x):
+    return doubled(x) + 1
+"""
+TWO = """from sparkcep.search.compiled import kernel
+from sparkcep.search.called import middle
+
+
+@kernel
+def gap(x):
+    return middle(x)
+
+
+@kernel
+def other(x):
+    return 10 * middle(x)
+"""
+
+
+def test_what_kernels_call_is_loaded_below_kernels_that_were_kept(tmp_path):
+    """An entry over an inner kernel from disk says, too, what is loaded before it."""
+    folder, kept = package(tmp_path / "one", BETWEEN), tmp_path / "kept"
+    (folder / "sparkcep" / "search" / "kernels_here.py").write_text(TWO)
+    for name, value in (("gap", 15), ("other", 150)):
+        for misses in (1, 0):
+            program = f"from sparkcep.search.kernels_here import {name}\nprint({name}(7), sum({name}.stats.cache_misses.values()))\nraise SystemExit\n"
+            assert answer(start(folder, kept, before=program)) == ([value, misses], misses)
+
+
 @pytest.mark.further  # a process for each damage, twice
 def test_a_damaged_kernel_is_compiled_again(tmp_path):
     kept = tmp_path / "kept"

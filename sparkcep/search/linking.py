@@ -167,6 +167,7 @@ class InnerImplementation(CompileResultCacheImpl):
             initialise()
         library, *called = (_read(target_context.codegen(), name, text) for name, text in texts)
         library._linking_libraries = called
+        library._reload_init.update(reload_init)  # what calls this one needs the same
         return compile_result(
             typing_context=target_context.typing_context, target_context=target_context, entry_point=Key(), library=library, signature=signature,
             objectmode=False, lifted=(), fndesc=descriptor, environment=environment, reload_init=reload_init,

@@ -75,10 +75,7 @@ def check_over_stream(asked: dict[str, Any]) -> None:
             instead = "order by its parts" if nested else f"take lower({item.name}), or {item.name} COLLATE UTF8_BINARY"
             raise _wrong(plan, f"rows of a stream are not sorted by {item.name}, of type {kind}; {instead}", UNSUPPORTED)
     if asked.get("unbounded"):
-        raise _wrong(
-            plan, f"the join of streams below the clause ({asked['unbounded'][0]}) does not say how far apart the times of rows may be that it joins, so that its rows wait for ever; bound them both "
-            "ways, as ON ... AND r.ts BETWEEN l.ts AND l.ts + INTERVAL 10 SECONDS, where both have a watermark",
-        )
+        raise _wrong(plan, _UNBOUNDED.format(asked["unbounded"][0]))
     if asked["stateful"]:
         raise _wrong(plan, _CHAINED.format(f"what keeps a state itself ({asked['stateful'][0]})"), UNSUPPORTED)
     if not asked["on"]:
@@ -115,6 +112,10 @@ def _check_late(plan: Plan, late: dict[str, Any]) -> None:
             raise _wrong(plan, f"{what}, whose column {name} is of type {kind.upper()}, and late rows have it as {found[0].upper()}; make the table's column of that type")
 
 
+_UNBOUNDED = (
+    "the join of streams below the clause ({}) does not say how far apart the times of rows may be that it joins, so that a row of it may come at any time; bound the columns of both watermarks, one on "
+    "each side, both ways, as ON ... AND r.ts BETWEEN l.ts AND l.ts + INTERVAL 10 SECONDS, or l.ts = r.ts, in a join that is INNER, LEFT or RIGHT"
+)
 _CHAINED = "a clause over a stream does not stream yet together with {}; write the clause's output to a table, and read that as a stream"
 _READ = "write that clause's output to a table, and read that as a stream"
 

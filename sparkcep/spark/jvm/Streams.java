@@ -13,9 +13,11 @@ import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper;
 import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.FunctionTableSubqueryArgumentExpression;
@@ -272,18 +274,43 @@ final class Streams {
   }
 
   /**
-   * Whether a join says of either side how long a row of it waits for one of the other, so that neither's times come to be behind
-   * the watermark of its rows.
+   * Whether a join says of either side how long a row of it waits for one of the other, by the column of its watermark, so that
+   * neither's times come to be behind the watermark of its rows. A full outer join tells other rows than over tables where keys are
+   * NULL.
    */
   private static boolean isBounded(Join join) {
-    return StreamingJoinHelper.isWatermarkInJoinKeys(join) || (isBounded(join.left(), join.right(), join) && isBounded(join.right(), join.left(), join));
+    List<Expression> left = marked(join.left());
+    List<Expression> right = marked(join.right());
+    if (left.size() != 1 || right.size() != 1 || join.joinType().sql().equals("FULL OUTER")) {
+      return false;
+    }
+    if (StreamingJoinHelper.isWatermarkInJoinKeys(join)) {
+      return join.condition().isDefined() && equal(join.condition().get(), left.get(0), right.get(0));
+    }
+    return isBounded(join.left(), left, right, join) && isBounded(join.right(), right, left, join);
   }
 
-  private static boolean isBounded(LogicalPlan side, LogicalPlan other, Join join) {
-    List<Expression> times = new ArrayList<>();
-    CollectionConverters.asJava(other.output()).stream().filter(Streams::isMarked).forEach(times::add);
-    AttributeSet marked = AttributeSet.apply(CollectionConverters.asScala(times));
-    return StreamingJoinHelper.getStateValueWatermark(side.outputSet(), marked, join.condition(), Option.apply((Object) 1_000_000L)).isDefined();
+  /** Spark takes the bound of any column of a side; here it is to be that of the watermark's. */
+  private static boolean isBounded(LogicalPlan side, List<Expression> own, List<Expression> other, Join join) {
+    AttributeSet others = AttributeSet.apply(CollectionConverters.asScala(other));
+    Option<Object> some = Option.apply((Object) 1_000_000L);
+    Option<Object> found = StreamingJoinHelper.getStateValueWatermark(AttributeSet.apply(CollectionConverters.asScala(own)), others, join.condition(), some);
+    return found.isDefined() && found.equals(StreamingJoinHelper.getStateValueWatermark(side.outputSet(), others, join.condition(), some));
+  }
+
+  private static List<Expression> marked(LogicalPlan rows) {
+    List<Expression> found = new ArrayList<>();
+    CollectionConverters.asJava(rows.output()).stream().filter(Streams::isMarked).forEach(found::add);
+    return found;
+  }
+
+  /** Whether a condition says that two columns are equal. */
+  private static boolean equal(Expression condition, Expression one, Expression other) {
+    if (condition instanceof And and) {
+      return equal(and.left(), one, other) || equal(and.right(), one, other);
+    }
+    return condition instanceof EqualTo to
+        && ((to.left().semanticEquals(one) && to.right().semanticEquals(other)) || (to.left().semanticEquals(other) && to.right().semanticEquals(one)));
   }
 
   /** Whether a node joins streams. */
