@@ -188,11 +188,11 @@ LONGER = {
 }
 
 
-@pytest.mark.parametrize("seed", first(range(4), wider=2))
+@pytest.mark.parametrize("seed", first(range(4), wider=1))
 def test_a_bound_leaves_no_best_match(seed, monkeypatch):
     """The same with and without it, of so many rows that failures are remembered."""
     rng, compared = random.Random(seed), 0
-    for _ in range(12):
+    for _ in range(8):
         tree = rng.choice(list(LONGER))
         score = rng.choice([score for score in SCORES if "SUM" not in score or "?" not in tree])
         slide = rng.choice(["", " SLIDE 7"])

@@ -60,6 +60,7 @@ def rows_of(rng: random.Random, batch: int) -> list[dict]:
     return rows
 
 
+@pytest.mark.slow  # what is read at each micro-batch is seen by the tests below, too
 @pytest.mark.parametrize("seed", [0])
 def test_a_table_that_changes_is_a_log_of_its_changes(spark, tmp_path, seed):
     """One query of four clauses: told once, with one column of keys that a filter leaves, counted, and as changes."""

@@ -105,7 +105,7 @@ for setting in ("always", "false"):
     spark.conf.set("sparkcep.slices", setting)
     run("slices " + setting, lambda: spark.sql(sliced))
 spark.conf.unset("sparkcep.slices")
-report["examples"] = {str(path): run_example(fresh, path) for path in FILES[::9]}
+report["examples"] = {str(path): run_example(fresh, path) for path in FILES[::18]}
 disable(spark)
 report["unwrapped"] = type(spark).sql is original
 run("view_disabled", lambda: spark.table("matches"))
@@ -141,7 +141,7 @@ def test_rows(report, name):
     assert report[name] == EXPECTED
 
 
-@pytest.mark.parametrize("path", FILES[::9], ids=[p.stem for p in FILES[::9]])
+@pytest.mark.parametrize("path", FILES[::18], ids=[p.stem for p in FILES[::18]])
 def test_example(report, path):
     assert report["examples"][str(path)] == path.with_suffix(".expected").read_text(encoding="utf-8")
 

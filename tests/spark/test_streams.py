@@ -209,7 +209,7 @@ def waiting(name: str, table: str, *, rows: str = "", overall: str = "") -> str:
     return f"SELECT {columns} FROM {table} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES {measures}{rows} EVENT{rest} {sliding} DEFINE {define}) {where}"
 
 
-@pytest.mark.parametrize("names", first([("first", "alone"), tuple(WAITING)]))
+@pytest.mark.parametrize("names", first([("first", "alone"), tuple(WAITING)], wider=1))
 def test_sliding_windows_that_wait_are_those_of_the_table(spark, tmp_path, names):
     """One match for each first row, numbers, NEXT, negations at the ends and ^: one column alone, of some keys, of all keys
     together, all rows of the matches, and how many they are."""
