@@ -72,7 +72,7 @@ from sparkcep.search.futures import (
     unlink,
 )
 from sparkcep.search.hindered import completing, free_from, hindered, set_floor, tell_apart
-from sparkcep.search.memo import BASIS, mixed
+from sparkcep.search.memo import BASIS, fill, mixed
 from sparkcep.search.parked import first_row, labelled, park, raise_floor, recall, relearn, resume
 from sparkcep.search.progress import bounds
 from sparkcep.search.promises import led_on, promising, was_tried
@@ -674,8 +674,7 @@ def _settle(row, count, proxies, merging, looking, classes, learned, runs, groun
             runs.run[known] = entry
             c = known
         if learned.wanted:
-            for slot in range(learned.seen.shape[1]):
-                learned.seen[c, slot] = 0
+            fill(learned.seen[c], 0)
 
 
 # -- agents: Algorithm 6 ----------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from sparkcep.columns.bytecode import SLOT
 from sparkcep.search.codes import NEXT, S_NUMBER, S_STEPS
 from sparkcep.search.compiled import embedded, inlined, kernel
 from sparkcep.search.machine import MAP, UNTAKEN, scan
+from sparkcep.search.memo import fill
 
 # columns of ``frames``: node, row taken, the edge being tried (by which the frame above was reached), next candidate row (-1: not
 # looked
@@ -194,8 +195,7 @@ def group_between(v, after, before, depth, here, edges, sides, how, spans, negat
             begin = min(s, here[2])
         count = np.int64(0)
         _put_run(count, start, s, first, path)
-        for w in range(work.within.shape[1]):
-            work.within[0, w] = -1
+        fill(work.within[0], -1)
         while count >= 0:
             e, x = path[count, P_EDGE], path[count, P_NEXT]
             node = path[count, P_NODE]

@@ -15,6 +15,7 @@ import numpy as np
 from sparkcep.automaton.net import E_AT_START, E_TARGET, E_VAR
 from sparkcep.search.codes import ANY, NEXT
 from sparkcep.search.compiled import allocating, embedded, inlined
+from sparkcep.search.memo import fill
 
 # five of them exceed 10**46; 0 stands for floating point
 PRIMES = (2147483647, 2147483629, 2147483587, 2147483579, 2147483563)
@@ -26,12 +27,6 @@ def _plus(x, y, prime):
     if prime > 0 and z >= prime:
         z -= prime
     return z
-
-
-@embedded
-def _fill(vector, value):
-    for i in range(vector.shape[0]):
-        vector[i] = value
 
 
 @embedded
@@ -115,7 +110,7 @@ def count_matches(first, edges, masks, blocks, accepts, letters, low, high, head
                     suffix[i, i] = 1
                 for s in range(q - 1, begin - 1, -1):
                     # older[s] = begun at s, through the rows s + 1 .. q - 1; plus those begun later
-                    _fill(scratch, zero)
+                    fill(scratch, zero)
                     _start(scratch, letters[s], s == head, first, edges, prime)
                     for j in range(nodes):
                         x = older[s + 1 - low, j] if s < q - 1 else zero
@@ -128,7 +123,7 @@ def count_matches(first, edges, masks, blocks, accepts, letters, low, high, head
                     # suffix = row s, then the rows behind it
                     turned = np.zeros((nodes, nodes), dtype=counts.dtype)
                     for i in range(nodes):
-                        _fill(scratch, zero)
+                        fill(scratch, zero)
                         scratch[i] = 1
                         _apply(scratch, total, letters[s], strategy, first, edges, masks, blocks, prime)
                         for j in range(nodes):
@@ -142,9 +137,9 @@ def count_matches(first, edges, masks, blocks, accepts, letters, low, high, head
                     for i in range(nodes):
                         _copy(suffix[i], turned[i])
                 middle = q - 1
-                _fill(newer, zero)
+                fill(newer, zero)
                 for i in range(nodes):
-                    _fill(product[i], zero)
+                    fill(product[i], zero)
                     product[i, i] = 1
             _copy(total, newer)
             if begin <= middle:

@@ -444,12 +444,6 @@ def _spent(state):
     return steps
 
 
-@embedded
-def _unset(vector):
-    for i in range(vector.shape[0]):
-        vector[i] = -1
-
-
 @inlined
 def _from_row(
     s, part, low, high, limit, stop_all, undecided, open_end, at_head, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, out, floors,
@@ -474,7 +468,7 @@ def _from_row(
             return DONE, reported, True  # no match begins here
         _put_frame(depth, np.int64(0), s - 1, first, frames, state)
         if sides is not None:
-            _unset(work.since[0])
+            fill(work.since[0], -1)
     while True:
         node = frames[depth, F_NODE]
         e = frames[depth, F_EDGE]
