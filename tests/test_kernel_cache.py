@@ -88,7 +88,13 @@ def kernel_files(kept: Path) -> list[Path]:
     return sorted(kept.rglob("*.nbc"))
 
 
-APART = CALLED.replace("kernel", "standing_apart")
+APART = CALLED.replace("import kernel", "import standing_apart").replace("@kernel", '@standing_apart("int64(int64)")')
+ABOVE = APART + """
+
+@standing_apart("int64(int64)")
+def quadrupled(x):
+    return 2 * doubled(x)
+"""
 
 
 def test_a_kernel_that_others_call_where_it_is(tmp_path):
@@ -103,7 +109,42 @@ def test_a_kernel_that_others_call_where_it_is(tmp_path):
         assert answer(start(tmp_path / "later", kept)) == ([42, 0], 1)  # the entry is loaded, and what it calls compiled
         assert answer(start(tmp_path / "later", kept)) == ([42, 0], 0)
     assert answer(start(package(tmp_path / "other", APART.replace("2 * x", "4 * x")), kept)) == ([84, 1], 1)
-    assert answer(start(tmp_path / "later", kept, "7.5")) == ([45, 1], 1)
+    _, errors = start(tmp_path / "later", kept, "7.5").communicate(timeout=120)
+    assert "doubled takes (int64), and not (float64)" in errors
+    wrong = start(package(tmp_path / "wrong", APART.replace("int64(int64)", "float64(int64)")), kept).communicate(timeout=120)
+    assert "doubled returns int64, and not float64" in wrong[1]
+
+
+def test_kernels_that_stand_apart_above_one_another(tmp_path):
+    """What was read from a file has all loaded that is below it."""
+    kept = tmp_path / "kept"
+    folder = package(tmp_path / "one", ABOVE)
+    entry = folder / "sparkcep" / "search" / "kernels_here.py"
+    entry.write_text(KERNELS.replace("doubled", "quadrupled"))
+    for misses in (1, 0):
+        assert answer(start(folder, kept)) == ([84, misses], misses)
+    entry.write_text(KERNELS.replace("doubled", "quadrupled").replace("return", "return 1 +"))  # over a kernel that stands apart from disk
+    for misses in (1, 0):
+        assert answer(start(folder, kept)) == ([85, misses], misses)
+
+
+def test_who_waits_for_an_entry_compiles_what_stands_apart(tmp_path):
+    kept = tmp_path / "kept"
+    folder = package(tmp_path / "one", APART)
+    answer(start(folder, kept))
+    (entry,) = kept.rglob("*gap*.nbc")
+    (apart,) = kept.rglob("*-shared*")
+    entry.unlink()
+    apart.unlink()
+    ours = locks.Locks()
+    assert ours.free(entry)
+    waiting = start(folder, kept)
+    end = time.monotonic() + 60
+    while not apart.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert apart.exists() and not entry.exists() and waiting.poll() is None
+    ours.give(entry)
+    assert answer(waiting) == ([42, 1], 1)
 
 
 BETWEEN = APART + """

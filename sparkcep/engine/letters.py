@@ -113,15 +113,11 @@ def _mark(c: Conditions, variable: int, data: Data, plan: Plan) -> None:
     stack = max(c.stack, 8)
     si, sf, sn = np.zeros(2 * stack, dtype=np.int64), np.zeros(stack, dtype=np.float64), np.zeros(stack, dtype=np.uint8)
     no_labels, no_values = np.empty(1, dtype=np.uint8), np.empty((1, 1), dtype=np.float64)
-    none, conditions = np.int64(0), data.conditions
-    for low, high in zip(rows.offsets.tolist(), rows.offsets[1:].tolist()):
-        _, bad = machine.scan(
-            machine.CLEAR, np.int64(variable), none, entry, np.int64(high - low), low, low - 1, low, high, high, low, none, rows.letters,
-            conditions.code, conditions.floats, c.slots[:0], no_values.view(np.int64), no_values, no_labels, conditions.label_codes,
-            rows.ints, rows.flts, rows.inull, rows.fnull, rows.pair_starts, rows.pair_ints, rows.pair_flts, rows.pair_null, si, sf, sn,
-        )
-        if bad < 0:
-            raise of_condition(bad, plan, variable=variable)
+    bad = machine.clear(
+        np.int64(variable), np.int64(entry), rows, data.conditions, c.slots[:0], no_values.view(np.int64), no_values, no_labels, si, sf, sn
+    )
+    if bad < 0:
+        raise of_condition(bad, plan, variable=variable)
 
 
 def _part(column: pa.Array, part: str) -> np.ndarray:

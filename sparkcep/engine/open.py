@@ -56,7 +56,7 @@ from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.cutting import behind
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Ranking
-from sparkcep.search import codes
+from sparkcep.search import codes, interpreted
 
 
 def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
@@ -128,7 +128,8 @@ class Engine:
 
     def _search(self, last: bool) -> Iterator[pa.Table]:
         chunk = self.buffer.chunk(self.open.positions, last)
-        left = yield from self.passage.over(chunk, self.open)
+        with interpreted.over(chunk.rows):
+            left = yield from self.passage.over(chunk, self.open)
         self.open = left.open
         self.buffer.keep(chunk, left)
 
@@ -154,7 +155,8 @@ class OpenPartitions:
         chunk, open = self.joined(rows, sizes, states, going)
         if not chunk.rows:
             return [state if goes else b"" for state, goes in zip(states, going.tolist(), strict=True)]
-        left = yield from self.passage.over(chunk, open)
+        with interpreted.over(chunk.rows):
+            left = yield from self.passage.over(chunk, open)
         written = iter(self.bytes.written(left.open, chunk.table.take(pa.array(left.rows)), left.open.rows))
         return [next(written) if goes else b"" for goes in going.tolist()]
 

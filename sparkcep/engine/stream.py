@@ -43,6 +43,7 @@ from sparkcep.engine.tables import Tables
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.options import MICROS, NO_WINDOW, ROWS
 from sparkcep.plan.records import Order, Window, has
+from sparkcep.search import interpreted
 from sparkcep.search.computations import ENDLESS
 
 NOTHING_DUE = np.iinfo(np.int64).max
@@ -126,7 +127,8 @@ class Stream:
         chunk, open = self.engine.joined(table.take(pa.array(now)), cut.sizes, cut.spread(inner), cut.going)
         due, kept, held = np.full(parts, NOTHING_DUE), 0, int(open.rows.sum())
         if chunk.rows:
-            left = yield from self.engine.passage.over(self.known(chunk, watermark), open)
+            with interpreted.over(chunk.rows):
+                left = yield from self.engine.passage.over(self.known(chunk, watermark), open)
             inner, due, kept = self.left(chunk, left, cut, watermark)
         elif not cut.goes.all():
             inner = pc.if_else(pa.array(cut.goes), inner, NO_BYTES)

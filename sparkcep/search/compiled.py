@@ -217,8 +217,9 @@ class _KernelCache(FunctionCache):
     _impl_class = _Implementation
     _file_name = "{}"
 
-    def __init__(self, py_func: Callable) -> None:
-        super().__init__(py_func)
+    def __init__(self, kernel: Any) -> None:
+        super().__init__(kernel.py_func)
+        self._kernel = kernel
         locator = self._impl.locator
         self._cache_file = _Files(self._cache_path, self._file_name.format(self._impl.filename_base), locator.get_source_stamp())
 
@@ -232,6 +233,8 @@ class _KernelCache(FunctionCache):
             if _missing == _REFUSED:
                 raise NotCompiledError(self._name)
             path = self._cache_file.path(self._index_key(sig, target_context.codegen()))
+            if not _locks.free(path):
+                self._beside()
             _locks.take(path, path.exists)
             found = super().load_overload(sig, target_context)
             if found is None:
@@ -241,6 +244,13 @@ class _KernelCache(FunctionCache):
         if found is not None and self._enabled:
             old_kernels.mark(Path(self._cache_path))
         return found
+
+    def _beside(self) -> None:
+        """Compiles, while another process compiles the kernel, what it calls where that is."""
+        for other in pipeline.called(self._kernel) - {self._kernel}:
+            inner = getattr(other, "inner", None)
+            if isinstance(inner, shared.Shared):
+                inner.prepare()
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
@@ -286,7 +296,7 @@ def _entered(kernel: Any, compile_for: Callable) -> Callable:
         wish = os.environ.get(KEY, "true").strip().lower()
         if wish == "always":
             return functools.partial(interpreted.call, kernel)
-        if wish == "false" or _missing != _INTERPRETED or kept() or not interpreted.fits(kernel, args):
+        if wish == "false" or _missing != _INTERPRETED or interpreted.too_many() or kept() or not interpreted.fits(kernel, args):
             return compiling(*args)
         function = kernel.py_func
         types = signatures.written(signature)
@@ -314,21 +324,25 @@ def _entered(kernel: Any, compile_for: Callable) -> Callable:
 def _kept(compiled: Any) -> Any:
     """``compiled`` with its cache; itself where NUMBA_DISABLE_JIT leaves Python functions as they are."""
     if hasattr(compiled, "py_func"):
-        compiled._cache = _KernelCache(compiled.py_func)
+        compiled._cache = _KernelCache(compiled)
         compiled._compile_for_args = _entered(compiled, compiled._compile_for_args)
     return compiled
 
 
-def _for_both(function: Callable, *, references: bool = False, embed: bool = False, share: bool = False) -> Any:
+def _for_both(function: Callable, *, references: bool = False, embed: bool = False) -> Any:
     """``function`` as an entry, which Python calls, with the inner kernel that kernels call. Both options are told always: numba
     gives a function the options of the one for which it is compiled where it has none of its own."""
     compiled = _kept(numba.njit(pipeline_class=pipeline.EntryPipeline, no_cfunc_wrapper=True, _nrt=references, forceinline=embed)(function))
     if hasattr(compiled, "py_func"):
-        passes = pipeline.SharedPipeline if share else pipeline.InnerPipeline
-        inner = linking.Inner(function, targetoptions={**compiled.targetoptions, "no_cpython_wrapper": True}, pipeline_class=passes)
-        inner._cache = (_SharedCache if share else _InnerCache)(function)
+        inner = linking.Inner(function, **_inside(compiled), pipeline_class=pipeline.InnerPipeline)
+        inner._cache = _InnerCache(compiled)
         pipeline.plainly(compiled, inner)
     return compiled
+
+
+def _inside(compiled: Any) -> dict[str, Any]:
+    """The options of an entry, for a kernel that only kernels call."""
+    return {"targetoptions": {**compiled.targetoptions, "no_cpython_wrapper": True}}
 
 
 def kernel(function: Callable) -> Callable:
@@ -346,9 +360,19 @@ def embedded(function: Callable) -> Callable:
     return _for_both(function, embed=True)
 
 
-def standing_apart(function: Callable) -> Callable:
-    """Compiles a large function, whose machine code all callers have in common."""
-    return _for_both(function, share=True)
+def standing_apart(signature: str) -> Callable[[Callable], Callable]:
+    """Compiles a large function, whose machine code all kernels that call it have in common. ``signature``: its types, by which it
+    can be called before it is compiled."""
+
+    def apart(function: Callable) -> Any:
+        compiled = numba.njit(no_cfunc_wrapper=True, _nrt=False, forceinline=False)(function)
+        if hasattr(compiled, "py_func"):
+            inner = shared.Shared(function, signature, **_inside(compiled), pipeline_class=pipeline.SharedPipeline)
+            inner._cache = _SharedCache(compiled)
+            pipeline.plainly(compiled, inner)
+        return compiled
+
+    return apart
 
 
 def allocating(function: Callable) -> Callable:

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from sparkcep.columns.bytecode import OP
-from sparkcep.search.compiled import kernel
+from sparkcep.search.compiled import kernel, standing_apart
 
 OVERFLOW, DIVIDE_BY_ZERO = -2, -3
 NO_SUM = -(1 << 63)  # as the high word of a sum: it had more than 38 digits
@@ -353,7 +353,7 @@ def as_double(low, high, scale):
     return -f if high < 0 else f
 
 
-@kernel
+@standing_apart("UniTuple(int64, 2)(int64, int64, int64, int64, int64, int64, int64[::1], float64[::1], uint8[::1])")
 def wide(op, a, b, c, d, sp, si, sf, sn):
     """One instruction over decimals of two words; see :mod:`sparkcep.columns.bytecode`. Returns (stack pointer, 0 or an error)."""
     up = si.shape[0] // 2

@@ -8,6 +8,7 @@ is given up, and what it wrote is undone.
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import logging
 import math
@@ -23,6 +24,7 @@ import numpy as np
 log = logging.getLogger("sparkcep")
 
 SECONDS = 2.0  # that are good for one call; a compilation takes 5 to 20
+MOST_ROWS = 65_536  # of a search; a V pattern over 20,000 rows takes .6 s
 MOST_BYTES = 1 << 26  # of the arrays of one call, which are copied before it
 _PASSES = 256  # of loops between two looks at the clock
 _TICK = "_sparkcep_tick"  # as what the twins know the clock
@@ -40,6 +42,25 @@ def fits(kernel: Any, args: tuple) -> bool:
         log.info("%s cannot be interpreted: %s", kernel.py_func.__name__, error)
         return False
     return sum(array.nbytes for array in _written(args)) <= MOST_BYTES
+
+
+_searches = [0]  # over many rows, that are going on
+
+
+@contextlib.contextmanager
+def over(rows: int) -> Iterator[None]:
+    """Inside, kernels go over so many rows. Where these are many nothing is interpreted, as it would be given up."""
+    many = int(rows > MOST_ROWS)
+    _searches[0] += many
+    try:
+        yield
+    finally:
+        _searches[0] -= many
+
+
+def too_many() -> bool:
+    """Whether a search over many rows is going on."""
+    return _searches[0] > 0
 
 
 _one_at_a_time = threading.Lock()

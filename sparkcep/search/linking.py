@@ -41,6 +41,8 @@ class Library(JITCodeLibrary):
                 function.linkage = "linkonce_odr"
         self._optimize_final_module()
         self._final_module.verify()
+        for initialise in self._reload_init:
+            initialise()  # what is called outside is there before addresses are looked up
         self._finalize_final_module()
 
     def _optimize_functions(self, module: Any) -> None:

@@ -38,6 +38,14 @@ I64_MAX = (1 << 63) - 1
 I64_MIN = -(1 << 63)
 
 
+# what scan takes, in groups as below, and returns
+SCAN = """UniTuple(int64, 2)(
+    int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64,
+    int64[::1], int64[:, ::1], float64[::1], int64[:, ::1], int64[:, ::1], float64[:, ::1],
+    uint8[::1], int64[::1], int64[:, ::1], float64[:, ::1], uint8[:, ::1], uint8[:, ::1],
+    int64[:, ::1], int64[::1], float64[::1], uint8[::1], int64[::1], float64[::1], uint8[::1])"""
+
+
 @inlined
 def _less(x, y):
     """Spark's order of doubles: NaN is equal to NaN and above everything."""
@@ -208,7 +216,7 @@ def _rescale(x, digits, mode):
     return -whole if negative else whole
 
 
-@standing_apart
+@standing_apart(SCAN)
 def scan(
     mode, variable, label, entry, most, first, prior, low, stop, bound, begin, number, letters, code, floats, slots, hi, hf,
     labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,
@@ -883,6 +891,24 @@ def scan(
         prior = q
         q += 1
     return q - first, 0
+
+
+@kernel
+def clear(variable, entry, rows, conditions, no_slots, hi, hf, labels, si, sf, sn):
+    """Clears the variable's letter where its condition, of physical neighbours only, is not true; ``no_slots``, ``hi``, ``hf``,
+    ``labels``: not looked at. 0 or an error."""
+    none = np.int64(0)
+    for part in range(rows.offsets.shape[0] - 1):
+        low = rows.offsets[part]
+        high = rows.offsets[part + 1]
+        _, bad = scan(
+            CLEAR, variable, none, entry, high - low, low, low - 1, low, high, high, low, none, rows.letters, conditions.code, conditions.floats, no_slots,
+            hi, hf, labels, conditions.label_codes, rows.ints, rows.flts, rows.inull, rows.fnull, rows.pair_starts, rows.pair_ints, rows.pair_flts,
+            rows.pair_null, si, sf, sn,
+        )
+        if bad < 0:
+            return bad
+    return none
 
 
 @kernel

@@ -99,7 +99,7 @@ class _Work:
     """What is compiled for one call: the functions that it needs, and those that are ready."""
 
     def __init__(self, kernel: Any) -> None:
-        self.needed = _called(kernel, set())
+        self.needed = {other for other in called(kernel) if other.targetoptions.get("inline") != "always"}
         self.ready: set[Any] = set()
         self.said = time.monotonic()
 
@@ -126,13 +126,13 @@ def _ready(kernel: Any) -> None:
             log.warning("sparkcep: %d of %d kernels are ready", len(_work.ready), len(_work.needed))
 
 
-def _called(kernel: Any, found: set[Any]) -> set[Any]:
+def called(kernel: Any) -> set[Any]:
     """The kernel and those that it calls, directly or not; some of them may not be needed for the types at hand."""
-    if kernel.targetoptions.get("inline") != "always":
-        found.add(kernel)
-    function = kernel.py_func
-    for name in function.__code__.co_names:
-        other = function.__globals__.get(name)
-        if hasattr(other, "py_func") and other not in found:
-            _called(other, found)
+    found, todo = {kernel}, [kernel]
+    while todo:
+        function = todo.pop().py_func
+        others = {function.__globals__.get(name) for name in function.__code__.co_names}
+        new = {other for other in others if hasattr(other, "py_func")} - found
+        found |= new
+        todo += new
     return found
