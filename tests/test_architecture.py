@@ -326,7 +326,8 @@ def too_large(source: str) -> Iterator[str]:
     """The functions with too many lines, or too many parameters."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef):
-            compiled = any(isinstance(decorator, ast.Name) and decorator.id in KERNELS for decorator in node.decorator_list)
+            decorators = [decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in node.decorator_list]
+            compiled = any(isinstance(decorator, ast.Name) and decorator.id in KERNELS for decorator in decorators)
             given = node.args
             if node.name not in LONG and (node.end_lineno or 0) - node.lineno >= MOST_LINES:
                 yield node.name

@@ -329,10 +329,14 @@ def _kept(compiled: Any) -> Any:
     return compiled
 
 
+def _entry(function: Callable, references: bool = False, embed: bool = False) -> Any:
+    return _kept(numba.njit(pipeline_class=pipeline.EntryPipeline, no_cfunc_wrapper=True, _nrt=references, forceinline=embed)(function))
+
+
 def _for_both(function: Callable, *, references: bool = False, embed: bool = False) -> Any:
     """``function`` as an entry, which Python calls, with the inner kernel that kernels call. Both options are told always: numba
     gives a function the options of the one for which it is compiled where it has none of its own."""
-    compiled = _kept(numba.njit(pipeline_class=pipeline.EntryPipeline, no_cfunc_wrapper=True, _nrt=references, forceinline=embed)(function))
+    compiled = _entry(function, references, embed)
     if hasattr(compiled, "py_func"):
         inner = linking.Inner(function, **_inside(compiled), pipeline_class=pipeline.InnerPipeline)
         inner._cache = _InnerCache(compiled)
@@ -365,7 +369,7 @@ def standing_apart(signature: str) -> Callable[[Callable], Callable]:
     can be called before it is compiled."""
 
     def apart(function: Callable) -> Any:
-        compiled = numba.njit(no_cfunc_wrapper=True, _nrt=False, forceinline=False)(function)
+        compiled = _entry(function)
         if hasattr(compiled, "py_func"):
             inner = shared.Shared(function, signature, **_inside(compiled), pipeline_class=pipeline.SharedPipeline)
             inner._cache = _SharedCache(compiled)

@@ -52,8 +52,8 @@ class _Outside(InnerLibrary):
 
 
 class Shared(CPUDispatcher):
-    """A kernel for those that call it, whose machine code they have in common. ``signature`` names the types of its arguments and of
-    what it returns, as numba writes them. Python cannot call it."""
+    """A kernel for those that call it, whose machine code they have in common. ``signature`` names the types of its arguments and
+    of what it returns, as numba writes them. Python cannot call it."""
 
     def __init__(self, function: Callable, signature: str, **options: Any) -> None:
         super().__init__(function, **options)
