@@ -9,11 +9,9 @@ import pytest
 
 def first(values: Iterable, count: int = 1, wider: int | None = None) -> list:
     """The values as parameters of a test; the default run takes the first ``count`` of them, the wider one those before the
-    ``wider``-th (None: all), and what is left is slow."""
-    return [
-        value if i < count else further(value) if wider is None or i < wider else slow(value)
-        for i, value in enumerate(values)
-    ]
+    ``wider``-th (None: as many again), and what is left is slow."""
+    upto = 2 * count if wider is None else wider
+    return [value if i < count else further(value) if i < upto else slow(value) for i, value in enumerate(values)]
 
 
 def one_in(step: int, values: Iterable, wider: int = 1) -> list:

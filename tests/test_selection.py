@@ -96,7 +96,8 @@ def test_the_default_run_takes_some():
     def left_out(values, to="further"):
         return [getattr(value, "id", None) or value.values for value in values if hasattr(value, "marks") and any(m.name == to for m in value.marks)]
 
-    assert left_out(first(range(3))) == [(1,), (2,)] and left_out(first("abc", 2)) == [("c",)]
+    assert left_out(first(range(3))) == [(1,)] and left_out(first(range(3)), "slow") == [(2,)] and left_out(first("abc", 2)) == [("c",)]
+    assert left_out(first(range(3), wider=3)) == [(1,), (2,)] and left_out(first(range(3), wider=1)) == []
     assert left_out(one_in(2, range(5))) == [(1,), (3,)]
     some = one_in(4, range(7), wider=2)
     assert left_out(some) == [(2,), (6,)] and left_out(some, "slow") == [(1,), (3,), (5,)] and [value for value in some if isinstance(value, int)] == [0, 4]

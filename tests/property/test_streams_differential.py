@@ -50,7 +50,7 @@ from tests.oracle import automaton as oracle
 from tests.oracle import cases, measures, selection
 from tests.property import approx_cases
 from tests.property.in_process import drained, inputs
-from tests.selection import first
+from tests.selection import first, one_in
 
 HEAD = "PARTITION BY p ORDER BY id MEASURES"
 NUMBERED = "MATCH_NUMBER() AS n, FIRST(id) AS a, LAST(id) AS z, count(*) AS c"
@@ -204,7 +204,7 @@ def best(plan, leaves: pa.Table) -> dict[tuple, list[tuple]]:
     return {group: [found[2] for found in sorted(some)[: ranking.top]] for group, some in groups.items()}
 
 
-@pytest.mark.parametrize("text", TOPS)
+@pytest.mark.parametrize("text", one_in(4, TOPS, 2))
 def test_the_best_of_windows(text):
     rng = random.Random(text)
     assert sum(compared_best(text, rng) for _ in range(6)) > (20 if "^" not in text else 2)
@@ -661,7 +661,7 @@ def test_each_kind(text):
     assert total > 5
 
 
-@pytest.mark.parametrize("text", LAST_ROWS + AUTOMATA)
+@pytest.mark.parametrize("text", one_in(4, LAST_ROWS + AUTOMATA, 2))
 def test_each_answer_for_last_rows(text):
     rng, total = random.Random(text), 0
     for _ in range(4):
@@ -669,7 +669,7 @@ def test_each_answer_for_last_rows(text):
     assert total > 5
 
 
-@pytest.mark.parametrize("text", CLAUSES + LAST_ROWS + AUTOMATA + BY_EXPIRY + TOPS)
+@pytest.mark.parametrize("text", one_in(3, CLAUSES + LAST_ROWS + AUTOMATA + BY_EXPIRY + TOPS, 2))
 def test_nothing_told_later_is_behind_the_watermark_that_is_passed_on(text):
     """What is told after a micro-batch has times behind the watermark that the clause passed on with it, by which nothing above
     it calls these late."""
@@ -709,7 +709,7 @@ def test_a_number_waits_for_the_lives_that_end_behind_it(number, at, behind):
     assert (1, 5, at) in told and passed(plan).behind == behind
 
 
-@pytest.mark.parametrize("text", CLAUSES + LAST_ROWS + AUTOMATA + TOPS)
+@pytest.mark.parametrize("text", one_in(3, CLAUSES + LAST_ROWS + AUTOMATA + TOPS, 2))
 def test_nothing_is_kept_of_keys_that_are_silent(text):
     """Once the watermark is far behind a key's rows, its state is empty, unless something is said to be kept for ever."""
     rng, plan = random.Random(text), planned(text)
