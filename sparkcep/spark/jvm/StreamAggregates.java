@@ -88,11 +88,9 @@ final class StreamAggregates extends Rule<LogicalPlan> {
   }
 
   private static LogicalPlan inRows(Aggregate aggregate) {
-    if (!(aggregate.child() instanceof Generate generate) || !(generate.generator() instanceof PosExplode explode)) {
-      throw refused(aggregate, ""); // Spark computes what is random below the aggregate
-    }
+    Generate generate = (Generate) aggregate.child();
     LogicalPlan rows = unnumbered(generate.child());
-    NamedExpression elements = Streams.own(explode.child(), "__z");
+    NamedExpression elements = Streams.own(((PosExplode) generate.generator()).child(), "__z");
     List<NamedExpression> below = new ArrayList<>(CollectionConverters.asJava(rows.output()));
     below.add(elements);
     Spread spread = Spread.of(elements.toAttribute(), generate.generatorOutput());
@@ -145,7 +143,11 @@ final class StreamAggregates extends Rule<LogicalPlan> {
         }
         Expression over = MatchPruning.replaced(call.isDistinct() ? normalized(function) : function, spread.variables());
         Expression filter = call.filter().isEmpty() ? null : MatchPruning.replaced(call.filter().get(), spread.variables());
-        return (B) new ElementsAggregate(spread.elements(), spread.position(), spread.element(), over, filter, call.isDistinct());
+        ElementsAggregate inRow = new ElementsAggregate(spread.elements(), spread.position(), spread.element(), over, filter, call.isDistinct());
+        if (!inRow.deterministic()) {
+          throw refused(aggregate, "");
+        }
+        return (B) inRow;
       }
     });
   }
