@@ -19,6 +19,7 @@ OF_MATCHES = [
     "regr_count(DISTINCT i, l)",
     "regr_count(DISTINCT f, d)",
     "round(covar_pop(DISTINCT i, l), 4)",
+    "min_by(DISTINCT f, r)",
     "median(IF(CLASSIFIER() = 'A', i, MATCH_NUMBER()))",
     "median(nullif(IF(CLASSIFIER() = 'A', i, 1) + 1, 2))",
     "avg(DISTINCT IF(CLASSIFIER() = 'Z', n, n + 1))",
@@ -131,7 +132,7 @@ def test_what_stands_around_it(spark, tmp_path, names):
 
 def test_where_it_stands_in_the_plan(spark, rate):  # noqa: F811
     """There is one operator that keeps a state, a filter on keys is below it, and what nothing reads is not computed."""
-    clause = "FROM rate_stream MATCH_RECOGNIZE (PARTITION BY p ORDER BY timestamp MEASURES median(value) AS m, LAST(other) AS o, sum(DISTINCT value) AS s PATTERN (A B))"
+    clause = "FROM rate_stream MATCH_RECOGNIZE (PARTITION BY p ORDER BY timestamp MEASURES median(value) AS m, LAST(other) AS o, listagg(word) AS s PATTERN (A B))"
     plan = optimized(spark, f"SELECT o {clause} WHERE p = 1")
     assert "ELEMENTS" not in plan and "Aggregate" not in plan
     assert plan.index("ArrowEvalPythonUDTF") < plan.index("Filter (isnotnull(") < plan.index("StreamInput")
