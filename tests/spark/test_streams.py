@@ -311,6 +311,26 @@ def test_other_measures_and_filters_go_on(spark, tmp_path):
 
 
 @pytest.mark.further
+def test_the_first_rows_and_the_first_matches(spark, tmp_path):
+    """LIMIT below a clause: the rows that came first are searched, and the watermark moves on by all. LIMIT above: that many are told."""
+    source, rows = tmp_path / "in", rows_of(13)
+    source.mkdir()
+    parts = pieces(rows, random.Random(13), 4)
+    for number, piece in enumerate([*parts, closing([("k0", None)])]):
+        put(source, number, piece)
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    firsts = len(parts[0]) + len(parts[1])
+    ran(spark.sql(STATEMENTS["v"].format(t=f"(SELECT * FROM ticks_stream LIMIT {firsts})")), tmp_path)
+    spark.read.schema(SCHEMA).json([str(source / f"{number:03}.json") for number in (0, 1)]).createOrReplaceTempView("ticks_table")
+    wanted = sorted(map(str, spark.sql(STATEMENTS["v"].format(t="ticks_table")).collect()))
+    assert written(spark, tmp_path) == wanted and len(wanted) > 10
+    ran(spark.sql(f"SELECT * FROM ({STATEMENTS['v'].format(t='ticks_stream')}) LIMIT 3"), tmp_path, "few")
+    few = written(spark, tmp_path, "few")
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    assert len(few) == 3 and set(few) <= set(map(str, spark.sql(STATEMENTS["v"].format(t="ticks_table")).collect()))
+
+
+@pytest.mark.further
 def test_keys_are_let_go(spark, tmp_path):
     """State returns to nothing once nothing is under way."""
     source = tmp_path / "in"
@@ -385,7 +405,6 @@ def test_errors_of_watermarks_and_settings(spark, rate):
     assert spark.sql(f"WITH r AS (SELECT * FROM rate_stream) SELECT * FROM r MATCH_RECOGNIZE ({clause})").isStreaming  # it is not below the clause
     inner = "SELECT * FROM rate_stream MATCH_RECOGNIZE (PARTITION BY p ORDER BY timestamp MEASURES FIRST(value) AS value, FIRST(timestamp) AS timestamp PATTERN (A B))"
     assert "without WINDOW INTERVAL" in refused(spark, f"SELECT * FROM ({inner}) MATCH_RECOGNIZE ({clause})")
-    assert "what keeps a state itself (GlobalLimit)" in refused(spark, f"SELECT * FROM (SELECT * FROM rate_stream LIMIT 5) MATCH_RECOGNIZE ({clause})")
     spark.conf.set(PROVIDER, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
     assert ROCKSDB in refused(spark, f"SELECT * FROM rate_stream MATCH_RECOGNIZE ({clause})")
     spark.conf.set(PROVIDER, ROCKSDB)
