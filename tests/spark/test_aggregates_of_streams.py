@@ -102,7 +102,11 @@ FORMS = {
     "ARC FROM q1 TO q2 WHEN price > 7) WINDOW INTERVAL '8' SECONDS)",
     "above": "SELECT concat_ws('/', a, m, c) AS m FROM (" + MOVES + ") MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY a, z MEASURES FIRST(a) AS a, sum(DISTINCT d) AS m, median(m) AS c "
     "PATTERN (X Y) WINDOW INTERVAL '60' SECONDS DEFINE Y AS m > 2)",
+    "neighbours": f"SELECT concat(a, c) AS m FROM (SELECT *, levenshtein(string(price), string(before)) = 0 AS near {HEAD} MEASURES PREV(price) AS before ALL ROWS PER MATCH PATTERN (A) "
+    "WINDOW INTERVAL '1' SECOND)) MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES FIRST(ts) AS a, count(*) AS c PATTERN (A B+) WINDOW INTERVAL '60' SECONDS DEFINE B AS near)",
 }
+# What "neighbours" says in one clause, which is an error over a stream.
+AT_ONCE = f"SELECT concat(a, c) AS m {HEAD} MEASURES FIRST(ts) AS a, count(*) AS c PATTERN (A B+) WINDOW INTERVAL '60' SECONDS DEFINE B AS levenshtein(string(price), string(PREV(price))) = 0)"
 
 
 @pytest.mark.parametrize("names", first([("one column", "a key", "above"), tuple(FORMS)], wider=1))
@@ -123,6 +127,8 @@ def test_what_stands_around_it(spark, tmp_path, names):
     told = {name: [row.value for row in wanted if row.name == name] for name in names}
     assert all(len(values) > 2 for values in told.values()), {name: len(values) for name, values in told.items()}
     assert None in told["one column"]  # DOWN has no row
+    if "neighbours" in names:
+        assert sorted(told["neighbours"]) == sorted(row.m for row in spark.sql(AT_ONCE.format(t="ticks_table")).collect())
     count = f"SELECT count(*) AS c FROM ({MOVES})"
     counted = spark.sql(count.format(t="ticks_stream")).writeStream.outputMode("complete").format("memory").queryName("counted_moves")
     counted.trigger(availableNow=True).start().awaitTermination()
