@@ -111,7 +111,8 @@ AT_ONCE = f"SELECT concat(a, c) AS m {HEAD} MEASURES FIRST(ts) AS a, count(*) AS
 
 @pytest.mark.parametrize("names", first([("one column", "a key", "above"), tuple(FORMS)], wider=1))
 def test_what_stands_around_it(spark, tmp_path, names):
-    """Each kind of clause, one column alone, some keys, a join, a view, a clause above, all in one query; and how many there are."""
+    """Each kind of clause, one column alone, some keys, a join, a view, a clause above, all in one query; and how many there
+    are."""
     source, rows, rng = tmp_path / "in", rows_of(31, 250), random.Random(31)
     source.mkdir()
     statement = " UNION ALL ".join(f"SELECT '{name}' AS name, string(m) AS value FROM ({FORMS[name]})" for name in names)

@@ -312,7 +312,8 @@ def test_other_measures_and_filters_go_on(spark, tmp_path):
 
 @pytest.mark.further
 def test_the_first_rows_and_the_first_matches(spark, tmp_path):
-    """LIMIT below a clause: the rows that came first are searched, and the watermark moves on by all. LIMIT above: that many are told."""
+    """LIMIT below a clause: the rows that came first are searched, and the watermark moves on by all. LIMIT above: that many are
+    told."""
     source, rows = tmp_path / "in", rows_of(13)
     source.mkdir()
     parts = pieces(rows, random.Random(13), 4)
