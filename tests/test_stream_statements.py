@@ -12,6 +12,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.cutting import behind
+from sparkcep.spark.streaming import CHECKS
 
 BEFORE = (
     "PARTITION BY k ORDER BY ts, n MEASURES PREV(FIRST(x), 2) AS m AFTER MATCH SKIP TO LAST B PATTERN (A B+ C) WINDOW INTERVAL '5' SECOND SUBSET S = (A, B) "
@@ -99,7 +100,6 @@ def test_what_ends_at_a_row_is_another_statement(before, now, what):
         (LAST_ROWS.format("", "", "APPROX 1 WEIGHTS (D 9) BUDGET 3 CHECKS").replace("A B", "A ~(B C) D"), "a negated group before the first row of a match"),
         (LAST_ROWS.format("", " ALL MATCHES CHANGES IN op", ""), "add REPORT CHANGES"),
         (LAST_ROWS.format("", "", "APPROX 1 MATCH HISTORY").replace("MEASURES LAST(ts) AS z ", ""), "record it of a table of past rows"),
-        (LAST_ROWS.format(", median(x) AS m", "", ""), "give the values as array_agg"),
         (LAST_ROWS.format("", "", "").replace("x = 1", "levenshtein(x, PREV(x)) = 1"), "compare the rows outside of it"),
         (LAST_ROWS.format("", "", "APPROX 1 ALL MATCHES").replace("WINDOW INTERVAL '5' SECOND", ""), "ALL MATCHES without WINDOW waits"),
     ],
@@ -221,3 +221,11 @@ def test_what_is_kept_of_changes():
 def test_another_changelog_is_told(old, new, what):
     (before, texts), (now, _) = stated(CHANGELOG), stated(CHANGELOG.replace(old, new, 1))
     assert different(before, now, texts, texts) == what
+
+
+@pytest.mark.parametrize("function, message", [("", "in a subquery below the clause"), ("middle", "middle is computed by Python")])
+def test_aggregates_that_are_not_computed_in_a_row(function, message):
+    plan = make_plan(parse_clause(LAST_ROWS.format(", median(x) AS m", "", "")))
+    with pytest.raises(ClauseError) as error:
+        CHECKS["aggregated"]({"plan": plan.to_json(), "function": function})
+    assert error.value.error_class == "SPARKCEP.STREAM" and message in str(error.value) and error.value.line

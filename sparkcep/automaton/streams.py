@@ -168,11 +168,7 @@ def _families(plan: Plan) -> list[tuple[str, bool]]:
         ),
         (
             "a condition in which Spark computes a function of several rows needs whole partitions; compute what it takes of one row in the function, and compare the rows outside of "
-            "it, as upper(x) = upper(PREV(x)) in place of f(x, PREV(x)), or match over a table", bool(plan.ordered_inputs),
-        ),
-        (
-            "an aggregate that Spark computes over the rows of a match is a state of Spark's own above the clause; give the values as array_agg, and aggregate these "
-            "above the clause (aggregate, array_sort)", any(leaf.spec.kind == "rows" for leaf in plan.leaves),
+            "it, as upper(x) = upper(PREV(x)) in place of f(x, PREV(x)), or let a clause below give PREV(x) to each row: docs/streams.md, Functions of several rows", bool(plan.ordered_inputs),
         ),
         ("partitions of a stream are not cut into slices; set sparkcep.slices to true", bool(plan.slice)),
     ]

@@ -24,6 +24,8 @@ Requests, by their ``kind``:
   spark/streaming. Answer: nothing, or ``error``.
 - ``started``: asks whether a clause's ``plan`` goes with an output ``mode`` and a ``trigger`` (its class), and with what stands
   above and below it (see spark/streaming). Answer: nothing, or ``error``.
+- ``aggregated``: asks what is wrong with an aggregate of a ``plan`` over a stream that cannot be computed in the row of a match:
+  ``function``, see ``streaming._refuse_aggregate``; the answer is as that of ``stream``.
 - ``restarted``: asks whether the statements ``now`` of a query may go on with the states of those ``before``, lists of them as
   Streams.java writes them. Answer: nothing, or ``error``.
 - ``arrived``: asks what a micro-batch makes of the table of ARCS FROM, see spark/streaming. Answer: the arcs' ``journal`` in base64
@@ -63,7 +65,7 @@ def answer(request: str) -> str:
     """The answer to one request, both as JSON text."""
     asked = json.loads(request)
     kind = asked.get("kind")
-    if kind in ("stream", "table", "chained", "started", "restarted"):
+    if kind in ("stream", "table", "chained", "started", "restarted", "aggregated"):
         from sparkcep.spark import streaming
 
         try:

@@ -221,7 +221,7 @@ class Frames:
             source = self.ask(f"{asked.names}SELECT * FROM {asked.source}")
             if not source.isStreaming:
                 return None
-            _check_tables(asked.plan)
+            _check_operators(asked.plan)
             watermarks = [f.name for f in source.schema.fields if WATERMARK in (f.metadata or {})]
             rows = self.ask(f"{asked.names}{stream_input(asked.plan, asked.source)}")
             fields = rows.schema.fields
@@ -290,10 +290,16 @@ class Frames:
         check_over_stream(asked)
 
 
-def _check_tables(plan: Plan) -> None:
-    """Raises ClauseError for a clause that reads a table beside the stream."""
+def _check_operators(plan: Plan) -> None:
+    """Raises ClauseError for a clause for which there are operators in the JVM's extension alone."""
     if plan.approximate is not None and plan.approximate.budget is not None and plan.approximate.budget.history:
         raise wrong(plan, "the table of USING HISTORY is read at each micro-batch over a stream, which the JVM's extension alone does; leave USING HISTORY out", UNSUPPORTED)
+    if plan.aggregates:
+        name = plan.aggregates[0].text.partition("(")[0].strip()
+        raise wrong(
+            plan, f"{name} is an aggregate that Spark computes over the rows of a match, over a stream by the JVM's extension alone; give the values as array_agg, and aggregate these above "
+            "the clause (aggregate, array_sort)", UNSUPPORTED,
+        )
 
 
 def wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC) -> ClauseError:

@@ -226,12 +226,22 @@ def _wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
     return ClauseError("STREAM", message, sqlstate=sqlstate, **place)
 
 
+def _refuse_aggregate(asked: dict[str, Any]) -> None:
+    """Raises ClauseError for an aggregate that cannot be computed in the row of a match: of this ``function``, or, where that is
+    empty, because of a random argument."""
+    message = f"{asked['function']} is computed by Python over groups of rows, and over a stream these would be a state of their own; give the values as array_agg, and call a function of the array above the clause"
+    if not asked["function"]:
+        message = "an aggregate over a stream is computed in the row of its match, and a random value in its argument (rand(), uuid()) is not there; make it a column in a subquery below the clause"
+    raise _wrong(Plan.from_json(asked["plan"]), message, UNSUPPORTED)
+
+
 def _check_unordered(asked: dict[str, Any]) -> None:
     check_table(Plan.from_json(asked["plan"]))
 
 
 CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
-    "stream": check_over_stream, "table": _check_unordered, "chained": _check_chained, "started": _check_started, "restarted": _check_restarted
+    "stream": check_over_stream, "table": _check_unordered, "chained": _check_chained, "started": _check_started, "restarted": _check_restarted,
+    "aggregated": _refuse_aggregate,
 }
 
 

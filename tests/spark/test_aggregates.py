@@ -42,29 +42,36 @@ AGGREGATES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def groups(spark):
+POOLS = {
+    "i": ["1", "3", "4", "7", "-2"],
+    "l": ["1", "5", "90000000000", "-4"],
+    "d": ["0.0D", "-0.0D", "1.5D", "double('NaN')", "double('Infinity')"],
+    "f": ["0.5F", "-0.5F", "float('NaN')", "float('-0.0')", "float('0.0')"],
+    "n": ["1.10", "1.1", "-3.25", "1000000.99"],
+    "s": ["''", "'a'", "'B'", "'é'", "'ab'"],
+    "b": ["true", "false"],
+    "t": ["DATE '2024-01-01'", "DATE '1969-12-31'"],
+    "y": ["X''", "X'00'", "X'ff01'"],
+}
+
+
+def drawn(groups: int) -> str:
+    """A query of random rows: ``g``, their group, ``r``, their number in it, and values of all types. Those of a group may all be
+    NULL."""
     draw = random.Random(5)
-    pools = {
-        "i": ["1", "3", "4", "7", "-2"],
-        "l": ["1", "5", "90000000000", "-4"],
-        "d": ["0.0D", "-0.0D", "1.5D", "double('NaN')", "double('Infinity')"],
-        "f": ["0.5F", "-0.5F", "float('NaN')", "float('-0.0')", "float('0.0')"],
-        "n": ["1.10", "1.1", "-3.25", "1000000.99"],
-        "s": ["''", "'a'", "'B'", "'é'", "'ab'"],
-        "b": ["true", "false"],
-        "t": ["DATE '2024-01-01'", "DATE '1969-12-31'"],
-        "y": ["X''", "X'00'", "X'ff01'"],
-    }
     rows = []
-    for group in range(150):
+    for group in range(groups):
         nulls = draw.choice([0.0, 0.3, 1.0])
         for r in range(draw.randint(1, 6)):
-            cells = ["NULL" if draw.random() < nulls else draw.choice(pool) for pool in pools.values()]
+            cells = ["NULL" if draw.random() < nulls else draw.choice(pool) for pool in POOLS.values()]
             rows.append(f"({group}, {r}, {', '.join(cells)})")
     casts = ", ".join(f"CAST({c} AS {kind}) AS {c}" for c, kind in TYPES.items())
-    names = ", ".join(["g", "r", *TYPES])
-    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW grouped AS SELECT g, r, {casts} FROM VALUES {', '.join(rows)} AS v({names})")
+    return f"SELECT g, r, {casts} FROM VALUES {', '.join(rows)} AS v({', '.join(['g', 'r', *TYPES])})"
+
+
+@pytest.fixture(scope="module")
+def groups(spark):
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW grouped AS {drawn(150)}")
     yield
     spark.catalog.dropTempView("grouped")
 

@@ -289,7 +289,7 @@ def test_other_measures_and_filters_go_on(spark, tmp_path):
     """A statement that needs no other rows goes on with the state, and its matches have its own measures."""
     source, rows = tmp_path / "in", rows_of(9)
     source.mkdir()
-    moved = V.replace("FIRST(ts) AS a, LAST(UP.price) AS u", "max(DOWN.price) - LAST(DOWN.price) AS d, FIRST(UP.price) AS u, FIRST(ts) AS a")
+    moved = V.replace("FIRST(ts) AS a, LAST(UP.price) AS u", "max(DOWN.price) - LAST(DOWN.price) AS d, FIRST(UP.price) AS u, FIRST(ts) AS a, median(UP.price) AS h")
     texts = {
         "first": f"SELECT a, z, c, symbol FROM {{t}} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n {V})",
         "second": f"SELECT *, d + 1 AS e FROM {{t}} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY `ts`, n {moved}) WHERE c > 3 AND d IS NOT NULL",
@@ -308,6 +308,27 @@ def test_other_measures_and_filters_go_on(spark, tmp_path):
     before = {(row.symbol, row.a) for row in told["first"]}
     wanted = [row for row in spark.sql(texts["second"].format(t="ticks_table")).collect() if not behind(row) and (row.symbol, row.a) not in before]
     assert sorted(map(str, told["second"])) == sorted(map(str, wanted)) and len(wanted) > 5 and len(before) > 5
+
+
+@pytest.mark.further
+def test_the_first_rows_and_the_first_matches(spark, tmp_path):
+    """LIMIT below a clause: the rows that came first are searched, and the watermark moves on by all. LIMIT above: that many are
+    told."""
+    source, rows = tmp_path / "in", rows_of(13)
+    source.mkdir()
+    parts = pieces(rows, random.Random(13), 4)
+    for number, piece in enumerate([*parts, closing([("k0", None)])]):
+        put(source, number, piece)
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    firsts = len(parts[0]) + len(parts[1])
+    ran(spark.sql(STATEMENTS["v"].format(t=f"(SELECT * FROM ticks_stream LIMIT {firsts})")), tmp_path)
+    spark.read.schema(SCHEMA).json([str(source / f"{number:03}.json") for number in (0, 1)]).createOrReplaceTempView("ticks_table")
+    wanted = sorted(map(str, spark.sql(STATEMENTS["v"].format(t="ticks_table")).collect()))
+    assert written(spark, tmp_path) == wanted and len(wanted) > 10
+    ran(spark.sql(f"SELECT * FROM ({STATEMENTS['v'].format(t='ticks_stream')}) LIMIT 3"), tmp_path, "few")
+    few = written(spark, tmp_path, "few")
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    assert len(few) == 3 and set(few) <= set(map(str, spark.sql(STATEMENTS["v"].format(t="ticks_table")).collect()))
 
 
 @pytest.mark.further
@@ -351,7 +372,6 @@ WRONG = {
     "history": ("PARTITION BY p ORDER BY timestamp PATTERN (A B C) WINDOW INTERVAL '5' SECONDS APPROX 1 MATCH HISTORY DEFINE A AS value = 1", "MATCH HISTORY"),
     "collation": ("PARTITION BY p ORDER BY timestamp, word COLLATE UTF8_LCASE MEASURES count(*) AS c PATTERN (A B)", "not sorted by .*COLLATE UTF8_BINARY"),
     "nested order": ("PARTITION BY p ORDER BY timestamp, array(value) MEASURES count(*) AS c PATTERN (A B)", "order by its parts"),
-    "median": ("PARTITION BY p ORDER BY timestamp MEASURES median(B.value) AS c PATTERN (A B)", "aggregate that Spark computes"),
 }
 
 
@@ -386,7 +406,6 @@ def test_errors_of_watermarks_and_settings(spark, rate):
     assert spark.sql(f"WITH r AS (SELECT * FROM rate_stream) SELECT * FROM r MATCH_RECOGNIZE ({clause})").isStreaming  # it is not below the clause
     inner = "SELECT * FROM rate_stream MATCH_RECOGNIZE (PARTITION BY p ORDER BY timestamp MEASURES FIRST(value) AS value, FIRST(timestamp) AS timestamp PATTERN (A B))"
     assert "without WINDOW INTERVAL" in refused(spark, f"SELECT * FROM ({inner}) MATCH_RECOGNIZE ({clause})")
-    assert "what keeps a state itself (GlobalLimit)" in refused(spark, f"SELECT * FROM (SELECT * FROM rate_stream LIMIT 5) MATCH_RECOGNIZE ({clause})")
     spark.conf.set(PROVIDER, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
     assert ROCKSDB in refused(spark, f"SELECT * FROM rate_stream MATCH_RECOGNIZE ({clause})")
     spark.conf.set(PROVIDER, ROCKSDB)

@@ -67,7 +67,8 @@ final class Streams {
   private static final String SEVERAL = "spark.sql.streaming.statefulOperator.allowMultiple"; // each has a watermark of its own
   private static final String NEEDED = "__needed"; // whether a variable wants a row
   private static final int MAP_ARROW_ITER = 207; // PythonEvalType.SQL_MAP_ARROW_ITER_UDF
-  private static final Set<String> PASSING = Set.of("Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark", "StreamInput"); // a clause may stand over
+  private static final Set<String> PASSING = Set.of( // a clause may stand over
+      "Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark", "StreamInput", "GlobalLimit", "LocalLimit");
   private static final Set<String> STATEFUL = Set.of(
       "Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark", "EventTimeWatermark", "UpdateEventTimeWatermarkColumn", "FlatMapGroupsWithState",
       "FlatMapGroupsInPandasWithState", "TransformWithState", "TransformWithStateInPySpark", "GlobalLimit", "LocalLimit", "Limit");

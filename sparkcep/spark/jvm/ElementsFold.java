@@ -1,0 +1,199 @@
+package org.sparkcep;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.function.UnaryOperator;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.BasePredicate;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.InterpretedOrdering;
+import org.apache.spark.sql.catalyst.expressions.JoinedRow;
+import org.apache.spark.sql.catalyst.expressions.MutableProjection;
+import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
+import org.apache.spark.sql.catalyst.expressions.Predicate;
+import org.apache.spark.sql.catalyst.expressions.SpecificInternalRow;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
+import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
+import org.apache.spark.sql.catalyst.expressions.aggregate.ImperativeAggregate;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.types.DataType;
+import scala.Function1;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * Goes with an aggregate function through the elements of arrays, as Spark's aggregation does through rows: initial values, an
+ * update for each element that counts, the value at the end.
+ *
+ * <p>What the function and the filter look at becomes one row: (position, element) and behind these the columns of the array's row. An
+ * expression that Spark compiles has its references to that row already.
+ */
+final class ElementsFold {
+  private final GenericInternalRow own = new GenericInternalRow(2); // position and element
+  private final JoinedRow joined = new JoinedRow();
+  private final DataType type; // of elements
+  private final BasePredicate filter; // null where all count
+  private final List<Expression> arguments; // by which elements are distinct; null where all count
+  private final InterpretedOrdering order; // of these
+  private final Steps steps;
+
+  ElementsFold(ElementsAggregate aggregate) {
+    UnaryOperator<Expression> place = expression -> {
+      if (expression instanceof BoundReference column) {
+        return new BoundReference(own.numFields() + column.ordinal(), column.dataType(), column.nullable());
+      }
+      if (expression instanceof NamedLambdaVariable variable) {
+        ExprId id = variable.exprId();
+        int at = id.equals(aggregate.position().exprId()) ? 0 : id.equals(aggregate.element().exprId()) ? 1 : -1;
+        return at < 0 ? variable : new BoundReference(at, variable.dataType(), true);
+      }
+      return expression;
+    };
+    type = aggregate.element().dataType();
+    filter = aggregate.filter() == null ? null : Predicate.create(replaced(aggregate.filter(), place));
+    AggregateFunction function = (AggregateFunction) replaced(aggregate.function(), place);
+    arguments = aggregate.distinct() ? CollectionConverters.asJava(function.children()) : null;
+    order = arguments == null ? null : InterpretedOrdering.forSchema(MatchStrategy.seq(arguments.stream().map(Expression::dataType).toList()));
+    steps = function instanceof DeclarativeAggregate declarative ? new Declared(declarative) : new Called((ImperativeAggregate) function);
+  }
+
+  /** What the function gives for the elements of a row's array. */
+  Object over(ArrayData elements, InternalRow row) {
+    TreeSet<InternalRow> seen = arguments == null ? null : new TreeSet<>(order);
+    joined.apply(own, row);
+    steps.begin();
+    int count = elements == null ? 0 : elements.numElements();
+    if (count == 0) {
+      take(null, null, seen); // as OUTER has it
+    }
+    for (int i = 0; i < count; i++) {
+      take(i, elements.isNullAt(i) ? null : elements.get(i, type), seen);
+    }
+    return steps.end();
+  }
+
+  private void take(Integer position, Object element, TreeSet<InternalRow> seen) {
+    own.update(0, position);
+    own.update(1, element);
+    if ((filter == null || filter.eval(joined)) && (seen == null || seen.add(values()))) {
+      steps.take(joined);
+    }
+  }
+
+  private InternalRow values() {
+    return new GenericInternalRow(arguments.stream().map(argument -> argument.eval(joined)).toArray());
+  }
+
+  /** {@code expression} with what {@code change} makes of each part. */
+  private static Expression replaced(Expression expression, UnaryOperator<Expression> change) {
+    return (Expression) expression.transformUp(new AbstractPartialFunction<Expression, Expression>() {
+      @Override
+      public boolean isDefinedAt(Expression part) {
+        return true;
+      }
+
+      @Override
+      @SuppressWarnings("unchecked")
+      public <A extends Expression, B> B applyOrElse(A part, Function1<A, B> otherwise) {
+        return (B) change.apply(part);
+      }
+    });
+  }
+
+  private static SpecificInternalRow buffer(AggregateFunction function) {
+    return new SpecificInternalRow(MatchStrategy.seq(CollectionConverters.asJava(function.aggBufferAttributes()).stream().map(Attribute::dataType).toList()));
+  }
+
+  /** A function under way. */
+  private interface Steps {
+    void begin();
+
+    void take(InternalRow row);
+
+    Object end();
+  }
+
+  /** A function that is code over a buffer. */
+  private static final class Called implements Steps {
+    private final ImperativeAggregate function;
+    private final SpecificInternalRow buffer;
+
+    Called(ImperativeAggregate function) {
+      this.function = function.withNewMutableAggBufferOffset(0);
+      this.buffer = buffer(function);
+    }
+
+    @Override
+    public void begin() {
+      function.initialize(buffer);
+    }
+
+    @Override
+    public void take(InternalRow row) {
+      function.update(buffer, row);
+    }
+
+    @Override
+    public Object end() {
+      return function.eval(buffer);
+    }
+  }
+
+  /** A function that is expressions over a buffer, which Spark compiles. */
+  private static final class Declared implements Steps {
+    private final SpecificInternalRow buffer;
+    private final SpecificInternalRow result;
+    private final JoinedRow joined = new JoinedRow();
+    private final MutableProjection initial;
+    private final MutableProjection update;
+    private final MutableProjection value;
+    private final DataType type;
+
+    Declared(DeclarativeAggregate function) {
+      List<? extends Attribute> attributes = CollectionConverters.asJava(function.aggBufferAttributes());
+      Map<ExprId, Integer> places = new HashMap<>();
+      attributes.forEach(attribute -> places.put(attribute.exprId(), places.size()));
+      UnaryOperator<Expression> place = expression -> {
+        if (expression instanceof Attribute attribute) {
+          return new BoundReference(places.get(attribute.exprId()), attribute.dataType(), attribute.nullable());
+        }
+        return expression instanceof BoundReference column ? new BoundReference(places.size() + column.ordinal(), column.dataType(), column.nullable()) : expression;
+      };
+      type = function.dataType();
+      buffer = buffer(function);
+      result = new SpecificInternalRow(MatchStrategy.seq(List.of(type)));
+      initial = projection(CollectionConverters.asJava(function.initialValues()), place, buffer);
+      update = projection(CollectionConverters.asJava(function.updateExpressions()), place, buffer);
+      value = projection(List.of(function.evaluateExpression()), place, result);
+    }
+
+    private static MutableProjection projection(List<? extends Expression> expressions, UnaryOperator<Expression> place, InternalRow to) {
+      List<Expression> placed = new ArrayList<>();
+      expressions.forEach(expression -> placed.add(replaced(expression, place)));
+      return MutableProjection.create(MatchStrategy.seq(placed)).target(to);
+    }
+
+    @Override
+    public void begin() {
+      initial.apply(InternalRow.empty());
+    }
+
+    @Override
+    public void take(InternalRow row) {
+      update.apply(joined.apply(buffer, row));
+    }
+
+    @Override
+    public Object end() {
+      value.apply(buffer);
+      return result.isNullAt(0) ? null : result.get(0, type);
+    }
+  }
+}

@@ -1,0 +1,169 @@
+package org.sparkcep;
+
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.MonotonicallyIncreasingID;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
+import org.apache.spark.sql.catalyst.expressions.PosExplode;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
+import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
+import org.apache.spark.sql.catalyst.expressions.aggregate.ImperativeAggregate;
+import org.apache.spark.sql.catalyst.optimizer.DecimalAggregates$;
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers$;
+import org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions$;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Generate;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.types.DataTypes;
+import scala.Function1;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * Computes the aggregates that Spark has over the rows of a match, over a stream, in the row of the match: the rewriter spreads
+ * arrays and groups their elements by a number of the row, which over a stream would be a state of Spark's own, without a watermark.
+ *
+ * <p>{@code Aggregate(Generate(posexplode(elements), rows))} becomes a projection of {@link ElementsAggregate} over the rows.
+ */
+final class StreamAggregates extends Rule<LogicalPlan> {
+  private static final String ROW = "__row_id"; // the rewriter's number of a row
+  private static final String KEPT = "__t"; // the rewriter's column with what is kept of it
+
+  static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
+    @Override
+    public Rule<LogicalPlan> apply(SparkSession session) {
+      return new StreamAggregates();
+    }
+  }
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    return !plan.isStreaming() ? plan : (LogicalPlan) plan.transformUp(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
+      @Override
+      public boolean isDefinedAt(LogicalPlan node) {
+        return node instanceof Aggregate aggregate && aggregate.resolved() && isOverElements(aggregate) && Streams.isBelow(aggregate);
+      }
+
+      @Override
+      @SuppressWarnings("unchecked")
+      public <A extends LogicalPlan, B> B applyOrElse(A node, Function1<A, B> otherwise) {
+        return isDefinedAt(node) ? (B) inRows((Aggregate) (LogicalPlan) node) : otherwise.apply(node);
+      }
+    });
+  }
+
+  private static boolean isOverElements(Aggregate aggregate) {
+    return aggregate.groupingExpressions().size() == 1 && aggregate.groupingExpressions().head() instanceof Attribute key && key.name().equals(ROW)
+        && aggregate.aggregateExpressions().head().name().equals(KEPT);
+  }
+
+  /** What takes the place of an element and its position, and of the array. */
+  private record Spread(Attribute elements, NamedLambdaVariable position, NamedLambdaVariable element, Map<ExprId, Expression> variables) {
+    static Spread of(Attribute elements, Seq<Attribute> columns) {
+      NamedLambdaVariable position = variable(columns.apply(0));
+      NamedLambdaVariable element = variable(columns.apply(1));
+      return new Spread(elements, position, element, Map.of(columns.apply(0).exprId(), position, columns.apply(1).exprId(), element));
+    }
+
+    private static NamedLambdaVariable variable(Attribute column) {
+      return new NamedLambdaVariable(column.name(), column.dataType(), true, NamedExpression.newExprId(), new AtomicReference<>());
+    }
+  }
+
+  private static LogicalPlan inRows(Aggregate aggregate) {
+    Generate generate = (Generate) aggregate.child();
+    LogicalPlan rows = unnumbered(generate.child());
+    NamedExpression elements = Streams.own(((PosExplode) generate.generator()).child(), "__z");
+    List<NamedExpression> below = new ArrayList<>(CollectionConverters.asJava(rows.output()));
+    below.add(elements);
+    Spread spread = Spread.of(elements.toAttribute(), generate.generatorOutput());
+    List<NamedExpression> columns = new ArrayList<>();
+    for (NamedExpression column : CollectionConverters.asJava(rewritten(aggregate).aggregateExpressions())) {
+      Expression value = ((Alias) column).child();
+      boolean kept = column.name().equals(KEPT); // any_value of what is one value in the row
+      value = kept ? ((AggregateExpression) value).aggregateFunction().children().head() : inRow(value, aggregate, spread);
+      columns.add(MatchStrategy.alias(value, column.name(), column.exprId()));
+    }
+    return new Project(MatchStrategy.seq(columns), new Project(MatchStrategy.seq(below), rows));
+  }
+
+  /** The aggregates as Spark's optimizer makes them of those that are written, before it plans them: these have its values. */
+  private static Aggregate rewritten(Aggregate aggregate) {
+    LogicalPlan alone = (LogicalPlan) aggregate.withNewChildren(MatchStrategy.seq(List.<LogicalPlan>of(new OneRowRelation())).toIndexedSeq());
+    return (Aggregate) DecimalAggregates$.MODULE$.apply(ReplaceExpressions$.MODULE$.apply(alone));
+  }
+
+  /** The rows with a constant for their number, which nothing reads any more, and which Spark refuses to count over a stream. */
+  private static LogicalPlan unnumbered(LogicalPlan rows) {
+    if (rows instanceof SubqueryAlias alias) {
+      return new SubqueryAlias(alias.identifier(), unnumbered(alias.child()));
+    }
+    List<NamedExpression> columns = new ArrayList<>();
+    for (NamedExpression column : CollectionConverters.asJava(((Project) rows).projectList())) {
+      boolean number = column instanceof Alias alias && alias.child() instanceof MonotonicallyIncreasingID;
+      columns.add(number ? MatchStrategy.alias(new Literal((Object) 0L, DataTypes.LongType), column.name(), column.exprId()) : column);
+    }
+    return new Project(MatchStrategy.seq(columns), ((Project) rows).child());
+  }
+
+  /** {@code value} with each aggregate in it over the elements of the row. */
+  private static Expression inRow(Expression value, Aggregate aggregate, Spread spread) {
+    return (Expression) value.transformUp(new AbstractPartialFunction<Expression, Expression>() {
+      @Override
+      public boolean isDefinedAt(Expression part) {
+        return part instanceof AggregateExpression;
+      }
+
+      @Override
+      @SuppressWarnings("unchecked")
+      public <A extends Expression, B> B applyOrElse(A part, Function1<A, B> otherwise) {
+        if (!(part instanceof AggregateExpression call)) {
+          return otherwise.apply(part);
+        }
+        AggregateFunction function = call.aggregateFunction();
+        if (!(function instanceof DeclarativeAggregate) && !(function instanceof ImperativeAggregate)) {
+          throw refused(aggregate, function.prettyName());
+        }
+        Expression over = MatchPruning.replaced(call.isDistinct() ? normalized(function) : function, spread.variables());
+        Expression filter = call.filter().isEmpty() ? null : MatchPruning.replaced(call.filter().get(), spread.variables());
+        ElementsAggregate inRow = new ElementsAggregate(spread.elements(), spread.position(), spread.element(), over, filter, call.isDistinct());
+        if (!inRow.deterministic()) {
+          throw refused(aggregate, "");
+        }
+        return (B) inRow;
+      }
+    });
+  }
+
+  /** Spark takes 0.0 and -0.0 for one value where it looks for distinct ones, and hands on the first. */
+  private static Expression normalized(AggregateFunction function) {
+    List<Expression> arguments = new ArrayList<>();
+    CollectionConverters.asJava(function.children()).forEach(argument ->
+        arguments.add(argument.foldable() ? argument : NormalizeFloatingNumbers$.MODULE$.normalize(argument)));
+    return (Expression) function.withNewChildren(MatchStrategy.seq(arguments).toIndexedSeq());
+  }
+
+  /** Raises what is wrong with an aggregate that cannot be computed in a row; {@code function} is empty where that is an argument. */
+  private static RuntimeException refused(Aggregate aggregate, String function) {
+    String plan = Streams.plans(aggregate).get(0);
+    Streams.raise(PythonFunctions.asked(JsonNodeFactory.instance.objectNode().put("kind", "aggregated").put("plan", plan).put("function", function)));
+    return new IllegalStateException("the rewriter's process has an error for " + function);
+  }
+}
