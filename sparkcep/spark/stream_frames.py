@@ -128,7 +128,7 @@ class Frames:
             _check_tables(asked.plan)
             rows = self.ask(f"{asked.names}{stream_input(asked.plan, asked.source)}")
             fields, below = rows.schema.fields, analysed(rows)
-            if self.made and not self.several:
+            if not self.several and (self.made or (self._may_be_several and stateful(below, False) and not stateful(below, True))):
                 self._make_again(asked.plan)
                 rows = self.ask(f"{asked.names}{stream_input(asked.plan, asked.source)}")
                 fields, below = rows.schema.fields, analysed(rows)
@@ -161,11 +161,16 @@ class Frames:
         check_above(plan)
         return frame
 
+    @property
+    def _may_be_several(self) -> bool:
+        """Whether Spark has what several clauses of a query need."""
+        return self.settings.rocksdb and importlib.util.find_spec("google.protobuf") is not None
+
     # -- making -------------------------------------------------------------------------------------------------------
 
     def _make_again(self, plan: Plan) -> None:
         """Makes the data frames such that several of them may stand in a query. ``plan``: that of a clause for which that is."""
-        if not (self.settings.rocksdb and importlib.util.find_spec("google.protobuf")):
+        if not self._may_be_several:
             raise wrong(plan, _ONE_CLAUSE, UNSUPPORTED)
         self.several = True
         for name in self.made:
@@ -218,7 +223,7 @@ class Frames:
             )
         if self.settings.late_rows:
             raise wrong(plan, f"sparkcep.stream.lateRows is {self.settings.late_rows!r}, and late rows go to a table by the JVM's extension alone; leave the setting out, and count them (lateRows in the query's progress)", UNSUPPORTED)
-        if self.settings.stream_several and not (self.settings.rocksdb and importlib.util.find_spec("google.protobuf")):
+        if self.settings.stream_several and not self._may_be_several:
             raise wrong(plan, _ONE_CLAUSE, UNSUPPORTED)
         if plan.arcs is not None:
             at = replace(plan, place=Place(plan.arcs.line, plan.arcs.column, plan.arcs.text))
@@ -296,8 +301,7 @@ def _program(frame: DataFrame, search: Search, several: bool, number: int, schem
         found = groups.transformWithStateInPandas(Processor(search), OUT, "Append", "EventTime")
     else:
         found = groups.applyInPandasWithState(search, OUT, _STATE, "append", "EventTimeTimeout")
-    observed = f"{OBSERVED} {number}" if several else OBSERVED  # a name for each, where there are several in a query
-    seen = found.observe(observed, *(F.expr(text).alias(name) for name, text in _METRICS.items()))
+    seen = found.observe(f"{OBSERVED} {number}", *(F.expr(text).alias(name) for name, text in _METRICS.items()))
     return seen.mapInArrow(Rows(arrow, f"match_recognize {number} by data frames, {search.told}, "), schema)
 
 

@@ -33,7 +33,7 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FORMATS = {1: "0.1.0 before its release", 2: "0.1.0"}  # which versions read and write a format of the state
 STATE_FORMAT = max(_FORMATS)  # that of this version, as Streams.java has it
-OBSERVED = "sparkcep"  # the name under which a program of data frames is observed, with a number where several may stand in a query
+OBSERVED = "sparkcep"  # the name under which a program of data frames is observed, and the number of its clause
 _OWN = 3  # columns before those of the rows: number of the key, state, watermark
 _PIECE = 1 << 28  # bytes of states in a batch
 
@@ -242,7 +242,7 @@ def figures(progress: Any) -> list[dict[str, int]]:
         for operator in progress["stateOperators"] if operator["operatorName"] == "matchRecognize"
     ]
     for name, seen in (progress.get("observedMetrics") or {}).items():
-        if name != OBSERVED and not name.startswith(f"{OBSERVED} "):
+        if not name.startswith(f"{OBSERVED} "):
             continue
         if "schema" in seen:  # as Connect's client reads it
             seen = dict(zip((field["name"] for field in seen["schema"]["fields"]), seen["values"], strict=True))

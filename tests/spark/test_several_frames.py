@@ -16,6 +16,7 @@ from sparkcep.spark.streaming import figures  # noqa: E402
 from tests.selection import first  # noqa: E402
 from tests.spark.test_chained_streams import GROWS, PAIRS, RISES, TWO  # noqa: E402
 from tests.spark.test_chained_streams import STATEMENTS as CHAINED  # noqa: E402
+from tests.spark.test_revised_streams import CLAUSE as REVISED  # noqa: E402
 from tests.spark.test_streams import (  # noqa: E402
     PROVIDER,
     ROCKSDB,
@@ -208,3 +209,53 @@ def test_what_does_not_start(spark, tmp_path):
         assert "MapInArrow" not in told and "Project [" not in told
     spark.conf.unset(PROVIDER)
     assert "which keep their states in RocksDB; set" in not_started(one, checkpoint)
+
+
+# -- what is read of a clause ---------------------------------------------------------------------------------------------
+
+
+def part(name: str, value: str, clause: str, where: str = "true", times: str = "1") -> str:
+    return f"SELECT '{name}' AS name, {times} AS times, {value} AS value FROM {clause} WHERE {where}"
+
+
+CHANGED = REVISED.format(t="(SELECT *, CAST(NULL AS STRING) AS op FROM {t})", own="CHANGE() AS change, MATCH_ID() AS id,", changes="CHANGES IN op REPORT CHANGES")
+SETTLED = REVISED.format(t="{t}", own="'insert' AS change,", changes="")
+AT_ONCE = [  # of each family one column alone, a filter on the key, or nothing at all
+    part("top", "string(k)", f"({STATEMENTS['top']})"),
+    part("top of a key", "string(s)", STATEMENTS["top_paths"].partition(" FROM ")[2], "symbol = 'k1'"),
+    part("overall", "NULL", f"({STATEMENTS['top_overall']})"),
+    part("unmatched", "concat(price, k)", STATEMENTS["all_rows"].partition(" FROM ")[2].partition(" WHERE")[0], "ts < TIMESTAMP '2026-01-01 12:00:00' AND f = 1.5"),
+    part("count", "string(n)", STATEMENTS["counts"].partition(" FROM ")[2], "symbol IS NULL"),
+    part("budget", "string(o)", f"({STATEMENTS['budget']})"),
+    part("all of a budget", "NULL", STATEMENTS["budget_all"].partition(" FROM ")[2], "symbol = 'k0'"),
+]  # fmt: skip
+
+
+@pytest.mark.further
+def test_what_is_read_of_a_clause(spark, tmp_path):
+    """One column alone, count(*), a filter on a key, with and without adaptive execution, of all that is not listed match by match."""
+    source = tmp_path / "in"
+    source.mkdir()
+    rows = rows_of(21, 240)
+    keys = list({(row["symbol"], repr(row["f"])): (row["symbol"], row["f"]) for row in rows}.values())
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    statement = "SELECT name, value, sum(times) AS n FROM ({parts}) GROUP BY name, value"
+    changed = part("changes", "string(c)", f"({CHANGED})", times="IF(change = 'retract', -1, 1)"), part("changes of a key", "NULL", f"({CHANGED})", "symbol = 'k1'", "IF(change = 'retract', -1, 1)")
+    told = statement.format(parts=" UNION ALL ".join([*AT_ONCE, *changed])).format(t="ticks_stream")
+    for adaptive, piece in zip(("true", "false"), (pieces(rows, random.Random(1), 2)[0], None), strict=True):
+        spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+        put(source, 0 if piece else 1, piece or rows[len(pieces(rows, random.Random(1), 2)[0]) :])
+        if piece is None:
+            put(source, 2, closing(keys))
+        try:
+            query = spark.sql(told).writeStream.format("memory").queryName("read_of_clauses").outputMode("complete")
+            query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+            query.awaitTermination()
+        finally:
+            spark.conf.unset("spark.sql.adaptive.enabled")
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    settled = part("changes", "string(c)", f"({SETTLED})"), part("changes of a key", "NULL", f"({SETTLED})", "symbol = 'k1'")
+    expected = spark.sql(statement.format(parts=" UNION ALL ".join([*AT_ONCE, *settled])).format(t="ticks_table")).collect()
+    found = [row for row in spark.table("read_of_clauses").collect() if row.n]
+    assert sorted(map(str, found)) == sorted(map(str, expected))
+    assert {row.name for row in expected} == {text.split("'")[1] for text in (*AT_ONCE, *settled)} and all(row.n > 0 for row in expected)
