@@ -146,13 +146,11 @@ class Frames:
     def checked(self, frame: DataFrame, again: Callable[[], DataFrame]) -> DataFrame:
         """The result of the statement. Raises ClauseError where that is a stream which cannot be. ``again`` runs the statement once
         more, where a clause of it stands in it twice."""
-        if not frame.isStreaming:
+        if not (self.made or self.doubtful) or not frame.isStreaming:
             return frame
         if self.doubtful is not None:
             plan, why = self.doubtful
             raise wrong(plan, f"the table of a clause over a stream is read by itself without the JVM's extension, and cannot be here: {why}", UNSUPPORTED)
-        if not self.made:
-            return frame
         plan = analysed(frame)
         if not self.several and sum(map(by_one_call, clauses(plan))) > 1:
             self._make_again(next(iter(self.recipes.values())).plan)
