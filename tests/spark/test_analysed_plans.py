@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from sparkcep.spark.analysed import analysed, read, unbounded  # noqa: E402
+from sparkcep.spark.analysed import _bounds, _parts, analysed, read, unbounded  # noqa: E402
 from tests.spark.test_streams import stream  # noqa: E402
 
 BETWEEN = "r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 1 SECOND"
@@ -78,3 +78,21 @@ def test_nodes():
     assert plan.children[0].children[0].text == "(a#0 = one\ntwo)" and plan.streams
     table = read("Project [1 AS x#0]\n+- OneRowRelation")
     assert [node.name for node in table.below()] == ["Project", "OneRowRelation"] and not table.streams
+
+
+LEFT, RIGHT = "ts#1-T10000ms", "ts#2-T10000ms"
+BOTH = {"above", "below"}
+
+
+@pytest.mark.parametrize("condition, bounds", [
+    (f"((x#3 = y#4) AND between({RIGHT}, cast({LEFT} - INTERVAL '02' SECOND as timestamp), cast({LEFT} + INTERVAL '01' SECOND as timestamp)))", BOTH),
+    (f"(({RIGHT} > {LEFT}) AND ({RIGHT} < cast({LEFT} + INTERVAL '1' DAY as timestamp)))", BOTH),
+    (f"({LEFT} = {RIGHT})", BOTH), (f"({LEFT} = cast({RIGHT} - INTERVAL '02' SECOND as timestamp))", set()),
+    (f"({RIGHT} > {LEFT})", {"above"}), (f"({LEFT} < {RIGHT})", {"above"}), (f"({LEFT} > {RIGHT})", {"below"}), (f"({RIGHT} <= {LEFT})", {"below"}),
+    (f"(({RIGHT} > cast({LEFT} - INTERVAL '02' SECOND as timestamp)) AND ({RIGHT} >= {LEFT}))", {"above"}),
+    (f"between({RIGHT}, {LEFT}, cast({LEFT} + INTERVAL '1' MONTH as timestamp))", set()), (f"({LEFT} = late#9)", set()), (f"(zs#9-T10000ms >= {RIGHT})", set()),
+    (f"({LEFT} >= at#1-T10000ms)", set()), (f"(({LEFT} < {RIGHT}) OR ({LEFT} > {RIGHT}))", set()), (f"(({LEFT} < {RIGHT}) OR ((x#3 = y#4) AND ({LEFT} > {RIGHT})))", set()),
+])  # fmt: skip
+def test_bounds(condition, bounds):
+    """What the parts of a join's condition say of the left side's time by the right side's."""
+    assert set().union(*(_bounds(part, frozenset(["1"]), frozenset(["2"])) for part in _parts(condition))) == bounds
