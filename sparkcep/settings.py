@@ -34,7 +34,8 @@ class Settings:
     ``native``: whether clauses that the platform's own MATCH_RECOGNIZE understands are left to it (PREFER) or not (NEVER).
 
     ``stream_route``: what runs a clause over a stream: the JVM's operator (OPERATOR), a program of data frames (FRAMES), or that
-    where the operator is missing (AUTO). ``stream_buckets``: how many buckets of keys such a program has.
+    where the operator is missing (AUTO). ``stream_buckets``: how many buckets of keys such a program has. ``stream_several``: whether
+    each such program may stand in a query with others, also where a statement has one alone. ``rocksdb``: whether states are there.
     ``late_rows``: the table to which the operator appends late rows (LateRows.java reads it).
     ``idle``: over a stream, after how many microseconds without a row a partition ends; 0: never. Rows that cannot matter count,
     too, so that none is kept from the search then.
@@ -51,6 +52,8 @@ class Settings:
     map_in_arrow: bool = True
     stream_route: str = AUTO
     stream_buckets: int = 32
+    stream_several: bool = False
+    rocksdb: bool = False
     late_rows: str = ""
     idle: int = 0
     max_state_bytes: int = 1 << 30
@@ -114,6 +117,8 @@ _READERS = {  # member -> its key, how its text is read
     "stream_route": ("sparkcep.stream.route", _one_of(auto=AUTO, operator=OPERATOR, frames=FRAMES)),
     "late_rows": ("sparkcep.stream.lateRows", lambda _, text: text.strip()),
     "stream_buckets": ("sparkcep.stream.buckets", _number),
+    "stream_several": ("sparkcep.stream.several", _flag),
+    "rocksdb": ("spark.sql.streaming.stateStore.providerClass", lambda _, text: "RocksDB" in text),
     "idle": ("sparkcep.stream.idleTimeout", _duration),
     "max_state_bytes": ("sparkcep.maxStateBytes", _number),
     "max_steps": ("sparkcep.maxSteps", _number),

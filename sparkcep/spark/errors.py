@@ -63,7 +63,7 @@ class ClauseParseException(ClauseError, ParseException):
         condition = raised.getCondition() or ""
         if condition == "TABLE_VALUED_FUNCTION_FAILED_TO_ANALYZE_IN_PYTHON":
             error = clause_error(str(raised))
-            return None if error is None else cls._shown(error, sql)
+            return None if error is None else cls.shown(error, sql)
         if not condition.startswith(_PREFIX):
             return None
         parameters = raised.getMessageParameters() or {}
@@ -71,7 +71,7 @@ class ClauseParseException(ClauseError, ParseException):
             condition.removeprefix(_PREFIX), parameters.get("message", ""), sqlstate=raised.getSqlState() or "",
             line=int(parameters.get("line", 0)), column=int(parameters.get("column", 0)), fragment=parameters.get("fragment", ""),
         )
-        return cls._shown(error, sql)
+        return cls.shown(error, sql)
 
     def in_words_of(self, places: Places, sql: str) -> ClauseParseException:
         """The same error with the user's words for what it names by a column of the rewriter's, and at its place."""
@@ -79,7 +79,7 @@ class ClauseParseException(ClauseError, ParseException):
         return self if error is self else self.of(error, sql)
 
     @classmethod
-    def _shown(cls, error: ClauseError, sql: str) -> ClauseParseException:
+    def shown(cls, error: ClauseError, sql: str) -> ClauseParseException:
         """``error`` with its line, if its place is one of ``sql``: it may be one of a statement inside."""
         return cls(error, error.over(sql) if stands_in(error, sql) else str(error))
 

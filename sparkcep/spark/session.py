@@ -185,9 +185,12 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
         """Runs the statement; its errors have their places in the user's text."""
         try:
             frame = run(places.rewritten)
-            if streams is not None:
-                streams.check(frame)
-            return frame
+            try:
+                return frame if streams is None else streams.checked(frame, lambda: run(places.rewritten))
+            except ClauseError as error:
+                raise ClauseParseException.shown(error, formatted) from None
+        except ClauseParseException:
+            raise
         except PySparkException as raised:
             told, where = inner_error(raised, places, run) or (raised, places)
             ours = ClauseParseException.from_spark(told, formatted)
@@ -201,7 +204,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
     marked = name_markers(formatted) if positional else formatted
     found = year_month_intervals.find_months(marked, settings, lambda query: run(query).schema)
     if streams is not None:
-        streams.made.clear()
+        streams.forget()
     places = translated(formatted, settings=settings, named_markers=positional, months=found, choose=choose, frames=streams)
     assert places is not None
     return placed(places)

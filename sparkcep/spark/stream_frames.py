@@ -2,180 +2,65 @@
 
     rows -> mapInArrow (pieces) -> groupBy(bucket).applyInPandasWithState (the engine) -> mapInArrow (rows of output) [-> ranks]
 
-Pandas sees bytes only, so that values are what Arrow says they are. Why this operator, and why buckets: docs/adr/0014-streams.md.
+Where several clauses stand in a query each has transformWithStateInPandas in place of applyInPandasWithState, of which Spark takes
+one. Why these, and why buckets: docs/adr/0014-streams.md.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import logging
-import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from sparkcep.automaton.chained import passed
 from sparkcep.automaton.streams import kept
-from sparkcep.engine.buckets import Bucket, Counted, Layout, advance, output, pieces, read
-from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
+from sparkcep.clause.tree import ONE_ROW
+from sparkcep.engine.buckets import Layout
+from sparkcep.errors import UNSUPPORTED
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import Place
 from sparkcep.settings import FRAMES, OPERATOR, Settings
+from sparkcep.spark.analysed import Node, analysed, unbounded
 from sparkcep.spark.connection import is_connect
+from sparkcep.spark.stream_plans import (
+    SEVERAL,
+    Made,
+    by_one_call,
+    check_above,
+    clauses,
+    found,
+    remember,
+    stateful,
+    watermark,
+    without_clauses,
+    wrong,
+)
 from sparkcep.spark.stream_ranks import ranked
-from sparkcep.spark.streaming import OBSERVED, STATE_FORMAT, check_changed, check_over_stream, stream_engine
-from sparkcep.spark.table_function import WATERMARK, analyze_planned, arrow_schema, told_alone
+from sparkcep.spark.stream_search import OUT, Job, Pieces, Rows, Search
+from sparkcep.spark.stream_start import watch
+from sparkcep.spark.streaming import OBSERVED, PROVIDER, ROCKSDB, STATE_FORMAT, check_over_stream
+from sparkcep.spark.table_function import WATERMARK, analyze_planned, arrow_schema
 from sparkcep.sql.rewrite import stream_input
 
 if TYPE_CHECKING:
-    import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.state import GroupState
 
-    from sparkcep.engine.stream import Stream
     from sparkcep.sql.probe import Streamed
 
 log = logging.getLogger("sparkcep")
 
 EXTENSION = "org.sparkcep.SparkcepExtensions"
-_STATEFUL = re.compile(
-    r"~(Aggregate|Distinct|Deduplicate|DeduplicateWithinWatermark|UpdateEventTimeWatermarkColumn|FlatMapGroups\w*WithState|TransformWithState\w*|GlobalLimit|LocalLimit|Limit)\b"
-)
 _QUERIES = frozenset(["SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", "EXPLAIN"])
 _STATE = "state binary"
-_COUNTS = [*Counted._fields]
-_OUT = T.StructType([T.StructField("piece", T.BinaryType()), *(T.StructField(name, T.LongType()) for name in _COUNTS)])
-
-
-# -- what runs in workers -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Job:
-    """What workers know of a clause: its plan as JSON, the schema of the pieces, and the statement that a checkpoint keeps."""
-
-    plan: str
-    schema: pa.Schema
-    layout: Layout
-    statement: bytes
-
-    @property
-    def engine(self) -> Stream:
-        return stream_engine(self.plan, self.schema, self.layout.ordered)
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """Makes pieces of a task's rows, as ``mapInArrow`` runs it."""
-
-    layout: Layout
-
-    @property
-    def __name__(self) -> str:
-        return "match_recognize_pieces"
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        count = self.layout.buckets
-        for found in pieces(batches, self.layout):
-            columns = {"bucket": pa.array(range(count), pa.int32()), "at": pa.nulls(count, pa.timestamp("us", "UTC")), "piece": pa.array(found, pa.binary())}
-            yield pa.record_batch(columns)
-
-
-@dataclass(frozen=True)
-class Search:
-    """Searches a bucket of keys, as ``applyInPandasWithState`` runs it. ``told``: what is kept of each key, for EXPLAIN.
-
-    It asks to be called again as soon as the watermark moves, so that the bucket always knows the watermark of the micro-batch
-    before, by which rows are late.
-    """
-
-    job: Job
-    told: str
-
-    @property
-    def __name__(self) -> str:
-        return f"match_recognize by data frames, {self.told}, "
-
-    def __call__(self, key: tuple, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-        import pandas as pd
-
-        began, waited = time.perf_counter(), 0.0
-        came = [piece for frame in frames for piece in frame["piece"] if piece is not None]
-        watermark = max(state.getCurrentWatermarkMs(), 0)
-        before = self._before(state)
-        search = advance(self.job.engine, came, before, 1000 * watermark)
-        with told_alone(Plan.from_json(self.job.plan)):
-            for piece in output(tables := _Returned(search)):
-                asked = time.perf_counter()
-                yield pd.DataFrame({"piece": [piece], **dict.fromkeys(_COUNTS, 0)})
-                waited += time.perf_counter() - asked
-            after, counted = tables.value
-            if after != before or not state.exists:
-                state.update((after.written(),))
-        state.setTimeoutTimestamp(max(watermark, 1))  # it has timed out once the watermark is larger
-        counted = counted._replace(micros=round((time.perf_counter() - began - waited) * 1e6))
-        yield pd.DataFrame({"piece": [None], **{name: [count] for name, count in zip(_COUNTS, counted, strict=True)}})
-
-    def _before(self, state: GroupState) -> Bucket:
-        job = self.job
-        if not state.exists:
-            return Bucket.new(job.statement)
-        (data,) = state.get
-        with told_alone(Plan.from_json(job.plan)):
-            bucket = Bucket.read(bytes(data))
-            if bucket.statement != job.statement:
-                _check_same(bucket.statement, job.statement)
-        return Bucket(bucket.keys, bucket.watermark, job.statement, bucket.kept, bucket.pending)
-
-
-class _Returned:
-    """Goes through a generator, and has what that returns as its ``value``."""
-
-    def __init__(self, generator: Any) -> None:
-        self.generator, self.value = generator, None
-
-    def __iter__(self) -> Iterator[pa.Table]:
-        self.value = yield from self.generator
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Makes rows of pieces of output, as ``mapInArrow`` runs it."""
-
-    schema: pa.Schema
-
-    @property
-    def __name__(self) -> str:
-        return "match_recognize_rows"
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for piece in batch.column(0):
-                if piece.is_valid:
-                    yield from read(piece.as_py(), self.schema)
-
-
-def _check_same(before: bytes, now: bytes) -> None:
-    """Raises MatchRuntimeError where a statement cannot go on with the state of the one before."""
-    was, is_now = json.loads(before), json.loads(now)
-    if was["buckets"] != is_now["buckets"]:
-        raise MatchRuntimeError(
-            "STREAM", f"the checkpoint has {was['buckets']} buckets of keys, and sparkcep.stream.buckets is {is_now['buckets']}; set it to {was['buckets']}, or begin with a new checkpoint",
-            sqlstate=UNSUPPORTED,
-        )
-    try:
-        check_changed(was, is_now)
-    except ClauseError as error:
-        place = {"line": error.line, "column": error.column, "fragment": error.fragment}
-        raise MatchRuntimeError(error.error_class.removeprefix("SPARKCEP."), error.message, sqlstate=error.sqlstate, **place) from None
-
-
-# -- what makes the data frames -----------------------------------------------------------------------------------------
+BEHIND = "sparkcep.behind"  # metadata of the column of a clause's output by which the next one can be ordered
 
 
 def framer(session: SparkSession, settings: Settings, ask: Callable[[str], DataFrame], has_operator: bool) -> Frames | None:
@@ -198,19 +83,39 @@ def _on_server(session: SparkSession) -> bool:
         return False
 
 
+class _Recipe(NamedTuple):
+    """What a data frame is made of: a clause's ``plan``, the ``rows`` that go to the engine, with the columns ``fields``, and by how
+    many milliseconds their watermark is ``behind`` Spark's."""
+
+    plan: Plan
+    rows: DataFrame
+    fields: list[T.StructField]
+    behind: int
+
+
 @dataclass
 class Frames:
     """Makes data frames of the clauses of one statement (``sql.probe.Framer``).
 
-    ``made``: those that it made, by the names that stand for them in the statement. ``doubtful``: the plan of a clause whose table
-    could not be read by itself, and why.
+    ``made``: those that it made, by the names that stand for them in the statement. ``several``: whether each may stand in a query
+    with others. ``doubtful``: the plan of a clause whose table could not be read by itself, and why.
     """
 
     session: SparkSession
     settings: Settings
     ask: Callable[[str], DataFrame]
     made: dict[str, DataFrame] = field(default_factory=dict)
+    several: bool = False
     doubtful: tuple[Plan, str] | None = None
+    recipes: dict[str, _Recipe] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.several = self.settings.stream_several
+
+    def forget(self) -> None:
+        """Forgets what was made, for a statement that is rewritten once more."""
+        self.made.clear()
+        self.recipes.clear()
 
     def frame(self, asked: Streamed) -> str | None:
         """As ``Framer.frame``."""
@@ -218,51 +123,70 @@ class Frames:
             self.doubtful = asked.plan, "an inner WITH may define its names; put the WITH at the statement's begin"
             return None
         try:
-            source = self.ask(f"{asked.names}SELECT * FROM {asked.source}")
-            if not source.isStreaming:
+            if not self.ask(f"{asked.names}SELECT * FROM {asked.source}").isStreaming:
                 return None
             _check_operators(asked.plan)
-            watermarks = [f.name for f in source.schema.fields if WATERMARK in (f.metadata or {})]
             rows = self.ask(f"{asked.names}{stream_input(asked.plan, asked.source)}")
-            fields = rows.schema.fields
+            fields, below = rows.schema.fields, analysed(rows)
+            if not self.several and (self.made or (self._may_be_several and stateful(below, False) and not stateful(below, True))):
+                self._make_again(asked.plan)
+                rows = self.ask(f"{asked.names}{stream_input(asked.plan, asked.source)}")
+                fields, below = rows.schema.fields, analysed(rows)
         except PySparkException as error:
             # the statement itself runs into the same, with its place
             self.doubtful = asked.plan, str(error).partition("\n")[0]
             return None
+        self._check_statement(asked)
+        self.several |= bool(clauses(below))
         name = f"sparkcep_stream_{len(self.made)}_frame"
-        self.made[name] = self._made(asked, watermarks, rows, fields)
-        if asked.plan.ranking is not None and asked.plan.ranking.by_spark:
-            self.made[name] = ranked(asked.plan, name, self.ask)
+        self.recipes[name] = _Recipe(asked.plan, rows, fields, self._checked(asked.plan, fields[len(fields) - len(asked.plan.order) :], below))
+        self._make(name)
         return name
 
-    def check(self, frame: DataFrame) -> None:
-        """Raises ClauseError where the result of the statement is a stream in which a clause has no data frame."""
-        if self.doubtful is not None and frame.isStreaming:
+    def checked(self, frame: DataFrame, again: Callable[[], DataFrame]) -> DataFrame:
+        """The result of the statement. Raises ClauseError where that is a stream which cannot be. ``again`` runs the statement once
+        more, where a clause of it stands in it twice."""
+        if not (self.made or self.doubtful) or not frame.isStreaming:
+            return frame
+        if self.doubtful is not None:
             plan, why = self.doubtful
             raise wrong(plan, f"the table of a clause over a stream is read by itself without the JVM's extension, and cannot be here: {why}", UNSUPPORTED)
+        plan = analysed(frame)
+        if not self.several and sum(map(by_one_call, clauses(plan))) > 1:
+            self._make_again(next(iter(self.recipes.values())).plan)
+            frame = again()
+            plan = analysed(frame)
+        check_above(plan)
+        return frame
 
-    def _made(self, asked: Streamed, watermarks: list[str], rows: DataFrame, fields: list[T.StructField]) -> DataFrame:
-        """The data frame of output. ``rows`` go to the engine, with the columns ``fields``; ``watermarks``: the source's columns
-        that have one."""
-        plan, ordered = asked.plan, len(asked.plan.order)
-        if self.settings.stream_route == OPERATOR:
-            raise wrong(plan, "sparkcep.stream.route is operator, and there is none: the JVM's extension is missing, or not for this Spark; set it to auto or frames", UNSUPPORTED)
-        if asked.word not in _QUERIES:
-            raise wrong(
-                plan, f"{asked.word} over a stream needs the JVM's extension: without it a clause over a stream is a program of data frames, which a statement that is kept cannot hold; "
-                "give the query alone to spark.sql, and use the data frame (frame.createOrReplaceTempView, frame.writeStream)", UNSUPPORTED,
-            )
-        if self.settings.late_rows:
-            raise wrong(plan, f"sparkcep.stream.lateRows is {self.settings.late_rows!r}, and late rows go to a table by the JVM's extension alone; leave the setting out, and count them (lateRows in the query's progress)", UNSUPPORTED)
-        if self.made:
-            raise wrong(
-                plan, "one query can have one clause over a stream without the JVM's extension, as Spark lets one applyInPandasWithState stand in a query; write each clause's output "
-                "by a query of its own", UNSUPPORTED,
-            )
+    @property
+    def _may_be_several(self) -> bool:
+        """Whether Spark has what several clauses of a query need."""
+        return self.settings.rocksdb and importlib.util.find_spec("google.protobuf") is not None
+
+    # -- making -------------------------------------------------------------------------------------------------------
+
+    def _make_again(self, plan: Plan) -> None:
+        """Makes the data frames such that several of them may stand in a query. ``plan``: that of a clause for which that is."""
+        if not self._may_be_several:
+            raise wrong(plan, _ONE_CLAUSE, UNSUPPORTED)
+        self.several = True
+        for name in self.made:
+            self._make(name)
+
+    def _make(self, name: str) -> None:
+        plan = self.recipes[name].plan
+        self.made[name] = self._made(self.recipes[name])
+        if plan.ranking is not None and plan.ranking.by_spark:
+            self.made[name] = ranked(plan, name, self.ask)
+
+    def _made(self, recipe: _Recipe) -> DataFrame:
+        """The data frame of output."""
+        plan, rows, fields, behind = recipe
+        ordered = len(plan.order)
         shipped, order = T.StructType(fields[: len(fields) - ordered - 1]), fields[len(fields) - ordered :]
-        self._check(plan, watermarks, order, rows)
         told = plan.without_sql().to_json()
-        plain = [T.StructField(f.name, f.dataType, f.nullable) for f in shipped]  # the output of applyInPandasWithState has no watermark
+        plain = [T.StructField(f.name, f.dataType, f.nullable) for f in shipped]  # Spark knows of no watermark that the output has
         analysis = analyze_planned(T.StructType([*plain, T.StructField(told, T.NullType())]), distinct=True, streaming=True)
         layout = Layout(tuple(shipped.names), tuple(map(shipped.names.index, plan.keys)), ordered, self.settings.stream_buckets)
         kinds = [f.dataType for f in (*shipped.fields, *order)]
@@ -275,19 +199,82 @@ class Frames:
             "over a stream: without the JVM's extension (for Spark 4.1 to 4.3: a JDK beside the driver, or `sparkcep jar` on the server) the clause runs as a program of data frames: "
             "each micro-batch reads and writes the states of all keys, in %d buckets", layout.buckets,
         )
-        return _program(rows, job, f"of each key are kept: {'; '.join(kept(plan))}", analysis.schema, analysis.prepared.output_schema, order[0].metadata[WATERMARK])
+        time = _timed(plan)
+        watch(self.session)
+        typed = T.StructType([T.StructField(f.name, f.dataType, f.nullable, {BEHIND: 1} if _same(plan, f.name, time) else None) for f in analysis.schema])
+        own = passed(plan).milliseconds
+        number = remember(Made(plan.to_json(), None if own is None else own + behind))
+        search = Search(job, f"of each key are kept: {'; '.join(kept(plan))}", behind)
+        return _program(rows, search, self.several, number, typed, analysis.prepared.output_schema)
 
-    def _check(self, plan: Plan, watermarks: list[str], order: list[T.StructField], frame: DataFrame) -> None:
-        """Raises ClauseError for a clause that cannot run over this stream."""
+    # -- checks -------------------------------------------------------------------------------------------------------
+
+    def _check_statement(self, asked: Streamed) -> None:
+        """Raises ClauseError for a statement, or settings, with which a clause over a stream is no program of data frames."""
+        plan = asked.plan
+        if self.settings.stream_route == OPERATOR:
+            raise wrong(plan, "sparkcep.stream.route is operator, and there is none: the JVM's extension is missing, or not for this Spark; set it to auto or frames", UNSUPPORTED)
+        if asked.word not in _QUERIES:
+            raise wrong(
+                plan, f"{asked.word} over a stream needs the JVM's extension: without it a clause over a stream is a program of data frames, which a statement that is kept cannot hold; "
+                "give the query alone to spark.sql, and use the data frame (frame.createOrReplaceTempView, frame.writeStream)", UNSUPPORTED,
+            )
+        if self.settings.late_rows:
+            raise wrong(plan, f"sparkcep.stream.lateRows is {self.settings.late_rows!r}, and late rows go to a table by the JVM's extension alone; leave the setting out, and count them (lateRows in the query's progress)", UNSUPPORTED)
+        if self.settings.stream_several and not self._may_be_several:
+            raise wrong(plan, _ONE_CLAUSE, UNSUPPORTED)
         if plan.arcs is not None:
             at = replace(plan, place=Place(plan.arcs.line, plan.arcs.column, plan.arcs.text))
             raise wrong(at, "ARCS FROM over a stream needs the JVM's extension, whose operator reads the table at each micro-batch; write the arcs into the clause, and start the query anew where they change", UNSUPPORTED)
+
+    def _checked(self, plan: Plan, order: list[T.StructField], rows: Node) -> int:
+        """By how many milliseconds the watermark of the rows is behind Spark's. Raises ClauseError for a clause that cannot run over
+        them. ``order``: the columns of ORDER BY."""
+        below = [found(node) for node in clauses(rows)]
+        if None in below:
+            raise wrong(plan, "the clause below was made long ago, or by another process, and is not known any more; make its data frame anew", UNSUPPORTED)
+        given = [one for one in below if one is not None]
+        first = order[0].metadata or {} if order else {}
+        keeping, waits = stateful(rows, self.several), unbounded(without_clauses(rows))
         asked = {
-            "plan": plan.to_json(), "on": True, "known": True, "provider": None, "watermarks": watermarks, "types": [f.dataType.simpleString() for f in order],
-            "time": order[0].dataType.simpleString() if order else "", "marked": bool(order) and WATERMARK in (order[0].metadata or {}),
-            "stateful": _STATEFUL.findall(_analyzed(frame)),
+            "plan": plan.to_json(), "on": True, "known": True, "provider": None, "watermarks": [name for node in rows.below() for name in watermark(node)],
+            "types": [f.dataType.simpleString() for f in order], "time": order[0].dataType.simpleString() if order else "",
+            "marked": (WATERMARK in first or BEHIND in first) and all(one.behind is not None for one in given),
+            "stateful": keeping, "unbounded": [] if keeping else waits, "below": [one.plan for one in given],
         }
         check_over_stream(asked)
+        if given and any(map(by_one_call, clauses(rows))):
+            raise wrong(plan, f"a clause below, of a view or another data frame, was made to stand in a query alone; set {SEVERAL} to true, and {PROVIDER} to {ROCKSDB}, before it is made", UNSUPPORTED)
+        if any(node.keeps_state for node in without_clauses(rows).below()) and not _own_watermarks(self.session):
+            raise wrong(plan, f"the clause stands over what keeps a state, and {_ALLOWED} is false, by which all have one watermark; set it to true", UNSUPPORTED)
+        return max((one.behind or 0 for one in given), default=0)
+
+
+_ALLOWED = "spark.sql.streaming.statefulOperator.allowMultiple"
+_ONE_CLAUSE = (
+    f"without the JVM's extension several clauses stand in one query where states are in RocksDB, and protobuf is there for Python: set {PROVIDER} to {ROCKSDB}, and pip install protobuf "
+    "where queries are written and where Python's workers run; or write each clause's output by a query of its own"
+)
+
+
+def _own_watermarks(session: SparkSession) -> bool:
+    """Whether Spark tells each operator that keeps a state a watermark of its own."""
+    try:
+        return (session.conf.get(_ALLOWED, None) or "true").lower() == "true"
+    except PySparkException as error:
+        if error.getCondition() != "CONFIG_NOT_AVAILABLE":
+            raise
+        return True
+
+
+def _timed(plan: Plan) -> str:
+    """The engine's column by whose times a clause above can be ordered; empty without one."""
+    given = passed(plan)
+    return given.column if given.milliseconds is not None else ""
+
+
+def _same(plan: Plan, one: str, other: str) -> bool:
+    return one == other or (plan.rows != ONE_ROW and not plan.case_sensitive and one.lower() == other.lower())
 
 
 def _check_operators(plan: Plan) -> None:
@@ -302,31 +289,24 @@ def _check_operators(plan: Plan) -> None:
         )
 
 
-def wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
-    place = dict(zip(("line", "column", "fragment"), plan.place)) if plan.place else {}
-    return ClauseError("STREAM", message, sqlstate=sqlstate, **place)
-
-
-def _analyzed(frame: DataFrame) -> str:
-    """The analysed plan as text, in which nodes over a stream have a mark."""
-    if is_connect(frame.sparkSession):
-        text = frame._explain_string(extended=True)
-        return text.partition("== Analyzed Logical Plan ==\n")[2].partition("\n\n==")[0]
-    return frame._jdf.queryExecution().analyzed().toString()
-
-
-def _program(frame: DataFrame, job: Job, told: str, schema: T.StructType, arrow: pa.Schema, delay: int) -> DataFrame:
-    """The data frame of output. ``schema``, ``arrow``: its type; ``delay``: that of the watermark, whose column Spark wants to see
-    below what times out."""
+def _program(frame: DataFrame, search: Search, several: bool, number: int, schema: T.StructType, arrow: pa.Schema) -> DataFrame:
+    """The data frame of output. ``several``: whether others may stand in its query; ``number``: by which it is found in a plan;
+    ``schema``, ``arrow``: its type."""
+    # Spark wants to see the column of a watermark below what times out
     bucketed = T.StructType([
-        T.StructField("bucket", T.IntegerType()), T.StructField("at", T.TimestampType(), True, {WATERMARK: delay}), T.StructField("piece", T.BinaryType()),
+        T.StructField("bucket", T.IntegerType()), T.StructField("at", T.TimestampType(), True, {WATERMARK: 0}), T.StructField("piece", T.BinaryType()),
     ])
     # a user's columns may have any names, by which Spark would look for them
     sent = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
-    groups = sent.mapInArrow(Pieces(job.layout), bucketed).groupBy("bucket")
-    found = groups.applyInPandasWithState(Search(job, told), _OUT, _STATE, "append", "EventTimeTimeout")
-    seen = found.observe(OBSERVED, *(F.expr(text).alias(name) for name, text in _METRICS.items()))
-    return seen.mapInArrow(Rows(arrow), schema)
+    groups = sent.mapInArrow(Pieces(search.job.layout, number), bucketed).groupBy("bucket")
+    if several:
+        from sparkcep.spark.bucket_processor import Processor
+
+        found = groups.transformWithStateInPandas(Processor(search), OUT, "Append", "EventTime")
+    else:
+        found = groups.applyInPandasWithState(search, OUT, _STATE, "append", "EventTimeTimeout")
+    seen = found.observe(f"{OBSERVED} {number}", *(F.expr(text).alias(name) for name, text in _METRICS.items()))
+    return seen.mapInArrow(Rows(arrow, f"match_recognize {number} by data frames, {search.told}, "), schema)
 
 
 _METRICS = {

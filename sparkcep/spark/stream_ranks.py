@@ -72,7 +72,7 @@ def ranked(plan: Plan, rows: str, ask: Callable[[str], DataFrame]) -> DataFrame:
     columns = [f"{text} AS {_ORDER}{i}" for i, (text, _) in enumerate(order)]
     found = ask(f"SELECT *, {', '.join(columns)} FROM ({scored(ranking, rows)})")
     names = found.columns
-    plain = T.StructType([T.StructField(f"c{i}", field.dataType) for i, field in enumerate(found.schema.fields[: -len(order)])])
+    plain = T.StructType([T.StructField(f"c{i}", field.dataType, True, field.metadata or None) for i, field in enumerate(found.schema.fields[: -len(order)])])
     # a user's columns may have any names, by which Spark would look for them
     grouped = found.toDF(*(f"c{i}" for i in range(len(names)))).groupBy(*(f"c{names.index(name)}" for name in groups))
 

@@ -33,7 +33,7 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FORMATS = {1: "0.1.0 before its release", 2: "0.1.0"}  # which versions read and write a format of the state
 STATE_FORMAT = max(_FORMATS)  # that of this version, as Streams.java has it
-OBSERVED = "sparkcep"  # the name under which a program of data frames is observed
+OBSERVED = "sparkcep"  # the name under which a program of data frames is observed, and the number of its clause
 _OWN = 3  # columns before those of the rows: number of the key, state, watermark
 _PIECE = 1 << 28  # bytes of states in a batch
 
@@ -251,14 +251,14 @@ def figures(progress: Any) -> list[dict[str, int]]:
         {**operator["customMetrics"], "lateRows": operator["numRowsDroppedByWatermark"]}
         for operator in progress["stateOperators"] if operator["operatorName"] == "matchRecognize"
     ]
-    seen = (progress.get("observedMetrics") or {}).get(OBSERVED)
-    if seen is None:
-        return found
-    if "schema" in seen:  # as Connect's client reads it
-        seen = dict(zip((field["name"] for field in seen["schema"]["fields"]), seen["values"], strict=True))
-    else:
+    for name, seen in (progress.get("observedMetrics") or {}).items():
+        if not name.startswith(f"{OBSERVED} "):
+            continue
+        if "schema" in seen:  # as Connect's client reads it
+            seen = dict(zip((field["name"] for field in seen["schema"]["fields"]), seen["values"], strict=True))
         seen = seen.asDict() if hasattr(seen, "asDict") else seen
-    return [*found, {name: count or 0 for name, count in seen.items()}]
+        found.append({name: count or 0 for name, count in seen.items()})
+    return found
 
 
 # -- a micro-batch ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,219 @@
+"""Spark's analysed plan, read from its text: Spark Connect gives nothing else of a plan.
+
+What is asked of it is which nodes over a stream stand above which, and how far apart a join of streams lets the times of rows be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+from sparkcep.spark.connection import is_connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LINE = re.compile(r"((?:   |:  )*)([:+]- )?[!']*(~?)(.*)")
+_SHOWN, _ALL = "spark.sql.debug.maxToStringFields", "100000"  # of a node's columns
+_CUT = re.compile(r"\.\.\. \d+ more field")
+_STATEFUL = frozenset([
+    "Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark", "UpdateEventTimeWatermarkColumn", "FlatMapGroupsWithState", "FlatMapGroupsInPandasWithState",
+    "TransformWithState", "TransformWithStateInPySpark", "TransformWithStateInPandas", "GlobalLimit", "LocalLimit", "Limit",
+])  # fmt: skip
+_JOINED = {"Inner": "INNER", "Cross": "CROSS", "LeftOuter": "LEFT OUTER", "RightOuter": "RIGHT OUTER", "FullOuter": "FULL OUTER", "LeftSemi": "LEFT SEMI", "LeftAnti": "LEFT ANTI"}
+_MARKED = re.compile(r"#(\d+)-T\d+ms")  # a column of a watermark
+_COLUMN = r"[^#(),]*#(\d+)-T\d+ms"
+# years and months have no length by which Spark could bound a state
+_MOVED = re.compile(rf"(?:cast\()?{_COLUMN}(?: [+-] INTERVAL '[^']*' (?:DAY|HOUR|MINUTE|SECOND)(?: TO \w+)?)?(?: as timestamp(?:_ntz)?\))?")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a plan: its ``name``, its ``text`` behind that, and whether Spark says that its rows are those of a stream."""
+
+    name: str
+    text: str
+    streaming: bool
+    children: tuple[Node, ...] = ()
+
+    def below(self) -> Iterator[Node]:
+        """The node and all below it."""
+        yield self
+        for child in self.children:
+            yield from child.below()
+
+    @property
+    def streams(self) -> bool:
+        """Whether any row comes from a stream: views and sources have no mark."""
+        return self.streaming or self.name.startswith("Streaming") or any(child.streams for child in self.children)
+
+    @property
+    def joins(self) -> bool:
+        """Whether it joins streams."""
+        return self.name == "Join" and len(self.children) == 2 and all(child.streams for child in self.children)
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether Spark keeps a state there."""
+        return self.joins or (self.streaming and self.name in _STATEFUL)
+
+
+def analysed(frame: DataFrame) -> Node:
+    """The analysed plan of a data frame, in which definitions of WITH stand where they are read."""
+    with _whole(frame.sparkSession):
+        if is_connect(frame.sparkSession):
+            text = frame._explain_string(extended=True).partition("== Analyzed Logical Plan ==\n")[2].partition("\n\n== ")[0]
+            text = text.partition("\n")[2]  # behind the columns
+        else:
+            text = frame._jdf.queryExecution().analyzed().toString()
+    return read(text)
+
+
+@contextmanager
+def _whole(session: SparkSession) -> Iterator[None]:
+    """All columns of a node are shown, where the session lets this be set."""
+    try:
+        before = session.conf.get(_SHOWN, None)
+        session.conf.set(_SHOWN, _ALL)
+    except PySparkException as error:
+        if error.getCondition() != "CONFIG_NOT_AVAILABLE":
+            raise
+        yield
+        return
+    try:
+        yield
+    finally:
+        session.conf.unset(_SHOWN) if before is None else session.conf.set(_SHOWN, before)
+
+
+@dataclass
+class _Reading:
+    name: str
+    text: str
+    streaming: bool
+    children: list[_Reading] = field(default_factory=list)
+
+    def node(self, known: dict[str, _Reading]) -> Node:
+        children = self.children
+        if self.name == "WithCTE":
+            defined = {child.text.partition(",")[0]: child for child in children if child.name == "CTERelationDef"}
+            known, children = {**known, **defined}, [child for child in children if child.name != "CTERelationDef"]
+        elif self.name == "CTERelationRef" and (definition := known.get(self.text.partition(",")[0])) is not None:
+            children = definition.children
+        return Node(self.name, self.text, self.streaming, tuple(child.node(known) for child in children))
+
+
+def read(text: str) -> Node:
+    """The plan that a text tells."""
+    path: list[_Reading] = []
+    for line in text.strip("\n").split("\n"):
+        found = _LINE.fullmatch(line)
+        if path and (found is None or found[2] is None):  # a line of a value in which there are several
+            path[-1].text += f"\n{line}"
+            continue
+        assert found is not None
+        name, _, rest = found[4].partition(" ")
+        node = _Reading(name.rstrip(","), rest, bool(found[3]))
+        depth = len(found[1]) // 3 + (found[2] is not None)
+        del path[depth:]
+        if path:
+            path[-1].children.append(node)
+        path.append(node)
+    return path[0].node({})
+
+
+# -- joins of streams ---------------------------------------------------------------------------------------------------
+
+
+def unbounded(plan: Node) -> list[str]:
+    """The kinds of the joins of streams over which a clause would wait for ever, or come to rows that are late."""
+    return [_JOINED.get(kind := node.text.split(",")[0].split()[0], kind) for node in plan.below() if node.joins and not _bounded(node)]
+
+
+def _bounded(join: Node) -> bool:
+    """Whether a join says of either side how long a row of it waits for one of the other, by the column of its watermark.
+
+    What is not one of these forms counts as none: ``l.ts = r.ts``, or a bound from below and one from above of one of the columns
+    by the other, moved by an interval.
+    """
+    kind, _, rest = join.text.partition(", ")
+    sides = [_own(side) for side in join.children]
+    if kind == "FullOuter" or not rest or any(side is None for side in sides) or _CUT.search(join.text):
+        return False
+    bounds: set[str] = set()
+    for part in _parts(rest):
+        if _MARKED.search(part) is None:
+            continue
+        found = _bounds(part, *sides)
+        if not found:
+            return False
+        bounds |= found
+    return {"above", "below"} <= bounds
+
+
+def _own(side: Node) -> frozenset[str] | None:
+    """The numbers of the column of the watermark of a join's side, under whatever names; None where it has several, or none."""
+    texts = [node.text for node in side.below()]
+    watermarks = [node for node in side.below() if node.name == "EventTimeWatermark"]
+    if len(watermarks) != 1 or any(map(_CUT.search, texts)):
+        return None
+    first = re.search(r"#(\d+): ", watermarks[0].text)
+    if first is None:
+        return None
+    own, more = {first[1]}, True
+    while more:
+        more = {new for text in texts for old, new in re.findall(r"#(\d+)-T\d+ms AS [^,\[\]]*?#(\d+)-T\d+ms", text) if old in own} - own
+        own |= more
+    return frozenset(own) if all(number in own for text in texts for number in _MARKED.findall(text)) else None
+
+
+def _parts(condition: str) -> Iterator[str]:
+    """The conditions that a text connects by AND, without the parentheses around each."""
+    text = condition.strip()
+    while text.startswith("(") and _closing(text, 0) == len(text) - 1:
+        text = text[1:-1]
+    depth, begin, quoted = 0, 0, False
+    for i, c in enumerate(text):
+        quoted ^= c == "'"
+        depth += 0 if quoted else (c in "([") - (c in ")]")
+        if depth == 0 and not quoted and text.startswith(" AND ", i):
+            yield from _parts(text[begin:i])
+            yield from _parts(text[i + 5 :])
+            return
+    yield text
+
+
+def _closing(text: str, begin: int) -> int:
+    """Where the parenthesis at ``begin`` ends; -1 where it does not."""
+    depth = 0
+    for i in range(begin, len(text)):
+        depth += (text[i] == "(") - (text[i] == ")")
+        if depth == 0:
+            return i
+    return -1
+
+
+def _bounds(part: str, left: frozenset[str], right: frozenset[str]) -> set[str]:
+    """On which sides a condition bounds the column of the left side's watermark by that of the right side's; empty where it is of no
+    known form."""
+    if part.startswith("between(") and part.endswith(")"):
+        terms = part[len("between(") : -1].split(", ")
+        pairs = [(terms[0], ">=", terms[1]), (terms[0], "<=", terms[2])] if len(terms) == 3 else []
+    else:
+        found = re.fullmatch(r"(.*?) (=|<=|>=|<|>) (.*)", part)
+        pairs = [(found[1], found[2], found[3])] if found else []
+    bounds: set[str] = set()
+    for one, sign, other in pairs:
+        a, b = _MOVED.fullmatch(one), _MOVED.fullmatch(other)
+        if a is None or b is None or {a[1] in left, b[1] in left} != {True, False} or {a[1] in right, b[1] in right} != {True, False}:
+            return set()
+        if sign == "=":
+            bounds |= {"above", "below"} if all(re.fullmatch(_COLUMN, term) for term in (one, other)) else set()
+        else:
+            bounds.add("above" if sign.startswith("<") == (a[1] in left) else "below")
+    return bounds

@@ -1,0 +1,115 @@
+"""What is asked when a query starts in which clauses over streams are programs of data frames.
+
+A statement is looked at when it is written (:mod:`sparkcep.spark.stream_frames`); what a user builds upon its data frame is known
+here alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException
+
+from sparkcep.errors import ClauseError
+from sparkcep.spark.analysed import Node, analysed
+from sparkcep.spark.connection import is_connect
+from sparkcep.spark.errors import ClauseParseException
+from sparkcep.spark.stream_plans import INSTEAD, at_clause, by_one_call, check_above, clauses, number_of
+from sparkcep.spark.streaming import PROVIDER, ROCKSDB
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_REUSE = "spark.sql.exchange.reuse"
+_PLAN = re.compile(r";\n[~!']*\w|\n\s*[:+]- ")  # where Spark shows a plan in a message
+_AGGREGATED = (
+    "in output mode append what is aggregated ({}) is told when a watermark has passed its column, which a clause's output has with the JVM's extension alone; "
+    'write outputMode("update") or outputMode("complete"), or ' + INSTEAD
+)
+_APPEND = 'matches over a stream are told once, when they are decided; write outputMode("append")'
+
+
+def watch(session: SparkSession) -> None:
+    """Has queries of the session's kind looked at when they start."""
+    if is_connect(session):
+        from pyspark.sql.connect.streaming.readwriter import DataStreamWriter
+    else:
+        from pyspark.sql.streaming.readwriter import DataStreamWriter
+    for name in ("start", "toTable"):
+        original = getattr(DataStreamWriter, name)
+        if not hasattr(original, "_sparkcep_original"):
+            setattr(DataStreamWriter, name, _watched(original))
+
+
+def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def start(self: Any, *args: Any, **kwargs: Any) -> Any:
+        frame = _frame(self)
+        plan = analysed(frame)
+        own = clauses(plan)
+        if not own:
+            return original(self, *args, **kwargs)
+        try:
+            check_above(plan)
+            _check_store(frame.sparkSession, own)
+            with _apart(frame.sparkSession, plan):
+                return original(self, *args, **kwargs)
+        except AnalysisException as raised:
+            if isinstance(raised, ClauseError) or (told := _refused(plan, raised)) is None:
+                raise
+            error = told
+        except ClauseError as raised:
+            error = raised
+        raise ClauseParseException(error, str(error)) from None
+
+    start._sparkcep_original = original
+    return start
+
+
+def _frame(writer: Any) -> DataFrame:
+    """What a query writes."""
+    if hasattr(writer, "_df"):
+        return writer._df
+    from pyspark.sql.connect.dataframe import DataFrame
+
+    return DataFrame(writer._write_stream._child, writer._session)
+
+
+def _check_store(session: SparkSession, own: list[Node]) -> None:
+    """Raises ClauseError where states were to be in RocksDB, and are not any more."""
+    held = [node for node in own if not by_one_call(node)]
+    if held and "RocksDB" not in (session.conf.get(PROVIDER, None) or ""):
+        raise at_clause(held[0], f"the data frame of the clause was made to stand in a query with others, which keep their states in RocksDB; set {PROVIDER} to {ROCKSDB}")
+
+
+@contextmanager
+def _apart(session: SparkSession, plan: Node) -> Iterator[None]:
+    """No exchange is that of two operators: Spark would know of a watermark for the first one's alone, and not run what is below the
+    second's. A query keeps the setting with which it starts."""
+    if sum(number_of(node) is not None for node in plan.below()) < 2:
+        yield
+        return
+    before = session.conf.get(_REUSE, None)
+    session.conf.set(_REUSE, "false")
+    try:
+        yield
+    finally:
+        session.conf.unset(_REUSE) if before is None else session.conf.set(_REUSE, before)
+
+
+def _refused(plan: Node, raised: AnalysisException) -> ClauseError | None:
+    """The error of a query that Spark does not start because of what stands in it, in place of Spark's own with its plan; None for any
+    other."""
+    message = str(raised)
+    shown = _PLAN.search(message)
+    if shown is None and not (raised.getCondition() or "").startswith("STREAMING_OUTPUT_MODE"):
+        return None
+    own = clauses(plan)[0]
+    if "watermark" in message and (above := next((node.name for node in plan.below() if node.name in ("Aggregate", "Distinct") and clauses(node)), "")):
+        return at_clause(own, _AGGREGATED.format(above))
+    said = (message[: shown.start()] if shown else message).partition("\n")[0].partition(" SQLSTATE:")[0].rstrip(" .;")
+    return at_clause(own, f"Spark does not start the query: {said}; {_APPEND if 'mode' in said.partition('Sorting')[0] else INSTEAD}")

@@ -1,0 +1,264 @@
+"""Several clauses of one query over streams as programs of data frames (sparkcep.stream.route): their rows against those over the same
+files as a table, and what cannot stand together, which is an error before a micro-batch.
+
+Spark starts a process of Python for each such clause when a query starts, and gives it ten seconds: a machine that is very busy fails
+these tests with "Python worker failed to connect back"."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("google.protobuf")
+
+import sparkcep  # noqa: E402
+from sparkcep.spark.streaming import figures  # noqa: E402
+from tests.selection import further  # noqa: E402
+from tests.spark.test_chained_streams import GROWS, PAIRS, RISES, TWO  # noqa: E402
+from tests.spark.test_chained_streams import STATEMENTS as CHAINED  # noqa: E402
+from tests.spark.test_revised_streams import CLAUSE as REVISED  # noqa: E402
+from tests.spark.test_streams import (  # noqa: E402
+    PROVIDER,
+    ROCKSDB,
+    SCHEMA,
+    STATEMENTS,
+    B,
+    behind,
+    closing,
+    not_started,
+    pieces,
+    put,
+    ran,
+    refused,
+    rows_of,
+    stream,
+)
+
+FALLS = RISES.replace("price > PREV(price)", "price < PREV(price)")
+OF_TABLE = FALLS.partition("{t}")[2]  # the clause alone
+# a clause over a clause, one of which Spark reads the output twice, one joined to a table, one over a join of a stream and a table, and
+# one over two streams, in one query
+TOGETHER = f"""WITH falls AS ({FALLS}), known AS (SELECT * FROM VALUES ('k0', 'zero'), ('k1', 'one') AS v(symbol, word))
+    SELECT 'above' AS form, symbol, a, z, c FROM ({TWO}) UNION ALL
+    SELECT 'once', symbol, a, z, c FROM falls WHERE c > 2 UNION ALL
+    SELECT 'again', symbol, a, z, c FROM falls WHERE symbol = 'k1' UNION ALL
+    SELECT word, symbol, a, z, c FROM ({RISES}) JOIN known USING (symbol) UNION ALL
+    SELECT 'over a table', symbol, a, z, c FROM (SELECT t.* FROM {{t}} t LEFT JOIN known ON t.symbol = known.symbol WHERE coalesce(word, 'one') = 'one') {OF_TABLE} UNION ALL
+    SELECT 'over both', symbol, a, z, c FROM (SELECT * FROM {{t}} WHERE n % 2 = 0 UNION ALL SELECT * FROM {{t}} WHERE n % 2 = 1) {OF_TABLE}"""
+OVER_BOTH = f"""SELECT symbol, x, y FROM (SELECT symbol, a, z FROM ({RISES}) UNION ALL SELECT symbol, ts AS a, ts AS z FROM {{t}} WHERE price = 9)
+    MATCH_RECOGNIZE ({PAIRS})"""
+RANKED = f"""SELECT symbol, x, y FROM ({STATEMENTS['top'].replace('SELECT symbol, z, k, s, round(x, 3) AS x', 'SELECT symbol, z AS a, z, k, s')})
+    MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY a, s, k MEASURES FIRST(a) AS x, LAST(s) AS y PATTERN (P Q) WINDOW INTERVAL '9' SECONDS DEFINE Q AS k <= P.k)"""
+FORMS = {
+    "together": TOGETHER, "clause": TWO, "two": STATEMENTS["two"], "twice": STATEMENTS["twice"], "over a clause and a stream": OVER_BOTH, "over ranks": RANKED,
+    **{name: CHAINED[name] for name in ("three", "all rows", "over a window", "join", "over a join", "over an outer join", "over a join by the other time", "non-overlapping", "over a budget")},
+}
+
+
+@pytest.fixture(autouse=True)
+def route(spark):
+    settings = {PROVIDER: ROCKSDB, "sparkcep.stream.route": "frames", "sparkcep.stream.buckets": "2"}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    yield
+    for key in settings:
+        spark.conf.unset(key)
+
+
+def wanted(spark, source, statement: str) -> list[str]:
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    return sorted(str(row) for row in spark.sql(statement.format(t="ticks_table")).collect() if not behind(row))
+
+
+@pytest.mark.parametrize("name", [further("clause"), further("twice"), *(pytest.param(name, marks=pytest.mark.slow) for name in FORMS if name not in ("clause", "twice"))])
+def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
+    """Rows in disorder, cut anywhere, with a restart; no clause calls a row late."""
+    source = tmp_path / "in"
+    source.mkdir()
+    rows, rng = rows_of(len(name), 300), random.Random(name)
+    keys = list({(row["symbol"], repr(row["f"])): (row["symbol"], row["f"]) for row in rows}.values())
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    progress = []
+    for number, piece in enumerate([*pieces(rows, rng, 2), closing(keys)]):
+        put(source, number, piece)
+        if number in (0, 2):
+            progress += ran(spark.sql(FORMS[name].format(t="ticks_stream")), tmp_path)
+    expected = wanted(spark, source, FORMS[name])
+    assert sorted(str(row) for row in spark.read.parquet(str(tmp_path / "out")).collect() if not behind(row)) == expected and len(expected) > 5
+    assert spark.conf.get("spark.sql.exchange.reuse") == "true"
+    counted = [figures(p) for p in progress]
+    assert not any(clause["lateRows"] for clauses in counted for clause in clauses) and sum(clause["matches"] for clauses in counted for clause in clauses) >= len(expected)
+
+
+@pytest.mark.further
+def test_views_and_frames(spark, tmp_path):
+    """A view of a clause's data frame stands below another clause, and frames are joined by their methods, with sparkcep.stream.several.
+    Two streams have one watermark, the least; the second one begins later."""
+    source, other = tmp_path / "in", tmp_path / "other"
+    source.mkdir()
+    other.mkdir()
+    rows = rows_of(5, 200)
+    spark.conf.set("sparkcep.stream.several", "true")
+    try:
+        stream(spark, source).createOrReplaceTempView("ticks_stream")
+        spark.sql(RISES.format(t="ticks_stream")).createOrReplaceTempView("rises_of_stream")
+        above = sparkcep.match_recognize(spark.table("rises_of_stream"), clause=GROWS).selectExpr("symbol", "a", "z", "c")
+        falls = spark.sql(FALLS.format(t="{frame}"), frame=stream(spark, other))
+        both = above.unionByName(falls)
+        put(source, 0, rows[:100])
+        ran(both, tmp_path)
+        put(other, 1, rows)
+        put(source, 2, rows[100:])
+        ran(both, tmp_path)
+        for folder in (source, other):
+            put(folder, 3, closing(sorted({(row["symbol"], None) for row in rows}, key=str)))
+        ran(both, tmp_path)
+    finally:
+        spark.conf.unset("sparkcep.stream.several")
+    expected = wanted(spark, source, f"SELECT symbol, a, z, c FROM ({TWO}) UNION ALL {FALLS}")
+    assert sorted(str(row) for row in spark.read.parquet(str(tmp_path / "out")).collect() if not behind(row)) == expected and len(expected) > 20
+
+
+@pytest.mark.further
+def test_sums_of_all_matches(spark, tmp_path):
+    """What needs no watermark stands above clauses: the whole answer after each micro-batch, of two clauses at once."""
+    source = tmp_path / "in"
+    source.mkdir()
+    put(source, 0, [*rows_of(5, 100), *closing([("k0", None)])])
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    spark.conf.set("sparkcep.stream.several", "true")
+    try:
+        frame = spark.sql(f"SELECT symbol, count(*) AS n, sum(c) AS c FROM ({RISES} UNION ALL {FALLS}) WHERE symbol = 'k0' GROUP BY symbol".format(t="ticks_stream"))
+    finally:
+        spark.conf.unset("sparkcep.stream.several")
+    query = frame.writeStream.format("memory").queryName("sums_by_frames").outputMode("complete").option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    spark.read.schema(SCHEMA).json(str(source)).where("ts < '2026-01-01 12:00:00'").createOrReplaceTempView("ticks_table")
+    statement = f"SELECT symbol, count(*) AS n, sum(c) AS c FROM ({RISES} UNION ALL {FALLS}) WHERE symbol = 'k0' GROUP BY symbol".format(t="ticks_table")
+    assert spark.table("sums_by_frames").collect() == spark.sql(statement).collect() != []
+
+
+# -- what cannot stand together -------------------------------------------------------------------------------------------
+
+ENDLESS = RISES.replace("WINDOW INTERVAL '12' SECONDS ", "")
+WINDOWS = f"SELECT symbol, window.start AS s, count(*) AS n FROM ({RISES}) GROUP BY symbol, window(a, '20 seconds')"
+REFUSED = {  # statements, and what is said of them; the place is that of a pattern
+    "no order": (f"SELECT * FROM ({RISES}) MATCH_RECOGNIZE ({GROWS.replace('ORDER BY a', 'ORDER BY z')})", r"column that has its watermark, a, as it is; here it is z", r"S M\+"),
+    "no end": (f"SELECT * FROM ({ENDLESS}) MATCH_RECOGNIZE ({GROWS})", r"clause below has none, as without WINDOW INTERVAL '...' a match may take any time", r"S M\+"),
+    "one without end": (f"SELECT * FROM ({RISES} UNION ALL {ENDLESS}) MATCH_RECOGNIZE ({GROWS})", r"clause below has none, as without WINDOW", r"S M\+"),
+    "a join of two clauses": (f"SELECT * FROM (SELECT l.* FROM ({RISES}) l JOIN ({FALLS}) r USING (symbol)) MATCH_RECOGNIZE ({GROWS})", r"together with what keeps a state itself \(Join\)", r"S M\+"),
+    "a join without bounds": (f"SELECT * FROM (SELECT l.symbol, l.ts, l.n, l.price FROM {{t}} l JOIN {{t}} r USING (symbol)){OF_TABLE}", r"does not say how far apart the times of rows may be that it joins", r"A B\+"),
+    "beside the stream": (f"SELECT DISTINCT * FROM (SELECT symbol, ts, n AS c FROM {{t}} UNION ALL SELECT symbol, a, c FROM ({RISES}))", r"what keeps a state of Spark's \(Distinct\) stands above the clause", r"A B\+"),
+    "outer join": (f"SELECT l.symbol FROM ({RISES}) l LEFT JOIN ({FALLS}) r USING (symbol)", r"what keeps a state of Spark's \(Join\) stands above the clause", r"A B\+"),
+    "join with the stream": (f"SELECT l.symbol FROM ({RISES}) l JOIN {{t}} t ON t.ts BETWEEN l.a AND l.z AND l.symbol = t.symbol", r"what keeps a state of Spark's \(Join\) stands above the clause", r"A B\+"),
+    "a window above": (WINDOWS, r"what keeps a state of Spark's \(Aggregate\) stands above the clause, whose output has a watermark with the JVM's extension alone; write the clause's output to a table", r"A B\+"),
+    "a view": (f"CREATE TEMP VIEW v AS {TWO}", r"CREATE over a stream needs the JVM's extension", r"A B\+"),
+}
+
+
+def test_what_cannot_stand_together(spark, tmp_path):
+    stream(spark, tmp_path).createOrReplaceTempView("ticks_stream")
+    for name, (statement, words, pattern) in REFUSED.items():
+        told = refused(spark, statement.format(t="ticks_stream"))
+        assert re.match(rf"\[SPARKCEP.STREAM\] .*{words}.*\(line \d+, column \d+: '{pattern}'\) SQLSTATE: (0A000|42K0E)", told), (name, told)
+        assert "Project [" not in told and len(told) < 2000
+
+
+def test_several_clauses_need_rocksdb(spark, tmp_path):
+    """Without it a statement with two clauses ends in an error, and so does one over a view's clause, or a union of frames."""
+    spark.conf.unset(PROVIDER)
+    source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    source.mkdir()
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    for statement, place in ((STATEMENTS["two"], r"STRT DOWN UP\+"), (TWO, r"S M\+"), (f"WITH m AS ({B}) SELECT * FROM m UNION ALL SELECT * FROM m", r"STRT DOWN UP\+")):
+        told = refused(spark, statement.format(t="ticks_stream"))
+        assert re.match(rf"\[SPARKCEP.STREAM\] .*set {re.escape(PROVIDER)} to \S*RocksDB.*pip install protobuf.*or write each clause's output by a query of its own \(line \d+, column \d+: '{place}'\)", told), told
+    one, other = (spark.sql(text.format(t="ticks_stream")) for text in (RISES, FALLS))
+    told = not_started(one.union(other), checkpoint)
+    assert re.match(r"\[SPARKCEP.STREAM\] .*each made to stand in a query alone; set sparkcep.stream.several to true, and .* \(line 1, column \d+: 'A B\+'\)", told), told
+    one.createOrReplaceTempView("rises_of_stream")
+    told = refused(spark, f"SELECT * FROM rises_of_stream MATCH_RECOGNIZE ({GROWS})")
+    assert re.match(r"\[SPARKCEP.STREAM\] a clause below, .* was made to stand in a query alone; set sparkcep.stream.several to true.* \(line 1, column \d+: 'S M\+'\)", told), told
+
+
+def test_what_does_not_start(spark, tmp_path):
+    """What a user builds upon a clause's data frame is known when the query starts: one of ours in place of Spark's plan."""
+    source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    source.mkdir()
+    ticks = stream(spark, source)
+    ticks.createOrReplaceTempView("ticks_stream")
+    alone = spark.sql(RISES.format(t="ticks_stream"))
+    spark.conf.set("sparkcep.stream.several", "true")
+    try:
+        one = spark.sql(RISES.format(t="ticks_stream"))
+    finally:
+        spark.conf.unset("sparkcep.stream.several")
+    for frame, mode, words in (
+        (one.groupBy("symbol").count(), "append", r'in output mode append what is aggregated \(Aggregate\).*write outputMode\("update"\)'),
+        (spark.sql("SELECT DISTINCT * FROM {one}", one=one), "append", r"in output mode append what is aggregated \(Distinct\)"),
+        (alone.groupBy("symbol").count(), "complete", r"what keeps a state of Spark's \(Aggregate\) stands above the clause"),
+        (one.withWatermark("z", "1 second"), "append", "withWatermark over a clause's output would move the watermark"),
+        (ticks.select("symbol", "ts").union(one.select("symbol", "a")).dropDuplicates(), "append", r"what keeps a state of Spark's \(Deduplicate\) stands above the clause"),
+        (one.dropDuplicatesWithinWatermark(["symbol"]), "append", r"what keeps a state of Spark's|Spark does not start the query"),
+        (one.orderBy("a"), "append", "Spark does not start the query: .*Sorting is not supported"),
+        (one, "complete", r"output mode: complete.*write outputMode\(\"append\"\)"),
+        (alone, "update", r"not supported with Update output mode.*write outputMode\(\"append\"\)"),
+    ):
+        told = not_started(frame, checkpoint, mode)
+        assert re.match(rf"\[SPARKCEP.STREAM\] .*({words}).*\(line 1, column \d+: 'A B\+'\) SQLSTATE: 0A000", told), told
+        assert "MapInArrow" not in told and "Project [" not in told
+    spark.conf.unset(PROVIDER)
+    assert "which keep their states in RocksDB; set" in not_started(one, checkpoint)
+
+
+# -- what is read of a clause ---------------------------------------------------------------------------------------------
+
+
+def part(name: str, value: str, clause: str, where: str = "true", times: str = "1") -> str:
+    return f"SELECT '{name}' AS name, {times} AS times, {value} AS value FROM {clause} WHERE {where}"
+
+
+CHANGED = REVISED.format(t="(SELECT *, CAST(NULL AS STRING) AS op FROM {t})", own="CHANGE() AS change, MATCH_ID() AS id,", changes="CHANGES IN op REPORT CHANGES")
+SETTLED = REVISED.format(t="{t}", own="'insert' AS change,", changes="")
+AT_ONCE = [  # of each family one column alone, a filter on the key, or nothing at all
+    part("top", "string(k)", f"({STATEMENTS['top']})"),
+    part("top of a key", "string(s)", STATEMENTS["top_paths"].partition(" FROM ")[2], "symbol = 'k1'"),
+    part("overall", "NULL", f"({STATEMENTS['top_overall']})"),
+    part("unmatched", "concat(price, k)", STATEMENTS["all_rows"].partition(" FROM ")[2].partition(" WHERE")[0], "ts < TIMESTAMP '2026-01-01 12:00:00' AND f = 1.5"),
+    part("count", "string(n)", STATEMENTS["counts"].partition(" FROM ")[2], "symbol IS NULL"),
+    part("budget", "string(o)", f"({STATEMENTS['budget']})"),
+    part("all of a budget", "NULL", STATEMENTS["budget_all"].partition(" FROM ")[2], "symbol = 'k0'"),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_what_is_read_of_a_clause(spark, tmp_path):
+    """One column alone, count(*), a filter on a key, with and without adaptive execution, of all that is not listed match by match."""
+    source = tmp_path / "in"
+    source.mkdir()
+    rows = rows_of(21, 240)
+    keys = list({(row["symbol"], repr(row["f"])): (row["symbol"], row["f"]) for row in rows}.values())
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    statement = "SELECT name, value, sum(times) AS n FROM ({parts}) GROUP BY name, value"
+    changed = part("changes", "string(c)", f"({CHANGED})", times="IF(change = 'retract', -1, 1)"), part("changes of a key", "NULL", f"({CHANGED})", "symbol = 'k1'", "IF(change = 'retract', -1, 1)")
+    told = statement.format(parts=" UNION ALL ".join([*AT_ONCE, *changed])).format(t="ticks_stream")
+    for adaptive, piece in zip(("true", "false"), (pieces(rows, random.Random(1), 2)[0], None), strict=True):
+        spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+        put(source, 0 if piece else 1, piece or rows[len(pieces(rows, random.Random(1), 2)[0]) :])
+        if piece is None:
+            put(source, 2, closing(keys))
+        try:
+            query = spark.sql(told).writeStream.format("memory").queryName("read_of_clauses").outputMode("complete")
+            query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+            query.awaitTermination()
+        finally:
+            spark.conf.unset("spark.sql.adaptive.enabled")
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    settled = part("changes", "string(c)", f"({SETTLED})"), part("changes of a key", "NULL", f"({SETTLED})", "symbol = 'k1'")
+    expected = spark.sql(statement.format(parts=" UNION ALL ".join([*AT_ONCE, *settled])).format(t="ticks_table")).collect()
+    found = [row for row in spark.table("read_of_clauses").collect() if row.n]
+    assert sorted(map(str, found)) == sorted(map(str, expected))
+    assert {row.name for row in expected} == {text.split("'")[1] for text in (*AT_ONCE, *settled)} and all(row.n > 0 for row in expected)
