@@ -23,7 +23,15 @@ from dataclasses import dataclass, field
 from sparkcep.automaton.streams import _reach
 from sparkcep.errors import ClauseError
 from tests.oracle import automaton as oracle
-from tests.property import approx_cases, test_stream_arcs, test_stream_buckets, test_stream_budget, test_stream_changes, test_stream_expiries, test_stream_promises, test_stream_sessions
+from tests.property import (
+    test_stream_arcs,
+    test_stream_buckets,
+    test_stream_budget,
+    test_stream_changes,
+    test_stream_expiries,
+    test_stream_promises,
+    test_stream_sessions,
+)
 from tests.property import test_streams_differential as streams
 
 # what is said of a statement that does not stream, which is no case

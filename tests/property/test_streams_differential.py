@@ -543,12 +543,21 @@ def _ordered(prepared, order):
     return dataclasses.replace(prepared, strategy=strategy)
 
 
-def answered(plan, table: pa.Table, which: np.ndarray) -> pa.Table | None:
-    """What a table of some of the rows gives; None where that is an error, which a stream of all rows need not meet."""
-    try:
-        return batch(plan, table, which)
-    except MatchRuntimeError:
-        return None
+class Answers:
+    """What tables of some of the rows give; None where that is an error, which a stream of all rows need not meet."""
+
+    def __init__(self, plan, table: pa.Table) -> None:
+        self.plan, self.table = plan, table
+        self.known: dict[bytes, pa.Table | None] = {}
+
+    def over(self, which: np.ndarray) -> pa.Table | None:
+        rows = which.tobytes()
+        if rows not in self.known:
+            try:
+                self.known[rows] = batch(self.plan, self.table, which)
+            except MatchRuntimeError:
+                self.known[rows] = None
+        return self.known[rows]
 
 
 def compared(text: str, rng: random.Random, keys: int, longest: int) -> int:
@@ -559,15 +568,15 @@ def compared(text: str, rng: random.Random, keys: int, longest: int) -> int:
         return 0
     time = np.asarray(table.column("__s0").cast(pa.int64()))
     compared = 0
-    whole = answered(plan, table, np.ones(table.num_rows, dtype=bool))
+    answers = Answers(plan, table)
+    whole = answers.over(np.ones(table.num_rows, dtype=bool))
     if whole is None:
         return 0
     # rows in no match come between the others, and without numbers all matches under a budget come with their last rows
     budgeted = strategy_of(plan).search == BUDGETED
     unordered = (plan.rows == "unmatched" and (plan.approximate is not None or plan.automaton is not None)) or (budgeted and plan.approximate.report == ALL and not plan.numbered)
     for watermark, released, found in streamed(plan, table, rng, rng.choice([0, 2, 5])):
-        prefix = answered(plan, table, released)
-        further = answered(plan, table, released | (time <= watermark + rng.randint(0, 9) * MS))
+        prefix, further = (answers.over(rows) for rows in (released, released | (time <= watermark + rng.randint(0, 9) * MS)))
         for answer in (by_partition(plan, one) for one in (prefix, further, whole) if one is not None):
             for p, rows in found.items():
                 if unordered:

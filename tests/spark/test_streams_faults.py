@@ -42,8 +42,7 @@ PROGRAM = '''
 import sys
 from pyspark.sql import SparkSession
 import sparkcep
-from tests.spark.test_chained_streams import STATEMENTS as CHAINED
-from tests.spark.test_streams import PROVIDER, ROCKSDB, STATEMENTS, stream
+from tests.spark.test_streams import PROVIDER, ROCKSDB, stream
 from pathlib import Path
 
 folder, master = Path(sys.argv[1]), sys.argv[2]
@@ -51,7 +50,10 @@ builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false"
 builder = builder.config("sparkcep.stream.route", sys.argv[3]).config("spark.executor.memory", "1g").config("spark.sql.session.timeZone", "UTC")
 spark = sparkcep.enable(builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1").getOrCreate(), warm=False)
 stream(spark, folder / "in").createOrReplaceTempView("ticks_stream")
-query = spark.sql((CHAINED | STATEMENTS)[sys.argv[4]].format(t="ticks_stream")).writeStream.format("parquet").option("path", str(folder / "out"))
+for name in ("arcs", "history"):
+    if (folder / name).exists():
+        spark.read.parquet(str(folder / name)).createOrReplaceTempView(f"{name}_now")
+query = spark.sql(sys.argv[4].format(t="ticks_stream")).writeStream.format("parquet").option("path", str(folder / "out"))
 query.option("checkpointLocation", str(folder / "out.checkpoint")).trigger(availableNow=True).start().awaitTermination()
 '''
 
@@ -66,7 +68,7 @@ def rocksdb(spark):
 class Run:
     """A query in a process group of its own, over the files of a folder."""
 
-    def __init__(self, folder: Path, master: str, route: str = "operator", statement: str = "v") -> None:
+    def __init__(self, folder: Path, master: str, route: str = "operator", statement: str = STATEMENTS["v"]) -> None:
         self.logs = folder / "out.checkpoint"
         with (folder / "log").open("ab") as log:
             command = [sys.executable, "-c", PROGRAM, str(folder), master, route, statement]
@@ -79,6 +81,11 @@ class Run:
     def kept(self, batch: int) -> bool:
         """The same, and a part of its state is written."""
         return self.under_way(batch) and any((self.logs / "state" / "0").glob(f"*/{batch + 1}.zip"))
+
+    def read(self, batch: int) -> bool:
+        """The same, and what it has read of the tables beside the rows is written, of each clause that reads any."""
+        clauses = [path for path in (self.logs / "state").glob("*/_sparkcep") if (path / "tables").exists()]
+        return self.under_way(batch) and bool(clauses) and all((path / "tables" / str(batch)).exists() for path in clauses)
 
     def wait(self, until: Callable[[], bool]) -> bool:
         """Waits until something is true, which it is before the query ends."""
@@ -165,10 +172,10 @@ def test_kills_of_clauses_above_one_another(spark, tmp_path):
     """Three operators commit with one micro-batch: drivers are killed when its offsets are written, and when a state is."""
     source = fed(tmp_path, seed=12, count=600, files=7)
     for batch in (1, 2, 4, 5):
-        with Run(tmp_path, "local[2]", statement="three") as run:
+        with Run(tmp_path, "local[2]", statement=CHAINED["three"]) as run:
             run.wait(partial(run.under_way if batch % 2 else run.kept, batch))
             run.kill()
-    with Run(tmp_path, "local[2]", statement="three") as run:
+    with Run(tmp_path, "local[2]", statement=CHAINED["three"]) as run:
         assert run.process.wait(600) == 0, (tmp_path / "log").read_text()[-3000:]
     spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
     wanted = [row for row in spark.sql(CHAINED["three"].format(t="ticks_table")).collect() if not behind(row)]
