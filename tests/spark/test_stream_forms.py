@@ -68,6 +68,8 @@ def test_forms_above_a_clause(spark, tmp_path):
     stream(spark, source).createOrReplaceTempView("ticks_stream")
     spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
     spark.sql("SELECT * FROM VALUES ('k0', 1), ('k1', 2), ('a longer key 3', 3), ('nowhere', 4) AS r(symbol, rank)").createOrReplaceTempView("ranks")
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "1")  # each clause is an operator of its own
     ran(spark.sql(above(FAMILIES, "ticks_stream")), tmp_path)
     timed = [name for name in FAMILIES if name not in WITHOUT_WATERMARK]
     ran(spark.sql(counted(timed, "ticks_stream")), tmp_path, "counted")
@@ -86,6 +88,7 @@ def test_forms_above_a_clause(spark, tmp_path):
         wanted = spark.sql(above(FAMILIES, "ticks_table")).collect()
     finally:
         spark.conf.unset("spark.sql.adaptive.enabled")
+        spark.conf.set("spark.sql.shuffle.partitions", before)
     assert written(spark, tmp_path) == sorted(map(str, wanted))
     told = Counter((row.name, row.form) for row in wanted)
     assert all(told[name, form] > 2 for name in FAMILIES for form in ABOVE), told
