@@ -28,7 +28,7 @@ LONG = {
     f"ARC FROM q1 TO q1 WHEN price <= last SET falls = falls + 1, last = price ARC FROM q1 TO q2 ON EXPIRY) {SIZE}",
     "changes": f"MEASURES CHANGE() AS change, LAST(n) AS b {ANY} ALL MATCHES CHANGES IN op REPORT CHANGES PATTERN (A B C) {SIZE} DEFINE A AS price < 2, B AS price > 6, C AS price < A.price + 3",
 }
-BATCHES, WIDTH, EACH = 40, 120, 240
+BATCHES, WIDTH, EACH = 26, 80, 160
 GAUGES = ("openKeys", "keptRows", "pendingRows", "stateBytes")
 
 
@@ -53,18 +53,21 @@ def test_clauses_of_all_kinds_let_their_keys_go(spark, tmp_path):
         rows = "(SELECT symbol, ts, n, price, IF(f < 0, 'retract', NULL) AS op FROM ticks_changes)" if name == "changes" else "(SELECT symbol, ts, n, price FROM ticks_changes WHERE f IS NULL)"
         parts.append(f"SELECT '{name}' AS name, b FROM {rows} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n {clause})")
     query = spark.sql(" UNION ALL ".join(parts)).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    before = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
     try:
         running = query.trigger(availableNow=True).start()
         running.awaitTermination()
     finally:
         spark.conf.unset("spark.sql.streaming.numRecentProgressUpdates")
+        spark.conf.set("spark.sql.shuffle.partitions", before)
     progress = running.recentProgress
     assert len(progress) > BATCHES and all(len(p["stateOperators"]) == len(LONG) for p in progress)
     for place in range(len(LONG)):
         operators = [p["stateOperators"][place] for p in progress]
         counted = [operator["customMetrics"] for operator in operators]
-        middle, end = counted[8:20], counted[20:BATCHES]
+        middle, end = counted[6:14], counted[14:BATCHES]
         for name in GAUGES:
             most = [max(c[name] for c in some) for some in (middle, end)]
             assert 0 < most[1] < 1.5 * most[0], (place, name, most)
