@@ -1,9 +1,10 @@
-"""``python -m tests.property.stream_cases [--cases N] [--families WORDS] [--jobs N] [--seed TEXT]``: random statements of every kind
-over random streams against tables, counted.
+"""``python -m tests.property.stream_cases [--cases N] [--families WORDS] [--jobs N] [--seed TEXT]``: random statements of every
+kind over random streams against tables, counted.
 
 A case is a statement with a stream of its own: rows in disorder, cut into micro-batches anywhere, with bytes alone between these.
-It counts if matches are told. What is told is compared after each micro-batch with what the same statement gives over tables of the
-rows that have come; where a table cannot have it (histories and arcs that change, arcs ON EXPIRY) with the definition in tests/oracle.
+It counts if matches are told. What is told is compared after each micro-batch with what the same statement gives over tables of
+the rows that have come; where a table cannot have it (histories and arcs that change, arcs ON EXPIRY) with the definition in
+tests/oracle.
 A case that differs is printed with its name (``--case 'BUDGET 17'`` tries it alone), and the exit code is 1 then.
 """
 

@@ -1,4 +1,5 @@
-"""Keys that come and go for long, in clauses of all kinds: the state stays as large as the keys of a while, and is nothing in the end."""
+"""Keys that come and go for long, in clauses of all kinds: the state stays as large as the keys of a while, and is nothing in the
+end."""
 
 from __future__ import annotations
 

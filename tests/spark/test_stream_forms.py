@@ -1,4 +1,5 @@
-"""What stands above a clause over a stream: one column alone, counts, filters, a join with a table; against the same over the table."""
+"""What stands above a clause over a stream: one column alone, counts, filters, a join with a table; against the same over the
+table."""
 
 from __future__ import annotations
 
