@@ -47,7 +47,7 @@ FAMILIES = {
 WITHOUT_WATERMARK = ("no match", "bundles", "top, ahead")
 ABOVE = {
     "one column": "SELECT value FROM ({m}) WHERE symbol <> 'k1'",
-    "a filter of a measure, a table": "SELECT concat(value, ' ', rank) AS value FROM ({m}) JOIN ranks USING (symbol) WHERE length(value) < 3",
+    "a filter of a measure, a table": "SELECT concat(value, ' ', rank) AS value FROM ({m}) JOIN ranks USING (symbol) WHERE length(value) <> 3",
 }
 
 
