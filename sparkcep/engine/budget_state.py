@@ -115,6 +115,12 @@ class Open:
     lists: Kept = field(default_factory=lambda: empty_lists(0))
     held: Held = NOTHING_HELD
 
+    @property
+    def stays(self) -> np.ndarray:
+        """bool (partitions): whether something is kept of each, if no row: what it has shown of vectors. Its rows are counted on
+        then, and its floors are known, since runs to come are told apart by these as they would be in a table."""
+        return (self.rows > 0) | (np.diff(self.lists.until, axis=0) > 0).any(axis=1)
+
     def positions(self, offsets: np.ndarray) -> np.ndarray:
         """The number of each row of a buffer in its partition."""
         out = ranges(self.next - self.known, np.diff(offsets))
@@ -221,8 +227,7 @@ class BudgetForm:
         some = numbers[:, 1:5].any(axis=1) | numbers[:, 8:].any(axis=1) | (open.rows > 0) | (sizes > 0).any(axis=1)
         numbers[~some] = 0
         numbers[:, 0] = np.where(some, self.fingerprint, 0)
-        # without rows there is no run that a negation could tell from others
-        floors = (open.rows > 0) & open.floors.any(axis=1)
+        floors = open.stays & open.floors.any(axis=1)
         return numbers, [
             (open.floors[floors].ravel(), floors * open.floors.shape[1]), (open.places, open.lone), ((short.rows - offsets[at]).astype(np.int32), shorts), (short.left, shorts), (short.coverage, shorts if len(short.coverage) else 0 * shorts), (short.tied, shorts),
             *((table.astype(t).ravel(), sizes[:, k] * width) for k, (table, t, width) in enumerate(zip(tables, self._lists, WIDTHS, strict=True))),

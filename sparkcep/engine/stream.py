@@ -196,7 +196,7 @@ class Stream:
         told = {} if self.numbered or isinstance(self.engine.passage, SlidingWindows) else {name: np.zeros_like(open.rows) for name in counts}
         if not (self.anchored or self.placed):
             name = "dropped" if isinstance(open, Open) else "next"
-            told[name] = np.where(open.rows > 0, getattr(open, name), 0)
+            told[name] = np.where(open.stays if isinstance(open, OpenBudget) else open.rows > 0, getattr(open, name), 0)
         if isinstance(self.engine.passage, SlidingWindows):
             told["number"] = np.where(open.rows > 0, open.number, 0)
         return replace(open, **told)

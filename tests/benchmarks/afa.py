@@ -45,6 +45,7 @@ CHANGED = "CHANGES IN op ARRIVAL BY at REPORT CHANGES {}"
 Q3 = "PARTITION BY p ORDER BY id MEASURES {measures} AUTOMATON (STATE q0 START, q8 FINAL  {arcs}{table}) WINDOW 500 {changes}"
 LENGTH = 8
 SIZES = ("ALL", 1000, 500, 250, "NONE")  # of SPECULATE
+SHARES = (0.0, 0.01, 0.05, 0.1, 0.2, 0.5)  # of rows that come late
 
 
 def quotes(rows: int, p: float, ignorable: float = 0.0, seed: int = 1) -> dict[str, np.ndarray]:
@@ -182,28 +183,34 @@ def kept(text: str, columns: dict[str, np.ndarray], cleans: bool = True) -> int:
 
 
 def speculation(rows: int) -> dict:
-    """Figures 10 and 11: what is told for each match that is left, and how long after its last row it is told, by SPECULATE."""
-    results: dict[str, object] = {"10 sizes": SIZES}
+    """Figures 10 and 11: what is told for each match that is left, and how long after its last row it is told, by SPECULATE; and
+    by the share of rows that come late."""
+    results: dict[str, object] = {"10 sizes": SIZES, "10 shares": SHARES}
     print("\nFigures 10 and 11: Q1, k = 1, W = 500, 5 % of the rows up to 1000 events late, an event each ms, a punctuation each 500: changes told for each match that is left, and")
-    print("mean ms from the last row of a match to the match, by the size of SPECULATE; AFA+O is CONSECUTIVE BY")
-    print(f"{'':<10}" + "".join(f"{size!s:>14}" for size in (*SIZES, "AFA+O")))
+    print("mean ms from the last row of a match to the match, by the size of SPECULATE; AFA+O is CONSECUTIVE BY. Then changes told with SPECULATE ALL, by the share of rows that come late")
+    print(f"{'':<10}" + "".join(f"{size!s:>14}" for size in (*SIZES, "AFA+O")) + "".join(f"{share:>8.0%}" for share in SHARES))
     for ignorable in (0.7, 0.9):
         quoted = quotes(rows, 0.5, ignorable)
-        some = promised(late(quoted | {"n": quoted["id"]}, 0.05, 1000))
-        found = []
-        for size in (*SIZES, "AFA+O"):
-            words = CHANGED.format(f"SPECULATE {size}") if size != "AFA+O" else CHANGED.replace("BY at", "BY at CONSECUTIVE BY n").format("")
-            text = clause(1, 500, ignore=True, changes=words).replace("r2 AS r2", "r2 AS r2, CHANGED_BY() AS told, max(at) AS came", 1)
-            prepared, table = prepared_for(text, some)
-            told = pa.concat_tables(match_batches(engine_for(prepared), table.to_batches()))
-            names = dict(zip((name for name, _ in prepared.plan.outputs), (leaf for _, leaf in prepared.plan.outputs)))
-            change, by, came = (told.column(names[name]) for name in ("c", "told", "came"))
-            waited = [(a - b) / 2 for what, a, b in zip(change.to_pylist(), by.to_pylist(), came.to_pylist()) if what == "insert" and a is not None]
-            left = 2 * change.to_pylist().count("insert") - len(change)
-            found.append({"changes": len(change) / max(left, 1), "latency": float(np.mean(waited)) if waited else 0.0})
-        results[f"10 {ignorable}"], results[f"10 {ignorable} AFA+O"] = found[:-1], found[-1]
-        print(f"I = {ignorable:<6.0%}" + "".join(f"{of['changes']:>6.2f}{of['latency']:>8.1f}" for of in found))
+        quoted |= {"n": quoted["id"]}
+        some = promised(late(quoted, 0.05, 1000))
+        *found, numbered = (told_late(some, "" if size == "AFA+O" else f"SPECULATE {size}", size == "AFA+O") for size in (*SIZES, "AFA+O"))
+        by_share = [told_late(promised(late(quoted, share, 1000)), "SPECULATE ALL")["changes"] for share in SHARES]
+        results[f"10 {ignorable}"], results[f"10 {ignorable} AFA+O"], results[f"10 {ignorable} by share"] = found, numbered, by_share
+        print(f"I = {ignorable:<6.0%}" + "".join(f"{of['changes']:>6.2f}{of['latency']:>8.1f}" for of in (*found, numbered)) + "".join(f"{changes:>8.2f}" for changes in by_share))
     return results
+
+
+def told_late(columns: dict[str, np.ndarray], held: str, numbered: bool = False) -> dict[str, float]:
+    """Changes for each match that is left, and mean ms from the last row of a match to the match."""
+    words = CHANGED.format(held).replace("BY at", "BY at CONSECUTIVE BY n" if numbered else "BY at")
+    text = clause(1, 500, ignore=True, changes=words).replace("r2 AS r2", "r2 AS r2, CHANGED_BY() AS told, max(at) AS came", 1)
+    prepared, table = prepared_for(text, columns)
+    told = pa.concat_tables(match_batches(engine_for(prepared), table.to_batches()))
+    names = dict(prepared.plan.outputs)
+    change, by, came = (told.column(names[name]).to_pylist() for name in ("c", "told", "came"))
+    waited = [(a - b) / 2 for what, a, b in zip(change, by, came) if what == "insert" and a is not None]
+    left = 2 * change.count("insert") - len(change)
+    return {"changes": len(change) / max(left, 1), "latency": float(np.mean(waited)) if waited else 0.0}
 
 
 def disorder(rows: int) -> dict:
@@ -211,7 +218,7 @@ def disorder(rows: int) -> dict:
     few, results = quotes(rows, 0.5), {}
     print("\nFigures 12 and 13: us an event of REPORT CHANGES, W = 500, k = 1, by the share of rows that come up to 1000 events late; with CONSECUTIVE BY; KB of computations kept")
     print("with a punctuation each 500 events, and without what punctuations drop")
-    for share in (0.0, 0.05, 0.1, 0.2, 0.5):
+    for share in SHARES:
         some = late(few | {"n": few["id"]}, share, 1000)
         text = clause(1, 500, changes=CHANGED.format(""))
         seconds, found = measure(text, some)

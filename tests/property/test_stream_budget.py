@@ -251,6 +251,21 @@ def test_choices_beside_a_negation_by_histories_that_change(seed):
     assert tally["told"] > 40 and tally["left"] > 15
 
 
+def test_what_stood_before_all_rows_that_are_kept_tells_runs_apart():
+    """The first row is in no window any more when the others come, and no row is kept. Over a table runs that begin behind it are
+    told apart by whether they may, and are counted so."""
+    two = ("rep", ("var", "A"), 2, 2, True)
+    pattern = ("cat", [two, ("neg", "M"), ("alt", [("var", "A"), ("var", "A")]), ("rep", ("var", "A"), 0, None, True), ("var", "B")])
+    query = oracle.Budgeted(pattern, {"A": {"b", "c"}, "B": {"c", "d"}, "M": {"a", "b"}}, Fraction(2), {"~M": Fraction(1)}, 3, True, 4, {(6, Fraction(2), 4, 1): (5, (1,))}, 4)
+    query.points = {(6, Fraction(2), 4, 1): 15}
+    text, letters, times = clause(query, "PROXY MATCHES", f"MEASURES {REPORTED}"), "bbbcz", [5, 10, 12, 12, 1000]
+    wanted = sorted(told_by(query.answer(letters, times), query, times))
+    assert [one[:4] for one in wanted] == [((1, 2), 2, False, 8), ((1, 2, 3), 1, False, 23)]
+    for seed in range(12):
+        got, _ = streamed(text, query, [(letters, times)], random.Random(seed), 0, lambda: as_rows(query.history, query.points))
+        assert [seen(row)[:4] for row in got[0]] == [one[:4] for one in wanted], seed
+
+
 @pytest.mark.parametrize("seed", first(range(8), wider=2))
 def test_choices_without_history(seed):
     tally = compare(random.Random(f"stream {seed}"), 12, histories=0)
