@@ -38,7 +38,7 @@ import scala.runtime.AbstractPartialFunction;
 
 /**
  * Computes the aggregates that Spark has over a match's rows, over a stream, in the row of the match: the rewriter spreads
- * arrays and groups their elements by a number of the row, which over a stream would be a state of Spark's own, without a watermark.
+ * arrays and groups their elements by a number of the row, which over a stream would be a state of Spark's own without a watermark.
  *
  * <p>{@code Aggregate(Generate(posexplode(elements), rows))} becomes a projection of {@link ElementsAggregate} over the rows.
  */
