@@ -32,8 +32,8 @@ import scala.runtime.AbstractPartialFunction;
  * Goes with an aggregate function through the elements of arrays, as Spark's aggregation does through rows: initial values, an
  * update for each element that counts, the value at the end.
  *
- * <p>What the function and the filter look at becomes one row: (position, element) and behind these the columns of the array's row. An
- * expression that Spark compiles has its references to that row already.
+ * <p>What the function and the filter look at becomes one row: position, element, and behind these the columns of the array's row.
+ * Their references are to that row.
  */
 final class ElementsFold {
   private final GenericInternalRow own = new GenericInternalRow(2); // position and element

@@ -37,8 +37,8 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Computes the aggregates that Spark has over the rows of a match, over a stream, in the row of the match: the rewriter spreads
- * arrays and groups their elements by a number of the row, which over a stream would be a state of Spark's own, without a watermark.
+ * Computes the aggregates that Spark has over a match's rows, over a stream, in the row of the match: the rewriter spreads
+ * arrays and groups their elements by a number of the row, which over a stream would be a state of Spark's own without a watermark.
  *
  * <p>{@code Aggregate(Generate(posexplode(elements), rows))} becomes a projection of {@link ElementsAggregate} over the rows.
  */
@@ -160,7 +160,7 @@ final class StreamAggregates extends Rule<LogicalPlan> {
     return (Expression) function.withNewChildren(MatchStrategy.seq(arguments).toIndexedSeq());
   }
 
-  /** Raises what is wrong with an aggregate that cannot be computed in a row; {@code function} is empty where that is an argument. */
+  /** Raises what is wrong with an aggregate that cannot be computed in a row; {@code function}: empty where that is an argument. */
   private static RuntimeException refused(Aggregate aggregate, String function) {
     String plan = Streams.plans(aggregate).get(0);
     Streams.raise(PythonFunctions.asked(JsonNodeFactory.instance.objectNode().put("kind", "aggregated").put("plan", plan).put("function", function)));
