@@ -52,11 +52,10 @@ ABOVE = {
 
 
 def above(families, t: str) -> str:
-    """Joins of streams differ from form to form: of one query that has a join twice, with a clause above each, Spark 4.3 passes no
-    watermark to the second (docs/streams.md)."""
+    """All forms in one query. It has the join of streams twice, with a clause above each."""
     texts = {(name, form): text.format(m=FAMILIES[name].format(t=t)) for name in families for form, text in ABOVE.items()}
     return " UNION ALL ".join(
-        f"SELECT '{name}' AS name, '{form}' AS form, value FROM ({text.replace('r.n % 3', 'r.n % 4') if 'table' in form else text})" for (name, form), text in texts.items()
+        f"SELECT '{name}' AS name, '{form}' AS form, value FROM ({text})" for (name, form), text in texts.items()
     )
 
 

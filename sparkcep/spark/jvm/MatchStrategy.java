@@ -108,6 +108,7 @@ final class MatchStrategy extends SparkStrategy {
 
   /** The operator of a clause over a stream, which keeps a state for each key. */
   private SparkPlan streaming(Call call, StreamInput input, Seq<Attribute> output) {
+    Streams.keepApart(input);
     Streams.Parts parts = Streams.parts(call, input, Math.max(1, call.size() - 1));
     SparkPlan rows = new ProjectExec(seq(parts.columns()), planLater(parts.rows()));
     SparkPlan operator = Streams.operator(call, input, parts, output, told(call), given(call), rows, StreamTables.read(input, this::planLater));

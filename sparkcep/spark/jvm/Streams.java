@@ -64,6 +64,7 @@ final class Streams {
   static final String READING = "sparkcep.reading"; // likewise: what is asked where tables are read beside the rows
   static final String LATE = "sparkcep.late"; // likewise: the table of late rows
   static final String BEHIND = "sparkcep.behind"; // likewise: by how many milliseconds the watermark that it passes on is behind its own
+  private static final String QUERY = "sql.streaming.queryId"; // what jobs of a streaming query know of it
   private static final String SEVERAL = "spark.sql.streaming.statefulOperator.allowMultiple"; // each has a watermark of its own
   private static final String NEEDED = "__needed"; // whether a variable wants a row
   private static final int MAP_ARROW_ITER = 207; // PythonEvalType.SQL_MAP_ARROW_ITER_UDF
@@ -430,6 +431,22 @@ final class Streams {
   }
 
   // -- planning
+
+  /**
+   * Has no exchange run for two parts of a query where a state is kept below a clause. Spark looks for the watermark of what is above
+   * such an exchange below it, and finds it for the first part alone: the second would tell nothing. A query plans in a session of
+   * its own, whose setting this is; EXPLAIN does in the user's.
+   */
+  static void keepApart(StreamInput input) {
+    boolean inQuery = org.apache.spark.sql.classic.SparkSession.active().sparkContext().getLocalProperty(QUERY) != null;
+    if (inQuery && CollectionConverters.asJava(input.children()).stream().anyMatch(Streams::keepsStateIn)) {
+      SQLConf.get().setConfString(SQLConf.EXCHANGE_REUSE_ENABLED().key(), "false");
+    }
+  }
+
+  private static boolean keepsStateIn(LogicalPlan rows) {
+    return keepsState(rows) || CollectionConverters.asJava(rows.children()).stream().anyMatch(Streams::keepsStateIn);
+  }
 
   /** The mark below a call's table; null where that is none. */
   static StreamInput input(LogicalPlan table) {
