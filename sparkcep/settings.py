@@ -34,9 +34,9 @@ class Settings:
     ``native``: whether clauses that the platform's own MATCH_RECOGNIZE understands are left to it (PREFER) or not (NEVER).
 
     ``stream_route``: what runs a clause over a stream: the JVM's operator (OPERATOR), a program of data frames (FRAMES), or that
-    where the operator is missing (AUTO). ``stream_buckets``: how many buckets of keys such a program has. ``stream_several``: whether
-    each such program may stand in a query with others, also where a statement has one alone. ``rocksdb``: whether states are there.
-    ``late_rows``: the table to which the operator appends late rows (LateRows.java reads it).
+    where the operator is missing (AUTO). ``stream_buckets``: how many buckets of keys such a program has. ``stream_several``:
+    whether each such program may stand in a query with others, also where a statement has one alone. ``rocksdb``: whether states
+    are there. ``late_rows``: the table to which the operator appends late rows (LateRows.java reads it).
     ``idle``: over a stream, after how many microseconds without a row a partition ends; 0: never. Rows that cannot matter count,
     too, so that none is kept from the search then.
 

@@ -199,8 +199,8 @@ def _closing(text: str, begin: int) -> int:
 
 
 def _bounds(part: str, left: frozenset[str], right: frozenset[str]) -> set[str]:
-    """On which sides a condition bounds the column of the left side's watermark by that of the right side's; empty where it is of no
-    known form."""
+    """On which sides a condition bounds the column of the left side's watermark by that of the right side's; empty where it is of
+    no known form."""
     if part.startswith("between(") and part.endswith(")"):
         terms = part[len("between(") : -1].split(", ")
         pairs = [(terms[0], ">=", terms[1]), (terms[0], "<=", terms[2])] if len(terms) == 3 else []

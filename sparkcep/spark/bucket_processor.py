@@ -19,7 +19,8 @@ _STATE = T.StructType([T.StructField("state", T.BinaryType()), T.StructField("ti
 
 
 class Processor(StatefulProcessor):
-    """Calls a :class:`Search` for each bucket. Beside its state stands the time of its timer, since Spark would have to list these."""
+    """Calls a :class:`Search` for each bucket. Beside its state stands the time of its timer, since Spark would have to list
+    these."""
 
     def __init__(self, search: Search) -> None:
         self.search = search

@@ -84,8 +84,8 @@ def _on_server(session: SparkSession) -> bool:
 
 
 class _Recipe(NamedTuple):
-    """What a data frame is made of: a clause's ``plan``, the ``rows`` that go to the engine, with the columns ``fields``, and by how
-    many milliseconds their watermark is ``behind`` Spark's."""
+    """What a data frame is made of: a clause's ``plan``, the ``rows`` that go to the engine, with the columns ``fields``, and by
+    how many milliseconds their watermark is ``behind`` Spark's."""
 
     plan: Plan
     rows: DataFrame
@@ -228,8 +228,8 @@ class Frames:
             raise wrong(at, "ARCS FROM over a stream needs the JVM's extension, whose operator reads the table at each micro-batch; write the arcs into the clause, and start the query anew where they change", UNSUPPORTED)
 
     def _checked(self, plan: Plan, order: list[T.StructField], rows: Node) -> int:
-        """By how many milliseconds the watermark of the rows is behind Spark's. Raises ClauseError for a clause that cannot run over
-        them. ``order``: the columns of ORDER BY."""
+        """By how many milliseconds the watermark of the rows is behind Spark's. Raises ClauseError for a clause that cannot run
+        over them. ``order``: the columns of ORDER BY."""
         below = [found(node) for node in clauses(rows)]
         if None in below:
             raise wrong(plan, "the clause below was made long ago, or by another process, and is not known any more; make its data frame anew", UNSUPPORTED)

@@ -66,14 +66,15 @@ def watermark(node: Node) -> list[str]:
 
 
 def stateful(rows: Node, several: bool) -> list[str]:
-    """What keeps a state of Spark's below a clause, over which it does not stand: what a clause's output goes to has no watermark."""
+    """What keeps a state of Spark's below a clause, over which it does not stand: what a clause's output goes to has no
+    watermark."""
     nodes = (node for node in without_clauses(rows).below() if node.keeps_state)
     return [node.name for node in nodes if clauses(node) or not (node.joins or (several and node.name in _PASSING))]
 
 
 def check_above(plan: Node) -> None:
-    """Raises ClauseError for a query in which a clause over a stream stands below what Spark does not let stand there, or what would
-    lose rows of its output: these are behind the watermark that Spark knows."""
+    """Raises ClauseError for a query in which a clause over a stream stands below what Spark does not let stand there, or what
+    would lose rows of its output: these are behind the watermark that Spark knows."""
     alone = [node for node in clauses(plan) if by_one_call(node)]
     if len(alone) > 1:
         raise at_clause(alone[1], f"the data frames of this query's clauses were each made to stand in a query alone; set {SEVERAL} to true, and {PROVIDER} to {ROCKSDB}, before they are made")

@@ -84,8 +84,8 @@ class Held(Protocol):
 
 @dataclass(frozen=True)
 class Search:
-    """Searches a bucket of keys, as ``applyInPandasWithState`` runs it. ``told``: what is kept of each key, for EXPLAIN; ``behind``: by
-    how many milliseconds the watermark of the rows is behind Spark's, where they are other clauses' output.
+    """Searches a bucket of keys, as ``applyInPandasWithState`` runs it. ``told``: what is kept of each key, for EXPLAIN;
+    ``behind``: by how many milliseconds the watermark of the rows is behind Spark's, where they are other clauses' output.
 
     It asks to be called again as soon as the watermark moves, so that the bucket always knows the watermark of the micro-batch
     before, by which rows are late.

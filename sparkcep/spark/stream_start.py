@@ -88,8 +88,8 @@ def _check_store(session: SparkSession, own: list[Node]) -> None:
 
 @contextmanager
 def _apart(session: SparkSession, plan: Node) -> Iterator[None]:
-    """No exchange is that of two operators: Spark would know of a watermark for the first one's alone, and not run what is below the
-    second's. A query keeps the setting with which it starts."""
+    """No exchange is that of two operators: Spark would know of a watermark for the first one's alone, and not run what is below
+    the second's. A query keeps the setting with which it starts."""
     if sum(number_of(node) is not None for node in plan.below()) < 2:
         yield
         return
@@ -102,8 +102,8 @@ def _apart(session: SparkSession, plan: Node) -> Iterator[None]:
 
 
 def _refused(plan: Node, raised: AnalysisException) -> ClauseError | None:
-    """The error of a query that Spark does not start because of what stands in it, in place of Spark's own with its plan; None for any
-    other."""
+    """The error of a query that Spark does not start because of what stands in it, in place of Spark's own with its plan; None for
+    any other."""
     message = str(raised)
     shown = _PLAN.search(message)
     if shown is None and not (raised.getCondition() or "").startswith("STREAMING_OUTPUT_MODE"):

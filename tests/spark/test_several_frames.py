@@ -1,8 +1,8 @@
-"""Several clauses of one query over streams as programs of data frames (sparkcep.stream.route): their rows against those over the same
-files as a table, and what cannot stand together, which is an error before a micro-batch.
+"""Several clauses of one query over streams as programs of data frames (sparkcep.stream.route): their rows against those over the
+same files as a table, and what cannot stand together, which is an error before a micro-batch.
 
-Spark starts a process of Python for each such clause when a query starts, and gives it ten seconds: a machine that is very busy fails
-these tests with "Python worker failed to connect back"."""
+Spark starts a process of Python for each such clause when a query starts, and gives it ten seconds: a machine that is very busy
+fails these tests with "Python worker failed to connect back"."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ from tests.spark.test_streams import (  # noqa: E402
 
 FALLS = RISES.replace("price > PREV(price)", "price < PREV(price)")
 OF_TABLE = FALLS.partition("{t}")[2]  # the clause alone
-# a clause over a clause, one of which Spark reads the output twice, one joined to a table, one over a join of a stream and a table, and
-# one over two streams, in one query
+# a clause over a clause, one of which Spark reads the output twice, one joined to a table, one over a join of a stream and a table,
+# and one over two streams, in one query
 TOGETHER = f"""WITH falls AS ({FALLS}), known AS (SELECT * FROM VALUES ('k0', 'zero'), ('k1', 'one') AS v(symbol, word))
     SELECT 'above' AS form, symbol, a, z, c FROM ({TWO}) UNION ALL
     SELECT 'once', symbol, a, z, c FROM falls WHERE c > 2 UNION ALL
@@ -95,8 +95,8 @@ def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
 
 @pytest.mark.further
 def test_views_and_frames(spark, tmp_path):
-    """A view of a clause's data frame stands below another clause, and frames are joined by their methods, with sparkcep.stream.several.
-    Two streams have one watermark, the least; the second one begins later."""
+    """A view of a clause's data frame stands below another clause, and frames are joined by their methods, with
+    sparkcep.stream.several. Two streams have one watermark, the least; the second one begins later."""
     source, other = tmp_path / "in", tmp_path / "other"
     source.mkdir()
     other.mkdir()
@@ -236,7 +236,8 @@ AT_ONCE = [  # of each family one column alone, a filter on the key, or nothing 
 
 @pytest.mark.slow
 def test_what_is_read_of_a_clause(spark, tmp_path):
-    """One column alone, count(*), a filter on a key, with and without adaptive execution, of all that is not listed match by match."""
+    """One column alone, count(*), a filter on a key, with and without adaptive execution, of all that is not listed match by
+    match."""
     source = tmp_path / "in"
     source.mkdir()
     rows = rows_of(21, 240)

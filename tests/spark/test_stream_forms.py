@@ -64,6 +64,12 @@ def counted(families, t: str) -> str:
     return " UNION ALL ".join(f"SELECT '{name}' AS name, window.start AS s, count(*) AS c FROM ({FAMILIES[name].format(t=t)}) GROUP BY window(z, '20 seconds')" for name in families)
 
 
+def test_each_family_streams_in_one_row_type(spark, tmp_path):
+    stream(spark, tmp_path).createOrReplaceTempView("ticks_stream")
+    union = spark.sql(" UNION ALL ".join(f"SELECT symbol, z, value FROM ({text.format(t='ticks_stream')})" for text in FAMILIES.values()))
+    assert union.isStreaming and [field.dataType.simpleString() for field in union.schema] == ["string", "timestamp", "string"]
+
+
 @pytest.mark.further
 def test_forms_above_a_clause(spark, tmp_path):
     source, rows, rng = tmp_path / "in", rows_of(31, 260), random.Random(31)
