@@ -53,7 +53,7 @@ def settings(spark):
     spark.conf.unset(PROVIDER)
 
 
-@pytest.mark.parametrize("part", first(range(PARTS), wider=3))
+@pytest.mark.parametrize("part", first(range(PARTS), wider=2))
 def test_values_and_types_are_those_of_the_table(spark, tmp_path, part):
     """Of all types, with NULLs, of matches without a row that counts; rows in disorder, in several files, over a restart."""
     texts = ALL[part::PARTS]

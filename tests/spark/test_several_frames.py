@@ -16,7 +16,7 @@ pytest.importorskip("google.protobuf")
 
 import sparkcep  # noqa: E402
 from sparkcep.spark.streaming import figures  # noqa: E402
-from tests.selection import further  # noqa: E402
+from tests.selection import further, slow  # noqa: E402
 from tests.spark.test_chained_streams import GROWS, PAIRS, RISES, TWO  # noqa: E402
 from tests.spark.test_chained_streams import STATEMENTS as CHAINED  # noqa: E402
 from tests.spark.test_revised_streams import CLAUSE as REVISED  # noqa: E402
@@ -73,7 +73,7 @@ def wanted(spark, source, statement: str) -> list[str]:
     return sorted(str(row) for row in spark.sql(statement.format(t="ticks_table")).collect() if not behind(row))
 
 
-@pytest.mark.parametrize("name", [further("clause"), further("twice"), *(pytest.param(name, marks=pytest.mark.slow) for name in FORMS if name not in ("clause", "twice"))])
+@pytest.mark.parametrize("name", [further("clause"), *(slow(name) for name in FORMS if name != "clause")])
 def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
     """Rows in disorder, cut anywhere, with a restart; no clause calls a row late."""
     source = tmp_path / "in"
