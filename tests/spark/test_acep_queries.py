@@ -103,7 +103,7 @@ def test_equivalence_tests_are_keys():
         assert re.search(rf"further partition keys.*\n  {key} \(", sparkcep.explain(statement(query)))
 
 
-@pytest.mark.parametrize("query", first(["q5", "q1"]))
+@pytest.mark.parametrize("query", first(["q5", "q1"], wider=1))
 def test_with_a_budget(spark, planted, query):
     """What is found under a budget is there without one, and what is complete is the same; with checks enough all is found."""
     text = statement(f"{query}_budget")

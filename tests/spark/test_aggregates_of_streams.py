@@ -11,7 +11,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import functions  # noqa: E402
 
-from tests.selection import first  # noqa: E402
+from tests.selection import first, further, slow  # noqa: E402
 from tests.spark.test_aggregates import AGGREGATES, drawn  # noqa: E402
 from tests.spark.test_streams import PROVIDER, ROCKSDB, SCHEMA, behind, closing, pieces, put, ran, rate, refused, rows_of, stream  # noqa: E402, F401
 
@@ -109,7 +109,7 @@ FORMS = {
 AT_ONCE = f"SELECT concat(a, c) AS m {HEAD} MEASURES FIRST(ts) AS a, count(*) AS c PATTERN (A B+) WINDOW INTERVAL '60' SECONDS DEFINE B AS levenshtein(string(price), string(PREV(price))) = 0)"
 
 
-@pytest.mark.parametrize("names", first([("one column", "a key", "above"), tuple(FORMS)], wider=1))
+@pytest.mark.parametrize("names", [further(("one column", "a key", "above")), slow(tuple(FORMS))])
 def test_what_stands_around_it(spark, tmp_path, names):
     """Each kind of clause, one column alone, some keys, a join, a view, a clause above, all in one query; and how many there
     are."""

@@ -70,7 +70,7 @@ def test_each_family_streams_in_one_row_type(spark, tmp_path):
     assert union.isStreaming and [field.dataType.simpleString() for field in union.schema] == ["string", "timestamp", "string"]
 
 
-@pytest.mark.further
+@pytest.mark.slow
 def test_forms_above_a_clause(spark, tmp_path):
     source, rows, rng = tmp_path / "in", rows_of(31, 260), random.Random(31)
     source.mkdir()

@@ -434,8 +434,8 @@ final class Streams {
 
   /**
    * Has no exchange run for two parts of a query where a state is kept below a clause. Spark looks for the watermark of what is
-   * above such an exchange below it, and finds it for the first part alone: the second would tell nothing. A query plans in a session
-   * of its own, whose setting this is; EXPLAIN does in the user's.
+   * above such an exchange below it, and finds it for the first part alone: the second would tell nothing. A query plans in a
+   * session of its own, whose setting this is; EXPLAIN does in the user's.
    */
   static void keepApart(StreamInput input) {
     boolean inQuery = org.apache.spark.sql.classic.SparkSession.active().sparkContext().getLocalProperty(QUERY) != null;
