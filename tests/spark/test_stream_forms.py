@@ -70,6 +70,26 @@ def test_each_family_streams_in_one_row_type(spark, tmp_path):
     assert union.isStreaming and [field.dataType.simpleString() for field in union.schema] == ["string", "timestamp", "string"]
 
 
+def over_equal_parts(t: str) -> str:
+    """Two clauses, each over what keeps a state and is the same for both."""
+    clause = "(SELECT DISTINCT symbol, ts, price FROM {t}) MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, price MEASURES LAST(ts) AS z, count(*) AS c PATTERN (A B+) WINDOW INTERVAL '6' SECONDS DEFINE B AS price {op} PREV(price))"
+    return " UNION ALL ".join(f"SELECT '{op}' AS name, symbol, z, c FROM {clause.format(t=t, op=op)}" for op in "<>")
+
+
+@pytest.mark.further
+def test_clauses_over_equal_parts_each_have_a_watermark(spark, tmp_path):
+    source, rows, rng = tmp_path / "in", rows_of(31, 150), random.Random(31)
+    source.mkdir()
+    for number, piece in enumerate([*pieces(rows, rng, 2), closing(sorted({(row["symbol"], None) for row in rows}, key=str))]):
+        put(source, number, piece)
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    ran(spark.sql(over_equal_parts("ticks_stream")), tmp_path)
+    wanted = spark.sql(over_equal_parts("ticks_table")).collect()
+    assert written(spark, tmp_path) == sorted(map(str, wanted)) and {row.name for row in wanted} == {"<", ">"}
+    assert spark.conf.get("spark.sql.exchange.reuse") == "true"
+
+
 @pytest.mark.slow
 def test_forms_above_a_clause(spark, tmp_path):
     source, rows, rng = tmp_path / "in", rows_of(31, 260), random.Random(31)
