@@ -41,12 +41,11 @@ from sparkcep.spark.stream_plans import (
     stateful,
     watermark,
     without_clauses,
-    wrong,
 )
 from sparkcep.spark.stream_ranks import ranked
 from sparkcep.spark.stream_search import OUT, Job, Pieces, Rows, Search
 from sparkcep.spark.stream_start import watch
-from sparkcep.spark.streaming import OBSERVED, PROVIDER, ROCKSDB, STATE_FORMAT, check_over_stream
+from sparkcep.spark.streaming import OBSERVED, PROVIDER, ROCKSDB, STATE_FORMAT, check_over_stream, wrong
 from sparkcep.spark.table_function import WATERMARK, analyze_planned, arrow_schema
 from sparkcep.sql.rewrite import stream_input
 

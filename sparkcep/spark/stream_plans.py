@@ -7,10 +7,10 @@ import re
 from dataclasses import replace
 from typing import NamedTuple
 
-from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
+from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.plan import Plan
 from sparkcep.spark.analysed import Node
-from sparkcep.spark.streaming import PROVIDER, ROCKSDB
+from sparkcep.spark.streaming import PROVIDER, ROCKSDB, wrong
 
 SEVERAL = "sparkcep.stream.several"
 INSTEAD = "write the clause's output to a table, and read that as a stream"
@@ -101,8 +101,3 @@ def at_clause(clause: Node, message: str) -> ClauseError:
     """The error of a query above a clause, at its place."""
     made = found(clause)
     return ClauseError("STREAM", message, sqlstate=UNSUPPORTED) if made is None else wrong(Plan.from_json(made.plan), message, UNSUPPORTED)
-
-
-def wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
-    place = dict(zip(("line", "column", "fragment"), plan.place)) if plan.place else {}
-    return ClauseError("STREAM", message, sqlstate=sqlstate, **place)

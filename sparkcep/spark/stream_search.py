@@ -29,7 +29,6 @@ COUNTS = [*Counted._fields]
 OUT = T.StructType([T.StructField("piece", T.BinaryType()), *(T.StructField(name, T.LongType()) for name in COUNTS)])
 
 
-
 @dataclass(frozen=True)
 class Job:
     """What workers know of a clause: its plan as JSON, the schema of the pieces, and the statement that a checkpoint keeps."""

@@ -55,35 +55,35 @@ def check_over_stream(asked: dict[str, Any]) -> None:
     check_stream(plan)
     for name in asked.get("streamed", ()):
         message = f"{_TABLES[name]} is a stream itself, and beside a stream is read as a table at each micro-batch; write that stream to a table, and name this"
-        raise _wrong(plan if plan.arcs is None else replace(plan, place=Place(plan.arcs.line, plan.arcs.column, plan.arcs.text)), message, UNSUPPORTED)
+        raise wrong(plan if plan.arcs is None else replace(plan, place=Place(plan.arcs.line, plan.arcs.column, plan.arcs.text)), message, UNSUPPORTED)
     first = plan.order[0].name
     if not asked["watermarks"] and not asked["marked"]:  # that of a WITH is not below the clause
-        raise _wrong(
+        raise wrong(
             plan, f'a clause over a stream needs a watermark on {first}, which says when its rows are all there: frame.withWatermark("{first}", "5 seconds"), or in SQL '
             f"FROM STREAM t WATERMARK {first} DELAY OF INTERVAL 5 SECONDS",
         )
     if not asked["marked"] and asked.get("below"):
-        raise _wrong(plan, _unmarked(first, [passed(Plan.from_json(below)) for below in asked["below"]]), SEMANTIC)
+        raise wrong(plan, _unmarked(first, [passed(Plan.from_json(below)) for below in asked["below"]]), SEMANTIC)
     if not asked["marked"]:
         columns = ", ".join(asked["watermarks"])
-        raise _wrong(plan, f"the first ORDER BY expression over a stream is the column of its watermark, {columns}, as it is; here it is {first}")
+        raise wrong(plan, f"the first ORDER BY expression over a stream is the column of its watermark, {columns}, as it is; here it is {first}")
     if not asked["time"].startswith("timestamp"):
-        raise _wrong(plan, f"the first ORDER BY expression over a stream is a timestamp; {first} is of type {asked['time']}")
+        raise wrong(plan, f"the first ORDER BY expression over a stream is a timestamp; {first} is of type {asked['time']}")
     for item, kind in zip(plan.order, asked["types"], strict=True):
         nested = kind.startswith(("struct", "array"))
         if nested or " collate " in kind:
             instead = "order by its parts" if nested else f"take lower({item.name}), or {item.name} COLLATE UTF8_BINARY"
-            raise _wrong(plan, f"rows of a stream are not sorted by {item.name}, of type {kind}; {instead}", UNSUPPORTED)
+            raise wrong(plan, f"rows of a stream are not sorted by {item.name}, of type {kind}; {instead}", UNSUPPORTED)
     if asked.get("unbounded"):
-        raise _wrong(plan, _UNBOUNDED.format(asked["unbounded"][0]))
+        raise wrong(plan, _UNBOUNDED.format(asked["unbounded"][0]))
     if asked["stateful"]:
-        raise _wrong(plan, _CHAINED.format(f"what keeps a state itself ({asked['stateful'][0]})"), UNSUPPORTED)
+        raise wrong(plan, _CHAINED.format(f"what keeps a state itself ({asked['stateful'][0]})"), UNSUPPORTED)
     if not asked["on"]:
-        raise _wrong(plan, "sparkcep.mapInArrow is false, without which a clause over a stream has no operator; set it to true", UNSUPPORTED)
+        raise wrong(plan, "sparkcep.mapInArrow is false, without which a clause over a stream has no operator; set it to true", UNSUPPORTED)
     if not asked["known"]:
-        raise _wrong(plan, "this Spark's stateful operators are none that sparkcep knows: a clause over a stream runs with Spark 4.1 to 4.3", UNSUPPORTED)
+        raise wrong(plan, "this Spark's stateful operators are none that sparkcep knows: a clause over a stream runs with Spark 4.1 to 4.3", UNSUPPORTED)
     if asked["provider"] is not None and "RocksDB" not in asked["provider"]:
-        raise _wrong(plan, f"a clause over a stream keeps its state in RocksDB; set {PROVIDER} to {ROCKSDB}")
+        raise wrong(plan, f"a clause over a stream keeps its state in RocksDB; set {PROVIDER} to {ROCKSDB}")
     if asked.get("late"):
         _check_late(plan, asked["late"])
     for warning in warnings(plan):
@@ -99,17 +99,17 @@ def _check_late(plan: Plan, late: dict[str, Any]) -> None:
     rows, what = late["rows"], f"sparkcep.stream.lateRows is {late['table']!r}"
     they = f"the clause's rows have {', '.join(f'{name} {kind.upper()}' for name, kind in rows)}"
     if not late["kind"]:
-        raise _wrong(plan, f"{what}, and there is no such table; make one first with some or all of the columns that late rows have: {they}")
+        raise wrong(plan, f"{what}, and there is no such table; make one first with some or all of the columns that late rows have: {they}")
     if not late["columns"]:
-        raise _wrong(plan, f"{what}, which is a view; late rows are appended to a table")
+        raise wrong(plan, f"{what}, which is a view; late rows are appended to a table")
     for name, kind in late["columns"]:
         found = [other for own, other in rows if own == name or (not late["cased"] and own.lower() == name.lower())]
         if not found:
-            raise _wrong(plan, f"{what}, whose column {name} late rows do not have: {they}; leave it out of the table")
+            raise wrong(plan, f"{what}, whose column {name} late rows do not have: {they}; leave it out of the table")
         if len(found) > 1:
-            raise _wrong(plan, f"{what}, whose column {name} late rows have twice: {they}; name the columns apart in a subquery")
+            raise wrong(plan, f"{what}, whose column {name} late rows have twice: {they}; name the columns apart in a subquery")
         if found[0] != kind:
-            raise _wrong(plan, f"{what}, whose column {name} is of type {kind.upper()}, and late rows have it as {found[0].upper()}; make the table's column of that type")
+            raise wrong(plan, f"{what}, whose column {name} is of type {kind.upper()}, and late rows have it as {found[0].upper()}; make the table's column of that type")
 
 
 _UNBOUNDED = (
@@ -141,13 +141,13 @@ def _check_chained(asked: dict[str, Any]) -> None:
     given = passed(plan)
     if above == "EventTimeWatermark":
         instead = f"leave it out: {given.name} has one already" if given.name else _READ
-        raise _wrong(plan, f"withWatermark over a clause's output would move the watermark of its rows; {instead}", UNSUPPORTED)
+        raise wrong(plan, f"withWatermark over a clause's output would move the watermark of its rows; {instead}", UNSUPPORTED)
     if not asked["several"]:
-        raise _wrong(
+        raise wrong(
             plan, f"what keeps a state ({above}) stands above the clause, and spark.sql.streaming.statefulOperator.allowMultiple is false, by which all have one watermark; set it to true", UNSUPPORTED
         )
     if given.behind is None and asked["timed"]:
-        raise _wrong(plan, f"what lets its state go by a watermark ({above}) stands above the clause, whose output has none, as {given.why}; {_READ}", UNSUPPORTED)
+        raise wrong(plan, f"what lets its state go by a watermark ({above}) stands above the clause, whose output has none, as {given.why}; {_READ}", UNSUPPORTED)
 
 
 def _check_started(asked: dict[str, Any]) -> None:
@@ -156,19 +156,19 @@ def _check_started(asked: dict[str, Any]) -> None:
     ``untimed``: an aggregate above one of which no key is the column of a watermark, or nothing."""
     plan = Plan.from_json(asked["plan"])
     if asked["mode"] == "Complete" and not asked["aggregated"]:
-        raise _wrong(
+        raise wrong(
             plan, 'output mode complete gives the whole answer after each micro-batch, and matches over a stream are told once, when they are decided; write outputMode("append")'
         )
     if asked["mode"] != "Append" and asked["over"]:
-        raise _wrong(plan, f"a clause over what keeps a state ({asked['over']}) reads rows that do not change any more; write outputMode(\"append\")", UNSUPPORTED)
+        raise wrong(plan, f"a clause over what keeps a state ({asked['over']}) reads rows that do not change any more; write outputMode(\"append\")", UNSUPPORTED)
     if asked["mode"] == "Append" and asked["untimed"]:
         given = passed(plan)
         instead = f"group by a window of {given.name}" if given.name else f"the clause's output has none, as {given.why}" if given.why else (
             "the clause tells none: give it FIRST or LAST of its first ORDER BY column as a measure of its own"
         )
-        raise _wrong(plan, f'in output mode append what is aggregated ({asked["untimed"]}) is told when a watermark has passed its column; {instead}; or write outputMode("update")', SEMANTIC)
+        raise wrong(plan, f'in output mode append what is aggregated ({asked["untimed"]}) is told when a watermark has passed its column; {instead}; or write outputMode("update")', SEMANTIC)
     if asked["trigger"] in _UNBATCHED:
-        raise _wrong(plan, f"a clause over a stream is answered by micro-batches, which {_UNBATCHED[asked['trigger']]} does not make; write trigger(processingTime=\"1 second\")")
+        raise wrong(plan, f"a clause over a stream is answered by micro-batches, which {_UNBATCHED[asked['trigger']]} does not make; write trigger(processingTime=\"1 second\")")
 
 
 _UNBATCHED = {"ContinuousTrigger": "trigger(continuous=...)", "RealTimeTrigger": "trigger(realTime=...)"}
@@ -180,9 +180,9 @@ def _check_restarted(asked: dict[str, Any]) -> None:
     statements, before = ([json.loads(text) for text in asked[name]] for name in ("now", "before"))
     plan = Plan.from_json(statements[0]["plan"])
     if not before:
-        raise _wrong(plan, "the checkpoint is of a query without a clause (no statement is kept in it); begin with a new checkpoint", UNSUPPORTED)
+        raise wrong(plan, "the checkpoint is of a query without a clause (no statement is kept in it); begin with a new checkpoint", UNSUPPORTED)
     if len(before) != len(statements):
-        raise _wrong(
+        raise wrong(
             plan, f"the checkpoint is of another query, in which there is a clause {_times(len(before))}, and in this one {_times(len(statements))}; begin with a new checkpoint, or run "
             "the query as it was", UNSUPPORTED,
         )
@@ -203,7 +203,7 @@ def check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
     plan = Plan.from_json(now["plan"])
     made_by = json.loads(before["plan"]).get("made_by", "an unknown version")
     if before.get("format", 1) != now["format"]:
-        raise _wrong(
+        raise wrong(
             plan, f"the checkpoint's state is of format {before.get('format', 1)}, which sparkcep {_FORMATS.get(before.get('format', 1), made_by)} reads and writes; this version, {__version__}, "
             f"reads format {now['format']}, of sparkcep {_FORMATS[now['format']]}; begin with a new checkpoint, or go on with that version", UNSUPPORTED,
         )
@@ -215,13 +215,14 @@ def check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
     if before.get("tables", {}) != now.get("tables", {}):
         found += [f"the columns of {_TABLES[name]}" for name in now["tables"] if now["tables"][name] != before.get("tables", {}).get(name)]
     if found:
-        raise _wrong(
+        raise wrong(
             plan, f"the checkpoint is of another statement (of {made_by}), with whose state this one cannot go on: {', '.join(found)} differ; begin with a new checkpoint, or "
             "run the statement as it was", UNSUPPORTED,
         )
 
 
-def _wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
+def wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
+    """The error of a clause over a stream, at the clause's place."""
     place = dict(zip(("line", "column", "fragment"), plan.place)) if plan.place else {}
     return ClauseError("STREAM", message, sqlstate=sqlstate, **place)
 
@@ -232,7 +233,7 @@ def _refuse_aggregate(asked: dict[str, Any]) -> None:
     message = f"{asked['function']} is computed by Python over groups of rows, and over a stream these would be a state of their own; give the values as array_agg, and call a function of the array above the clause"
     if not asked["function"]:
         message = "an aggregate over a stream is computed in the row of its match, and a random value in its argument (rand(), uuid()) is not there; make it a column in a subquery below the clause"
-    raise _wrong(Plan.from_json(asked["plan"]), message, UNSUPPORTED)
+    raise wrong(Plan.from_json(asked["plan"]), message, UNSUPPORTED)
 
 
 def _check_unordered(asked: dict[str, Any]) -> None:
