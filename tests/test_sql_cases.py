@@ -1,7 +1,7 @@
 """The SQL cases of ``tests/cases``: one test per case, all in one Spark session.
 
 ``sql_case_files`` describes the files. An error case also checks that no Spark job was started, so it is cheap: the default run
-takes all of them, and of the others the first of each file and then each eighth.
+takes all of them, and of the others the first of each file and then each tenth; the wider run takes half of what is left.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FOLDER = Path(__file__).resolve().parent / "cases"
 FILES = sorted(FOLDER.glob("*/*.test"))
 
 
-STEP = 8  # of the cases that start a job, in the default run
+STEP, WIDER = 10, 2  # of the cases that start a job, in the default run, and of those that it leaves in the wider one
 
 
 def starts_no_job(case: Case) -> bool:
@@ -33,7 +33,7 @@ def _parameters():
         for case in file.cases:
             marks = [pytest.mark.xfail(reason=case.fails, strict=True)] if case.fails else []
             if not starts_no_job(case):
-                marks += [pytest.mark.further] if with_jobs % STEP else []
+                marks += [] if with_jobs % STEP == 0 else [pytest.mark.slow] if with_jobs % WIDER else [pytest.mark.further]
                 with_jobs += 1
             yield pytest.param(file, case, marks=marks, id=f"{path.parent.name}/{path.stem}/{case.name}")
 

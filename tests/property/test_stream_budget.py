@@ -86,7 +86,7 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.parametrize("text", one_in(4, STATEMENTS, wider=2))
+@pytest.mark.parametrize("text", one_in(6, STATEMENTS, wider=3))
 def test_each_statement(text):
     rng, total = random.Random(text), 0
     for _ in range(4):
@@ -94,12 +94,12 @@ def test_each_statement(text):
     assert total > 10
 
 
-@pytest.mark.parametrize("text", one_in(6, STATEMENTS, wider=2))
+@pytest.mark.parametrize("text", one_in(8, STATEMENTS, wider=3))
 def test_nothing_is_kept_of_keys_that_are_silent(text):
     streams.test_nothing_is_kept_of_keys_that_are_silent(text)
 
 
-@pytest.mark.parametrize("text", one_in(3, [text for text in STATEMENTS if "NEXT" not in text and "BUNDLES" not in text and "ROWS" not in text]))
+@pytest.mark.parametrize("text", one_in(3, [text for text in STATEMENTS if "NEXT" not in text and "BUNDLES" not in text and "ROWS" not in text], wider=2))
 def test_nothing_told_later_is_behind_the_watermark_that_is_passed_on(text):
     streams.test_nothing_told_later_is_behind_the_watermark_that_is_passed_on(text)
 

@@ -203,7 +203,7 @@ def best(plan, leaves: pa.Table) -> dict[tuple, list[tuple]]:
     return {group: [found[2] for found in sorted(some)[: ranking.top]] for group, some in groups.items()}
 
 
-@pytest.mark.parametrize("text", one_in(4, TOPS, 2))
+@pytest.mark.parametrize("text", one_in(6, TOPS, 3))
 def test_the_best_of_windows(text):
     rng = random.Random(text)
     assert sum(compared_best(text, rng) for _ in range(6)) > (20 if "^" not in text else 2)
@@ -677,7 +677,7 @@ def test_each_kind(text):
     assert total > 5
 
 
-@pytest.mark.parametrize("text", one_in(4, LAST_ROWS + AUTOMATA, 2))
+@pytest.mark.parametrize("text", one_in(6, LAST_ROWS + AUTOMATA, 3))
 def test_each_answer_for_last_rows(text):
     rng, total = random.Random(text), 0
     for _ in range(4):
@@ -685,7 +685,7 @@ def test_each_answer_for_last_rows(text):
     assert total > 5
 
 
-@pytest.mark.parametrize("text", one_in(3, CLAUSES + LAST_ROWS + AUTOMATA + BY_EXPIRY + TOPS, 2))
+@pytest.mark.parametrize("text", one_in(5, CLAUSES + LAST_ROWS + AUTOMATA + BY_EXPIRY + TOPS, 3))
 def test_nothing_told_later_is_behind_the_watermark_that_is_passed_on(text):
     """What is told after a micro-batch has times behind the watermark that the clause passed on with it, by which nothing above
     it calls these late."""
@@ -725,7 +725,7 @@ def test_a_number_waits_for_the_lives_that_end_behind_it(number, at, behind):
     assert (1, 5, at) in told and passed(plan).behind == behind
 
 
-@pytest.mark.parametrize("text", one_in(3, CLAUSES + LAST_ROWS + AUTOMATA + TOPS, 2))
+@pytest.mark.parametrize("text", one_in(5, CLAUSES + LAST_ROWS + AUTOMATA + TOPS, 3))
 def test_nothing_is_kept_of_keys_that_are_silent(text):
     """Once the watermark is far behind a key's rows, its state is empty, unless something is said to be kept for ever."""
     rng, plan = random.Random(text), planned(text)

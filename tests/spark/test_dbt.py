@@ -177,6 +177,7 @@ def test_models_and_tests_in_a_session(first):
     assert first.first_sessions == EARLY
 
 
+@pytest.mark.slow
 def test_a_run_leaves_the_history_of_the_next(first, second):
     """Ann's search, view, cart and purchase: at each step all was there before. Of the last day only cleo's search is new, by a run
     with a budget and the history of before."""

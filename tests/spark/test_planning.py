@@ -153,7 +153,7 @@ def check_exchanges(spark, queries: dict[str, int]) -> None:
 
 
 @pytest.mark.further
-@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("adaptive", ["true", pytest.param("false", marks=pytest.mark.slow)])
 def test_rows_that_lie_together_are_not_exchanged_again(planned, adaptive):
     planned.table("planned").write.mode("overwrite").bucketBy(3, "k").saveAsTable("planned_buckets")
     queries = {

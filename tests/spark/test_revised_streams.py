@@ -51,7 +51,7 @@ STEPS = "CONSECUTIVE BY n"
 
 
 @pytest.mark.parametrize(
-    "seed, route, by", [further(pytest.param(5, "operator", "")), further(pytest.param(6, "operator", STEPS)), *(pytest.param(5, "frames", by, marks=pytest.mark.slow) for by in ("", STEPS))]
+    "seed, route, by", [pytest.param(5, "operator", "", marks=pytest.mark.slow), further(pytest.param(6, "operator", STEPS)), *(pytest.param(5, "frames", by, marks=pytest.mark.slow) for by in ("", STEPS))]
 )
 def test_what_was_told_is_the_answer_over_the_rows_that_are_there(spark, tmp_path, seed, route, by):
     spark.conf.set("sparkcep.stream.route", route)
@@ -120,7 +120,7 @@ FORMS = (
 
 
 @pytest.mark.parametrize("shape", ["ONE ROW PER MATCH", pytest.param("ALL ROWS PER MATCH", marks=pytest.mark.further)])
-@pytest.mark.parametrize("adaptive", ["true", pytest.param("false", marks=pytest.mark.further)])
+@pytest.mark.parametrize("adaptive", ["true", pytest.param("false", marks=pytest.mark.slow)])
 def test_ids_over_a_table_are_one_column_among_others(spark, shape, adaptive):
     """Whatever of the output is read."""
     spark.conf.set("spark.sql.adaptive.enabled", adaptive)

@@ -1,8 +1,5 @@
 """Several clauses of one query over streams as programs of data frames (sparkcep.stream.route): their rows against those over the
-same files as a table, and what cannot stand together, which is an error before a micro-batch.
-
-Spark starts a process of Python for each such clause when a query starts, and gives it ten seconds: a machine that is very busy
-fails these tests with "Python worker failed to connect back"."""
+same files as a table, and what cannot stand together, which is an error before a micro-batch."""
 
 from __future__ import annotations
 
@@ -13,6 +10,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 pytest.importorskip("google.protobuf")
+
+from pyspark.errors import StreamingQueryException  # noqa: E402
 
 import sparkcep  # noqa: E402
 from sparkcep.spark.streaming import figures  # noqa: E402
@@ -31,11 +30,11 @@ from tests.spark.test_streams import (  # noqa: E402
     not_started,
     pieces,
     put,
-    ran,
     refused,
     rows_of,
     stream,
 )
+from tests.spark.test_streams import ran as ran_once  # noqa: E402
 
 FALLS = RISES.replace("price > PREV(price)", "price < PREV(price)")
 OF_TABLE = FALLS.partition("{t}")[2]  # the clause alone
@@ -66,6 +65,17 @@ def route(spark):
     yield
     for key in settings:
         spark.conf.unset(key)
+
+
+def ran(frame, folder):
+    """What the micro-batches say of a query that reads its files. Spark starts a process of Python for each such clause when a query
+    starts and gives it ten seconds, which a very busy machine does not keep: then the query goes on from its checkpoint, once."""
+    try:
+        return ran_once(frame, folder)
+    except StreamingQueryException as error:
+        if "Python worker failed to connect back" not in str(error):
+            raise
+        return ran_once(frame, folder)
 
 
 def wanted(spark, source, statement: str) -> list[str]:

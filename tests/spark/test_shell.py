@@ -52,7 +52,7 @@ def test_clause_and_table_function(shell):
     assert "match_recognize" in shell.run("SHOW FUNCTIONS LIKE 'match_rec*'")
 
 
-@pytest.mark.parametrize("path", part(2, 8, FILES), ids=[p.stem for p in FILES])
+@pytest.mark.parametrize("path", part(2, 16, FILES), ids=[p.stem for p in FILES])
 def test_example(shell, path):
     out = ""
     for statement in split_statements(path.read_text(encoding="utf-8")):
@@ -194,6 +194,7 @@ def resident(pid: int) -> int:
     return int(subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True).stdout)
 
 
+@pytest.mark.slow
 def test_two_hundred_statements_leave_nothing_behind(shell):
     statement = f"EXPLAIN SELECT * FROM quotes {MATCH}"
     shell.run(statement)

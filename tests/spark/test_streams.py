@@ -122,7 +122,7 @@ def pieces(rows: list, rng: random.Random, count: int) -> list[list]:
     return [rows[a:b] for a, b in zip([0, *cuts], [*cuts, len(rows)])]
 
 
-@pytest.mark.parametrize("name", one_in(len(STATEMENTS), STATEMENTS, wider=2))
+@pytest.mark.parametrize("name", one_in(len(STATEMENTS), STATEMENTS, wider=3))
 def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
     source = tmp_path / "in"
     source.mkdir()
