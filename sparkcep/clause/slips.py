@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from sparkcep.clause.expression import Cursor
 from sparkcep.clause.lexer import NUMBER, OP, QUOTED, WORD, Span, Token
+from sparkcep.errors import nearest
 
 HEADS = ("PARTITION", "ORDER", "MEASURES", "ONE", "ALL", "AFTER")  # what stands before the options
 PARTS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "APPROX", "PREF", "TOP", "SUBSET", "DEFINE")
@@ -111,7 +112,8 @@ def _of_a_measure(cursor: Cursor, said: str) -> Slip | None:
         if token.text == ".":
             return Span(name.start, cursor.peek().end), f"a measure's name is one word; write {name.text}_{cursor.peek().text}, or `{name.text}.{cursor.peek().text}`"
         if token.kind in (WORD, QUOTED, NUMBER) and not _is(token, *HEADS, *PARTS, "WITH", "SHOW", "OMIT", "SKIP", "WHERE", "GROUP", "HAVING", "LIMIT", "QUALIFY") and cursor.peek().text in ("(", "."):
-            return span_of(token), f"a comma is missing before {token.text}"
+            meant = nearest(token.text, (*HEADS, *PARTS), 0.8) if token.kind == WORD and cursor.peek().text == "(" else None
+            return span_of(token), f"{token.text} begins no part of the clause; did you mean {meant}?" if meant else f"a comma is missing before {token.text}"
     return None
 
 

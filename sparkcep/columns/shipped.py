@@ -54,9 +54,12 @@ def strings(prefix: pa.Array, rest: pa.Array) -> pa.Array:
         return rest
     offsets = boundaries([prefix], len(prefix))
     starts = offsets[:-1]
-    # equal neighbours share a string until here
-    texts = pc.if_else(pa.array(null_marks(prefix)[starts] == 1), None, _texts(words(prefix)[starts], rest.type))
-    whole = texts.take(pa.array(np.repeat(np.arange(len(starts)), np.diff(offsets))))
+    if 2 * len(starts) > len(prefix):  # as rows of a stream come
+        apart = prefix.dictionary_encode()
+        whole = _texts(words(apart.dictionary), rest.type).take(apart.indices)
+    else:  # equal neighbours share a string until here
+        texts = pc.if_else(pa.array(null_marks(prefix)[starts] == 1), None, _texts(words(prefix)[starts], rest.type))
+        whole = texts.take(pa.array(np.repeat(np.arange(len(starts)), np.diff(offsets))))
     return whole if rest.null_count == len(rest) else pc.coalesce(rest, whole)
 
 

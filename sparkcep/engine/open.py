@@ -160,13 +160,20 @@ class OpenPartitions:
         written = iter(self.bytes.written(left.open, chunk.table.take(pa.array(left.rows)), left.open.rows))
         return [next(written) if goes else b"" for goes in going.tolist()]
 
-    def joined(self, rows: pa.Table, sizes: np.ndarray, states: Sequence[bytes] | pa.Array, going: np.ndarray) -> tuple[Chunk, Any]:
-        """Of each partition first the kept rows, then those that came; and what is known of it."""
+    def joined(
+        self, rows: pa.Table, sizes: np.ndarray, states: Sequence[bytes] | pa.Array, going: np.ndarray, at: np.ndarray | None = None,
+    ) -> tuple[Chunk, Any]:
+        """Of each partition first the kept rows, then those that came; and what is known of it. ``at`` int64: the places in
+        ``rows`` of those that came, where it has others, too."""
         open, kept = self.bytes.read(states)
         old = open.rows
         both = np.stack([old, sizes], axis=1).ravel()
         first = np.stack([np.cumsum(old) - old, kept.num_rows + np.cumsum(sizes) - sizes], axis=1).ravel()
-        table = pa.concat_tables([kept, rows.select(self.schema.names)]).take(pa.array(ranges(first, both))).combine_chunks()
+        places = ranges(first, both)
+        if at is not None:
+            came = places >= kept.num_rows
+            places[came] = kept.num_rows + at[places[came] - kept.num_rows]
+        table = pa.concat_tables([kept, rows.select(self.schema.names)]).combine_chunks().take(pa.array(places)).combine_chunks()
         offsets = np.concatenate([[0], np.cumsum(old + sizes)])
         return Chunk(table, columns_of(table, self.task.prepared.input_schema.names), offsets, open.positions, going), open
 

@@ -124,7 +124,7 @@ class Stream:
         released = time[at] <= watermark
         now, later = at[released], at[~released]
         cut = self.sessions(of[now], time[now], clock, watermark)
-        chunk, open = self.engine.joined(table.take(pa.array(now)), cut.sizes, cut.spread(inner), cut.going)
+        chunk, open = self.engine.joined(table, cut.sizes, cut.spread(inner), cut.going, now)
         due, kept, held = np.full(parts, NOTHING_DUE), 0, int(open.rows.sum())
         if chunk.rows:
             with interpreted.over(chunk.rows):

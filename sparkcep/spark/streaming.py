@@ -34,7 +34,8 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 _FORMATS = {1: "0.1.0 before its release", 2: "0.1.0"}  # which versions read and write a format of the state
 STATE_FORMAT = max(_FORMATS)  # that of this version, as Streams.java has it
 OBSERVED = "sparkcep"  # the name under which a program of data frames is observed, and the number of its clause
-_OWN = 3  # columns before those of the rows: number of the key, state, watermark
+_OWN = 2  # columns before those of the rows: number of the key, state
+_TOLD = 3  # columns behind those of matches: number of the key, state, and when it is due
 _PIECE = 1 << 28  # bytes of states in a batch
 
 
@@ -291,10 +292,10 @@ def stream_batches(
 
     came = pa.Table.from_batches(list(batches))
     began, waited = time.perf_counter(), 0.0
+    watermark, *read = came.column(1).slice(0, 1 + len(tables)).to_pylist()
+    (watermark,), beside = struct.unpack(">q", watermark), tuple(zip(tables, read, strict=True))
+    came = came.slice(1 + len(tables))
     number = came.column(0).to_numpy()
-    watermark = came.column(2)[0].as_py()
-    beside = tuple((name, came.column(_OWN + i)[0].as_py()) for i, name in enumerate(tables))
-    came = came.select([*range(_OWN), *range(_OWN + len(tables), came.num_columns)])
     count = int(np.count_nonzero(number >= 0))  # rows come first, then states
     keys = int(np.where(number < 0, -1 - number, number).max()) + 1
     rows = pa.Table.from_arrays(came.columns[_OWN:], names=[f"c{i}" for i in range(came.num_columns - _OWN)]).slice(0, count)
@@ -302,7 +303,7 @@ def stream_batches(
     rows = _input(rows, columns, sent, ordered)
     stream = stream_engine(plan, rows.schema, ordered, beside)
     out = stream.engine.task.prepared.output_schema
-    names = [*map(str, range(len(out) + _OWN))]
+    names = [*map(str, range(len(out) + _TOLD))]
 
     def of_matches(table: pa.Table) -> list[pa.RecordBatch]:
         nothing = (pa.nulls(table.num_rows, t) for t in (pa.int32(), pa.binary(), pa.int64()))

@@ -46,7 +46,7 @@ Q1 = _SELECTION + """FIRST(ts) AS since, LAST(ts) AS until, r2 AS v_patterns
 
 class Case(NamedTuple):
     """``share``: of how many rows come up to two seconds late; ``rows``: unless ``--rows`` says fewer; ``frames``: whether the
-    clause runs as a program of data frames, too."""
+    clause runs as a program of data frames, too; ``rate``: rows in a second of event time."""
 
     clause: str
     rows: int = 2_000_000
@@ -54,10 +54,11 @@ class Case(NamedTuple):
     batch: int = 100_000
     share: float = 1.0
     frames: bool = False
+    rate: int = 1000
 
 
 CASES = {
-    "v": Case(CLAUSE), "v_keys": Case(CLAUSE, 800_000, 100_000), "v_small": Case(CLAUSE, 3_000, 1000, 100),
+    "v": Case(CLAUSE), "v_keys": Case(CLAUSE, 800_000, 100_000), "v_million": Case(CLAUSE, 2_000_000, 1_000_000, rate=20_000), "v_small": Case(CLAUSE, 3_000, 1000, 100),
     "v_ordered": Case(CLAUSE, share=0.0), "v_5": Case(CLAUSE, share=0.05), "v_20": Case(CLAUSE, share=0.2),
     "v_memory_1": Case(CLAUSE, 250_000, batch=50_000), "v_memory_2": Case(CLAUSE, 500_000, batch=50_000), "v_memory_4": Case(CLAUSE, 1_000_000, batch=50_000),
     "v_memory_8": Case(CLAUSE, batch=50_000),
@@ -66,10 +67,10 @@ CASES = {
 }  # fmt: skip
 
 
-def stored(folder: Path, rows: int, keys: int, batch: int, share: float = 1.0) -> None:
-    """Files of ``batch`` rows: a thousand rows a second of event time, of which a ``share`` comes up to two seconds late."""
+def stored(folder: Path, rows: int, keys: int, batch: int, share: float = 1.0, rate: int = 1000) -> None:
+    """Files of ``batch`` rows: ``rate`` rows a second of event time, of which a ``share`` comes up to two seconds late."""
     rng = np.random.default_rng(1)
-    at = np.arange(rows) * 1000  # microseconds
+    at = np.arange(rows) * (1_000_000 // rate)  # microseconds
     order = np.argsort(at + rng.random(rows) * 2e6 * (rng.random(rows) < share), kind="stable")
     begin = int(datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC).timestamp() * 1e6)
     table = pa.table({
@@ -140,7 +141,7 @@ def _measured(case_name: str, case: Case, repeats: int) -> dict:
     with tempfile.TemporaryDirectory() as work:
         source = Path(work, "in")
         source.mkdir()
-        stored(source, case.rows, case.keys, case.batch, case.share)
+        stored(source, case.rows, case.keys, case.batch, case.share, case.rate)
         ticks = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(source)).withWatermark("ts", "5 seconds")
         ticks.createOrReplaceTempView("stream_ticks")
 

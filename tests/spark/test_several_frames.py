@@ -68,8 +68,8 @@ def route(spark):
 
 
 def ran(frame, folder):
-    """What the micro-batches say of a query that reads its files. Spark starts a process of Python for each such clause when a query
-    starts and gives it ten seconds, which a very busy machine does not keep: then the query goes on from its checkpoint, once."""
+    """What the micro-batches say of a query that reads its files. Spark starts a process of Python for each such clause when a
+    query starts and gives it ten seconds, which a very busy machine does not keep: then the query goes on, once."""
     try:
         return ran_once(frame, folder)
     except StreamingQueryException as error:

@@ -1,6 +1,7 @@
 package org.sparkcep;
 
 import java.io.Serializable;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -43,6 +44,9 @@ import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.streaming.TimeMode;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.LongType;
+import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -62,8 +66,9 @@ import scala.runtime.AbstractFunction2;
  *
  * <p>Spark gives stateful operators their state by the names of its own classes, hence the class that it extends.
  *
- * <p>To Python go rows: number of the key in the task, nothing, the watermark and what was read of tables (both beside the first of
- * all), then the row's columns. Behind them comes for each key that has a state, or is due, its number as -1 - k and the state.
+ * <p>To Python goes first the watermark, as eight bytes in a row of its own, and then what was read of each table, in one more. Then
+ * go rows: number of the key in the task, nothing, and the row's columns. Behind them comes for each key that has a state, or is
+ * due, its number as -1 - k and the state.
  *
  * <p>Back come rows of matches, whose {@code __k} is NULL, then for each key its number, its state or NULL, and the watermark at
  * which it is due or NULL, and last -1 and what is counted ({@link Counts}).
@@ -74,11 +79,13 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   private static final String TIMERS = "timers";
   private static final String COUNTS = "counts";
   private static final int FORMAT = Streams.STATE_FORMAT;
-  private static final int HEAD = 3; // columns before those of a row and of tables
+  private static final int HEAD = 2; // columns before those of a row
+  private static final int SAID = Integer.MIN_VALUE; // the number of a row that is of no key
   private static final String UNTIMED = "rowsWithoutTime";
   private static final String KEYS = "keysSearched";
   private static final String ENGINE = "engineTimeMs";
   private static final String TRACKED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows";
+  private static final String CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled";
   private static final int CHILD = SparkVersion.PARAMETERS - 6; // among the constructor's parameters
   private static final int TABLES = SparkVersion.PARAMETERS - 3;
   private static final int TOGETHER = 1024; // so many states are read at once
@@ -262,6 +269,9 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     var rows = org.apache.spark.sql.execution.streaming.state.package$.MODULE$.StateStoreOps(came, tag);
     org.apache.spark.sql.classic.SparkSession session = session(); // a query's own
     session.sessionState().conf().setConfString(TRACKED, "false"); // a read for each write: Counts knows
+    if (!session.sessionState().conf().contains(CHANGES)) { // a commit writes what changed, not the whole store
+      session.sessionState().conf().setConfString(CHANGES, "true");
+    }
     return rows.mapPartitionsWithStateStore(
         getStateInfo(), keySchema(), valueSchema(), keyEncoder(), session.sessionState(), Option.apply(session.streams().stateStoreCoordinator()), true,
         Map$.MODULE$.<String, String>empty(), false, new Task(this, evaluators(), beside(came)), tag);
@@ -295,10 +305,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     PythonUDF function = (PythonUDF) functionExpr();
     List<scala.Tuple2<ChainedPythonFunctions, Object>> chained = new ArrayList<>();
     chained.add(new scala.Tuple2<>(new ChainedPythonFunctions(MatchStrategy.seq(List.of(function.func()))), (Object) function.resultId().id()));
-    StructType sent = new StructType().add("__k", DataTypes.IntegerType).add("__state", DataTypes.BinaryType).add("__watermark", DataTypes.LongType);
-    for (int i = 0; i < tables().names().size(); i++) {
-      sent = sent.add("__table" + i, DataTypes.BinaryType);
-    }
+    StructType sent = new StructType().add("__k", DataTypes.IntegerType).add("__state", DataTypes.BinaryType);
     for (StructField field : sent().fields()) {
       sent = sent.add("c" + sent.length(), field.dataType(), true); // a user's column may have any name; Python knows them by their places
     }
@@ -412,24 +419,25 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   }
 
   /**
-   * The columns of a head, then those of a row without the ones at its end that do not go to Python. The columns of most types are
-   * looked up here: a joined row asks the head for its size each time.
+   * The number of a key and a state, then the columns of a row without the ones at its end that do not go to Python. The columns of
+   * most types are looked up here: a joined row asks its first part for its size each time.
    */
   private static final class Sent extends JoinedRow {
     private static final long serialVersionUID = 1L;
 
-    private final GenericInternalRow head;
-    private final int width;
+    private final GenericInternalRow head = new GenericInternalRow(HEAD);
     private final int fields;
+    private int number;
+    private byte[] state;
     private InternalRow row;
 
-    Sent(GenericInternalRow head, int fields) {
-      this.head = head;
+    Sent(int fields) {
       this.fields = fields;
-      width = head.numFields();
     }
 
-    Sent of(InternalRow row) {
+    Sent of(int number, byte[] state, InternalRow row) {
+      this.number = number;
+      this.state = state;
       this.row = row;
       apply(head, row);
       return this;
@@ -442,27 +450,72 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
 
     @Override
     public boolean isNullAt(int i) {
-      return i < width ? head.isNullAt(i) : row.isNullAt(i - width);
+      return i < HEAD ? i > 0 && state == null : row.isNullAt(i - HEAD);
     }
 
     @Override
     public int getInt(int i) {
-      return i < width ? head.getInt(i) : row.getInt(i - width);
+      return i < HEAD ? number : row.getInt(i - HEAD);
+    }
+
+    @Override
+    public byte[] getBinary(int i) {
+      return i < HEAD ? state : row.getBinary(i - HEAD);
     }
 
     @Override
     public long getLong(int i) {
-      return i < width ? head.getLong(i) : row.getLong(i - width);
+      return row.getLong(i - HEAD);
     }
 
     @Override
     public double getDouble(int i) {
-      return i < width ? head.getDouble(i) : row.getDouble(i - width);
+      return row.getDouble(i - HEAD);
     }
 
     @Override
     public UTF8String getUTF8String(int i) {
-      return i < width ? head.getUTF8String(i) : row.getUTF8String(i - width);
+      return row.getUTF8String(i - HEAD);
+    }
+  }
+
+  /** The one column of a key, whose values are equal where their bytes are. */
+  private static final class Alone {
+    private final int place;
+    private final DataType type;
+    private final UnsafeRowWriter writer = new UnsafeRowWriter(1, 64);
+
+    private Alone(int place, DataType type) {
+      this.place = place;
+      this.type = type;
+    }
+
+    /** Null where keys are otherwise. */
+    static Alone of(MatchStateExec operator) {
+      StructField[] key = operator.keySchema().fields();
+      if (key.length != 1 || !(key[0].dataType() instanceof StringType || key[0].dataType() instanceof LongType || key[0].dataType() instanceof IntegerType)) {
+        return null;
+      }
+      return new Alone(operator.columns().indexOf(operator.groupingAttributes().head()), key[0].dataType());
+    }
+
+    /** The value of a row; null where it is NULL. */
+    Object of(InternalRow row) {
+      return row.isNullAt(place) ? null : row.get(place, type);
+    }
+
+    /** The key with a value, as a projection writes it. */
+    UnsafeRow key(Object value) {
+      writer.reset();
+      writer.zeroOutNullBytes();
+      if (value instanceof UTF8String text) {
+        writer.write(0, text);
+      } else if (value instanceof Long number) {
+        writer.write(0, number.longValue());
+      } else {
+        writer.write(0, ((Integer) value).intValue());
+      }
+      return writer.getRow();
     }
   }
 
@@ -474,12 +527,14 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     final List<UnsafeRow> keys = new ArrayList<>();
     private final List<UnsafeRow> values = new ArrayList<>(); // of each key, as the store has it; null where nothing is kept
     private final Map<UnsafeRow, Integer> numbers = new HashMap<>();
+    private final Alone alone;
+    private final Map<Object, Integer> numbersAlone = new HashMap<>();
     private final StateStore store;
     private final Iterator<InternalRow> rows;
-    private final UnsafeProjection keyOf;
+    private final MatchStateExec operator;
+    private UnsafeProjection keyOf; // made for the first row that needs it
     private final int fields; // of a key
     private final Beside beside;
-    private final GenericInternalRow head;
     private final GenericInternalRow nothing;
     private final Sent joined;
     private final int time;
@@ -490,7 +545,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     private final SQLMetric untimed;
     private final SQLMetric searched;
     private InternalRow row;
-    private boolean first = true;
+    private int said; // how many rows that are of no key
     private int came = -1; // how many keys have rows, once these have passed
     private int told; // how many keys have been looked at behind the rows
 
@@ -498,13 +553,11 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       this.store = store;
       this.rows = rows;
       this.beside = beside;
-      head = new GenericInternalRow(HEAD + beside.count());
-      @SuppressWarnings({"unchecked", "rawtypes"})
-      UnsafeProjection projection = UnsafeProjection.create((Seq) operator.groupingAttributes(), operator.left().output());
-      keyOf = projection;
+      this.operator = operator;
+      alone = Alone.of(operator);
       fields = operator.groupingAttributes().size();
       nothing = new GenericInternalRow(operator.left().output().size());
-      joined = new Sent(head, HEAD + beside.count() + operator.count());
+      joined = new Sent(HEAD + operator.count());
       time = operator.time();
       keepsUntimed = operator.output().last().metadata().getString(Streams.STATEMENT).contains("\\\"rows\\\":\\\"unmatched\\\"");
       late = micros(operator.eventTimeWatermarkForLateEvents());
@@ -594,22 +647,28 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       if (!hasNext()) {
         throw new NoSuchElementException();
       }
-      InternalRow given = row == null ? nothing : row;
+      if (said <= beside.count()) {
+        byte[] told = said == 0 ? ByteBuffer.allocate(Long.BYTES).putLong(watermark).array() : beside.tables().value()[said - 1];
+        said++;
+        return joined.of(SAID, told, nothing);
+      }
       if (row == null) {
         UnsafeRow value = values.get(told);
-        head.update(0, -1 - told++);
-        head.update(1, value == null ? null : value.getBinary(2));
-      } else {
-        head.update(0, number(keyOf.apply(row)));
-        head.update(1, null);
+        return joined.of(-1 - told++, value == null ? null : value.getBinary(2), nothing);
       }
+      InternalRow given = row;
       row = null;
-      head.update(2, first ? (Object) watermark : null);
-      for (int i = 0; i < beside.count(); i++) {
-        head.update(HEAD + i, first ? beside.tables().value()[i] : null);
+      Object value = alone == null ? null : alone.of(given);
+      return joined.of(value == null ? number(key(given)) : numberAlone(value), null, given);
+    }
+
+    private UnsafeRow key(InternalRow given) {
+      if (keyOf == null) {
+        @SuppressWarnings({"unchecked", "rawtypes"})
+        UnsafeProjection projection = UnsafeProjection.create((Seq) operator.groupingAttributes(), operator.left().output());
+        keyOf = projection;
       }
-      first = false;
-      return joined.of(given);
+      return keyOf.apply(given);
     }
 
     private int number(UnsafeRow key) {
@@ -622,6 +681,17 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       keys.add(own);
       return keys.size() - 1;
     }
+
+    /** The same by the value of a key's one column, of which no row need be made. */
+    private int numberAlone(Object value) {
+      Integer known = numbersAlone.get(value);
+      if (known != null) {
+        return known;
+      }
+      int number = number(alone.key(value));
+      numbersAlone.put(value instanceof UTF8String text ? text.copy() : value, number); // it lies in the row
+      return number;
+    }
   }
 
   /** Rows of matches; the states among them are kept, and with the last row committed. */
@@ -633,12 +703,11 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     private final Iterator<InternalRow> rows;
     private final long began;
     private final int at; // of the first of the last three columns
-    private final UnsafeProjection valueOf = UnsafeProjection.create(new DataType[] {DataTypes.IntegerType, DataTypes.LongType, DataTypes.BinaryType});
+    private final UnsafeRowWriter value = new UnsafeRowWriter(3, 1024);
     private final UnsafeRow none;
     private final SQLMetric updated;
     private final SQLMetric removed;
     private final SQLMetric given;
-    private final GenericInternalRow value = new GenericInternalRow(3);
     private final Timer timer = new Timer();
     private InternalRow ready;
     private boolean done;
@@ -651,7 +720,10 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       this.rows = rows;
       this.began = began;
       at = task.operator.output().size() - 3;
-      none = UnsafeProjection.create(new DataType[] {DataTypes.BinaryType}).apply(new GenericInternalRow(new Object[] {new byte[0]})).copy();
+      UnsafeRowWriter nothing = new UnsafeRowWriter(1, 8);
+      nothing.zeroOutNullBytes();
+      nothing.write(0, new byte[0]);
+      none = nothing.getRow();
       updated = task.operator.longMetric("numUpdatedStateRows");
       removed = task.operator.longMetric("numRemovedStateRows");
       given = task.operator.longMetric("numOutputRows");
@@ -688,10 +760,16 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       if (!row.isNullAt(at + 1)) {
         byte[] state = row.getBinary(at + 1);
         counts.keep(state);
-        value.update(0, FORMAT);
-        value.update(1, due);
-        value.update(2, state);
-        store.put(key, valueOf.apply(value), STATE);
+        value.reset();
+        value.zeroOutNullBytes();
+        value.write(0, FORMAT);
+        if (due == null) {
+          value.setNullAt(1);
+        } else {
+          value.write(1, due.longValue());
+        }
+        value.write(2, state);
+        store.put(key, value.getRow(), STATE);
         updated.add(1);
       } else if (old != null) {
         store.remove(key, STATE);
