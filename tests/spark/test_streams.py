@@ -209,6 +209,29 @@ def waiting(name: str, table: str, *, rows: str = "", overall: str = "") -> str:
     return f"SELECT {columns} FROM {table} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES {measures}{rows} EVENT{rest} {sliding} DEFINE {define}) {where}"
 
 
+@pytest.mark.further
+def test_commits_write_what_changed_unless_the_user_says_otherwise(spark, tmp_path):
+    """A checkpoint goes on with either, and its rows are those of the table."""
+    source, setting = tmp_path / "in", "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+    source.mkdir()
+    rows = rows_of(7)
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    found = []
+    for number, (piece, value) in enumerate([(rows[:150], None), (rows[150:300], "false"), ([*rows[300:], *closing(sorted({(row["symbol"], None) for row in rows}, key=str))], None)]):
+        put(source, number, piece)
+        if value is not None:
+            spark.conf.set(setting, value)
+        try:
+            ran(spark.sql(STATEMENTS["v"].format(t="ticks_stream")), tmp_path)
+        finally:
+            spark.conf.unset(setting)
+        found.append({int(path.name.partition(".")[0]) for path in (tmp_path / "out.checkpoint" / "state" / "0").glob("*/*.changelog")})
+    assert found[0] and found[1] == found[0] and found[2] > found[1]
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    wanted = sorted(str(row) for row in spark.sql(STATEMENTS["v"].format(t="ticks_table")).collect() if not behind(row))
+    assert sorted(str(row) for row in spark.read.parquet(str(tmp_path / "out")).collect() if not behind(row)) == wanted and len(wanted) > 10
+
+
 @pytest.mark.parametrize("names", first([("first", "alone"), tuple(WAITING)], wider=1))
 def test_sliding_windows_that_wait_are_those_of_the_table(spark, tmp_path, names):
     """One match for each first row, numbers, NEXT, negations at the ends and ^: one column alone, of some keys, of all keys
