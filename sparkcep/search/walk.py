@@ -1104,7 +1104,9 @@ def _keep_best(s, depth, stop_all, edges, sides, labels, work, state):
     """Keeps the match in the frames if none completes earlier; the row that a better one may not reach."""
     last = work.frames[depth, F_ROW]
     if sides is None:
-        # found in the order of preferment: only what completes earlier takes its place
+        # found in the order of preferment: only what completes earlier takes its place, of which the first row is not bounded
+        if state[S_BEST] > 0 and last + 1 >= state[S_BEST_END]:
+            return stop_all
         size = _write(depth, np.int64(0), edges, sides, work.frames, labels, work.best_rows, work.best_labels)
         stop_all = min(stop_all, last)
     else:

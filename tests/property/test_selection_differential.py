@@ -89,6 +89,19 @@ def test_engine_agrees_with_the_oracle(seed):
     assert tally.matched >= 0.25 * tally.pairs
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_non_overlapping_matches_need_no_table_of_completions(seed, monkeypatch):
+    """The search has none where it would be too large, and over streams of adjacent rows. Of matches that end together the one that
+    begins first is told, then the preferred one."""
+    monkeypatch.setattr("sparkcep.engine.walk.MAX_ENDS_BYTES", 0)
+    rng, tally = random.Random(9000 + seed), Tally()
+    for _ in range(QUERIES // 2):
+        query = selection.random_query(rng, report=selection.ALL, shapes=("plain", "plain", "negation"))
+        tally.compare(replace(query, skip=("past last row",)), partitions(rng))
+    assert tally.pairs >= 0.45 * QUERIES * PARTITIONS
+    assert tally.matched >= 0.25 * tally.pairs
+
+
 def loop_and_what_follows(rng):
     """A repeated part and what comes behind it, of variables that share rows: where SKIP TILL NEXT ignores rows by the state."""
     a, b, c, d = (("var", name) for name in "ABCD")

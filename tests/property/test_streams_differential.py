@@ -989,6 +989,16 @@ def test_rows_are_sorted_as_in_spark(seed):
         assert found.tolist() == wanted, (types, order, rows)
 
 
+@pytest.mark.parametrize("strategy", ["STRICT CONTIGUITY", "SKIP TILL NEXT MATCH", "SKIP TILL ANY MATCH"])
+@pytest.mark.parametrize("pattern", ["B | C | A", "B | C | B | A", "(A B | C) | (A A | B)"])
+def test_of_non_overlapping_matches_that_end_together_the_preferred_one_is_told(pattern, strategy):
+    text = (
+        f"PARTITION BY p ORDER BY id MEASURES FIRST(id) AS m_first, LAST(id) AS m_last, CLASSIFIER() AS m_class AFTER MATCH SKIP PAST LAST ROW EVENT SELECTION {strategy} ALL MATCHES "
+        f"PATTERN ({pattern}) WINDOW INTERVAL '8' MICROSECONDS DEFINE B AS v > 0, C AS v > 1"
+    )
+    assert sum(compared(text, random.Random(seed), 5, 8) for seed in range(8)) > 80
+
+
 @pytest.mark.parametrize("rows, wanted", [("ALL ROWS PER MATCH WITH UNMATCHED ROWS", [(0, False), (2, False), (1, True), (3, True)]), ("ALL ROWS PER MATCH", [(1, True), (3, True)])])
 def test_rows_without_a_time_are_in_no_match(rows, wanted):
     """They are told as such at once where rows in no match are asked for, and else dropped."""
