@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import inspect
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 from numba.core.typing.typeof import Purpose, typeof
 
@@ -234,7 +236,7 @@ class _KernelCache(FunctionCache):
                 raise NotCompiledError(self._name)
             path = self._cache_file.path(self._index_key(sig, target_context.codegen()))
             if not _locks.free(path):
-                self._beside()
+                self._beside(sig)
             _locks.take(path, path.exists)
             found = super().load_overload(sig, target_context)
             if found is None:
@@ -245,8 +247,12 @@ class _KernelCache(FunctionCache):
             old_kernels.mark(Path(self._cache_path))
         return found
 
-    def _beside(self) -> None:
-        """Compiles, while another process compiles the kernel, what it calls where that is."""
+    def _beside(self, sig: Any) -> None:
+        """Compiles, while another process compiles the kernel, what it calls where that is. A search that is given no conditions
+        calls no machine of them."""
+        given = dict(zip(inspect.signature(self._kernel.py_func).parameters, sig))
+        if isinstance(given.get("conditions"), types.NoneType):
+            return
         for other in pipeline.called(self._kernel) - {self._kernel}:
             inner = getattr(other, "inner", None)
             if isinstance(inner, shared.Shared):
