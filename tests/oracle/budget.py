@@ -292,7 +292,7 @@ class Budgeted:
     def _tried(self, candidates, times, i, answer, promises, used=0):
         def tie(candidate):
             run, q, cost = candidate
-            return cost, -(run.rows[0] if run.rows else i), -q, (*run.rows, i), run.places
+            return cost, -(run.rows[0] if run.rows else i), -q, (*run.rows, i), run.places, sorted(run.before)
 
         left, tried, most = sorted(candidates, key=tie), [], len(candidates) if self.checks is None else self.checks - used
         covered: dict = {}
