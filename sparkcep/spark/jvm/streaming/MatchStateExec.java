@@ -4,9 +4,7 @@ import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.stream.IntStream;
 import org.apache.hadoop.conf.Configuration;
@@ -21,7 +19,6 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
 import org.apache.spark.sql.catalyst.plans.physical.Distribution;
@@ -44,11 +41,7 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreIterator;
 import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.streaming.TimeMode;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.IntegerType;
-import org.apache.spark.sql.types.LongType;
-import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -68,9 +61,9 @@ import scala.runtime.AbstractFunction2;
  *
  * <p>Spark gives stateful operators their state by the names of its own classes, hence the class that it extends.
  *
- * <p>To Python goes first the watermark, as eight bytes in a row of its own, and then what was read of each table, in one more. Then
- * go rows: number of the key in the task, nothing, and the row's columns. Behind them comes for each key that has a state, or is
- * due, its number as -1 - k and the state.
+ * <p>To Python goes first the watermark, as eight bytes in a row of its own, and then what was read of each table, in one more.
+ * Then go rows: number of the key in the task, nothing, and the row's columns. Behind them comes for each key that has a state, or
+ * is due, its number as -1 - k and the state.
  *
  * <p>Back come rows of matches, whose {@code __k} is NULL, then for each key its number, its state or NULL, and the watermark at
  * which it is due or NULL, and last -1 and what is counted ({@link Counts}).
@@ -481,61 +474,15 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     }
   }
 
-  /** The one column of a key, whose values are equal where their bytes are. */
-  private static final class Alone {
-    private final int place;
-    private final DataType type;
-    private final UnsafeRowWriter writer = new UnsafeRowWriter(1, 64);
-
-    private Alone(int place, DataType type) {
-      this.place = place;
-      this.type = type;
-    }
-
-    /** Null where keys are otherwise. */
-    static Alone of(MatchStateExec operator) {
-      StructField[] key = operator.keySchema().fields();
-      if (key.length != 1 || !(key[0].dataType() instanceof StringType || key[0].dataType() instanceof LongType || key[0].dataType() instanceof IntegerType)) {
-        return null;
-      }
-      return new Alone(operator.columns().indexOf(operator.groupingAttributes().head()), key[0].dataType());
-    }
-
-    /** The value of a row; null where it is NULL. */
-    Object of(InternalRow row) {
-      return row.isNullAt(place) ? null : row.get(place, type);
-    }
-
-    /** The key with a value, as a projection writes it. */
-    UnsafeRow key(Object value) {
-      writer.reset();
-      writer.zeroOutNullBytes();
-      if (value instanceof UTF8String text) {
-        writer.write(0, text);
-      } else if (value instanceof Long number) {
-        writer.write(0, number.longValue());
-      } else {
-        writer.write(0, ((Integer) value).intValue());
-      }
-      return writer.getRow();
-    }
-  }
-
   /**
    * The rows that are not late, with the number of their key, then the states of their keys and of those that are due. All are read
    * before the first row comes back.
    */
   private static final class Input extends AbstractIterator<InternalRow> {
-    final List<UnsafeRow> keys = new ArrayList<>();
+    final KeyNumbers keys;
     private final List<UnsafeRow> values = new ArrayList<>(); // of each key, as the store has it; null where nothing is kept
-    private final Map<UnsafeRow, Integer> numbers = new HashMap<>();
-    private final Alone alone;
-    private final Map<Object, Integer> numbersAlone = new HashMap<>();
     private final StateStore store;
     private final Iterator<InternalRow> rows;
-    private final MatchStateExec operator;
-    private UnsafeProjection keyOf; // made for the first row that needs it
-    private final int fields; // of a key
     private final Beside beside;
     private final GenericInternalRow nothing;
     private final Sent joined;
@@ -555,9 +502,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       this.store = store;
       this.rows = rows;
       this.beside = beside;
-      this.operator = operator;
-      alone = Alone.of(operator);
-      fields = operator.groupingAttributes().size();
+      keys = new KeyNumbers(operator.groupingAttributes(), operator.left().output());
       nothing = new GenericInternalRow(operator.left().output().size());
       joined = new Sent(HEAD + operator.count());
       time = operator.time();
@@ -619,19 +564,14 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
           if (Timer.due(timer) > watermark && !beside.again()) {
             break;
           }
-          UnsafeRow key = new UnsafeRow(fields);
-          byte[] bytes = timer.getBinary(1);
-          key.pointTo(bytes, bytes.length);
-          if (numbers.putIfAbsent(key, keys.size()) == null) {
-            keys.add(key);
-          }
+          keys.add(timer.getBinary(1));
         }
       }
     }
 
     /** Many at a time, and in the order of the store, which reads a block of neighbours once then. */
     private void readStates() {
-      byte[][] bytes = keys.stream().map(UnsafeRow::getBytes).toArray(byte[][]::new);
+      byte[][] bytes = keys.bytes();
       Integer[] order = IntStream.range(0, bytes.length).boxed().toArray(Integer[]::new);
       Arrays.sort(order, (one, other) -> Arrays.compareUnsigned(bytes[one], bytes[other]));
       UnsafeRow[] read = new UnsafeRow[order.length];
@@ -668,39 +608,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       }
       InternalRow given = row;
       row = null;
-      Object value = alone == null ? null : alone.of(given);
-      return joined.of(value == null ? number(key(given)) : numberAlone(value), null, given);
-    }
-
-    private UnsafeRow key(InternalRow given) {
-      if (keyOf == null) {
-        @SuppressWarnings({"unchecked", "rawtypes"})
-        UnsafeProjection projection = UnsafeProjection.create((Seq) operator.groupingAttributes(), operator.left().output());
-        keyOf = projection;
-      }
-      return keyOf.apply(given);
-    }
-
-    private int number(UnsafeRow key) {
-      Integer known = numbers.get(key);
-      if (known != null) {
-        return known;
-      }
-      UnsafeRow own = key.copy();
-      numbers.put(own, keys.size());
-      keys.add(own);
-      return keys.size() - 1;
-    }
-
-    /** The same by the value of a key's one column, of which no row need be made. */
-    private int numberAlone(Object value) {
-      Integer known = numbersAlone.get(value);
-      if (known != null) {
-        return known;
-      }
-      int number = number(alone.key(value));
-      numbersAlone.put(value instanceof UTF8String text ? text.copy() : value, number); // it lies in the row
-      return number;
+      return joined.of(keys.of(given), null, given);
     }
   }
 
