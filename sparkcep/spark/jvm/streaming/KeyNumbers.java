@@ -19,7 +19,7 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The keys of a task by their numbers, in the order in which they came. A key is known by the bytes of its row. Where it is one
- * column whose values are equal where their bytes are, it is looked up by the value, and a row of it is made for its first row alone.
+ * column whose values are equal where their bytes are, it is looked up by the value; its bytes are then written once.
  */
 final class KeyNumbers {
   private final List<UnsafeRow> keys = new ArrayList<>();
