@@ -100,7 +100,9 @@ def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
     assert sorted(str(row) for row in spark.read.parquet(str(tmp_path / "out")).collect() if not behind(row)) == expected and len(expected) > 5
     assert spark.conf.get("spark.sql.exchange.reuse") == "true"
     counted = [figures(p) for p in progress]
-    assert not any(clause["lateRows"] for clauses in counted for clause in clauses) and sum(clause["matches"] for clauses in counted for clause in clauses) >= len(expected)
+    assert not any(clause["lateRows"] for clauses in counted for clause in clauses)
+    # one that WITH names counts once, however often the query reads it
+    assert sum(clause["matches"] for clauses in counted for clause in clauses) >= len(set(expected))
 
 
 @pytest.mark.further
