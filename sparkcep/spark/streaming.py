@@ -276,7 +276,7 @@ def stream_batches(
         columns: the plan's input columns, as :func:`sparkcep.columns.shipped.unpacked` takes them.
         sent: the names by which these know the columns that come, in their order.
         ordered: how many columns of ORDER BY stand behind them.
-        tables: the names of the tables that are read beside the rows, each of which comes as Arrow's stream with the first row.
+        tables: the names of the tables that are read beside the rows, each of which comes as Arrow's stream in a row before theirs.
         batches: as MatchStateExec.java says.
 
     Yields:

@@ -20,7 +20,8 @@ def main() -> None:
     parser.add_argument("--json", default="benchmarks.json")
     parser.add_argument("--shapes", help="suite, and streams by itself: names of shapes with commas between them; all unless told")
     parser.add_argument("--data", choices=DATA, default=DATA[0], help="suite: 1000 symbols in turn, the same rows in random order, one symbol, or 1000 as often as Zipf has it")
-    parser.add_argument("--repeats", type=int, default=5, help="suite and cold: rounds that count")
+    parser.add_argument("--repeats", type=int, default=5, help="suite, cold, and streams by itself: rounds that count")
+    parser.add_argument("--flink", metavar="PYTHON", help="streams: a Python that has apache-flink, whose MATCH_RECOGNIZE takes the same rows")
     parser.add_argument("--plots", help="suite: folder of its plots; a half, a fifth and a tenth of the rows are measured too")
     options = parser.parse_args()
     if options.rows < 10 or options.repeats < 1:
@@ -72,7 +73,7 @@ def main() -> None:
     if options.part in ("streams", "all"):
         from . import streams
 
-        results["streams"] = streams.run(options.rows, options.shapes.split(",") if options.shapes and options.part == "streams" else ())
+        results["streams"] = streams.run(options.rows, options.shapes.split(",") if options.shapes and options.part == "streams" else (), options.repeats if options.part == "streams" else 3, options.flink)
     if options.part in ("shell", "all"):
         from . import shell
 

@@ -2,13 +2,16 @@
 
 Both are started anew for each round and read the same files, one a micro-batch; what counts are rows a second of a whole run,
 processor seconds of the JVM and its workers, and the most memory that a worker ever had. ``--shapes`` chooses among CASES.
+With ``--flink PYTHON``, a Python that has apache-flink, Flink's MATCH_RECOGNIZE takes the rows of the V pattern as well (flink.py).
 """
 
 from __future__ import annotations
 
 import datetime
+import json
 import shutil
 import statistics
+import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
@@ -17,7 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import csv
 
 from .query import session
 
@@ -119,12 +124,22 @@ def most_memory(spark) -> float:
     return max(found) / 1000
 
 
-def run(rows: int, shapes: Sequence[str] = (), repeats: int = 3) -> dict:
-    """Prints and returns seconds and processor seconds of clauses and their floor, by turns. ``shapes``: names of CASES."""
+def run(rows: int, shapes: Sequence[str] = (), repeats: int = 3, flink: str | None = None) -> dict:
+    """Prints and returns seconds and processor seconds of clauses and their floor, by turns. ``shapes``: names of CASES;
+    ``flink``: the Python of Flink."""
     unknown = [name for name in shapes if name not in CASES]
     if unknown:
         raise SystemExit(f"no case of streams: {', '.join(unknown)}; there are {', '.join(CASES)}")
-    return {name: _measured(name, case._replace(rows=min(rows, case.rows)), repeats) for name, case in CASES.items() if not shapes or name in shapes}
+    return {name: _measured(name, case._replace(rows=min(rows, case.rows)), repeats, flink) for name, case in CASES.items() if not shapes or name in shapes}
+
+
+def _by_flink(python: str, source: Path, repeats: int) -> list[dict]:
+    """Seconds and processor seconds of each round of Flink over the same rows, as one file of text, which it reads in order."""
+    rows = pa.concat_tables([pq.read_table(file) for file in sorted(source.glob("*.parquet"))])
+    rows = rows.set_column(1, "ts", pc.strftime(rows["ts"], "%Y-%m-%d %H:%M:%S"))
+    csv.write_csv(rows, source / "rows.csv", csv.WriteOptions(include_header=False, quoting_style="none"))
+    done = subprocess.run([python, str(Path(__file__).with_name("flink.py")), str(source / "rows.csv"), str(repeats)], stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def _by_frames(spark, clause: str):
@@ -135,7 +150,7 @@ def _by_frames(spark, clause: str):
         spark.conf.unset("sparkcep.stream.route")
 
 
-def _measured(case_name: str, case: Case, repeats: int) -> dict:
+def _measured(case_name: str, case: Case, repeats: int, flink: str | None) -> dict:
     spark = session({"spark.sql.streaming.stateStore.providerClass": PROVIDER, "spark.sql.shuffle.partitions": "2"})
     found: dict[str, list[dict]] = {"floor": [], "clause": [], **({"frames": []} if case.frames else {})}
     with tempfile.TemporaryDirectory() as work:
@@ -170,12 +185,14 @@ def _measured(case_name: str, case: Case, repeats: int) -> dict:
                     found[name].append(measured)
                 shutil.rmtree(checkpoint)
         memory = most_memory(spark)
-    spark.stop()
+        spark.stop()
+        if flink and case.clause == CLAUSE:
+            found["flink"] = _by_flink(flink, source, repeats)
     told = {name: {part: statistics.median(m[part] for m in rounds) for part in rounds[0] if part != "batches"} for name, rounds in found.items()}
     print(f"{case_name}: {case.rows:,} rows, {case.keys:,} keys, micro-batches of {case.batch:,}, {case.share:.0%} of the rows late by up to 2 s")
     for name, of in told.items():
-        batches = statistics.median(ms for m in found[name] for ms in m["batches"])
-        print(f"  {name:7} {case.rows / of['seconds']:,.0f} rows/s, {of['cpu']:.1f} processor s, {batches:,.0f} ms a micro-batch")
+        batches = [ms for m in found[name] for ms in m.get("batches", ())]
+        print(f"  {name:7} {case.rows / of['seconds']:,.0f} rows/s, {of['cpu']:.1f} processor s" + (f", {statistics.median(batches):,.0f} ms a micro-batch" if batches else ""))
     kept = told["clause"]
     print(f"  processor time to floor: {kept['cpu'] / told['floor']['cpu']:.2f}; at most {kept['openKeys']:,.0f} keys, {kept['stateBytes']:,.0f} bytes of state; "
           f"{kept['matches']:,.0f} matches; a worker had at most {memory:,.0f} MB")  # fmt: skip
