@@ -253,10 +253,9 @@ class _KernelCache(FunctionCache):
         given = dict(zip(inspect.signature(self._kernel.py_func).parameters, sig))
         if isinstance(given.get("conditions"), types.NoneType):
             return
-        for other in pipeline.called(self._kernel) - {self._kernel}:
-            inner = getattr(other, "inner", None)
-            if isinstance(inner, shared.Shared):
-                inner.prepare()
+        apart = [other.inner for other in pipeline.called(self._kernel) - {self._kernel} if isinstance(getattr(other, "inner", None), shared.Shared)]
+        for other in sorted(apart, key=lambda inner: -len(pipeline.called(inner))):  # what others call may be had by the other process
+            other.prepare()
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
