@@ -41,9 +41,15 @@ class Library(JITCodeLibrary):
                 function.linkage = "linkonce_odr"
         self._optimize_final_module()
         self._final_module.verify()
+        if not self._reload_init:
+            self._finalize_final_module()
+            return
+        made = self._codegen._tm.emit_object(self._final_module)  # before another process is waited for
         for initialise in self._reload_init:
             initialise()  # what is called outside is there before addresses are looked up
-        self._finalize_final_module()
+        self._compiled_object = made
+        self._finalize_final_module()  # which takes it
+        self._compiled_object = made  # for the file
 
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout  # the passes over the whole module simplify each function, too

@@ -1,5 +1,5 @@
-"""Flink's MATCH_RECOGNIZE over the rows of a case of streams. It is run by a Python of its own, since PySpark and PyFlink want other
-versions of Py4J:
+"""Flink's MATCH_RECOGNIZE over the rows of a case of streams. It is run by a Python of its own, since PySpark and PyFlink want
+other versions of Py4J:
 
     PYTHON flink.py FILE ROUNDS     prints as JSON the seconds and processor seconds of each round behind the first
 
