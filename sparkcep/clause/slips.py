@@ -112,8 +112,9 @@ def _of_a_measure(cursor: Cursor, said: str) -> Slip | None:
         if token.text == ".":
             return Span(name.start, cursor.peek().end), f"a measure's name is one word; write {name.text}_{cursor.peek().text}, or `{name.text}.{cursor.peek().text}`"
         if token.kind in (WORD, QUOTED, NUMBER) and not _is(token, *HEADS, *PARTS, "WITH", "SHOW", "OMIT", "SKIP", "WHERE", "GROUP", "HAVING", "LIMIT", "QUALIFY") and cursor.peek().text in ("(", "."):
-            meant = nearest(token.text, (*HEADS, *PARTS), 0.8) if token.kind == WORD and cursor.peek().text == "(" else None
-            return span_of(token), f"{token.text} begins no part of the clause; did you mean {meant}?" if meant else f"a comma is missing before {token.text}"
+            if token.kind == WORD and cursor.peek().text == "(" and nearest(token.text, (*HEADS, *PARTS), 0.8):
+                return None  # a part that is misspelled
+            return span_of(token), f"a comma is missing before {token.text}"
     return None
 
 

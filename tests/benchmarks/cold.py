@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 import pyarrow.parquet as pq
 
@@ -20,6 +19,7 @@ import sparkcep
 from sparkcep.spark import warming
 
 from .data import ticks
+from .processes import used
 from .query import FLOOR, NEARLY, SETTINGS, THREE_STEPS, V, noop
 
 ROWS, SYMBOLS = 10_000, 100
@@ -70,21 +70,8 @@ def measure(name: str, folder: str) -> list[tuple[float, float]]:
 
 
 def _processor_seconds() -> float:
-    """Of this process and of all it started, as far as they have not ended without a parent that asked; 0 where there is no
-    /proc."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:  # has ended meanwhile
-            continue
-        found[int(path.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-    total, todo = 0, [os.getpid()]
-    while todo:
-        process = todo.pop()
-        total += found[process][1] if process in found else 0
-        todo += [p for p, (parent, _) in found.items() if parent == process]
-    return total / os.sysconf("SC_CLK_TCK")
+    """Of this process and of all it started; 0 where there is no /proc."""
+    return sum(used(os.getpid()).values())
 
 
 def run(repeats: int = 5) -> dict:

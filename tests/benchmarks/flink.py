@@ -10,9 +10,11 @@ what falls and rises is said by its LAST, and a row that rises no more ends the 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
-from pathlib import Path
+
+from processes import used  # beside this file, which is run by itself
 
 SOURCE = """CREATE TABLE ticks (symbol STRING, ts TIMESTAMP(3), price INT, volume INT, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)
     WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'csv')"""
@@ -26,17 +28,7 @@ CLAUSE = """ticks MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts
 
 def cpu() -> float:
     """Seconds of processor time of this process and those below it."""
-    parents, used = {}, {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(stat.parent.name)], used[int(stat.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-    own = {int(Path("/proc/self").resolve().name)}
-    while more := {pid for pid, parent in parents.items() if parent in own} - own:
-        own |= more
-    return sum(used.get(pid, 0) for pid in own) / 100
+    return sum(used(os.getpid()).values())
 
 
 def main(path: str, rounds: int) -> None:

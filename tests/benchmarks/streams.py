@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
+from .processes import used
 from .query import session
 
 PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -87,28 +88,14 @@ def stored(folder: Path, rows: int, keys: int, batch: int, share: float = 1.0, r
         time.sleep(0.01)  # files are read in the order of their times
 
 
-def processes(spark) -> dict[int, int]:
-    """Ticks of processor time so far of the JVM and of the Python processes below it, by number of the process."""
-    top = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
-    parents, used = {}, {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(stat.parent.name)], used[int(stat.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-
-    def below(pid: int) -> bool:
-        while pid > 1 and pid != top:
-            pid = parents.get(pid, 0)
-        return pid == top
-
-    return {pid: ticks for pid, ticks in used.items() if below(pid)}
+def processes(spark) -> dict[int, float]:
+    """Seconds of processor time so far of the JVM and of the Python processes below it, by number of the process."""
+    return used(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
 
 
 def cpu(spark) -> float:
     """Seconds of processor time."""
-    return sum(processes(spark).values()) / 100
+    return sum(processes(spark).values())
 
 
 def most_memory(spark) -> float:

@@ -76,14 +76,19 @@ def over_equal_parts(t: str) -> str:
     return " UNION ALL ".join(f"SELECT '{op}' AS name, symbol, z, c FROM {clause.format(t=t, op=op)}" for op in "<>")
 
 
-@pytest.mark.further
-def test_clauses_over_equal_parts_each_have_a_watermark(spark, tmp_path):
-    source, rows, rng = tmp_path / "in", rows_of(31, 150), random.Random(31)
+def arrived(spark, source, count: int) -> None:
+    """So many rows as files of three micro-batches, of which the last ends all keys: a stream and a table of them."""
+    rows = rows_of(31, count)
     source.mkdir()
-    for number, piece in enumerate([*pieces(rows, rng, 2), closing(sorted({(row["symbol"], None) for row in rows}, key=str))]):
+    for number, piece in enumerate([*pieces(rows, random.Random(31), 2), closing(sorted({(row["symbol"], None) for row in rows}, key=str))]):
         put(source, number, piece)
     stream(spark, source).createOrReplaceTempView("ticks_stream")
     spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+
+
+@pytest.mark.further
+def test_clauses_over_equal_parts_each_have_a_watermark(spark, tmp_path):
+    arrived(spark, tmp_path / "in", 150)
     ran(spark.sql(over_equal_parts("ticks_stream")), tmp_path)
     wanted = spark.sql(over_equal_parts("ticks_table")).collect()
     assert written(spark, tmp_path) == sorted(map(str, wanted)) and {row.name for row in wanted} == {"<", ">"}
@@ -92,12 +97,7 @@ def test_clauses_over_equal_parts_each_have_a_watermark(spark, tmp_path):
 
 @pytest.mark.slow
 def test_forms_above_a_clause(spark, tmp_path):
-    source, rows, rng = tmp_path / "in", rows_of(31, 260), random.Random(31)
-    source.mkdir()
-    for number, piece in enumerate([*pieces(rows, rng, 2), closing(sorted({(row["symbol"], None) for row in rows}, key=str))]):
-        put(source, number, piece)
-    stream(spark, source).createOrReplaceTempView("ticks_stream")
-    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    arrived(spark, tmp_path / "in", 260)
     spark.sql("SELECT * FROM VALUES ('k0', 1), ('k1', 2), ('a longer key 3', 3), ('nowhere', 4) AS r(symbol, rank)").createOrReplaceTempView("ranks")
     before = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", "1")  # each clause is an operator of its own
