@@ -79,8 +79,8 @@ class Run:
         return (self.logs / "offsets" / str(batch)).exists() and not (self.logs / "commits" / str(batch)).exists()
 
     def kept(self, batch: int) -> bool:
-        """The same, and a part of its state is written."""
-        return self.under_way(batch) and any((self.logs / "state" / "0").glob(f"*/{batch + 1}.zip"))
+        """The same, and a part of its state is written: what changed, or by data frames the whole store."""
+        return self.under_way(batch) and any(path.suffix in (".changelog", ".zip") for path in (self.logs / "state" / "0").glob(f"*/{batch + 1}.*"))
 
     def read(self, batch: int) -> bool:
         """The same, and what it has read of the tables beside the rows is written, of each clause that reads any."""
