@@ -101,7 +101,7 @@ def test_what_ends_at_a_row_is_another_statement(before, now, what):
         (LAST_ROWS.format("", " ALL MATCHES CHANGES IN op", ""), "add REPORT CHANGES"),
         (LAST_ROWS.format("", "", "APPROX 1 MATCH HISTORY").replace("MEASURES LAST(ts) AS z ", ""), "record it of a table of past rows"),
         (LAST_ROWS.format("", "", "").replace("x = 1", "levenshtein(x, PREV(x)) = 1"), "compare the rows outside of it"),
-        (LAST_ROWS.format("", "", "APPROX 1 ALL MATCHES").replace("WINDOW INTERVAL '5' SECOND", ""), "ALL MATCHES without WINDOW waits"),
+        (LAST_ROWS.format("", "", "APPROX 1 ALL MATCHES").replace("WINDOW INTERVAL '5' SECOND", ""), "ALL MATCHES without WINDOW would keep all rows"),
     ],
 )
 def test_what_does_not_stream_of_answers_for_last_rows(text, message):

@@ -13,10 +13,12 @@ from sparkcep.automaton.strategy import (
     BY_COST,
     CHEAPEST,
     COMPUTATIONS,
+    CONJUNCTION,
     COUNTED,
     EVERY,
     GRAPH,
     PROXIES,
+    WALK,
     Strategy,
     placed_strategy,
 )
@@ -61,10 +63,8 @@ def check_stream(plan: Plan) -> None:
     if window.kind == NUMBER:
         message = "the first ORDER BY expression of a stream is a TIMESTAMP, in which a number is no distance; write WINDOW INTERVAL '...' or WINDOW n ROWS"
         raise _wrong(plan, message, at=window)
-    for what, there in (("ALL MATCHES", plan.reports_all and strategy.search != COMPUTATIONS and strategy.question == EVERY), ("a negation", has(plan.pattern, "not"))):
-        if there and window.kind == NO_WINDOW and not plan.idle:
-            message = f"over a stream {what} without WINDOW waits for ever for rows to come; add WINDOW INTERVAL '...' or WINDOW n ROWS, or set {IDLE}"
-            raise _wrong(plan, message)
+    if window.kind == NO_WINDOW and not plan.idle and plan.reports_all and strategy.search != COMPUTATIONS and strategy.question == EVERY:
+        raise _wrong(plan, f"over a stream ALL MATCHES without WINDOW would keep all rows for ever; add WINDOW INTERVAL '...' or WINDOW n ROWS, or set {IDLE}")
 
 
 def _check_idle(plan: Plan) -> None:
@@ -107,6 +107,13 @@ def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
         raise _wrong(plan, f"over a stream {what} without WINDOW would keep all rows for ever; add WINDOW INTERVAL '...' or WINDOW n ROWS, or set {IDLE}")
     if _numbers_asked(plan) and not incremental:
         raise _wrong(plan, f"MATCH_NUMBER() in DEFINE for {what} {YET}", UNSUPPORTED)
+
+
+def tells_at_once(plan: Plan, strategy: Strategy) -> bool:
+    """Whether each of ALL MATCHES is told with its last row: nothing to come changes it, and nothing numbers it."""
+    listed = plan.reports_all and not plan.non_overlapping and strategy.search in (WALK, CONJUNCTION) and strategy.question not in _QUESTIONS
+    ranked = plan.ranking is not None and plan.ranking.top > 0
+    return listed and not ranked and not (plan.numbered or _numbers_asked(plan)) and not strategy.automaton.negates_behind
 
 
 def waits_behind(strategy: Strategy) -> bool:

@@ -32,7 +32,8 @@ _NO_MARKS = np.zeros(0, dtype=np.uint8)
 class Open:
     """Where a search stands in partitions that go on, of which the kept rows are; they are the first ones of the next buffer.
     int64 (partitions): ``rows``, how many of each are kept; ``start`` and ``covered``, the next start row and the row up to
-    which matches reach, counted from the first kept one; ``number`` of the last match; ``dropped``, how many rows are gone.
+    which matches reach, counted from the first kept one (where each match is told with its last row, the row before which all that
+    ends is told); ``number`` of the last match; ``dropped``, how many rows are gone.
     ``taken`` uint8: marks of the kept rows that are in a match, where rows in none are asked for."""
 
     rows: np.ndarray
@@ -62,6 +63,7 @@ class Open:
         out[:, codes.O_START] = out[:, codes.O_COVERED] = chunk.offsets[:-1]
         out[:count, codes.O_START] += self.start
         out[:count, codes.O_COVERED] += self.covered
+        out[:, codes.O_TOLD] = out[:, codes.O_COVERED]
         out[:count, codes.O_NUMBER] = self.number
         out[:, codes.O_CUT] = chunk.cut
         out[:, codes.O_GOING] = chunk.going

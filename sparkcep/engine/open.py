@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sparkcep.automaton import strategy as s
 from sparkcep.automaton.strategy import placed_strategy
-from sparkcep.automaton.streams import check_table, ranks_in_turn
+from sparkcep.automaton.streams import check_table, ranks_in_turn, tells_at_once
 from sparkcep.columns.arrays import ranges
 from sparkcep.columns.bytecode import compile_conditions
 from sparkcep.columns.registers import compile_automaton
@@ -251,7 +251,8 @@ def _answers(task: Task, tables: Tables, endless: bool = False) -> Passage:
         return Whole(ByLastRow(task, listing, tables).answer)
     if strategy.search in _RANKING:
         return Whole(_RANKING[strategy.search](task, listing, tables).answer)
-    return Streaming(listing(), _reporting(reporter, tables))
+    search = Walk(task, at_once=True) if endless and tells_at_once(task.plan, strategy) else listing()
+    return Streaming(search, _reporting(reporter, tables))
 
 
 def _reporting(reporter: Reporter | None, tables: Tables) -> Callable[[Chunk, Found], Iterator[pa.Table]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from sparkcep.automaton.net import ACCEPT, E_CHECK, E_NOT, E_OPEN, E_TARGET, E_VAR, Edge, Net
 from sparkcep.automaton.strategy import CONJUNCTION, WALK
-from sparkcep.engine.buffer import Chunk
+from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.drive import distinct_variables, scratch
 from sparkcep.engine.floors import bounded, floors_of
 from sparkcep.engine.found import WIDTH, WITH_ERRORS
@@ -144,10 +144,22 @@ def completion_ends(prepared: Prepared, net: walking.NetArrays, data: Data, want
     return ends
 
 
-class Walk:
-    """Lists matches in preference order."""
+def latest_ends(net: walking.NetArrays, data: Data) -> np.ndarray:
+    """int64 (nodes, rows): up to when runs can complete, by conditions local to their rows; (0, 0) where the table would be too
+    large."""
+    nodes, rows = len(net.masks), len(data.rows.letters)
+    if nodes * rows * 8 > MAX_ENDS_BYTES:
+        return np.zeros((0, 0), dtype=np.int64)
+    latest = np.empty((nodes, rows), dtype=np.int64)
+    walking.latest_ends(net, data.rows.letters, data.rows.offsets, latest)
+    return latest
 
-    def __init__(self, task: Task) -> None:
+
+class Walk:
+    """Lists matches in preference order. ``at_once``: of partitions that go on each match is told with its last row, in place of
+    when all is known that begins where it does."""
+
+    def __init__(self, task: Task, at_once: bool = False) -> None:
         self.task = task
         plan, prepared, limits, automaton = task.plan, task.prepared, task.limits, task.prepared.strategy.automaton
         self.sided = prepared.strategy.conjoined
@@ -177,6 +189,8 @@ class Walk:
             max_steps=limits.max_steps,
             max_matches=limits.max_matches,
             ahead=task.ahead,
+            waits=(plan.reports_all and not at_once) or automaton.negates_behind,
+            at_once=at_once,
         )
 
         self.bounded = limits.merging and bounded(task)
@@ -194,9 +208,15 @@ class _Matches(Matches):
         super().__init__(task, chunk, open, width=WITH_ERRORS if automaton.copies else WIDTH, negates=search.negations.at_start)
         self.search = search
         conditions = task.prepared.conditions
-        # the table does not tell a run that has failed from one that rows to come may complete, which adjacent rows do
-        told = task.limits.merging and not (chunk.closed is not None and search.how.strategy == codes.STRICT and not search.sided)
-        self.spans = walking.Spans(self.windows, self.backs, completion_ends(task.prepared, search.net, self.data, told))
+        # the tables do not tell a run that has failed from one that rows to come may complete, which adjacent rows do
+        tabled = task.limits.merging and not (chunk.closed is not None and search.how.strategy == codes.STRICT and not search.sided)
+        some = False  # whether some matches are told that may be found again
+        if search.how.at_once:
+            self.opens[:, codes.O_COVERED] = self.opens[:, codes.O_START]
+            self.state[codes.S_COVERED] = self.opens[0, codes.O_START]
+            some = bool((self.opens[:, codes.O_TOLD] > chunk.offsets[:-1]).any())
+        latest = latest_ends(search.net, self.data) if tabled and some else np.zeros((0, 0), dtype=np.int64)
+        self.spans = walking.Spans(self.windows, self.backs, completion_ends(task.prepared, search.net, self.data, tabled), latest)
         self.negated = search.negations.over(task, self.data)
         longest = int(np.diff(chunk.offsets).max(initial=0))
         if search.how.windowed:
@@ -244,3 +264,8 @@ class _Matches(Matches):
 
     def keeps(self) -> bool:
         return self.state[codes.S_REPEATS] == 1
+
+    def left(self) -> Left:
+        if self.search.how.at_once:
+            self.opens[:, codes.O_COVERED] = self.opens[:, codes.O_TOLD]
+        return super().left()

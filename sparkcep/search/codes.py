@@ -15,14 +15,14 @@ DONE, FULL, SUSPENDED, SKIP_TO_FIRST, SKIP_TO_ABSENT, ERROR, GROW, EFFORT, TOO_M
 # outcome is about, steps, entries of the memo
 S_PART, S_START, S_NUMBER, S_EVENTS, S_LABELS, S_COVERED, S_DETAIL, S_STEPS, S_ENTRIES, STATE_SIZE = range(10)
 # behind that of walks: depth, whether a start row is under way, matches found so far; rows of the match that completes first (0:
-# none), its start row and the row behind it; whether
-# the output is too small for one start row, which is repeated
-S_DEPTH, S_ACTIVE, S_FOUND, S_BEST, S_BEST_START, S_BEST_END, S_REPEATS, SELECTION_STATE = range(STATE_SIZE, STATE_SIZE + 8)
+# none), its start row and the row behind it; whether the output is too small for one start row, which is repeated; where the search
+# goes on behind the first row at which a match to come may begin, that row and one
+S_DEPTH, S_ACTIVE, S_FOUND, S_BEST, S_BEST_START, S_BEST_END, S_REPEATS, S_KEPT, SELECTION_STATE = range(STATE_SIZE, STATE_SIZE + 9)
 
 # columns of ``opens``, a row for each partition: where its search begins and is left, the number of its last match, the row up to
-# which matches reach; 1 if rows
-# of it are gone before the buffer; 1 if rows of it may still come; the first row whose window a row to come may still enter
-O_START, O_NUMBER, O_COVERED, O_CUT, O_GOING, O_CLOSED, OPEN_FIELDS = range(7)
+# which matches reach; 1 if rows of it are gone before the buffer; 1 if rows of it may still come; the first row whose window a row
+# to come may still enter; where each match is told with its last row, the row before which all that ends is told
+O_START, O_NUMBER, O_COVERED, O_CUT, O_GOING, O_CLOSED, O_TOLD, OPEN_FIELDS = range(8)
 
 # how failed states are remembered: not at all, one bit each, by a hash of what decides their future
 NO_MEMO, BITMAP, HASHED = range(3)

@@ -59,6 +59,7 @@ from sparkcep.search.codes import (
     NEXT,
     O_CLOSED,
     O_CUT,
+    O_TOLD,
     S_ACTIVE,
     S_BEST,
     S_BEST_END,
@@ -69,6 +70,7 @@ from sparkcep.search.codes import (
     S_ENTRIES,
     S_EVENTS,
     S_FOUND,
+    S_KEPT,
     S_LABELS,
     S_NUMBER,
     S_PART,
@@ -163,7 +165,8 @@ class How(NamedTuple):
     do those that go on with later rows; ``report_all``: ALL MATCHES; ``shortest``: of all the one that completes first;
     ``ambiguous``: a match may be found several times, and is reported once; ``windowed``: window 0 bounds the whole match;
     ``memo``: failures are remembered; ``unmatched``: rows in no match are reported, too; ``skip``, ``skip_mask``: AFTER MATCH SKIP
-    and its variables; ``ahead``: by how many rows navigation may leave a match."""
+    and its variables; ``ahead``: by how many rows navigation may leave a match; ``waits``: rows to come may decide what is found;
+    ``at_once``: a match is reported with its last row, whatever else begins where it does."""
 
     strategy: int
     monotone: bool
@@ -178,16 +181,19 @@ class How(NamedTuple):
     max_steps: int
     max_matches: int
     ahead: int
+    waits: bool
+    at_once: bool
 
 
 class Spans(NamedTuple):
     """``windows`` int64 (windows, rows): for each window and row the first row outside a window that begins with it; ``backs``
-    int64 (rows): the first row inside a window that ends with it; ``ends``: see ``completion_ends``, without columns where there is
-    none."""
+    int64 (rows): the first row inside a window that ends with it; ``ends`` and ``latest``: see ``completion_ends`` and
+    ``latest_ends``, without columns where there are none."""
 
     windows: np.ndarray
     backs: np.ndarray
     ends: np.ndarray
+    latest: np.ndarray
 
 
 class Negated(NamedTuple):
@@ -287,6 +293,37 @@ def completion_ends(net, letters, offsets, strategy, exact, sided, ends):
                     ahead[node] = min(ahead[node], best)
 
 
+@allocating
+def latest_ends(net, letters, offsets, latest):
+    """Fills ``latest`` int64 (nodes, rows): the row behind the last completion after the row was taken at the node (node 0: at
+    which the match begins), -1 without one. Row-local conditions only, and any row may be ignored: an upper bound."""
+    first, edges, masks, accepts = net.first, net.edges, net.masks, net.accepts
+    nodes = masks.shape[0]
+    ahead = np.empty(nodes, dtype=np.int64)
+    for part in range(offsets.shape[0] - 1):
+        fill(ahead, -1)
+        for q in range(offsets[part + 1] - 1, offsets[part] - 1, -1):
+            for node in range(1, nodes):
+                latest[node, q] = max(ahead[node], q + 1 if accepts[node] == 1 else -1)
+            changed = True  # a row that serves several sides is taken again
+            while changed:
+                changed = False
+                for node in range(nodes):
+                    best = np.int64(-1)
+                    if letters[q] & masks[node] != 0:
+                        for e in range(first[node], first[node + 1]):
+                            v = edges[e, E_VAR]
+                            if v >= 0 and (letters[q] >> v) & 1 == 1:
+                                best = max(best, latest[edges[e, E_TARGET], q])
+                                if node > 0 and edges[e, E_SAME] == 1 and latest[edges[e, E_TARGET], q] > latest[node, q]:
+                                    latest[node, q] = latest[edges[e, E_TARGET], q]
+                                    changed = True
+                    if node == 0:
+                        latest[0, q] = best
+                    else:
+                        ahead[node] = max(ahead[node], best)
+
+
 # -- partitions and start rows ----------------------------------------------------------------------------------
 
 
@@ -300,7 +337,6 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
     offsets = rows.offsets
     parts = offsets.shape[0] - 1
     part, s = state[S_PART], state[S_START]
-    waits = how.report_all or negated.local | negated.late != 0  # rows to come may decide what is found
     anchored = False  # whether an edge asks for ``^``
     for e in range(net.edges.shape[0]):
         anchored = anchored or net.edges[e, E_AT_START] != 0
@@ -318,12 +354,12 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
                     if outcome != DONE:
                         break
                     continue
-            elif how.unmatched and not _covered(s, part, work.taken, state, out):
+            elif how.unmatched and not _covered(_stands(s, state), part, work.taken, state, out):
                 outcome = FULL
                 break
             stop_all = spans.windows[0, s] if how.windowed else high
             undecided = open_end and (stop_all > limit or (stop_all >= high and s >= opens[part, O_CLOSED]))
-            if s >= limit or (undecided and waits):
+            if s >= limit or (undecided and how.waits):
                 outcome = SUSPENDED
                 if state[S_BEST] > 0:
                     s = state[S_BEST_START]
@@ -336,12 +372,19 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
             at_head = not anchored or (s == low and opens[part, O_CUT] == 0)
             if floors is not None:
                 enter_row(s, floors)
-            outcome, depth, touched = _from_row(
-                s, part, low, high, limit, stop_all, undecided, open_end, at_head, net, plain, sides, how, spans, negated, conditions, rows,
-                scratch, work, state, out, floors,
-            )
-            if outcome == DONE and depth < 0 and touched and undecided:
-                outcome = SUSPENDED
+            told = opens[part, O_TOLD] if how.at_once else np.int64(-1)
+            begins = _begins(s, stop_all, told, low, net, spans, rows) if state[S_ACTIVE] == 0 else 1
+            depth, touched = np.int64(-1), begins == 0
+            if begins > 0:
+                outcome, depth, touched = _from_row(
+                    s, part, low, high, limit, stop_all, undecided, open_end, at_head, told, net, plain, sides, how, spans, negated, conditions, rows,
+                    scratch, work, state, out, floors,
+                )
+            if outcome == DONE and touched and undecided:
+                if how.at_once:
+                    state[S_KEPT] = _stands(s, state) + 1
+                elif depth < 0:
+                    outcome = SUSPENDED
             if outcome == FULL and how.ambiguous:
                 state[S_REPEATS] = 1 if own_events == 0 else 0
                 state[S_EVENTS], state[S_LABELS], state[S_NUMBER] = own_events, own_labels, own_number
@@ -357,11 +400,13 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
                     break
             else:
                 s += 1
-        if how.unmatched and outcome == DONE and not _covered(s, part, work.taken, state, out):
+        if how.unmatched and outcome == DONE and not _covered(_stands(s, state), part, work.taken, state, out):
             outcome = FULL
-        outcome = left(opens, part, outcome, open_end, s, state[S_NUMBER], state[S_COVERED])
+        outcome = left(opens, part, outcome, open_end, _stands(s, state), state[S_NUMBER], state[S_COVERED])
         if outcome != DONE:
             break
+        opens[part, O_TOLD] = limit
+        state[S_KEPT] = 0
         part += 1
         if part < parts:
             s, number, covered = entered(opens, part)
@@ -372,6 +417,25 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
     state[S_PART] = part
     state[S_START] = s
     return outcome
+
+
+@inlined
+def _stands(s, state):
+    """The first row at which a match to come may begin, where the search is at row ``s``."""
+    return s if state[S_KEPT] == 0 else state[S_KEPT] - 1
+
+
+@embedded
+def _begins(s, stop_all, told, low, net, spans, rows):
+    """1 where a match may begin at row ``s`` that ends before ``stop_all`` and is not told; 0 where only rows to come may complete
+    one; -1 where none begins."""
+    if told > low and stop_all <= told:
+        return 0
+    if spans.ends.shape[1] > 0 and net.accepts[0] == 0 and spans.ends[0, s] > stop_all:
+        return 0 if rows.letters[s] & net.masks[0] != 0 else -1
+    if spans.latest.shape[1] > 0 and spans.latest[0, s] <= told:
+        return 0
+    return 1
 
 
 @kernel
@@ -446,14 +510,14 @@ def _spent(state):
 
 @inlined
 def _from_row(
-    s, part, low, high, limit, stop_all, undecided, open_end, at_head, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, out, floors,
+    s, part, low, high, limit, stop_all, undecided, open_end, at_head, told, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, out, floors,
 ):
     """Walks through the matches that begin at row ``s``: (outcome, rows of the last match reported or -1, whether rows to come may
-    lead to others). ``stop_all``: no row from there on is taken; ``undecided``: because more may come; ``at_head``: ``^`` holds."""
+    lead to others). ``stop_all``: no row from there on is taken; ``undecided``: because more may come; ``at_head``: ``^`` holds;
+    ``told``: what ends before this row is reported already."""
     first, edges = net.first, net.edges
     frames, labels = work.frames, scratch.labels
     here = (low, high, s)
-    use_ends = spans.ends.shape[1] > 0
     several = sides is not None or how.strategy == ANY  # an edge may have several candidates
     outcome = DONE
     touched = False
@@ -464,8 +528,6 @@ def _from_row(
         depth = state[S_DEPTH]
         state[S_ACTIVE] = 0
     else:
-        if use_ends and net.accepts[0] == 0 and spans.ends[0, s] > stop_all:
-            return DONE, reported, True  # no match begins here
         _put_frame(depth, np.int64(0), s - 1, first, frames, state)
         if sides is not None:
             fill(work.since[0], -1)
@@ -484,7 +546,7 @@ def _from_row(
             if depth == 0:
                 break
             if plain is not None:
-                if how.memo and steps > patience and not touched and frames[depth, F_FOUND] == state[S_FOUND]:
+                if how.memo and steps > patience and (how.at_once or not touched) and frames[depth, F_FOUND] == state[S_FOUND]:
                     _key(depth, node, last, stop_all, net.live, scratch, work.opened, spans.windows)
                     _remember(scratch.key, scratch.entries, scratch.table, state)
             labels[last] = UNTAKEN
@@ -506,7 +568,7 @@ def _from_row(
             got = np.int64(0)
             if edges[e, E_AT_END] != 0 and open_end and last + 1 >= limit:
                 touched = True
-            elif _may_complete(depth, how, plain, frames) and _may_rank(s, depth, last, state, floors):
+            elif last >= told and _may_complete(depth, how, plain, frames) and _may_rank(s, depth, last, state, floors):
                 got = _judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state)
             if got < 0:
                 outcome = _failed(got, state)
@@ -570,7 +632,7 @@ def _from_row(
                 elif how.strategy == STRICT:
                     stop = min(stop, last + 2)
         p, got, looked, cut = _take(
-            e, p, stop, depth, stop_all, steps > patience, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors
+            e, p, stop, depth, stop_all, told, steps > patience, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors
         )
         effort += looked
         if got < 0:
@@ -720,10 +782,10 @@ def _pairs(v, p, depth, s, plain):
 
 
 @embedded
-def _take(e, p, stop, depth, stop_all, patient, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors):
+def _take(e, p, stop, depth, stop_all, told, patient, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors):
     """Takes the first row from ``p`` to before ``stop`` that the edge accepts: (row, 1, or 0 where there is none, or an error;
-    effort; whether rows were passed over because their completion lies behind ``stop_all``). ``patient``: failures are remembered
-    by now."""
+    effort; whether rows were passed over because their completion lies behind ``stop_all``, or is not there yet). ``patient``:
+    failures are remembered by now."""
     edges, letters, labels = net.edges, rows.letters, scratch.labels
     v = edges[e, E_VAR]
     label = edges[e, E_LABEL]
@@ -742,6 +804,11 @@ def _take(e, p, stop, depth, stop_all, patient, here, net, plain, sides, how, sp
             cut = True
             labels[p] = UNTAKEN
             p = stop if how.monotone else p + 1
+            continue
+        if spans.latest.shape[1] > 0 and spans.latest[target, p] <= told:
+            cut = True
+            labels[p] = UNTAKEN
+            p += 1
             continue
         if edges[e, E_OPEN] != 0 and not timed(edges[e, E_OPEN], p, spans.windows):
             labels[p] = UNTAKEN
@@ -803,6 +870,7 @@ def _take(e, p, stop, depth, stop_all, patient, here, net, plain, sides, how, sp
                 if scratch.table[place_of(scratch.key, scratch.entries, scratch.table)] != 0:
                     labels[p] = UNTAKEN
                     work.frames[depth, F_STALE] = 1
+                    cut = cut or how.at_once  # it failed so far
                     p += 1
                     continue
         return p, np.int64(1), effort + ((p - begin) >> PASSED_SHIFT), cut

@@ -43,6 +43,10 @@ TOP = _SELECTION + """MATCH_SCORE() AS score, A.ts AS a, C.ts AS c
   EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B C) WINDOW INTERVAL '20' SECONDS SLIDE INTERVAL '10' SECONDS
   PREF MAX (A.price - B.price + C.price) TOP 10
   DEFINE A AS price > 90, B AS price < 10, C AS price > 80)"""
+ALL = _SELECTION + """A.ts AS a, B.ts AS b, C.ts AS c
+  EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B C) WINDOW INTERVAL '20' SECONDS
+  DEFINE A AS price > 90, B AS price < 10 AND price < A.price - 80, C AS price > 80)"""
+NUMBERED = ALL.replace("A.ts AS a", "MATCH_NUMBER() AS n, A.ts AS a")
 Q1 = _SELECTION + """FIRST(ts) AS since, LAST(ts) AS until, r2 AS v_patterns
   AUTOMATON (REGISTER r1 INT = 0, r2 INT = 0  STATE q0 START, q3 FINAL  ARC a0 FROM q0 TO q1 WHEN price < 12  ARC a1 FROM q1 TO q1 WHEN price < 50 SET r1 = r1 + 1
     ARC a2 FROM q1 TO q2 WHEN price < 50 SET r1 = r1 + 1  ARC a3 FROM q2 TO q2 WHEN price >= 50 AND r2 < 2 SET r1 = r1 - 1
@@ -69,6 +73,9 @@ CASES = {
     "v_memory_1": Case(CLAUSE, 250_000, batch=50_000), "v_memory_2": Case(CLAUSE, 500_000, batch=50_000), "v_memory_4": Case(CLAUSE, 1_000_000, batch=50_000),
     "v_memory_8": Case(CLAUSE, batch=50_000),
     "kleene": Case(KLEENE), "three": Case(THREE), "top": Case(TOP, 800_000), "automaton": Case(Q1),
+    # each match told with its last row, so that rows are searched in several micro-batches, or once, when WINDOW has ended
+    "all": Case(ALL, 800_000), "all_waits": Case(NUMBERED, 800_000),
+    "all_short": Case(ALL, 200_000, batch=5_000), "all_short_waits": Case(NUMBERED, 200_000, batch=5_000),
     "v_frames": Case(CLAUSE, 800_000, frames=True), "v_keys_frames": Case(CLAUSE, 400_000, 100_000, frames=True),
 }  # fmt: skip
 

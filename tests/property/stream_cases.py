@@ -96,6 +96,7 @@ FAMILIES: dict[str, Compare] = {
     "adjacent rows (R010)": _in_turn(streams.adjacent_rows),
     "event selection, FIRST MATCH": _in_turn(_stated(streams.event_selection, lacks="~|&|ALL MATCHES")),
     "event selection, ALL MATCHES": _in_turn(_stated(streams.event_selection, "ALL MATCHES", "~|&")),
+    "event selection, ALL MATCHES told at once": _in_turn(streams.told_at_once),
     "negation": _in_turn(_stated(streams.event_selection, "~", "&")),
     "conjunction": _in_turn(_stated(streams.event_selection, "&")),
     "MATCH_COUNT": _in_turn(_stated(streams.numbers_and_graphs, "MATCH_COUNT")),

@@ -35,7 +35,7 @@ from sparkcep.automaton.strategy import (
     PROXIES,
     strategy_of,
 )
-from sparkcep.automaton.streams import _reach, check_stream, kept, ranks_late
+from sparkcep.automaton.streams import _reach, check_stream, kept, ranks_late, tells_at_once
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.open import match_table, prepare
@@ -80,6 +80,14 @@ CLAUSES = [
     # PREV of rows that have others of the match before them
     f"{HEAD} {PLAIN}, PREV(LAST(C.v), 2) AS b PATTERN (A B+ C) {WINDOW} DEFINE B AS v >= PREV(v), C AS v < PREV(v)",
     f"{HEAD} {PLAIN}, PREV(B.v) AS b EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A ~N B C?) {WINDOW} DEFINE N AS v > PREV(v), B AS v >= PREV(v), C AS w > PREV(w, 2)",
+    # told at once, with conditions on the match, by neighbours, with rows in no match, with NEXT
+    f"{HEAD} {PLAIN} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B+ C) {WINDOW} DEFINE A AS v < 3, B AS v >= avg(B.v), C AS w > A.w",
+    f"{HEAD} {PLAIN} EVENT SELECTION SKIP TILL NEXT MATCH ALL MATCHES PATTERN (A B* C) {WINDOW} DEFINE A AS v < 3, B AS v >= LAST(B.v), C AS w > 0",
+    f"{HEAD} {PLAIN} EVENT SELECTION STRICT CONTIGUITY ALL MATCHES PATTERN (A B* C?) {WINDOW} DEFINE A AS v < 3, B AS v >= A.v, C AS w > 0",
+    f"{HEAD} {PLAIN} ALL ROWS PER MATCH WITH UNMATCHED ROWS EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B C) {WINDOW} DEFINE A AS v < 3, B AS v > A.v, C AS w > 0",
+    f"{HEAD} {PLAIN}, NEXT(LAST(v), 2) AS x EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A C) {WINDOW} DEFINE A AS v <> NEXT(v), C AS w > 0",
+    f"{HEAD} {PLAIN} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN ((A B) & (C D+)) {WINDOW} DEFINE A AS v < 3, B AS v > D.v, C AS w > 0",
+    f"{HEAD} {PLAIN} EVENT SELECTION SKIP TILL ANY MATCH FIRST MATCH PATTERN (A ~N C) {WINDOW} DEFINE A AS v < 2, N AS v = 2, C AS w > 0",
 ]
 ANY = "EVENT SELECTION SKIP TILL ANY MATCH"
 COUNTS = f"{HEAD} LAST(id) AS z, MATCH_COUNT() AS n {ANY}"
@@ -344,6 +352,29 @@ def test_a_measure_that_looks_ahead_tells_no_window_again():
     assert both > 3
 
 
+@pytest.mark.parametrize("rows", ["ONE ROW PER MATCH", "ALL ROWS PER MATCH WITH UNMATCHED ROWS"])
+@pytest.mark.parametrize("pattern", ["A B+ C", "A ~B C"])
+def test_what_was_kept_while_all_matches_waited_for_their_windows_is_read(monkeypatch, rows, pattern):
+    """A checkpoint may be of a version that told ALL MATCHES when WINDOW had ended: what it told is not told again."""
+    rng, both = random.Random(f"{rows} {pattern}"), 0
+    plan = planned(f"{HEAD} {PLAIN} {rows} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN ({pattern}) {WINDOW} DEFINE A AS v < 3, B AS v > 2, C AS w > 0")
+    for turn in range(12):
+        table, changes = timed(plan, rows_of(rng, 3, 30)), rng.randint(3, 8)
+        with monkeypatch.context() as patched:
+            patched.setattr("sparkcep.engine.open.tells_at_once", lambda *_: False)
+            before = stream_over(plan, table)
+        turns, told = itertools.chain([before] * changes, itertools.repeat(stream_over(plan, table))), [before.engine.task.prepared.output_schema.empty_table()]
+        for number, (_, released, tables) in enumerate(micro_batches(plan, table, rng, 2, next_stream=turns.__next__)):
+            told += tables
+            both |= (1 if number < changes else 2) if any(part.num_rows for part in tables) else 0
+        counted, whole = (by_partition(plan, some) for some in (pa.concat_tables(told), batch(plan, table, released)))
+        for p, found in counted.items():
+            assert not collections.Counter(found) - collections.Counter(whole[p]), turn
+        if plan.rows == "one":
+            assert sum(map(len, counted.values())) == sum(map(len, whole.values())), turn
+    assert both == 3
+
+
 def random_top(rng: random.Random) -> str:
     """A statement that ranks the matches of sliding windows."""
     pattern = rng.choice(["A B", "A B C", "A B+ C", "A B? C", "A (B | C)", "(A B) & (C D)", "A ~N B", "A B{1,2}"])
@@ -575,15 +606,19 @@ def compared(text: str, rng: random.Random, keys: int, longest: int) -> int:
     # rows in no match come between the others, and without numbers all matches under a budget come with their last rows
     budgeted = strategy_of(plan).search == BUDGETED
     unordered = (plan.rows == "unmatched" and (plan.approximate is not None or plan.automaton is not None)) or (budgeted and plan.approximate.report == ALL and not plan.numbered)
+    at_once = tells_at_once(plan, strategy_of(plan))  # what ends at a released row is told, whatever begins before it
     for watermark, released, found in streamed(plan, table, rng, rng.choice([0, 2, 5])):
         prefix, further = (answers.over(rows) for rows in (released, released | (time <= watermark + rng.randint(0, 9) * MS)))
         for answer in (by_partition(plan, one) for one in (prefix, further, whole) if one is not None):
             for p, rows in found.items():
-                if unordered:
+                if unordered or at_once:
                     assert not collections.Counter(rows) - collections.Counter(answer.get(p, [])), (text, watermark)
                 else:
                     assert rows == answer.get(p, [])[: len(rows)], (text, watermark)
-        if prefix is not None:
+        if prefix is not None and at_once and not _reach(plan)[1] and plan.rows != "unmatched":
+            told = {p: sorted(rows) for p, rows in found.items()}
+            assert told == {p: sorted(rows) for p, rows in by_partition(plan, prefix).items()}, (text, watermark)
+        elif prefix is not None and not at_once:
             for p, rows in ended(plan, prefix, watermark).items():
                 assert len(found.get(p, [])) >= rows, (text, watermark, p)
         compared += sum(map(len, found.values()))
@@ -748,7 +783,7 @@ def test_nothing_is_kept_of_keys_that_are_silent(text):
         dues[due] = now.due
         left = replace(left, column=pa.array(states, pa.large_binary()), due=dues)
     assert turns
-    if plan.rows == "unmatched" and (plan.automaton is not None or plan.approximate is not None):  # no row is left untold
+    if plan.rows == "unmatched" and (plan.automaton is not None or plan.approximate is not None or tells_at_once(plan, strategy_of(plan))):  # no row is left untold
         found, whole = (by_partition(plan, some) for some in (pa.concat_tables(told), batch(plan, table, np.ones(table.num_rows, dtype=bool))))
         assert {p: sorted(rows) for p, rows in found.items()} == {p: sorted(rows) for p, rows in whole.items()}
 
@@ -830,7 +865,16 @@ def ends_of_approximate_matches(rng: random.Random) -> str:
     return anchored(rng, in_order(case).replace("ALL ROWS PER MATCH", rows))
 
 
+def told_at_once(rng: random.Random) -> str:
+    """ALL MATCHES that nothing numbers, so that each is told with its last row."""
+    while True:
+        text = re.sub(r"MATCH_NUMBER\(\) AS \w+(, )?", "", rng.choice([event_selection, event_selection, approximate])(rng))
+        if "ALL MATCHES" in text and "PAST LAST ROW" not in text:
+            return text
+
+
 KINDS = {"adjacent rows": (adjacent_rows, 25, 50), "event selection": (event_selection, 30, 50), "numbers": (numbers_and_graphs, 30, 20), "automata": (automata, 30, 50),
+         "told at once": (told_at_once, 25, 40),
          "approximate": (approximate, 40, 20), "ends of matches": (ends_of_matches, 16, 10), "ends of approximate matches": (ends_of_approximate_matches, 12, 40)}  # fmt: skip
 
 
