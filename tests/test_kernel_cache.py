@@ -97,6 +97,7 @@ def quadrupled(x):
 """
 
 
+@pytest.mark.further
 def test_a_kernel_that_others_call_where_it_is(tmp_path):
     """Its machine code is a file of its own, which is loaded, or compiled again, before what calls it."""
     kept = tmp_path / "kept"

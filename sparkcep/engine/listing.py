@@ -173,8 +173,12 @@ class Matches(Round):
         parts = np.flatnonzero(self.chunk.going)
         first = self.opens[parts, codes.O_START]
         if self.negates:
-            # a row still to come looks back no farther than the last one here
-            first = np.minimum(first, self.backs[np.clip(first, self.chunk.offsets[parts], self.chunk.offsets[parts + 1] - 1)])
+            # a row still to come looks back no farther than the last one here, nor out of its window
+            low, high = self.chunk.offsets[parts], self.chunk.offsets[parts + 1]
+            back = self.backs[np.clip(first, low, high - 1)]
+            if self.chunk.closed is not None:
+                back = np.where(first < high, back, np.maximum(back, self.chunk.closed[parts]))
+            first = np.minimum(first, back)
         marked = self.scattered and self.task.plan.rows == "unmatched"
         return self.open.left(self.chunk, self.opens, first, self.task.back, self.taken if marked else None)
 

@@ -31,8 +31,9 @@ from sparkcep.engine.prepared import Prepared
 from sparkcep.engine.promises import NEVER
 from sparkcep.engine.sessions import Sessions
 from sparkcep.engine.state import NO_BYTES, TOLD, StateBytes
-from sparkcep.engine.stream import NOTHING_DUE, Kept, Stream, parted, whole, whole_micros
+from sparkcep.engine.stream import NOTHING_DUE, Kept, Stream, parted, whole
 from sparkcep.engine.told import MATCH, PART, MatchTables
+from sparkcep.engine.windows import whole_micros
 from sparkcep.errors import MatchRuntimeError
 
 _EVER = np.iinfo(np.int64).max

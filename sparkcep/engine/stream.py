@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.automaton.streams import counts_positions
+from sparkcep.automaton.streams import counts_positions, sees_before
 from sparkcep.columns.arrays import null_marks, stable_order, words
 from sparkcep.columns.packed import Sections, bytes_of, slices
 from sparkcep.columns.types import type_of
@@ -40,6 +39,8 @@ from sparkcep.engine.proxies import Open as OpenRuns
 from sparkcep.engine.proxies import Proxies
 from sparkcep.engine.state import NO_BYTES, PENDING, StateBytes
 from sparkcep.engine.tables import Tables
+from sparkcep.engine.walk import Walk
+from sparkcep.engine.windows import whole_micros
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.options import MICROS, NO_WINDOW, ROWS
 from sparkcep.plan.records import Order, Window, has
@@ -93,6 +94,9 @@ class Stream:
         self.numbered = self.plan.numbered or prepared.conditions.number_read
         self.anchored = has(self.plan.pattern, "start")
         self.placed = counts_positions(self.plan)
+        passage, strategy = self.engine.passage, prepared.strategy
+        self.at_once = passage.search.at_once if isinstance(passage, Streaming) and isinstance(passage.search, Walk) else None
+        self.sees_before = strategy.net is not None and self.plan.automaton is None and sees_before(strategy)
 
     def use(self, history: list[dict[str, Any]]) -> None:
         """Takes the rows of the table of USING HISTORY, by which rows that are released from now on are searched. Raises
@@ -236,6 +240,13 @@ class Stream:
         begun = time[at[standing]]
         waits = begun > self._last(watermark)  # one that has ended waits for a further row
         due[standing[waits]] = begun[waits] + whole_micros(window.size) - 1
+        if self.sees_before:  # rows are kept for the negation alone, as long as a match to come may have them in its window
+            alone = np.flatnonzero((at == first + open.rows) & (open.rows > 0))
+            last = time[at[alone] - 1]
+            due[alone] = np.where(last > self._last(watermark), last + whole_micros(window.size) - 1, NOTHING_DUE)
+        if self.at_once is not None:
+            some, when = self.at_once.dues(time, open.rows, open.covered)
+            due[some] = np.where(when > watermark, np.minimum(due[some], when), due[some])
         return due
 
     def _expires(self, time: np.ndarray, open: AnyOpen, watermark: int) -> np.ndarray:
@@ -279,11 +290,6 @@ class Stream:
         nothing = passage.nothing(chunk) if isinstance(passage, (Again, BundledAgain, Computations, Proxies)) else Found.none(WITH_ERRORS)
         report = passage.report if isinstance(passage, Streaming) else self.tables.of
         yield from report(chunk, with_unmatched(nothing, np.arange(rows.num_rows), chunk))
-
-
-def whole_micros(size: str) -> int:
-    exact = Fraction(size)
-    return -(-exact.numerator // exact.denominator)
 
 
 def parted(states: pa.Array) -> tuple[pa.Array, pa.Array]:

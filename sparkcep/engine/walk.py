@@ -9,6 +9,7 @@ import numpy as np
 
 from sparkcep.automaton.net import ACCEPT, E_CHECK, E_NOT, E_OPEN, E_TARGET, E_VAR, Edge, Net
 from sparkcep.automaton.strategy import CONJUNCTION, WALK
+from sparkcep.engine.at_once import AtOnce
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.drive import distinct_variables, scratch
 from sparkcep.engine.floors import bounded, floors_of
@@ -144,15 +145,15 @@ def completion_ends(prepared: Prepared, net: walking.NetArrays, data: Data, want
     return ends
 
 
-def latest_ends(net: walking.NetArrays, data: Data) -> np.ndarray:
-    """int64 (nodes, rows): up to when runs can complete, by conditions local to their rows; (0, 0) where the table would be too
-    large."""
+def latest_ends(net: walking.NetArrays, data: Data, strict: bool, ahead: int, wanted: bool) -> tuple[np.ndarray, np.ndarray]:
+    """int64 (nodes, rows): up to when runs can complete, and uint8: whether rows to come may go on with them, by conditions local
+    to their rows, which look so many rows ``ahead``; (0, 0) where the tables would be too large or are not ``wanted``."""
     nodes, rows = len(net.masks), len(data.rows.letters)
-    if nodes * rows * 8 > MAX_ENDS_BYTES:
-        return np.zeros((0, 0), dtype=np.int64)
-    latest = np.empty((nodes, rows), dtype=np.int64)
-    walking.latest_ends(net, data.rows.letters, data.rows.offsets, latest)
-    return latest
+    size = (nodes, rows) if wanted and nodes * rows * 8 <= MAX_ENDS_BYTES else (0, 0)
+    latest, alive = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.uint8)
+    if latest.size:
+        walking.latest_ends(net, data.rows.letters, data.rows.offsets, strict, ahead, latest, alive)
+    return latest, alive
 
 
 class Walk:
@@ -192,6 +193,8 @@ class Walk:
             waits=(plan.reports_all and not at_once) or automaton.negates_behind,
             at_once=at_once,
         )
+        looks = prepared.conditions.has_history or len(plan.windows) > 1 or self.sided or automaton.negates
+        self.at_once = AtOnce(plan.windows[0], looks, task.ahead) if at_once else None
 
         self.bounded = limits.merging and bounded(task)
 
@@ -208,15 +211,16 @@ class _Matches(Matches):
         super().__init__(task, chunk, open, width=WITH_ERRORS if automaton.copies else WIDTH, negates=search.negations.at_start)
         self.search = search
         conditions = task.prepared.conditions
-        # the tables do not tell a run that has failed from one that rows to come may complete, which adjacent rows do
+        # the table does not tell a run that has failed from one that rows to come may complete, which adjacent rows do
         tabled = task.limits.merging and not (chunk.closed is not None and search.how.strategy == codes.STRICT and not search.sided)
         some = False  # whether some matches are told that may be found again
-        if search.how.at_once:
+        if search.at_once is not None:
             self.opens[:, codes.O_COVERED] = self.opens[:, codes.O_START]
+            self.opens[:, codes.O_PUT_OFF] = search.at_once.put_off(chunk, self.opens[:, codes.O_TOLD])
             self.state[codes.S_COVERED] = self.opens[0, codes.O_START]
             some = bool((self.opens[:, codes.O_TOLD] > chunk.offsets[:-1]).any())
-        latest = latest_ends(search.net, self.data) if tabled and some else np.zeros((0, 0), dtype=np.int64)
-        self.spans = walking.Spans(self.windows, self.backs, completion_ends(task.prepared, search.net, self.data, tabled), latest)
+        latest = latest_ends(search.net, self.data, search.how.strategy == codes.STRICT and not search.sided, task.ahead, task.limits.merging and some)
+        self.spans = walking.Spans(self.windows, self.backs, completion_ends(task.prepared, search.net, self.data, tabled), *latest)
         self.negated = search.negations.over(task, self.data)
         longest = int(np.diff(chunk.offsets).max(initial=0))
         if search.how.windowed:

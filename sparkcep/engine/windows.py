@@ -32,6 +32,12 @@ def plan_windows(windows: tuple[Window, ...], columns: dict[str, pa.Array], offs
     return np.array([ends for ends, _ in found]), found[0][1]
 
 
+def whole_micros(size: str) -> int:
+    """The size of a window of time in microseconds, rounded up."""
+    exact = Fraction(size)
+    return -(-exact.numerator // exact.denominator)
+
+
 def check_window(window: Window, schema: pa.Schema) -> None:
     """Raises ClauseError where the order column does not fit the size of a plan's window."""
     if not window.order:

@@ -59,6 +59,7 @@ from sparkcep.search.codes import (
     NEXT,
     O_CLOSED,
     O_CUT,
+    O_PUT_OFF,
     O_TOLD,
     S_ACTIVE,
     S_BEST,
@@ -187,13 +188,14 @@ class How(NamedTuple):
 
 class Spans(NamedTuple):
     """``windows`` int64 (windows, rows): for each window and row the first row outside a window that begins with it; ``backs``
-    int64 (rows): the first row inside a window that ends with it; ``ends`` and ``latest``: see ``completion_ends`` and
+    int64 (rows): the first row inside a window that ends with it; ``ends``, ``latest`` and ``alive``: see ``completion_ends`` and
     ``latest_ends``, without columns where there are none."""
 
     windows: np.ndarray
     backs: np.ndarray
     ends: np.ndarray
     latest: np.ndarray
+    alive: np.ndarray
 
 
 class Negated(NamedTuple):
@@ -294,32 +296,42 @@ def completion_ends(net, letters, offsets, strategy, exact, sided, ends):
 
 
 @allocating
-def latest_ends(net, letters, offsets, latest):
+def latest_ends(net, letters, offsets, strict, unsure, latest, alive):
     """Fills ``latest`` int64 (nodes, rows): the row behind the last completion after the row was taken at the node (node 0: at
-    which the match begins), -1 without one. Row-local conditions only, and any row may be ignored: an upper bound."""
+    which the match begins), -1 without one; and ``alive`` uint8: whether rows to come may go on from there. By row-local conditions
+    only, of which so many last rows are ``unsure``, and but for ``strict`` any row may be ignored: upper bounds."""
     first, edges, masks, accepts = net.first, net.edges, net.masks, net.accepts
     nodes = masks.shape[0]
     ahead = np.empty(nodes, dtype=np.int64)
+    goes = np.empty(nodes, dtype=np.uint8)
     for part in range(offsets.shape[0] - 1):
         fill(ahead, -1)
+        for node in range(nodes):
+            goes[node] = 1 if masks[node] != 0 else 0
         for q in range(offsets[part + 1] - 1, offsets[part] - 1, -1):
             for node in range(1, nodes):
                 latest[node, q] = max(ahead[node], q + 1 if accepts[node] == 1 else -1)
+                alive[node, q] = goes[node]
             changed = True  # a row that serves several sides is taken again
             while changed:
                 changed = False
                 for node in range(nodes):
-                    best = np.int64(-1)
+                    best, lives = np.int64(-1), np.uint8(0)
                     if letters[q] & masks[node] != 0:
                         for e in range(first[node], first[node + 1]):
-                            v = edges[e, E_VAR]
+                            v, target = edges[e, E_VAR], edges[e, E_TARGET]
                             if v >= 0 and (letters[q] >> v) & 1 == 1:
-                                best = max(best, latest[edges[e, E_TARGET], q])
-                                if node > 0 and edges[e, E_SAME] == 1 and latest[edges[e, E_TARGET], q] > latest[node, q]:
-                                    latest[node, q] = latest[edges[e, E_TARGET], q]
+                                best, lives = max(best, latest[target, q]), max(lives, alive[target, q])
+                                if node > 0 and edges[e, E_SAME] == 1 and (latest[target, q] > latest[node, q] or alive[target, q] > alive[node, q]):
+                                    latest[node, q] = max(latest[node, q], latest[target, q])
+                                    alive[node, q] = max(alive[node, q], alive[target, q])
                                     changed = True
                     if node == 0:
-                        latest[0, q] = best
+                        latest[0, q], alive[0, q] = best, lives
+                    elif strict:
+                        ahead[node] = best
+                        if q < offsets[part + 1] - unsure:
+                            goes[node] = lives
                     else:
                         ahead[node] = max(ahead[node], best)
 
@@ -359,7 +371,7 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
                 break
             stop_all = spans.windows[0, s] if how.windowed else high
             undecided = open_end and (stop_all > limit or (stop_all >= high and s >= opens[part, O_CLOSED]))
-            if s >= limit or (undecided and how.waits):
+            if s >= limit or (undecided and (how.waits or opens[part, O_PUT_OFF] != 0)):
                 outcome = SUSPENDED
                 if state[S_BEST] > 0:
                     s = state[S_BEST_START]
@@ -380,11 +392,10 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
                     s, part, low, high, limit, stop_all, undecided, open_end, at_head, told, net, plain, sides, how, spans, negated, conditions, rows,
                     scratch, work, state, out, floors,
                 )
-            if outcome == DONE and touched and undecided:
-                if how.at_once:
-                    state[S_KEPT] = _stands(s, state) + 1
-                elif depth < 0:
-                    outcome = SUSPENDED
+            if touched and undecided and how.at_once and (outcome == DONE or outcome == FULL):
+                state[S_KEPT] = _stands(s, state) + 1
+            elif outcome == DONE and depth < 0 and touched and undecided:
+                outcome = SUSPENDED
             if outcome == FULL and how.ambiguous:
                 state[S_REPEATS] = 1 if own_events == 0 else 0
                 state[S_EVENTS], state[S_LABELS], state[S_NUMBER] = own_events, own_labels, own_number
@@ -405,7 +416,8 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
         outcome = left(opens, part, outcome, open_end, _stands(s, state), state[S_NUMBER], state[S_COVERED])
         if outcome != DONE:
             break
-        opens[part, O_TOLD] = limit
+        if opens[part, O_PUT_OFF] == 0:
+            opens[part, O_TOLD] = max(opens[part, O_TOLD], limit)  # a statement that goes on may look farther ahead
         state[S_KEPT] = 0
         part += 1
         if part < parts:
@@ -434,7 +446,7 @@ def _begins(s, stop_all, told, low, net, spans, rows):
     if spans.ends.shape[1] > 0 and net.accepts[0] == 0 and spans.ends[0, s] > stop_all:
         return 0 if rows.letters[s] & net.masks[0] != 0 else -1
     if spans.latest.shape[1] > 0 and spans.latest[0, s] <= told:
-        return 0
+        return np.int64(spans.alive[0, s]) - 1
     return 1
 
 
@@ -568,7 +580,9 @@ def _from_row(
             got = np.int64(0)
             if edges[e, E_AT_END] != 0 and open_end and last + 1 >= limit:
                 touched = True
-            elif last >= told and _may_complete(depth, how, plain, frames) and _may_rank(s, depth, last, state, floors):
+            elif last < told:
+                effort = np.int64(0)  # told before
+            elif _may_complete(depth, how, plain, frames) and _may_rank(s, depth, last, state, floors):
                 got = _judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state)
             if got < 0:
                 outcome = _failed(got, state)
@@ -634,11 +648,11 @@ def _from_row(
         p, got, looked, cut = _take(
             e, p, stop, depth, stop_all, told, steps > patience, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors
         )
-        effort += looked
+        effort = np.int64(0) if cut >= 2 else effort + looked
         if got < 0:
             outcome = _failed(got, state)
             break
-        if undecided and (cut or (got == 0 and depth > 0 and (last + 1 if plain is not None and how.strategy == STRICT else p) >= stop_all)):
+        if undecided and (cut & 1 == 1 or (got == 0 and depth > 0 and (last + 1 if plain is not None and how.strategy == STRICT else p) >= stop_all)):
             touched = True  # of neighbours only the next row could be taken
         if got == 0:
             frames[depth, F_EDGE] += 1
@@ -784,8 +798,8 @@ def _pairs(v, p, depth, s, plain):
 @embedded
 def _take(e, p, stop, depth, stop_all, told, patient, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors):
     """Takes the first row from ``p`` to before ``stop`` that the edge accepts: (row, 1, or 0 where there is none, or an error;
-    effort; whether rows were passed over because their completion lies behind ``stop_all``, or is not there yet). ``patient``:
-    failures are remembered by now."""
+    effort; 1 where rows were passed over because their completion lies behind ``stop_all`` or is not there yet, and 2 where they
+    were because it is told). ``patient``: failures are remembered by now."""
     edges, letters, labels = net.edges, rows.letters, scratch.labels
     v = edges[e, E_VAR]
     label = edges[e, E_LABEL]
@@ -793,7 +807,7 @@ def _take(e, p, stop, depth, stop_all, told, patient, here, net, plain, sides, h
     use_ends = spans.ends.shape[1] > 0
     s = here[2]
     begin = p
-    cut = False
+    cut = np.int64(0)
     effort = np.int64(0)
     ready = np.int64(-1)  # a row whose condition is known to hold
     while p < stop:
@@ -801,14 +815,16 @@ def _take(e, p, stop, depth, stop_all, told, patient, here, net, plain, sides, h
             p += 1
             continue
         if use_ends and spans.ends[target, p] > stop_all:
-            cut = True
+            cut |= 1
             labels[p] = UNTAKEN
             p = stop if how.monotone else p + 1
             continue
         if spans.latest.shape[1] > 0 and spans.latest[target, p] <= told:
-            cut = True
+            cut |= 2
+            if sides is not None or spans.alive[target, p] == 1:
+                cut |= 1
             labels[p] = UNTAKEN
-            p += 1
+            p = max(p + 1, told)  # what ends by then is told, from whichever row
             continue
         if edges[e, E_OPEN] != 0 and not timed(edges[e, E_OPEN], p, spans.windows):
             labels[p] = UNTAKEN
@@ -870,7 +886,8 @@ def _take(e, p, stop, depth, stop_all, told, patient, here, net, plain, sides, h
                 if scratch.table[place_of(scratch.key, scratch.entries, scratch.table)] != 0:
                     labels[p] = UNTAKEN
                     work.frames[depth, F_STALE] = 1
-                    cut = cut or how.at_once  # it failed so far
+                    if how.at_once:
+                        cut |= 1  # it failed so far
                     p += 1
                     continue
         return p, np.int64(1), effort + ((p - begin) >> PASSED_SHIFT), cut

@@ -19,7 +19,7 @@ from sparkcep.clause.printed import to_sql
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import ClauseError
 from tests.grammar.generate import Generator, Mutator, accepts, plain, tree, words_of
-from tests.selection import first
+from tests.selection import first, one_in
 from tests.test_sql_examples import STATEMENT_FILES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -294,7 +294,7 @@ def nested(kind: str, depth: int) -> str:
     return around.format(opening * depth + core + closing * depth)
 
 
-@pytest.mark.parametrize("kind", NESTS)
+@pytest.mark.parametrize("kind", one_in(3, NESTS))
 def test_deep_nesting_is_an_error(kind):
     assert_refused_quickly(nested(kind, DEEP))
 
@@ -309,7 +309,7 @@ def test_a_deep_pattern_that_is_never_closed_is_an_error(opening):
     assert_refused_quickly(PATTERN.format(opening * DEEP))
 
 
-@pytest.mark.parametrize("kind", NESTS)
+@pytest.mark.parametrize("kind", one_in(3, NESTS))
 def test_what_is_not_too_deep_prints_and_compares(kind):
     """Up to the limit no later step runs out of stack."""
     read = 0

@@ -125,10 +125,10 @@ def test_letters(strategy, report):
     """The paper's kind of pattern, more rows of it."""
     rng = random.Random(f"{strategy} {report}")
     tally = Tally()
-    for _ in range(12):
+    for _ in range(6):
         case = approx_cases.random_case(rng, strategy=strategy, report=report, shapes=("letters",))
         tally.compare(case, approx_cases.partitions(rng, case, 80))
-    assert tally.wrong >= 0.3 * tally.pairs >= 0.3 * 850
+    assert tally.wrong >= 0.3 * tally.pairs >= 0.3 * 400
 
 
 @pytest.mark.parametrize("seed", first(range(4), wider=2))
@@ -279,12 +279,12 @@ def test_partitions_that_stay_open_change_nothing(seed, report):
     """Rows come little by little in many partitions, and what is known of each is bytes between the calls."""
     rng = random.Random(f"{9300 + seed} {report}")
     tally, searches = Tally(), collections.Counter()
-    for _ in range(30):
+    for _ in range(15):
         case = approx_cases.random_case(rng, report=report, shapes=("letters", "letters", "plain", "negation"))
         searches[strategy_of(make_plan(parse_clause(case.to_sql()))).search] += 1
         tally.compare(case, approx_cases.partitions(rng, case, 25), cuts=rng)
-    assert tally.pairs >= 600 and tally.matched >= 0.35 * tally.pairs
-    assert report == ALL or searches[PROXIES] >= 3
+    assert tally.pairs >= 300 and tally.matched >= 0.3 * tally.pairs
+    assert report == ALL or searches[PROXIES] >= 1
 
 
 # --- the oracle without its shortcuts ------------------------------------------------------------------------------------

@@ -261,14 +261,14 @@ def test_choices_beside_a_negation(seed):
 
 @pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_choices_by_a_history(seed):
-    tally = compare_choices(random.Random(f"history {seed}"), 40, 12, with_history=True)
+    tally = compare_choices(random.Random(f"history {seed}"), 20, 12, with_history=True)
     assert tally["matched"] >= 0.35 * tally["pairs"] and tally["covered"] >= 0.1 * tally["pairs"]
 
 
 @pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_choices_by_what_is_promising(seed):
     """In longer partitions, as the order depends on what came before."""
-    tally = compare_choices(random.Random(f"promising {seed}"), 40, 12, with_history=True, published=False)
+    tally = compare_choices(random.Random(f"promising {seed}"), 20, 12, with_history=True, published=False)
     assert tally["matched"] >= 0.35 * tally["pairs"] and tally["covered"] >= 0.1 * tally["pairs"]
 
 

@@ -22,7 +22,7 @@ from tests.property.in_process import run
 from tests.property.test_automata import measures_of, same_rows, wanted
 from tests.selection import first
 
-AUTOMATA, PARTITIONS = 60, 12  # a seed
+AUTOMATA, PARTITIONS = 30, 12  # a seed
 
 
 @pytest.mark.parametrize("seed", first(range(8), wider=2))
@@ -179,7 +179,7 @@ def test_punctuations_of_rows_with_one_value(seed, monkeypatch):
         pairs, changes = _compare_changes(rng, automaton, partitions, (None, 1, 3)[i % 3], "w")
         compared, told = compared + pairs, told + changes
     assert compared >= 0.7 * AUTOMATA * PARTITIONS
-    assert told > compared // 2 and min(dropped["some"] + dropped["all"], dropped["clean"]) > 20
+    assert told > compared // 2 and min(dropped["some"] + dropped["all"], dropped["clean"]) > 8
 
 
 @pytest.mark.parametrize(("promise", "of"), [({}, ""), ({"w": 1}, " PUNCTUATE BY w")])
@@ -224,7 +224,7 @@ def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
         automaton = replace(oracle.random_automaton(rng), consecutive=rng.random() < 0.3)
         partitions = {p: changelog.random_changes(rng, rng.randrange(1, 12), rng.choice((0.0, 0.5))) for p in range(PARTITIONS)}
         told += _compare_changes(rng, automaton, partitions)[1]
-    assert told > 500
+    assert told > 250
 
 
 @pytest.mark.parametrize("seed", first(range(4), wider=2))
@@ -276,8 +276,8 @@ def test_rows_that_no_measure_tells_apart(seed):
                 continue
             expected[p] = [{"m_change": change, "m_by": cause, "m_max": most(rows), "m_at": rows[-1]} for change, cause, _, rows in found]
         told += same_rows(text, partitions, expected)[1]
-    assert told > 500
-    assert less > 50
+    assert told > 250
+    assert less > 10
 
 
 @pytest.mark.parametrize("seed", first(range(4), wider=2))

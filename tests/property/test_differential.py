@@ -122,19 +122,19 @@ def test_engine_agrees_with_oracle(seed, kinds):
 @pytest.mark.parametrize("seed", first(range(3)))
 def test_aggregates_over_labels_and_numbers(seed):
     rng, tally = random.Random(seed), Tally()
-    for _ in range(60):
+    for _ in range(30):
         clause = random_clause(rng, ("row",))
         names = pattern.variables(clause.pattern)
         for name in names:
             clause.defines[name] = random_aggregate_condition(rng, names)
         tally.compare(clause, [random_rows(rng, rng.randrange(1, 9)) for _ in range(20)])
-    tally.check(matched=0.2)
+    tally.check(matched=0.15)
 
 
 @pytest.mark.parametrize("chunk_rows", first([1, 2, 3, 7]))
 def test_batches_cut_anywhere(chunk_rows):
     rng, tally = random.Random(chunk_rows), Tally()
-    for _ in range(60):
+    for _ in range(30):
         clause = lively(rng, ALL_KINDS)
         tally.compare(clause, [random_rows(rng, rng.randrange(1, 11)) for _ in range(20)], chunk_rows)
     tally.check(matched=0.3)
@@ -142,7 +142,7 @@ def test_batches_cut_anywhere(chunk_rows):
 
 def test_long_partitions():
     rng, tally = random.Random(3), Tally()
-    for _ in range(60):
+    for _ in range(30):
         clause = lively(rng, ALL_KINDS)
         tally.compare(clause, [random_rows(rng, rng.randrange(25, 60)) for _ in range(12)])
     tally.check(matched=0.3)

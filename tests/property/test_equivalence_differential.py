@@ -14,7 +14,7 @@ from tests.property.test_selection_differential import Tally, partitions
 from tests.selection import first
 
 ON_AND_OFF = (DEFAULT, Settings(prefilter=False))
-QUERIES = 70  # with keys, a seed
+QUERIES = 35  # with keys, a seed
 PARTITIONS = 20  # a query
 
 

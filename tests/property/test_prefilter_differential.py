@@ -113,12 +113,12 @@ class Tally:
 @pytest.mark.parametrize("kinds", [("row",), ("row", "prev", "history")], ids="-".join)
 def test_partitions(kinds):
     rng, tally = random.Random(f"filter {kinds}"), Tally()
-    for _ in range(250):
+    for _ in range(125):
         clause = random_clause(rng, kinds)
         if any(m in clause.to_sql() for m in ("WITH UNMATCHED",)):
             clause.mode = measures.ONE_ROW
         tally.compare(clause.to_sql(), {p: expr.random_rows(rng, rng.randrange(1, 7)) for p in range(25)})
-    assert tally.parted > 60 and tally.matched > 30
+    assert tally.parted > 25 and tally.matched > 12
 
 
 def spread(rng, rows):
@@ -133,7 +133,7 @@ def spread(rng, rows):
 @pytest.mark.parametrize("shapes", [("plain",), ("negation",), ("group",), ("conjunction",)], ids="-".join)
 def test_windows(shapes):
     rng, tally = random.Random(f"windows {shapes}"), Tally()
-    while tally.windowed < 40:
+    while tally.windowed < 20:
         query = selection.random_query(rng, shapes=shapes, report=rng.choice([selection.FIRST, selection.ALL]))
         query.window = ("range", rng.randrange(2, 6))
         if query.mode == measures.WITH_UNMATCHED:
@@ -141,7 +141,7 @@ def test_windows(shapes):
         # physical neighbours may lie outside, which forbids the filter
         query.measures = {n: e for n, e in query.measures.items() if not ({"prev", "next"} & set(map(str, _flat(e))))}
         tally.compare(query.to_sql(), {p: spread(rng, selection.random_rows(rng, rng.randrange(1, 14))) for p in range(12)})
-    assert tally.matched > 15
+    assert tally.matched > 6
 
 
 @pytest.mark.parametrize("pattern_text", ["A B", "A B+", "A (B | C)"])

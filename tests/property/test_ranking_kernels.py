@@ -165,7 +165,7 @@ def test_windows_after_windows(seed):
     each built by themselves, and some against enumeration."""
     rng = random.Random(7600 + seed)
     enumerated = built = windows = 0
-    for _ in range(120):
+    for _ in range(60):
         pattern = rng.choice(list(PATTERNS))
         first, edges = automaton(pattern)
         rows, variables = rng.randint(150, 400), int(edges[:, 0].max()) + 1
@@ -190,7 +190,7 @@ def test_windows_after_windows(seed):
                 continue
             assert got.get(i, []) == expected(best), where
             enumerated += 1
-    assert enumerated >= 60 and built < windows
+    assert enumerated >= 30 and built < windows
 
 
 @pytest.mark.parametrize("seed", first(range(2)))

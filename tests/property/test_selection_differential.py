@@ -16,7 +16,7 @@ from tests.property.in_process import run
 from tests.selection import first
 
 SEEDS = first(range(6), wider=3)
-QUERIES = 130  # a seed
+QUERIES = 65  # a seed
 PARTITIONS = 30  # a query
 
 
@@ -316,7 +316,7 @@ def test_the_prefilter_changes_nothing():
     """Queries whose rows Spark may filter (the runner does): every variable has a row-local condition."""
     rng = random.Random(5)
     tally, filtered = Tally(), 0
-    while filtered < 60:
+    while filtered < 30:
         query = selection.random_query(rng, shapes=("plain", "negation", "conjunction", "group"))
         if make_plan(parse_clause(query.to_sql())).prefilter:
             try:

@@ -93,7 +93,7 @@ def random_query(rng, shapes):
 @pytest.mark.parametrize("descending", first([False, True]), ids=["", "descending"])
 def test_random_clauses(shapes, descending):
     rng, tally = random.Random(f"slices {shapes} {descending}"), Tally()
-    while tally.compared < 70:
+    while tally.compared < 35:
         query = random_query(rng, shapes)
         text = query.to_sql().replace("ORDER BY id", "ORDER BY id DESC") if descending else query.to_sql()
         rows = {p: spread(rng, selection.random_rows(rng, rng.randrange(1, 25 if shapes == ("plain",) else 14)), descending) for p in range(8)}
@@ -101,8 +101,8 @@ def test_random_clauses(shapes, descending):
             tally.compare(rng, text, rows, Settings(prefilter=rng.random() < 0.5))
         except ClauseError as error:
             assert error.error_class == "SPARKCEP.PATTERN_TOO_COMPLEX", text
-    assert tally.matched > 35 and tally.cut > 50 and tally.copied > 50
-    assert sum(tally.refused.values()) > 20
+    assert tally.matched > 12 and tally.cut > 25 and tally.copied > 25
+    assert sum(tally.refused.values()) > 8
 
 
 def longer(rng, case):

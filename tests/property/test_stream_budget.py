@@ -240,15 +240,15 @@ def does_stream(text: str) -> bool:
 @pytest.mark.parametrize("seed", first(range(8), wider=2))
 def test_choices_beside_a_negation(seed):
     """Also one before the first row, which tells runs apart by rows that are gone."""
-    tally = compare(random.Random(f"stream beside a negation {seed}"), 30, histories=0, some_query=random_hindered)
-    assert tally["told"] > 40 and tally["left"] > 15
+    tally = compare(random.Random(f"stream beside a negation {seed}"), 15, histories=0, some_query=random_hindered)
+    assert tally["told"] > 15 and tally["left"] > 5
 
 
 @pytest.mark.parametrize("seed", first(range(8), wider=2))
 def test_choices_beside_a_negation_by_histories_that_change(seed):
     """What a negation behind a match says of it counts for the choices at the rows behind."""
-    tally = compare(random.Random(f"stream beside a negation, of histories {seed}"), 20, histories=3, some_query=random_hindered)
-    assert tally["told"] > 40 and tally["left"] > 15
+    tally = compare(random.Random(f"stream beside a negation, of histories {seed}"), 10, histories=3, some_query=random_hindered)
+    assert tally["told"] > 15 and tally["left"] > 5
 
 
 def test_what_stood_before_all_rows_that_are_kept_tells_runs_apart():
@@ -290,8 +290,8 @@ def test_choices_by_histories_that_change(seed, published):
 @pytest.mark.parametrize("published", [False, further(True)])
 @pytest.mark.parametrize("seed", first(range(8), wider=2))
 def test_choices_with_agents(seed, published):
-    tally = compare(random.Random(f"stream of agents {seed} {published}"), 12, histories=1, published=published, explore=True)
-    assert tally["told"] > 100 and tally["agents"] > 30
+    tally = compare(random.Random(f"stream of agents {seed} {published}"), 6, histories=1, published=published, explore=True)
+    assert tally["told"] > 40 and tally["agents"] > 10
 
 
 class Woken:
@@ -319,7 +319,7 @@ class Woken:
 def test_a_call_without_rows_loses_nothing(seed, explore):
     """Only a row that is searched brings what was counted into the intervals of another history."""
     rng, found = random.Random(f"woken {seed} {explore}"), 0
-    for _ in range(10):
+    for _ in range(5):
         query = random_budgeted(rng)
         query.explore = explore
         turns = [with_history(rng, query, False) for _ in range(6)]
@@ -350,7 +350,7 @@ def test_measures_may_change(report, before):
     """What is kept serves measures that nobody asked for before, and matches that waited for their numbers are told without."""
     texts = [f"{HEAD} {LETTERS_OF}{more} PATTERN (A (B | C) D) {WINDOW} APPROX 1 {report} BUDGET 2 CHECKS DEFINE A AS v < 2, B AS v > 2, C AS v > 1, D AS w > 0" for more in (before, f", {TOLD_OF}")]
     plans = [planned(text) for text in texts]
-    for seed in range(8):
+    for seed in range(4):
         rng = random.Random(f"{report} {before} {seed}")
         some = rows_of(rng, 5, 40)
         some[9] = [{"id": 10_000, "v": 9, "w": 0, "s": None}]  # the watermark is far behind the others then

@@ -152,14 +152,14 @@ def compared(kind: str, rng: random.Random) -> tuple[int, int]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_told_holds_for_the_rows_that_are_there(kind, seed):
     rng, told, late, tried = random.Random(f"{kind} {seed}"), 0, 0, 0
-    while tried < 25:
+    while tried < 12:
         try:
             found = compared(kind, rng)
         except (ClauseError, oracle.OverflowInt, oracle.TooMany) as error:  # times are no numbers here, and an automaton may compare both
             assert not isinstance(error, ClauseError) or error.error_class == "SPARKCEP.DATATYPE_MISMATCH", error
             continue
         tried, told, late = tried + 1, told + found[0], late + found[1]
-    assert told > 60 and late > 15
+    assert told > 25 and late > 5
 
 
 @pytest.mark.parametrize("seed", first(range(4)))

@@ -148,7 +148,7 @@ def test_random_statements(kind, seed):
             assert error.error_class in ("SPARKCEP.STREAM", "SPARKCEP.PATTERN_TOO_COMPLEX", "SPARKCEP.DATATYPE_MISMATCH"), error
             continue
         told, cuts = told + found, cuts + cut
-    assert told > least // 4 and cuts > 8
+    assert told > least // 4 and cuts > 3
 
 
 @pytest.mark.parametrize("text", first(sorted(streams.TOPS, key=lambda text: "FIRST MATCH" not in text)))

@@ -98,6 +98,7 @@ def test_ranks_are_those_of_spark(spark):
     assert Counter(map(str, map(tuple, wanted))) == Counter(map(str, zip(*found.values(), strict=True))) and len(wanted) > top
 
 
+@pytest.mark.further
 def test_a_restart_goes_on_and_another_statement_is_refused(spark, tmp_path, caplog):
     """Late rows are dropped and counted; buckets, the statement and the route are those of the checkpoint."""
     source = tmp_path / "in"
