@@ -181,6 +181,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{rows} rows compared" if differs is None else differs[2])
         return int(differs is not None)
     families = [family for family in FAMILIES if options.families in family]
+    if not families:
+        parser.error(f"no family has the words {options.families!r}; there are {', '.join(FAMILIES)}")
     begin, found = time.monotonic(), []
     print(f"{'family':<44}{'cases':>8}{'rows compared':>16}{'differ':>8}")
     with ProcessPoolExecutor(options.jobs) as pool:
