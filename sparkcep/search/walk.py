@@ -417,7 +417,7 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
         if outcome != DONE:
             break
         if opens[part, O_PUT_OFF] == 0:
-            opens[part, O_TOLD] = max(opens[part, O_TOLD], limit)  # a statement that goes on may look farther ahead
+            opens[part, O_TOLD] = limit
         state[S_KEPT] = 0
         part += 1
         if part < parts:
@@ -820,7 +820,8 @@ def _take(e, p, stop, depth, stop_all, told, patient, here, net, plain, sides, h
             p = stop if how.monotone else p + 1
             continue
         if spans.latest.shape[1] > 0 and spans.latest[target, p] <= told:
-            cut |= 2
+            if spans.latest[target, p] >= 0:
+                cut |= 2
             if sides is not None or spans.alive[target, p] == 1:
                 cut |= 1
             labels[p] = UNTAKEN
