@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.open import engine_for, match_batches, match_table, prepare
 from sparkcep.engine.windows import measured, slides, sliding_windows, window_ends
@@ -90,7 +91,8 @@ def test_sliding_windows_hold_the_rows_that_lie_in_them(size, step):
     for rows, _, down in cases([LOW, LOW + 3, LOW + 14, -3, 0, 2, 11, TOP - 20, TOP - 5, TOP - 1, TOP], 3):
         column, offsets = pa.array(rows, pa.int64()), np.array([0, len(rows)])
         window, slide = _window(size), Slide("number", step)
-        found = slides(window, slide, column, np.arange(len(rows)), offsets, 1000)
+        chunk = Chunk.whole(pa.table({"__o0": column}), ["__o0"], offsets)
+        found = slides(window, slide, chunk, 1000)
         first, until, numbers = found.of(0)
         expected = {}
         for i, x in enumerate(rows):
@@ -100,7 +102,7 @@ def test_sliding_windows_hold_the_rows_that_lie_in_them(size, step):
                         expected.setdefault(n, []).append(i)
         assert {int(n): list(range(a, b)) for n, a, b in zip(numbers, first, until)} == expected, (rows, down)
         at = np.array([i for i, x in enumerate(rows) if x is not None])
-        which, starts, ends = sliding_windows(window, slide, column, np.arange(len(rows)), at, at, 1000)
+        which, starts, ends = sliding_windows(window, slide, chunk, at, at, 1000)
         told = sorted((int(at[m]), n) for n, some in expected.items() for m in range(len(at)) if at[m] in some)
         assert sorted(np.repeat(at[which], 1).tolist()) == [row for row, _ in told]
         for row, start, end in zip(at[which].tolist(), starts.to_pylist(), ends.to_pylist()):

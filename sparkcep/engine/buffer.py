@@ -23,8 +23,9 @@ class Chunk:
     """The rows that are looked at together: ``columns`` by name, ``offsets`` int64 of their partitions. ``place`` gives the
     rows' positions in their partitions; ``going`` bool (partitions): whether rows of each may still come; ``least``: how many
     rows of those must be kept; over a stream ``closed`` int64 (partitions): the first row whose window a row to come may still
-    enter, ``watermark``: the time in microseconds that rows to come are behind, and ``limits`` int64 (partitions): the time before
-    which none comes."""
+    enter, ``watermark``: the time in microseconds that rows to come are behind, ``limits`` int64 (partitions): the time before
+    which none comes, and ``sliding`` int64 (2, partitions): the numbers of the first and the last sliding window that is asked
+    for."""
 
     table: pa.Table
     columns: dict[str, pa.Array]
@@ -35,6 +36,7 @@ class Chunk:
     closed: np.ndarray | None = None
     watermark: int | None = None
     limits: np.ndarray | None = None
+    sliding: np.ndarray | None = None
 
     @staticmethod
     def whole(table: pa.Table, names: Iterable[str], offsets: np.ndarray) -> Chunk:

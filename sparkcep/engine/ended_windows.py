@@ -23,12 +23,10 @@ import pyarrow as pa
 
 from sparkcep.automaton.strategy import BY_COST, CHEAPEST
 from sparkcep.automaton.streams import ranks_late, sees_before
-from sparkcep.columns.arrays import null_marks, ranges, words
+from sparkcep.columns.arrays import ranges, words
 from sparkcep.engine.buffer import Chunk, Left
-from sparkcep.engine.found import Found
 from sparkcep.engine.listing import NOTHING_OPEN, ListedForm, Open
 from sparkcep.engine.prepared import Task
-from sparkcep.engine.tables import Tables
 from sparkcep.engine.windows import plan_windows
 from sparkcep.plan.options import MICROS
 from sparkcep.search import codes
@@ -36,39 +34,12 @@ from sparkcep.search import codes
 NEVER = np.iinfo(np.int64).min
 
 
-@dataclass(frozen=True)
-class Ended:
-    """Which windows of each partition are told: those that end behind ``after`` and not behind ``until``, int64 (partitions)."""
-
-    after: np.ndarray
-    until: np.ndarray
-
-
-class EndedTables(Tables):
-    """Makes output of the matches in windows that are told."""
-
-    ended: Ended | None = None
-
-    def of(self, chunk: Chunk, found: Found) -> Iterator[pa.Table]:
-        assert self.ended is not None
-        if not len(found.events):
-            return
-        if "window_end" not in found.by_event:
-            found = self._in_windows(chunk, found)
-        ends, part = found.by_event["window_end"], found.events[:, codes.E_PART]
-        place = words(ends)
-        told = np.flatnonzero((null_marks(ends) == 0) & (place > self.ended.after[part]) & (place <= self.ended.until[part]))
-        if len(told):
-            by_event = {name: values if name == "kind" else values.take(pa.array(told)) for name, values in found.by_event.items()}
-            yield from super().of(chunk, replace(found, events=found.events[told], by_event=by_event))
-
-
 class SlidingWindows:
     """What searches of windows that have ended share. Where a search stands is the first row of those that were not told; the
     number kept is the place up to which windows were, and the row covered the first one that is not decided."""
 
-    def __init__(self, task: Task, tables: EndedTables) -> None:
-        self.task, self.tables = task, tables
+    def __init__(self, task: Task) -> None:
+        self.task = task
         window, slide, ranking = task.plan.windows[0], task.plan.slide, task.plan.ranking
         assert slide is not None and ranking is not None
         self.timed = window.kind == MICROS
@@ -125,6 +96,12 @@ class SlidingWindows:
         first = _from(chunk, at.places, self._begin(until) - self.longer) if self.longer else start
         return open.left(chunk, opens, first[chunk.going], self.task.back)
 
+    def asked(self, after: np.ndarray, until: np.ndarray) -> np.ndarray:
+        """int64 (2, partitions): the numbers of the first and the last window that end behind ``after`` and not behind
+        ``until``."""
+        first = np.where(after == NEVER, NEVER, (np.maximum(after, NEVER + self.size) - self.size) // self.step + 1)
+        return np.stack([first, (until - self.size) // self.step])
+
     def first_row(self, chunk: Chunk, places: np.ndarray, until: np.ndarray) -> np.ndarray:
         """int64 (partitions): the first row of the windows that end behind ``until``, or the end."""
         return _from(chunk, places, self._begin(until))
@@ -143,12 +120,12 @@ class SlidingWindows:
 
 
 class EndedWindows(SlidingWindows):
-    """Searches the rows of windows that have ended. ``answer``: makes output of whole partitions by ``tables``."""
+    """Searches the rows of windows that have ended. ``answer``: makes output of whole partitions."""
 
     form, begin = ListedForm(), NOTHING_OPEN
 
-    def __init__(self, task: Task, answer: Callable[[Chunk], Iterator[pa.Table]], tables: EndedTables) -> None:
-        super().__init__(task, tables)
+    def __init__(self, task: Task, answer: Callable[[Chunk], Iterator[pa.Table]]) -> None:
+        super().__init__(task)
         self.answer = answer
 
     def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
@@ -158,8 +135,7 @@ class EndedWindows(SlidingWindows):
         until = at.told(stand)
         due = self._due(at, until)
         if len(due):
-            self.tables.ended = Ended(at.after[due], until[due])
-            yield from self.answer(parts_of(chunk, due))
+            yield from self.answer(replace(parts_of(chunk, due), sliding=self.asked(at.after[due], until[due])))
         return self._left(open, at, self.first_row(chunk, at.places, until), until, stand)
 
     def _undecided(self, chunk: Chunk) -> np.ndarray:

@@ -93,8 +93,8 @@ def _tests(task: Task, chunk: Chunk, letters: np.ndarray) -> tuple[np.ndarray, n
 
 
 def _slots(task: Task, chunk: Chunk, whole: bool) -> _Slots | None:
-    """The windows that have best matches of their own: partitions, or sliding windows; None where these are too many, or are not
-    told by the rows at hand."""
+    """The windows that have best matches of their own: partitions, or sliding windows that are asked for; None where these are too
+    many, or are not told by the rows at hand."""
     plan = task.plan
     if not plan.slide:
         part = np.repeat(np.arange(chunk.parts), np.diff(chunk.offsets))
@@ -103,7 +103,7 @@ def _slots(task: Task, chunk: Chunk, whole: bool) -> _Slots | None:
         return None
     window = plan.windows[0]
     try:
-        found = slides(window, plan.slide, chunk.columns.get(window.order), chunk.positions, chunk.offsets, task.limits.max_state_bytes // WINDOW_BYTES)
+        found = slides(window, plan.slide, chunk, task.limits.max_state_bytes // WINDOW_BYTES)
     except TooMuchStateError:
         return None
     rows = np.arange(chunk.rows)

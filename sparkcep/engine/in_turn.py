@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.engine.buffer import Chunk, Left
-from sparkcep.engine.ended_windows import Ended, EndedTables, SlidingWindows, parts_of
+from sparkcep.engine.ended_windows import SlidingWindows, parts_of
 from sparkcep.engine.failures import LESS
 from sparkcep.engine.found import Found
 from sparkcep.engine.listing import ListedForm, Open, Search
@@ -55,12 +55,12 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 class WindowsInTurn(SlidingWindows):
     """Searches the rows of windows that have ended from where the search stood. ``search`` lists the matches, of which ``report``
-    makes output by ``tables``."""
+    makes output."""
 
     form, begin = InTurnForm(), OpenInTurn.of_listed(Open.of(_NONE), _NONE)
 
-    def __init__(self, task: Task, search: Search, tables: EndedTables, report: Callable[[Chunk, Found], Iterator[pa.Table]]) -> None:
-        super().__init__(task, tables)
+    def __init__(self, task: Task, search: Search, report: Callable[[Chunk, Found], Iterator[pa.Table]]) -> None:
+        super().__init__(task)
         self.search, self.report = search, report
 
     def over(self, chunk: Chunk, open: OpenInTurn) -> Generator[pa.Table, None, Left]:
@@ -70,15 +70,15 @@ class WindowsInTurn(SlidingWindows):
         stand, matched = high.copy(), np.pad(open.matched, (0, chunk.parts - len(open.rows)))
         due = self._due(at, at.ended)
         if len(due):
-            part = parts_of(chunk, due, open=True)
+            part = replace(parts_of(chunk, due, open=True), sliding=self.asked(at.after[due], at.ended[due]))
             moved = chunk.offsets[due] - part.offsets[:-1]
             known = replace(Open.of(np.diff(part.offsets)), start=start[due] - chunk.offsets[due], number=matched[due])
             matches = self.search.over(part, known)
             found = self._held(matches.best(passed.noted(matches.every())), part)
             stand[due] = np.where(part.going, matches.opens[:, codes.O_START] + moved, high[due])
-            self.tables.ended = Ended(at.after[due], at.told(stand)[due])
+            told = replace(part, sliding=self.asked(at.after[due], at.told(stand)[due]))
             for some in found:
-                yield from self.report(part, some)
+                yield from self.report(told, some)
             passed = passed.moved(due, moved)
         until = at.told(stand)
         start = np.maximum(start, self.first_row(chunk, at.places, until))

@@ -93,7 +93,7 @@ class Kept:
         first, last = end_rows(found.events, found.rows)
         window, most = plan.windows[0], self.task.limits.max_state_bytes // WINDOW_BYTES
         try:
-            match, numbers, _ = windows_holding(window, plan.slide, chunk.columns.get(window.order), chunk.positions, first, last, most)
+            match, numbers, _ = windows_holding(window, plan.slide, chunk, first, last, most)
         except TooMuchStateError:
             return None
         return _Pairs(match, found.events[match, E_PART], numbers, keys[match]) if numbers.dtype == np.int64 else None

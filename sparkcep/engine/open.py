@@ -34,7 +34,7 @@ from sparkcep.engine.changes import Net, check_changes
 from sparkcep.engine.classes import BestOfLastRows
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.conjoined import Sides
-from sparkcep.engine.ended_windows import EndedTables, EndedWindows
+from sparkcep.engine.ended_windows import EndedWindows
 from sparkcep.engine.found import Found
 from sparkcep.engine.in_turn import WindowsInTurn
 from sparkcep.engine.joined import Sequences
@@ -196,11 +196,10 @@ def _passage(task: Task, endless: bool = False, arcs: Standing | None = None) ->
     if revised:
         return Computations(task, MatchTables(task))
     if endless and ranking is not None and ranking.top:
-        by_window = EndedTables(task)
         if ranks_in_turn(task.plan):
             reporter = Reporter(task.plan, strategy.automaton) if task.plan.approximate is not None else None
-            return WindowsInTurn(task, Walk(task), by_window, _reporting(reporter, by_window))
-        return EndedWindows(task, _whole_answer(_answers(task, by_window)), by_window)
+            return WindowsInTurn(task, Walk(task), _reporting(reporter, Tables(task)))
+        return EndedWindows(task, _whole_answer(_answers(task, Tables(task))))
     if endless and strategy.search == s.BUDGETED:
         return BudgetedStream(task, Reporter(task.plan, strategy.automaton), Tables(task))
     if endless and strategy.search != s.PROXIES and strategy.question in (s.COUNTED, s.GRAPH, s.CHEAPEST, s.BY_COST, s.BUNDLED):

@@ -53,12 +53,12 @@ class Tables:
             yield self._table(part, out_pos[piece], chunk.columns)
 
     def slides(self, chunk: Chunk) -> Slides | None:
-        """The sliding windows of whole partitions."""
+        """The sliding windows of whole partitions that are asked for."""
         window = self.plan.windows[0]
         if not self.plan.slide:
             return None
         try:
-            return slides(window, self.plan.slide, chunk.columns.get(window.order), chunk.positions, chunk.offsets, self._most_windows)
+            return slides(window, self.plan.slide, chunk, self._most_windows)
         except TooMuchStateError:
             raise self.task.failures.state(0, chunk.columns, NARROWER) from None
 
@@ -102,12 +102,12 @@ class Tables:
             raise error.at(next(((p.line, p.column, p.text) for p in self.plan.leaf_places if p.name == name), None)) from None
 
     def _in_windows(self, chunk: Chunk, found: Found) -> Found:
-        """Each match once for each sliding window that holds all its rows."""
+        """Each match once for each sliding window that holds all its rows, and is asked for."""
         window, events = self.plan.windows[0], found.events
         kept = np.flatnonzero(events[:, codes.E_ROWS] > 0)
         first, last = end_rows(events[kept], found.rows)
         try:
-            which, starts, ends = sliding_windows(window, self.plan.slide, chunk.columns.get(window.order), chunk.positions, first, last, self._most_windows)
+            which, starts, ends = sliding_windows(window, self.plan.slide, chunk, first, last, self._most_windows)
         except TooMuchStateError:
             raise self.task.failures.state(int(events[kept[0], codes.E_START]), chunk.columns, NARROWER) from None
         which = kept[which]

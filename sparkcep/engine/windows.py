@@ -269,10 +269,12 @@ class _Grid:
         return pa.array(np.where(beyond, 0, whole).astype(word.dtype), mask=beyond.astype(bool)).cast(target)
 
 
-def _listed(grid: _Grid, low: np.ndarray, high: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """(numbers, how many of them) of the windows that hold each pair of places. Raises TooMuchStateError where they are more than
-    ``most``."""
+def _listed(grid: _Grid, low: np.ndarray, high: np.ndarray, most: int, asked: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """(numbers, how many of them) of the windows that hold each pair of places. ``asked`` int64 (2, pairs): the first and the last
+    one that is asked for. Raises TooMuchStateError where they are more than ``most``."""
     bottom, top = grid.holding(low, high)
+    if asked is not None:
+        bottom, top = np.maximum(bottom, asked[0]), np.minimum(top, asked[1])
     counts = np.maximum(top - bottom + 1, 0)
     if not counts.sum() <= most:  # not a number, too
         raise TooMuchStateError
@@ -285,23 +287,25 @@ def _listed(grid: _Grid, low: np.ndarray, high: np.ndarray, most: int) -> tuple[
 
 
 def windows_holding(
-    window: Window, slide: Slide, column: pa.Array | None, positions: np.ndarray, first: np.ndarray, last: np.ndarray, most: int
+    window: Window, slide: Slide, chunk: Chunk, first: np.ndarray, last: np.ndarray, most: int
 ) -> tuple[np.ndarray, np.ndarray, _Grid]:
-    """(match int64, number, grid) for each match and sliding window that holds both its ``first`` and ``last`` row: windows begin
-    at the multiples of the step, as those of Spark's window() function do; of rows, from the partition's first on. Raises
-    TooMuchStateError where they are more than ``most``."""
+    """(match int64, number, grid) for each match and sliding window that holds both its ``first`` and ``last`` row, and is asked
+    for: windows begin at the multiples of the step, as those of Spark's window() function do; of rows, from the partition's first
+    on. Raises TooMuchStateError where they are more than ``most``."""
+    column = chunk.columns.get(window.order)
     grid = _Grid.of(window, slide, None if column is None else column.type)
-    values = positions if column is None else words(column)
+    values = chunk.positions if column is None else words(column)
     ends = np.stack([values[first], values[last]])
-    numbers, counts = _listed(grid, grid.exact(ends.min(axis=0)), grid.exact(ends.max(axis=0)), most)
+    asked = None if chunk.sliding is None else chunk.sliding[:, chunk.partition_of(first)]
+    numbers, counts = _listed(grid, grid.exact(ends.min(axis=0)), grid.exact(ends.max(axis=0)), most, asked)
     return np.repeat(np.arange(len(first)), counts), numbers, grid
 
 
 def sliding_windows(
-    window: Window, slide: Slide, column: pa.Array | None, positions: np.ndarray, first: np.ndarray, last: np.ndarray, most: int
+    window: Window, slide: Slide, chunk: Chunk, first: np.ndarray, last: np.ndarray, most: int
 ) -> tuple[np.ndarray, pa.Array, pa.Array]:
     """(match int64, WINDOW_START, WINDOW_END) for each match and sliding window, as above."""
-    which, numbers, grid = windows_holding(window, slide, column, positions, first, last, most)
+    which, numbers, grid = windows_holding(window, slide, chunk, first, last, most)
     return which, *grid.values(numbers)
 
 
@@ -331,21 +335,23 @@ class Slides:
         return self.grid.values(numbers)
 
 
-def slides(window: Window, slide: Slide, column: pa.Array | None, positions: np.ndarray, offsets: np.ndarray, most: int) -> Slides:
-    """Every sliding window of each partition that holds at least one row; ``offsets``: of whole partitions. Raises
-    TooMuchStateError where those of the rows of one partition are more than ``most``."""
+def slides(window: Window, slide: Slide, chunk: Chunk, most: int) -> Slides:
+    """Every sliding window of each partition that holds at least one row, and is asked for. Raises TooMuchStateError where those of
+    the rows of one partition are more than ``most``."""
+    column, positions = chunk.columns.get(window.order), chunk.positions
     grid = _Grid.of(window, slide, None if column is None else column.type)
     bounds, numbers, first, until = [0], [], [], []
     values = null = None
     if column is not None:
         values, null = _ordered(column, False)
-    for low, high in zip(offsets.tolist(), offsets[1:].tolist()):
+    for part, (low, high) in enumerate(zip(chunk.offsets.tolist(), chunk.offsets[1:].tolist())):
         kept = np.arange(high - low) if null is None else np.flatnonzero(~null[low:high])
         if len(kept):
             begin, end = low + int(kept[0]), low + int(kept[-1]) + 1
             x = positions[begin:end] if values is None else grid.exact(values[begin:end])
             down = x[0] > x[-1]
-            found = np.unique(_listed(grid, x, x, most)[0])
+            asked = None if chunk.sliding is None else np.repeat(chunk.sliding[:, part : part + 1], len(x), axis=1)
+            found = np.unique(_listed(grid, x, x, most, asked)[0])
             place = grid.exact(found)
             start, stop = place * grid.pace, place * grid.pace + grid.reach
             y = (x[::-1] if down else x) * grid.parts
