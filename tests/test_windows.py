@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -108,6 +109,35 @@ def test_sliding_windows_hold_the_rows_that_lie_in_them(size, step):
         for row, start, end in zip(at[which].tolist(), starts.to_pylist(), ends.to_pylist()):
             assert start is None or float(start) <= float(rows[row])
             assert end is None or float(rows[row]) <= float(end)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sliding_windows_of_many_partitions_are_those_of_each(seed):
+    """Also where some partitions descend, have NULLs, or no window that is asked for."""
+    rng = random.Random(seed)
+    for _ in range(30):
+        size, step = rng.choice(["10", "7", "3"]), rng.choice(["5", "2.5", "7", "1"])
+        window, slide, parts = _window(size), Slide("number", step), rng.randint(1, 6)
+        far = rng.choice([0, 0, LOW // 2, TOP - 100])
+        rows = [sorted(far + rng.randint(0, 40) for _ in range(rng.randint(1, 9))) + [None] * rng.choice([0, 0, 2]) for _ in range(parts)]
+        if rng.random() < 0.3:
+            rows = [some[::-1] for some in rows]
+        asked = np.sort(np.array([[rng.randint(-2, 30) + 2 * far // int(2 * float(step)) for _ in range(parts)] for _ in range(2)]), axis=0) if abs(far) < TOP // 4 else None
+
+        def chunk(some, own, asked=asked):
+            column = pa.array([x for part in some for x in part], pa.int64())
+            whole = Chunk.whole(pa.table({"__o0": column}), ["__o0"], np.concatenate([[0], np.cumsum([len(part) for part in some])]))
+            return whole if asked is None else replace(whole, sliding=asked[:, own])
+
+        together = slides(window, slide, chunk(rows, slice(None)), 10_000)
+        low = 0
+        for p, some in enumerate(rows):
+            alone = slides(window, slide, chunk([some], slice(p, p + 1)), 10_000)
+            first, until, numbers = (values.tolist() for values in together.of(p))
+            assert [[x - low for x in first], [x - low for x in until], numbers] == [values.tolist() for values in alone.of(0)], (rows, size, step)
+            inside = {n: [i for i, x in enumerate(some) if x is not None and n * Fraction(step) <= x < n * Fraction(step) + Fraction(size)] for n in numbers}
+            assert [inside[n] for n in numbers] == [list(range(a - low, b - low)) for a, b in zip(first, until)]
+            low += len(some)
 
 
 def answer(clause: str, order: list, kind: pa.DataType | None = None, **limits) -> list[dict]:

@@ -196,18 +196,27 @@ def equal_codes(lists: list[list[pa.Array]]) -> np.ndarray | None:
     nested.
     """
     codes = np.zeros((len(lists), len(lists[0][0])), dtype=np.int64)
-    for columns in zip(*lists):
+    for number, columns in enumerate(zip(*lists)):
         if len({c.type for c in columns}) > 1 or pa.types.is_nested(columns[0].type):
             return None
         values = pa.concat_arrays(columns)
         if pa.types.is_floating(values.type):
             # one NaN, one zero
             values = pc.if_else(pc.is_nan(values), pa.scalar(math.nan, values.type), pc.add(values, pa.scalar(0.0, values.type)))
-        found = pc.fill_null(values.dictionary_encode().indices, -1).to_numpy().reshape(codes.shape).astype(np.int64)
+        found = _numbered(values).reshape(codes.shape)
+        if number == 0:
+            codes = found
+            continue
         missing = (found < 0) | (codes < 0)
-        paired = np.unique(np.stack([codes.ravel(), found.ravel()]), axis=1, return_inverse=True)[1]
+        # both are less than the number of values, so the pair fits one number
+        paired = _numbered(pa.array((codes * (int(found.max(initial=0)) + 1) + found).ravel()))
         codes = np.where(missing, -1, paired.reshape(codes.shape))
     return codes
+
+
+def _numbered(values: pa.Array) -> np.ndarray:
+    """int64: small numbers that are equal where the values are, -1 for NULL."""
+    return pc.fill_null(values.dictionary_encode().indices, -1).to_numpy().astype(np.int64)
 
 
 def stable_order(by: Sequence[np.ndarray]) -> np.ndarray:

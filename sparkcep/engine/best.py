@@ -61,6 +61,7 @@ def top_matches(
     low: np.ndarray | None = None,
     high: np.ndarray | None = None,
     *,
+    heads: np.ndarray | None = None,
     span: np.ndarray | None = None,
     keys: Keys | None = None,
     width: int | None = None,
@@ -70,7 +71,8 @@ def top_matches(
 
     ``first`` int64 (nodes + 1), ``edges`` int64 (m, >= 2): variable or COMPLETE, target; ``letters`` int64 (rows): bit v where the
     row fulfils variable v; ``weights`` float64 or int64 (variables, rows). ``low``, ``high`` int64 (windows), both ascending: rows
-    of each window, ``high`` behind the last. Without them: the partition is one window. ``span`` int64 (rows), ascending: a match
+    of each window, ``high`` behind the last. Without them: the partition is one window. ``heads`` bool (windows): the first ones of
+    further partitions, whose rows stand behind those of the first one. ``span`` int64 (rows), ascending: a match
     that ends at row r begins at row ``span[r]`` or later. ``width``: entries of a node's list, for experiments (k: each
     window from scratch); ``max_bytes``: of lists and results. Raises TooMuchStateError.
     """
@@ -89,7 +91,9 @@ def top_matches(
         if (span[np.maximum(high - 1, 0)] > low)[high > low].any():
             return _each(first, edges, letters, weights, k, low, high, span, keys, max_bytes)
         span = None
-    task = _Task(np.asarray(first, dtype=np.int64), np.asarray(edges, dtype=np.int64), low, high, span, keys, width, max_bytes)
+    heads = np.zeros(len(low), dtype=np.uint8) if heads is None else heads.astype(np.uint8)
+    heads[:1] = 1
+    task = _Task(np.asarray(first, dtype=np.int64), np.asarray(edges, dtype=np.int64), low, high, heads, span, keys, width, max_bytes)
     if weights.dtype.kind in "iu":
         return task.run_integers(letters, weights.astype(np.int64), k)
     return task.run_floats(letters, weights.astype(np.float64), k)
@@ -168,12 +172,14 @@ class _Task:
         edges: np.ndarray,
         low: np.ndarray,
         high: np.ndarray,
+        heads: np.ndarray,
         span: np.ndarray | None,
         keys: Keys | None,
         width: int | None,
         max_bytes: int,
     ) -> None:
-        self.low, self.high, self.width, self.max_bytes = low, high, width, max_bytes
+        self.low, self.high, self.heads, self.width, self.max_bytes = low, high, heads, width, max_bytes
+        self.rows = int((high - low).max(initial=0))  # of the longest window
         self.span = None if span is None else np.ascontiguousarray(span, dtype=np.int64)
         automaton = _automaton(first.tobytes(), edges[:, :2].tobytes())
         nodes, source = len(first) - 1, automaton.net.source
@@ -198,7 +204,7 @@ class _Task:
 
     def run_integers(self, letters: np.ndarray, weights: np.ndarray, k: int) -> Ranked:
         largest = max(abs(int(weights.min(initial=0))), abs(int(weights.max(initial=0))))
-        size = largest * self.longest_in(len(letters))  # no sum of weights is larger
+        size = largest * self.longest_in(self.rows)  # no sum of weights is larger
         if size < 2**53:  # sums of floats are exact, and their kernels are compiled anyway
             found = self._run(letters, weights.astype(np.float64), k, 0.0)
             return Ranked(found.window, found.score.astype(np.int64), found.offsets, found.rows, found.edges, found.builds)
@@ -212,11 +218,11 @@ class _Task:
         weights = np.ascontiguousarray(weights[: self.variables])
         largest = np.array(b.largest_bits(np.ascontiguousarray(letters), weights.view(np.int64))).view(np.float64)
         if np.isfinite(largest):
-            return self._run(letters, weights, k, self._slack(letters, float(largest)))
+            return self._run(letters, weights, k, self._slack(float(largest)))
         used = np.array([(letters >> v) & 1 == 1 for v in range(self.variables)])
         nan, up, down = (used & test for test in (np.isnan(weights), weights == np.inf, weights == -np.inf))
         finite = np.abs(weights, where=used & np.isfinite(weights), out=np.zeros_like(weights))
-        slack = np.inf if up.any() or down.any() else self._slack(letters, float(finite.max(initial=0.0)))
+        slack = np.inf if up.any() or down.any() else self._slack(float(finite.max(initial=0.0)))
         without_nan = _without(letters, nan)
         if up.any() and down.any():
             found = united([self._run(_without(without_nan, bad), weights, k, slack) for bad in (up, down)], k)
@@ -241,9 +247,9 @@ class _Task:
     def longest_in(self, rows: int) -> int:
         return rows if self.longest < 0 else min(rows, self.longest)
 
-    def _slack(self, letters: np.ndarray, largest: float) -> float:
+    def _slack(self, largest: float) -> float:
         """How far rounding may bring two sums of weights up to ``largest`` together."""
-        rows = self.longest_in(len(letters))
+        rows = self.longest_in(self.rows)
         size = largest * rows  # no sum is larger
         return 2.0 * (rows + 1) * float(np.spacing(size)) if np.isfinite(size) else np.inf
 
@@ -258,7 +264,7 @@ class _Task:
         most = np.fmax.reduce(weights, axis=1, initial=neg) if guided else weights[:0, 0]
         store = _Store(self.net, self.lists, dtype, self.max_bytes)
         if self.span is None:
-            item, rest = b.rank_windows, (np.empty(0, dtype=np.int64), self.low, self.high, k, width, guided, most, slack, neg)
+            item, rest = b.rank_windows, (np.empty(0, dtype=np.int64), self.low, self.high, self.heads, k, width, guided, most, slack, neg)
         else:
             item, rest = b.rank_spans, (self.span, k, width, slack, neg)
         while True:
@@ -273,8 +279,8 @@ class _Task:
 
     def _width(self, k: int) -> int:
         """So many that few windows are built anew: a list's size varies by its square root where weights have no trend."""
-        if self.span is None and len(self.low) == 1:
-            return k
+        if self.span is None and ((self.low[1:] >= self.high[:-1]) | (self.heads[1:] == 1)).all():
+            return k  # no window shares rows with another
         return k + k // 2 + int(6 * k**0.5)
 
 

@@ -14,7 +14,7 @@ from sparkcep.columns.arrays import equal_codes, null_marks, words
 from sparkcep.columns.types import type_of
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.prepared import Task
-from sparkcep.engine.scored import scores_of
+from sparkcep.engine.scored import Scores
 from sparkcep.engine.windows import WINDOW_BYTES, slides
 from sparkcep.errors import TooMuchStateError
 from sparkcep.plan.facts import occurrences
@@ -46,12 +46,13 @@ def bounded(task: Task) -> bool:
     return ranking is not None and 0 < ranking.top <= MAX_RANKED and knows_scores(task.prepared.strategy)
 
 
-def floors_of(task: Task, chunk: Chunk, net: walking.NetArrays, letters: np.ndarray, strategy: int, longest: int, depth: int, whole: bool) -> searching.Floors | None:
-    """As the kernel has it; None where scores are not known to the bit, or tables would be too large. ``longest``: most rows that a
-    match spans; ``depth``: most frames; ``whole``: no rows of the chunk's partitions are gone."""
+def floors_of(
+    task: Task, chunk: Chunk, scores: Scores | None, net: walking.NetArrays, letters: np.ndarray, strategy: int, longest: int, depth: int, whole: bool
+) -> searching.Floors | None:
+    """As the kernel has it; None where ``scores`` are not known to the bit, or tables would be too large. ``longest``: most rows
+    that a match spans; ``depth``: most frames; ``whole``: no rows of the chunk's partitions are gone."""
     automaton, ranking = task.prepared.strategy.automaton, task.plan.ranking
     assert ranking is not None
-    scores = scores_of(task, chunk, letters)
     summed = None if scores is None else scores.summed(chunk, letters, rows_of_match(automaton) or longest * automaton.sides)
     slots = _slots(task, chunk, whole)
     if summed is None or slots is None or slots.most * ranking.top > MAX_HELD:

@@ -17,20 +17,19 @@ from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.found import Found, together
 from sparkcep.engine.outputs import end_rows
 from sparkcep.engine.prepared import Task
-from sparkcep.engine.scored import MISSING, scores_of
+from sparkcep.engine.scored import MISSING, Scores
 from sparkcep.engine.windows import WINDOW_BYTES, windows_holding
 from sparkcep.errors import TooMuchStateError
 from sparkcep.search.codes import E_LABELS, E_PART, E_ROWS, E_START
 
 
 class Kept:
-    """The best of the matches of one buffer. ``letters`` int64 (rows): the variables that each row may be."""
+    """The best of the matches of one buffer; ``scores``: theirs, if the engine knows them."""
 
-    def __init__(self, task: Task, chunk: Chunk, letters: np.ndarray) -> None:
-        self.task, self.chunk = task, chunk
+    def __init__(self, task: Task, chunk: Chunk, scores: Scores | None) -> None:
+        self.task, self.chunk, self.scores = task, chunk, scores
         assert task.plan.ranking is not None
         self.top = task.plan.ranking.top
-        self.scores = scores_of(task, chunk, letters)
         # without sliding windows: the last score and first row of each partition that may still be among the best
         self.least = np.full((chunk.parts, 2), (MISSING, chunk.rows), dtype=np.int64)
         self.found, self.pairs = Found.none(), _Pairs.none()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ from sparkcep.engine.drive import Room, Round
 from sparkcep.engine.found import WIDTH, WITH_ERRORS, Found
 from sparkcep.engine.kept import Kept
 from sparkcep.engine.prepared import Task
+from sparkcep.engine.scored import Scores, scores_of
 from sparkcep.engine.state import LISTED, WHOLE
 from sparkcep.engine.windows import plan_windows
 from sparkcep.search import codes
@@ -153,7 +155,12 @@ class Matches(Round):
     def best(self, rounds: Iterator[Found]) -> Iterator[Found]:
         """Of what was found, under TOP only what may be among the best."""
         ranking = self.task.plan.ranking
-        return Kept(self.task, self.chunk, self.data.rows.letters).of(rounds) if ranking is not None and ranking.top else rounds
+        return Kept(self.task, self.chunk, self.scores).of(rounds) if ranking is not None and ranking.top else rounds
+
+    @cached_property
+    def scores(self) -> Scores | None:
+        """The scores of what it finds under TOP, if the engine knows them."""
+        return scores_of(self.task, self.chunk, self.data.rows.letters)
 
     def grow(self) -> None:
         raise AssertionError("it has all the room it needs")

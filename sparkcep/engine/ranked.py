@@ -17,7 +17,7 @@ from sparkcep.automaton.net import ACCEPT, E_LABEL, E_TARGET, E_VAR
 from sparkcep.automaton.strategy import PATHS, SIDES
 from sparkcep.columns.arrays import equal_codes, numbered, words
 from sparkcep.columns.types import type_of
-from sparkcep.engine.best import Keys, top_matches, united
+from sparkcep.engine.best import Keys, Ranked, top_matches, united
 from sparkcep.engine.bounds import EXACT
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.failures import LESS
@@ -34,13 +34,14 @@ from sparkcep.plan.records import Ranking, Term
 from sparkcep.search.codes import E_PART
 
 MOST_SHIFTS = 64  # of the numbers in a band
+MOST_TOGETHER = 1 << 16  # best matches that partitions searched together may have
 SPARE = 1024  # matches that are held beside twice the best
 MATCH_BYTES, ROW_BYTES = 400, 80  # of a match that is held as Python's numbers, and of each of its rows
 
 
 @dataclass(frozen=True)
 class Best:
-    """The best matches of a partition, and the number of the window of each."""
+    """The best matches of a partition, or of several, and the number of the window of each."""
 
     found: Found
     windows: np.ndarray
@@ -128,15 +129,57 @@ class Paths(Rankings):
         self.task.ran.add(PATHS)
         letters, within = timed(letters, plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)[0]), self.within(chunk)
         found = []
-        for span in self.spans(chunk, sliding):
+        for spans in self._groups(chunk, sliding, within is None and linked.alike, letters, weights):
             try:
-                backs = None if within is None else np.maximum(within[1][span.rows] - span.low, 0)
-                found.append(self._of_partition(span, letters[span.rows], weights[:, span.rows], linked.part(span.rows), backs))
-            except OverflowError:
-                return None  # sums are too large
-            except TooMuchStateError:
-                raise self.task.failures.state(span.low, chunk.columns, LESS) from None
+                if len(spans) > 1:
+                    found.append(self._of_partitions(spans, letters, weights, linked))
+                    continue
+            except (OverflowError, TooMuchStateError):
+                pass  # which partition it is, the searches of each tell
+            for span in spans:
+                try:
+                    backs = None if within is None else np.maximum(within[1][span.rows] - span.low, 0)
+                    found.append(self._of_partition(span, letters[span.rows], weights[:, span.rows], linked.part(span.rows), backs))
+                except OverflowError:
+                    return None  # sums are too large
+                except TooMuchStateError:
+                    raise self.task.failures.state(span.low, chunk.columns, LESS) from None
         return found
+
+    def _groups(self, chunk: Chunk, sliding: Slides | None, together: bool, letters: np.ndarray, weights: np.ndarray) -> Iterator[list[Span]]:
+        """The partitions that stand one behind the other, as far as they are searched ``together``: a call costs as much as some
+        hundred rows. One with weights that are no finite numbers stands alone."""
+        group: list[Span] = []
+        size, alone = 0, np.zeros(chunk.parts, dtype=bool)
+        if weights.dtype.kind == "f":
+            taken = np.array([(letters >> v) & 1 == 1 for v in range(len(weights))]) & ~np.isfinite(weights[:, : len(letters)])
+            alone[chunk.partition_of(np.flatnonzero(taken.any(axis=0)))] = True
+        for span in self.spans(chunk, sliding):
+            size += len(span.numbers) * self.ranking.top
+            if group and (not together or size > MOST_TOGETHER or alone[span.part] or alone[group[-1].part]):
+                yield group
+                group, size = [], len(span.numbers) * self.ranking.top
+            group.append(span)
+        if group:
+            yield group
+
+    def _of_partitions(self, spans: list[Span], letters: np.ndarray, weights: np.ndarray, linked: _Links) -> Best:
+        """The best of partitions that stand one behind the other."""
+        rows, counts = slice(spans[0].low, spans[-1].high), np.array([len(span.numbers) for span in spans])
+        low = np.concatenate([np.zeros(1, dtype=np.int64) + span.low if span.first is None else span.first + span.low for span in spans]) - rows.start
+        high = np.concatenate([np.zeros(1, dtype=np.int64) + span.high if span.until is None else span.until + span.low for span in spans]) - rows.start
+        heads = np.zeros(len(low), dtype=bool)
+        heads[(np.cumsum(counts) - counts)[counts > 0]] = True
+        found = top_matches(
+            linked.first, linked.edges, letters[rows], weights[:, rows], self.ranking.top, low, high, heads=heads, max_bytes=self.task.limits.max_state_bytes
+        )
+        parts, numbers = np.repeat([span.part for span in spans], counts), np.concatenate([span.numbers for span in spans])
+        return self._best(parts[found.window], replace(found, edges=linked.original[found.edges]), rows.start, numbers)
+
+    def _best(self, parts: np.ndarray | int, found: Ranked, low: int, numbers: np.ndarray) -> Best:
+        """What was found of windows with ``numbers``, whose rows are counted from row ``low`` on."""
+        labels = self.task.prepared.strategy.sides[0].edges[found.edges, E_LABEL].astype(np.uint8)
+        return Best(matches_of(parts, np.diff(found.offsets), labels, found.rows + low), numbers[found.window])
 
     def _of_partition(self, span: Span, letters: np.ndarray, weights: np.ndarray, linked: _Links, backs: np.ndarray | None) -> Best:
         """The best of a partition. Those of rows that agree in other values are found apart."""
@@ -155,8 +198,7 @@ class Paths(Rankings):
         if not parts:
             return Best(Found.none(), np.zeros(0, dtype=np.int64))
         found = parts[0] if len(parts) == 1 else united(parts, top)
-        labels = self.task.prepared.strategy.sides[0].edges[linked.original[found.edges], E_LABEL].astype(np.uint8)
-        return Best(matches_of(span.part, np.diff(found.offsets), labels, found.rows + span.low), span.numbers[found.window])
+        return self._best(span.part, replace(found, edges=linked.original[found.edges]), span.low, span.numbers)
 
     def _listed_best(self, chunk: Chunk, sliding: Slides | None) -> list[Best]:
         """The same by going through all matches, of which as few as may be are held."""
@@ -288,6 +330,11 @@ class _Links(NamedTuple):
     original: np.ndarray
     keys: Keys | None
     far: Far
+
+    @property
+    def alike(self) -> bool:
+        """Whether the rows of all partitions go one way: nothing is compared between rows."""
+        return self.keys is None and not self.far.tests
 
     def part(self, rows: slice) -> _Links:
         keys = self.keys and Keys(self.keys.keyed, self.keys.left[:, rows], self.keys.right[:, rows])

@@ -7,7 +7,7 @@ or values at hand might be rounded otherwise or leave their types, there are non
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Union
 
 import numpy as np
 
@@ -37,7 +37,10 @@ class Summed(NamedTuple):
     slack: np.ndarray
 
 
-def scores_of(task: Task, chunk: Chunk, letters: np.ndarray) -> Sum | Tree | None:
+Scores = Union["Sum", "Tree"]
+
+
+def scores_of(task: Task, chunk: Chunk, letters: np.ndarray) -> Scores | None:
     """The scores of the matches of a chunk; ``letters`` int64 (rows): the variables that each row may be."""
     ranking, variables = task.plan.ranking, len(task.plan.variables)
     assert ranking is not None

@@ -246,7 +246,7 @@ class _Matches(Matches):
         self.floors = None
         if search.bounded:
             self.floors = floors_of(
-                task, chunk, search.net, self.data.rows.letters, search.how.strategy, longest, depth, whole=not open.dropped.any()
+                task, chunk, self.scores, search.net, self.data.rows.letters, search.how.strategy, longest, depth, whole=not open.dropped.any()
             )
 
     def _memo_entries(self, key: int) -> int:

@@ -269,14 +269,19 @@ class _Grid:
         return pa.array(np.where(beyond, 0, whole).astype(word.dtype), mask=beyond.astype(bool)).cast(target)
 
 
-def _listed(grid: _Grid, low: np.ndarray, high: np.ndarray, most: int, asked: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def _listed(grid: _Grid, low: np.ndarray, high: np.ndarray, most: int, asked: np.ndarray | None = None, *, once: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """(numbers, how many of them) of the windows that hold each pair of places. ``asked`` int64 (2, pairs): the first and the last
-    one that is asked for. Raises TooMuchStateError where they are more than ``most``."""
+    one that is asked for; ``once`` int64 (pairs): partitions of places that ascend, of which each window comes with the first place
+    that it holds. Raises TooMuchStateError where they are more than ``most``, then of one partition."""
     bottom, top = grid.holding(low, high)
     if asked is not None:
         bottom, top = np.maximum(bottom, asked[0]), np.minimum(top, asked[1])
+    if once is not None and len(once):
+        alike = np.append(False, np.diff(once) == 0)
+        bottom = np.where(alike, np.maximum(bottom, np.append(bottom[:1], top[:-1] + 1)), bottom)
     counts = np.maximum(top - bottom + 1, 0)
-    if not counts.sum() <= most:  # not a number, too
+    sums = counts.sum() if once is None else np.bincount(once, counts.astype(np.float64)).max(initial=0.0)
+    if not sums <= most:  # not a number, too
         raise TooMuchStateError
     if bottom.dtype.kind == "f":
         if np.abs(bottom).max(initial=0.0) >= _TOP or np.abs(top).max(initial=0.0) >= _TOP:
@@ -340,21 +345,25 @@ def slides(window: Window, slide: Slide, chunk: Chunk, most: int) -> Slides:
     the rows of one partition are more than ``most``."""
     column, positions = chunk.columns.get(window.order), chunk.positions
     grid = _Grid.of(window, slide, None if column is None else column.type)
-    bounds, numbers, first, until = [0], [], [], []
     values = null = None
     if column is not None:
         values, null = _ordered(column, False)
+    found = _slides_of_all(grid, chunk, grid.exact(positions if values is None else values), null, most)
+    if found is not None:
+        return found
+    bounds, numbers, first, until = [0], [], [], []
     for part, (low, high) in enumerate(zip(chunk.offsets.tolist(), chunk.offsets[1:].tolist())):
         kept = np.arange(high - low) if null is None else np.flatnonzero(~null[low:high])
         if len(kept):
             begin, end = low + int(kept[0]), low + int(kept[-1]) + 1
             x = positions[begin:end] if values is None else grid.exact(values[begin:end])
             down = x[0] > x[-1]
+            up = x[::-1] if down else x
             asked = None if chunk.sliding is None else np.repeat(chunk.sliding[:, part : part + 1], len(x), axis=1)
-            found = np.unique(_listed(grid, x, x, most, asked)[0])
+            found = _listed(grid, up, up, most, asked, once=np.zeros(len(up), dtype=np.int64))[0]
             place = grid.exact(found)
             start, stop = place * grid.pace, place * grid.pace + grid.reach
-            y = (x[::-1] if down else x) * grid.parts
+            y = up * grid.parts
             left, right = np.searchsorted(y, start, side="left"), np.searchsorted(y, stop, side="left")
             if down:
                 left, right, found = (len(y) - right)[::-1], (len(y) - left)[::-1], found[::-1]
@@ -364,3 +373,27 @@ def slides(window: Window, slide: Slide, chunk: Chunk, most: int) -> Slides:
         bounds.append(bounds[-1] + (len(numbers[-1]) if len(kept) else 0))
     whole = [np.concatenate(a) if a else np.zeros(0, dtype=np.int64) for a in (numbers, first, until)]
     return Slides(grid, np.array(bounds), *whole)
+
+
+def _slides_of_all(grid: _Grid, chunk: Chunk, places: np.ndarray, null: np.ndarray | None, most: int) -> Slides | None:
+    """The same of all partitions at once; None where places are no int64, descend, or lie too far apart for one number to tell
+    partition and place."""
+    if places.dtype != np.int64 or not chunk.rows:
+        return None
+    kept = np.arange(chunk.rows) if null is None else np.flatnonzero(~null[: chunk.rows])
+    x, part = places[kept], chunk.partition_of(kept)
+    if not len(x) or (np.diff(x)[np.diff(part) == 0] < 0).any():
+        return None
+    y = x * grid.parts
+    low, high = int(y.min()), int(y.max())
+    width = high - low + 2
+    if width * chunk.parts >= _TOP:
+        return None
+    asked = None if chunk.sliding is None else chunk.sliding[:, part]
+    numbers, counts = _listed(grid, x, x, most, asked, once=part)
+    of = np.repeat(part, counts)
+    start = numbers * int(grid.pace)
+    key, own = y - low + part * width, of * width
+    first, until = (np.searchsorted(key, np.clip(edge, low, high + 1) - low + own) for edge in (start, start + int(grid.reach)))
+    rows = np.append(kept, chunk.rows)
+    return Slides(grid, np.searchsorted(of, np.arange(chunk.parts + 1)), numbers, rows[first], np.append(kept + 1, 0)[until - 1])

@@ -718,16 +718,22 @@ def _learn(lists, state, best, limit):
 
 
 @kernel
-def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, high, best, width, guided, most, slack, neg):
+def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, high, heads, best, width, guided, most, slack, neg):
     """The ``best`` first matches of each window of rows ``low[i]`` .. ``high[i] - 1``, both int64 (windows) and ascending; ``span``
-    is empty. ``width``: entries of a freshly built list, at least ``best``; equal: each window is built anew. ``guided``: whether
-    guides are used; ``most`` (variables): the heaviest rows' weights, for these. ``slack`` >= 0: what rounding may close. Returns
-    DONE, or GROW or FULL, then call again."""
+    is empty. ``heads`` uint8 (windows): where nothing is to be learnt of the windows before. ``width``: entries of a freshly built
+    list, at least ``best``; equal: each window is built anew. ``guided``: whether guides are used; ``most`` (variables): the
+    heaviest rows' weights, for these. ``slack`` >= 0: what rounding may close. Returns DONE, or GROW or FULL, then call again."""
     while state[S_ITEM] < low.shape[0]:
         i = state[S_ITEM]
         if state[S_STAGE] == START:
-            if state[S_WIDTH] == 0:
+            if heads[i] == 1:
                 state[S_WIDTH] = width
+                state[S_VALID] = 0
+                state[S_LIFE] = 0
+                state[S_STRIKES] = 0
+                state[S_REST] = 0
+                for x in range(lists.info.shape[0]):
+                    lists.info[x, L_GUIDED] = 0
             state[S_APART] = i + 1 == low.shape[0] or low[i + 1] >= high[i]  # its lists serve no other window
             if state[S_VALID] == 0 or low[i] >= state[S_AT] or state[S_WIDTH] == best:
                 _start(net, lists, used, state, most, low[i], guided and state[S_WIDTH] > best, neg)

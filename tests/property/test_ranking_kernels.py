@@ -343,6 +343,39 @@ def test_long_streams(kind, monkeypatch):
                 assert [(repr(p.score), p.rows, p.edges) for p in k_ssp(array, 10, int(low[i]), int(low[i]) + 200)] == got[i]
 
 
+@pytest.mark.parametrize("seed", first(range(6), wider=3))
+def test_partitions_side_by_side_are_those_by_themselves(seed):
+    """Rows of several partitions in one call, whose windows overlap, or hold a partition each; some have other weights by far."""
+    rng, random_numbers = random.Random(seed), np.random.default_rng(seed)
+    compared = 0
+    for _ in range(12):
+        pattern, k = rng.choice(["A B C", "A+ B", "A B? C", "(A | B) C", "A+"]), rng.choice([1, 3, 10])
+        net, edges = automaton(pattern)
+        parts, offsets, lows, highs, heads = [], [0], [], [], []
+        whole = rng.random() < 0.3
+        for _ in range(rng.randint(2, 7)):
+            n = rng.randint(1, 60)
+            low, high = (np.array([0]), np.array([n])) if whole else windows_of(rng, n)
+            kind = rng.choice(["distinct", "ties", "far"])
+            weights = random_numbers.random((3, n)) if kind == "distinct" else random_numbers.integers(0, 3, (3, n)).astype(np.float64)
+            parts.append((1 << random_numbers.integers(0, 3, n), weights * (1000 if kind == "far" else 1) - (1 if "+" in pattern else 0), low, high))
+            lows.append(low + offsets[-1])
+            highs.append(high + offsets[-1])
+            heads.append(np.arange(len(low)) == 0)
+            offsets.append(offsets[-1] + n)
+        letters, weights = np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts], axis=1)
+        together = listed(top_matches(net, edges, letters, weights, k, np.concatenate(lows), np.concatenate(highs), heads=np.concatenate(heads)), weights)
+        window = 0
+        for (own, values, low, high), begin in zip(parts, offsets):
+            alone = listed(top_matches(net, edges, own, values, k, low, high), values)
+            for w in range(len(low)):
+                moved = [(score, tuple(row + begin for row in rows), taken) for score, rows, taken in alone.get(w, [])]
+                assert together.get(window, []) == moved, (pattern, k)
+                compared += len(moved)
+                window += 1
+    assert compared > 100
+
+
 def test_many_results():
     """k = 10,000, in lists that are merged as a whole."""
     rng = random.Random(7500)
