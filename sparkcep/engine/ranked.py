@@ -31,7 +31,7 @@ from sparkcep.engine.weights import MatchScores, TypeRangeError, float_weights, 
 from sparkcep.engine.windows import Slides, plan_windows, window_ends
 from sparkcep.errors import TooMuchStateError
 from sparkcep.plan.records import Ranking, Term
-from sparkcep.search.codes import E_PART
+from sparkcep.search.codes import E_NUMBER, E_PART
 
 MOST_SHIFTS = 64  # of the numbers in a band
 MOST_TOGETHER = 1 << 16  # best matches that partitions searched together may have
@@ -179,7 +179,9 @@ class Paths(Rankings):
     def _best(self, parts: np.ndarray | int, found: Ranked, low: int, numbers: np.ndarray) -> Best:
         """What was found of windows with ``numbers``, whose rows are counted from row ``low`` on."""
         labels = self.task.prepared.strategy.sides[0].edges[found.edges, E_LABEL].astype(np.uint8)
-        return Best(matches_of(parts, np.diff(found.offsets), labels, found.rows + low), numbers[found.window])
+        matches = matches_of(parts, np.diff(found.offsets), labels, found.rows + low)
+        matches.events[:, E_NUMBER] = numbered(matches.events[:, E_PART]) + 1 if len(matches.events) else 0
+        return Best(matches, numbers[found.window])
 
     def _of_partition(self, span: Span, letters: np.ndarray, weights: np.ndarray, linked: _Links, backs: np.ndarray | None) -> Best:
         """The best of a partition. Those of rows that agree in other values are found apart."""

@@ -4,6 +4,7 @@ rank."""
 from __future__ import annotations
 
 import dataclasses
+import random
 from decimal import Decimal
 
 import numpy as np
@@ -14,6 +15,7 @@ from sparkcep.automaton.net import rows_of_match
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.engine.ranked import Paths
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
@@ -168,3 +170,44 @@ def test_the_bound_on_steps_says_what_to_do():
     rows = [(letter, i) for i in range(20) for letter in "AB"]
     with pytest.raises(MatchRuntimeError, match="ranking one window took more than sparkcep.maxSteps = 3 steps; use a smaller WINDOW"):
         matches("A B", "PREF MAX (A.v * B.v)", 1, rows, {"v": WHOLE}, limits=Limits(max_steps=3))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_partitions_in_one_call_are_those_of_calls_by_themselves(seed, monkeypatch):
+    """Weights that are no finite numbers are looked at by partition; so are calls whose best are more than one call may have."""
+    rng = random.Random(seed)
+    compared, calls = 0, []
+    found_together = Paths._of_partitions
+
+    def watched(self, spans, *rest):
+        calls.append(len(spans))
+        return found_together(self, spans, *rest)
+
+    monkeypatch.setattr(Paths, "_of_partitions", watched)
+    for pref, kind in (("A.v + B.v", REAL), ("A.v - B.v", INT), ("A.v + B.v", pa.decimal128(9, 2))):
+        window = rng.choice(["", "WINDOW 6 SLIDE 2", "WINDOW 5 SLIDE 5"])
+        text = f"PARTITION BY p ORDER BY id MEASURES A.id AS a, B.id AS b, MATCH_RANK() AS r EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) {window} PREF MAX ({pref}) TOP 3 DEFINE A AS w > 0, B AS w < 2"
+        plan = make_plan(parse_clause(text))
+        odd = [NAN, np.inf, -np.inf, None]
+        rows = []
+        for p in range(24):
+            strange = kind == REAL and rng.random() < 0.2
+            rows += [(p, i, rng.choice(odd) if strange and rng.random() < 0.4 else rng.randint(0, 9), rng.randint(0, 2)) for i in range(rng.randint(1, 12))]
+        whole = pa.table({"p": pa.array([r[0] for r in rows], pa.int64()), "id": pa.array([r[1] for r in rows], pa.int64()), "w": pa.array([r[3] for r in rows], pa.int64())})
+        whole = whole.append_column("v", pa.array([r[2] if r[2] is None or kind == REAL else Decimal(r[2]) if pa.types.is_decimal(kind) else r[2] for r in rows], kind))
+        letters = [sum(1 << bit for v, bit, _ in plan.letters if (r[3] > 0 if plan.variables[v] == "A" else r[3] < 2)) for r in rows]
+        table = pa.table({name: whole[sql.rpartition(".")[2]] for name, sql in plan.inputs} | {"__letters": pa.array(letters, pa.int32())})
+
+        def told(part, plan=plan):
+            engine = engine_for(prepare(plan, part.schema))
+            number = next(leaf.name for leaf in plan.leaves if leaf.spec.kind == "mno")  # tells the order of matches of the same rows alone
+            return [str(row) for piece in match_batches(engine, part.to_batches()) for row in piece.drop_columns([number]).to_pylist()]
+
+        key = np.asarray(whole["p"])
+        alone = [row for p in range(24) for row in told(table.filter(pa.array(key == p)))]
+        assert told(table) == alone
+        with monkeypatch.context() as patched:
+            patched.setattr("sparkcep.engine.ranked.MOST_TOGETHER", 8)
+            assert told(table) == alone
+        compared += len(alone)
+    assert compared > 100 and max(calls) > 3 and len(calls) > 4
