@@ -163,7 +163,8 @@ def _plain(column: pa.Array) -> list[object]:
 class Counted(NamedTuple):
     """What one call came to. Of the micro-batch: rows that were ``late``, rows without a time, keys that were searched, and
     matches. Of the bucket behind it: keys of which something is kept, rows of these that are released, those that wait, bytes.
-    ``micros``: microseconds that the call took, where somebody measured them."""
+    ``micros``: microseconds that the call took, where somebody measured them. Of a clause with BUDGET what its checks came to, as
+    :class:`sparkcep.engine.totals.Totals` has it."""
 
     late: int = 0
     untimed: int = 0
@@ -174,6 +175,11 @@ class Counted(NamedTuple):
     pending: int = 0
     bytes: int = 0
     micros: int = 0
+    checks: int = 0
+    left_out: int = 0
+    short: int = 0
+    complete: int = 0
+    lost: int = 0
 
 
 @dataclass(frozen=True)
@@ -263,7 +269,8 @@ def advance(stream: Stream, came: Sequence[bytes], before: Bucket, watermark: in
         return after, after.counted(Counted(late, untimed))
     at = np.concatenate([np.asarray(pc.fill_null(places, len(known))).astype(np.int64), also])
     states = pa.concat_arrays([flat(before.keys.column("state")), pa.array([b""], NO_BYTES.type)]).take(pa.array(at))
-    matches = stream.engine.task.matches
+    task = stream.engine.task
+    matches, checked = task.matches, task.totals.values()
     kept = yield from stream.advance(rows, number.astype(np.int64), states, watermark)
     untouched = np.ones(len(known), dtype=bool)
     untouched[at[at < len(known)]] = False
@@ -271,7 +278,8 @@ def advance(stream: Stream, came: Sequence[bytes], before: Bucket, watermark: in
     now = now.filter(pc.not_equal(now.column("state"), NO_BYTES))
     table = pa.concat_tables([before.keys.filter(pa.array(untouched)), now]).combine_chunks()
     after = replace(after, keys=table, kept=before.kept + kept.more[0], pending=before.pending + kept.more[1])
-    return after, after.counted(Counted(late, untimed, len(searched), stream.engine.task.matches - matches))
+    checks, left_out, short, _, complete, lost = task.totals.since(checked)
+    return after, after.counted(Counted(late, untimed, len(searched), task.matches - matches, checks=checks, left_out=left_out, short=short, complete=complete, lost=lost))
 
 
 def _rows(stream: Stream, came: Sequence[bytes]) -> tuple[pa.Table, np.ndarray, pa.Array]:

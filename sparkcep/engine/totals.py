@@ -23,3 +23,7 @@ class Totals:
     def values(self) -> list[int]:
         """All numbers in their order."""
         return list(astuple(self))
+
+    def since(self, before: list[int]) -> list[int]:
+        """By how much each number is larger than ``before``."""
+        return [now - old for now, old in zip(self.values(), before, strict=True)]

@@ -304,11 +304,15 @@ def _program(frame: DataFrame, search: Search, several: bool, number: int, schem
         found = groups.transformWithStateInPandas(Processor(search), OUT, "Append", "EventTime")
     else:
         found = groups.applyInPandasWithState(search, OUT, _STATE, "append", "EventTimeTimeout")
-    seen = found.observe(f"{OBSERVED} {number}", *(F.expr(text).alias(name) for name, text in _METRICS.items()))
+    metrics = _METRICS | (_CHECKS if search.job.budgeted else {})
+    seen = found.observe(f"{OBSERVED} {number}", *(F.expr(text).alias(name) for name, text in metrics.items()))
     return seen.mapInArrow(Rows(arrow, f"match_recognize {number} by data frames, {search.told}, "), schema)
 
 
 _METRICS = {
     "lateRows": "sum(late)", "rowsWithoutTime": "sum(untimed)", "keysSearched": "sum(searched)", "matches": "sum(matches)", "openKeys": "sum(open)", "keptRows": "sum(kept)",
     "pendingRows": "sum(pending)", "stateBytes": "sum(bytes)", "engineTimeMs": "CAST(round(sum(micros) / 1000) AS BIGINT)",
+}
+_CHECKS = {
+    "checks": "sum(checks)", "checksLeftOut": "sum(left_out)", "rowsWithChecksLeftOut": "sum(short)", "completeMatches": "sum(complete)", "coverageLost": "sum(lost)",
 }

@@ -281,7 +281,8 @@ def stream_batches(
 
     Yields:
         Columns as :func:`sparkcep.engine.prepared.output_schema` has them, then the number of a key, its state and when it is due;
-        last the number -1 with four int64 as bytes: by how many rows more are kept, and wait, than before, matches, microseconds.
+        last the number -1 with int64 as bytes: by how many rows more are kept, and wait, than before, matches, microseconds, and
+        with BUDGET the totals of its checks (:class:`sparkcep.engine.totals.Totals`).
     """
     import numpy as np
     import pyarrow.compute as pc
@@ -312,7 +313,8 @@ def stream_batches(
     def of_key(*columns: pa.Array) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays([*(pa.nulls(len(columns[0]), field.type) for field in out), *columns], names=names)
 
-    advance, before = stream.advance(rows, number[:count].astype(np.int64), states, watermark), stream.engine.task.matches
+    task = stream.engine.task
+    advance, before, checked = stream.advance(rows, number[:count].astype(np.int64), states, watermark), task.matches, task.totals.values()
     kept = None
     with told_alone(stream.plan):
         while kept is None:
@@ -329,7 +331,10 @@ def stream_batches(
         state = kept.column.slice(begin, end - begin)
         state = pc.if_else(pc.equal(state, NO_BYTES), pa.scalar(None, state.type), state).cast(pa.binary())
         yield of_key(pa.array(np.arange(begin, end), pa.int32()), state, due)
-    counted = struct.pack("<4q", *kept.more, stream.engine.task.matches - before, round((time.perf_counter() - began - waited) * 1e6))
+    numbers = [*kept.more, task.matches - before, round((time.perf_counter() - began - waited) * 1e6)]
+    if task.budgeted:
+        numbers += task.totals.since(checked)
+    counted = struct.pack(f"<{len(numbers)}q", *numbers)
     yield of_key(pa.array([-1], pa.int32()), pa.array([counted], pa.binary()), pa.nulls(1, pa.int64()))
 
 

@@ -3,12 +3,16 @@ checkpoint."""
 
 from __future__ import annotations
 
+import collections
+import json
 import random
 
 import pytest
 
 pytest.importorskip("pyspark")
 
+import sparkcep  # noqa: E402
+from sparkcep.spark.streaming import figures  # noqa: E402
 from tests.spark.test_streams import END, closing, put, ran, refused, rocksdb, stream  # noqa: E402, F401
 
 CLAUSE = """PARTITION BY symbol ORDER BY ts, n {measures}
@@ -124,6 +128,34 @@ def test_a_history_that_changes_takes_effect_and_is_read_once_for_a_micro_batch(
                 path.unlink()
     run()
     assert len(told[again]) == 2 and told[again][0] == told[again][1]
+
+
+@pytest.mark.parametrize("route", ["operator", "frames"])
+def test_the_progress_has_what_checks_came_to(spark, tmp_path, route):
+    """All micro-batches together have the totals of the table, whatever runs the clause."""
+    source, seen = tmp_path / "in", collections.Counter()
+    source.mkdir()
+    rows = rows_of(8, 400)
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    text = STATEMENT.format(t="{t}", measures=MEASURES, budget="BUDGET 1 CHECKS")
+    put(source, 0, rows[:200])
+    put(source, 1, rows[200:])
+    table(spark, source)
+    frame = spark.sql(text.format(t="ticks_table"))
+    assert len(frame.collect()) > 20
+    (wanted,) = sparkcep.budget_totals(frame)
+    put(source, 2, closing([]))  # its row is not released
+    spark.conf.set("sparkcep.stream.route", route)
+    try:
+        query = spark.sql(text.format(t="ticks_stream")).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checks")).trigger(availableNow=True).start()
+        query.awaitTermination()
+    finally:
+        spark.conf.unset("sparkcep.stream.route")
+    for progress in query.recentProgress:
+        for found in figures(json.loads(progress.json)):
+            seen.update({name: found[name] for name in ("checks", "checksLeftOut", "rowsWithChecksLeftOut", "matches", "completeMatches", "coverageLost")})
+    assert wanted.left_out and (seen["checks"], seen["checksLeftOut"], seen["rowsWithChecksLeftOut"], seen["matches"], seen["completeMatches"]) == wanted[:5]
+    assert 1 - seen["coverageLost"] / 1_000_000 / wanted.rows == wanted.coverage
 
 
 def test_errors_of_a_history(spark, tmp_path, histories):

@@ -136,10 +136,13 @@ final class MatchStrategy extends SparkStrategy {
         like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), totals == null ? like.accumulator() : totals);
   }
 
+  static boolean isBudgeted(Call call) {
+    return call.plan().path("approximate").path("budget").isObject();
+  }
+
   /** What takes the totals of a clause with BUDGET; null without one. */
   private static BudgetTotals totals(Call call) {
-    boolean budgeted = call.plan().path("approximate").path("budget").isObject();
-    return budgeted ? BudgetTotals.registered(SparkSession.active().sparkContext(), call.function().func().accumulator()) : null;
+    return isBudgeted(call) ? BudgetTotals.registered(SparkSession.active().sparkContext(), call.function().func().accumulator()) : null;
   }
 
   /** The plan that names the columns that Spark expects, in their order: it reads them by their places. */

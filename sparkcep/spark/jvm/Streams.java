@@ -54,6 +54,7 @@ import scala.runtime.AbstractPartialFunction;
 final class Streams {
   static final String OPERATOR = "org.sparkcep.MatchStateExec";
   static final String STATEMENT = "sparkcep.statement"; // metadata of the operator's last column
+  static final String BUDGETED = "sparkcep.budgeted";
   static final int STATE_FORMAT = 2; // of the values in the state store
   private static final String PARENT = "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkExec";
   private static final String VERSION = "org.sparkcep.SparkVersion"; // of the Spark that the operator is compiled for
@@ -580,6 +581,9 @@ final class Streams {
     JsonNode answer = PythonFunctions.asked(request);
     if (!input.names().isEmpty()) {
       said = said.putString(READING, reading(request, parts.columns().subList(0, sent)));
+    }
+    if (MatchStrategy.isBudgeted(call)) {
+      said = said.putBoolean(BUDGETED, true);
     }
     said = answer.get("behind").isNull() ? said : said.putLong(BEHIND, answer.get("behind").asLong());
     all.add(column("__due", DataTypes.LongType, said.build()));

@@ -26,6 +26,8 @@ final class Counts {
 
   private final long[] counted = new long[FIELDS];
   private final long[] before;
+  private final long[] checked = new long[BudgetTotals.VALUES.length];
+  private boolean budgeted;
   private long matches;
 
   private Counts(long[] before) {
@@ -78,15 +80,29 @@ final class Counts {
   }
 
   /**
-   * What Python counted: by how many rows more are kept, and wait, than before, how many matches it told, and how many microseconds
-   * it took. Returns milliseconds.
+   * What Python counted: by how many rows more are kept, and wait, than before, how many matches it told, how many microseconds it
+   * took, and with BUDGET what its checks came to. Returns milliseconds.
    */
   long told(byte[] numbers) {
     ByteBuffer read = ByteBuffer.wrap(numbers).order(ByteOrder.LITTLE_ENDIAN);
     counted[1] += read.getLong();
     counted[2] += read.getLong();
     matches += read.getLong();
-    return Math.round(read.getLong() / 1000.0);
+    long micros = read.getLong();
+    budgeted |= read.hasRemaining();
+    for (int i = 0; read.hasRemaining(); i++) {
+      checked[i] += read.getLong();
+    }
+    return Math.round(micros / 1000.0);
+  }
+
+  /** The metrics of a clause with BUDGET: names, and what each is. */
+  static void checks(BiConsumer<String, String> metric) {
+    for (String[] value : BudgetTotals.VALUES) {
+      if (!value[0].equals(MATCHES)) { // which every clause has
+        metric.accept(value[0], value[1]);
+      }
+    }
   }
 
   void each(BiConsumer<String, Long> metric) {
@@ -95,5 +111,10 @@ final class Counts {
     metric.accept(PENDING, counted[2]);
     metric.accept(BYTES, counted[3]);
     metric.accept(MATCHES, matches);
+    for (int i = 0; budgeted && i < checked.length; i++) {
+      if (!BudgetTotals.VALUES[i][0].equals(MATCHES)) {
+        metric.accept(BudgetTotals.VALUES[i][0], checked[i]);
+      }
+    }
   }
 }

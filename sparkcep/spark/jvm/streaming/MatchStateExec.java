@@ -172,7 +172,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
 
   @Override
   public Seq<StatefulOperatorCustomMetric> customStatefulOperatorMetrics() {
-    return MatchStrategy.seq(List.of(
+    List<StatefulOperatorCustomMetric> metrics = new ArrayList<>(List.of(
         new StatefulOperatorCustomSumMetric(UNTIMED, "rows whose time is NULL, which are dropped"),
         new StatefulOperatorCustomSumMetric(KEYS, "keys that were searched"),
         new StatefulOperatorCustomSumMetric(Counts.OPEN, "keys of which something is kept"),
@@ -181,6 +181,10 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
         new StatefulOperatorCustomSumMetric(Counts.BYTES, "bytes of the states"),
         new StatefulOperatorCustomSumMetric(Counts.MATCHES, "matches told"),
         new StatefulOperatorCustomSumMetric(ENGINE, "milliseconds of the engine")));
+    if (output().last().metadata().contains(Streams.BUDGETED)) {
+      Counts.checks((name, about) -> metrics.add(new StatefulOperatorCustomSumMetric(name, about)));
+    }
+    return MatchStrategy.seq(metrics);
   }
 
   // -- the state store
