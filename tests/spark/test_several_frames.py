@@ -164,9 +164,11 @@ REFUSED = {  # statements, and what is said of them; the place is that of a patt
     "one without end": (f"SELECT * FROM ({RISES} UNION ALL {ENDLESS}) MATCH_RECOGNIZE ({GROWS})", r"clause below has none, as without WINDOW", r"S M\+"),
     "a join of two clauses": (f"SELECT * FROM (SELECT l.* FROM ({RISES}) l JOIN ({FALLS}) r USING (symbol)) MATCH_RECOGNIZE ({GROWS})", r"together with what keeps a state itself \(Join\)", r"S M\+"),
     "a join without bounds": (f"SELECT * FROM (SELECT l.symbol, l.ts, l.n, l.price FROM {{t}} l JOIN {{t}} r USING (symbol)){OF_TABLE}", r"does not say how far apart the times of rows may be that it joins", r"A B\+"),
+    "a join without bounds, and a subquery": (f"SELECT * FROM (SELECT l.symbol, l.ts, l.n, l.price FROM {{t}} l JOIN {{t}} r ON l.symbol = r.symbol AND l.price > (SELECT 1)){OF_TABLE}", r"does not say how far apart the times of rows may be that it joins", r"A B\+"),
     "beside the stream": (f"SELECT DISTINCT * FROM (SELECT symbol, ts, n AS c FROM {{t}} UNION ALL SELECT symbol, a, c FROM ({RISES}))", r"what keeps a state of Spark's \(Distinct\) stands above the clause", r"A B\+"),
     "outer join": (f"SELECT l.symbol FROM ({RISES}) l LEFT JOIN ({FALLS}) r USING (symbol)", r"what keeps a state of Spark's \(Join\) stands above the clause", r"A B\+"),
     "join with the stream": (f"SELECT l.symbol FROM ({RISES}) l JOIN {{t}} t ON t.ts BETWEEN l.a AND l.z AND l.symbol = t.symbol", r"what keeps a state of Spark's \(Join\) stands above the clause", r"A B\+"),
+    "join with the stream, and a subquery": (f"SELECT l.symbol FROM ({RISES}) l JOIN {{t}} t ON t.ts BETWEEN l.a AND l.z AND l.symbol = t.symbol AND l.c > (SELECT 1)", r"what keeps a state of Spark's \(Join\) stands above the clause", r"A B\+"),
     "a window above": (WINDOWS, r"what keeps a state of Spark's \(Aggregate\) stands above the clause, whose output has a watermark with the JVM's extension alone; write the clause's output to a table", r"A B\+"),
     "a view": (f"CREATE TEMP VIEW v AS {TWO}", r"CREATE over a stream needs the JVM's extension", r"A B\+"),
 }
