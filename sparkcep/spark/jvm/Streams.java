@@ -28,11 +28,13 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.PythonUDTF;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.plans.logical.ArrowEvalPythonUDTF;
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression;
@@ -334,12 +336,33 @@ final class Streams {
         for (NamedExpression column : CollectionConverters.asJava(project.projectList())) {
           if (column instanceof Alias alias && alias.name().startsWith("__") && !alias.name().equals(LateRows.COLUMN) && !beside.contains(alias.name())
               && !texts.has(alias.name())) {
-            texts.put(alias.name(), unqualified(alias.child()).sql());
+            texts.put(alias.name(), text(alias.child()));
           }
         }
       }
     }
     return texts;
+  }
+
+  /** An expression's text, with those of its subqueries, which Spark leaves out. */
+  private static String text(Expression value) {
+    StringBuilder text = new StringBuilder(unqualified(value).sql());
+    subqueries(value, text);
+    return text.toString();
+  }
+
+  private static void subqueries(Expression value, StringBuilder text) {
+    if (value instanceof SubqueryExpression subquery) {
+      describe(subquery.plan(), text.append(" of "));
+    }
+    CollectionConverters.asJava(value.children()).forEach(child -> subqueries(child, text));
+  }
+
+  private static void describe(LogicalPlan node, StringBuilder text) {
+    text.append(node instanceof SubqueryAlias alias ? alias.alias() : node.nodeName());
+    text.append(node instanceof LocalRelation rows ? " " + rows.data().hashCode() : "");
+    CollectionConverters.asJava(node.expressions()).forEach(part -> text.append(' ').append(text(part)));
+    CollectionConverters.asJava(node.children()).forEach(child -> describe(child, text.append(" of ")));
   }
 
   private static Expression unqualified(Expression value) {
