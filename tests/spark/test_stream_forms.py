@@ -198,7 +198,8 @@ ASKED = RISES.replace("B AS price > PREV(price)", "B AS price > PREV(price) + (S
 
 @pytest.mark.further
 def test_subqueries_are_part_of_the_statement(spark, tmp_path):
-    """Spark's own text of an expression leaves them out; a restart with others would go on with rows that another statement kept."""
+    """Spark's own text of an expression leaves them out; a restart with others would go on with rows that another statement
+    kept."""
     arrived(spark, tmp_path / "in", 150)
     spark.sql("SELECT * FROM VALUES ('k1', 1), ('k0', 2) AS r(symbol, rank)").createOrReplaceTempView("ranks")
     ran(spark.sql(ASKED.format(t="ticks_stream")), tmp_path)
