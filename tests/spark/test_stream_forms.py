@@ -12,7 +12,20 @@ import pytest
 pytest.importorskip("pyspark")
 
 from tests.spark.test_chained_streams import RISES  # noqa: E402
-from tests.spark.test_streams import ENDS, SCHEMA, closing, not_started, pieces, put, ran, rocksdb, rows_of, stream, waiting, written  # noqa: E402, F401
+from tests.spark.test_streams import (  # noqa: E402, F401
+    ENDS,
+    SCHEMA,
+    closing,
+    not_started,
+    pieces,
+    put,
+    ran,
+    rocksdb,
+    rows_of,
+    stream,
+    waiting,
+    written,
+)
 
 OF_ROWS = "SELECT symbol, z, string({value}) AS value FROM {{t}} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES {measures})"
 PAIRS = (
@@ -243,3 +256,36 @@ def test_rows_that_a_table_does_not_have(spark, tmp_path):
     ran(spark.sql(text.format(t="ticks_stream")), tmp_path)
     wanted = spark.sql(text.format(t="ticks_table")).collect()
     assert written(spark, tmp_path) == sorted(map(str, wanted)) and len(wanted) > 10
+
+
+READ = {  # forms in which the rows of a clause are read, with aggregates of Spark's among its measures
+    "either side": "SELECT symbol, m AS value FROM (SELECT symbol, rank FROM ranks) JOIN ({m}) USING (symbol) WHERE rank < 3",
+    "all of them": "SELECT symbol, concat(rank, '/', c) AS value FROM ({m}) LEFT JOIN ranks USING (symbol)",
+    "elements": "SELECT symbol, concat(i, '/', e) AS value FROM ({m}) LATERAL VIEW OUTER posexplode(l) AS i, e WHERE symbol <> 'k0'",
+    "lateral": "SELECT symbol, y AS value FROM ({m}) q, LATERAL (SELECT q.m + q.c AS y)",
+    "renamed": "SELECT c AS symbol, concat(k, m) AS value FROM ({m}) AS q(c, a, z, k, m, l)",
+    "itself": "SELECT l.symbol, concat(l.m, '/', r.c) AS value FROM ({m}) l JOIN ({m}) r ON l.symbol = r.symbol AND r.a BETWEEN l.a - INTERVAL 5 SECONDS AND l.a + INTERVAL 5 SECONDS AND l.c > r.c",
+    "twice": "SELECT symbol, string(m) AS value FROM q WHERE c > 2 UNION ALL SELECT symbol, string(z) FROM q WHERE symbol = 'k1'",
+}  # fmt: skip
+
+
+@pytest.mark.further
+def test_forms_without_adaptive_execution_or_compiled_code(spark, tmp_path):
+    arrived(spark, tmp_path / "in", 200)
+    spark.sql("SELECT * FROM VALUES ('k1', 1), ('k0', 2), ('a longer key 3', 3), ('nowhere', 4) AS r(symbol, rank)").createOrReplaceTempView("ranks")
+    listed = MEDIANS.replace("AS m PATTERN", "AS m, collect_list(price) AS l PATTERN")
+    text = "WITH q AS ({m}) " + " UNION ALL ".join(f"SELECT '{name}' AS name, string(symbol) AS symbol, string(value) AS value FROM ({form})" for name, form in READ.items())
+    settings = {
+        "spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.autoBroadcastJoinThreshold": "-1",
+    }  # fmt: skip
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        ran(spark.sql(text.replace("{m}", listed.format(t="ticks_stream"))), tmp_path)
+        wanted = spark.sql(text.replace("{m}", listed.format(t="ticks_table"))).collect()
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+    assert written(spark, tmp_path) == sorted(map(str, wanted))
+    told = Counter(row.name for row in wanted)
+    assert all(told[name] > 2 for name in READ), told
