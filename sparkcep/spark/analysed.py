@@ -109,7 +109,7 @@ class _Reading:
 
 
 def read(text: str) -> Node:
-    """The plan that a text tells."""
+    """The plan that a text tells, without subqueries in expressions, in which Spark lets no stream stand."""
     path: list[_Reading] = []
     for line in text.strip("\n").split("\n"):
         found = _LINE.fullmatch(line)
@@ -121,7 +121,9 @@ def read(text: str) -> Node:
         node = _Reading(name.rstrip(","), rest, bool(found[3]))
         depth = len(found[1]) // 3 + (found[2] is not None)
         del path[depth:]
-        if path:
+        if len(path) < depth:  # the plan of a subquery in the node's own expressions, which Spark shows one step farther in
+            path.append(_Reading("", "", False))
+        elif path:
             path[-1].children.append(node)
         path.append(node)
     return path[0].node({})

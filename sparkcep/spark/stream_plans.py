@@ -10,10 +10,9 @@ from typing import NamedTuple
 from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.plan import Plan
 from sparkcep.spark.analysed import Node
-from sparkcep.spark.streaming import PROVIDER, ROCKSDB, wrong
+from sparkcep.spark.streaming import INSTEAD, PROVIDER, ROCKSDB, wrong
 
 SEVERAL = "sparkcep.stream.several"
-INSTEAD = "write the clause's output to a table, and read that as a stream"
 _PASSING = frozenset(["Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark"])  # tell rows in the order of their watermark
 
 

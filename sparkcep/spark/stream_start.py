@@ -7,7 +7,6 @@ here alone.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -18,19 +17,17 @@ from sparkcep.errors import ClauseError
 from sparkcep.spark.analysed import Node, analysed
 from sparkcep.spark.connection import is_connect
 from sparkcep.spark.errors import ClauseParseException
-from sparkcep.spark.stream_plans import INSTEAD, at_clause, by_one_call, check_above, clauses, number_of
-from sparkcep.spark.streaming import PROVIDER, ROCKSDB
+from sparkcep.spark.stream_plans import at_clause, by_one_call, check_above, clauses, number_of
+from sparkcep.spark.streaming import INSTEAD, PLAN_SHOWN, PROVIDER, ROCKSDB, not_started
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _REUSE = "spark.sql.exchange.reuse"
-_PLAN = re.compile(r";\n[~!']*\w|\n\s*[:+]- ")  # where Spark shows a plan in a message
 _AGGREGATED = (
     "in output mode append what is aggregated ({}) is told when a watermark has passed its column, which a clause's output has with the JVM's extension alone; "
     'write outputMode("update") or outputMode("complete"), or ' + INSTEAD
 )
-_APPEND = 'matches over a stream are told once, when they are decided; write outputMode("append")'
 
 
 def watch(session: SparkSession) -> None:
@@ -105,11 +102,9 @@ def _refused(plan: Node, raised: AnalysisException) -> ClauseError | None:
     """The error of a query that Spark does not start because of what stands in it, in place of Spark's own with its plan; None for
     any other."""
     message = str(raised)
-    shown = _PLAN.search(message)
-    if shown is None and not (raised.getCondition() or "").startswith("STREAMING_OUTPUT_MODE"):
+    if PLAN_SHOWN.search(message) is None and not (raised.getCondition() or "").startswith("STREAMING_OUTPUT_MODE"):
         return None
     own = clauses(plan)[0]
     if "watermark" in message and (above := next((node.name for node in plan.below() if node.name in ("Aggregate", "Distinct") and clauses(node)), "")):
         return at_clause(own, _AGGREGATED.format(above))
-    said = (message[: shown.start()] if shown else message).partition("\n")[0].partition(" SQLSTATE:")[0].rstrip(" .;")
-    return at_clause(own, f"Spark does not start the query: {said}; {_APPEND if 'mode' in said.partition('Sorting')[0] else INSTEAD}")
+    return at_clause(own, not_started(message))

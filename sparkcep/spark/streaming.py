@@ -6,6 +6,7 @@ import base64
 import functools
 import json
 import logging
+import re
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -154,7 +155,8 @@ def _check_chained(asked: dict[str, Any]) -> None:
 def _check_started(asked: dict[str, Any]) -> None:
     """Raises ClauseError for an output ``mode``, or the class of a ``trigger``, that a clause does not go with. ``aggregated``:
     whether Spark aggregates what all clauses of the query give; ``over``: what keeps a state of Spark's below one, or nothing;
-    ``untimed``: an aggregate above one of which no key is the column of a watermark, or nothing."""
+    ``untimed``: an aggregate above one of which no key is the column of a watermark, or nothing; ``refused``: what Spark says
+    against the query, or nothing."""
     plan = Plan.from_json(asked["plan"])
     if asked["mode"] == "Complete" and not asked["aggregated"]:
         raise wrong(
@@ -164,14 +166,29 @@ def _check_started(asked: dict[str, Any]) -> None:
         raise wrong(plan, f"a clause over what keeps a state ({asked['over']}) reads rows that do not change any more; write outputMode(\"append\")", UNSUPPORTED)
     if asked["mode"] == "Append" and asked["untimed"]:
         given = passed(plan)
-        instead = f"group by a window of {given.name}" if given.name else f"the clause's output has none, as {given.why}" if given.why else (
+        group = "have {} among its columns" if asked["untimed"] in _OF_ALL_COLUMNS else "group by a window of {}"
+        instead = group.format(given.name) if given.name else f"the clause's output has none, as {given.why}" if given.why else (
             "the clause tells none: give it FIRST or LAST of its first ORDER BY column as a measure of its own"
         )
         raise wrong(plan, f'in output mode append what is aggregated ({asked["untimed"]}) is told when a watermark has passed its column; {instead}; or write outputMode("update")', SEMANTIC)
     if asked["trigger"] in _UNBATCHED:
         raise wrong(plan, f"a clause over a stream is answered by micro-batches, which {_UNBATCHED[asked['trigger']]} does not make; write trigger(processingTime=\"1 second\")")
+    if asked["refused"]:
+        raise wrong(plan, not_started(asked["refused"]), UNSUPPORTED)
 
 
+def not_started(message: str) -> str:
+    """What is wrong with a query that Spark does not start, by the ``message`` of Spark's error, without the plan that it
+    shows."""
+    shown = PLAN_SHOWN.search(message)
+    said = (message[: shown.start()] if shown else message).partition("\n")[0].partition(" SQLSTATE:")[0].rstrip(" .;")
+    return f"Spark does not start the query: {said}; {_APPEND if 'mode' in said.partition('Sorting')[0] else INSTEAD}"
+
+
+PLAN_SHOWN = re.compile(r";\n[~!']*\w|\n\s*[:+]- ")  # where Spark shows a plan in a message
+INSTEAD = "write the clause's output to a table, and read that as a stream"
+_APPEND = 'matches over a stream are told once, when they are decided; write outputMode("append")'
+_OF_ALL_COLUMNS = ("Distinct", "Except")
 _UNBATCHED = {"ContinuousTrigger": "trigger(continuous=...)", "RealTimeTrigger": "trigger(realTime=...)"}
 
 

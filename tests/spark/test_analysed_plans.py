@@ -20,8 +20,11 @@ JOINS = {  # what is joined, and whether it is bounded
     "under another name": ("(SELECT ts AS `a b`, n FROM ticks) l JOIN ticks r ON r.ts BETWEEN l.`a b` AND l.`a b` + INTERVAL 1 HOUR", True),
     "left": (f"ticks l LEFT JOIN ticks r ON {BETWEEN}", True),
     "semi": (f"ticks l LEFT SEMI JOIN ticks r ON {BETWEEN}", True),
+    "a number of a table": (f"ticks l JOIN ticks r ON {BETWEEN} AND l.n > (SELECT max(n) FROM VALUES (1), (2) AS v(n))", True),
     "beside a table": (f"(SELECT * FROM ticks JOIN VALUES ('k0') AS v(symbol) USING (symbol)) l JOIN ticks r ON {BETWEEN}", True),
     "none": ("ticks l JOIN ticks r ON l.symbol = r.symbol", False),
+    "none, and a number of a table": ("ticks l JOIN ticks r ON l.symbol = r.symbol AND l.n > (SELECT max(n) FROM VALUES (1), (2) AS v(n))", False),
+    "none, and keys of a table": ("ticks l JOIN ticks r ON l.n < r.n AND l.symbol IN (SELECT * FROM VALUES ('k0') AS v(symbol) UNION ALL SELECT 'k1')", False),
     "no condition": ("ticks l CROSS JOIN ticks r", False),
     "one side": ("ticks l JOIN ticks r ON r.ts > l.ts - INTERVAL 2 SECONDS", False),
     "the same side twice": ("ticks l JOIN ticks r ON r.ts > l.ts - INTERVAL 2 SECONDS AND r.ts >= l.ts AND l.n = r.n", False),
@@ -78,6 +81,8 @@ def test_nodes():
     assert plan.children[0].children[0].text == "(a#0 = one\ntwo)" and plan.streams
     table = read("Project [1 AS x#0]\n+- OneRowRelation")
     assert [node.name for node in table.below()] == ["Project", "OneRowRelation"] and not table.streams
+    joined = read("Join Inner, (scalar-subquery#1 [] = a#2)\n:  +- Union\n:     :- OneRowRelation\n:     +- OneRowRelation\n:- Range\n+- Project [a#2]\n   +- Range")
+    assert [node.name for node in joined.below()] == ["Join", "Range", "Project", "Range"] and len(joined.children) == 2
 
 
 LEFT, RIGHT = "ts#1-T10000ms", "ts#2-T10000ms"

@@ -3,8 +3,12 @@ same files as a table, and what cannot stand together, which is an error before 
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -164,9 +168,11 @@ REFUSED = {  # statements, and what is said of them; the place is that of a patt
     "one without end": (f"SELECT * FROM ({RISES} UNION ALL {ENDLESS}) MATCH_RECOGNIZE ({GROWS})", r"clause below has none, as without WINDOW", r"S M\+"),
     "a join of two clauses": (f"SELECT * FROM (SELECT l.* FROM ({RISES}) l JOIN ({FALLS}) r USING (symbol)) MATCH_RECOGNIZE ({GROWS})", r"together with what keeps a state itself \(Join\)", r"S M\+"),
     "a join without bounds": (f"SELECT * FROM (SELECT l.symbol, l.ts, l.n, l.price FROM {{t}} l JOIN {{t}} r USING (symbol)){OF_TABLE}", r"does not say how far apart the times of rows may be that it joins", r"A B\+"),
+    "a join without bounds, and a subquery": (f"SELECT * FROM (SELECT l.symbol, l.ts, l.n, l.price FROM {{t}} l JOIN {{t}} r ON l.symbol = r.symbol AND l.price > (SELECT 1)){OF_TABLE}", r"does not say how far apart the times of rows may be that it joins", r"A B\+"),
     "beside the stream": (f"SELECT DISTINCT * FROM (SELECT symbol, ts, n AS c FROM {{t}} UNION ALL SELECT symbol, a, c FROM ({RISES}))", r"what keeps a state of Spark's \(Distinct\) stands above the clause", r"A B\+"),
     "outer join": (f"SELECT l.symbol FROM ({RISES}) l LEFT JOIN ({FALLS}) r USING (symbol)", r"what keeps a state of Spark's \(Join\) stands above the clause", r"A B\+"),
     "join with the stream": (f"SELECT l.symbol FROM ({RISES}) l JOIN {{t}} t ON t.ts BETWEEN l.a AND l.z AND l.symbol = t.symbol", r"what keeps a state of Spark's \(Join\) stands above the clause", r"A B\+"),
+    "join with the stream, and a subquery": (f"SELECT l.symbol FROM ({RISES}) l JOIN {{t}} t ON t.ts BETWEEN l.a AND l.z AND l.symbol = t.symbol AND l.c > (SELECT 1)", r"what keeps a state of Spark's \(Join\) stands above the clause", r"A B\+"),
     "a window above": (WINDOWS, r"what keeps a state of Spark's \(Aggregate\) stands above the clause, whose output has a watermark with the JVM's extension alone; write the clause's output to a table", r"A B\+"),
     "a view": (f"CREATE TEMP VIEW v AS {TWO}", r"CREATE over a stream needs the JVM's extension", r"A B\+"),
 }
@@ -276,3 +282,120 @@ def test_what_is_read_of_a_clause(spark, tmp_path):
     found = [row for row in spark.table("read_of_clauses").collect() if row.n]
     assert sorted(map(str, found)) == sorted(map(str, expected))
     assert {row.name for row in expected} == {text.split("'")[1] for text in (*AT_ONCE, *settled)} and all(row.n > 0 for row in expected)
+
+
+# -- Spark Connect --------------------------------------------------------------------------------------------------------
+
+CLIENT = """
+import json, shutil, sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+import sparkcep
+from tests.spark.test_several_frames import CONNECTED
+from tests.spark.test_streams import PROVIDER, ROCKSDB, V, stream
+
+folder, way = Path(sys.argv[1]), sys.argv[2]
+builder = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "1").config("spark.sql.session.timeZone", "UTC").config("sparkcep.stream.buckets", "2")
+if way == "operator":
+    from sparkcep.spark.jvm_build import EXTENSION_CLASS, extension_jar
+
+    builder = builder.config("spark.driver.extraClassPath", str(extension_jar())).config("spark.sql.extensions", EXTENSION_CLASS)
+spark = sparkcep.enable(builder.getOrCreate(), warm=False)
+spark.conf.set(PROVIDER, ROCKSDB)
+report = {"operators": [], "module": type(spark).__module__}
+
+
+def arrives(*numbers):
+    for number in numbers:
+        shutil.copy2(folder / "files" / f"{number:03}.json", folder / "in")
+
+
+def frame(name, text):
+    files = stream(spark, folder / "in")
+    if name == "frame":
+        return sparkcep.match_recognize(files, partition_by="symbol", order_by=["ts", "n"], clause=V)
+    files.createOrReplaceTempView("ticks_stream")
+    return spark.sql(text.format(t="ticks_stream"))
+
+
+def run(name, text, how, mode="append"):
+    writer = frame(name, text).writeStream.outputMode(mode).option("checkpointLocation", str(folder / (name + ".checkpoint"))).trigger(availableNow=True)
+    path = str(folder / name)
+    if how == "start":
+        query = writer.start(path, format="parquet")
+    elif how == "toTable":
+        query = writer.toTable("told_" + name)
+    else:
+        query = writer.foreachBatch(lambda rows, number: rows.write.mode("append").parquet(path)).start()
+    query.awaitTermination()
+    report["operators"] += [operator["operatorName"] for progress in query.recentProgress for operator in progress["stateOperators"]]
+
+
+for numbers in ((0,), (1, 2)):
+    arrives(*numbers)
+    for name, (text, how) in CONNECTED.items():
+        run(name, text, how)
+for name, (_, how) in CONNECTED.items():
+    if how == "toTable":
+        spark.table("told_" + name).write.parquet(str(folder / name))
+
+
+def refused(name, text, mode="append"):
+    how = CONNECTED[name][1]
+    try:
+        run(name, text, how, mode)
+        return "no error"
+    except Exception as error:
+        return type(error).__name__ + " " + str(error)
+
+
+arrives(3)
+two, one = CONNECTED["above"][0], CONNECTED["one"][0]
+report["define"] = refused("above", two.replace("price > PREV(price)", "price >= PREV(price)"))
+report["one less"] = refused("above", one)
+report["one more"] = refused("one", two)
+report["another"] = refused("one", one.replace("price < PREV(price)", "price < PREV(price) AND n > 3"))
+report["mode"] = refused("frame", one, "complete")  # a file sink itself refuses it
+report["order"] = refused("one", one + " ORDER BY a")
+report["as it was"] = refused("above", two)
+(folder / "report").write_text(json.dumps(report))
+spark.stop()
+"""
+CONNECTED = {
+    "above": (TWO, "foreachBatch"), "beside": (STATEMENTS["two"], "toTable"), "joined": (CHAINED["over a join"], "start"), "one": (STATEMENTS["v"], "start"),
+    "frame": (STATEMENTS["v"], "foreachBatch"),
+}  # fmt: skip
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("way", [slow("frames"), "operator"])
+def test_clauses_over_spark_connect(spark, tmp_path, way):
+    """Several clauses of a query, and one, by start, toTable and foreachBatch, with restarts; then other statements over the old
+    checkpoints. The server has the extension, or has none."""
+    pytest.importorskip("grpc")
+    rows = rows_of(31, 160)
+    files, source = tmp_path / "files", tmp_path / "in"
+    files.mkdir()
+    source.mkdir()
+    for number, piece in enumerate([*pieces(rows, random.Random(31), 2), closing(sorted({(row["symbol"], None) for row in rows}, key=str)), closing([("k0", None)])]):
+        put(files, number, piece)
+    path = os.pathsep.join(p for p in sys.path if p)
+    environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment.pop("SPARK_REMOTE", None)
+    log = tmp_path / "log"
+    with log.open("wb") as sink:  # no pipe: the server's JVM would hold it open
+        subprocess.run([sys.executable, "-c", CLIENT, str(tmp_path), way], cwd=tmp_path, env=environment, stdout=sink, stderr=sink, timeout=500, check=False)
+    assert (tmp_path / "report").exists(), log.read_text()[-4000:]
+    report = json.loads((tmp_path / "report").read_text())
+    own = "matchRecognize" if way == "operator" else "transformWithStateInPandasExec"
+    assert report["module"].startswith("pyspark.sql.connect.") and own in report["operators"], sorted(set(report["operators"]))
+    for name, (statement, _) in CONNECTED.items():
+        expected = wanted(spark, source, statement)
+        assert sorted(str(row) for row in spark.read.parquet(str(tmp_path / name)).collect() if not behind(row)) == expected and len(expected) > 5, name
+    for name, words in (("define", "DEFINE"), ("another", "DEFINE")):
+        assert re.search(rf"\[SPARKCEP.STREAM\] the checkpoint is of another statement .*{words}[^;]* differ;.*\(line \d, column \d+: '", report[name]), report[name]
+    other = r"the checkpoint is of another query, in which there is a clause" if way == "operator" else "STATEFUL_OPERATOR_NOT_MATCH"
+    assert re.search(other, report["one less"]) and re.search(other, report["one more"]), report
+    assert re.match(r"\w*ParseException .*output mode.*write outputMode\(\"append\"\)", report["mode"]), report["mode"]
+    assert re.match(r"\w*ParseException \[SPARKCEP.STREAM\] Spark does not start the query: Sorting is not supported", report["order"]), report["order"]
+    assert report["as it was"] == "no error"

@@ -1,16 +1,31 @@
-"""What stands above a clause over a stream: one column alone, counts, filters, a join with a table; against the same over the
-table."""
+"""What stands above a clause over a stream: one column alone, counts, filters, subqueries, a join with a table; against the same
+over the table; and what Spark does not let stand there."""
 
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 
 import pytest
 
 pytest.importorskip("pyspark")
 
-from tests.spark.test_streams import ENDS, SCHEMA, closing, pieces, put, ran, rocksdb, rows_of, stream, waiting, written  # noqa: E402, F401
+from tests.spark.test_chained_streams import RISES  # noqa: E402
+from tests.spark.test_streams import (  # noqa: E402, F401
+    ENDS,
+    SCHEMA,
+    closing,
+    not_started,
+    pieces,
+    put,
+    ran,
+    rocksdb,
+    rows_of,
+    stream,
+    waiting,
+    written,
+)
 
 OF_ROWS = "SELECT symbol, z, string({value}) AS value FROM {{t}} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES {measures})"
 PAIRS = (
@@ -128,3 +143,149 @@ def test_forms_above_a_clause(spark, tmp_path):
     answer = spark.sql(whole.replace("ticks_stream", "ticks_table")).collect()
     numbers = Counter(row.name for row in answer) + Counter({"all": len(answer), "k0": sum(row.symbol == "k0" for row in answer)})
     assert of_batches == numbers and all(numbers[name] > 2 for name in WITHOUT_WATERMARK)
+
+
+# Conditions that Spark moves to what they are of: to the rows of the clause where they read its keys, or nothing of it at all.
+MEDIANS = RISES.replace("SELECT symbol, a, z, c", "SELECT *").replace("count(*) AS c", "count(*) AS c, median(B.price) AS m")
+MOVED = {
+    "in": "SELECT symbol, m AS value FROM ({m}) WHERE symbol IN (SELECT symbol FROM ranks)",
+    "not in": "SELECT symbol, c AS value FROM ({m}) WHERE symbol NOT IN (SELECT symbol FROM ranks WHERE rank < 2)",
+    "exists": "SELECT symbol, c AS value FROM ({m}) q WHERE EXISTS (SELECT 1 FROM ranks r WHERE r.symbol = q.symbol AND r.rank > 1) OR c > 4",
+    "a number for each key": "SELECT symbol, m AS value FROM ({m}) q WHERE (SELECT max(rank) FROM ranks r WHERE r.symbol = q.symbol) > 1",
+    "a number": "SELECT symbol, c AS value FROM ({m}) WHERE symbol <> 'k1' AND (SELECT max(rank) FROM ranks) > 3",
+    "all columns and a number": "SELECT symbol, z AS value FROM (SELECT * FROM ({m}) WHERE (SELECT max(rank) FROM ranks) > 3 AND symbol <> 'k0')",
+    "never": "SELECT symbol, c AS value FROM ({m}) WHERE (SELECT max(rank) FROM ranks) > 30",
+    "null": "SELECT symbol, c AS value FROM ({m}) WHERE symbol = NULL",
+    "semi": "SELECT symbol, c AS value FROM ({m}) LEFT SEMI JOIN ranks ON rank > 3",
+    "anti": "SELECT symbol, c AS value FROM (SELECT * FROM ({m}) LEFT ANTI JOIN ranks ON rank > 30)",
+    "python": "SELECT symbol, m AS value FROM ({m}) WHERE upper_by_python(symbol) = 'K1' AND c > 2",
+}  # fmt: skip
+NOTHING = "never", "null"
+
+
+def moved(t: str) -> str:
+    return " UNION ALL ".join(f"SELECT '{name}' AS name, symbol, string(value) AS value FROM ({text.format(m=MEDIANS.format(t=t))})" for name, text in MOVED.items())
+
+
+def test_conditions_over_subqueries_stay_above_a_clause(spark, tmp_path):
+    """Which keys are kept does not follow a table that changes; a condition on keys alone is below the clause."""
+    stream(spark, tmp_path).createOrReplaceTempView("ticks_stream")
+    spark.sql("SELECT * FROM VALUES ('k0', 1) AS r(symbol, rank)").createOrReplaceTempView("ranks")
+    of_keys = MOVED["in"].format(m=MEDIANS.format(t="ticks_stream")) + " AND symbol > 'k0'"
+    plan = spark._jsparkSession.sessionState().optimizer().execute(spark.sql(of_keys)._jdf.queryExecution().analyzed()).toString()
+    assert plan.index("LeftSemi") < plan.index("ArrowEvalPythonUDTF") < plan.index("> k0)") < plan.index("StreamInput")
+
+
+@pytest.mark.further
+def test_conditions_that_spark_moves(spark, tmp_path):
+    """All in one query, with its restart."""
+    arrived(spark, tmp_path / "in", 200)
+    spark.sql("SELECT * FROM VALUES ('k1', 1), ('k0', 2), ('a longer key 3', 3), ('nowhere', 4) AS r(symbol, rank)").write.parquet(str(tmp_path / "ranks"))
+    spark.read.parquet(str(tmp_path / "ranks")).createOrReplaceTempView("ranks")
+    spark.udf.register("upper_by_python", lambda text: text and text.upper(), "string")
+    ran(spark.sql(moved("ticks_stream")), tmp_path)
+    wanted = spark.sql(moved("ticks_table")).collect()
+    assert written(spark, tmp_path) == sorted(map(str, wanted))
+    told = Counter(row.name for row in wanted)
+    assert all(told[name] > 2 for name in MOVED if name not in NOTHING) and not any(told[name] for name in NOTHING), told
+    again = not_started(spark.sql(moved("ticks_stream").replace("symbol <> 'k1'", "symbol <> 'k2'")), tmp_path / "out.checkpoint")
+    assert "the keys that WHERE above the clause wants differ" in again
+
+
+@pytest.mark.further
+def test_the_time_at_hand_is_no_part_of_the_statement(spark, tmp_path):
+    """A condition on a key that is a day asks at the time of each micro-batch, and a restart is none of another statement."""
+    source = tmp_path / "in"
+    text = RISES.replace("SELECT symbol, a, z, c FROM {t}", "SELECT symbol, day, c FROM (SELECT *, date_trunc('DAY', ts) AS day FROM {t})").replace("BY symbol", "BY symbol, day")
+    text += " WHERE day < current_date() AND day < now() AND day < localtimestamp() AND day < current_timestamp() + INTERVAL '1' DAY AND symbol <> 'k1'"
+    arrived(spark, source, 100)
+    ran(spark.sql(text.format(t="ticks_stream")), tmp_path)
+    put(source, 50, [{"symbol": "k0", "at": 900_000 + 40 * i, "n": i, "price": 4 * i, "f": None} for i in range(4)])
+    ran(spark.sql(text.format(t="ticks_stream")), tmp_path)
+    wanted = spark.sql(text.format(t="ticks_table")).collect()
+    assert written(spark, tmp_path) == sorted(map(str, wanted)) and len(wanted) > 10
+
+
+ASKED = RISES.replace("B AS price > PREV(price)", "B AS price > PREV(price) + (SELECT min(rank) FROM ranks) AND price IN (SELECT * FROM VALUES (5), (6), (7), (8) AS v(price))")
+
+
+@pytest.mark.further
+def test_subqueries_are_part_of_the_statement(spark, tmp_path):
+    """Spark's own text of an expression leaves them out; a restart with others would go on with rows that another statement
+    kept."""
+    arrived(spark, tmp_path / "in", 150)
+    spark.sql("SELECT * FROM VALUES ('k1', 1), ('k0', 2) AS r(symbol, rank)").createOrReplaceTempView("ranks")
+    ran(spark.sql(ASKED.format(t="ticks_stream")), tmp_path)
+    wanted = spark.sql(ASKED.format(t="ticks_table")).collect()
+    assert written(spark, tmp_path) == sorted(map(str, wanted)) and len(wanted) > 5
+    for before, after, what in (("min(rank)", "max(rank)", "values that are"), ("(8)", "(9)", "DEFINE"), ("IN (SELECT * ", "IN (SELECT price + 1 ", "DEFINE")):
+        told = not_started(spark.sql(ASKED.replace(before, after).format(t="ticks_stream")), tmp_path / "out.checkpoint")
+        assert re.match(rf"\[SPARKCEP.STREAM\] the checkpoint is of another statement.*cannot go on: [^;]*{what}[^;]* differ;", told), told
+    ran(spark.sql(ASKED.format(t="ticks_stream")), tmp_path)
+
+
+STATIC = "SELECT * FROM VALUES ('k0', TIMESTAMP '2026-01-01 00:00:00') AS v(symbol, a)"
+REFUSED = {  # what Spark does not run over streams, and what is said of it
+    "SELECT * FROM ({m}) ORDER BY a": "Spark does not start the query: Sorting is not supported on streaming",
+    "SELECT symbol, row_number() OVER (PARTITION BY symbol ORDER BY a) AS r FROM ({m})": r"Spark does not start the query: \[NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING\]",
+    f"SELECT * FROM ({STATIC}) LEFT JOIN ({{m}}) USING (symbol)": "Spark does not start the query: LeftOuter join with a streaming DataFrame/Dataset on the right and a static",
+    f"SELECT symbol FROM ({{m}}) INTERSECT SELECT symbol FROM ({STATIC})": "Spark does not start the query: Intersect of streaming",
+    f"SELECT symbol FROM ({{m}}) UNION ALL SELECT symbol FROM ({STATIC})": "Spark does not start the query: Union between streaming and batch",
+    "SELECT symbol FROM ({m}) TABLESAMPLE (10 PERCENT)": "Spark does not start the query: Sampling is not supported",
+    "SELECT symbol FROM ({m}) OFFSET 2": "Spark does not start the query: Offset is not supported",
+    f"SELECT symbol FROM ({{m}}) EXCEPT SELECT symbol FROM ({STATIC})": r"in output mode append what is aggregated \(Except\) .*; have a among its columns; or write outputMode",
+    "SELECT DISTINCT symbol, m FROM ({m})": r"in output mode append what is aggregated \(Distinct\) .*; have a among its columns; or write outputMode",
+}  # fmt: skip
+
+
+def test_what_spark_does_not_start(spark, tmp_path):
+    """It is told at the clause's place, without the query's plan."""
+    (tmp_path / "in").mkdir()
+    stream(spark, tmp_path / "in").createOrReplaceTempView("ticks_stream")
+    for statement, words in REFUSED.items():
+        told = not_started(spark.sql(statement.format(m=MEDIANS.format(t="ticks_stream"))), tmp_path / "checkpoint")
+        assert re.match(rf"\[SPARKCEP.STREAM\] {words}.*\(line 1, column \d+: 'A B\+'\) SQLSTATE: (0A000|42K0E)", told), told
+        assert "Project [" not in told and "__" not in told and len(told) < 600
+
+
+@pytest.mark.further
+def test_rows_that_a_table_does_not_have(spark, tmp_path):
+    """EXCEPT runs where the time is among its columns."""
+    arrived(spark, tmp_path / "in", 150)
+    text = f"SELECT symbol, a FROM ({MEDIANS}) EXCEPT SELECT symbol, a FROM ({STATIC} UNION ALL SELECT 'k1', TIMESTAMP '2026-01-01 00:00:03')"
+    ran(spark.sql(text.format(t="ticks_stream")), tmp_path)
+    wanted = spark.sql(text.format(t="ticks_table")).collect()
+    assert written(spark, tmp_path) == sorted(map(str, wanted)) and len(wanted) > 10
+
+
+READ = {  # forms in which the rows of a clause are read, with aggregates of Spark's among its measures
+    "either side": "SELECT symbol, m AS value FROM (SELECT symbol, rank FROM ranks) JOIN ({m}) USING (symbol) WHERE rank < 3",
+    "all of them": "SELECT symbol, concat(rank, '/', c) AS value FROM ({m}) LEFT JOIN ranks USING (symbol)",
+    "elements": "SELECT symbol, concat(i, '/', e) AS value FROM ({m}) LATERAL VIEW OUTER posexplode(l) AS i, e WHERE symbol <> 'k0'",
+    "lateral": "SELECT symbol, y AS value FROM ({m}) q, LATERAL (SELECT q.m + q.c AS y)",
+    "renamed": "SELECT c AS symbol, concat(k, m) AS value FROM ({m}) AS q(c, a, z, k, m, l)",
+    "itself": "SELECT l.symbol, concat(l.m, '/', r.c) AS value FROM ({m}) l JOIN ({m}) r ON l.symbol = r.symbol AND r.a BETWEEN l.a - INTERVAL 5 SECONDS AND l.a + INTERVAL 5 SECONDS AND l.c > r.c",
+    "twice": "SELECT symbol, string(m) AS value FROM q WHERE c > 2 UNION ALL SELECT symbol, string(z) FROM q WHERE symbol = 'k1'",
+}  # fmt: skip
+
+
+@pytest.mark.further
+def test_forms_without_adaptive_execution_or_compiled_code(spark, tmp_path):
+    arrived(spark, tmp_path / "in", 200)
+    spark.sql("SELECT * FROM VALUES ('k1', 1), ('k0', 2), ('a longer key 3', 3), ('nowhere', 4) AS r(symbol, rank)").createOrReplaceTempView("ranks")
+    listed = MEDIANS.replace("AS m PATTERN", "AS m, collect_list(price) AS l PATTERN")
+    text = "WITH q AS ({m}) " + " UNION ALL ".join(f"SELECT '{name}' AS name, string(symbol) AS symbol, string(value) AS value FROM ({form})" for name, form in READ.items())
+    settings = {
+        "spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.autoBroadcastJoinThreshold": "-1",
+    }  # fmt: skip
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        ran(spark.sql(text.replace("{m}", listed.format(t="ticks_stream"))), tmp_path)
+        wanted = spark.sql(text.replace("{m}", listed.format(t="ticks_table"))).collect()
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+    assert written(spark, tmp_path) == sorted(map(str, wanted))
+    told = Counter(row.name for row in wanted)
+    assert all(told[name] > 2 for name in READ), told

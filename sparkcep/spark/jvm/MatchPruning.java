@@ -26,6 +26,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -103,11 +104,13 @@ final class MatchPruning extends Rule<LogicalPlan> {
       return filter;
     }
     Map<ExprId, Expression> keys = keys(call, generate.generatorOutput());
+    boolean streaming = Streams.input(call.table()) != null;
     List<Expression> below = new ArrayList<>();
     List<Expression> above = new ArrayList<>();
     for (Expression conjunct : conjuncts(filter.condition(), new ArrayList<>())) {
       List<Attribute> read = CollectionConverters.asJava(conjunct.references().toSeq());
       boolean goes = conjunct.deterministic() && !read.isEmpty() && read.stream().allMatch(a -> keys.containsKey(a.exprId()));
+      goes = goes && !(streaming && isComputedApart(conjunct));
       (goes ? below : above).add(conjunct);
     }
     if (below.isEmpty()) {
@@ -120,6 +123,14 @@ final class MatchPruning extends Rule<LogicalPlan> {
     Project packing = new Project(((Project) generate.child()).projectList(), table);
     Generate over = with(generate, generate.generator(), generate.generatorOutput(), packing);
     return above.isEmpty() ? over : new Filter(all(above), over);
+  }
+
+  /**
+   * Whether Spark computes a condition by nodes of its own, as it does subqueries and functions of Python. Over a stream these
+   * would stand between a call and its mark; and which keys are kept does not follow a table that changes.
+   */
+  private static boolean isComputedApart(Expression condition) {
+    return condition.containsPattern(TreePattern.PLAN_EXPRESSION()) || condition.containsPattern(TreePattern.PYTHON_UDF());
   }
 
   /**
@@ -165,7 +176,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
         || type instanceof org.apache.spark.sql.types.DecimalType;
   }
 
-  private static List<Expression> conjuncts(Expression condition, List<Expression> found) {
+  static List<Expression> conjuncts(Expression condition, List<Expression> found) {
     if (condition instanceof And and) {
       conjuncts(and.left(), found);
       conjuncts(and.right(), found);
@@ -175,7 +186,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
     return found;
   }
 
-  private static Expression all(List<Expression> conjuncts) {
+  static Expression all(List<Expression> conjuncts) {
     return conjuncts.stream().reduce(And::new).orElseThrow();
   }
 

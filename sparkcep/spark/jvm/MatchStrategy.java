@@ -61,7 +61,10 @@ final class MatchStrategy extends SparkStrategy {
   @Override
   public Seq<SparkPlan> apply(LogicalPlan plan) {
     List<SparkPlan> planned = new ArrayList<>();
-    if (plan instanceof ArrowEvalPythonUDTF node && node.requiredChildOutput().isEmpty() && isOn()) {
+    LogicalPlan alone = plan instanceof ArrowEvalPythonUDTF call && isOn() ? Streams.alone(call) : plan;
+    if (alone != plan) {
+      planned.add(planLater(alone));
+    } else if (plan instanceof ArrowEvalPythonUDTF node && node.requiredChildOutput().isEmpty() && isOn()) {
       Call columns = Call.of(node.udtf(), node.child());
       Call call = columns != null ? columns : Call.ofConstants(node.udtf(), node.child());
       if (call != null) {

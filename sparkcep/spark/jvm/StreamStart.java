@@ -11,23 +11,39 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
+import java.util.function.UnaryOperator;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker$;
+import org.apache.spark.sql.catalyst.expressions.CurrentBatchTimestamp;
+import org.apache.spark.sql.catalyst.expressions.CurrentDate;
+import org.apache.spark.sql.catalyst.expressions.CurrentTimestamp;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.LocalTimestamp;
+import org.apache.spark.sql.catalyst.expressions.Now;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.ArrowEvalPythonUDTF;
+import org.apache.spark.sql.catalyst.plans.logical.Distinct;
+import org.apache.spark.sql.catalyst.plans.logical.Except;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.streaming.WriteToStream;
 import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement;
+import org.apache.spark.sql.internal.SQLConf;
+import scala.Function1;
+import scala.Option;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractPartialFunction;
 
 /**
  * Raises, when a query over a stream starts, what is known then only: an output mode or a trigger that a clause does not go with,
- * and a checkpoint that is of another statement.
+ * what Spark does not run over streams, and a checkpoint that is of another statement.
  *
  * <p>Spark analyses the query once more when it starts, with a node above it: first what the user asks for, before Spark's own
  * rules look at it, then with the folder of the checkpoint.
@@ -54,8 +70,9 @@ final class StreamStart extends Rule<LogicalPlan> {
       ObjectNode request = JsonNodeFactory.instance.objectNode().put("kind", "started").put("mode", asked.outputMode().toString());
       request.put("trigger", asked.trigger().getClass().getSimpleName()).put("plan", Streams.plans(asked.inputQuery()).get(0));
       request.put("aggregated", isAggregated(asked.inputQuery())).put("over", Streams.over(asked.inputQuery(), false));
-      request.put("untimed", untimed(asked.inputQuery()));
+      request.put("untimed", untimed(asked.inputQuery())).put("refused", refused(asked));
       Streams.raise(PythonFunctions.asked(request));
+      return replaced(asked, Now.class, now -> new CurrentTimestamp());
     }
     if (plan instanceof WriteToStream write && Streams.isBelow(write.inputQuery())) {
       check(write);
@@ -63,10 +80,53 @@ final class StreamStart extends Rule<LogicalPlan> {
     return plan;
   }
 
+  /** What Spark says against a query, which it would say with the query's plan; empty where it says nothing. */
+  private static String refused(WriteToStreamStatement asked) {
+    try {
+      if (SQLConf.get().isUnsupportedOperationCheckEnabled()) {
+        UnsupportedOperationChecker$.MODULE$.checkForStreaming(asked.inputQuery(), asked.outputMode());
+      }
+      return "";
+    } catch (Exception e) { // Scala declares none
+      if (e instanceof AnalysisException told) {
+        return told.getSimpleMessage();
+      }
+      throw PythonFunctions.<RuntimeException>unchecked(e);
+    }
+  }
+
+  /** A plan in which other expressions stand for those of a kind. */
+  private static LogicalPlan replaced(LogicalPlan plan, Class<? extends Expression> kind, UnaryOperator<Expression> by) {
+    return (LogicalPlan) plan.transformAllExpressions(new AbstractPartialFunction<Expression, Expression>() {
+      @Override
+      public boolean isDefinedAt(Expression e) {
+        return kind.isInstance(e);
+      }
+
+      @Override
+      @SuppressWarnings("unchecked")
+      public <A extends Expression, B> B applyOrElse(A e, Function1<A, B> otherwise) {
+        return isDefinedAt(e) ? (B) by.apply(e) : otherwise.apply(e);
+      }
+    });
+  }
+
+  /**
+   * A query with a time of a micro-batch in place of the time at hand, as Spark makes it for each micro-batch (of {@code now()} it
+   * does not, for which {@code current_timestamp()} stands by then): what asks for it is random to Spark, and stays above a clause.
+   */
+  private static LogicalPlan timed(LogicalPlan plan) {
+    Option<String> zone = Option.apply(SQLConf.get().sessionLocalTimeZone());
+    for (Class<? extends Expression> kind : List.of(CurrentTimestamp.class, LocalTimestamp.class, CurrentDate.class)) {
+      plan = replaced(plan, kind, time -> new CurrentBatchTimestamp(0L, time.dataType(), zone));
+    }
+    return plan;
+  }
+
   /** Compares the statements with those that the checkpoint has a state of. */
   private void check(WriteToStream write) {
     // what keeps a state beside a clause is told by the optimizer's rule
-    LogicalPlan optimized = session.sessionState().optimizer().execute(write.inputQuery());
+    LogicalPlan optimized = session.sessionState().optimizer().execute(timed(write.inputQuery()));
     ArrayNode before = before(new Path(write.resolvedCheckpointLocation()));
     if (before == null) {
       return;
@@ -117,19 +177,24 @@ final class StreamStart extends Rule<LogicalPlan> {
     return node instanceof Aggregate || (!(node instanceof StreamInput) && children.stream().filter(Streams::isBelow).allMatch(StreamStart::isAggregated));
   }
 
-  /** An aggregate above a clause of which no key is the column of a watermark; empty where there is none. */
+  /** What aggregates above a clause, of which no key is the column of a watermark; empty where there is none. */
   private static String untimed(LogicalPlan node) {
     if (!Streams.isBelow(node)) {
       return "";
     }
-    if (node instanceof Aggregate aggregate && CollectionConverters.asJava(aggregate.groupingExpressions()).stream().noneMatch(Streams::isMarked)) {
-      return aggregate.nodeName();
+    boolean distinct = node instanceof Distinct || (node instanceof Except except && !except.isAll()); // all columns are keys
+    Seq<? extends Expression> keys = node instanceof Aggregate aggregate ? aggregate.groupingExpressions() : distinct ? node.output() : null;
+    if (keys != null && CollectionConverters.asJava(keys).stream().noneMatch(Streams::isMarked)) {
+      return node.nodeName();
     }
     return CollectionConverters.asJava(node.children()).stream().map(StreamStart::untimed).filter(name -> !name.isEmpty()).findFirst().orElse("");
   }
 
   /** The calls over streams in an optimized plan, from its top. */
   private static List<Call> calls(LogicalPlan node, List<Call> found) {
+    if (node instanceof ArrowEvalPythonUDTF moved && Streams.alone(moved) != moved) {
+      return calls(Streams.alone(moved), found);
+    }
     Call call = node instanceof ArrowEvalPythonUDTF planned ? Call.of(planned.udtf(), planned.child()) : null;
     if (call != null && Streams.input(call.table()) != null) {
       found.add(call);

@@ -9,6 +9,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.function.UnaryOperator;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper;
@@ -27,10 +28,13 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.PythonUDTF;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.plans.logical.ArrowEvalPythonUDTF;
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression;
@@ -333,12 +337,33 @@ final class Streams {
         for (NamedExpression column : CollectionConverters.asJava(project.projectList())) {
           if (column instanceof Alias alias && alias.name().startsWith("__") && !alias.name().equals(LateRows.COLUMN) && !beside.contains(alias.name())
               && !texts.has(alias.name())) {
-            texts.put(alias.name(), unqualified(alias.child()).sql());
+            texts.put(alias.name(), text(alias.child()));
           }
         }
       }
     }
     return texts;
+  }
+
+  /** An expression's text, with those of its subqueries, which Spark leaves out. */
+  private static String text(Expression value) {
+    StringBuilder text = new StringBuilder(unqualified(value).sql());
+    subqueries(value, text);
+    return text.toString();
+  }
+
+  private static void subqueries(Expression value, StringBuilder text) {
+    if (value instanceof SubqueryExpression subquery) {
+      describe(subquery.plan(), text.append(" of "));
+    }
+    CollectionConverters.asJava(value.children()).forEach(child -> subqueries(child, text));
+  }
+
+  private static void describe(LogicalPlan node, StringBuilder text) {
+    text.append(node instanceof SubqueryAlias alias ? alias.alias() : node.nodeName());
+    text.append(node instanceof LocalRelation rows ? " " + rows.data().hashCode() : "");
+    CollectionConverters.asJava(node.expressions()).forEach(part -> text.append(' ').append(text(part)));
+    CollectionConverters.asJava(node.children()).forEach(child -> describe(child, text.append(" of ")));
   }
 
   private static Expression unqualified(Expression value) {
@@ -390,7 +415,7 @@ final class Streams {
   /** {@code above}: the nearest node above that keeps a state; null where there is none. */
   private static void checkChained(LogicalPlan node, LogicalPlan above) {
     if (above != null && node instanceof Generate generate && generate.generator() instanceof PythonUDTF function) {
-      Call call = Call.of(function, generate.child());
+      Call call = Call.of(function, alone(generate.child(), new ArrayList<>()));
       if (call != null && input(call.table()) != null) {
         ObjectNode request = JsonNodeFactory.instance.objectNode().put("kind", "chained").put("plan", call.plan().toString());
         request.put("above", above.nodeName()).put("several", Boolean.parseBoolean(SQLConf.get().getConfString(SEVERAL, "true")));
@@ -432,6 +457,56 @@ final class Streams {
   }
 
   // -- planning
+
+  /**
+   * A call over a stream below the conditions, and joins with tables, that Spark moved between it and its mark, as it moves what
+   * reads no column of a generator: these are asked when matches are told.
+   */
+  static LogicalPlan alone(ArrowEvalPythonUDTF call) {
+    List<UnaryOperator<LogicalPlan>> above = new ArrayList<>();
+    LogicalPlan over = over(call, alone(call.child(), above));
+    for (int i = above.size() - 1; i >= 0; i--) {
+      over = above.get(i).apply(over);
+    }
+    return above.isEmpty() ? call : over;
+  }
+
+  /** The input of a call without what Spark moved there, which {@code above} gets, from its top. */
+  private static LogicalPlan alone(LogicalPlan input, List<UnaryOperator<LogicalPlan>> above) {
+    if (!leadsToMark(input) || input instanceof StreamInput) {
+      return input;
+    }
+    LogicalPlan child = input.children().head();
+    if (input instanceof Join join) {
+      above.add(rows -> over(join, rows));
+      return alone(child, above);
+    }
+    if (!(input instanceof Filter filter)) {
+      return over(input, alone(child, above));
+    }
+    List<Expression> own = new ArrayList<>();
+    for (Expression conjunct : MatchPruning.conjuncts(filter.condition(), new ArrayList<>())) {
+      if (conjunct.references().isEmpty()) {
+        above.add(rows -> new Filter(conjunct, rows));
+      } else {
+        own.add(conjunct);
+      }
+    }
+    LogicalPlan rows = alone(child, above);
+    return own.isEmpty() ? rows : new Filter(MatchPruning.all(own), rows);
+  }
+
+  private static boolean leadsToMark(LogicalPlan node) {
+    boolean passing = node instanceof Project || node instanceof Filter || (node instanceof Join && !joins(node));
+    return node instanceof StreamInput || (passing && leadsToMark(node.children().head()));
+  }
+
+  /** {@code node} over another first child. */
+  private static LogicalPlan over(LogicalPlan node, LogicalPlan child) {
+    List<LogicalPlan> children = new ArrayList<>(CollectionConverters.asJava(node.children()));
+    children.set(0, child);
+    return (LogicalPlan) node.withNewChildren(CollectionConverters.asScala(children).toIndexedSeq());
+  }
 
   /**
    * Has no exchange run for two parts of a query where a state is kept below a clause. Spark looks for the watermark of what is
