@@ -45,8 +45,8 @@ PARTS = 12
 
 
 def queries_of(texts: list[str]) -> list[list[str]]:
-    """The texts that one query over the table has together. Spark cannot plan listagg next to some others, and adds floating numbers
-    in another order beside DISTINCT."""
+    """The texts that one query over the table has together. Spark cannot plan listagg next to some others, and adds floating
+    numbers in another order beside DISTINCT."""
     lists = [text for text in texts if text.startswith(("listagg", "string_agg"))]
     distinct = [text for text in texts if "DISTINCT" in text and text not in lists]
     plain = [text for text in texts if text not in lists and text not in distinct]
