@@ -220,7 +220,7 @@ def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
         monkeypatch.setattr(module, name, 1)
     rng = random.Random(8400 + seed)
     told = 0
-    for _ in range(AUTOMATA // 3):
+    for _ in range(2 * AUTOMATA // 3):
         automaton = replace(oracle.random_automaton(rng), consecutive=rng.random() < 0.3)
         partitions = {p: changelog.random_changes(rng, rng.randrange(1, 12), rng.choice((0.0, 0.5))) for p in range(PARTITIONS)}
         told += _compare_changes(rng, automaton, partitions)[1]
@@ -232,7 +232,7 @@ def test_rows_of_matches_that_come_and_go(seed):
     """ALL ROWS PER MATCH with the names of arcs: a match whose rows or arcs change goes and comes."""
     rng = random.Random(8500 + seed)
     told = 0
-    for i in range(AUTOMATA // 2):
+    for i in range(AUTOMATA):
         automaton = oracle.random_automaton(rng)
         partitions = {p: changelog.random_changes(rng, rng.randrange(1, 10), 0.5) for p in range(PARTITIONS)}
         measures = "CHANGE() AS m_change, CHANGED_BY() AS m_by, CLASSIFIER() AS m_label, count(*) AS m_count, at AS m_at"

@@ -83,9 +83,9 @@ def partitions(rng, count=PARTITIONS, longest=8):
 def test_engine_agrees_with_the_oracle(seed):
     rng = random.Random(1000 + seed)
     tally = Tally()
-    for _ in range(QUERIES):
+    for _ in range(2 * QUERIES):
         tally.compare(selection.random_query(rng, shapes=("plain", "plain", "negation")), partitions(rng))
-    assert tally.pairs >= 0.9 * QUERIES * PARTITIONS
+    assert tally.pairs >= 1.8 * QUERIES * PARTITIONS
     assert tally.matched >= 0.25 * tally.pairs
 
 
