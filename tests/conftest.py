@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import re
@@ -14,9 +15,9 @@ from xdist.scheduler import LoadScopeScheduling
 os.environ.setdefault("SPARKCEP_INTERPRET", "false")
 
 # A test's code runs a few times only, so the optimising compiler and a collector with threads cost more than they save. Code of
-# many plans is
-# more than the first compiler's room of 48 MB holds.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC"
+# many plans is more than the first compiler's room of 48 MB holds. To verify the classes of Spark, and those that it makes for each
+# plan, takes a seventh of the time of a first query.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 # Spark's programs that tests start read these, and need two thirds of the processor time by them.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA)
@@ -57,6 +58,16 @@ def level_of_the_log():
     log.setLevel(before)
 
 
+# Python looks for garbage among all objects again and again, which took a seventh of the time: most objects, those of tests and of
+# compilers, stay to the end. So it looks seldom, and never at what is there before the first test.
+gc.set_threshold(20_000, 20, 50)
+
+
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()
+
+
 # All tests that were found, whichever of them run.
 FOUND = pytest.StashKey[list[pytest.Item]]()
 
@@ -71,11 +82,13 @@ def pytest_collection_modifyitems(config, items):
 
 
 def together(nodeid: str) -> str:
-    """The name of the tests that one process runs one after the other: a file, a folder of SQL cases, or one test that starts
-    nothing."""
+    """The name of the tests that one process runs one after the other: a file, a folder of SQL cases, what reads the grammar (which
+    takes seconds), or one test that starts nothing."""
     file, _, test = nodeid.partition("::")
-    if file.startswith(("tests/grammar/", "tests/property/")):
+    if file.startswith("tests/property/"):
         return nodeid
+    if file.startswith("tests/grammar/"):
+        return "tests/grammar"
     folder = re.match(r"test_case\[(\w+)/", test)
     return f"{file}::{folder[1]}" if folder else file
 

@@ -45,6 +45,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 NULL = None
@@ -139,8 +140,14 @@ def is_ordered(statement: str) -> bool:
 
 
 def read_case_file(path: Path) -> CaseFile:
-    """Read a case file; raise :class:`CaseFileError` with file and line where it is malformed."""
-    return _Reader(path, path.read_text(encoding="utf-8")).read()
+    """Read a case file; raise :class:`CaseFileError` with file and line where it is malformed. Many tests read all files, so what
+    was read is kept, and nobody changes it."""
+    return _read(path, path.read_text(encoding="utf-8"))
+
+
+@cache
+def _read(path: Path, text: str) -> CaseFile:
+    return _Reader(path, text).read()
 
 
 class _Reader:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -122,9 +123,16 @@ class Finder(ast.NodeVisitor):
         self.imports.append(Import(name, self.deferred > 0))
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    """The tree of a source, made once: several tests read all modules."""
+    return ast.parse(source)
+
+
+@cache
 def findings(source: str, package: str = "sparkcep") -> Finder:
     finder = Finder(package)
-    finder.visit(ast.parse(source))
+    finder.visit(parsed(source))
     return finder
 
 
@@ -173,6 +181,7 @@ def circles(imports: dict[str, set[str]]) -> list[set[str]]:
     return [set(found) for found in {frozenset(n for n in round_about if n in reached[m] and m in reached[n]) for m in round_about}]
 
 
+@cache
 def imported_modules() -> dict[str, set[str]]:
     """For each module of the package those that it imports, inside functions and for type checkers too."""
     names = {".".join(("sparkcep", *Path(path).with_suffix("").parts)).removesuffix(".__init__") for path in modules()}
@@ -296,7 +305,7 @@ def long_prose(source: str) -> Iterator[int]:
     """The numbers of lines of docstrings and comments that are too long."""
     lines = source.split("\n")
     prose = {i for i, line in enumerate(lines, 1) if line.lstrip().startswith("#")}
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
             prose |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
     return (i for i in sorted(prose) if len(lines[i - 1]) > WIDEST)
@@ -324,7 +333,7 @@ KERNELS = {"kernel", "inlined", "embedded", "allocating", "standing_apart"}  # d
 
 def too_large(source: str) -> Iterator[str]:
     """The functions with too many lines, or too many parameters."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.FunctionDef):
             decorators = [decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in node.decorator_list]
             compiled = any(isinstance(decorator, ast.Name) and decorator.id in KERNELS for decorator in decorators)

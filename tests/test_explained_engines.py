@@ -38,6 +38,7 @@ from sparkcep.search import walk as selecting
 from sparkcep.sql.describe import describe
 from sparkcep.sql.rewrite import rewrite_all
 from tests.planning_statements import groups
+from tests.selection import first
 
 CONDITIONS = [
     "B AS v > 1",
@@ -137,11 +138,11 @@ TYPES = (pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.timestamp("us"), 
 ROWS = 8
 
 
-def plans() -> dict[str, tuple[str, Plan]]:
-    """JSON -> (name of a statement, plan) of every clause of the corpus."""
+def plans(part: int) -> dict[str, tuple[str, Plan]]:
+    """JSON -> (name of a statement, plan) of each clause of one half of the corpus."""
     found: dict[str, tuple[str, Plan]] = {}
     for group in groups():
-        for statement in group.statements:
+        for statement in (one for one in group.written if one.number % 2 == part):
             with contextlib.suppress(ClauseError):
                 for item in rewrite_all(statement.text)[1]:
                     found.setdefault(item.plan.to_json(), (statement.name, item.plan))
@@ -189,10 +190,11 @@ def tables(plan: Plan, rng: random.Random) -> Iterator[pa.Table]:
         yield pa.table(columns or {"x": values(pa.int64())})
 
 
-def test_what_is_said_is_what_runs():
+@pytest.mark.parametrize("part", first([1, 0]))  # the first has clauses of every search
+def test_what_is_said_is_what_runs(part):
     """Plans go the way that they go to the engine: as JSON, without the texts that Spark computes."""
     rng, said, ran, untyped = random.Random(1), collections.Counter(), collections.Counter(), []
-    for name, plan in plans().values():
+    for name, plan in plans(part).values():
         text, cost, *_ = describe(plan).splitlines()
         assert cost == f"cost of the search: {strategy_of(plan).cost}" and strategy_of(plan).cost, name
         search = next(search for words, search in SAID.items() if words in text)
@@ -213,9 +215,10 @@ def test_what_is_said_is_what_runs():
             break
         else:
             untyped.append(name)
-    assert set(said) == set(SEARCHES)
+    assert said.total() > 400
     assert len(untyped) < 0.03 * said.total(), untyped
-    for search in SEARCHES:
+    assert part == 0 or set(said) == set(SEARCHES)
+    for search in SEARCHES if part == 1 else ():
         assert ran[search] > 0, (search, said)  # by itself, with nothing listed instead
 
 

@@ -172,6 +172,7 @@ def other(x):
 """
 
 
+@pytest.mark.further
 def test_what_kernels_call_is_loaded_below_kernels_that_were_kept(tmp_path):
     """An entry over an inner kernel from disk says, too, what is loaded before it."""
     folder, kept = package(tmp_path / "one", BETWEEN), tmp_path / "kept"
@@ -216,6 +217,7 @@ def test_a_kernel_that_cannot_be_saved_runs_all_the_same(tmp_path):
     assert [path for path in kept.rglob("*") if ".tmp." in path.name] == []
 
 
+@pytest.mark.further
 def test_kernels_that_others_could_have_written_are_not_read(tmp_path):
     kept, temporary = tmp_path / "kept", tmp_path / "temporary"
     temporary.mkdir()
@@ -329,6 +331,7 @@ def test_who_asks_compiles_what_the_background_could_not(tmp_path):
     assert answer(start(folder, kept, before=twice, SPARKCEP_INTERPRET="true")) == ([42, 0, 42, 1], 1)
 
 
+@pytest.mark.further
 def test_a_package_may_bring_kernels_for_any_processor(tmp_path):
     generic = start(package(tmp_path / "one"), tmp_path / "built", NUMBA_CPU_NAME="generic")
     assert answer(generic) == ([42, 1], 1)

@@ -108,5 +108,6 @@ def test_the_default_run_takes_some():
 def test_what_one_process_runs():
     assert together("tests/spark/test_session.py::test_a[b::c]") == together("tests/spark/test_session.py::test_d") == "tests/spark/test_session.py"
     assert together("tests/property/test_differential.py::test_a[0]") != together("tests/property/test_differential.py::test_a[1]")
+    assert together("tests/grammar/test_grammar.py::test_a[0]") == together("tests/grammar/test_editors.py::test_b")
     cases = [together(f"tests/test_sql_cases.py::test_case[{name}]") for name in ("pattern/empty/a", "pattern/groups/b", "values/ansi/c")]
     assert cases[0] == cases[1] != cases[2]

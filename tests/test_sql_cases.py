@@ -1,7 +1,7 @@
 """The SQL cases of ``tests/cases``: one test per case, all in one Spark session.
 
 ``sql_case_files`` describes the files. An error case also checks that no Spark job was started, so it is cheap: the default run
-takes all of them, and of the others the first of each file and then each sixteenth; the wider run takes half of what is left.
+takes all of them, and of the others the first of each file and then each 32nd; the wider run takes half of what is left.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FOLDER = Path(__file__).resolve().parent / "cases"
 FILES = sorted(FOLDER.glob("*/*.test"))
 
 
-STEP, WIDER = 16, 2  # of the cases that start a job, in the default run, and of those that it leaves in the wider one
+STEP, WIDER = 32, 2  # of the cases that start a job, in the default run, and of those that it leaves in the wider one
 
 
 def starts_no_job(case: Case) -> bool:

@@ -159,8 +159,11 @@ SNIPPETS = {
 }  # fmt: skip
 
 
+FILES = ("package.json", "syntaxes/match_recognize.tmLanguage.json", "snippets/match_recognize.json")
+
+
 def files() -> Iterator[tuple[Path, str]]:
-    """The files with their contents."""
+    """The files with their contents, in the order of FILES."""
     package = {
         "name": "sparkcep", "displayName": "MATCH_RECOGNIZE for Spark SQL", "description": "Colours and snippets for MATCH_RECOGNIZE inside SQL", "version": "0.1.0", "license": "Apache-2.0",
         "publisher": "sparkcep", "engines": {"vscode": "^1.75.0"}, "categories": ["Programming Languages", "Snippets"],
@@ -170,7 +173,7 @@ def files() -> Iterator[tuple[Path, str]]:
         },
     }  # fmt: skip
     snippets = {name: {"prefix": prefix, "description": about, "body": body.splitlines()} for name, (prefix, about, body) in SNIPPETS.items()}
-    for path, content in (("package.json", package), ("syntaxes/match_recognize.tmLanguage.json", textmate()), ("snippets/match_recognize.json", snippets)):
+    for path, content in zip(FILES, (package, textmate(), snippets), strict=True):
         yield FOLDER / path, json.dumps(content, indent=2) + "\n"
 
 

@@ -10,13 +10,21 @@ from sparkcep.clause import parser
 from sparkcep.clause.lexer import END, OP, QUOTED, STRING, WORD
 from sparkcep.plan.build import make_plan
 from sparkcep.sql.occurrences import Statement
-from tests.grammar.editors import SCOPE, SNIPPETS, files, textmate
+from tests.grammar.editors import FILES, SCOPE, SNIPPETS, files, textmate
 from tests.test_complete import Recording
 from tests.test_sql_examples import STATEMENT_FILES
 
 
-@pytest.mark.parametrize(("path", "text"), [pytest.param(*file, id=file[0].name) for file in files()])
-def test_the_files_are_those_of_the_grammar(path, text):
+@pytest.fixture(scope="module")
+def made():
+    """The files, made once: reading the grammar takes seconds, so it does not happen where tests are collected, either."""
+    return dict(zip(FILES, files(), strict=True))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_files_are_those_of_the_grammar(made, name):
+    path, text = made[name]
+    assert path.as_posix().endswith(name)
     assert path.read_text(encoding="utf-8") == text, "run python -m tests.grammar.editors --write"
 
 

@@ -28,11 +28,11 @@ VALID = 2000
 BROKEN = 4000
 SKELETONS = 2000
 STATEMENTS = 800
-BATCHES = 8  # so that a failure names a part that runs quickly
+BATCHES = 16  # so that a failure names a part that runs quickly
 
 
 def seeds(total: int) -> list:
-    return first(range(0, total, total // BATCHES), wider=4)
+    return first(range(0, total, total // BATCHES), wider=7)
 
 
 # -- the texts of the project ---------------------------------------------------------------------------------
@@ -311,15 +311,26 @@ def test_a_deep_pattern_that_is_never_closed_is_an_error(opening):
 
 @pytest.mark.parametrize("kind", one_in(3, NESTS))
 def test_what_is_not_too_deep_prints_and_compares(kind):
-    """Up to the limit no later step runs out of stack."""
-    read = 0
-    for depth in (*range(1, 20), *range(20, 400, 7)):
+    """Up to the limit no later step runs out of stack: at small depths, and at each that is tried on the way to the limit."""
+    read, most, refused = 0, 0, DEEP
+
+    def is_read(depth: int) -> bool:
         clause = parse(nested(kind, depth))
         if clause is None:
-            continue
+            return False
         again = parse_clause(to_sql(clause))
         assert again == clause and hash(again) == hash(clause) and repr(clause)
-        read += 1
+        return True
+
+    for depth in range(1, 20):
+        if is_read(depth):
+            read, most = read + 1, depth
+    while refused > most + 1:
+        middle = (most + refused) // 2
+        if is_read(middle):
+            read, most = read + 1, middle
+        else:
+            refused = middle
     assert read >= 10
 
 

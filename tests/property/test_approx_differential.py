@@ -23,8 +23,8 @@ from tests.property import approx_cases
 from tests.property.approx_cases import ALL, ANY, BUNDLES, PER_ERROR, PROXY, STRICT, Budget
 from tests.selection import first
 
-SEEDS = first(range(8), wider=2)
-QUERIES = 55  # a seed
+SEEDS = first(range(16), wider=3)
+QUERIES = 28  # a seed
 PARTITIONS = 60  # a query
 ON_AND_OFF = (DEFAULT, Settings(prefilter=False))
 
@@ -131,11 +131,11 @@ def test_letters(strategy, report):
     assert tally.wrong >= 0.3 * tally.pairs >= 0.3 * 400
 
 
-@pytest.mark.parametrize("seed", first(range(4), wider=2))
+@pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_a_negated_group_of_one_row_is_its_variable(seed):
     rng = random.Random(9700 + seed)
     tally, refused = Tally(), 0
-    while tally.pairs < 1500:
+    while tally.pairs < 750:
         case = approx_cases.random_case(rng, strategy=ANY, shapes=("negation",))
         names = re.findall(r"~(\w)", case.pattern_text)
         case = case.with_(pattern_text=re.sub(r"~(\w)", rng.choice([r"~(\1{1})", r"~((\1 | \1))"]), case.pattern_text))
@@ -148,7 +148,7 @@ def test_a_negated_group_of_one_row_is_its_variable(seed):
             refused += 1
             continue
         tally.compare(case, approx_cases.partitions(rng, case, 40))
-    assert tally.matched >= 0.3 * tally.pairs and refused < 400
+    assert tally.matched >= 0.3 * tally.pairs and refused < 200
 
 
 @pytest.mark.slow
@@ -225,8 +225,8 @@ def compare_sizes(rng, queries, count) -> tuple[Tally, collections.Counter]:
 def test_sizes(seed, monkeypatch):
     """Half of the seeds count where conditions are local by matrices, as in long windows."""
     monkeypatch.setattr(classes, "LONG", 0 if seed % 2 else classes.LONG)
-    tally, searches = compare_sizes(random.Random(9900 + seed), 36, 50)
-    assert tally.pairs >= 1700 and tally.wrong >= 0.25 * tally.pairs
+    tally, searches = compare_sizes(random.Random(9900 + seed), 36, 25)
+    assert tally.pairs >= 850 and tally.wrong >= 0.25 * tally.pairs
     assert min(searches[search] for search in (CLASSES, WALK)) >= 9
 
 
@@ -252,15 +252,16 @@ def test_sizes_of_matches_that_need_too_much_memory_are_listed(monkeypatch):
     assert tally.pairs >= 230 and tally.wrong >= 50
 
 
-def test_the_prefilter_changes_nothing():
-    rng = random.Random(9100)
+@pytest.mark.parametrize("seed", first(range(2)))
+def test_the_prefilter_changes_nothing(seed):
+    rng = random.Random(9100 + seed)
     tally = Tally()
-    for _ in range(30):
+    for _ in range(15):
         case = approx_cases.random_case(rng)
         some = approx_cases.partitions(rng, case, 20)
         for settings in ON_AND_OFF:
             tally.compare(case, some, settings=settings)
-    assert tally.pairs >= 1000
+    assert tally.pairs >= 500
 
 
 @pytest.mark.parametrize("chunk_rows", first([1, 2, 3, 5, 7], 2))
@@ -314,10 +315,11 @@ def every_way(case, rows):
     return set(found.values())
 
 
-def test_the_oracle_loses_nothing_on_its_shortcuts():
-    rng = random.Random(9050)
+@pytest.mark.parametrize("seed", first(range(2)))
+def test_the_oracle_loses_nothing_on_its_shortcuts(seed):
+    rng = random.Random(9050 + seed)
     matched = 0
-    for _ in range(150):
+    for _ in range(75):
         case = approx_cases.random_case(rng)
         for rows in approx_cases.partitions(rng, case, 3):
             rows = [row for row in rows if row["id"] < 4]
@@ -325,7 +327,7 @@ def test_the_oracle_loses_nothing_on_its_shortcuts():
             wanted = every_way(case, rows)
             assert set(case.oracle.all_matches(rows, times)) == wanted, f"{case.to_sql()}\nrows {rows}"
             matched += bool(wanted)
-    assert matched > 150
+    assert matched > 75
 
 
 # --- the engine against itself and against exact matching ----------------------------------------------------------------
@@ -346,8 +348,9 @@ def cases(rng, count, **options):
         yield case, dict(enumerate(approx_cases.partitions(rng, case, 25)))
 
 
-def test_without_errors_the_oracle_is_the_exact_engine():
-    rng = random.Random(9300)
+@pytest.mark.parametrize("seed", first(range(2)))
+def test_without_errors_the_oracle_is_the_exact_engine(seed):
+    rng = random.Random(9310 + seed)
     compared = matched = 0
     for case, some in cases(rng, 60, report=ALL):
         case = case.with_(k="0")
@@ -365,10 +368,11 @@ def test_without_errors_the_oracle_is_the_exact_engine():
     assert matched >= 0.2 * compared
 
 
-def test_no_errors_allowed_is_exact_matching():
-    rng = random.Random(9400)
+@pytest.mark.parametrize("seed", first(range(2)))
+def test_no_errors_allowed_is_exact_matching(seed):
+    rng = random.Random(9400 + seed)
     matched = 0
-    for case, some in cases(rng, 60, report=ALL):
+    for case, some in cases(rng, 30, report=ALL):
         case = case.with_(k="0")
         names = ("id", "label", "first", "last", "n")
         approximate, exact = (approx_cases.run(case, some, approx=approx) for approx in (True, False))
@@ -376,7 +380,7 @@ def test_no_errors_allowed_is_exact_matching():
             assert pieces(approximate.get(p, []), *names) == pieces(exact.get(p, []), *names), f"{case.to_sql()}\nrows {some[p]}"
             assert {(float(row["errors"]), row["missing"]) for row in approximate.get(p, [])} <= {(0.0, "[]")}
         matched += sum(map(bool, exact.values()))
-    assert matched >= 200
+    assert matched >= 100
 
 
 def more_errors(case):
@@ -386,10 +390,11 @@ def more_errors(case):
     return case.with_(k=str(float(k))) if k < oracle.cost_of_nothing(case.pattern, weights) else None
 
 
-def test_more_errors_keep_what_there_was():
-    rng = random.Random(9500)
+@pytest.mark.parametrize("seed", first(range(2)))
+def test_more_errors_keep_what_there_was(seed):
+    rng = random.Random(9500 + seed)
     grown = 0
-    for case, some in cases(rng, 60, report=ALL):
+    for case, some in cases(rng, 30, report=ALL):
         more = more_errors(case)
         if more is None or approx_cases.has_exclusion(case):
             continue
@@ -398,13 +403,14 @@ def test_more_errors_keep_what_there_was():
             one, other = (pieces(found.get(p, []), "id", "label", "errors") for found in (fewer, longer))
             assert one <= other, f"{case.to_sql()}\nrows {some[p]}"
             grown += one < other
-    assert grown >= 150
+    assert grown >= 75
 
 
-def test_proxies_lose_no_match_point():
-    rng = random.Random(9600)
+@pytest.mark.parametrize("seed", first(range(2)))
+def test_proxies_lose_no_match_point(seed):
+    rng = random.Random(9600 + seed)
     points = 0
-    for case, some in cases(rng, 60, report=ALL):
+    for case, some in cases(rng, 30, report=ALL):
         if approx_cases.has_exclusion(case):
             continue
         everything, chosen = (approx_cases.run(case.with_(report=report), some) for report in (ALL, PROXY))
@@ -413,7 +419,7 @@ def test_proxies_lose_no_match_point():
             ends_of = {row["m"]: row["last"] for row in chosen.get(p, [])}
             assert sorted(ends_of.values()) == sorted(ends), f"{case.to_sql()}\nrows {some[p]}"
             points += len(ends)
-    assert points >= 800
+    assert points >= 400
 
 
 def test_everything_missing_is_an_error():

@@ -21,7 +21,7 @@ from tests.property.in_process import run
 from tests.property.test_automata import measures_of, wanted
 from tests.selection import first
 
-AUTOMATA, PARTITIONS = 40, 8  # a seed
+AUTOMATA, PARTITIONS = 20, 8  # a seed
 FAILS = (oracle.OverflowInt, oracle.TooMany, oracle_arcs.Refused)
 
 
@@ -69,7 +69,7 @@ def without_failures(partitions, wanted_of):
 
 
 @pytest.mark.parametrize("texts", [False, True])
-@pytest.mark.parametrize("seed", first(range(8), wider=2))
+@pytest.mark.parametrize("seed", first(range(16), wider=3))
 def test_net_is_of_the_arcs_that_are_left(seed, texts):
     """Rows that only come, arcs as a bag; partitions whose arcs differ; arcs with parameters, and arcs as text beside them."""
     rng = random.Random((9600 if texts else 9000) + seed)
@@ -151,7 +151,7 @@ def compare_log(rng, automaton, partitions, events, mode, chunk_rows=None):
 
 
 @pytest.mark.parametrize("texts", [False, True])
-@pytest.mark.parametrize("seed", first(range(8), wider=2))
+@pytest.mark.parametrize("seed", first(range(16), wider=3))
 def test_changes_are_those_of_all_matches(seed, texts):
     rng = random.Random((9700 if texts else 9100) + seed)
     compared = told = 0
@@ -167,12 +167,12 @@ def test_changes_are_those_of_all_matches(seed, texts):
     assert told > compared
 
 
-@pytest.mark.parametrize("seed", first(range(6), wider=2))
+@pytest.mark.parametrize("seed", first(range(12), wider=3))
 def test_arcs_that_take_no_row(seed):
     """ON EMPTY and ON EXPIRY: computations go on from what an arc has made that is valid no more."""
     rng = random.Random(9500 + seed)
     compared = told = 0
-    while compared < AUTOMATA * PARTITIONS // 2:
+    while compared < AUTOMATA * PARTITIONS:
         automaton = random_automaton(rng)
         mode = {"explicit": True, "default": False, "promise": True, "punctuate": True}
         silent = {arc.source for arc in automaton.arcs if arc.parameters == () and arc.on == "empty"} & {arc.source for arc in automaton.arcs if arc.on == "row"}
@@ -201,7 +201,7 @@ def test_20_000_logs(batch):
     assert told > logs
 
 
-@pytest.mark.parametrize("seed", first(range(4), wider=2))
+@pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
     for module, name in ((computations, "RECORDS"), (computations, "MATCHES"), (log_engine, "KEPT"), (log_engine, "TOLD"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
         monkeypatch.setattr(module, name, 1)
@@ -212,10 +212,10 @@ def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
         partitions, events = log(rng, automaton, parts=3, **mode)
         if any(partitions.values()) and events:
             told += compare_log(rng, automaton, {p: some for p, some in partitions.items() if some}, events, mode)[1]
-    assert told > 20
+    assert told > 10
 
 
-@pytest.mark.parametrize("seed", first(range(4), wider=2))
+@pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_the_changes_add_up_to_net_whatever_the_arrival(seed):
     """With lifetimes of their own the order in which rows and arcs come does not matter in the end; labels and all."""
     rng = random.Random(9300 + seed)
@@ -246,10 +246,10 @@ def test_the_changes_add_up_to_net_whatever_the_arrival(seed):
             nets.append(net)
             told += len(changes.get(0, []))
         assert all(net == nets[0] for net in nets)
-    assert told > 300
+    assert told > 150
 
 
-@pytest.mark.parametrize("seed", first(range(4), wider=2))
+@pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_arcs_that_are_always_there_are_static_ones(seed):
     rng = random.Random(9400 + seed)
     matched = 0
@@ -268,7 +268,7 @@ def test_arcs_that_are_always_there_are_static_ones(seed):
             continue
         assert run(oracle.clause(templates, measures, table="ARCS FROM active"), partitions, (None, 1)[i % 2], arcs=events) == static
         matched += sum(map(len, static.values()))
-    assert matched > 300
+    assert matched > 150
 
 
 def test_an_arc_on_empty_that_comes_where_another_begins():
@@ -282,7 +282,7 @@ def test_an_arc_on_empty_that_comes_where_another_begins():
     assert [tuple(row.values()) for row in told] == [("insert", 2, 1), ("insert", 4, 2), ("retract", 5, 1), ("retract", 5, 2)]
 
 
-@pytest.mark.parametrize("seed", first(range(4), wider=2))
+@pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_arcs_in_default_mode_over_rows_that_only_come(seed):
     """Matches are found in one pass where no arc reaches back."""
     rng, told = random.Random(9950 + seed), 0
@@ -295,7 +295,7 @@ def test_arcs_in_default_mode_over_rows_that_only_come(seed):
         partitions = {p: rows for p, rows in partitions.items() if rows}
         if partitions and events:
             told += compare_log(rng, automaton, partitions, events, mode, (None, 1, 3)[i % 3])[1]
-    assert told > 50
+    assert told > 25
 
 
 @pytest.mark.parametrize(("op", "until", "told"), [("retract", None, [("retract", 3, 1)]), ("delete", 1, [("retract", 3, 1)]), ("delete", None, [])])

@@ -19,7 +19,7 @@ from tests.property import test_joined_engine as joined
 from tests.property.ranking_cases import engine_rows, window_starts
 from tests.selection import first
 
-QUERIES = 50  # a seed
+QUERIES = 25  # a seed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,11 +131,11 @@ def compare(rng: random.Random, queries: int) -> collections.Counter:
     return seen
 
 
-@pytest.mark.parametrize("seed", first(range(6), wider=3))
+@pytest.mark.parametrize("seed", first(range(12), wider=5))
 def test_the_best_are_the_best_of_all_matches(seed):
     seen = compare(random.Random(seed), QUERIES)
     assert seen["joined"] > QUERIES / 3 and seen["matched"] > 2 * QUERIES, seen
-    assert min(seen[what] for what in ("equal", "sides", "groups", "sums", "quotients")) > 1, seen
+    assert min(seen[what] for what in ("equal", "sides", "groups", "sums", "quotients")) > 0, seen
 
 
 @pytest.mark.slow

@@ -56,16 +56,16 @@ def compare(rng, pairs, shapes=("letters", "plain"), but=()) -> Counter:
     return tally
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=2))
+@pytest.mark.parametrize("seed", first(range(16), wider=3))
 def test_complete_matches_are_those_without_a_budget(seed):
-    tally = compare(random.Random(f"complete {seed}"), 1200)
-    assert tally["complete"] >= 150 and tally["lost"] >= 150
+    tally = compare(random.Random(f"complete {seed}"), 600)
+    assert tally["complete"] >= 75 and tally["lost"] >= 75
 
 
-@pytest.mark.parametrize("seed", first(range(6), wider=1))
+@pytest.mark.parametrize("seed", first(range(12), wider=1))
 def test_complete_matches_with_a_negation_have_the_same_rows_and_errors(seed):
-    tally = compare(random.Random(f"complete without {seed}"), 600, ("negation",), ("missing", "label", "id"))
-    assert tally["complete"] >= 100 and tally["lost"] >= 100
+    tally = compare(random.Random(f"complete without {seed}"), 300, ("negation",), ("missing", "label", "id"))
+    assert tally["complete"] >= 50 and tally["lost"] >= 50
 
 
 def test_variables_of_a_complete_match_are_those_without_a_budget():

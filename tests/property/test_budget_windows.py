@@ -166,10 +166,10 @@ def test_windows_of_every_kind(seed):
     assert tally["matched"] >= 0.1 * tally["pairs"] and tally["left"] >= 0.2 * tally["pairs"] and tally["vectors"] >= 150 and tally["promising"] >= 3
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=1))
+@pytest.mark.parametrize("seed", first(range(16), wider=1))
 def test_room_that_runs_out(seed, little_room):
-    tally = compare(random.Random(f"room {seed}"), 30, 10)
-    assert tally["matched"] >= 0.1 * tally["pairs"] and tally["vectors"] >= 150
+    tally = compare(random.Random(f"room {seed}"), 15, 10)
+    assert tally["matched"] >= 0.1 * tally["pairs"] and tally["vectors"] >= 75
 
 
 def test_many_candidates_of_few_runs():
@@ -186,12 +186,12 @@ def test_room_that_runs_out_where_conditions_look_at_the_match(seed, little_room
     assert tally.matched >= 0.3 * tally.pairs
 
 
-@pytest.mark.parametrize("seed", first(range(6), wider=2))
+@pytest.mark.parametrize("seed", first(range(12), wider=3))
 def test_little_room_changes_nothing(seed, monkeypatch):
     """Conditions over the match, groups with windows, and few checks: the same rows with little room, whatever the chunks are."""
     rng = random.Random(f"little room {seed}")
     compared = told = 0
-    while compared < 400:
+    while compared < 200:
         case = choices.budgeted_case(rng).with_(checks=rng.randrange(1, 5))
         try:
             strategy_of(make_plan(parse_clause(case.to_sql())))
@@ -209,11 +209,11 @@ def test_little_room_changes_nothing(seed, monkeypatch):
     assert told >= 0.2 * compared
 
 
-@pytest.mark.parametrize("seed", first(range(6), wider=2))
+@pytest.mark.parametrize("seed", first(range(12), wider=3))
 def test_conditions_that_fail_use_checks(seed):
     """Runs that a condition can tell apart are candidates of their own, and a check whose condition fails is one."""
     rng, tally = random.Random(f"conditions under a budget {seed}"), Counter()
-    for _ in range(40):
+    for _ in range(20):
         query = choices.random_budgeted(rng, checks=rng.random() < 0.8)
         # the variable of the first row is never missing
         inner = {name for name, _, _ in oracle.Places(query.pattern, query.weights).variable.values()}
@@ -243,4 +243,4 @@ def test_conditions_that_fail_use_checks(seed):
                 have = [choices.seen(row) for row in got.get(p, [])]
                 assert sorted(have, key=lambda x: x[:2]) == sorted(expected, key=lambda x: x[:2]), about
                 tally["matched"] += bool(expected)
-    assert tally["matched"] >= 15 and tally["vectors"] >= 100
+    assert tally["matched"] >= 7 and tally["vectors"] >= 50

@@ -22,10 +22,10 @@ from tests.property.in_process import run
 from tests.property.test_automata import measures_of, same_rows, wanted
 from tests.selection import first
 
-AUTOMATA, PARTITIONS = 30, 12  # a seed
+AUTOMATA, PARTITIONS = 15, 12  # a seed
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=2))
+@pytest.mark.parametrize("seed", first(range(16), wider=3))
 def test_net_is_of_the_rows_that_are_left(seed):
     rng = random.Random(8000 + seed)
     compared = matched = 0
@@ -51,7 +51,7 @@ def test_net_is_of_the_rows_that_are_left(seed):
     assert matched > compared
 
 
-@pytest.mark.parametrize("seed", first(range(4), wider=2))
+@pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_rows_that_are_in_no_match(seed):
     rng = random.Random(8100 + seed)
     alone = 0
@@ -76,7 +76,7 @@ def test_rows_that_are_in_no_match(seed):
             left_out = [row for row in got.get(p, []) if row["m_count"] is None]
             assert len(left_out) == len(rows), f"{text}\nchanges {partitions[p]}"
             alone += len(rows)
-    assert alone > 100
+    assert alone > 50
 
 
 @pytest.mark.parametrize("seed", first(range(2)))
@@ -119,7 +119,7 @@ def _compare_changes(rng, automaton, partitions, chunk_rows=None, by=None):
     return same_rows(text, partitions, expected, chunk_rows)
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=2))
+@pytest.mark.parametrize("seed", first(range(16), wider=3))
 def test_changes_are_those_of_all_matches(seed):
     rng = random.Random(8300 + seed)
     compared = told = 0
@@ -152,7 +152,7 @@ def _of_values(rng):
     return replace(automaton, arcs=tuple(arcs), consecutive=rng.random() < 0.1)
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=2))
+@pytest.mark.parametrize("seed", first(range(16), wider=3))
 def test_punctuations_of_rows_with_one_value(seed, monkeypatch):
     """PUNCTUATE BY: the changes are those of the definition, and the same where nothing is dropped; something is."""
     rng, dropped = random.Random(8600 + seed), Counter()
@@ -179,7 +179,7 @@ def test_punctuations_of_rows_with_one_value(seed, monkeypatch):
         pairs, changes = _compare_changes(rng, automaton, partitions, (None, 1, 3)[i % 3], "w")
         compared, told = compared + pairs, told + changes
     assert compared >= 0.7 * AUTOMATA * PARTITIONS
-    assert told > compared // 2 and min(dropped["some"] + dropped["all"], dropped["clean"]) > 8
+    assert told > compared // 2 and min(dropped["some"] + dropped["all"], dropped["clean"]) > 4
 
 
 @pytest.mark.parametrize(("promise", "of"), [({}, ""), ({"w": 1}, " PUNCTUATE BY w")])
@@ -214,25 +214,25 @@ def test_20_000_logs(batch):
     assert told > 2 * logs
 
 
-@pytest.mark.parametrize("seed", first(range(4), wider=2))
+@pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
     for module, name in ((computations, "RECORDS"), (computations, "MATCHES"), (log_engine, "KEPT"), (log_engine, "TOLD"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
         monkeypatch.setattr(module, name, 1)
     rng = random.Random(8400 + seed)
     told = 0
-    for _ in range(AUTOMATA // 3):
+    for _ in range(2 * AUTOMATA // 3):
         automaton = replace(oracle.random_automaton(rng), consecutive=rng.random() < 0.3)
         partitions = {p: changelog.random_changes(rng, rng.randrange(1, 12), rng.choice((0.0, 0.5))) for p in range(PARTITIONS)}
         told += _compare_changes(rng, automaton, partitions)[1]
-    assert told > 250
+    assert told > 125
 
 
-@pytest.mark.parametrize("seed", first(range(4), wider=2))
+@pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_rows_of_matches_that_come_and_go(seed):
     """ALL ROWS PER MATCH with the names of arcs: a match whose rows or arcs change goes and comes."""
     rng = random.Random(8500 + seed)
     told = 0
-    for i in range(AUTOMATA // 2):
+    for i in range(AUTOMATA):
         automaton = oracle.random_automaton(rng)
         partitions = {p: changelog.random_changes(rng, rng.randrange(1, 10), 0.5) for p in range(PARTITIONS)}
         measures = "CHANGE() AS m_change, CHANGED_BY() AS m_by, CLASSIFIER() AS m_label, count(*) AS m_count, at AS m_at"
@@ -249,10 +249,10 @@ def test_rows_of_matches_that_come_and_go(seed):
                 for change, cause, match, rows in found for count, (label, at) in enumerate(zip(match[-1], rows, strict=True), 1)
             ]  # fmt: skip
         told += same_rows(text, partitions, expected, (None, 2)[i % 2], "id")[1]
-    assert told > 1000
+    assert told > 350
 
 
-@pytest.mark.parametrize("seed", first(range(4), wider=2))
+@pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_rows_that_no_measure_tells_apart(seed):
     """A match that only reads other rows than before does not change."""
     rng = random.Random(8600 + seed)
@@ -276,11 +276,11 @@ def test_rows_that_no_measure_tells_apart(seed):
                 continue
             expected[p] = [{"m_change": change, "m_by": cause, "m_max": most(rows), "m_at": rows[-1]} for change, cause, _, rows in found]
         told += same_rows(text, partitions, expected)[1]
-    assert told > 250
-    assert less > 10
+    assert told > 125
+    assert less > 5
 
 
-@pytest.mark.parametrize("seed", first(range(4), wider=2))
+@pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_the_changes_add_up_to_net_whatever_the_arrival(seed):
     rng = random.Random(8700 + seed)
     told = 0
@@ -301,7 +301,7 @@ def test_the_changes_add_up_to_net_whatever_the_arrival(seed):
             assert left == Counter(tuple(row.values()) for row in net.get(p, [])), f"{texts[1]}\nchanges {partitions[p]}"
             assert net.get(p) == net.get(0)
             told += len(changes.get(p, []))
-    assert told > 1000
+    assert told > 350
 
 
 def insertions(rng, count, numbered):
@@ -321,7 +321,7 @@ def insertions(rng, count, numbered):
     return sorted(changes, key=lambda change: change["at"])
 
 
-@pytest.mark.parametrize("seed", first(range(4), wider=2))
+@pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_rows_that_only_come(seed, monkeypatch):
     """In order, or one after the other by their numbers, matches are found in one pass; with that switched off they are the
     same."""

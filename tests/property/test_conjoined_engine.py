@@ -21,8 +21,8 @@ from tests.property.ranking_cases import engine_rows, window_starts
 from tests.property.test_joined_engine import greatest, least
 from tests.selection import first
 
-SEEDS = first(range(4))
-QUERIES = 40  # a seed
+SEEDS = first(range(8), wider=3)
+QUERIES = 20  # a seed
 PARTITIONS = 10  # a query
 COMBINE = {
     "": lambda a, b: a + b, " COMBINE BY MIN": least, " COMBINE BY MAX": greatest, " COMBINE BY PRODUCT": lambda a, b: a * b,

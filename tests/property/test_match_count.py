@@ -20,11 +20,11 @@ from tests.property.in_process import run
 from tests.selection import first
 
 
-@pytest.mark.parametrize("seed", first(range(3)))
+@pytest.mark.parametrize("seed", first(range(6), wider=3))
 def test_numbers_agree_with_the_oracle(seed):
     rng = random.Random(seed)
     compared = 0
-    for _ in range(200):
+    for _ in range(100):
         query = selection.random_query(rng, report="all", shapes=("plain", "plain", "negation", "group"))
         query.mode, query.skip = measures.ONE_ROW, None
         text = re.sub(r"MEASURES .*", "MEASURES LAST(id) AS last, MATCH_COUNT() AS n", query.to_sql())
@@ -37,7 +37,7 @@ def test_numbers_agree_with_the_oracle(seed):
         for p in partitions:
             assert {row["last"]: row["n"] for row in got.get(p, [])} == expected[p], (text, partitions[p])
             compared += 1
-    assert compared > 1800
+    assert compared > 900
 
 
 def counted(pattern: str, letters: list[str], window: int | None) -> list[int]:

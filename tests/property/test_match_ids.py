@@ -19,7 +19,7 @@ from tests.property.in_process import run
 from tests.property.test_pattern_changes import letters, matches_of, random_query, refused, with_changes
 from tests.selection import first
 
-QUERIES, PARTITIONS = 25, 6  # a seed
+QUERIES, PARTITIONS = 13, 6  # a seed
 
 
 def doubled(rng, changes):
@@ -105,10 +105,10 @@ def test_ids_are_those_of_the_definition(seed, mode):
             assert alike(bases.values()) == alike(expected.values()), about
             compared += len(got)
             again += replayed(query.measures, logged.get(p, []), got, about)
-    assert compared > 50 and numbered > 5 and again > 0
+    assert compared > 25 and numbered > 2
 
 
-@pytest.mark.parametrize("seed", first(range(4), wider=2))
+@pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_the_changelog_of_an_automaton_has_the_ids_of_what_is_left(seed):
     rng = random.Random(9600 + seed)
     compared = again = 0
@@ -139,7 +139,7 @@ def test_the_changelog_of_an_automaton_has_the_ids_of_what_is_left(seed):
             assert all(len(some) == 1 for some in got.values())
             compared += len(got)
             again += replayed(names, logged.get(p, []), got, f"{log}\nchanges {partitions[p]}\nleft {left.get(p)}")
-    assert compared > 50 and again > 1
+    assert compared > 25 and again > 0
 
 
 def replayed(names, changes, left, about):

@@ -23,7 +23,7 @@ from tests.property.in_process import run
 from tests.property.test_selection_differential import condition_of, loop_and_what_follows
 from tests.selection import first, one_in
 
-QUERIES, PARTITIONS = 40, 8  # a seed
+QUERIES, PARTITIONS = 20, 8  # a seed
 _NOT_THERE = ("match_number", "prev", "next")
 
 
@@ -149,18 +149,18 @@ def logs(rng, longest=10):
     return {p: letters(rng, changelog.random_changes(rng, rng.randrange(1, longest), rng.choice((0.0, 0.3, 0.7)))) for p in range(PARTITIONS)}
 
 
-@pytest.mark.parametrize("seed", first(range(6), wider=3))
+@pytest.mark.parametrize("seed", first(range(12), wider=5))
 def test_changes_are_those_of_all_matches(seed):
     rng = random.Random(9000 + seed)
     compared = told = 0
-    for i in range(QUERIES):
+    for i in range(2 * QUERIES):
         pairs, changes = compare(rng, random_query(rng), logs(rng), (None, 1, 3)[i % 3])
         compared, told = compared + pairs, told + changes
-    assert compared > 0.4 * QUERIES * PARTITIONS
+    assert compared > 0.8 * QUERIES * PARTITIONS
     assert told > compared
 
 
-@pytest.mark.parametrize("seed", first(range(3)))
+@pytest.mark.parametrize("seed", first(range(6), wider=3))
 def test_rows_of_matches_that_come_and_go(seed):
     rng = random.Random(9100 + seed)
     compared = told = 0
@@ -181,15 +181,15 @@ def test_20_000_logs(batch):
     assert told > compared
 
 
-@pytest.mark.parametrize("seed", first(range(2)))
+@pytest.mark.parametrize("seed", first(range(4), wider=3))
 def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
     for module, name in ((computations, "RECORDS"), (computations, "MATCHES"), (log_engine, "KEPT"), (log_engine, "TOLD"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
         monkeypatch.setattr(module, name, 2)
     rng = random.Random(9400 + seed)
-    assert sum(compare(rng, random_query(rng), logs(rng))[1] for _ in range(QUERIES // 4)) > 50
+    assert sum(compare(rng, random_query(rng), logs(rng))[1] for _ in range(QUERIES // 2)) > 50
 
 
-@pytest.mark.parametrize("seed", first(range(2)))
+@pytest.mark.parametrize("seed", first(range(4), wider=3))
 def test_every_arrival_gives_one_net(seed):
     rng = random.Random(9500 + seed)
     told = 0
@@ -210,7 +210,7 @@ def test_every_arrival_gives_one_net(seed):
                 net[tuple(sorted(((k, v) for k, v in row.items() if k in query.measures), key=str))] += {"insert": 1, "retract": -1}[row["m_change"]]
             assert +net == expected and not -net, f"{text}\nrows {rows}\nengine {answer}"
             told += len(answer)
-    assert told > 50
+    assert told > 25
 
 
 
@@ -240,7 +240,7 @@ def restated_agrees(rng, query):
     return len(expected), matched
 
 
-@pytest.mark.parametrize("seed", first(range(6), wider=3))
+@pytest.mark.parametrize("seed", first(range(12), wider=5))
 def test_the_automaton_that_explain_prints_gives_the_same_matches(seed):
     rng = random.Random(9600 + seed)
     compared = matched = 0

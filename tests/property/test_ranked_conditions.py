@@ -23,8 +23,8 @@ from tests.oracle.pattern import to_text, variables
 from tests.property import test_ranked_engine as ranked
 from tests.selection import first
 
-SEEDS = first(range(128), wider=6)
-CASES = 60  # a seed
+SEEDS = first(range(256), wider=11)
+CASES = 30  # a seed
 FAR, BAND, GROUP, BRANCH, LISTED = KINDS = ("far", "band", "group", "branch", "listed")
 
 
@@ -178,5 +178,5 @@ def test_the_best_are_the_best_of_all_matches(seed):
             expected |= {(part, start): matches[: case.top] for start, matches in found.items()}
         wrong = {key: (expected.get(key), got.get(key)) for key in {*expected, *got} if expected.get(key) != got.get(key)}
         assert not wrong, f"{search} {case.text()}\n{case.kinds} {chunk} {settings}\n{wrong}\n{[case.rows[p] for p, _ in wrong][:1]}"
-    assert min(compared.values()) > 100
-    assert sum(ways[kind, PATHS] for kind in KINDS[:-1]) > 50 and ways[LISTED, WALK] > 0, ways
+    assert min(compared.values()) > 50
+    assert sum(ways[kind, PATHS] for kind in KINDS[:-1]) > 25 and ways[LISTED, WALK] > 0, ways

@@ -22,8 +22,8 @@ from tests.property.in_process import inputs, unguarded
 from tests.property.ranking_cases import engine_rows, window_starts
 from tests.selection import first
 
-SEEDS = first(range(8), wider=4)
-QUERIES = 65  # a seed
+SEEDS = first(range(16), wider=7)
+QUERIES = 33  # a seed
 PARTITIONS = 14  # a query
 INT, DECIMAL, DOUBLE = "int", "decimal", "double"
 NAMES = "ABCD"

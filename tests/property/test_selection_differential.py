@@ -15,8 +15,8 @@ from tests.oracle import measures, pattern, selection
 from tests.property.in_process import run
 from tests.selection import first
 
-SEEDS = first(range(6), wider=3)
-QUERIES = 65  # a seed
+SEEDS = first(range(12), wider=5)
+QUERIES = 33  # a seed
 PARTITIONS = 30  # a query
 
 
@@ -83,9 +83,9 @@ def partitions(rng, count=PARTITIONS, longest=8):
 def test_engine_agrees_with_the_oracle(seed):
     rng = random.Random(1000 + seed)
     tally = Tally()
-    for _ in range(QUERIES):
+    for _ in range(2 * QUERIES):
         tally.compare(selection.random_query(rng, shapes=("plain", "plain", "negation")), partitions(rng))
-    assert tally.pairs >= 0.9 * QUERIES * PARTITIONS
+    assert tally.pairs >= 1.8 * QUERIES * PARTITIONS
     assert tally.matched >= 0.25 * tally.pairs
 
 
@@ -127,11 +127,11 @@ def condition_of(rng, name, looks):
     return row
 
 
-@pytest.mark.parametrize("seed", first(range(4)))
+@pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_rows_are_ignored_by_the_state(seed):
     rng = random.Random(3000 + seed)
     tally = Tally()
-    for _ in range(100):
+    for _ in range(50):
         p = loop_and_what_follows(rng)
         window = rng.choice([None, None, ("rows", rng.randrange(2, 7)), ("range", rng.randrange(2, 9))])
         looks = rng.random() < 0.5
@@ -141,7 +141,7 @@ def test_rows_are_ignored_by_the_state(seed):
             measures=dict(selection.BASE_MEASURES), budget=20_000,
         )  # fmt: skip
         tally.compare(query, partitions(rng))
-    assert tally.pairs >= 2500
+    assert tally.pairs >= 1250
     assert tally.matched >= 0.4 * tally.pairs
 
 
@@ -213,7 +213,7 @@ def test_permutations_in_loops_ignore_rows_by_the_state(seed):
     assert tally.matched >= 0.3 * tally.pairs
 
 
-@pytest.mark.parametrize("seed", first(range(4), wider=2))
+@pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_negated_groups_agree_with_the_oracle(seed):
     rng = random.Random(4000 + seed)
     tally, refused = Tally(), 0
@@ -259,13 +259,13 @@ def random_gap(rng):
     return selection.Query(p, pattern.to_text(p), defines, strategy, "all", measures=dict(selection.BASE_MEASURES), budget=50_000)
 
 
-@pytest.mark.parametrize("seed", first(range(4), wider=2))
+@pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_negated_groups_ignore_rows_by_their_state(seed):
     rng = random.Random(4500 + seed)
     tally = Tally()
-    for _ in range(120):
+    for _ in range(60):
         tally.compare(random_gap(rng), partitions(rng, 12, 10))
-    assert tally.pairs >= 1200
+    assert tally.pairs >= 600
     assert tally.matched >= 0.3 * tally.pairs
 
 
@@ -296,7 +296,7 @@ def test_skip_till_next_ignores_by_the_state(shapes):
     assert tally.matched >= 0.25 * tally.pairs
 
 
-@pytest.mark.parametrize("seed", first(range(3), wider=1))
+@pytest.mark.parametrize("seed", first(range(6), wider=2))
 def test_conjunctions_agree_with_the_oracle(seed):
     rng = random.Random(2000 + seed)
     tally, refused = Tally(), 0
@@ -312,11 +312,12 @@ def test_conjunctions_agree_with_the_oracle(seed):
     assert tally.matched >= 0.25 * tally.pairs
 
 
-def test_the_prefilter_changes_nothing():
+@pytest.mark.parametrize("seed", first(range(2)))
+def test_the_prefilter_changes_nothing(seed):
     """Queries whose rows Spark may filter (the runner does): every variable has a row-local condition."""
-    rng = random.Random(5)
+    rng = random.Random(5 + seed)
     tally, filtered = Tally(), 0
-    while filtered < 30:
+    while filtered < 15:
         query = selection.random_query(rng, shapes=("plain", "negation", "conjunction", "group"))
         if make_plan(parse_clause(query.to_sql())).prefilter:
             try:
@@ -353,6 +354,6 @@ def test_excluded_rows_are_hidden():
 def test_batches_change_nothing(chunk_rows):
     rng = random.Random(chunk_rows)
     tally = Tally()
-    for _ in range(40):
+    for _ in range(20):
         tally.compare(selection.random_query(rng, shapes=("plain", "negation", "conjunction", "group")), partitions(rng, 10, 7), chunk_rows)
-    assert tally.pairs >= 350
+    assert tally.pairs >= 175

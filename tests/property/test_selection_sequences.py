@@ -19,7 +19,7 @@ from tests.property.in_process import _inputs
 from tests.property.test_selection_differential import partitions
 from tests.selection import first
 
-SEEDS = first(range(5), wider=2)
+SEEDS = first(range(10), wider=3)
 
 
 def sequences(query, rows_of: dict[int, list[dict]]) -> dict[int, list[tuple]]:
@@ -77,9 +77,9 @@ def compare(query, some) -> tuple[int, int]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_plain_patterns_and_negations(seed):
     rng = random.Random(3000 + seed)
-    counts = [compare(selection.random_query(rng, shapes=("plain", "plain", "negation")), partitions(rng)) for _ in range(120)]
+    counts = [compare(selection.random_query(rng, shapes=("plain", "plain", "negation")), partitions(rng)) for _ in range(60)]
     pairs, matched = map(sum, zip(*counts))
-    assert pairs >= 3200
+    assert pairs >= 1600
     assert matched >= 0.25 * pairs
 
 
@@ -87,7 +87,7 @@ def test_plain_patterns_and_negations(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_conjunctions(seed):
     rng = random.Random(4000 + seed)
-    counts = [compare(selection.random_query(rng, shapes=("conjunction",), budget=20_000), partitions(rng, 20, 7)) for _ in range(50)]
+    counts = [compare(selection.random_query(rng, shapes=("conjunction",), budget=20_000), partitions(rng, 20, 7)) for _ in range(25)]
     pairs, matched = map(sum, zip(*counts))
-    assert pairs >= 800
+    assert pairs >= 400
     assert matched >= 0.2 * pairs

@@ -90,10 +90,11 @@ def random_query(rng, shapes):
 
 
 @pytest.mark.parametrize("shapes", [("plain",), ("negation",), ("group",), ("conjunction",)], ids="-".join)
+@pytest.mark.parametrize("seed", first(range(2)))
 @pytest.mark.parametrize("descending", first([False, True]), ids=["", "descending"])
-def test_random_clauses(shapes, descending):
-    rng, tally = random.Random(f"slices {shapes} {descending}"), Tally()
-    while tally.compared < 35:
+def test_random_clauses(shapes, descending, seed):
+    rng, tally = random.Random(f"slices {shapes} {descending} {seed}"), Tally()
+    while tally.compared < 18:
         query = random_query(rng, shapes)
         text = query.to_sql().replace("ORDER BY id", "ORDER BY id DESC") if descending else query.to_sql()
         rows = {p: spread(rng, selection.random_rows(rng, rng.randrange(1, 25 if shapes == ("plain",) else 14)), descending) for p in range(8)}
@@ -101,8 +102,8 @@ def test_random_clauses(shapes, descending):
             tally.compare(rng, text, rows, Settings(prefilter=rng.random() < 0.5))
         except ClauseError as error:
             assert error.error_class == "SPARKCEP.PATTERN_TOO_COMPLEX", text
-    assert tally.matched > 12 and tally.cut > 25 and tally.copied > 25
-    assert sum(tally.refused.values()) > 8
+    assert tally.matched > 6 and tally.cut > 12 and tally.copied > 12
+    assert sum(tally.refused.values()) > 4
 
 
 def longer(rng, case):

@@ -237,18 +237,18 @@ def does_stream(text: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=2))
+@pytest.mark.parametrize("seed", first(range(16), wider=3))
 def test_choices_beside_a_negation(seed):
     """Also one before the first row, which tells runs apart by rows that are gone."""
-    tally = compare(random.Random(f"stream beside a negation {seed}"), 15, histories=0, some_query=random_hindered)
-    assert tally["told"] > 15 and tally["left"] > 5
+    tally = compare(random.Random(f"stream beside a negation {seed}"), 8, histories=0, some_query=random_hindered)
+    assert tally["told"] > 7 and tally["left"] > 2
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=2))
+@pytest.mark.parametrize("seed", first(range(16), wider=3))
 def test_choices_beside_a_negation_by_histories_that_change(seed):
     """What a negation behind a match says of it counts for the choices at the rows behind."""
-    tally = compare(random.Random(f"stream beside a negation, of histories {seed}"), 10, histories=3, some_query=random_hindered)
-    assert tally["told"] > 15 and tally["left"] > 5
+    tally = compare(random.Random(f"stream beside a negation, of histories {seed}"), 5, histories=3, some_query=random_hindered)
+    assert tally["told"] > 7 and tally["left"] > 2
 
 
 def test_what_stood_before_all_rows_that_are_kept_tells_runs_apart():
@@ -266,32 +266,32 @@ def test_what_stood_before_all_rows_that_are_kept_tells_runs_apart():
         assert [seen(row)[:4] for row in got[0]] == [one[:4] for one in wanted], seed
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=2))
+@pytest.mark.parametrize("seed", first(range(16), wider=3))
 def test_choices_without_history(seed):
-    tally = compare(random.Random(f"stream {seed}"), 12, histories=0)
-    assert tally["told"] > 70 and tally["left"] > 18
+    tally = compare(random.Random(f"stream {seed}"), 6, histories=0)
+    assert tally["told"] > 35 and tally["left"] > 9
 
 
 @pytest.mark.parametrize("published", [False, further(True)])
-@pytest.mark.parametrize("seed", first(range(8), wider=2))
+@pytest.mark.parametrize("seed", first(range(16), wider=3))
 def test_choices_by_a_history(seed, published):
-    tally = compare(random.Random(f"stream of one history {seed} {published}"), 15, histories=1, published=published)
-    assert tally["told"] > 80 and tally["left"] > 20 and tally["covered"] > 5
+    tally = compare(random.Random(f"stream of one history {seed} {published}"), 8, histories=1, published=published)
+    assert tally["told"] > 40 and tally["left"] > 10 and tally["covered"] > 2
 
 
 @pytest.mark.parametrize("published", [False, further(True)])
-@pytest.mark.parametrize("seed", first(range(8), wider=2))
+@pytest.mark.parametrize("seed", first(range(16), wider=3))
 def test_choices_by_histories_that_change(seed, published):
     """Each row is searched under the history of the micro-batch in which it is released."""
-    tally = compare(random.Random(f"stream of histories {seed} {published}"), 15, histories=3, published=published)
-    assert tally["told"] > 80 and tally["left"] > 20 and tally["covered"] > 5
+    tally = compare(random.Random(f"stream of histories {seed} {published}"), 8, histories=3, published=published)
+    assert tally["told"] > 40 and tally["left"] > 10 and tally["covered"] > 2
 
 
 @pytest.mark.parametrize("published", [False, further(True)])
-@pytest.mark.parametrize("seed", first(range(8), wider=2))
+@pytest.mark.parametrize("seed", first(range(16), wider=3))
 def test_choices_with_agents(seed, published):
-    tally = compare(random.Random(f"stream of agents {seed} {published}"), 6, histories=1, published=published, explore=True)
-    assert tally["told"] > 40 and tally["agents"] > 10
+    tally = compare(random.Random(f"stream of agents {seed} {published}"), 3, histories=1, published=published, explore=True)
+    assert tally["told"] > 20 and tally["agents"] > 5
 
 
 class Woken:
@@ -315,11 +315,11 @@ class Woken:
 
 
 @pytest.mark.parametrize("explore", [False, further(True)])
-@pytest.mark.parametrize("seed", first(range(6), wider=2))
+@pytest.mark.parametrize("seed", first(range(12), wider=3))
 def test_a_call_without_rows_loses_nothing(seed, explore):
     """Only a row that is searched brings what was counted into the intervals of another history."""
     rng, found = random.Random(f"woken {seed} {explore}"), 0
-    for _ in range(5):
+    for _ in range(3):
         query = random_budgeted(rng)
         query.explore = explore
         turns = [with_history(rng, query, False) for _ in range(6)]
@@ -333,7 +333,7 @@ def test_a_call_without_rows_loses_nothing(seed, explore):
             both.append({p: sorted(map(str, rows)) for p, rows in told.items()})
         assert both[0] == both[1], text
         found += sum(map(len, both[0].values()))
-    assert found > 60
+    assert found > 36
 
 
 # --- a query that goes on with other measures ---------------------------------------------------------------------
@@ -342,15 +342,16 @@ LETTERS_OF = "array_agg(id) AS ids, MATCH_ERRORS() AS e"
 TOLD_OF = "MISSING() AS m, COMPLETE() AS c, CHECKS_LEFT_OUT() AS o, array_agg(CLASSIFIER()) AS l"
 
 
+@pytest.mark.parametrize("seeds", [range(2), further(range(2, 4))])
 @pytest.mark.parametrize(
     ("report", "before"),
     [("PROXY MATCHES", ""), ("PROXY MATCHES PER ERROR", ""), ("ALL MATCHES", ""), ("ALL MATCHES", ", MATCH_NUMBER() AS n"), ("MATCH BUNDLES", ""), ("MATCH BUNDLES", ", MATCH_NUMBER() AS n")],
 )
-def test_measures_may_change(report, before):
+def test_measures_may_change(report, before, seeds):
     """What is kept serves measures that nobody asked for before, and matches that waited for their numbers are told without."""
     texts = [f"{HEAD} {LETTERS_OF}{more} PATTERN (A (B | C) D) {WINDOW} APPROX 1 {report} BUDGET 2 CHECKS DEFINE A AS v < 2, B AS v > 2, C AS v > 1, D AS w > 0" for more in (before, f", {TOLD_OF}")]
     plans = [planned(text) for text in texts]
-    for seed in range(4):
+    for seed in seeds:
         rng = random.Random(f"{report} {before} {seed}")
         some = rows_of(rng, 5, 40)
         some[9] = [{"id": 10_000, "v": 9, "w": 0, "s": None}]  # the watermark is far behind the others then
@@ -393,17 +394,18 @@ def test_a_state_of_another_pattern_is_none():
         drained(other.advance(nothing, np.zeros(0, dtype=np.int64), [state], 5))
 
 
+@pytest.mark.parametrize("begin", [0, further(3)])
 @pytest.mark.parametrize("text", [STATEMENTS[3], STATEMENTS[6]])
-def test_a_damaged_state_is_an_error_or_read(text):
+def test_a_damaged_state_is_an_error_or_read(text, begin):
     """Whatever byte is another one: numbers that point outside of what is there are told, and nothing is read or written there."""
     stream, state = state_of(text)
     nothing = pa.table({name: pa.array([], field.type) for name, field in zip(stream.schema.names, stream.schema)})
     refused = 0
-    for at in range(0, len(state), 3):
+    for at in range(begin, len(state), 6):
         damaged = state[:at] + bytes([state[at] ^ 0x55]) + state[at + 1 :]
         try:
             drained(stream.advance(nothing, np.zeros(0, dtype=np.int64), [damaged], 5))
         except MatchRuntimeError as error:
             assert error.error_class == "SPARKCEP.STATE_FORMAT", error
             refused += 1
-    assert refused > 0.2 * len(state) / 3
+    assert refused > 0.2 * len(state) / 6

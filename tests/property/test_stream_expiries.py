@@ -148,25 +148,25 @@ def compared(kind: str, rng: random.Random) -> tuple[int, int]:
     return rows, late
 
 
-@pytest.mark.parametrize("seed", first(range(6), wider=2))
+@pytest.mark.parametrize("seed", first(range(12), wider=3))
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_told_holds_for_the_rows_that_are_there(kind, seed):
     rng, told, late, tried = random.Random(f"{kind} {seed}"), 0, 0, 0
-    while tried < 12:
+    while tried < 6:
         try:
             found = compared(kind, rng)
         except (ClauseError, oracle.OverflowInt, oracle.TooMany) as error:  # times are no numbers here, and an automaton may compare both
             assert not isinstance(error, ClauseError) or error.error_class == "SPARKCEP.DATATYPE_MISMATCH", error
             continue
         tried, told, late = tried + 1, told + found[0], late + found[1]
-    assert told > 25 and late > 5
+    assert told > 12 and late > 2
 
 
-@pytest.mark.parametrize("seed", first(range(4)))
+@pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_rows_in_no_match_are_told_once_all_lives_have_ended(seed):
     """Far behind the last row all is told that a table tells, whether arcs ON EXPIRY were taken before or not."""
     rng, compared, told = random.Random(f"unmatched {seed}"), 0, 0
-    while compared < 12:
+    while compared < 6:
         number = rng.choice(["", "MATCH_NUMBER() AS n,"])
         text = oracle.clause(random_automaton(rng, False), f"FIRST(id) AS a, LAST(id) AS z, {number} MATCH_TO() AS t", "ALL ROWS PER MATCH WITH UNMATCHED ROWS")
         plan = planned(streams._IN_TIME.sub(r"\1 INTERVAL '\2' MICROSECONDS", text))
@@ -189,4 +189,4 @@ def test_rows_in_no_match_are_told_once_all_lives_have_ended(seed):
         got = streams.by_partition(plan, pa.concat_tables([stream.engine.task.prepared.output_schema.empty_table(), *found]))
         assert {p: Counter(rows) for p, rows in got.items()} == {p: Counter(rows) for p, rows in wanted.items()}, text
         compared, told = compared + 1, told + sum(map(len, wanted.values()))
-    assert told > 100
+    assert told > 50

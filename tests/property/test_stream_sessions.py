@@ -263,8 +263,8 @@ def compared_changes(text: str, rng: random.Random) -> tuple[int, int]:
 @pytest.mark.parametrize("text", first(revised.CLAUSES, 1, 4))
 def test_changes(text):
     rng = random.Random(text)
-    counts = [compared_changes(text, rng) for _ in range(10)]
-    assert sum(changes for changes, _ in counts) > 5 and sum(cut for _, cut in counts) > 20
+    counts = [compared_changes(text, rng) for _ in range(5)]
+    assert sum(changes for changes, _ in counts) > 2 and sum(cut for _, cut in counts) > 10
 
 
 def test_a_key_without_anything_under_way_forgets_the_number_of_its_changes():

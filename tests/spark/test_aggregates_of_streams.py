@@ -44,6 +44,15 @@ ALL = [*AGGREGATES, *OF_MATCHES]
 PARTS = 12
 
 
+def queries_of(texts: list[str]) -> list[list[str]]:
+    """The texts that one query over the table has together. Spark cannot plan listagg next to some others, and adds floating
+    numbers in another order beside DISTINCT."""
+    lists = [text for text in texts if text.startswith(("listagg", "string_agg"))]
+    distinct = [text for text in texts if "DISTINCT" in text and text not in lists]
+    plain = [text for text in texts if text not in lists and text not in distinct]
+    return [some for some in (plain, distinct, *([text] for text in lists)) if some]
+
+
 @pytest.fixture(autouse=True)
 def settings(spark):
     spark.conf.set(PROVIDER, ROCKSDB)
@@ -79,10 +88,13 @@ def test_values_and_types_are_those_of_the_table(spark, tmp_path, part):
             ran(frame, tmp_path)
     found = sorted(spark.read.parquet(str(tmp_path / "out")).where("g >= 0").collect(), key=lambda row: row.g)
     assert len(found) == 150
-    for i, text in enumerate(texts):  # one query for each: Spark cannot plan listagg next to a DISTINCT with FILTER
-        wanted = spark.sql(f"{query('aggregated_table', [text])} WHERE g >= 0 ORDER BY g")
-        assert frame.schema[f"m{i}"].dataType.simpleString() == wanted.schema[f"m{i}"].dataType.simpleString(), text
-        assert [str(row[f"m{i}"]) for row in found] == [str(row[f"m{i}"]) for row in wanted.collect()], text
+    for some in queries_of(texts):
+        wanted = spark.sql(f"{query('aggregated_table', some)} WHERE g >= 0 ORDER BY g")
+        rows_wanted = wanted.collect()
+        for text in some:
+            name = f"m{texts.index(text)}"
+            assert frame.schema[name].dataType.simpleString() == wanted.schema[name].dataType.simpleString(), text
+            assert [str(row[name]) for row in found] == [str(row[name]) for row in rows_wanted], text
 
 
 HEAD = "FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n"

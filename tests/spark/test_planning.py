@@ -24,6 +24,7 @@ FILTERS = (
     "", "WHERE k IN (2, 3)", "WHERE k = 1 AND f > 10", "WHERE k = 1 OR f > 10", "WHERE k IS NULL", "WHERE k + 1 = 3 AND rand(3) < 2",
     "WHERE k = (SELECT max(k) - 1 FROM planned)",
 )
+PARTS = 3
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +61,20 @@ def physical(spark, query: str) -> str:
     return re.sub(r"--sparkcep.*|\{\"variables\":.*?\"given\":\[.*?\]\}", "", plan)
 
 
+@pytest.mark.parametrize("part", first(range(PARTS), wider=PARTS))
 @pytest.mark.parametrize("rows", first(["", "ALL ROWS PER MATCH WITH UNMATCHED ROWS", "ALL ROWS PER MATCH"], wider=2))
-def test_rows_are_those_of_the_table_function(planned, rows):
+def test_rows_are_those_of_the_table_function(planned, rows, part):
+    """Columns under filters, each with some of the others in each part."""
     clause = CLAUSE.format(rows=rows)
-    branches = []
-    for i, (columns, where) in enumerate((c, w) for c in COLUMNS for w in FILTERS):
-        if "ts" in columns and not rows:
+    branches, whole = [], set()
+    for i, (c, f) in enumerate((c, f) for c in range(len(COLUMNS)) for f in range(len(FILTERS))):
+        if (c + f) % PARTS != part or ("ts" in COLUMNS[c] and not rows):
             continue
-        branches.append(f"SELECT {i} AS i, to_json(struct(*)) AS row FROM (SELECT {columns} FROM {clause} {where})")
+        branches.append(f"SELECT {i} AS i, to_json(struct(*)) AS row FROM (SELECT {COLUMNS[c]} FROM {clause} {FILTERS[f]})")
+        whole |= {i} if not FILTERS[f] else set()
     ours, sparks = both_ways(planned, "\nUNION ALL ".join(branches))
     assert ours == sparks
-    assert {i for i, _ in ours} >= {0, len(FILTERS)}
+    assert whole and {i for i, _ in ours} >= whole
 
 
 def test_it_runs_as_map_in_arrow(planned):
@@ -114,9 +118,9 @@ def test_a_random_filter_on_keys_stays_above(planned):
 def test_what_ranks_matches_is_kept(planned):
     clause = """planned MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES MATCH_SCORE() AS s, MATCH_RANK() AS r, A.x AS ax, C.p AS cp
       EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A C) WINDOW 60 PREF MAX (A.x + C.p) TOP 3 DEFINE A AS p > 50, C AS p > 60)"""
-    for columns in ("count(*)", "s", "r", "k, ax", "max(cp)"):
-        ours, sparks = both_ways(planned, f"SELECT {columns} FROM {clause}")
-        assert ours == sparks and ours
+    queries = [f"SELECT {i} AS i, to_json(struct(*)) AS row FROM (SELECT {columns} FROM {clause})" for i, columns in enumerate(("count(*)", "s", "r", "k, ax", "max(cp)"))]
+    ours, sparks = both_ways(planned, "\nUNION ALL ".join(queries))
+    assert ours == sparks and {i for i, _ in ours} == set(range(len(queries)))
 
 
 @pytest.mark.parametrize("rows", ["", "ALL ROWS PER MATCH"])
@@ -254,9 +258,9 @@ def test_timestamps_of_the_session_zone(planned):
 
 def test_a_call_without_columns_is_left_to_the_table_function(planned):
     clause = "planned MATCH_RECOGNIZE (ORDER BY 1 MEASURES COUNT(*) AS n, MAX(ts) AS m, 'one' AS c PATTERN (A+))"
-    for columns in ("count(*)", "n", "c"):
-        ours, sparks = both_ways(planned, f"SELECT {columns} FROM {clause}")
-        assert ours == sparks and len(ours) == 1
+    queries = [f"SELECT {i} AS i, to_json(struct(*)) AS row FROM (SELECT {columns} FROM {clause})" for i, columns in enumerate(("count(*)", "n", "c"))]
+    ours, sparks = both_ways(planned, "\nUNION ALL ".join(queries))
+    assert ours == sparks and [i for i, _ in ours] == [0, 1, 2]
 
 
 def test_batches_are_bounded_by_rows_alone_unless_the_user_says_otherwise(planned):

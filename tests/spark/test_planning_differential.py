@@ -2,7 +2,7 @@
 
 A form reads one column alone, or groups, filters, joins and so on; its rows are computed in Python from those of the whole
 statement, which Spark's own operator gives with nothing dropped. The wider run takes half of a sample to which all statements of
-``tests/cases/statements/few_columns.test`` belong; the default one an eighth of the files of this sample.
+``tests/cases/statements/few_columns.test`` belong; the default one a sixteenth of the pieces of this sample.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 from sparkcep.spark.java import find_java_tool
 from tests.planning_differential import PLAIN, SETTINGS, TEXT, UNSTEADY, Report, check, prepare, sampled
 from tests.planning_forms import all_forms, columns_of, counted, key, picked
-from tests.planning_statements import Statement, groups, widened
+from tests.planning_statements import Statement, groups, whole, widened
 from tests.selection import one_in
 
 OTHERS = [name for name in SETTINGS if name not in (PLAIN, TEXT)]
@@ -40,7 +40,7 @@ def judge(report: Report) -> None:
     assert not unknown, f"rows depend on the number of partitions: {unknown}"
 
 
-@pytest.mark.parametrize(("group", "statements"), one_in(8, [pytest.param(*s, id=s[1][0].name) for s in sampled()], wider=3))
+@pytest.mark.parametrize(("group", "statements"), one_in(16, [pytest.param(*s, id=s[1][0].name) for s in sampled()], wider=3))
 def test_sample(planning, group, statements):
     prepare(planning, group)
     total = Report()
@@ -63,9 +63,9 @@ def test_every_statement(planning, group):
 
 def test_what_is_compared():
     found = list(groups())
-    assert sum(len(g.statements) for g in found) > 1000
+    assert sum(len(g.written) for g in found) > 1000
     assert sum(len(g.others) for g in found) == NO_QUERIES
-    assert set(UNSTEADY) <= {s.name for g in found for s in g.statements}
+    assert set(UNSTEADY) <= {s.name for g in found for s in g.written}
     assert 15 <= sum(len(some) for _, some in sampled()) <= 40
 
 
@@ -74,7 +74,7 @@ def test_a_column_alone_is_read_alone(planning):
     (group,) = (g for g in groups() if g.name == "input/names")
     prepare(planning, group)
     total = Report()
-    for statement in group.statements[:6]:
+    for statement in map(whole, group.written[:6]):
         total.add(check(planning, statement, [TEXT]))
     assert total.alone >= 3 and total.fewer >= total.alone // 2, str(total)
 

@@ -74,11 +74,12 @@ CLAUSES = {
 
 
 FILTERED = ("no key", "all rows", "ranks by the engine")
+PARTS = 8
 
 
-@pytest.mark.parametrize("part", first(range(4)))
+@pytest.mark.parametrize("part", first(range(PARTS), wider=4))
 def test_the_result_stays(spark, events, part):
-    some = list(CLAUSES.items())[part::4]
+    some = list(CLAUSES.items())[part::PARTS]
     queries = {name: (f"SELECT * FROM {events} MATCH_RECOGNIZE ({clause})", BOTH if name in FILTERED else ON) for name, clause in some}
     for name, (query, settings) in queries.items():
         text = rewritten(spark, query, settings)
