@@ -15,9 +15,8 @@ from xdist.scheduler import LoadScopeScheduling
 os.environ.setdefault("SPARKCEP_INTERPRET", "false")
 
 # A test's code runs a few times only, so the optimising compiler and a collector with threads cost more than they save. Code of
-# many plans is more than the first compiler's room of 48 MB holds. To verify the classes of Spark, and those that it makes for each
-# plan, takes a seventh of the time of a first query.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+# many plans is more than the first compiler's room of 48 MB holds.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC"
 # Spark's programs that tests start read these, and need two thirds of the processor time by them.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA)

@@ -255,7 +255,7 @@ class BudgetForm:
         short = Short(at + np.repeat(offsets, shorts), left, coverage, tied)
         floors = np.zeros((count, len(self.variables)), dtype=np.int64)
         floors[floored > 0] = stood.reshape(-1, len(self.variables))
-        return Open(rows, known, next, number, lone, intervals, steps, worn, floors, places, short, tables._replace(saved=saved), held)
+        return Open(rows, known, next, number, lone, intervals, steps, worn, floors, places, short, tables._replace(saved=np.ascontiguousarray(saved)), held)
 
     def _tables(self, count: int, lists: list[tuple[np.ndarray, np.ndarray]]) -> Kept:
         until = np.zeros((count + 1, LISTS), dtype=np.int64)

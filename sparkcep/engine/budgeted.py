@@ -359,7 +359,7 @@ class Search(SideBySide):
             wide = float_size(size)
             if np.isinf(wide):  # all that is left of the window is as long as the window
                 return Clock(True, np.zeros(1, dtype=np.int64), np.zeros(len(values)), 1, 1.0, intervals, levels)
-            return Clock(True, np.zeros(1, dtype=np.int64), values, 1, wide, intervals, levels)
+            return Clock(True, np.zeros(1, dtype=np.int64), values.copy(), 1, wide, intervals, levels)  # kernels take what can be written
         parts = size.denominator
         reach = int(size * parts)
         most = max(intervals, self.told.intervals)
