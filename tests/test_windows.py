@@ -14,6 +14,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.open import engine_for, match_batches, match_table, prepare
+from sparkcep.engine.ranked import Paths
 from sparkcep.engine.windows import measured, slides, sliding_windows, window_ends
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
@@ -140,6 +141,14 @@ def test_sliding_windows_of_many_partitions_are_those_of_each(seed):
             low += len(some)
 
 
+@pytest.mark.parametrize(("size", "step", "order"), [("5", "1", [2.0**53, 2.0**53, 2.0**53 + 2]), ("500", "100", [1e18, 1e18, 1e18 + 128]), ("64", "1", [1e17, 1e17, 1e17 + 16])])
+def test_a_sliding_window_of_large_doubles_comes_once(size, step, order):
+    """Beyond 2**53 a DOUBLE and the next whole number are the same."""
+    chunk = Chunk.whole(pa.table({"__o0": order}), ["__o0"], np.array([0, len(order)]))
+    numbers = slides(_window(size), Slide("number", step), chunk, 1000).of(0)[2].tolist()
+    assert numbers and numbers == sorted(set(numbers))
+
+
 def answer(clause: str, order: list, kind: pa.DataType | None = None, **limits) -> list[dict]:
     plan = make_plan(parse_clause(f"ORDER BY t {clause}"))
     values = {"t": pa.array(order, kind or pa.int64()), "v": pa.array([float(i) for i in range(len(order))])}
@@ -187,6 +196,15 @@ def test_ranking_of_sliding_windows_near_the_ends_of_the_order_key(preference):
     assert {row["w"] for row in found} == {row["w"] for row in wanted}
     with pytest.raises(MatchRuntimeError, match=r"ARITHMETIC_OVERFLOW.*WINDOW_END"):
         answer(clause.replace("WINDOW_START", "WINDOW_END"), NEAR_TOP)
+
+
+@pytest.mark.parametrize("order", [NEAR_TOP, [LOW, LOW + 3, LOW + 5, LOW + 9]])
+def test_listed_matches_of_windows_whose_numbers_are_beyond_64_bits(order, monkeypatch):
+    """Their best are those that paths tell."""
+    clause = "MEASURES FIRST(t) AS f, MATCH_RANK() AS r EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW 10 SLIDE 0.3 PREF MAX (A.v + B.v) TOP 1"
+    wanted = answer(clause, order)
+    monkeypatch.setattr(Paths, "_by_paths", lambda *_: None)
+    assert answer(clause, order) == wanted != []
 
 
 def test_too_many_sliding_windows_are_an_error():

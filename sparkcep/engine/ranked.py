@@ -35,6 +35,7 @@ from sparkcep.search.codes import E_NUMBER, E_PART
 
 MOST_SHIFTS = 64  # of the numbers in a band
 MOST_TOGETHER = 1 << 16  # best matches that partitions searched together may have
+SHARE_TOGETHER = 8  # the share of the state that these may take, at most: with more a search would end in vain
 SPARE = 1024  # matches that are held beside twice the best
 MATCH_BYTES, ROW_BYTES = 400, 80  # of a match that is held as Python's numbers, and of each of its rows
 
@@ -150,15 +151,19 @@ class Paths(Rankings):
         """The partitions that stand one behind the other, as far as they are searched ``together``: a call costs as much as some
         hundred rows. One with weights that are no finite numbers stands alone."""
         group: list[Span] = []
-        size, alone = 0, np.zeros(chunk.parts, dtype=bool)
+        size = held = 0
+        alone, most = np.zeros(chunk.parts, dtype=bool), self.task.limits.max_state_bytes // SHARE_TOGETHER
         if weights.dtype.kind == "f":
-            taken = np.array([(letters >> v) & 1 == 1 for v in range(len(weights))]) & ~np.isfinite(weights[:, : len(letters)])
-            alone[chunk.partition_of(np.flatnonzero(taken.any(axis=0)))] = True
+            infinite = np.array([(letters >> v) & 1 == 1 for v in range(len(weights))]) & ~np.isfinite(weights[:, : len(letters)])
+            alone[chunk.partition_of(np.flatnonzero(infinite.any(axis=0)))] = True
         for span in self.spans(chunk, sliding):
-            size += len(span.numbers) * self.ranking.top
-            if group and (not together or size > MOST_TOGETHER or alone[span.part] or alone[group[-1].part]):
+            best = len(span.numbers) * self.ranking.top
+            rows = span.high - span.low if span.first is None or span.until is None else int((span.until - span.first).sum())
+            taken = 24 * best + 16 * self.ranking.top * rows
+            if group and (not together or size + best > MOST_TOGETHER or held + taken > most or alone[span.part] or alone[group[-1].part]):
                 yield group
-                group, size = [], len(span.numbers) * self.ranking.top
+                group, size, held = [], 0, 0
+            size, held = size + best, held + taken
             group.append(span)
         if group:
             yield group
@@ -224,7 +229,8 @@ class Paths(Rankings):
                 if held > self.task.limits.max_state_bytes:
                     raise failures.state(rows[0], chunk.columns, LESS)
         best = [(key, match) for key in sorted(groups) for match in sorted(groups[key])[:top]]
-        parts, windows = (np.array([key[i] for key, _ in best], dtype=np.int64) for i in range(2))
+        parts, numbers = np.array([key[0] for key, _ in best], dtype=np.int64), [key[1] for key, _ in best]
+        windows = np.array(numbers, dtype=np.int64 if max(map(abs, numbers), default=0) <= np.iinfo(np.int64).max else object)
         sizes = np.array([len(match[2]) for _, match in best], dtype=np.int64)
         labels = np.array([label for _, match in best for label in match[4]], dtype=np.uint8)
         taken = np.array([row for _, match in best for row in match[2]], dtype=np.int64)

@@ -276,17 +276,17 @@ def _listed(grid: _Grid, low: np.ndarray, high: np.ndarray, most: int, asked: np
     bottom, top = grid.holding(low, high)
     if asked is not None:
         bottom, top = np.maximum(bottom, asked[0]), np.minimum(top, asked[1])
+    if bottom.dtype.kind == "f":
+        if not np.maximum(top - bottom + 1, 0).max(initial=0.0) <= most or np.abs(bottom).max(initial=0.0) >= _TOP or np.abs(top).max(initial=0.0) >= _TOP:
+            raise TooMuchStateError  # not a number, or windows so narrow that the type does not tell them apart
+        bottom, top = bottom.astype(np.int64), top.astype(np.int64)  # of numbers beyond 2**53 the type does not tell the next
     if once is not None and len(once):
         alike = np.append(False, np.diff(once) == 0)
         bottom = np.where(alike, np.maximum(bottom, np.append(bottom[:1], top[:-1] + 1)), bottom)
     counts = np.maximum(top - bottom + 1, 0)
     sums = counts.sum() if once is None else np.bincount(once, counts.astype(np.float64)).max(initial=0.0)
-    if not sums <= most:  # not a number, too
+    if sums > most:
         raise TooMuchStateError
-    if bottom.dtype.kind == "f":
-        if np.abs(bottom).max(initial=0.0) >= _TOP or np.abs(top).max(initial=0.0) >= _TOP:
-            raise TooMuchStateError  # windows so narrow that the type does not tell them apart
-        bottom = bottom.astype(np.int64)
     counts = counts.astype(np.int64)
     return ranges(bottom, counts), counts
 
@@ -380,9 +380,11 @@ def _slides_of_all(grid: _Grid, chunk: Chunk, places: np.ndarray, null: np.ndarr
     partition and place."""
     if places.dtype != np.int64 or not chunk.rows:
         return None
-    kept = np.arange(chunk.rows) if null is None else np.flatnonzero(~null[: chunk.rows])
-    x, part = places[kept], chunk.partition_of(kept)
-    if not len(x) or (np.diff(x)[np.diff(part) == 0] < 0).any():
+    x, kept, part = places, np.arange(chunk.rows), np.repeat(np.arange(chunk.parts), np.diff(chunk.offsets))
+    if null is not None and null.any():
+        kept = np.flatnonzero(~null)
+        x, part = x[kept], part[kept]
+    if not len(x) or ((x[1:] < x[:-1]) & (part[1:] == part[:-1])).any():
         return None
     y = x * grid.parts
     low, high = int(y.min()), int(y.max())

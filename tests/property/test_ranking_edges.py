@@ -211,3 +211,15 @@ def test_partitions_in_one_call_are_those_of_calls_by_themselves(seed, monkeypat
             assert told(table) == alone
         compared += len(alone)
     assert compared > 100 and max(calls) > 3 and len(calls) > 4
+
+
+def test_partitions_in_one_call_take_a_share_of_the_state(monkeypatch):
+    """A call whose best take all of it ends in vain, and all of its partitions are searched again."""
+    calls, searched = [], Paths._of_partition
+    monkeypatch.setattr(Paths, "_of_partition", lambda self, span, *rest: calls.append(span.part) or searched(self, span, *rest))
+    plan = make_plan(parse_clause("PARTITION BY p ORDER BY id MEASURES count(*) AS c EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) PREF MAX (A.v + B.v) TOP 50"))
+    whole = {"p": [p for p in range(300) for _ in range(20)], "id": list(range(6000)), "v": [i * 7 % 100 for i in range(6000)]}
+    table = pa.table({name: pa.array(whole[sql.rpartition(".")[2]], pa.int64()) for name, sql in plan.inputs if sql.rpartition(".")[2] in whole})
+    engine = engine_for(prepare(plan, table.schema), None, Limits(max_state_bytes=1_000_000))
+    assert sum(piece.num_rows for piece in match_batches(engine, table.to_batches())) == 300 * 50
+    assert not calls
