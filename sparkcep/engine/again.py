@@ -5,7 +5,8 @@ have one in its window, and each search goes through them and those that came. T
 and behind which stand all rows that conditions and measures may look ahead at.
 
 A negation behind the last row looks at rows up to the end of the match's window. Then what ends at a row waits for the windows of
-all matches that end there (:class:`Undecided`), and what ends at later rows waits behind it.
+all matches that end there (:class:`Undecided`), and what ends at later rows waits behind it. Where a negated row is one by rows to
+come, it counts as none, so that no match is hidden that they may show.
 
 A row is in no match once all is told that ends at rows of its window, and no row to come has it in its window. Rows from that one
 on are kept, and marks of those that are in a match, since its first row may be gone.
@@ -142,7 +143,8 @@ class Again:
         sure = np.minimum(closed, first_ending_behind(end, ends[0], chunk)) if self.behind and ahead else closed
         self.tables.telling = telling = Telling(begin, end, sure, high.copy(), opens[:, codes.O_NUMBER], low, taken)
         if (begin < end).any():
-            yield from self.answer(replace(chunk, going=np.zeros(chunk.parts, dtype=bool), closed=None))
+            unsure = end if self.behind and ahead else None
+            yield from self.answer(replace(chunk, going=np.zeros(chunk.parts, dtype=bool), closed=None, unsure=unsure))
         first = np.where(end < high, np.minimum(closed, np.append(backs, 0)[np.minimum(end, chunk.rows)]), closed)
         telling.first, covered = first, telling.waits if self.behind else low
         if self.unmatched:

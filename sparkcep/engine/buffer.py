@@ -24,8 +24,8 @@ class Chunk:
     rows' positions in their partitions; ``going`` bool (partitions): whether rows of each may still come; ``least``: how many
     rows of those must be kept; over a stream ``closed`` int64 (partitions): the first row whose window a row to come may still
     enter, ``watermark``: the time in microseconds that rows to come are behind, ``limits`` int64 (partitions): the time before
-    which none comes, and ``sliding`` int64 (2, partitions): the numbers of the first and the last sliding window that is asked
-    for."""
+    which none comes, ``sliding`` int64 (2, partitions): the numbers of the first and the last sliding window that is asked for,
+    and ``unsure`` int64 (partitions): the first row at which NEXT may look at rows to come."""
 
     table: pa.Table
     columns: dict[str, pa.Array]
@@ -37,6 +37,7 @@ class Chunk:
     watermark: int | None = None
     limits: np.ndarray | None = None
     sliding: np.ndarray | None = None
+    unsure: np.ndarray | None = None
 
     @staticmethod
     def whole(table: pa.Table, names: Iterable[str], offsets: np.ndarray) -> Chunk:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +16,7 @@ from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.failures import of_condition
 from sparkcep.engine.prepared import Prepared
 from sparkcep.plan.plan import LETTERS, Plan
+from sparkcep.plan.records import walk
 from sparkcep.search import adjacent as kernels
 from sparkcep.search import machine
 
@@ -59,7 +62,15 @@ def kernel_data(prepared: Prepared, chunk: Chunk) -> Data:
         # a copy takes the rows that do not fulfil the row-local part of another's condition
         for copy, of in strategy.net.copies.complements:
             letters &= ~(((letters >> of) & 1) << copy)
+    if chunk.unsure is not None:
+        letters[np.arange(rows) >= np.repeat(chunk.unsure, np.diff(chunk.offsets))] &= ~_looking_ahead(plan)
     return data
+
+
+def _looking_ahead(plan: Plan) -> int:
+    """The variables whose conditions look at rows to come."""
+    looks = (v for v, trees in plan.conditions for tree in trees for part in walk(tree) if part[0] in ("off", "nav", "cls") and part.physical > 0)
+    return functools.reduce(operator.or_, (1 << v for v in looks), 0)
 
 
 def _int_columns(prepared: Prepared, columns: dict[str, pa.Array], rows: int):

@@ -354,6 +354,21 @@ def test_a_measure_that_looks_ahead_tells_no_window_again():
     assert both > 3
 
 
+@pytest.mark.parametrize("measures", ["MATCH_GRAPH() AS n", "MATCH_COUNT() AS n"])
+@pytest.mark.parametrize(("condition", "last"), [("NEXT(v) IS NULL", 0), ("w = B.w AND NEXT(v) IS NULL", 0), ("coalesce(NEXT(v), 9) = 9", 1)])
+def test_a_negated_row_by_rows_to_come_hides_no_match(measures, condition, last):
+    """The row behind the matches is a negated one as long as nothing comes behind it. A match that it hides then may be one."""
+    plan = planned(f"{HEAD} LAST(id) AS z, {measures} {ANY} ALL MATCHES PATTERN (B A ~M C?) WINDOW 4 ROWS DEFINE A AS v >= 0, M AS {condition}, C AS v > 9")
+    table = timed(plan, {0: [{"id": i, "v": 1 if i < 5 else last, "w": 0, "s": None} for i in range(1, 12)]})
+    stream, states, told = stream_over(plan, table), [b""], []
+    for watermark in range(1, 13):
+        rows = table.slice(watermark - 1, 1)
+        tables, kept = drained(stream.advance(rows, np.zeros(rows.num_rows, dtype=np.int64), states, watermark))
+        states, told = kept.states, told + [str(row) for part in tables for row in part.to_pylist()]
+    whole = [str(row) for row in batch(plan, table, np.ones(table.num_rows, dtype=bool)).to_pylist()]
+    assert told == whole[: len(told)] and len(told) > 4
+
+
 @pytest.mark.parametrize("rows", ["ONE ROW PER MATCH", "ALL ROWS PER MATCH WITH UNMATCHED ROWS"])
 @pytest.mark.parametrize("pattern", ["A B+ C", "A ~B C"])
 def test_what_was_kept_while_all_matches_waited_for_their_windows_is_read(monkeypatch, rows, pattern):
