@@ -29,7 +29,7 @@ from sparkcep.plan.costs import ALL, BUNDLES
 from sparkcep.plan.cutting import behind, behind_leaves
 from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.plan.records import ALL_ROWS, Budget, Window, has, walk
+from sparkcep.plan.records import ALL_ROWS, Budget, Window, has, looks_away
 
 IDLE = "sparkcep.stream.idleTimeout"
 YET = "does not stream yet; store the stream in a table, and match over that"
@@ -334,9 +334,8 @@ def _ahead(plan: dict) -> int:
 
 def _reach(plan: Plan) -> tuple[int, int]:
     """By how many rows PREV and NEXT look back and ahead, at most."""
-    trees = [part for condition in plan.conditions for tree in condition.trees for part in walk(tree) if part[0] in ("off", "nav", "cls")]
-    trees += [leaf.spec for leaf in plan.leaves if leaf.spec.kind in ("nav", "cls")]
-    found = [part.physical for part in trees]
+    found = [rows for condition in plan.conditions for rows in looks_away(condition.trees)]
+    found += [leaf.spec.physical for leaf in plan.leaves if leaf.spec.kind in ("nav", "cls")]
     return max([0, *(-n for n in found)]), max([0, *found])
 
 

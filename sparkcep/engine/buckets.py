@@ -23,6 +23,7 @@ from sparkcep.columns.packed import bytes_of
 from sparkcep.columns.types import type_of
 from sparkcep.engine.state import NO_BYTES
 from sparkcep.engine.stream import Stream
+from sparkcep.engine.totals import Totals
 from sparkcep.errors import MatchRuntimeError
 
 LAYOUT = 1  # of the bytes of a bucket
@@ -278,8 +279,8 @@ def advance(stream: Stream, came: Sequence[bytes], before: Bucket, watermark: in
     now = now.filter(pc.not_equal(now.column("state"), NO_BYTES))
     table = pa.concat_tables([before.keys.filter(pa.array(untouched)), now]).combine_chunks()
     after = replace(after, keys=table, kept=before.kept + kept.more[0], pending=before.pending + kept.more[1])
-    checks, left_out, short, _, complete, lost = task.totals.since(checked)
-    return after, after.counted(Counted(late, untimed, len(searched), task.matches - matches, checks=checks, left_out=left_out, short=short, complete=complete, lost=lost))
+    tried = dict(zip(Totals.names(), task.totals.since(checked), strict=True)) | {"matches": task.matches - matches}
+    return after, after.counted(Counted(late, untimed, len(searched), **tried))
 
 
 def _rows(stream: Stream, came: Sequence[bytes]) -> tuple[pa.Table, np.ndarray, pa.Array]:

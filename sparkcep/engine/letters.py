@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +14,7 @@ from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.failures import of_condition
 from sparkcep.engine.prepared import Prepared
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.plan.records import walk
+from sparkcep.plan.records import looks_away
 from sparkcep.search import adjacent as kernels
 from sparkcep.search import machine
 
@@ -69,8 +67,7 @@ def kernel_data(prepared: Prepared, chunk: Chunk) -> Data:
 
 def _looking_ahead(plan: Plan) -> int:
     """The variables whose conditions look at rows to come."""
-    looks = (v for v, trees in plan.conditions for tree in trees for part in walk(tree) if part[0] in ("off", "nav", "cls") and part.physical > 0)
-    return functools.reduce(operator.or_, (1 << v for v in looks), 0)
+    return sum({1 << v for v, trees in plan.conditions if max(looks_away(trees), default=0) > 0})
 
 
 def _int_columns(prepared: Prepared, columns: dict[str, pa.Array], rows: int):

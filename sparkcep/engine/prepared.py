@@ -74,11 +74,6 @@ class Task:
         return self.prepared.plan
 
     @property
-    def budgeted(self) -> bool:
-        """Whether checks are bounded."""
-        return self.plan.approximate is not None and self.plan.approximate.budget is not None
-
-    @property
     def slots(self) -> np.ndarray:
         """The slots that a kernel fills: none where no condition looks at the match."""
         conditions = self.prepared.conditions

@@ -131,12 +131,12 @@ class Paths(Rankings):
         letters, within = timed(letters, plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)[0]), self.within(chunk)
         found = []
         for spans in self._groups(chunk, sliding, within is None and linked.alike, letters, weights):
-            try:
-                if len(spans) > 1:
+            if len(spans) > 1:
+                try:
                     found.append(self._of_partitions(spans, letters, weights, linked))
                     continue
-            except (OverflowError, TooMuchStateError):
-                pass  # which partition it is, the searches of each tell
+                except (OverflowError, TooMuchStateError):
+                    pass  # which partition it is, the searches of each tell
             for span in spans:
                 try:
                     backs = None if within is None else np.maximum(within[1][span.rows] - span.low, 0)
@@ -153,7 +153,7 @@ class Paths(Rankings):
         group: list[Span] = []
         size = held = 0
         alone, most = np.zeros(chunk.parts, dtype=bool), self.task.limits.max_state_bytes // SHARE_TOGETHER
-        if weights.dtype.kind == "f":
+        if together and weights.dtype.kind == "f":
             infinite = np.array([(letters >> v) & 1 == 1 for v in range(len(weights))]) & ~np.isfinite(weights[:, : len(letters)])
             alone[chunk.partition_of(np.flatnonzero(infinite.any(axis=0)))] = True
         for span in self.spans(chunk, sliding):

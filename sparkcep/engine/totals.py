@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 
 MILLIONTHS = 1_000_000
 
@@ -19,6 +19,11 @@ class Totals:
     matches: int = 0
     complete: int = 0
     lost: int = 0
+
+    @staticmethod
+    def names() -> list[str]:
+        """The numbers' names in their order."""
+        return [number.name for number in fields(Totals)]
 
     def values(self) -> list[int]:
         """All numbers in their order."""

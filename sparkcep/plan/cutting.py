@@ -35,7 +35,7 @@ def undivided(plan: Plan) -> str:
         return "the pattern matches no row at all, and empty matches are told"
     if plan.counting or plan.graphing:
         return "MATCH_COUNT() and MATCH_GRAPH() put matches together by their last row, wherever they begin"
-    if plan.approximate is not None and plan.approximate.budget is not None:
+    if plan.budgeted:
         return "which candidates a BUDGET leaves out depends on all rows before"
     if plan.approximate is not None and plan.approximate.report != ALL:
         return "proxies and bundles are chosen among matches by their last row, wherever they begin"

@@ -89,6 +89,11 @@ class Plan:
         return self.selection is None or self.selection.strategy == "STRICT"
 
     @property
+    def budgeted(self) -> bool:
+        """Whether BUDGET bounds the checks of approximate matches."""
+        return self.approximate is not None and self.approximate.budget is not None
+
+    @property
     def counting(self) -> bool:
         """MATCH_COUNT(): the matches that end at a row are one output row."""
         return self.approximate is None and self._counts

@@ -20,7 +20,7 @@ or :data:`ALL_ROWS`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 ALL_ROWS = -1  # the mask of the universal row pattern variable
@@ -738,6 +738,11 @@ def walk(tree: tuple) -> Iterator[tuple]:
         yield top
         if top[0] != "pair":
             todo.extend(part for part in reversed(top) if isinstance(part, tuple))
+
+
+def looks_away(trees: Iterable[tuple]) -> list[int]:
+    """By how many rows the trees look away from the rows that they name: back where below 0, else ahead."""
+    return [part.physical for tree in trees for part in walk(tree) if part[0] in ("off", "nav", "cls")]
 
 
 def has(tree: tuple, *kinds: str) -> bool:

@@ -24,6 +24,7 @@ from sparkcep.automaton.chained import passed
 from sparkcep.automaton.streams import kept
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.engine.buckets import Layout
+from sparkcep.engine.totals import Totals
 from sparkcep.errors import UNSUPPORTED
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import Place
@@ -47,6 +48,7 @@ from sparkcep.spark.stream_search import OUT, Job, Pieces, Rows, Search
 from sparkcep.spark.stream_start import watch
 from sparkcep.spark.streaming import OBSERVED, PROVIDER, ROCKSDB, STATE_FORMAT, check_over_stream, wrong
 from sparkcep.spark.table_function import WATERMARK, analyze_planned, arrow_schema
+from sparkcep.spark.totals import METRICS
 from sparkcep.sql.rewrite import stream_input
 
 if TYPE_CHECKING:
@@ -278,7 +280,7 @@ def _same(plan: Plan, one: str, other: str) -> bool:
 
 def _check_operators(plan: Plan) -> None:
     """Raises ClauseError for a clause for which there are operators in the JVM's extension alone."""
-    if plan.approximate is not None and plan.approximate.budget is not None and plan.approximate.budget.history:
+    if plan.budgeted and plan.approximate.budget.history:
         raise wrong(plan, "the table of USING HISTORY is read at each micro-batch over a stream, which the JVM's extension alone does; leave USING HISTORY out", UNSUPPORTED)
     if plan.aggregates:
         name = plan.aggregates[0].text.partition("(")[0].strip()
@@ -304,7 +306,7 @@ def _program(frame: DataFrame, search: Search, several: bool, number: int, schem
         found = groups.transformWithStateInPandas(Processor(search), OUT, "Append", "EventTime")
     else:
         found = groups.applyInPandasWithState(search, OUT, _STATE, "append", "EventTimeTimeout")
-    metrics = _METRICS | (_CHECKS if search.job.budgeted else {})
+    metrics = _METRICS | (_CHECKS if Plan.from_json(search.job.plan).budgeted else {})
     seen = found.observe(f"{OBSERVED} {number}", *(F.expr(text).alias(name) for name, text in metrics.items()))
     return seen.mapInArrow(Rows(arrow, f"match_recognize {number} by data frames, {search.told}, "), schema)
 
@@ -313,6 +315,4 @@ _METRICS = {
     "lateRows": "sum(late)", "rowsWithoutTime": "sum(untimed)", "keysSearched": "sum(searched)", "matches": "sum(matches)", "openKeys": "sum(open)", "keptRows": "sum(kept)",
     "pendingRows": "sum(pending)", "stateBytes": "sum(bytes)", "engineTimeMs": "CAST(round(sum(micros) / 1000) AS BIGINT)",
 }
-_CHECKS = {
-    "checks": "sum(checks)", "checksLeftOut": "sum(left_out)", "rowsWithChecksLeftOut": "sum(short)", "completeMatches": "sum(complete)", "coverageLost": "sum(lost)",
-}
+_CHECKS = {name: f"sum({count})" for name, count in zip(METRICS, Totals.names(), strict=True) if name not in _METRICS}

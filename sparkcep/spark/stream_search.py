@@ -42,12 +42,6 @@ class Job:
     def engine(self) -> Stream:
         return stream_engine(self.plan, self.schema, self.layout.ordered)
 
-    @property
-    def budgeted(self) -> bool:
-        """Whether the clause has BUDGET."""
-        approximate = Plan.from_json(self.plan).approximate
-        return approximate is not None and approximate.budget is not None
-
 
 @dataclass(frozen=True)
 class Pieces:

@@ -349,7 +349,7 @@ def stream_batches(
         state = pc.if_else(pc.equal(state, NO_BYTES), pa.scalar(None, state.type), state).cast(pa.binary())
         yield of_key(pa.array(np.arange(begin, end), pa.int32()), state, due)
     numbers = [*kept.more, task.matches - before, round((time.perf_counter() - began - waited) * 1e6)]
-    if task.budgeted:
+    if task.plan.budgeted:
         numbers += task.totals.since(checked)
     counted = struct.pack(f"<{len(numbers)}q", *numbers)
     yield of_key(pa.array([-1], pa.int32()), pa.array([counted], pa.binary()), pa.nulls(1, pa.int64()))

@@ -220,7 +220,7 @@ def match_batches(plan: str, columns: list[list[str]], batches: Iterator[pa.Reco
         with told_alone(engine.prepared.plan):
             for table in engines.match_batches(engine, (unpacked(batch, columns) for batch in whole)):
                 yield from table.to_batches()
-        if engine.task.budgeted:
+        if engine.task.plan.budgeted:
             tell(engine.task.totals)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _ID = -7101  # of the accumulator in a worker, as in jvm/BudgetTotals.java
-_METRICS = ("checks", "checksLeftOut", "rowsWithChecksLeftOut", "matches", "completeMatches", "coverageLost")  # in the order of Totals
+METRICS = ("checks", "checksLeftOut", "rowsWithChecksLeftOut", "matches", "completeMatches", "coverageLost")  # in the order of Totals
 
 
 class BudgetTotals(NamedTuple):
@@ -53,7 +53,7 @@ def budget_totals(frame: DataFrame) -> list[BudgetTotals]:
 def totals_of(plan: Any) -> list[BudgetTotals]:
     """The totals of each clause with BUDGET in a Java plan that ran."""
     metrics = (node.metrics() for _, node in nodes(plan) if node.getClass().getSimpleName() == "MatchBudget")
-    return [_record(Totals(*(found.apply(name).value() for name in _METRICS))) for found in metrics]
+    return [_record(Totals(*(found.apply(name).value() for name in METRICS))) for found in metrics]
 
 
 def _record(totals: Totals) -> BudgetTotals:

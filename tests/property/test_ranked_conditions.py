@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
+import math
 import random
 import re
+from decimal import Decimal
 from fractions import Fraction
 
 import pyarrow as pa
@@ -15,6 +18,7 @@ import pytest
 
 from sparkcep.automaton.strategy import PATHS, WALK
 from sparkcep.clause.parser import parse_clause
+from sparkcep.columns.arrays import equal_codes
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
@@ -180,3 +184,21 @@ def test_the_best_are_the_best_of_all_matches(seed):
         assert not wrong, f"{search} {case.text()}\n{case.kinds} {chunk} {settings}\n{wrong}\n{[case.rows[p] for p, _ in wrong][:1]}"
     assert min(compared.values()) > 50
     assert sum(ways[kind, PATHS] for kind in KINDS[:-1]) > 25 and ways[LISTED, WALK] > 0, ways
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_codes_are_equal_where_all_values_are(columns):
+    """Of several lists of columns, against a comparison of the values one by one. A NULL equals nothing, NaN itself, and -0.0 is 0."""
+    rng, alike = random.Random(columns), 0
+    for _ in range(40):
+        count = rng.randint(1, 12)
+        kinds = [rng.choice([pa.int64(), pa.string(), pa.float64(), pa.bool_(), pa.decimal128(9, 2)]) for _ in range(columns)]
+        pool = {pa.int64(): [0, 1, 2, None], pa.string(): ["", "a", "b", None], pa.float64(): [0.0, -0.0, math.nan, 1.5, None], pa.bool_(): [True, False, None], pa.decimal128(9, 2): [Decimal(0), Decimal("1.5"), None]}
+        values = [[[rng.choice(pool[kind]) for _ in range(count)] for kind in kinds] for _ in range(rng.randint(1, 3))]
+        codes = equal_codes([[pa.array(own, kind) for own, kind in zip(some, kinds)] for some in values])
+        keys = [["NaN" if value != value else value for value in row] for some in values for row in zip(*some)]
+        for (a, one), (b, other) in itertools.combinations(zip(codes.ravel().tolist(), keys), 2):
+            assert (a == b and a >= 0) == (None not in one and one == other), (one, other)
+            alike += a == b
+        assert [code < 0 for code in codes.ravel().tolist()] == [None in key for key in keys]
+    assert alike > 50

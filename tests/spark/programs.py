@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,18 @@ def environment(**more: str) -> dict[str, str]:
     java = "SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"
     kept = {k: v for k, v in os.environ.items() if k in java or not k.startswith(("PYSPARK_", "SPARK_", "PYTHONPATH"))}
     return {**kept, "SPARK_LOCAL_IP": "127.0.0.1", **more}
+
+
+def connected(client: str, arguments: list[str], folder: Path, report: Path, seconds: float = 400) -> Any:
+    """What a program, a client of Spark Connect with a server of its own, reports as JSON."""
+    path = os.pathsep.join(p for p in sys.path if p)
+    variables = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    variables.pop("SPARK_REMOTE", None)
+    log = folder / "client.log"
+    with log.open("wb") as sink:  # no pipe: the server's JVM would hold it open
+        subprocess.run([sys.executable, "-c", client, *arguments], cwd=folder, env=variables, stdout=sink, stderr=sink, timeout=seconds, check=False)
+    assert report.exists(), log.read_text()[-4000:]
+    return json.loads(report.read_text())
 
 
 def helpers(of: int) -> list[int]:

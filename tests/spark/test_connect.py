@@ -6,11 +6,6 @@ reports what each gave; the tests judge the report.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 
 from tests.pages import check, text_of
@@ -18,6 +13,7 @@ from tests.pages import check, text_of
 pytest.importorskip("pyspark")
 pytest.importorskip("grpc")
 
+from tests.spark.programs import connected  # noqa: E402
 from tests.test_sql_examples import FILES  # noqa: E402
 
 pytestmark = pytest.mark.process
@@ -121,15 +117,7 @@ spark.stop()
 def report(tmp_path_factory):
     home = tmp_path_factory.mktemp("connect")
     out = home / "report.json"
-    path = os.pathsep.join(p for p in sys.path if p)
-    environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    environment.pop("SPARK_REMOTE", None)
-    command = [sys.executable, "-c", CLIENT, MATCH, BAD, ROWS, str(out)]
-    log = home / "client.log"
-    with log.open("wb") as sink:  # no pipe: the server's JVM would hold it open
-        subprocess.run(command, cwd=home, env=environment, stdout=sink, stderr=sink, timeout=400, check=False)
-    assert out.exists(), log.read_text()[-4000:]
-    return json.loads(out.read_text())
+    return connected(CLIENT, [MATCH, BAD, ROWS, str(out)], home, out)
 
 
 def test_it_is_a_connect_session(report):

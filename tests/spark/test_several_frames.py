@@ -3,12 +3,8 @@ same files as a table, and what cannot stand together, which is an error before 
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -20,6 +16,7 @@ from pyspark.errors import StreamingQueryException  # noqa: E402
 import sparkcep  # noqa: E402
 from sparkcep.spark.streaming import figures  # noqa: E402
 from tests.selection import further, slow  # noqa: E402
+from tests.spark.programs import connected  # noqa: E402
 from tests.spark.test_chained_streams import GROWS, PAIRS, RISES, TWO  # noqa: E402
 from tests.spark.test_chained_streams import STATEMENTS as CHAINED  # noqa: E402
 from tests.spark.test_revised_streams import CLAUSE as REVISED  # noqa: E402
@@ -379,14 +376,7 @@ def test_clauses_over_spark_connect(spark, tmp_path, way):
     source.mkdir()
     for number, piece in enumerate([*pieces(rows, random.Random(31), 2), closing(sorted({(row["symbol"], None) for row in rows}, key=str)), closing([("k0", None)])]):
         put(files, number, piece)
-    path = os.pathsep.join(p for p in sys.path if p)
-    environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    environment.pop("SPARK_REMOTE", None)
-    log = tmp_path / "log"
-    with log.open("wb") as sink:  # no pipe: the server's JVM would hold it open
-        subprocess.run([sys.executable, "-c", CLIENT, str(tmp_path), way], cwd=tmp_path, env=environment, stdout=sink, stderr=sink, timeout=500, check=False)
-    assert (tmp_path / "report").exists(), log.read_text()[-4000:]
-    report = json.loads((tmp_path / "report").read_text())
+    report = connected(CLIENT, [str(tmp_path), way], tmp_path, tmp_path / "report", 500)
     own = "matchRecognize" if way == "operator" else "transformWithStateInPandasExec"
     assert report["module"].startswith("pyspark.sql.connect.") and own in report["operators"], sorted(set(report["operators"]))
     for name, (statement, _) in CONNECTED.items():

@@ -8,8 +8,6 @@ import math
 import os
 import random
 import re
-import subprocess
-import sys
 from collections import Counter
 from decimal import Decimal
 
@@ -24,6 +22,7 @@ from sparkcep.spark.streaming import figures  # noqa: E402
 from tests.pages import check  # noqa: E402
 from tests.selection import further  # noqa: E402
 from tests.spark import kept_checkpoint  # noqa: E402
+from tests.spark.programs import connected  # noqa: E402
 from tests.spark.test_idle_keys import IDLE  # noqa: E402
 from tests.spark.test_streams import END, SCHEMA, STATEMENTS, V, behind, closing, pieces, put, ran, rows_of, stream  # noqa: E402
 from tests.test_report import tables  # noqa: E402
@@ -286,14 +285,7 @@ def test_spark_connect_whose_server_has_no_extension(spark, tmp_path):
     waiting = [{"symbol": "k0", "at": 3 * END - 13 + i, "n": 0, "price": 9 - i, "f": None} for i in range(3)]  # a fall under way
     for number, piece in enumerate([rows_of(3, 120), waiting + closing([])]):
         put(source, number, piece)
-    path = os.pathsep.join(p for p in sys.path if p)
-    environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    environment.pop("SPARK_REMOTE", None)
-    log = tmp_path / "log"
-    with log.open("wb") as sink:  # no pipe: the server's JVM would hold it open
-        subprocess.run([sys.executable, "-c", CLIENT, str(source), str(tmp_path)], cwd=tmp_path, env=environment, stdout=sink, stderr=sink, timeout=400, check=False)
-    assert (tmp_path / "report").exists(), log.read_text()[-4000:]
-    report = json.loads((tmp_path / "report").read_text())
+    report = connected(CLIENT, [str(source), str(tmp_path)], tmp_path, tmp_path / "report")
     assert report["module"].startswith("pyspark.sql.connect.") and report["table"] == []
     shown = tables(check(report["page"]))
     now = next(dict(zip(table[1::2], table[2::2])) for table in shown if "rows in, in these" in table)
@@ -309,4 +301,4 @@ def test_spark_connect_whose_server_has_no_extension(spark, tmp_path):
     assert "UNRESOLVED_COLUMN" in report["column"] and re.search(r"line 2, column \d+", report["column"])
     assert "put the WITH at the statement's begin" in report["inner"]
     assert "sparkcep.stream.route is operator, and there is none" in report["operator"]
-    assert "program of data frames" in log.read_text()
+    assert "program of data frames" in (tmp_path / "client.log").read_text()

@@ -192,8 +192,9 @@ final class StreamStart extends Rule<LogicalPlan> {
 
   /** The calls over streams in an optimized plan, from its top. */
   private static List<Call> calls(LogicalPlan node, List<Call> found) {
-    if (node instanceof ArrowEvalPythonUDTF moved && Streams.alone(moved) != moved) {
-      return calls(Streams.alone(moved), found);
+    LogicalPlan alone = node instanceof ArrowEvalPythonUDTF moved ? Streams.alone(moved) : node;
+    if (alone != node) {
+      return calls(alone, found);
     }
     Call call = node instanceof ArrowEvalPythonUDTF planned ? Call.of(planned.udtf(), planned.child()) : null;
     if (call != null && Streams.input(call.table()) != null) {
