@@ -188,7 +188,7 @@ def test_the_best_are_the_best_of_all_matches(seed):
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
 def test_codes_are_equal_where_all_values_are(columns):
-    """Of several lists of columns, against a comparison of the values one by one. A NULL equals nothing, NaN itself, and -0.0 is 0."""
+    """Of several lists of columns, against a comparison one by one. A NULL equals nothing, NaN itself, and -0.0 is 0."""
     rng, alike = random.Random(columns), 0
     for _ in range(40):
         count = rng.randint(1, 12)
