@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from sparkcep.spark.stream_checkpoint import BUCKET
 from sparkcep.spark.stream_search import Search
 
 if TYPE_CHECKING:
     import pandas as pd
 
-STATE = "bucket"  # the name of the state
 _STATE = T.StructType([T.StructField("state", T.BinaryType()), T.StructField("timer", T.LongType())])
 
 
@@ -26,7 +26,7 @@ class Processor(StatefulProcessor):
         self.search = search
 
     def init(self, handle: Any) -> None:
-        self.handle, self.state = handle, handle.getValueState(STATE, _STATE)
+        self.handle, self.state = handle, handle.getValueState(BUCKET, _STATE)
 
     def handleInputRows(self, key: tuple, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         return self._searched(key, rows, timerValues, expired=False)

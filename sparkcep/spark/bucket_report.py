@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import functions as F
 
 from sparkcep.engine.buckets import Bucket
 from sparkcep.plan.plan import Plan
+from sparkcep.spark.stream_checkpoint import states
 from sparkcep.spark.streaming import stream_engine
 from sparkcep.spark.table_function import arrow_schema
 
@@ -37,14 +37,14 @@ def checkpoint_of(physical: str) -> str | None:
 
 def under_way(spark: SparkSession, checkpoint: str, most: int) -> DataFrame | None:
     """The keys of which a match is under way for longest, ``most`` of each bucket; None before any state is committed."""
-    states = spark.read.format("statestore").load(checkpoint).select(F.col("value.groupState.state").alias("state")).where("state IS NOT NULL")
-    first = states.first()
+    kept_of = states(spark, checkpoint)
+    first = kept_of.first()
     if first is None:
         return None
     kept = json.loads(Bucket.read(bytes(first.state)).statement)
     ddl = ", ".join(f"`{name}` {kind}" for name, kind in kept["columns"])
     schema = arrow_schema(spark.createDataFrame([], ddl).schema)
-    return states.mapInArrow(functools.partial(_oldest, kept["plan"], schema, most), _FOUND)
+    return kept_of.mapInArrow(functools.partial(_oldest, kept["plan"], schema, most), _FOUND)
 
 
 def _oldest(text: str, schema: pa.Schema, most: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

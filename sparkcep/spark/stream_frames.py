@@ -204,7 +204,7 @@ class Frames:
         watch(self.session)
         typed = T.StructType([T.StructField(f.name, f.dataType, f.nullable, {BEHIND: 1} if _same(plan, f.name, time) else None) for f in analysis.schema])
         own = passed(plan).milliseconds
-        number = remember(Made(plan.to_json(), None if own is None else own + behind))
+        number = remember(Made(plan.to_json(), job.statement, None if own is None else own + behind))
         search = Search(job, f"of each key are kept: {'; '.join(kept(plan))}", behind)
         return _program(rows, search, self.several, number, typed, analysis.prepared.output_schema)
 

@@ -17,10 +17,11 @@ _PASSING = frozenset(["Aggregate", "Distinct", "Deduplicate", "DeduplicateWithin
 
 
 class Made(NamedTuple):
-    """A clause over a stream that was made a data frame, as others know it: its ``plan`` as JSON, and by how many milliseconds the
-    watermark of its output is behind Spark's, None where it has none."""
+    """A clause over a stream that was made a data frame, as others know it: its ``plan`` as JSON, the ``statement`` that a
+    checkpoint keeps, and by how many milliseconds the watermark of its output is behind Spark's, None where it has none."""
 
     plan: str
+    statement: bytes
     behind: int | None
 
 

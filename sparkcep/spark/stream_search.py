@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import types as T
 
 from sparkcep.engine.buckets import Bucket, Counted, Layout, advance, output, pieces, read
-from sparkcep.errors import UNSUPPORTED, ClauseError, MatchRuntimeError
+from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.plan import Plan
 from sparkcep.spark.streaming import check_changed, stream_engine
 from sparkcep.spark.table_function import told_alone
@@ -161,14 +161,8 @@ class Rows:
 
 def _check_same(before: bytes, now: bytes) -> None:
     """Raises MatchRuntimeError where a statement cannot go on with the state of the one before."""
-    was, is_now = json.loads(before), json.loads(now)
-    if was["buckets"] != is_now["buckets"]:
-        raise MatchRuntimeError(
-            "STREAM", f"the checkpoint has {was['buckets']} buckets of keys, and sparkcep.stream.buckets is {is_now['buckets']}; set it to {was['buckets']}, or begin with a new checkpoint",
-            sqlstate=UNSUPPORTED,
-        )
     try:
-        check_changed(was, is_now)
+        check_changed(json.loads(before), json.loads(now))
     except ClauseError as error:
         place = {"line": error.line, "column": error.column, "fragment": error.fragment}
         raise MatchRuntimeError(error.error_class.removeprefix("SPARKCEP."), error.message, sqlstate=error.sqlstate, **place) from None

@@ -7,6 +7,7 @@ here alone.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -17,12 +18,14 @@ from sparkcep.errors import ClauseError
 from sparkcep.spark.analysed import Node, analysed
 from sparkcep.spark.connection import is_connect
 from sparkcep.spark.errors import ClauseParseException
-from sparkcep.spark.stream_plans import at_clause, by_one_call, check_above, clauses, number_of
+from sparkcep.spark.stream_checkpoint import check_kept
+from sparkcep.spark.stream_plans import at_clause, by_one_call, check_above, clauses, found, number_of
 from sparkcep.spark.streaming import INSTEAD, PLAN_SHOWN, PROVIDER, ROCKSDB, not_started
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_PLACE, _NAME = "checkpointLocation", "queryName"
 _REUSE = "spark.sql.exchange.reuse"
 _AGGREGATED = (
     "in output mode append what is aggregated ({}) is told when a watermark has passed its column, which a clause's output has with the JVM's extension alone; "
@@ -53,6 +56,7 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             check_above(plan)
             _check_store(frame.sparkSession, own)
+            _check_checkpoint(frame.sparkSession, plan, _checkpoint(self, inspect.signature(original).bind(self, *args, **kwargs).arguments))
             with _apart(frame.sparkSession, plan):
                 return original(self, *args, **kwargs)
         except AnalysisException as raised:
@@ -81,6 +85,36 @@ def _check_store(session: SparkSession, own: list[Node]) -> None:
     held = [node for node in own if not by_one_call(node)]
     if held and "RocksDB" not in (session.conf.get(PROVIDER, None) or ""):
         raise at_clause(held[0], f"the data frame of the clause was made to stand in a query with others, which keep their states in RocksDB; set {PROVIDER} to {ROCKSDB}")
+
+
+def _check_checkpoint(session: SparkSession, plan: Node, folder: str | None) -> None:
+    """Raises ClauseError where the clauses of a query cannot go on with what is in the ``folder`` of its checkpoint."""
+    made = [found(node) for node in plan.below() if number_of(node) is not None]
+    if folder is not None and None not in made:
+        check_kept(session, folder, [one.statement for one in made if one is not None])
+
+
+def _checkpoint(writer: Any, given: dict[str, Any]) -> str | None:
+    """The folder of the checkpoint of a query; None of one that gets a new folder. ``given``: what the call that starts it says."""
+    options = {name.lower(): str(value) for name, value in given.get("options", {}).items()}
+    asked = options.get(_PLACE.lower()) or _option(writer, _PLACE)
+    if asked:
+        return asked
+    folder = _frame(writer).sparkSession.conf.get(f"spark.sql.streaming.{_PLACE}", None)
+    name = given.get("queryName") or options.get(_NAME.lower()) or _option(writer, _NAME)
+    return f"{folder}/{name}" if folder and name else None
+
+
+def _option(writer: Any, name: str) -> str | None:
+    """What a writer was told of an option, before the query starts."""
+    if hasattr(writer, "_write_proto"):
+        asked = writer._write_proto
+        return next((value for key, value in asked.options.items() if key.lower() == name.lower()), asked.query_name if name == _NAME else None)
+    # Spark's writer in the JVM tells nobody
+    field = writer._jwrite.getClass().getDeclaredField("extraOptions")
+    field.setAccessible(True)
+    found = field.get(writer._jwrite).get(name)
+    return found.get() if found.isDefined() else None
 
 
 @contextmanager

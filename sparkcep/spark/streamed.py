@@ -13,7 +13,7 @@ from sparkcep.errors import ToolError
 from sparkcep.spark.latest import Taking, computed
 from sparkcep.spark.results import FORMATS
 from sparkcep.spark.sources import Source, SourceError, opened, sources
-from sparkcep.spark.streaming import PROVIDER, ROCKSDB, figures
+from sparkcep.spark.streaming import OPERATOR_NAME, PROVIDER, ROCKSDB, figures
 
 if TYPE_CHECKING:
     from pyspark.errors import StreamingQueryException
@@ -203,7 +203,7 @@ def told(progress: Any) -> str:
     """A line of a query's progress."""
     metrics = figures(progress)
     sums = {name: sum(m[name] for m in metrics) for name in ("openKeys", "keptRows", "pendingRows", "matches") if metrics and all(name in m for m in metrics)}
-    others = [operator for operator in progress["stateOperators"] if operator["operatorName"] != "matchRecognize"]
+    others = [operator for operator in progress["stateOperators"] if operator["operatorName"] != OPERATOR_NAME]
     late = sum(m.get("lateRows", 0) for m in metrics) + sum(operator["numRowsDroppedByWatermark"] for operator in others)
     rate = progress.processedRowsPerSecond  # items of these names are None over Connect, where Spark does not send the sums
     parts = [f"micro-batch {progress['batchId']}", f"{progress.numInputRows:,} rows in" + (f" ({rate:,.0f} rows/s)" if rate else "")]

@@ -34,6 +34,7 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FORMATS = {1: "0.1.0 before its release", 2: "0.1.0"}  # which versions read and write a format of the state
 STATE_FORMAT = max(_FORMATS)  # that of this version, as Streams.java has it
+OPERATOR_NAME = "matchRecognize"  # as Spark's progress and its checkpoints name the JVM's operator
 OBSERVED = "sparkcep"  # the name under which a program of data frames is observed, and the number of its clause
 _OWN = 2  # columns before those of the rows: number of the key, state
 _TOLD = 3  # columns behind those of matches: number of the key, state, and when it is due
@@ -196,16 +197,22 @@ def _check_restarted(asked: dict[str, Any]) -> None:
     """Raises ClauseError where the statements ``now``, one for each clause of a query, cannot go on with the states of those
     ``before``."""
     statements, before = ([json.loads(text) for text in asked[name]] for name in ("now", "before"))
+    check_times(len(before), statements)
+    for one, other in zip(before, statements, strict=True):
+        check_changed(one, other)
+
+
+def check_times(before: int, statements: list[dict[str, Any]]) -> None:
+    """Raises ClauseError where the query whose checkpoint it is had more or fewer clauses (``before``) than there are
+    ``statements`` now."""
     plan = Plan.from_json(statements[0]["plan"])
     if not before:
         raise wrong(plan, "the checkpoint is of a query without a clause (no statement is kept in it); begin with a new checkpoint", UNSUPPORTED)
-    if len(before) != len(statements):
+    if before != len(statements):
         raise wrong(
-            plan, f"the checkpoint is of another query, in which there is a clause {_times(len(before))}, and in this one {_times(len(statements))}; begin with a new checkpoint, or run "
+            plan, f"the checkpoint is of another query, in which there is a clause {_times(before)}, and in this one {_times(len(statements))}; begin with a new checkpoint, or run "
             "the query as it was", UNSUPPORTED,
         )
-    for one, other in zip(before, statements, strict=True):
-        check_changed(one, other)
 
 
 def _times(count: int) -> str:
@@ -216,7 +223,8 @@ def check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
     """Raises ClauseError where a statement cannot go on with the state of the one before.
 
     Both have the ``format`` of the state, the ``plan`` and what Spark computes of a row (``texts``) as JSON, the ``columns`` of
-    rows with their types, those of the ``tables`` beside these, and ``where``, which keys are wanted.
+    rows with their types, those of the ``tables`` beside these, and ``where``, which keys are wanted; those of data frames have how
+    many ``buckets`` there are.
     """
     plan = Plan.from_json(now["plan"])
     made_by = json.loads(before["plan"]).get("made_by", "an unknown version")
@@ -224,6 +232,11 @@ def check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
         raise wrong(
             plan, f"the checkpoint's state is of format {before.get('format', 1)}, which sparkcep {_FORMATS.get(before.get('format', 1), made_by)} reads and writes; this version, {__version__}, "
             f"reads format {now['format']}, of sparkcep {_FORMATS[now['format']]}; begin with a new checkpoint, or go on with that version", UNSUPPORTED,
+        )
+    if before.get("buckets") != now.get("buckets"):
+        raise wrong(
+            plan, f"the checkpoint has {before['buckets']} buckets of keys, and sparkcep.stream.buckets is {now['buckets']}; set it to {before['buckets']}, or begin with a new checkpoint",
+            UNSUPPORTED,
         )
     found = different(json.loads(before["plan"]), json.loads(now["plan"]), json.loads(before["texts"]), json.loads(now["texts"]))
     if before["where"] != now["where"]:
@@ -268,7 +281,7 @@ def figures(progress: Any) -> list[dict[str, int]]:
     """What a query's progress says of each clause over a stream, whatever runs it: metrics by their names, and ``lateRows``."""
     found = [
         {**operator["customMetrics"], "lateRows": operator["numRowsDroppedByWatermark"]}
-        for operator in progress["stateOperators"] if operator["operatorName"] == "matchRecognize"
+        for operator in progress["stateOperators"] if operator["operatorName"] == OPERATOR_NAME
     ]
     for name, seen in (progress.get("observedMetrics") or {}).items():
         if not name.startswith(f"{OBSERVED} "):

@@ -381,7 +381,7 @@ def test_what_was_kept_while_all_matches_waited_for_their_windows_is_read(monkey
             patched.setattr("sparkcep.engine.open.tells_at_once", lambda *_: False)
             before = stream_over(plan, table)
         turns, told = itertools.chain([before] * changes, itertools.repeat(stream_over(plan, table))), [before.engine.task.prepared.output_schema.empty_table()]
-        for number, (_, released, tables) in enumerate(micro_batches(plan, table, rng, 2, next_stream=turns.__next__)):
+        for number, (_, _, tables) in enumerate(micro_batches(plan, table, rng, 2, next_stream=turns.__next__)):
             told += tables
             both |= (1 if number < changes else 2) if any(part.num_rows for part in tables) else 0
         counted, whole = (by_partition(plan, some) for some in (pa.concat_tables(told), batch(plan, table, released)))

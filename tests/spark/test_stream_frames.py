@@ -15,6 +15,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.errors import ParseException  # noqa: E402
+
 import sparkcep  # noqa: E402
 from sparkcep.spark.bucket_report import under_way  # noqa: E402
 from sparkcep.spark.stream_ranks import best  # noqa: E402
@@ -133,10 +135,10 @@ def test_a_restart_goes_on_and_another_statement_is_refused(spark, tmp_path, cap
     expected = wanted(spark, source, STATEMENTS["v"], "n < 1000")
     assert told(spark, tmp_path) == expected and len(expected) > 10
     put(source, 20, [{"symbol": "k0", "at": 4 * END, "n": 1, "price": 3, "f": None}])
-    with pytest.raises(Exception, match=r"SPARKCEP.STREAM.*another statement.*DEFINE differ"):
+    with pytest.raises(ParseException, match=r"SPARKCEP.STREAM.*another statement.*DEFINE differ.*line 3, column"):
         ran(sparkcep.match_recognize(stream(spark, source), partition_by="symbol", order_by=["ts", "n"], clause=V.replace("price < PREV(price)", "price < PREV(price) AND n > 3")), tmp_path)
     spark.conf.set(BUCKETS, "4")
-    with pytest.raises(Exception, match=r"SPARKCEP.STREAM.*the checkpoint has 3 buckets of keys, and sparkcep.stream.buckets is 4; set it to 3"):
+    with pytest.raises(ParseException, match=r"SPARKCEP.STREAM.*the checkpoint has 3 buckets of keys, and sparkcep.stream.buckets is 4; set it to 3"):
         ran(frame(), tmp_path)
     spark.conf.set(ROUTE, "operator")
     with pytest.raises(Exception, match=r"no statement is kept in it"):
@@ -209,8 +211,45 @@ def test_a_checkpoint_of_the_operator_is_refused(spark, tmp_path):
     kept_checkpoint.unpacked("v", tmp_path)
     kept_checkpoint.files(tmp_path / "in")
     stream(spark, tmp_path / "in").createOrReplaceTempView("ticks_stream")
-    with pytest.raises(Exception, match=r"matchRecognize.*applyInPandasWithState"):
+    with pytest.raises(ParseException, match=r"clauses ran by the operator of the JVM's extension, and now they are programs of data frames.*line 2, column"):
         ran(spark.sql(STATEMENTS["v"].format(t="ticks_stream")), tmp_path)
+
+
+@pytest.mark.further
+def test_a_checkpoint_of_a_query_without_the_clause_is_refused(spark, tmp_path):
+    """Whichever way its folder is told; nothing of it is read where no micro-batch was committed."""
+    source = tmp_path / "in"
+    source.mkdir()
+    put(source, 0, rows_of(3, 40))
+    ticks, text = stream(spark, source), "SELECT * FROM ticks_stream MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES LAST(ts) AS z PATTERN (A B) DEFINE B AS price > 3)"
+    ticks.createOrReplaceTempView("ticks_stream")
+
+    def counted(key, frames, state):
+        state.update((sum(map(len, frames)),))
+        yield from ()
+
+    clause, own = spark.sql(text), "spark.sql.streaming.checkpointLocation"
+    for name, before in (("plain", ticks), ("own", ticks.groupBy("symbol").applyInPandasWithState(counted, "c BIGINT", "c BIGINT", "append", "NoTimeout"))):
+        before.writeStream.format("noop").option("checkpointLocation", str(tmp_path / name)).trigger(availableNow=True).start().awaitTermination()
+    spark.conf.set(own, str(tmp_path))
+    try:
+        starts = [
+            lambda: clause.writeStream.format("noop").option("CheckpointLocation", str(tmp_path / "own")).start(),
+            lambda: clause.writeStream.format("noop").start(checkpointLocation=tmp_path / "plain"),
+            lambda: clause.writeStream.format("noop").queryName("plain").start(),
+            lambda: clause.writeStream.format("noop").start(queryName="own"),
+            lambda: clause.writeStream.format("noop").start(None, None, None, None, "own"),
+            lambda: clause.writeStream.queryName("plain").toTable("never_written"),
+        ]
+        for start in starts:
+            with pytest.raises(ParseException, match=r"the checkpoint is of a query without a clause \(no statement is kept in it\).*line 1, column 112"):
+                start()
+    finally:
+        spark.conf.unset(own)
+    ran(clause, tmp_path)
+    for commit in (tmp_path / "out.checkpoint" / "commits").iterdir():
+        commit.unlink()
+    ran(clause, tmp_path)
 
 
 # -- a session that has no extension ------------------------------------------------------------------------------------
