@@ -47,7 +47,7 @@ from sparkcep.spark.stream_ranks import ranked
 from sparkcep.spark.stream_search import OUT, Job, Pieces, Rows, Search
 from sparkcep.spark.stream_start import watch
 from sparkcep.spark.streaming import OBSERVED, PROVIDER, ROCKSDB, STATE_FORMAT, check_over_stream, wrong
-from sparkcep.spark.table_function import WATERMARK, analyze_planned, arrow_schema
+from sparkcep.spark.table_function import WATERMARK, analyze_planned, arrow_schema, declared
 from sparkcep.spark.totals import METRICS
 from sparkcep.sql.rewrite import stream_input
 
@@ -187,7 +187,7 @@ class Frames:
         ordered = len(plan.order)
         shipped, order = T.StructType(fields[: len(fields) - ordered - 1]), fields[len(fields) - ordered :]
         told = plan.without_sql().to_json()
-        plain = [T.StructField(f.name, f.dataType, f.nullable) for f in shipped]  # Spark knows of no watermark that the output has
+        plain = [T.StructField(f.name, f.dataType, f.nullable, declared(f)) for f in shipped]  # Spark knows of no watermark that the output has
         analysis = analyze_planned(T.StructType([*plain, T.StructField(told, T.NullType())]), distinct=True, streaming=True)
         layout = Layout(tuple(shipped.names), tuple(map(shipped.names.index, plan.keys)), ordered, self.settings.stream_buckets)
         kinds = [f.dataType for f in (*shipped.fields, *order)]
@@ -202,7 +202,7 @@ class Frames:
         )
         time = _timed(plan)
         watch(self.session)
-        typed = T.StructType([T.StructField(f.name, f.dataType, f.nullable, {BEHIND: 1} if _same(plan, f.name, time) else None) for f in analysis.schema])
+        typed = T.StructType([T.StructField(f.name, f.dataType, f.nullable, {**declared(f), **({BEHIND: 1} if _same(plan, f.name, time) else {})}) for f in analysis.schema])
         own = passed(plan).milliseconds
         number = remember(Made(plan.to_json(), job.statement, None if own is None else own + behind))
         search = Search(job, f"of each key are kept: {'; '.join(kept(plan))}", behind)

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from sparkcep.engine.open import Engine
     from sparkcep.engine.prepared import Prepared
 
+_DECLARED = "__CHAR_VARCHAR_TYPE_STRING"  # metadata of a column of type CHAR(n), by which Spark pads what it is compared with
 WATERMARK = "spark.watermarkDelayMs"  # metadata of the column of a watermark
 NAME = "match_recognize"
 _SPARK_VERSIONS = ((4, 1), (5, 0))  # at least, below
@@ -367,15 +368,28 @@ def _holds_strings(t: pa.DataType) -> bool:
 
 
 def _spark_fields(plan: Plan, output: pa.Schema, schema: T.StructType) -> list[T.StructField]:
-    """The output columns. A value taken from a column keeps that column's Spark type. The user's columns come in the order of
-    ``schema``, so that each of several with one name has its own type."""
+    """The output columns. A value taken from a column keeps that column's Spark type, also CHAR(n). The user's columns come in the
+    order of ``schema``, so that each of several with one name has its own type."""
     leaves = dict(plan.leaves)
-    types: dict[str, Iterator[T.DataType]] = {name: iter([f.dataType for f in schema if f.name == name]) for name in schema.names}
+    own: dict[str, Iterator[T.StructField]] = {name: iter([f for f in schema if f.name == name]) for name in schema.names}
     fields = []
     for f in output:
-        taken = _spark_type(leaves[f.name], f.type, schema) if f.name in leaves else next(types.get(f.name, iter(())), None)
-        fields.append(T.StructField(f.name, taken or _of_arrow(f.type), True))
+        spec = leaves.get(f.name)
+        if spec is None:
+            source = next(own.get(f.name, iter(())), None)
+        else:
+            source = schema[spec.column] if isinstance(spec, records.Value) and spec.column in schema.names else None
+        if source is not None:
+            fields.append(T.StructField(f.name, source.dataType, True, declared(source)))
+        else:
+            fields.append(T.StructField(f.name, _of_arrow(f.type) if spec is None else _spark_type(spec, f.type, schema), True))
     return fields
+
+
+def declared(field: T.StructField) -> dict[str, str]:
+    """The metadata of a column that belongs to its type."""
+    given = field.metadata or {}
+    return {_DECLARED: given[_DECLARED]} if _DECLARED in given else {}
 
 
 def _marked(plan: Plan, fields: list[T.StructField], schema: T.StructType) -> list[T.StructField]:
@@ -390,15 +404,13 @@ def _marked(plan: Plan, fields: list[T.StructField], schema: T.StructType) -> li
     delays = [f.metadata[WATERMARK] for f in schema if same(f.name) and WATERMARK in (f.metadata or {})]
     if len(delays) != 1:
         return fields
-    metadata = {WATERMARK: delays[0] + given.milliseconds}
+    delay = {WATERMARK: delays[0] + given.milliseconds}
     column = given.column if plan.rows == ONE_ROW else next(f.name for f in schema if same(f.name) and WATERMARK in (f.metadata or {}))
-    return [T.StructField(f.name, f.dataType, f.nullable, metadata) if f.name == column else f for f in fields]
+    return [T.StructField(f.name, f.dataType, f.nullable, {**(f.metadata or {}), **delay}) if f.name == column else f for f in fields]
 
 
 def _spark_type(spec: records.LeafSpec, arrow: pa.DataType, schema: T.StructType) -> T.DataType:
     match spec:
-        case records.Value(column=name) if name in schema.names:
-            return schema[name].dataType
         case records.Aggregate(function="list", column=name) if name in schema.names:
             return T.ArrayType(schema[name].dataType)
         case records.Rows(columns=names):

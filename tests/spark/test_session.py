@@ -70,6 +70,27 @@ def test_new_sessions(enabled):
     assert found.count() == len(EXPECTED)
 
 
+def test_a_char_column_is_one_above_the_clause(enabled, tmp_path):
+    """Spark pads what CHAR(n) is compared with: also a key, a value of a match and a column of all its rows."""
+    enabled.sql(f"CREATE TABLE padded (ts INT, code CHAR(4), name VARCHAR(9)) USING parquet LOCATION '{tmp_path}/padded'")
+    try:
+        enabled.sql("INSERT INTO padded VALUES (1, 'a', 'x'), (2, 'b', 'x'), (3, 'a', 'y')")
+        one = "SELECT {} FROM padded MATCH_RECOGNIZE (PARTITION BY code ORDER BY ts MEASURES FIRST(name) AS n, FIRST(code) AS c, code = 'b' AS is_b PATTERN (A+) DEFINE A AS code <> 'c')"
+        every = "SELECT {} FROM padded MATCH_RECOGNIZE (ORDER BY ts MEASURES A.code AS own ALL ROWS PER MATCH PATTERN (A B*) DEFINE B AS code = A.code OR ts = 2)"
+        asked = {
+            "code = 'a'": (one, 1), "c = 'a' AND n = 'x'": (one, 1), "is_b AND c = 'b   '": (one, 1), "code IN ('a', 'b')": (one, 2), "c = 'c'": (one, 0),
+            "code = 'b'": (every, 1), "own = 'a'": (every, 3), "own = 'b'": (every, 0),
+        }  # fmt: skip
+        union = " UNION ALL ".join(f"{text.format('count(*) AS found')} WHERE {where}" for where, (text, _) in asked.items())
+        assert [row.found for row in enabled.sql(union).collect()] == [count for _, count in asked.values()]
+        for name, query in (("told", every.format("own, name")), ("plain", "SELECT code AS own, name FROM padded")):
+            enabled.sql(f"CREATE TABLE {name} USING parquet LOCATION '{tmp_path}/{name}' AS {query}")
+        assert enabled.table("told").dtypes == enabled.table("plain").dtypes
+    finally:
+        for name in ("padded", "told", "plain"):
+            enabled.sql(f"DROP TABLE IF EXISTS {name}")
+
+
 def test_named_markers(enabled):
     text = f"SELECT * FROM ticks {MATCH.replace('10', ':low')} WHERE p < :high"
     assert rows(enabled.sql(text, {"low": 10, "high": 20})) == [("a", 15)]

@@ -20,7 +20,7 @@ from pyspark.errors import ParseException  # noqa: E402
 import sparkcep  # noqa: E402
 from sparkcep.spark.bucket_report import under_way  # noqa: E402
 from sparkcep.spark.stream_ranks import best  # noqa: E402
-from sparkcep.spark.streaming import figures  # noqa: E402
+from sparkcep.spark.streaming import PROVIDER, ROCKSDB, figures  # noqa: E402
 from tests.pages import check  # noqa: E402
 from tests.selection import further  # noqa: E402
 from tests.spark import kept_checkpoint  # noqa: E402
@@ -213,6 +213,25 @@ def test_a_checkpoint_of_the_operator_is_refused(spark, tmp_path):
     stream(spark, tmp_path / "in").createOrReplaceTempView("ticks_stream")
     with pytest.raises(ParseException, match=r"clauses ran by the operator of the JVM's extension, and now they are programs of data frames.*line 2, column"):
         ran(spark.sql(STATEMENTS["v"].format(t="ticks_stream")), tmp_path)
+
+
+@pytest.mark.further
+def test_a_char_column_is_one_above_the_clause(spark, tmp_path):
+    """With the operator and by data frames."""
+    spark.sql(f"CREATE TABLE padded (ts TIMESTAMP, code CHAR(4)) USING parquet LOCATION '{tmp_path}/padded'")
+    try:
+        spark.sql("INSERT INTO padded VALUES (TIMESTAMP'2026-01-01', 'a'), (TIMESTAMP'2026-01-01 00:00:01', 'a'), (TIMESTAMP'2026-01-02', 'b'), (TIMESTAMP'2026-01-03', 'c')")
+        spark.readStream.table("padded").withWatermark("ts", "1 second").createOrReplaceTempView("ticks_stream")
+        text = "SELECT code, c, z FROM ticks_stream MATCH_RECOGNIZE (PARTITION BY code ORDER BY ts MEASURES LAST(A.code) AS c, LAST(ts) AS z PATTERN (A+) WINDOW INTERVAL '9' SECONDS)"
+        for way in ("frames", "operator"):
+            spark.conf.set(ROUTE, way)
+            spark.conf.set(PROVIDER, ROCKSDB)
+            ran(spark.sql(f"{text} WHERE code = 'a' AND c IN ('a', 'b')"), tmp_path, way)
+            (found,) = spark.read.parquet(str(tmp_path / way)).collect()
+            assert (found.code, found.c) == ("a   ", "a   "), way
+    finally:
+        spark.conf.unset(PROVIDER)
+        spark.sql("DROP TABLE padded")
 
 
 @pytest.mark.further
