@@ -26,6 +26,7 @@ from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
+from tests.selection import one_in
 
 ROWS = 60
 ANY = "EVENT SELECTION SKIP TILL ANY MATCH"
@@ -109,7 +110,7 @@ SOON = {
 }
 
 
-@pytest.mark.parametrize("name", SOON)
+@pytest.mark.parametrize("name", one_in(2, SOON))
 def test_a_bound_comes_in_time(name):
     clause, rows, limits, error = SOON[name]
     with pytest.raises(MatchRuntimeError):

@@ -34,7 +34,7 @@ def views(spark):
     return spark
 
 
-@pytest.mark.parametrize(("sql", "kind", "expected"), one_in(6, EXAMPLES))
+@pytest.mark.parametrize(("sql", "kind", "expected"), one_in(6, EXAMPLES, wider=2))
 def test_example(views, sql, kind, expected):
     if kind == "text":
         assert sorted(table_text(views.sql(sql)).splitlines()) == sorted(expected.splitlines())

@@ -1,7 +1,8 @@
 """The SQL cases of ``tests/cases``: one test per case, all in one Spark session.
 
 ``sql_case_files`` describes the files. An error case also checks that no Spark job was started, so it is cheap: the default run
-takes all of them, and of the others the first of each file and then each 32nd; the wider run takes half of what is left.
+takes each second one, and of the others the first of each file and then each 32nd; the wider run takes the other error cases, and a
+third of what is left.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ FOLDER = Path(__file__).resolve().parent / "cases"
 FILES = sorted(FOLDER.glob("*/*.test"))
 
 
-STEP, WIDER = 32, 2  # of the cases that start a job, in the default run, and of those that it leaves in the wider one
+STEP, WIDER = 32, 3  # of the cases that start a job, in the default run, and of those that it leaves in the wider one
 
 
 def starts_no_job(case: Case) -> bool:
@@ -29,10 +30,13 @@ def starts_no_job(case: Case) -> bool:
 def _parameters():
     for path in FILES:
         file = read_case_file(path)
-        with_jobs = 0
+        with_jobs = without = 0
         for case in file.cases:
             marks = [pytest.mark.xfail(reason=case.fails, strict=True)] if case.fails else []
-            if not starts_no_job(case):
+            if starts_no_job(case):
+                marks += [pytest.mark.further] if without % 2 else []
+                without += 1
+            else:
                 marks += [] if with_jobs % STEP == 0 else [pytest.mark.slow] if with_jobs % WIDER else [pytest.mark.further]
                 with_jobs += 1
             yield pytest.param(file, case, marks=marks, id=f"{path.parent.name}/{path.stem}/{case.name}")

@@ -32,7 +32,7 @@ BATCHES = 16  # so that a failure names a part that runs quickly
 
 
 def seeds(total: int) -> list:
-    return first(range(0, total, total // BATCHES), wider=7)
+    return first(range(0, total, total // BATCHES), wider=4)
 
 
 # -- the texts of the project ---------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def exact(text: str) -> str:
     return text.replace("APPROX 2\n", "EVENT SELECTION SKIP TILL ANY MATCH\n")
 
 
-@pytest.mark.parametrize("query", [*TWEETS, *VEHICLES])
+@pytest.mark.parametrize("query", first([*TWEETS, *VEHICLES], 3, wider=99))
 def test_query(spark, planted, query):
     text = statement(query)
     parts = [f"SELECT {k} AS k, match_point, errors, missing FROM ({with_errors(text, k)})" for k in ERRORS]

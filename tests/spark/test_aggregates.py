@@ -97,6 +97,7 @@ def test_values_and_types_are_those_of_a_group(spark, groups, part):
         assert not different, text
 
 
+@pytest.mark.further
 def test_values_stand_in_match_order(spark, groups):
     # More groups than Spark's object aggregation holds (128), behind which it would lose the rows' order.
     texts = [

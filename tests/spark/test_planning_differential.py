@@ -40,7 +40,7 @@ def judge(report: Report) -> None:
     assert not unknown, f"rows depend on the number of partitions: {unknown}"
 
 
-@pytest.mark.parametrize(("group", "statements"), one_in(16, [pytest.param(*s, id=s[1][0].name) for s in sampled()], wider=3))
+@pytest.mark.parametrize(("group", "statements"), one_in(16, [pytest.param(*s, id=s[1][0].name) for s in sampled()], wider=6))
 def test_sample(planning, group, statements):
     prepare(planning, group)
     total = Report()

@@ -122,7 +122,7 @@ def pieces(rows: list, rng: random.Random, count: int) -> list[list]:
     return [rows[a:b] for a, b in zip([0, *cuts], [*cuts, len(rows)])]
 
 
-@pytest.mark.parametrize("name", one_in(len(STATEMENTS), STATEMENTS, wider=3))
+@pytest.mark.parametrize("name", one_in(len(STATEMENTS), STATEMENTS, wider=5))
 def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
     source = tmp_path / "in"
     source.mkdir()
@@ -232,7 +232,7 @@ def test_commits_write_what_changed_unless_the_user_says_otherwise(spark, tmp_pa
     assert sorted(str(row) for row in spark.read.parquet(str(tmp_path / "out")).collect() if not behind(row)) == wanted and len(wanted) > 10
 
 
-@pytest.mark.parametrize("names", first([("first", "alone"), tuple(WAITING)], wider=1))
+@pytest.mark.parametrize("names", first([("first", "alone"), tuple(WAITING)], 0, wider=1))
 def test_sliding_windows_that_wait_are_those_of_the_table(spark, tmp_path, names):
     """One match for each first row, numbers, NEXT, negations at the ends and ^: one column alone, of some keys, of all keys
     together, all rows of the matches, and how many they are."""

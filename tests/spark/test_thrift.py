@@ -56,7 +56,7 @@ def failure(cursor, statement: str) -> tuple[str, str]:
     return status.sqlState, status.errorMessage
 
 
-@pytest.mark.parametrize("path", part(1, 16, FILES), ids=[p.stem for p in FILES])
+@pytest.mark.parametrize("path", part(1, 24, FILES), ids=[p.stem for p in FILES])
 def test_example(cursor, path):
     for statement in split_statements(path.read_text(encoding="utf-8")):
         cursor.execute(statement)
