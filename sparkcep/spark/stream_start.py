@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -17,13 +18,15 @@ from pyspark.errors import AnalysisException
 from sparkcep.errors import ClauseError
 from sparkcep.spark.analysed import Node, analysed
 from sparkcep.spark.connection import is_connect
-from sparkcep.spark.errors import ClauseParseException
+from sparkcep.spark.errors import RAISED, ClauseParseException, failure_of
 from sparkcep.spark.stream_checkpoint import check_kept
 from sparkcep.spark.stream_plans import at_clause, by_one_call, check_above, clauses, found, number_of
 from sparkcep.spark.streaming import INSTEAD, PLAN_SHOWN, PROVIDER, ROCKSDB, not_started
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger("sparkcep")
 
 _PLACE, _NAME = "checkpointLocation", "queryName"
 _REUSE = "spark.sql.exchange.reuse"
@@ -56,7 +59,7 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             check_above(plan)
             _check_store(frame.sparkSession, own)
-            _check_checkpoint(frame.sparkSession, plan, _checkpoint(self, inspect.signature(original).bind(self, *args, **kwargs).arguments))
+            _check_checkpoint(plan, self, inspect.signature(original).bind(self, *args, **kwargs).arguments)
             with _apart(frame.sparkSession, plan):
                 return original(self, *args, **kwargs)
         except AnalysisException as raised:
@@ -87,15 +90,20 @@ def _check_store(session: SparkSession, own: list[Node]) -> None:
         raise at_clause(held[0], f"the data frame of the clause was made to stand in a query with others, which keep their states in RocksDB; set {PROVIDER} to {ROCKSDB}")
 
 
-def _check_checkpoint(session: SparkSession, plan: Node, folder: str | None) -> None:
-    """Raises ClauseError where the clauses of a query cannot go on with what is in the ``folder`` of its checkpoint."""
+def _check_checkpoint(plan: Node, writer: Any, given: dict[str, Any]) -> None:
+    """Raises ClauseError where the clauses of a query cannot go on with what its checkpoint has. ``given``: what the call that
+    starts it says."""
     made = [found(node) for node in plan.below() if number_of(node) is not None]
-    if folder is not None and None not in made:
-        check_kept(session, folder, [one.statement for one in made if one is not None])
+    try:
+        folder = _checkpoint(writer, given)
+        if folder is not None and None not in made:
+            check_kept(_frame(writer).sparkSession, folder, [one.statement for one in made if one is not None])
+    except RAISED as error:  # a platform may have no source of states, or a writer of its own
+        log.warning("over a stream: the checkpoint cannot be read before the query starts (%s); its first micro-batch compares the statements", failure_of(error).message.partition("\n")[0])
 
 
 def _checkpoint(writer: Any, given: dict[str, Any]) -> str | None:
-    """The folder of the checkpoint of a query; None of one that gets a new folder. ``given``: what the call that starts it says."""
+    """The folder of the checkpoint of a query; None of one that gets a new folder."""
     options = {name.lower(): str(value) for name, value in given.get("options", {}).items()}
     asked = options.get(_PLACE.lower()) or _option(writer, _PLACE)
     if asked:

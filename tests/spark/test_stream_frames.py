@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark.errors import ParseException  # noqa: E402
+from pyspark.errors import ParseException, StreamingQueryException  # noqa: E402
 
 import sparkcep  # noqa: E402
 from sparkcep.spark.bucket_report import under_way  # noqa: E402
@@ -269,6 +269,22 @@ def test_a_checkpoint_of_a_query_without_the_clause_is_refused(spark, tmp_path):
     for commit in (tmp_path / "out.checkpoint" / "commits").iterdir():
         commit.unlink()
     ran(clause, tmp_path)
+
+
+@pytest.mark.further
+def test_a_checkpoint_that_cannot_be_read_before_the_start_is_compared_by_the_first_micro_batch(spark, tmp_path, caplog, monkeypatch):
+    """A platform may have no source of states: what a worker compares is what counts."""
+    source, text = tmp_path / "in", "SELECT * FROM ticks_stream MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES LAST(ts) AS z PATTERN (A B) DEFINE B AS price > {})"
+    source.mkdir()
+    put(source, 0, rows_of(3, 40))
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    ran(spark.sql(text.format(3)), tmp_path)
+    put(source, 1, rows_of(3, 40))
+    original = type(spark.read).format
+    monkeypatch.setattr(type(spark.read), "format", lambda self, name: original(self, "none.such" if name in ("statestore", "state-metadata") else name))
+    with pytest.raises(StreamingQueryException, match=r"another statement.*DEFINE differ"):
+        ran(spark.sql(text.format(4)), tmp_path)
+    assert "cannot be read before the query starts ([DATA_SOURCE_NOT_FOUND] Failed to find the data source: none.such" in caplog.text
 
 
 # -- a session that has no extension ------------------------------------------------------------------------------------
