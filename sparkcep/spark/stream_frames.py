@@ -31,6 +31,7 @@ from sparkcep.plan.records import Place
 from sparkcep.settings import FRAMES, OPERATOR, Settings
 from sparkcep.spark.analysed import Node, analysed, unbounded
 from sparkcep.spark.connection import is_connect
+from sparkcep.spark.declared import declared
 from sparkcep.spark.stream_plans import (
     SEVERAL,
     Made,
@@ -47,7 +48,7 @@ from sparkcep.spark.stream_ranks import ranked
 from sparkcep.spark.stream_search import OUT, Job, Pieces, Rows, Search
 from sparkcep.spark.stream_start import watch
 from sparkcep.spark.streaming import OBSERVED, PROVIDER, ROCKSDB, STATE_FORMAT, check_over_stream, wrong
-from sparkcep.spark.table_function import WATERMARK, analyze_planned, arrow_schema, declared
+from sparkcep.spark.table_function import WATERMARK, analyze_planned, arrow_schema
 from sparkcep.spark.totals import METRICS
 from sparkcep.sql.rewrite import stream_input
 

@@ -46,6 +46,7 @@ from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan
 from sparkcep.plan.scope import RANK, SCORE
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.spark.connection import is_connect
+from sparkcep.spark.declared import check_declared, declared
 from sparkcep.spark.totals import tell
 
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from sparkcep.engine.open import Engine
     from sparkcep.engine.prepared import Prepared
 
-_DECLARED = "__CHAR_VARCHAR_TYPE_STRING"  # metadata of a column of type CHAR(n), by which Spark pads what it is compared with
 WATERMARK = "spark.watermarkDelayMs"  # metadata of the column of a watermark
 NAME = "match_recognize"
 _SPARK_VERSIONS = ((4, 1), (5, 0))  # at least, below
@@ -164,6 +164,7 @@ def analyze_planned(table: T.StructType, *, distinct: bool, streaming: bool) -> 
         check_stream(plan)
     _check_names(plan, schema.names, distinct)
     _check_collations(plan, _collations(schema))
+    check_declared(plan, schema)
     prepared = prepare(plan, arrow_schema(schema, dict(plan.inputs)))
     if streaming:
         check_keys(plan, prepared.input_schema)
@@ -386,12 +387,6 @@ def _spark_fields(plan: Plan, output: pa.Schema, schema: T.StructType) -> list[T
     return fields
 
 
-def declared(field: T.StructField) -> dict[str, str]:
-    """The metadata of a column that belongs to its type."""
-    given = field.metadata or {}
-    return {_DECLARED: given[_DECLARED]} if _DECLARED in given else {}
-
-
 def _marked(plan: Plan, fields: list[T.StructField], schema: T.StructType) -> list[T.StructField]:
     """The output columns over a stream, of which one has the watermark that is passed on: its delay is that of the rows and what it
     is behind."""
@@ -472,7 +467,7 @@ def _known_types(plan: Plan, schema: T.StructType) -> T.StructType:
     for column, sql in plan.inputs:
         plain = _plain_column(sql, schema)
         if plain is not None:
-            fields.append(T.StructField(column, schema[plain].dataType))
+            fields.append(T.StructField(column, schema[plain].dataType, True, declared(schema[plain])))
         elif column in needed:
             raise _needs_rewriter(f"the expression {sql}, whose type only Spark knows,")
     return T.StructType(fields)
@@ -512,7 +507,8 @@ def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
         raise ClauseError("COLUMN_NAME", f"the input has columns with reserved names: {', '.join(taken)}; rename them")
     known = _known_types(plan, schema)
     _check_collations(plan, _collations(known))
-    engine_columns = {f.name: f.dataType for f in _spark_fields(plan, output_schema(plan, arrow_schema(known)), known)}
+    check_declared(plan, known)
+    engine_columns = {f.name: f for f in _spark_fields(plan, output_schema(plan, arrow_schema(known)), known)}
     columns, texts = _columns(plan, schema), dict(plan.inputs)
     selected = [SelectedColumn(sql, alias) for alias, sql in plan.inputs]
     if plan.letters:
@@ -523,7 +519,7 @@ def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
     elif not selected:
         selected = [SelectedColumn("0", "__row")]
     return MatchAnalysis(
-        T.StructType([T.StructField(name, engine_columns[source]) for name, source in columns]),
+        T.StructType([T.StructField(name, engine_columns[source].dataType, True, engine_columns[source].metadata) for name, source in columns]),
         partitionBy=[PartitioningColumn(texts[key.column]) for key in plan.partition],
         # Spark would make a handler for each value of a further key: here the engine cuts by them alone
         orderBy=[

@@ -74,6 +74,7 @@ def test_a_char_column_is_one_above_the_clause(enabled, tmp_path):
     """Spark pads what CHAR(n) is compared with: also a key, a value of a match and a column of all its rows."""
     enabled.sql(f"CREATE TABLE padded (ts INT, code CHAR(4), name VARCHAR(9)) USING parquet LOCATION '{tmp_path}/padded'")
     try:
+        enabled.sql(f"CREATE TABLE cut (c3 CHAR(3)) USING parquet LOCATION '{tmp_path}/cut'")
         enabled.sql("INSERT INTO padded VALUES (1, 'a', 'x'), (2, 'b', 'x'), (3, 'a', 'y')")
         one = "SELECT {} FROM padded MATCH_RECOGNIZE (PARTITION BY code ORDER BY ts MEASURES FIRST(name) AS n, FIRST(code) AS c, code = 'b' AS is_b PATTERN (A+) DEFINE A AS code <> 'c')"
         every = "SELECT {} FROM padded MATCH_RECOGNIZE (ORDER BY ts MEASURES A.code AS own ALL ROWS PER MATCH PATTERN (A B*) DEFINE B AS code = A.code OR ts = 2)"
@@ -83,11 +84,17 @@ def test_a_char_column_is_one_above_the_clause(enabled, tmp_path):
         }  # fmt: skip
         union = " UNION ALL ".join(f"{text.format('count(*) AS found')} WHERE {where}" for where, (text, _) in asked.items())
         assert [row.found for row in enabled.sql(union).collect()] == [count for _, count in asked.values()]
+        for condition, place in {"c3 = A.code": "c3 = A.code", "A.code IN ('a', 'b')": "A.code IN ('a', 'b')", "PREV(code) <=> 'a'": "PREV(code) <=> 'a'"}.items():
+            with pytest.raises(ClauseError, match=r"DATATYPE_MISMATCH.*is of type char\(.*cannot be compared across rows with .*; compare rtrim\(") as raised:
+                enabled.sql(f"SELECT * FROM (SELECT * FROM padded JOIN cut ON code = c3) MATCH_RECOGNIZE (ORDER BY ts MEASURES count(*) AS n PATTERN (A B) DEFINE B AS {condition})")
+            assert raised.value.fragment == place
+        trimmed = "SELECT * FROM padded MATCH_RECOGNIZE (ORDER BY ts MEASURES count(*) AS n PATTERN (A B C) DEFINE B AS A.code = 'a', C AS rtrim(A.code) IN ('a', 'b') AND A.code = code)"
+        assert rows(enabled.sql(trimmed)) == [(3,)]
         for name, query in (("told", every.format("own, name")), ("plain", "SELECT code AS own, name FROM padded")):
             enabled.sql(f"CREATE TABLE {name} USING parquet LOCATION '{tmp_path}/{name}' AS {query}")
         assert enabled.table("told").dtypes == enabled.table("plain").dtypes
     finally:
-        for name in ("padded", "told", "plain"):
+        for name in ("padded", "cut", "told", "plain"):
             enabled.sql(f"DROP TABLE IF EXISTS {name}")
 
 

@@ -1,0 +1,66 @@
+"""Columns of type CHAR(n), which are strings to Spark with metadata by which it pads what they are compared with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from pyspark.sql import types as T
+
+from sparkcep.errors import UNSUPPORTED, ClauseError
+from sparkcep.plan import records
+from sparkcep.plan.plan import Plan
+
+_DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
+_EQUAL, _ORDERED = ("=", "!=", "<=>"), ("<", "<=", ">", ">=")
+
+
+def declared(field: T.StructField) -> dict[str, str]:
+    """The metadata of a column that belongs to its type."""
+    given = field.metadata or {}
+    return {_DECLARED: given[_DECLARED]} if _DECLARED in given else {}
+
+
+def check_declared(plan: Plan, schema: T.StructType) -> None:
+    """Refuses to compare values of CHAR(n) across rows with what Spark would pad, because the engine compares strings as they are.
+    Raises ClauseError."""
+    lengths = {f.name: int(found[1]) for f in schema.fields if (found := re.fullmatch(r"char\((\d+)\)", declared(f).get(_DECLARED, ""), re.IGNORECASE))}
+    if not lengths:
+        return
+    texts = dict(plan.inputs)
+    places = {p.variable: {"line": p.line, "column": p.column, "fragment": p.text} for p in plan.places}
+    for condition in plan.conditions:
+        for column, other in (pair for tree in condition.trees for pair in _padded(tree, lengths)):
+            name = texts.get(column, column)
+            if isinstance(other, records.Lit):
+                right = right_trimmed = f"'{other.text}'"
+            else:
+                right, right_trimmed = f"a value of type char({lengths[other.column]})", f"rtrim({texts.get(other.column, other.column)})"
+            raise ClauseError(
+                "DATATYPE_MISMATCH", f"{name} is of type char({lengths[column]}), and cannot be compared across rows with {right}, for which Spark would add spaces to the shorter one; "
+                f"compare rtrim({name}) and {right_trimmed}", sqlstate=UNSUPPORTED, **places[condition.variable],
+            )
+
+
+def _padded(tree: tuple, lengths: Mapping[str, int]) -> Iterator[tuple[str, records.ConditionTree]]:
+    """The columns that a condition compares with something of another length, each with that."""
+    if isinstance(tree, records.Prior):
+        yield from _padded(tree.tree, lengths)
+    if tree[0] != "call":
+        return
+    for argument in tree[2:]:
+        yield from _padded(argument, lengths)
+    if tree[1] not in (*_EQUAL, *_ORDERED):
+        return
+    for one, other in (tree[2:], tree[:1:-1]):
+        if not isinstance(one, _REFERENCES) or one.column not in lengths:
+            continue
+        length = lengths[one.column]
+        if isinstance(other, _REFERENCES) and lengths.get(other.column, length) != length:
+            yield one.column, other
+        # what is smaller or larger than a literal comes of BETWEEN, for which Spark adds none
+        elif isinstance(other, records.Lit) and tree[1] in _EQUAL and other.type == "string" and len(other.text) != length:
+            yield one.column, other
+
+
+_REFERENCES = records.Here, records.Near, records.At, records.Pair
