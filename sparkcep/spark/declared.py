@@ -12,6 +12,7 @@ from sparkcep.plan import records
 from sparkcep.plan.plan import Plan
 
 _DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
+_REFERENCES = records.Here, records.Near, records.At, records.Pair
 _EQUAL, _ORDERED = ("=", "!=", "<=>"), ("<", "<=", ">", ">=")
 
 
@@ -61,6 +62,3 @@ def _padded(tree: tuple, lengths: Mapping[str, int]) -> Iterator[tuple[str, reco
         # what is smaller or larger than a literal comes of BETWEEN, for which Spark adds none
         elif isinstance(other, records.Lit) and tree[1] in _EQUAL and other.type == "string" and len(other.text) != length:
             yield one.column, other
-
-
-_REFERENCES = records.Here, records.Near, records.At, records.Pair
