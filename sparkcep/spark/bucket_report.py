@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sparkcep.engine.buckets import Bucket
 from sparkcep.plan.plan import Plan
-from sparkcep.spark.stream_checkpoint import states
+from sparkcep.spark.stream_checkpoint import statement_of, states
 from sparkcep.spark.streaming import stream_engine
 from sparkcep.spark.table_function import arrow_schema
 
@@ -37,14 +37,14 @@ def checkpoint_of(physical: str) -> str | None:
 
 def under_way(spark: SparkSession, checkpoint: str, most: int) -> DataFrame | None:
     """The keys of which a match is under way for longest, ``most`` of each bucket; None before any state is committed."""
-    kept_of = states(spark, checkpoint)
-    first = kept_of.first()
-    if first is None:
+    kept = states(spark, checkpoint)
+    text = statement_of(kept)
+    if text is None:
         return None
-    kept = json.loads(Bucket.read(bytes(first.state)).statement)
-    ddl = ", ".join(f"`{name}` {kind}" for name, kind in kept["columns"])
+    statement = json.loads(text)
+    ddl = ", ".join(f"`{name}` {kind}" for name, kind in statement["columns"])
     schema = arrow_schema(spark.createDataFrame([], ddl).schema)
-    return kept_of.mapInArrow(functools.partial(_oldest, kept["plan"], schema, most), _FOUND)
+    return kept.mapInArrow(functools.partial(_oldest, statement["plan"], schema, most), _FOUND)
 
 
 def _oldest(text: str, schema: pa.Schema, most: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -37,6 +37,12 @@ def states(session: SparkSession, checkpoint: str, operator: int = 0, several: b
     return reader.load(checkpoint).select(F.col(column).alias("state")).where("state IS NOT NULL")
 
 
+def statement_of(kept: DataFrame) -> bytes | None:
+    """The statement whose buckets are ``kept``, as :func:`states` has them; None where none is."""
+    first = kept.first()
+    return None if first is None else Bucket.read(bytes(first.state)).statement
+
+
 def check_kept(session: SparkSession, checkpoint: str, statements: list[bytes]) -> None:
     """Raises ClauseError where the clauses of a query, with these ``statements``, cannot go on with what its checkpoint has. The
     first micro-batch compares once more, in each bucket."""
@@ -57,12 +63,11 @@ def check_kept(session: SparkSession, checkpoint: str, statements: list[bytes]) 
 def _statements(session: SparkSession, checkpoint: str, operator: int, several: bool) -> list[bytes]:
     """The statement of the clause whose state that is, empty where it is not known; none where it is a user's own function's."""
     try:
-        first = states(session, checkpoint, operator, several).first()
+        return [statement_of(states(session, checkpoint, operator, several)) or b""]
     except PySparkException as error:
         if error.getCondition() not in _NOT_OURS:
             raise
         return []
-    return [Bucket.read(bytes(first.state)).statement if first is not None else b""]
 
 
 def _told(session: SparkSession, checkpoint: str) -> bool:

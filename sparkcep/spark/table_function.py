@@ -375,15 +375,14 @@ def _spark_fields(plan: Plan, output: pa.Schema, schema: T.StructType) -> list[T
     own: dict[str, Iterator[T.StructField]] = {name: iter([f for f in schema if f.name == name]) for name in schema.names}
     fields = []
     for f in output:
-        spec = leaves.get(f.name)
-        if spec is None:
-            source = next(own.get(f.name, iter(())), None)
-        else:
-            source = schema[spec.column] if isinstance(spec, records.Value) and spec.column in schema.names else None
-        if source is not None:
-            fields.append(T.StructField(f.name, source.dataType, True, declared(source)))
-        else:
-            fields.append(T.StructField(f.name, _of_arrow(f.type) if spec is None else _spark_type(spec, f.type, schema), True))
+        source = next(own.get(f.name, iter(())), None)
+        match leaves.get(f.name):
+            case records.Value(column=name) if name in schema.names:
+                source = schema[name]
+            case spec if spec is not None:
+                source = T.StructField(f.name, _spark_type(spec, f.type, schema))
+        source = source or T.StructField(f.name, _of_arrow(f.type))
+        fields.append(T.StructField(f.name, source.dataType, True, declared(source)))
     return fields
 
 
