@@ -30,7 +30,7 @@ _LOGARITHM = silent_if(lambda node: all(kind(arg) in ("integer", "number") and n
 _SUBSTRING = silent_if(from_first_character, "SUBSTR: a start that is 0, or before the first character, was not compared")
 _CHARACTER = silent_if(lambda node: (whole(argument(node)) or (whole(node.expressions[0]) if node.expressions else None) or 999) < 256, "CHR: codes from 256 on are others here")
 _AVERAGE = "the average of DECIMALs has another scale there"
-_FLOATS = "numbers with a fraction, and times, look different as texts there (1.0E1, 10:00:00.000)"
+_FLOATS = "numbers with a fraction and times are written in another way there (1.0E1, 10:00:00.000)"
 _INITCAP = "words end at each character that is no letter or digit there, and at blanks alone here"
 _ESTIMATE = "an estimate in both, and not the same one"
 
@@ -390,7 +390,7 @@ def _snowflake_part(node: exp.Expr, note: Note) -> exp.Expr:
 _SNOWFLAKE = Engine(
     "Snowflake",
     _AGGREGATES | _MATHS | _TEXT | _NULLS | _FIELDS
-    | _ANGLES | names("COUNT_IF STDDEV POW LENGTH TRANSLATE NVL NVL2 IFNULL ZEROIFNULL NULLIFZERO DECODE IFF EQUAL_NULL GREATEST_IGNORE_NULLS LEAST_IGNORE_NULLS BOOLAND_AGG BOOLOR_AGG MIN_BY MAX_BY MEDIAN LISTAGG ARRAY_AGG ANY_VALUE")
+    | _ANGLES | names("COUNT_IF STDDEV POW LENGTH TRANSLATE DIV0 DIV0NULL NVL NVL2 IFNULL ZEROIFNULL NULLIFZERO DECODE IFF EQUAL_NULL GREATEST_IGNORE_NULLS LEAST_IGNORE_NULLS BOOLAND_AGG BOOLOR_AGG MIN_BY MAX_BY MEDIAN LISTAGG ARRAY_AGG ANY_VALUE")
     | names("CONTAINS STARTSWITH ENDSWITH CHARINDEX POSITION LEFT RIGHT SPLIT CONCAT CONCAT_WS LEN LPAD RPAD TRIM LTRIM RTRIM REPEAT ASCII SQUARE MOD BITAND CBRT")
     | names("WEEKISO DAYNAME MONTHNAME DAYOFMONTH DAYOFYEAR CURRENT_DATE CURRENT_TIMESTAMP ARRAY_SIZE ARRAY_CONTAINS ARRAY_CONSTRUCT MD5 WIDTH_BUCKET REGEXP_COUNT REGEXP_INSTR")
     | {
@@ -453,6 +453,7 @@ _FLINK = Engine(
         exp.Div: integer_division, exp.Like: like, exp.Extract: extraction(PARTS, f"{SAME_PARTS} DOW"), exp.Cast: casts(rounds=False, cuts=True, decimal=(10, 0), texts=f"CAST: {_FLOATS}"),
         exp.TryCast: casts(rounds=False, cuts=True, decimal=(10, 0), texts=f"TRY_CAST: {_FLOATS}"),
     } | _SIMILAR,
+    frozenset("LENGTH REGEXP_LIKE RLIKE STRUCT TIMESTAMP_MILLIS TIMESTAMP_SECONDS WEEKOFYEAR".split()),
 )  # fmt: skip
 
 

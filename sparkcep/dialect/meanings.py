@@ -35,11 +35,12 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Engine:
-    """``calls``: by upper-case name; ``operators``: by the class of a node."""
+    """``calls``: by upper-case name; ``operators``: by the class of a node; ``of_spark``: Spark's functions that it has under another name."""
 
     name: str
     calls: dict[str, Meaning]
     operators: dict[type[exp.Expr], Rewrite]
+    of_spark: frozenset[str] = frozenset()
 
 
 def is_call(node: exp.Expr) -> bool:
@@ -81,7 +82,7 @@ def compared(tree: exp.Expr, engines: list[Engine], target: str, written: Callab
     """Notes the calls whose values differ between two engines, of which Spark may be one and is not the target."""
     for node in tree.find_all(exp.Func):
         listed = written(node) if is_call(node) else ()
-        if listed and any(not any(engine.calls.get(name) == EQUAL for name in listed) for engine in engines):
+        if listed and any(not any(engine.calls.get(name) == EQUAL or name in engine.of_spark for name in listed) for engine in engines):
             note(node, f"{listed[0]}: its values in {target} were not compared with those here")
 
 
@@ -340,12 +341,12 @@ def substituted(node: exp.Expr, note: Note) -> exp.Expr:
 
 def iso_day_of_week(node: exp.Expr, note: Note) -> exp.Expr:
     """1 is Monday; Spark's WEEKDAY has Monday as 0."""
-    return exp.Paren(this=exp.Add(this=call("weekday", node.this), expression=number(1)))
+    return exp.Paren(this=exp.Add(this=call("weekday", argument(node)), expression=number(1)))
 
 
 def day_of_week_from_0(node: exp.Expr, note: Note) -> exp.Expr:
     """0 is Sunday; Spark's DAYOFWEEK has Sunday as 1."""
-    return exp.Paren(this=exp.Sub(this=call("dayofweek", node.this), expression=number(1)))
+    return exp.Paren(this=exp.Sub(this=call("dayofweek", argument(node)), expression=number(1)))
 
 
 def iso_year(node: exp.Expr, note: Note) -> exp.Expr:
@@ -467,7 +468,7 @@ def date_text(node: exp.Expr, note: Note) -> exp.Expr:
     form = node.args.get("format")
     if form is None:
         if kind(node.this) not in ("integer", "text"):
-            note(node, "TO_CHAR: numbers with a fraction, dates and times look different as texts there")
+            note(node, "TO_CHAR: numbers with a fraction, dates and times are written in another way there")
         return cast(node.this, "STRING")
     java = java_format(form)
     if java is not None:

@@ -161,7 +161,9 @@ class _Translation:
             if isinstance(node, exp.Anonymous):
                 name = node.name.upper()
                 marked = name.startswith(_MARK)
-                return () if marked and not name.startswith(_MARK + flink.MARK) else (name.removeprefix(_MARK + flink.MARK),)
+                if marked and (not name.startswith(_MARK + flink.MARK) or (self.read == _FLINK and self.target is not None)):
+                    return ()  # a function of the clause, or one of Flink's that stays as it is and has a note already
+                return (name.removeprefix(_MARK + flink.MARK),)
             text = source.text[node.meta["start"] : node.meta["end"] + 1] if "start" in node.meta else ""
             names = type(node).sql_names()
             return (text.upper(),) if text.isidentifier() else (*names, *(other for name in names for other in _ALSO.get(name, ())))
@@ -173,7 +175,8 @@ class _Translation:
                 return meanings.in_spark(found, ENGINES[self.read], written, frozenset(self.into.parser_class.FUNCTIONS), note)
             except meanings.Refused as refused:
                 begin = place(refused.node)
-                raise error_at(self.sql, begin, begin + 1, "TRANSPILE", str(refused), UNSUPPORTED) from None
+                ends = [source.place(part.meta["end"]) for part in refused.node.walk() if "end" in part.meta]
+                raise error_at(self.sql, begin, max([begin, *ends]) + 1, "TRANSPILE", str(refused), UNSUPPORTED) from None
         engines = [ENGINES[name] for name in (self.read, self.write) if name in ENGINES]
         meanings.compared(found, engines, self.write, written, note)
         return found

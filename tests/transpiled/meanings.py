@@ -98,7 +98,7 @@ CAST(-2.5 AS bigint) | -3
 CAST(f AS integer) ~ rounds there and cuts off here
 CAST('abcdef' AS varchar(3)) | abc
 CAST(7 AS varchar) | 7
-CAST(f AS varchar) ~ look different as texts
+CAST(f AS varchar) ~ are written in another way
 CAST(1.5 AS decimal) | 2
 TRY_CAST('x' AS integer) | NULL
 TRY_CAST(2.5 AS integer) | 3
@@ -409,7 +409,7 @@ LAST_DAY(d) ~ keeps the time of day
 NEXT_DAY(d, 'FRIDAY') ~ names of days
 # Oracle: Conversion functions, Format models
 TO_CHAR(ts, 'YYYY-MM-DD HH24:MI:SS') | 2023-12-31 23:59:59
-TO_CHAR(k) ~ look different
+TO_CHAR(k) ~ are written in another way
 TO_CHAR(12, '99') ~ formats of to_char
 TO_CHAR(d, 'Day') ! formats are those of Java
 TO_DATE('2024-01-31', 'YYYY-MM-DD') | 2024-01-31
@@ -623,7 +623,7 @@ f::int ~ rounds there and cuts off here
 2.5::number | 3
 2.345::number(5, 2) | 2.35
 7::string | 7
-f::string ~ look different
+f::string ~ are written in another way
 TRY_CAST('x' AS INT) | NULL
 TO_NUMBER('1.5') | 2
 TO_NUMBER('1.25', 10, 1) | 1.3
@@ -633,7 +633,7 @@ TO_NUMERIC('1.5') | 2
 TO_VARCHAR(d, 'YYYY-MM-DD') | 2023-12-31
 TO_CHAR(ts, 'YYYY-MM-DD HH24:MI:SS') | 2023-12-31 23:59:59
 TO_CHAR(7) | 7
-TO_VARCHAR(f) ~ look different
+TO_VARCHAR(f) ~ are written in another way
 TO_VARCHAR(d, 'DY') ! formats are those of Java
 TO_DATE(ts) ~ finds out the format
 TO_DATE(DATE '2024-01-31') | 2024-01-31
@@ -817,7 +817,7 @@ CAST(1.9 AS INT) | 1
 CAST(1.5 AS DECIMAL) | 2
 CAST('abc' AS VARCHAR(2)) | ab
 CAST(7 AS STRING) | 7
-CAST(f AS STRING) ~ look different
+CAST(f AS STRING) ~ are written in another way
 TRY_CAST('x' AS INT) | NULL
 # Flink: Collection Functions, Value Construction Functions
 CARDINALITY(arr) | 3
@@ -1041,7 +1041,7 @@ CAST(2.5 AS INT64) | 3
 CAST(f AS INT64) ~ rounds there
 CAST(1.25 AS NUMERIC) | 1.25
 SAFE_CAST('x' AS INT64) | NULL
-CAST(f AS STRING) ~ look different
+CAST(f AS STRING) ~ are written in another way
 # BigQuery: String functions
 CONCAT('a', CAST(NULL AS STRING)) | NULL
 UPPER('a') | A
