@@ -12,13 +12,13 @@ from sqlglot import exp
 from sparkcep.dialect.building import call, cast, interval, number, text, truncated
 from sparkcep.dialect.meanings import (
     EQUAL, PARTS, REGEX_NOTE, SAME_PARTS, Engine, Note, Refused, any_value, argument, boundaries, casts, contains_pattern, cut_date, date_text, day_of_week_from_0, difference,
-    extracted, extraction, from_first_character, integer_average, integer_division, iso_day_of_week, iso_year, java_format, kind, later, like, literal, months_later, names, noted,
-    null_if_any, part_of_text, plain_pattern, refused, remainder_or_all, searches_text, silent_if, substituted, truncation, two_armed_if, whole, whole_pattern, whole_units,
+    extracted, extraction, from_first_character, integer_average, integer_division, is_double, iso_day_of_week, iso_year, java_format, kind, later, like, literal, months_later, names, noted, of_one,
+    null_if_any, part_of_text, plain_pattern, refused, remainder_or_all, searches_text, silent_if, substituted, truncation, two_armed_if, unit_of, unordered, whole, whole_pattern, whole_units,
 )  # fmt: skip
 
 _SIMILAR = {exp.SimilarTo: refused("Spark has no SIMILAR TO: write RLIKE with a regular expression of Java, as in x RLIKE '^(a|b)$'")}
 _WINDOWS = names("ROW_NUMBER RANK DENSE_RANK PERCENT_RANK CUME_DIST NTILE LAG LEAD FIRST_VALUE LAST_VALUE")
-_AGGREGATES = names("COUNT SUM MIN MAX STDDEV_SAMP STDDEV_POP VARIANCE VAR_SAMP VAR_POP") | _WINDOWS
+_AGGREGATES = names("COUNT SUM STDDEV_SAMP STDDEV_POP VARIANCE VAR_SAMP VAR_POP") | {"MIN": of_one, "MAX": of_one} | _WINDOWS
 _MATHS = names("ABS CEIL FLOOR ROUND EXP SQRT POWER SIN COS TAN ASIN ACOS ATAN ATAN2 SIGN")
 _ANGLES = names("DEGREES RADIANS PI")
 _TEXT = names("UPPER LOWER REVERSE")
@@ -31,6 +31,7 @@ _SUBSTRING = silent_if(from_first_character, "SUBSTR: a start that is 0, or befo
 _CHARACTER = silent_if(lambda node: (whole(argument(node)) or (whole(node.expressions[0]) if node.expressions else None) or 999) < 256, "CHR: codes from 256 on are others here")
 _AVERAGE = "the average of DECIMALs has another scale there"
 _FLOATS = "numbers with a fraction and times are written in another way there (1.0E1, 10:00:00.000)"
+_NULLS_KEPT = "ARRAY_AGG: keeps NULLs there and drops them here"
 _INITCAP = "words end at each character that is no letter or digit there, and at blanks alone here"
 _ESTIMATE = "an estimate in both, and not the same one"
 
@@ -45,8 +46,27 @@ def _first_if_one(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def _part_or_null(node: exp.Expr, note: Note) -> exp.Expr:
-    parts = call("split", node.this, call("concat", text("\\Q"), node.args["delimiter"], text("\\E")))
-    return call("get", parts, exp.Sub(this=node.args["part_index"], expression=number(1)))
+    delimiter, index = node.args.get("delimiter"), node.args.get("part_index")
+    if delimiter is None or index is None:
+        raise Refused(node, "SPLIT_PART has three arguments")
+    return call("get", _parts(node.this, delimiter), exp.Sub(this=index, expression=number(1)))
+
+
+def _parts(value: exp.Expr, delimiter: exp.Expr, *limit: exp.Expr) -> exp.Expr:
+    return call("split", value, call("concat", text("\\Q"), delimiter, text("\\E")), *limit)
+
+
+def _split(node: exp.Expr, note: Note) -> exp.Expr:
+    """SPLIT, whose third argument sqlglot leaves out."""
+    limit = node.args.get("limit")
+    return _parts(node.this, node.expression, limit) if limit is not None else node
+
+
+def _random(node: exp.Expr, note: Note) -> exp.Expr:
+    if next(node.iter_expressions(), None) is not None:
+        raise Refused(node, "Spark's RAND takes a seed: write floor(rand() * n) for random(n)")
+    note(node, "RAND: draws other numbers")
+    return node
 
 
 def _extreme_or_null(name: str):
@@ -75,6 +95,8 @@ def _seconds(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def _moment(node: exp.Expr, note: Note) -> exp.Expr:
+    if len(list(node.iter_expressions())) > 1:
+        raise Refused(node, "a TIMESTAMP has no time zone of its own in Spark: write from_unixtime with one argument")
     return call("timestamp_seconds", node.this)
 
 
@@ -96,27 +118,30 @@ def _percent_format(node: exp.Expr) -> bool:
 
 
 def _subscript(node: exp.Expr, note: Note) -> exp.Expr:
-    """``a[i]`` of an array or a map. sqlglot has moved an index that is a literal."""
-    index = node.expressions[0] if len(node.expressions) == 1 else None
-    if index is not None and kind(index) not in ("integer", "text"):
-        note(node, "elements of an array are counted from 1 there, and from 0 here: write a[i - 1] where this is an array")
-    return node
+    """``a[i]`` of an array, from 1, or of a map."""
+    return call("element_at", node.this, _index(node)) if len(node.expressions) == 1 and not isinstance(node.expressions[0], exp.Slice) else node
+
+
+def _index(node: exp.Expr) -> exp.Expr:
+    """The index of ``a[i]`` as it was written: sqlglot has taken 1 from those that it knows to be integers."""
+    (index,) = exp.apply_index_offset(node.this, node.expressions, 1)
+    return index.this if isinstance(index, exp.Add) and whole(index.expression) == 0 else index
 
 
 _TRINO = Engine(
     "Trino",
     _AGGREGATES | _MATHS | _TEXT | _NULLS | _FIELDS
-    | _ANGLES | names("COUNT_IF STDDEV CEILING POW LENGTH TRANSLATE BOOL_AND BOOL_OR EVERY MIN_BY MAX_BY LISTAGG MOD CBRT COSH SINH TANH E WIDTH_BUCKET CONCAT CONCAT_WS LPAD RPAD SPLIT STARTS_WITH ENDS_WITH LEVENSHTEIN_DISTANCE POSITION")
+    | _ANGLES | names("COUNT_IF STDDEV CEILING POW LENGTH TRANSLATE BOOL_AND BOOL_OR EVERY MIN_BY MAX_BY LISTAGG MOD CBRT COSH SINH TANH E WIDTH_BUCKET CONCAT CONCAT_WS LPAD RPAD STARTS_WITH ENDS_WITH LEVENSHTEIN_DISTANCE POSITION")
     | names("REGEXP_LIKE REGEXP_REPLACE REGEXP_COUNT REGEXP_SPLIT REGEXP_EXTRACT_ALL WEEK WEEK_OF_YEAR DAY_OF_YEAR DOY DAY_OF_MONTH LAST_DAY_OF_MONTH DATE NOW CURRENT_DATE")
     | names("CURRENT_TIMESTAMP CARDINALITY CONTAINS ARRAY_JOIN ARRAY_DISTINCT ARRAY_SORT ARRAY_POSITION ARRAY_UNION ARRAY_INTERSECT ARRAY_EXCEPT ARRAY_REMOVE SLICE SEQUENCE FLATTEN")
     | names("TRANSFORM FILTER REDUCE ZIP_WITH ELEMENT_AT MAP MAP_KEYS MAP_VALUES BITWISE_AND BITWISE_OR BITWISE_XOR BITWISE_NOT ROW OVERLAY")
     | {
         "GREATEST": null_if_any, "LEAST": null_if_any, "ANY_VALUE": any_value, "ARBITRARY": any_value, "IF": two_armed_if,
-        "AVG": silent_if(lambda node: kind(node.this) == "integer", f"AVG: {_AVERAGE}"),
-        "ARRAY_AGG": noted("array_agg keeps NULLs there and drops them here"),
+        "AVG": silent_if(lambda node: kind(node.this) == "integer" or is_double(node.this), f"AVG: {_AVERAGE}"),
+        "ARRAY_AGG": unordered("array_agg keeps NULLs there and drops them here"),
         "APPROX_DISTINCT": _ESTIMATE, "APPROX_PERCENTILE": _ESTIMATE,
         "TRUNCATE": truncation, "LN": _LOGARITHM, "LOG": _LOGARITHM, "LOG2": _LOGARITHM, "LOG10": _LOGARITHM,
-        "RAND": silent_if(lambda node: False, "RAND: draws other numbers"), "RANDOM": refused("Spark's RAND takes a seed: write floor(rand() * n) for random(n)"),
+        "RAND": _random, "RANDOM": _random, "SPLIT": _split,
         "TRIM": silent_if(lambda node: node.expression is not None, "TRIM: takes tabs and line ends there, too, and blanks alone here"),
         "LTRIM": "takes tabs and line ends there, too, and blanks alone here", "RTRIM": "takes tabs and line ends there, too, and blanks alone here",
         "SPLIT_PART": _part_or_null, "STRPOS": _first_if_one, "SUBSTR": part_of_text, "SUBSTRING": part_of_text, "REPLACE": _REPLACE, "CHR": _CHARACTER,
@@ -181,6 +206,8 @@ def _skipping_nulls(node: exp.Expr, note: Note) -> exp.Expr:
 
 def _oracle_substring(node: exp.Expr, note: Note) -> exp.Expr:
     start = node.args.get("start")
+    if start is None:
+        raise Refused(node, "SUBSTR has two or three arguments")
     if whole(start) is not None and (whole(start) or 0) >= 0:
         return _nulled(node.copy())
     before = exp.LT(this=start.copy(), expression=exp.Neg(this=call("length", node.this.copy())))
@@ -210,7 +237,10 @@ def _found_from(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def _both_bits(node: exp.Expr, note: Note) -> exp.Expr:
-    left, right = node.iter_expressions()
+    args = list(node.iter_expressions())
+    if len(args) != 2:
+        raise Refused(node, "BITAND has two arguments")
+    left, right = args
     return exp.Paren(this=exp.BitwiseAnd(this=left, expression=right))
 
 
@@ -321,6 +351,8 @@ _ORACLE = Engine(
 
 
 def _snowflake_trunc(node: exp.Expr, note: Note) -> exp.Expr:
+    if isinstance(node, exp.Anonymous):
+        raise Refused(node, "TRUNC of a number or of a date: write a literal for the places or the unit, which tells the two apart")
     return cut_date(node, note) if isinstance(node, (exp.DateTrunc, exp.TimestampTrunc)) or node.args.get("unit") is not None else truncation(node, note)
 
 
@@ -390,17 +422,17 @@ def _snowflake_part(node: exp.Expr, note: Note) -> exp.Expr:
 _SNOWFLAKE = Engine(
     "Snowflake",
     _AGGREGATES | _MATHS | _TEXT | _NULLS | _FIELDS
-    | _ANGLES | names("COUNT_IF STDDEV POW LENGTH TRANSLATE DIV0 DIV0NULL NVL NVL2 IFNULL ZEROIFNULL NULLIFZERO DECODE IFF EQUAL_NULL GREATEST_IGNORE_NULLS LEAST_IGNORE_NULLS BOOLAND_AGG BOOLOR_AGG MIN_BY MAX_BY MEDIAN LISTAGG ARRAY_AGG ANY_VALUE")
+    | _ANGLES | names("COUNT_IF STDDEV POW LENGTH TRANSLATE DIV0 DIV0NULL NVL NVL2 IFNULL ZEROIFNULL NULLIFZERO DECODE IFF EQUAL_NULL GREATEST_IGNORE_NULLS LEAST_IGNORE_NULLS BOOLAND_AGG BOOLOR_AGG MIN_BY MAX_BY MEDIAN LISTAGG ANY_VALUE")
     | names("CONTAINS STARTSWITH ENDSWITH CHARINDEX POSITION LEFT RIGHT SPLIT CONCAT CONCAT_WS LEN LPAD RPAD TRIM LTRIM RTRIM REPEAT ASCII SQUARE MOD BITAND CBRT")
     | names("WEEKISO DAYNAME MONTHNAME DAYOFMONTH DAYOFYEAR CURRENT_DATE CURRENT_TIMESTAMP ARRAY_SIZE ARRAY_CONTAINS ARRAY_CONSTRUCT MD5 WIDTH_BUCKET REGEXP_COUNT REGEXP_INSTR")
     | {
-        "GREATEST": null_if_any, "LEAST": null_if_any, "DATEDIFF": boundaries, "TIMESTAMPDIFF": boundaries, "TIMEDIFF": boundaries,
+        "ARRAY_AGG": unordered(""), "GREATEST": null_if_any, "LEAST": null_if_any, "DATEDIFF": boundaries, "TIMESTAMPDIFF": boundaries, "TIMEDIFF": boundaries,
         "DATEADD": later, "TIMESTAMPADD": later, "TIMEADD": later, "ADD_MONTHS": months_later,
         "DAYOFWEEK": day_of_week_from_0, "DAYOFWEEKISO": iso_day_of_week, "DAYOFWEEK_ISO": iso_day_of_week,
         "WEEK": _renamed("weekofyear"), "WEEKOFYEAR": _renamed("weekofyear"), "YEAROFWEEK": iso_year, "YEAROFWEEKISO": iso_year,
         "DATE_TRUNC": cut_date, "TRUNC": _snowflake_trunc, "TRUNCATE": _snowflake_trunc, "LAST_DAY": _first_unit, "INSERT": _spliced,
         "TIME_SLICE": refused("Spark has no TIME_SLICE: write timestamp_seconds(floor(unix_seconds(ts) / n) * n) for slices of n seconds"),
-        "RLIKE": whole_pattern, "REGEXP_LIKE": whole_pattern, "REGEXP": whole_pattern, "REGEXP_SUBSTR": extracted, "REGEXP_REPLACE": substituted,
+        "RLIKE": whole_pattern, "REGEXP_LIKE": whole_pattern, "REGEXP_SUBSTR": extracted, "REGEXP_REPLACE": substituted,
         "SUBSTR": _SUBSTRING, "SUBSTRING": _SUBSTRING, "REPLACE": _REPLACE, "CHR": _CHARACTER, "INITCAP": _INITCAP,
         "SPLIT_PART": silent_if(lambda node: whole(node.args.get("part_index")) not in (None, 0), "SPLIT_PART: a part 0 is the first one there, and an error here"),
         "TO_CHAR": date_text, "TO_VARCHAR": date_text, "TO_NUMBER": _snowflake_number, "TO_DECIMAL": _snowflake_number, "TO_NUMERIC": _snowflake_number, "TRY_TO_NUMBER": _snowflake_number,
@@ -446,7 +478,7 @@ _FLINK = Engine(
         "INITCAP": _INITCAP, "TIMESTAMPDIFF": _flink_difference, "DATE_FORMAT": silent_if(_java_dates, "DATE_FORMAT: formats are those of SimpleDateFormat there"),
         "JSON_VALUE": "objects and arrays are NULL there, and their text here", "JSON_QUERY": "texts and numbers are NULL there",
         "JSON_EXISTS": "finds a null of JSON there, and does not here",
-        "RAND": "draws other numbers", "RAND_INTEGER": "draws other numbers", "UUID": "draws another one", "ARRAY_AGG": "keeps NULLs there and drops them here",
+        "RAND": "draws other numbers", "RAND_INTEGER": "draws other numbers", "UUID": "draws another one", "ARRAY_AGG": unordered(_NULLS_KEPT),
         "FLOOR": EQUAL, "CEIL": EQUAL, "LOCALTIMESTAMP": lambda node, note: call("localtimestamp"),
     },
     {
@@ -461,20 +493,21 @@ _FLINK = Engine(
 
 
 def _from_one(node: exp.Expr, note: Note) -> exp.Expr:
-    """``a[i]``, from 1, from the end below 0, NULL where there is none. sqlglot has moved an index that is a literal."""
-    index = node.expressions[0] if len(node.expressions) == 1 else None
-    found = whole(index)
-    if found is not None and kind(node.this) != "text":
-        return call("try_element_at", node.this, number(found + 1))
-    if index is not None and kind(index) != "text":
-        note(node, "elements of an array are counted from 1 there, and from 0 here: write try_element_at(a, i) where this is an array")
-    return node
+    """``a[i]`` of an array or a map: from 1, from the end below 0, NULL where there is none."""
+    if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice) or kind(node.this) == "text":
+        return node
+    return call("try_element_at", node.this, _index(node))
 
 
 def _without_weeks(node: exp.Expr, note: Note) -> exp.Expr:
     if (node.args.get("unit") or text("DAY")).name.upper().startswith("WEEK"):
         raise Refused(node, "weeks of date_diff have no counterpart in Spark: write a difference of days")
     return boundaries(node, note)
+
+
+def _cut_moment(node: exp.Expr, note: Note) -> exp.Expr:
+    """DATE_TRUNC, which makes a TIMESTAMP of a DATE; sqlglot writes TRUNC where it knows that it is one."""
+    return call("date_trunc", text(unit_of(node)), node.this)
 
 
 def _base_10(node: exp.Expr, note: Note) -> exp.Expr:
@@ -495,11 +528,11 @@ _DUCKDB = Engine(
     "DuckDB",
     _AGGREGATES | _MATHS | _TEXT | _NULLS | _FIELDS
     | _ANGLES | names("COUNT_IF STDDEV CEILING POW LENGTH TRANSLATE GREATEST LEAST IF IFNULL BOOL_AND BOOL_OR MEDIAN STRING_AGG LISTAGG CONCAT CONCAT_WS STRPOS INSTR POSITION CONTAINS STARTS_WITH ENDS_WITH LEN LPAD RPAD")
-    | names("REPEAT ASCII STRING_SPLIT REGEXP_MATCHES LAST_DAY LIST_VALUE ARRAY_LENGTH LIST_DISTINCT MOD DATE_TRUNC DATETRUNC CURRENT_DATE CURRENT_TIMESTAMP NOW AVG")
+    | names("REPEAT ASCII STRING_SPLIT REGEXP_MATCHES LAST_DAY LIST_VALUE ARRAY_LENGTH LIST_DISTINCT MOD CURRENT_DATE CURRENT_TIMESTAMP NOW AVG")
     | {
-        "ANY_VALUE": any_value, "DATE_DIFF": _without_weeks, "DATEDIFF": _without_weeks, "DAYOFWEEK": day_of_week_from_0, "ISODOW": iso_day_of_week, "WEEKDAY": day_of_week_from_0,
+        "ANY_VALUE": EQUAL, "DATE_TRUNC": _cut_moment, "DATETRUNC": _cut_moment, "DATE_DIFF": _without_weeks, "DATEDIFF": _without_weeks, "DAYOFWEEK": day_of_week_from_0, "ISODOW": iso_day_of_week, "WEEKDAY": day_of_week_from_0,
         "TRUNC": truncation, "SPLIT_PART": EQUAL, "SUBSTR": _SUBSTRING, "SUBSTRING": _SUBSTRING, "REPLACE": _REPLACE,
-        "ARRAY_AGG": "keeps NULLs there and drops them here", "LIST": "keeps NULLs there and drops them here", "LN": _LOGARITHM, "LOG": _base_10, "LOG2": _LOGARITHM, "LOG10": _LOGARITHM,
+        "ARRAY_AGG": unordered(_NULLS_KEPT), "LIST": unordered(_NULLS_KEPT), "LN": _LOGARITHM, "LOG": _base_10, "LOG2": _LOGARITHM, "LOG10": _LOGARITHM,
         **dict.fromkeys(("MIN_BY", "MAX_BY", "ARG_MIN", "ARG_MAX"), "rows with a NULL in the first argument are left out there"),
         **dict.fromkeys(("LIST_CONTAINS", "ARRAY_CONTAINS"), "false there, and NULL here, where a list with NULLs has no such element"),
         "DAYOFYEAR": EQUAL, "WEEK": _renamed("weekofyear"), "WEEKOFYEAR": EQUAL, "DAYOFMONTH": EQUAL, "REGEXP_EXTRACT": silent_if(plain_pattern, f"REGEXP_EXTRACT: {REGEX_NOTE}"),
@@ -511,18 +544,25 @@ _DUCKDB = Engine(
     } | _SIMILAR,
 )  # fmt: skip
 
+def _from_monday(node: exp.Expr, note: Note) -> exp.Expr:
+    unit = node.args.get("unit")
+    if isinstance(unit, exp.WeekStart) and unit.name.upper() != "MONDAY":
+        raise Refused(node, "weeks begin on Monday in Spark: write date_trunc('WEEK', d + INTERVAL 1 DAY) - INTERVAL 1 DAY for weeks that begin on Sunday")
+    return node
+
+
 _BIGQUERY = Engine(
     "BigQuery",
     _AGGREGATES | _MATHS | _TEXT | _NULLS
-    | names("STDDEV CEILING POW LENGTH TRANSLATE IF IFNULL COUNTIF LOGICAL_AND LOGICAL_OR CONCAT STRPOS STARTS_WITH ENDS_WITH LPAD RPAD REPEAT MOD DIV SAFE_DIVIDE ARRAY_LENGTH STRING_AGG DATE_ADD DATE_SUB DATE_TRUNC")
+    | names("STDDEV CEILING POW LENGTH TRANSLATE IF IFNULL COUNTIF LOGICAL_AND LOGICAL_OR CONCAT STRPOS STARTS_WITH ENDS_WITH LPAD RPAD REPEAT MOD DIV SAFE_DIVIDE ARRAY_LENGTH STRING_AGG DATE_ADD DATE_SUB")
     | names("CURRENT_DATE CURRENT_TIMESTAMP")
     | {
-        "GREATEST": null_if_any, "LEAST": null_if_any, "DATE_DIFF": boundaries, "DATETIME_DIFF": boundaries, "TRUNC": truncation, "SUBSTR": _SUBSTRING, "SUBSTRING": _SUBSTRING,
+        "GREATEST": null_if_any, "LEAST": null_if_any, "DATE_DIFF": boundaries, "DATETIME_DIFF": boundaries, "DATE_TRUNC": _from_monday, "TRUNC": truncation, "SUBSTR": _SUBSTRING, "SUBSTRING": _SUBSTRING,
         "REPLACE": _REPLACE, "AVG": _AVERAGE, "REGEXP_CONTAINS": silent_if(plain_pattern, f"REGEXP_CONTAINS: {REGEX_NOTE}"), "ANY_VALUE": EQUAL,
-        "ARRAY_AGG": "keeps NULLs there and drops them here", "LN": _LOGARITHM, "LOG": _LOGARITHM, "LOG10": _LOGARITHM,
+        "ARRAY_AGG": unordered(_NULLS_KEPT), "LN": _LOGARITHM, "LOG": _LOGARITHM, "LOG10": _LOGARITHM,
     },
     {
-        exp.Cast: casts(decimal=(38, 9), texts=f"CAST: {_FLOATS}"), exp.TryCast: casts(decimal=(38, 9), texts=f"SAFE_CAST: {_FLOATS}"), exp.Sub: difference,
+        exp.Cast: casts(decimal=(38, 9), texts=f"CAST: {_FLOATS}"), exp.TryCast: casts(decimal=(38, 9), texts=f"SAFE_CAST: {_FLOATS}"),
         exp.Extract: extraction({"ISOWEEK": "WEEK", "ISOYEAR": "YEAROFWEEK", "DAYOFYEAR": "DOY", "SECOND": PARTS["SECOND"]}, "YEAR QUARTER MONTH DAY HOUR MINUTE DAYOFWEEK"),
     } | _SIMILAR,
 )  # fmt: skip

@@ -18,9 +18,15 @@ Note = Callable[[exp.Expr, str], None]
 Rewrite = Callable[[exp.Expr, Note], exp.Expr]
 Meaning = str | Rewrite  # the text of a note, or a rewriting
 EQUAL = ""
+MARK = "SPARKCEP_"  # before the names of the clause's functions while sqlglot reads them, lest it takes them for others
 
 # nodes that sqlglot counts as functions, and that are operators or constructors of the language: the tables have them by their class, or not at all
 _NO_CALLS = (exp.Cast, exp.Case, exp.Connector, exp.Exists, exp.Any, exp.All, exp.Array, exp.Extract, exp.Interval, exp.Tuple, exp.Unnest, exp.Lateral, exp.DateStrToDate, exp.WeekStart)
+# operators that mean the same in all engines, unless an engine's table has them
+_SAME_OPERATORS = (
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.DPipe, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Connector,
+    exp.Like, exp.ILike, exp.Escape, exp.Dot, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.PropertyEQ, exp.Kwarg,
+)  # fmt: skip
 _PLAIN_REGEX = re.compile(r"[\w\s.,:;/@#%&=<>!'\"^$*+?()|\[\]{}-]*", re.ASCII)  # means the same in POSIX, RE2 and Java
 _SIMPLE_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
 
@@ -44,7 +50,8 @@ class Engine:
 
 
 def is_call(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Func) and not isinstance(node, _NO_CALLS)
+    branch = isinstance(node, exp.If) and isinstance(node.parent, exp.Case)
+    return isinstance(node, exp.Func) and not branch and not isinstance(node, _NO_CALLS)
 
 
 def in_spark(tree: exp.Expr, engine: Engine, written: Callable[[exp.Expr], tuple[str, ...]], known: frozenset[str], note: Note) -> exp.Expr:
@@ -60,6 +67,9 @@ def in_spark(tree: exp.Expr, engine: Engine, written: Callable[[exp.Expr], tuple
         operator = engine.operators.get(type(node))
         if operator is not None:
             return operator(node, note)
+        if isinstance(node, (exp.Binary, exp.AtTimeZone, exp.Slice, exp.Collate)) and not isinstance(node, (*_SAME_OPERATORS, exp.Func)):
+            words = "AT TIME ZONE" if isinstance(node, exp.AtTimeZone) else node.key.upper()
+            note(node, f"{words}: its values in Spark were not compared with those of {engine.name}")
         listed = written(node) if is_call(node) else ()
         if not listed:
             return node
@@ -104,11 +114,12 @@ def kind(node: exp.Expr | None) -> str:
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
         return _of_both(kind(node.this), kind(node.expression))
     if isinstance(node, exp.Anonymous):
-        name = node.name.upper().rpartition("_")[2]
+        name = node.name.upper()
+        name = name.rpartition("_")[2] if name.startswith(MARK) else ""
         return kind(node.expressions[0]) if name in _OF_FIRST and node.expressions else {"CLASSIFIER": "text", "NUMBER": "integer"}.get(name, "")
     if isinstance(node, (exp.Predicate, exp.Boolean)):
         return "boolean"
-    for kinds, found in ((_TEXTS, "text"), (_INTEGERS, "integer"), ((exp.CurrentDate, exp.LastDay, exp.DateStrToDate), "date"), ((exp.CurrentTimestamp,), "timestamp"), ((exp.Null,), "null")):
+    for kinds, found in ((_TEXTS, "text"), (_INTEGERS, "integer"), ((exp.CurrentDate, exp.LastDay, exp.DateStrToDate, exp.StrToDate, exp.TsOrDsToDate), "date"), ((exp.CurrentTimestamp, exp.StrToTime), "timestamp"), ((exp.Null,), "null")):
         if isinstance(node, kinds):
             return found
     return ""
@@ -128,6 +139,10 @@ def _kind_of_type(to: exp.DataType) -> str:
     if to.this in exp.DataType.TEXT_TYPES:
         return "text"
     return {exp.DType.DATE: "date", exp.DType.BOOLEAN: "boolean"}.get(to.this, "timestamp" if to.this in exp.DataType.TEMPORAL_TYPES else "")
+
+
+def is_double(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Cast) and node.to.this in (exp.DType.DOUBLE, exp.DType.FLOAT)
 
 
 def whole(node: exp.Expr | None) -> int | None:
@@ -161,6 +176,26 @@ def noted(words: str) -> Rewrite:
 def refused(advice: str) -> Rewrite:
     def of(node: exp.Expr, note: Note) -> exp.Expr:
         raise Refused(node, advice)
+
+    return of
+
+
+def of_one(node: exp.Expr, note: Note) -> exp.Expr:
+    """MIN and MAX of one argument."""
+    if node.expressions:
+        raise Refused(node, f"{node.key.upper()} has one argument in Spark: write slice(array_sort(array_agg(x)), 1, n) for the n least values")
+    return node
+
+
+def unordered(words: str) -> Rewrite:
+    """ARRAY_AGG without ORDER BY."""
+
+    def of(node: exp.Expr, note: Note) -> exp.Expr:
+        if node.find(exp.Order) is not None:
+            raise Refused(node, "Spark has no ORDER BY inside of ARRAY_AGG: write array_sort(array_agg(x))")
+        if words:
+            note(node, words)
+        return node
 
     return of
 
@@ -251,7 +286,7 @@ def like(node: exp.Expr, note: Note) -> exp.Expr:
 def part_of_text(node: exp.Expr, note: Note) -> exp.Expr:
     """SUBSTRING in which a start of 0, or one before the first character, gives nothing."""
     start = node.args.get("start")
-    if (whole(start) or 0) > 0:
+    if start is None or (whole(start) or 0) > 0:
         return node
     before = exp.or_(exp.EQ(this=start.copy(), expression=number(0)), exp.LT(this=start.copy(), expression=exp.Neg(this=call("length", node.this.copy()))), copy=False)
     behind = exp.Add(this=call("length", node.this.copy()), expression=number(1))
@@ -325,12 +360,11 @@ def substituted(node: exp.Expr, note: Note) -> exp.Expr:
     """REGEXP_REPLACE with groups as ``\\1``; Spark has ``$1``."""
     if any(node.args.get(key) is not None for key in ("position", "occurrence", "modifiers")):
         raise Refused(node, "a position, an occurrence or flags of REGEXP_REPLACE have no counterpart in Spark")
-    by = node.args.get("replacement")
-    value = "" if by is None else literal(by)
+    if node.args.get("replacement") is None:
+        node.set("replacement", text(""))
+    value = literal(node.args["replacement"])
     if not plain_regex(node.expression) or value is None:
         note(node, f"REGEXP_REPLACE: {REGEX_NOTE}, and groups are \\1 there and $1 here")
-    elif by is None:
-        node.set("replacement", text(""))
     else:
         node.set("replacement", text(re.sub(r"\\(\d)", r"$\1", value.replace("$", "\\$"))))
     return node
@@ -383,7 +417,7 @@ PARTS: dict[str, str | Callable[[exp.Expr], exp.Expr]] = {
 SAME_PARTS = "YEAR QUARTER MONTH WEEK DAY HOUR MINUTE DOY"
 
 
-def _unit(node: exp.Expr) -> str:
+def unit_of(node: exp.Expr) -> str:
     unit = node.args.get("unit")
     if isinstance(unit, exp.WeekStart):
         return f"WEEK({unit.name.upper()})"
@@ -392,14 +426,14 @@ def _unit(node: exp.Expr) -> str:
 
 def whole_units(node: exp.Expr, note: Note) -> exp.Expr:
     """A difference in whole units, in which Jan 31 to Feb 29 is a month."""
-    if _unit(node) in ("MONTH", "QUARTER", "YEAR"):
+    if unit_of(node) in ("MONTH", "QUARTER", "YEAR"):
         note(node, "a difference of months counts from the end of one month to the end of a shorter one there (Jan 31 to Feb 29 is 1), and not here")
-    return call("timestampdiff", exp.Var(this=_unit(node)), node.expression, node.this)
+    return call("timestampdiff", exp.Var(this=unit_of(node)), node.expression, node.this)
 
 
 def boundaries(node: exp.Expr, note: Note) -> exp.Expr:
     """A difference that counts the begins of units between two moments: both are cut off to the unit."""
-    unit = _unit(node)
+    unit = unit_of(node)
     sunday = unit == "WEEK(SUNDAY)"
     unit = "WEEK" if sunday or unit in ("ISOWEEK", "WEEK(MONDAY)") else unit
     if unit not in _SIMPLE_UNITS:
@@ -432,9 +466,9 @@ def later(node: exp.Expr, note: Note) -> exp.Expr:
 def cut_date(node: exp.Expr, note: Note) -> exp.Expr:
     """DATE_TRUNC that keeps a DATE."""
     found = kind(node.this)
-    made = call("date_trunc", text(_unit(node)), node.this)
-    if _unit(node) not in _SIMPLE_UNITS:
-        raise Refused(node, f"Spark's DATE_TRUNC has no unit {_unit(node)}")
+    made = call("date_trunc", text(unit_of(node)), node.this)
+    if unit_of(node) not in _SIMPLE_UNITS:
+        raise Refused(node, f"Spark's DATE_TRUNC has no unit {unit_of(node)}")
     if found == "date":
         return cast(made, "DATE")
     if found != "timestamp":

@@ -35,7 +35,8 @@ _TRINO, _SNOWFLAKE, _ORACLE, _FLINK = READS[:4]
 _SPARK = "spark"
 WRITES = (_SPARK, *TARGETS)
 
-_MARK = "SPARKCEP_"  # before the names of the clause's functions while sqlglot reads them, lest it takes them for others
+_MARK = meanings.MARK
+_SAID_ALREADY = ("INITCAP does not support custom delimiters",)  # by sqlglot, of calls that have a note of their own
 _FUNCTIONS = {name: name for name in ("FIRST", "LAST", "PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER")}
 _OWN_FUNCTIONS = frozenset("PRIOR MATCH_COUNT MATCH_GRAPH MATCH_SCORE MATCH_RANK MATCH_ERRORS MISSING ERROR_KIND WINDOW_START WINDOW_END".split())
 _RENAMED = {_FLINK: flink.NAMES, _SNOWFLAKE: {"LAG": "PREV", "LEAD": "NEXT", "FIRST_VALUE": "FIRST", "LAST_VALUE": "LAST"}}
@@ -130,6 +131,10 @@ class _Translation:
             found = self._flinks(found, at)
         text = generator.generate(found if self.target or self.read == _SPARK else found.transform(_dates))
         for message in generator.unsupported_messages:
+            if message in _SAID_ALREADY:
+                continue
+            if self.write in _LIKE_SPARK:  # the text leaves something out
+                raise error_at(self.sql, at, at + 1, "TRANSPILE", f"sqlglot cannot say all of this in Spark's SQL: {message}", UNSUPPORTED)
             self._note(at, message)
         return text
 
@@ -168,6 +173,8 @@ class _Translation:
             names = type(node).sql_names()
             return (text.upper(),) if text.isidentifier() else (*names, *(other for name in names for other in _ALSO.get(name, ())))
 
+        if isinstance(found, exp.Command):
+            note(found, f"{found.name.upper()}: sqlglot reads this statement no closer, so the text behind this word stays as it is")
         if self.read == self.write or (self.read in _LIKE_SPARK and self.write in _LIKE_SPARK):
             return found
         if self.write in _LIKE_SPARK:

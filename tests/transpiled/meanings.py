@@ -87,6 +87,7 @@ width_bucket(10.0, 0.0, 10.0, 5) | 6
 is_nan(n) | NULL
 is_nan(f) | false
 rand() ~ draws other numbers
+random() ~ draws other numbers
 random(10) ! Spark's RAND takes a seed
 bitwise_and(6, 3) | 2
 bitwise_or(6, 3) | 7
@@ -129,6 +130,7 @@ replace('abab', 'b') | aa
 replace('abab', 'b', 'x') | axax
 replace('abab', s, 'x') ~ an empty text to search for
 split('a.b', '.')[2] | b
+array_join(split('a.b.c', '.', 2), ' ') | a b.c
 cardinality(split('', ',')) | 1
 split_part('a.b', '.', 1) | a
 split_part('a.b', '.', 3) | NULL
@@ -198,6 +200,7 @@ date_trunc('month', d) ~ of a DATE is a DATE there
 DATE '2024-01-31' + INTERVAL '1' MONTH | 2024-02-29
 DATE '2024-03-31' - INTERVAL '1' MONTH | 2024-02-29
 ts + INTERVAL '1' SECOND | 2024-01-01 00:00:00.75
+from_unixtime(1, 'UTC') ! no time zone of its own
 from_unixtime(1.5) | 1970-01-01 00:00:01.5
 to_unixtime(TIMESTAMP '1970-01-01 00:00:01.5') | 1.5
 date_format(ts, '%Y-%m-%d %H:%i:%s') | 2023-12-31 23:59:59
@@ -218,6 +221,7 @@ sum(n) | NULL
 sum(x) | 2.50
 min(v) | 1
 max(s) | cd
+max(v, 2) ! has one argument in Spark
 avg(v) ~ the average of DECIMALs
 count_if(b) | 1
 bool_and(b) | false
@@ -226,6 +230,7 @@ every(b) | false
 min_by(s, v) | ab
 max_by(s, v) | NULL
 array_agg(v) ~ array_agg keeps NULLs
+array_agg(v ORDER BY v) ! no ORDER BY inside
 stddev(n) | NULL
 stddev_samp(id) | 1
 stddev_pop(k - k) | 0
@@ -237,7 +242,9 @@ approx_distinct(v) ~ an estimate
 approx_percentile(v, 0.5) ~ an estimate
 # Trino: Array functions and operators, Map functions and operators, Lambda expressions
 ARRAY[7, 8][2] | 8
-arr[k] ~ counted from 1
+arr[k - 4] | 3
+arr[id] | 3
+m['k'] | 1
 element_at(arr, 9) | NULL
 element_at(arr, -1) | 3
 element_at(m, 'z') | NULL
@@ -934,6 +941,7 @@ s LIKE 'c%' | true
 'c\x' LIKE 'c\_' | true
 s ILIKE 'C%' | true
 s SIMILAR TO 'a' ! Spark has no SIMILAR TO
+s GLOB 'c*' ~ GLOB: its values
 # DuckDB: Date Functions, Date Part Functions
 date_diff('day', TIMESTAMP '2024-01-31 23:30:00', TIMESTAMP '2024-02-01 00:30:00') | 1
 date_diff('month', DATE '2024-01-31', DATE '2024-02-01') | 1
@@ -995,7 +1003,8 @@ list(v) ~ keeps NULLs
 arr[1] | 1
 arr[9] | NULL
 arr[-1] | 3
-arr[k] ~ counted from 1
+arr[id] | 3
+arr[k] | NULL
 list_contains(arr, 1) ~ a list with NULLs
 array_contains(arr, 1) ~ a list with NULLs
 array_length(list_value(1, 2)) | 2
@@ -1070,6 +1079,7 @@ DATETIME_DIFF(TIMESTAMP '2024-02-01 00:30:00', TIMESTAMP '2024-01-31 23:30:00', 
 DATE_ADD(DATE '2024-01-31', INTERVAL 1 MONTH) | 2024-02-29
 DATE_SUB(DATE '2024-03-01', INTERVAL 1 DAY) | 2024-02-29
 DATE_TRUNC(DATE '2024-02-29', MONTH) | 2024-02-01
+DATE_TRUNC(d, WEEK) ! weeks begin on Monday
 EXTRACT(DAYOFWEEK FROM DATE '2023-12-31') | 1
 EXTRACT(ISOWEEK FROM DATE '2021-01-01') | 53
 EXTRACT(WEEK FROM d) ! EXTRACT has no part WEEK
