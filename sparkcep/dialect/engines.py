@@ -11,9 +11,53 @@ from sqlglot import exp
 
 from sparkcep.dialect.building import call, cast, interval, number, text, truncated
 from sparkcep.dialect.meanings import (
-    EQUAL, PARTS, REGEX_NOTE, SAME_PARTS, Engine, Note, Refused, any_value, argument, boundaries, casts, contains_pattern, cut_date, date_text, day_of_week_from_0, difference,
-    extracted, extraction, from_first_character, integer_average, integer_division, is_double, iso_day_of_week, iso_year, java_format, kind, later, like, literal, months_later, names, noted, of_one,
-    null_if_any, part_of_text, plain_pattern, refused, remainder_or_all, searches_text, silent_if, substituted, truncation, two_armed_if, unit_of, unordered, whole, whole_pattern, whole_units,
+    EQUAL,
+    PARTS,
+    REGEX_NOTE,
+    SAME_PARTS,
+    Engine,
+    Note,
+    Refused,
+    any_value,
+    argument,
+    boundaries,
+    casts,
+    contains_pattern,
+    cut_date,
+    date_text,
+    day_of_week_from_0,
+    difference,
+    extracted,
+    extraction,
+    from_first_character,
+    integer_average,
+    integer_division,
+    is_double,
+    iso_day_of_week,
+    iso_year,
+    kind,
+    later,
+    like,
+    literal,
+    months_later,
+    names,
+    noted,
+    null_if_any,
+    of_one,
+    part_of_text,
+    plain_pattern,
+    refused,
+    remainder_or_all,
+    searches_text,
+    silent_if,
+    substituted,
+    truncation,
+    two_armed_if,
+    unit_of,
+    unordered,
+    whole,
+    whole_pattern,
+    whole_units,
 )  # fmt: skip
 
 _SIMILAR = {exp.SimilarTo: refused("Spark has no SIMILAR TO: write RLIKE with a regular expression of Java, as in x RLIKE '^(a|b)$'")}
@@ -28,7 +72,8 @@ _REPLACE = silent_if(searches_text, "REPLACE: an empty text to search for is fou
 _LOGARITHM = silent_if(lambda node: all(kind(arg) in ("integer", "number") and not isinstance(arg, exp.Neg) for arg in node.iter_expressions()),
                        "a logarithm of 0 or less is NULL here, and -Infinity, NaN or an error there")  # fmt: skip
 _SUBSTRING = silent_if(from_first_character, "SUBSTR: a start that is 0, or before the first character, was not compared")
-_CHARACTER = silent_if(lambda node: (whole(argument(node)) or (whole(node.expressions[0]) if node.expressions else None) or 999) < 256, "CHR: codes from 256 on are others here")
+_CHARACTER = silent_if(lambda node: (whole(argument(node)) or (whole(node.expressions[0]) if node.expressions else None) or 999) < 256,
+    "CHR: codes from 256 on are others here")
 _AVERAGE = "the average of DECIMALs has another scale there"
 _FLOATS = "numbers with a fraction and times are written in another way there (1.0E1, 10:00:00.000)"
 _NULLS_KEPT = "ARRAY_AGG: keeps NULLs there and drops them here"
@@ -103,7 +148,8 @@ def _moment(node: exp.Expr, note: Note) -> exp.Expr:
 def _json_text(node: exp.Expr, note: Note) -> exp.Expr:
     note(node, "JSON is a type there, and a text here")
     path = node.expression
-    value = "$" + path.sql() if isinstance(path, exp.JSONPath) and not path.sql().startswith("$") else path.sql() if isinstance(path, exp.JSONPath) else literal(path)
+    value = "$" + path.sql() if isinstance(path, exp.JSONPath) and not path.sql().startswith("$") else path.sql() if isinstance(path,
+        exp.JSONPath) else literal(path)
     return call("get_json_object", node.this, text(value.strip("'")) if value else path)
 
 
@@ -131,9 +177,13 @@ def _index(node: exp.Expr) -> exp.Expr:
 _TRINO = Engine(
     "Trino",
     _AGGREGATES | _MATHS | _TEXT | _NULLS | _FIELDS
-    | _ANGLES | names("COUNT_IF STDDEV CEILING POW LENGTH TRANSLATE BOOL_AND BOOL_OR EVERY MIN_BY MAX_BY LISTAGG MOD CBRT COSH SINH TANH E WIDTH_BUCKET CONCAT CONCAT_WS LPAD RPAD STARTS_WITH ENDS_WITH LEVENSHTEIN_DISTANCE POSITION")
-    | names("REGEXP_LIKE REGEXP_REPLACE REGEXP_COUNT REGEXP_SPLIT REGEXP_EXTRACT_ALL WEEK WEEK_OF_YEAR DAY_OF_YEAR DOY DAY_OF_MONTH LAST_DAY_OF_MONTH DATE NOW CURRENT_DATE")
-    | names("CURRENT_TIMESTAMP CARDINALITY CONTAINS ARRAY_JOIN ARRAY_DISTINCT ARRAY_SORT ARRAY_POSITION ARRAY_UNION ARRAY_INTERSECT ARRAY_EXCEPT ARRAY_REMOVE SLICE SEQUENCE FLATTEN")
+    | _ANGLES
+    | names("COUNT_IF STDDEV CEILING POW LENGTH TRANSLATE BOOL_AND BOOL_OR EVERY MIN_BY MAX_BY LISTAGG MOD CBRT COSH SINH TANH E WIDTH_BUCKET")
+    | names("CONCAT CONCAT_WS LPAD RPAD STARTS_WITH ENDS_WITH LEVENSHTEIN_DISTANCE POSITION")
+    | names("REGEXP_LIKE REGEXP_REPLACE REGEXP_COUNT REGEXP_SPLIT REGEXP_EXTRACT_ALL WEEK WEEK_OF_YEAR DAY_OF_YEAR DOY DAY_OF_MONTH")
+    | names("LAST_DAY_OF_MONTH DATE NOW CURRENT_DATE")
+    | names("CURRENT_TIMESTAMP CARDINALITY CONTAINS ARRAY_JOIN ARRAY_DISTINCT ARRAY_SORT ARRAY_POSITION ARRAY_UNION ARRAY_INTERSECT ARRAY_EXCEPT")
+    | names("ARRAY_REMOVE SLICE SEQUENCE FLATTEN")
     | names("TRANSFORM FILTER REDUCE ZIP_WITH ELEMENT_AT MAP MAP_KEYS MAP_VALUES BITWISE_AND BITWISE_OR BITWISE_XOR BITWISE_NOT ROW OVERLAY")
     | {
         "GREATEST": null_if_any, "LEAST": null_if_any, "ANY_VALUE": any_value, "ARBITRARY": any_value, "IF": two_armed_if,
@@ -158,7 +208,8 @@ _TRINO = Engine(
     },
     {
         exp.Div: integer_division, exp.Like: like, exp.Bracket: _subscript,
-        exp.Extract: extraction(PARTS | {"DOW": lambda day: iso_day_of_week(exp.Paren(this=day), _silent), "DAY_OF_WEEK": lambda day: iso_day_of_week(exp.Paren(this=day), _silent)}, SAME_PARTS),
+        exp.Extract: extraction(PARTS | {"DOW": lambda day: iso_day_of_week(exp.Paren(this=day), _silent),
+            "DAY_OF_WEEK": lambda day: iso_day_of_week(exp.Paren(this=day), _silent)}, SAME_PARTS),
         exp.Cast: casts(cuts=True, texts=f"CAST: {_FLOATS}"), exp.TryCast: casts(cuts=True, texts=f"TRY_CAST: {_FLOATS}"),
         exp.AtTimeZone: noted("AT TIME ZONE: a TIMESTAMP WITH TIME ZONE there, a TIMESTAMP of the session's zone here"),
     } | _SIMILAR,
@@ -244,13 +295,15 @@ def _both_bits(node: exp.Expr, note: Note) -> exp.Expr:
     return exp.Paren(this=exp.BitwiseAnd(this=left, expression=right))
 
 
-_UNITS = {"YEAR": "YEAR", "YYYY": "YEAR", "YY": "YEAR", "Y": "YEAR", "SYYYY": "YEAR", "Q": "QUARTER", "MONTH": "MONTH", "MON": "MONTH", "MM": "MONTH", "IW": "WEEK", "DD": "DAY", "DDD": "DAY",
+_UNITS = {"YEAR": "YEAR", "YYYY": "YEAR", "YY": "YEAR", "Y": "YEAR", "SYYYY": "YEAR", "Q": "QUARTER", "MONTH": "MONTH", "MON": "MONTH", "MM": "MONTH",
+    "IW": "WEEK", "DD": "DAY", "DDD": "DAY",
           "J": "DAY", "HH": "HOUR", "HH12": "HOUR", "HH24": "HOUR", "MI": "MINUTE"}  # fmt: skip
 
 
 def _oracle_trunc(node: exp.Expr, note: Note) -> exp.Expr:
     """TRUNC of a number or a date, as far as the text tells which."""
-    value, form = argument(node), node.args.get("unit") or node.args.get("decimals") or (node.expressions[1] if isinstance(node, exp.Anonymous) and node.expressions[1:] else None)
+    value, form = argument(node), node.args.get("unit") or node.args.get("decimals") or (node.expressions[1] if isinstance(node,
+        exp.Anonymous) and node.expressions[1:] else None)
     if literal(form) is not None:
         unit = _UNITS.get(form.name.upper())
         if unit is None:
@@ -332,13 +385,15 @@ _ORACLE = Engine(
         "REGEXP_LIKE": contains_pattern, "REGEXP_REPLACE": lambda node, note: _nulled(substituted(node, note).copy()),
         "REGEXP_SUBSTR": silent_if(plain_pattern, f"REGEXP_SUBSTR: {REGEX_NOTE}"),
         "AVG": _AVERAGE, "ADD_MONTHS": months_later, "MONTHS_BETWEEN": lambda node, note: call("months_between", node.this, node.expression, exp.false()),
-        "LAST_DAY": "keeps the time of day there, and is a DATE here", "NEXT_DAY": "takes names of days in the session's language there, and keeps the time of day",
+        "LAST_DAY": "keeps the time of day there, and is a DATE here",
+        "NEXT_DAY": "takes names of days in the session's language there, and keeps the time of day",
         "TO_CHAR": date_text, "TO_DATE": _to_date, "TO_TIMESTAMP": _to_date, "TO_NUMBER": _to_number,
         "SYSDATE": EQUAL, "SYSTIMESTAMP": lambda node, note: call("current_timestamp"),
         "CURRENT_DATE": lambda node, note: call("date_trunc", text("SECOND"), call("current_timestamp")),
     },
     {
-        exp.Literal: _not_empty, exp.DPipe: _skipping_nulls, exp.Like: like, exp.Mod: remainder_or_all, exp.Column: _oracle_column, exp.Pseudocolumn: _oracle_column, exp.Add: _days_from, exp.Sub: _days_from,
+        exp.Literal: _not_empty, exp.DPipe: _skipping_nulls, exp.Like: like, exp.Mod: remainder_or_all, exp.Column: _oracle_column,
+        exp.Pseudocolumn: _oracle_column, exp.Add: _days_from, exp.Sub: _days_from,
         exp.CurrentTimestamp: _oracle_now,
         exp.Div: noted("/ has 40 digits there, and of two integers is a DOUBLE here"), exp.Connect: refused("Spark has no CONNECT BY: write WITH RECURSIVE"),
         exp.Extract: extraction({}, "YEAR MONTH DAY HOUR MINUTE SECOND"),
@@ -408,7 +463,8 @@ _SNOWFLAKE_PARTS = PARTS | {
     "WEEKISO": "WEEK", "WEEKOFYEAR": "WEEK", "YEAROFWEEK": "YEAROFWEEK", "YEAROFWEEKISO": "YEAROFWEEK",
     "DOW": lambda day: day_of_week_from_0(exp.Paren(this=day), _silent), "DAYOFWEEK": lambda day: day_of_week_from_0(exp.Paren(this=day), _silent),
     "DAYOFWEEKISO": lambda day: iso_day_of_week(exp.Paren(this=day), _silent), "DAYOFWEEK_ISO": lambda day: iso_day_of_week(exp.Paren(this=day), _silent),
-    "EPOCH_SECOND": _epoch("unix_seconds"), "EPOCH_MILLISECOND": _epoch("unix_millis"), "EPOCH_MICROSECOND": _epoch("unix_micros"), "EPOCH": _epoch("unix_seconds"),
+    "EPOCH_SECOND": _epoch("unix_seconds"), "EPOCH_MILLISECOND": _epoch("unix_millis"), "EPOCH_MICROSECOND": _epoch("unix_micros"),
+    "EPOCH": _epoch("unix_seconds"),
 }  # fmt: skip
 _part = extraction(_SNOWFLAKE_PARTS, SAME_PARTS)
 
@@ -422,9 +478,13 @@ def _snowflake_part(node: exp.Expr, note: Note) -> exp.Expr:
 _SNOWFLAKE = Engine(
     "Snowflake",
     _AGGREGATES | _MATHS | _TEXT | _NULLS | _FIELDS
-    | _ANGLES | names("COUNT_IF STDDEV POW LENGTH TRANSLATE DIV0 DIV0NULL NVL NVL2 IFNULL ZEROIFNULL NULLIFZERO DECODE IFF EQUAL_NULL GREATEST_IGNORE_NULLS LEAST_IGNORE_NULLS BOOLAND_AGG BOOLOR_AGG MIN_BY MAX_BY MEDIAN LISTAGG ANY_VALUE")
-    | names("CONTAINS STARTSWITH ENDSWITH CHARINDEX POSITION LEFT RIGHT SPLIT CONCAT CONCAT_WS LEN LPAD RPAD TRIM LTRIM RTRIM REPEAT ASCII SQUARE MOD BITAND CBRT")
-    | names("WEEKISO DAYNAME MONTHNAME DAYOFMONTH DAYOFYEAR CURRENT_DATE CURRENT_TIMESTAMP ARRAY_SIZE ARRAY_CONTAINS ARRAY_CONSTRUCT MD5 WIDTH_BUCKET REGEXP_COUNT REGEXP_INSTR")
+    | _ANGLES
+    | names("COUNT_IF STDDEV POW LENGTH TRANSLATE DIV0 DIV0NULL NVL NVL2 IFNULL ZEROIFNULL NULLIFZERO DECODE IFF EQUAL_NULL GREATEST_IGNORE_NULLS")
+    | names("LEAST_IGNORE_NULLS BOOLAND_AGG BOOLOR_AGG MIN_BY MAX_BY MEDIAN LISTAGG ANY_VALUE")
+    | names("CONTAINS STARTSWITH ENDSWITH CHARINDEX POSITION LEFT RIGHT SPLIT CONCAT CONCAT_WS LEN LPAD RPAD TRIM LTRIM RTRIM REPEAT ASCII SQUARE")
+    | names("MOD BITAND CBRT")
+    | names("WEEKISO DAYNAME MONTHNAME DAYOFMONTH DAYOFYEAR CURRENT_DATE CURRENT_TIMESTAMP ARRAY_SIZE ARRAY_CONTAINS ARRAY_CONSTRUCT MD5")
+    | names("WIDTH_BUCKET REGEXP_COUNT REGEXP_INSTR")
     | {
         "ARRAY_AGG": unordered(""), "GREATEST": null_if_any, "LEAST": null_if_any, "DATEDIFF": boundaries, "TIMESTAMPDIFF": boundaries, "TIMEDIFF": boundaries,
         "DATEADD": later, "TIMESTAMPADD": later, "TIMEADD": later, "ADD_MONTHS": months_later,
@@ -434,15 +494,18 @@ _SNOWFLAKE = Engine(
         "TIME_SLICE": refused("Spark has no TIME_SLICE: write timestamp_seconds(floor(unix_seconds(ts) / n) * n) for slices of n seconds"),
         "RLIKE": whole_pattern, "REGEXP_LIKE": whole_pattern, "REGEXP_SUBSTR": extracted, "REGEXP_REPLACE": substituted,
         "SUBSTR": _SUBSTRING, "SUBSTRING": _SUBSTRING, "REPLACE": _REPLACE, "CHR": _CHARACTER, "INITCAP": _INITCAP,
-        "SPLIT_PART": silent_if(lambda node: whole(node.args.get("part_index")) not in (None, 0), "SPLIT_PART: a part 0 is the first one there, and an error here"),
-        "TO_CHAR": date_text, "TO_VARCHAR": date_text, "TO_NUMBER": _snowflake_number, "TO_DECIMAL": _snowflake_number, "TO_NUMERIC": _snowflake_number, "TRY_TO_NUMBER": _snowflake_number,
+        "SPLIT_PART": silent_if(lambda node: whole(node.args.get("part_index")) not in (None, 0),
+            "SPLIT_PART: a part 0 is the first one there, and an error here"),
+        "TO_CHAR": date_text, "TO_VARCHAR": date_text, "TO_NUMBER": _snowflake_number, "TO_DECIMAL": _snowflake_number, "TO_NUMERIC": _snowflake_number,
+        "TRY_TO_NUMBER": _snowflake_number,
         "TO_DATE": silent_if(lambda node: kind(node.this) in ("date", "timestamp"), "TO_DATE: finds out the format of a text there, and takes yyyy-MM-dd here"),
         "TO_TIMESTAMP": "finds out the format of a text there, and takes yyyy-MM-dd HH:mm:ss here", "AVG": _AVERAGE, "LN": _LOGARITHM, "LOG": _LOGARITHM,
         "SHA2": lambda node, note: call("sha2", node.this, node.args.get("length") or number(256)), "GET": _get,
     },
     {
         exp.Div: noted("/ rounds to six digits more than its left side has there, and does not here"), exp.Like: like, exp.ILike: like, exp.Bracket: _element,
-        exp.RegexpLike: whole_pattern, exp.Extract: _snowflake_part, exp.Sub: difference, exp.Cast: casts(texts=f"CAST: {_FLOATS}"), exp.TryCast: casts(texts=f"TRY_CAST: {_FLOATS}"),
+        exp.RegexpLike: whole_pattern, exp.Extract: _snowflake_part, exp.Sub: difference, exp.Cast: casts(texts=f"CAST: {_FLOATS}"),
+        exp.TryCast: casts(texts=f"TRY_CAST: {_FLOATS}"),
     } | _SIMILAR,
 )  # fmt: skip
 
@@ -468,21 +531,29 @@ def _java_dates(node: exp.Expr) -> bool:
 _FLINK = Engine(
     "Flink",
     _AGGREGATES | _MATHS | _TEXT | _NULLS | _FIELDS
-    | _ANGLES | names("CEILING CHAR_LENGTH CHARACTER_LENGTH CONCAT POSITION TRIM LTRIM RTRIM LPAD RPAD REPEAT LEFT RIGHT ASCII IF IFNULL MOD COT SINH COSH TANH E BIN HEX UNHEX INSTR LOCATE OVERLAY")
-    | names("REGEXP REGEXP_EXTRACT SPLIT_INDEX TRUNCATE STR_TO_MAP TO_BASE64 FROM_BASE64 MD5 SHA1 SHA2 SHA224 SHA256 SHA384 SHA512 CARDINALITY ROW MAP TO_TIMESTAMP_LTZ CONVERT_TZ LISTAGG")
-    | names("DAYOFWEEK DAYOFMONTH DAYOFYEAR WEEK TIMESTAMPADD CURRENT_DATE CURRENT_TIMESTAMP NOW CURRENT_ROW_TIMESTAMP ARRAY_CONCAT ARRAY_CONTAINS ARRAY_DISTINCT ARRAY_POSITION")
+    | _ANGLES
+    | names("CEILING CHAR_LENGTH CHARACTER_LENGTH CONCAT POSITION TRIM LTRIM RTRIM LPAD RPAD REPEAT LEFT RIGHT ASCII IF IFNULL MOD COT SINH COSH")
+    | names("TANH E BIN HEX UNHEX INSTR LOCATE OVERLAY")
+    | names("REGEXP REGEXP_EXTRACT SPLIT_INDEX TRUNCATE STR_TO_MAP TO_BASE64 FROM_BASE64 MD5 SHA1 SHA2 SHA224 SHA256 SHA384 SHA512 CARDINALITY")
+    | names("ROW MAP TO_TIMESTAMP_LTZ CONVERT_TZ LISTAGG")
+    | names("DAYOFWEEK DAYOFMONTH DAYOFYEAR WEEK TIMESTAMPADD CURRENT_DATE CURRENT_TIMESTAMP NOW CURRENT_ROW_TIMESTAMP ARRAY_CONCAT")
+    | names("ARRAY_CONTAINS ARRAY_DISTINCT ARRAY_POSITION")
     | names("ARRAY_REMOVE ARRAY_REVERSE ARRAY_UNION MAP_KEYS MAP_VALUES MAP_FROM_ARRAYS REGEXP_REPLACE TO_DATE TO_TIMESTAMP")
     | {
-        "GREATEST": null_if_any, "LEAST": null_if_any, "CONCAT_WS": _skipping, "AVG": integer_average, "LN": _LOGARITHM, "LOG": _LOGARITHM, "LOG2": _LOGARITHM, "LOG10": _LOGARITHM,
-        "SUBSTR": _SUBSTRING, "SUBSTRING": _SUBSTRING, "REPLACE": _REPLACE, "CHR": silent_if(lambda node: (whole(node.expressions[0]) or 999) < 256, "CHR: codes from 256 on are others here"),
-        "INITCAP": _INITCAP, "TIMESTAMPDIFF": _flink_difference, "DATE_FORMAT": silent_if(_java_dates, "DATE_FORMAT: formats are those of SimpleDateFormat there"),
+        "GREATEST": null_if_any, "LEAST": null_if_any, "CONCAT_WS": _skipping, "AVG": integer_average, "LN": _LOGARITHM, "LOG": _LOGARITHM,
+        "LOG2": _LOGARITHM, "LOG10": _LOGARITHM,
+        "SUBSTR": _SUBSTRING, "SUBSTRING": _SUBSTRING, "REPLACE": _REPLACE,
+        "CHR": silent_if(lambda node: (whole(node.expressions[0]) or 999) < 256, "CHR: codes from 256 on are others here"),
+        "INITCAP": _INITCAP, "TIMESTAMPDIFF": _flink_difference,
+        "DATE_FORMAT": silent_if(_java_dates, "DATE_FORMAT: formats are those of SimpleDateFormat there"),
         "JSON_VALUE": "objects and arrays are NULL there, and their text here", "JSON_QUERY": "texts and numbers are NULL there",
         "JSON_EXISTS": "finds a null of JSON there, and does not here",
         "RAND": "draws other numbers", "RAND_INTEGER": "draws other numbers", "UUID": "draws another one", "ARRAY_AGG": unordered(_NULLS_KEPT),
         "FLOOR": EQUAL, "CEIL": EQUAL, "LOCALTIMESTAMP": lambda node, note: call("localtimestamp"),
     },
     {
-        exp.Div: integer_division, exp.Like: like, exp.Extract: extraction(PARTS, f"{SAME_PARTS} DOW"), exp.Cast: casts(rounds=False, cuts=True, decimal=(10, 0), texts=f"CAST: {_FLOATS}"),
+        exp.Div: integer_division, exp.Like: like, exp.Extract: extraction(PARTS, f"{SAME_PARTS} DOW"),
+        exp.Cast: casts(rounds=False, cuts=True, decimal=(10, 0), texts=f"CAST: {_FLOATS}"),
         exp.TryCast: casts(rounds=False, cuts=True, decimal=(10, 0), texts=f"TRY_CAST: {_FLOATS}"),
     } | _SIMILAR,
     frozenset("LENGTH REGEXP_LIKE RLIKE STRUCT TIMESTAMP_MILLIS TIMESTAMP_SECONDS WEEKOFYEAR".split()),
@@ -527,22 +598,34 @@ def _moment_later(node: exp.Expr, note: Note) -> exp.Expr:
 _DUCKDB = Engine(
     "DuckDB",
     _AGGREGATES | _MATHS | _TEXT | _NULLS | _FIELDS
-    | _ANGLES | names("COUNT_IF STDDEV CEILING POW LENGTH TRANSLATE GREATEST LEAST IF IFNULL BOOL_AND BOOL_OR MEDIAN STRING_AGG LISTAGG CONCAT CONCAT_WS STRPOS INSTR POSITION CONTAINS STARTS_WITH ENDS_WITH LEN LPAD RPAD")
+    | _ANGLES
+    | names("COUNT_IF STDDEV CEILING POW LENGTH TRANSLATE GREATEST LEAST IF IFNULL BOOL_AND BOOL_OR MEDIAN STRING_AGG LISTAGG CONCAT CONCAT_WS")
+    | names("STRPOS INSTR POSITION CONTAINS STARTS_WITH ENDS_WITH LEN LPAD RPAD")
     | names("REPEAT ASCII STRING_SPLIT REGEXP_MATCHES LAST_DAY LIST_VALUE ARRAY_LENGTH LIST_DISTINCT MOD CURRENT_DATE CURRENT_TIMESTAMP NOW AVG")
     | {
-        "ANY_VALUE": EQUAL, "DATE_TRUNC": _cut_moment, "DATETRUNC": _cut_moment, "DATE_DIFF": _without_weeks, "DATEDIFF": _without_weeks, "DAYOFWEEK": day_of_week_from_0, "ISODOW": iso_day_of_week, "WEEKDAY": day_of_week_from_0,
+        "ANY_VALUE": EQUAL, "DATE_TRUNC": _cut_moment, "DATETRUNC": _cut_moment, "DATE_DIFF": _without_weeks, "DATEDIFF": _without_weeks,
+        "DAYOFWEEK": day_of_week_from_0, "ISODOW": iso_day_of_week, "WEEKDAY": day_of_week_from_0,
         "TRUNC": truncation, "SPLIT_PART": EQUAL, "SUBSTR": _SUBSTRING, "SUBSTRING": _SUBSTRING, "REPLACE": _REPLACE,
         "ARRAY_AGG": unordered(_NULLS_KEPT), "LIST": unordered(_NULLS_KEPT), "LN": _LOGARITHM, "LOG": _base_10, "LOG2": _LOGARITHM, "LOG10": _LOGARITHM,
         **dict.fromkeys(("MIN_BY", "MAX_BY", "ARG_MIN", "ARG_MAX"), "rows with a NULL in the first argument are left out there"),
         **dict.fromkeys(("LIST_CONTAINS", "ARRAY_CONTAINS"), "false there, and NULL here, where a list with NULLs has no such element"),
-        "DAYOFYEAR": EQUAL, "WEEK": _renamed("weekofyear"), "WEEKOFYEAR": EQUAL, "DAYOFMONTH": EQUAL, "REGEXP_EXTRACT": silent_if(plain_pattern, f"REGEXP_EXTRACT: {REGEX_NOTE}"),
+        "DAYOFYEAR": EQUAL, "WEEK": _renamed("weekofyear"), "WEEKOFYEAR": EQUAL, "DAYOFMONTH": EQUAL,
+        "REGEXP_EXTRACT": silent_if(plain_pattern, f"REGEXP_EXTRACT: {REGEX_NOTE}"),
     },
     {
-        exp.Div: noted("/ by 0 is Infinity there, and an error here"), exp.Like: like, exp.ILike: like, exp.Bracket: _from_one, exp.Add: _moment_later, exp.Sub: _moment_later,
-        exp.Extract: extraction(PARTS | {"DOW": lambda day: day_of_week_from_0(exp.Paren(this=day), _silent), "ISODOW": lambda day: iso_day_of_week(exp.Paren(this=day), _silent)}, SAME_PARTS),
-        exp.Cast: casts(to_even=True, decimal=(18, 3), texts=f"CAST: {_FLOATS}"), exp.TryCast: casts(to_even=True, decimal=(18, 3), texts=f"TRY_CAST: {_FLOATS}"),
+        exp.Div: noted("/ by 0 is Infinity there, and an error here"), exp.Like: like, exp.ILike: like, exp.Bracket: _from_one, exp.Add: _moment_later,
+        exp.Sub: _moment_later,
+        exp.Extract: extraction(PARTS | {"DOW": lambda day: day_of_week_from_0(exp.Paren(this=day), _silent),
+            "ISODOW": lambda day: iso_day_of_week(exp.Paren(this=day), _silent)}, SAME_PARTS),
+        exp.Cast: casts(to_even=True, decimal=(18, 3), texts=f"CAST: {_FLOATS}"),
+        exp.TryCast: casts(to_even=True, decimal=(18, 3), texts=f"TRY_CAST: {_FLOATS}"),
     } | _SIMILAR,
 )  # fmt: skip
+
+def _double(node: exp.Expr, note: Note) -> exp.Expr:
+    """A literal with a fraction is a FLOAT64."""
+    return cast(node.copy(), "DOUBLE") if not node.is_string and not node.name.isdigit() else node
+
 
 def _from_monday(node: exp.Expr, note: Note) -> exp.Expr:
     unit = node.args.get("unit")
@@ -554,16 +637,19 @@ def _from_monday(node: exp.Expr, note: Note) -> exp.Expr:
 _BIGQUERY = Engine(
     "BigQuery",
     _AGGREGATES | _MATHS | _TEXT | _NULLS
-    | names("STDDEV CEILING POW LENGTH TRANSLATE IF IFNULL COUNTIF LOGICAL_AND LOGICAL_OR CONCAT STRPOS STARTS_WITH ENDS_WITH LPAD RPAD REPEAT MOD DIV SAFE_DIVIDE ARRAY_LENGTH STRING_AGG DATE_ADD DATE_SUB")
+    | names("STDDEV CEILING POW LENGTH TRANSLATE IF IFNULL COUNTIF LOGICAL_AND LOGICAL_OR CONCAT STRPOS STARTS_WITH ENDS_WITH LPAD RPAD REPEAT")
+    | names("MOD DIV SAFE_DIVIDE ARRAY_LENGTH STRING_AGG DATE_ADD DATE_SUB")
     | names("CURRENT_DATE CURRENT_TIMESTAMP")
     | {
-        "GREATEST": null_if_any, "LEAST": null_if_any, "DATE_DIFF": boundaries, "DATETIME_DIFF": boundaries, "DATE_TRUNC": _from_monday, "TRUNC": truncation, "SUBSTR": _SUBSTRING, "SUBSTRING": _SUBSTRING,
+        "GREATEST": null_if_any, "LEAST": null_if_any, "DATE_DIFF": boundaries, "DATETIME_DIFF": boundaries, "DATE_TRUNC": _from_monday, "TRUNC": truncation,
+        "SUBSTR": _SUBSTRING, "SUBSTRING": _SUBSTRING,
         "REPLACE": _REPLACE, "AVG": _AVERAGE, "REGEXP_CONTAINS": silent_if(plain_pattern, f"REGEXP_CONTAINS: {REGEX_NOTE}"), "ANY_VALUE": EQUAL,
         "ARRAY_AGG": unordered(_NULLS_KEPT), "LN": _LOGARITHM, "LOG": _LOGARITHM, "LOG10": _LOGARITHM,
     },
     {
-        exp.Cast: casts(decimal=(38, 9), texts=f"CAST: {_FLOATS}"), exp.TryCast: casts(decimal=(38, 9), texts=f"SAFE_CAST: {_FLOATS}"),
-        exp.Extract: extraction({"ISOWEEK": "WEEK", "ISOYEAR": "YEAROFWEEK", "DAYOFYEAR": "DOY", "SECOND": PARTS["SECOND"]}, "YEAR QUARTER MONTH DAY HOUR MINUTE DAYOFWEEK"),
+        exp.Literal: _double, exp.Cast: casts(decimal=(38, 9), texts=f"CAST: {_FLOATS}"), exp.TryCast: casts(decimal=(38, 9), texts=f"SAFE_CAST: {_FLOATS}"),
+        exp.Extract: extraction({"ISOWEEK": "WEEK", "ISOYEAR": "YEAROFWEEK", "DAYOFYEAR": "DOY", "SECOND": PARTS["SECOND"]},
+            "YEAR QUARTER MONTH DAY HOUR MINUTE DAYOFWEEK"),
     } | _SIMILAR,
 )  # fmt: skip
 

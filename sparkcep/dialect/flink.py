@@ -65,6 +65,13 @@ def _json_exists(text, path):
     return exp.Paren(this=exp.Not(this=exp.Is(this=_call("get_json_object", text, path), expression=exp.null())))
 
 
+def _listagg(value, separator=None):
+    if isinstance(value, exp.Distinct) and len(value.expressions) == 2:
+        first, separator = value.expressions
+        value = exp.Distinct(expressions=[first])
+    return _call("listagg", value, separator or _text(","))
+
+
 # by Flink's name: what Spark's text of a call is; None where the arguments do not tell
 _CALLS: dict[str, Callable[..., exp.Expr | None]] = {
     "REGEXP_EXTRACT": _regexp_extract,
@@ -76,7 +83,7 @@ _CALLS: dict[str, Callable[..., exp.Expr | None]] = {
     "JSON_EXISTS": _json_exists,
     "JSON_VALUE": lambda text, path: _call("get_json_object", text, path),
     "JSON_QUERY": lambda text, path: _call("get_json_object", text, path),
-    "LISTAGG": lambda value, separator=None: _call("listagg", value, separator or _text(",")),
+    "LISTAGG": _listagg,
     "STR_TO_MAP": lambda text, pairs=None, keys=None: _call("str_to_map", text, pairs or _text(","), keys or _text("=")),
     "TO_BASE64": lambda text: _call("base64", exp.Cast(this=text, to=exp.DataType.build("BINARY"))),
     "FROM_BASE64": lambda text: exp.Cast(this=_call("unbase64", text), to=exp.DataType.build("STRING", dialect="databricks")),

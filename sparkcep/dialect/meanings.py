@@ -21,10 +21,11 @@ EQUAL = ""
 MARK = "SPARKCEP_"  # before the names of the clause's functions while sqlglot reads them, lest it takes them for others
 
 # nodes that sqlglot counts as functions, and that are operators or constructors of the language: the tables have them by their class, or not at all
-_NO_CALLS = (exp.Cast, exp.Case, exp.Connector, exp.Exists, exp.Any, exp.All, exp.Array, exp.Extract, exp.Interval, exp.Tuple, exp.Unnest, exp.Lateral, exp.DateStrToDate, exp.WeekStart)
+_NO_CALLS = (exp.Cast, exp.Case, exp.Connector, exp.Exists, exp.Any, exp.All, exp.Array, exp.Extract, exp.Interval, exp.Tuple, exp.DateStrToDate, exp.WeekStart)
 # operators that mean the same in all engines, unless an engine's table has them
 _SAME_OPERATORS = (
-    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.DPipe, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Connector,
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.DPipe, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.NullSafeEQ,
+    exp.NullSafeNEQ, exp.Connector,
     exp.Like, exp.ILike, exp.Escape, exp.Dot, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.PropertyEQ, exp.Kwarg,
 )  # fmt: skip
 _PLAIN_REGEX = re.compile(r"[\w\s.,:;/@#%&=<>!'\"^$*+?()|\[\]{}-]*", re.ASCII)  # means the same in POSIX, RE2 and Java
@@ -98,8 +99,10 @@ def compared(tree: exp.Expr, engines: list[Engine], target: str, written: Callab
 
 # -- what is known of a value -----------------------------------------------------------------------------------
 
-_TEXTS = (exp.Upper, exp.Lower, exp.Concat, exp.ConcatWs, exp.DPipe, exp.Substring, exp.Trim, exp.Replace, exp.TimeToStr, exp.ToChar, exp.Left, exp.Right, exp.Pad)
-_INTEGERS = (exp.Count, exp.CountIf, exp.Length, exp.StrPosition, exp.IntDiv, exp.Year, exp.Month, exp.Day, exp.Quarter, exp.Hour, exp.Minute, exp.DayOfMonth, exp.DayOfYear)
+_TEXTS = (exp.Upper, exp.Lower, exp.Concat, exp.ConcatWs, exp.DPipe, exp.Substring, exp.Trim, exp.Replace, exp.TimeToStr, exp.ToChar, exp.Left, exp.Right,
+    exp.Pad)
+_INTEGERS = (exp.Count, exp.CountIf, exp.Length, exp.StrPosition, exp.IntDiv, exp.Year, exp.Month, exp.Day, exp.Quarter, exp.Hour, exp.Minute, exp.DayOfMonth,
+    exp.DayOfYear)
 _OF_FIRST = ("FIRST", "LAST", "PREV", "NEXT")
 
 
@@ -119,7 +122,9 @@ def kind(node: exp.Expr | None) -> str:
         return kind(node.expressions[0]) if name in _OF_FIRST and node.expressions else {"CLASSIFIER": "text", "NUMBER": "integer"}.get(name, "")
     if isinstance(node, (exp.Predicate, exp.Boolean)):
         return "boolean"
-    for kinds, found in ((_TEXTS, "text"), (_INTEGERS, "integer"), ((exp.CurrentDate, exp.LastDay, exp.DateStrToDate, exp.StrToDate, exp.TsOrDsToDate), "date"), ((exp.CurrentTimestamp, exp.StrToTime), "timestamp"), ((exp.Null,), "null")):
+    for kinds, found in ((_TEXTS, "text"), (_INTEGERS, "integer"),
+        ((exp.CurrentDate, exp.LastDay, exp.DateStrToDate, exp.StrToDate, exp.TsOrDsToDate), "date"), ((exp.CurrentTimestamp, exp.StrToTime), "timestamp"),
+        ((exp.Null,), "null")):
         if isinstance(node, kinds):
             return found
     return ""
@@ -219,7 +224,8 @@ def null_if_any(node: exp.Expr, note: Note) -> exp.Expr:
     args = [node.this, *node.expressions]
     if len(args) == 1:
         return args[0]
-    tests = [exp.Is(this=exp.Paren(this=arg.copy()) if isinstance(arg, exp.Binary) else arg.copy(), expression=exp.null()) for arg in args if not isinstance(arg, exp.Literal)]
+    tests = [exp.Is(this=exp.Paren(this=arg.copy()) if isinstance(arg, exp.Binary) else arg.copy(),
+        expression=exp.null()) for arg in args if not isinstance(arg, exp.Literal)]
     found = call(type(node).sql_names()[0], *args)
     return exp.Case(ifs=[exp.If(this=exp.or_(*tests, copy=False), true=exp.null())], default=found) if tests else found
 
@@ -288,7 +294,8 @@ def part_of_text(node: exp.Expr, note: Note) -> exp.Expr:
     start = node.args.get("start")
     if start is None or (whole(start) or 0) > 0:
         return node
-    before = exp.or_(exp.EQ(this=start.copy(), expression=number(0)), exp.LT(this=start.copy(), expression=exp.Neg(this=call("length", node.this.copy()))), copy=False)
+    before = exp.or_(exp.EQ(this=start.copy(), expression=number(0)), exp.LT(this=start.copy(), expression=exp.Neg(this=call("length", node.this.copy()))),
+        copy=False)
     behind = exp.Add(this=call("length", node.this.copy()), expression=number(1))
     node.set("start", exp.If(this=before, true=behind, false=start))
     return node
@@ -516,7 +523,8 @@ def date_text(node: exp.Expr, note: Note) -> exp.Expr:
 # -- casts ------------------------------------------------------------------------------------------------------
 
 
-def casts(*, rounds: bool = True, to_even: bool = False, cuts: bool = False, decimal: tuple[int, int] | None = (38, 0), texts: str = "", dates: str = "") -> Rewrite:
+def casts(*, rounds: bool = True, to_even: bool = False, cuts: bool = False, decimal: tuple[int, int] | None = (38, 0), texts: str = "",
+    dates: str = "") -> Rewrite:
     """CAST of an engine.
 
     Args:
@@ -547,6 +555,10 @@ def casts(*, rounds: bool = True, to_even: bool = False, cuts: bool = False, dec
             node.set("to", exp.DataType.build("DOUBLE" if decimal is None else f"DECIMAL({decimal[0]}, {decimal[1]})"))
         elif to.this == exp.DType.DATE and dates and found != "text":
             note(node, dates)
+        elif to.this in (exp.DType.TIME, exp.DType.TIMETZ):
+            if to.this == exp.DType.TIMETZ:
+                raise Refused(node, "Spark has no TIME WITH TIME ZONE")
+            node.set("to", exp.DataType(this=exp.DType.USERDEFINED, kind="TIME"))  # sqlglot would make a TIMESTAMP of it
         elif to.this in (exp.DType.JSON, exp.DType.VARIANT, exp.DType.OBJECT):
             note(node, f"CAST AS {to.this.value}: its values in Spark were not compared")
         return node

@@ -217,8 +217,8 @@ class _Translation:
     def _named(self, clause: tree.MatchClause) -> tree.MatchClause:
         """The clause with the names of variables that its engine gives them, which CLASSIFIER() shows."""
         upper, there = self.read in _UPPER_CASE, self.write in _UPPER_CASE
-        if upper:
-            twice = variables.differing_in_case(clause)
+        if upper or self.read == _FLINK:  # Flink tells "a" from "A", too
+            twice = variables.differing_in_case(clause, upper)
             if twice is not None:
                 message = "names that differ in upper and lower case only are one name in Spark: rename one of them"
                 raise error_at(self.sql, twice.start, twice.end, "TRANSPILE", message, UNSUPPORTED)

@@ -17,12 +17,12 @@ def unquoted(clause: tree.MatchClause) -> Iterator[nodes.Var]:
     return (node for node in nodes.walk(clause.pattern) if isinstance(node, nodes.Var) and not _quoted(clause, node.span))
 
 
-def differing_in_case(clause: tree.MatchClause) -> Span | None:
-    """The place of a variable that is another one than an earlier variable there, and the same here."""
+def differing_in_case(clause: tree.MatchClause, upper: bool) -> Span | None:
+    """The place of a variable that is another one than an earlier variable there, and the same here; ``upper``: names are in upper case there."""
     seen: dict[str, str] = {}
     for node in nodes.walk(clause.pattern):
         if isinstance(node, nodes.Var):
-            name = _there(clause, node.name, node.span)
+            name = _there(clause, node.name, node.span) if upper else node.name
             if seen.setdefault(name.lower(), name) != name:
                 return node.span
     return None

@@ -101,6 +101,7 @@ CAST('abcdef' AS varchar(3)) | abc
 CAST(7 AS varchar) | 7
 CAST(f AS varchar) ~ are written in another way
 CAST(1.5 AS decimal) | 2
+TIME '10:00:00' < CAST(ts AS time) | true
 TRY_CAST('x' AS integer) | NULL
 TRY_CAST(2.5 AS integer) | 3
 # Trino: String functions and operators
@@ -859,6 +860,7 @@ VAR_POP(k - k) | 0
 VAR_SAMP(id) | 1
 VARIANCE(id) | 1
 LISTAGG(s) | ab,cd
+LISTAGG(DISTINCT s, ';') | ab;cd
 ARRAY_AGG(v) ~ keeps NULLs there
 """
 
@@ -1026,6 +1028,7 @@ ABS(-1) | 1
 CEIL(-1.5) | -1
 CEILING(1.2) | 2
 FLOOR(-1.5) | -2
+0.1 + 0.2 | 0.30000000000000004
 ROUND(2.5) | 3
 ROUND(-2.5) | -3
 TRUNC(-1.9) | -1
