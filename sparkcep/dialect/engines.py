@@ -165,6 +165,8 @@ def _percent_format(node: exp.Expr) -> bool:
 
 def _subscript(node: exp.Expr, note: Note) -> exp.Expr:
     """``a[i]`` of an array, from 1, or of a map."""
+    if node.args.get("offset"):  # a call of element_at
+        return node
     return call("element_at", node.this, _index(node)) if len(node.expressions) == 1 and not isinstance(node.expressions[0], exp.Slice) else node
 
 
@@ -565,7 +567,7 @@ _FLINK = Engine(
 
 def _from_one(node: exp.Expr, note: Note) -> exp.Expr:
     """``a[i]`` of an array or a map: from 1, from the end below 0, NULL where there is none."""
-    if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice) or kind(node.this) == "text":
+    if node.args.get("offset") or len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice) or kind(node.this) == "text":
         return node
     return call("try_element_at", node.this, _index(node))
 

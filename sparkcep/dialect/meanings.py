@@ -1,7 +1,8 @@
 """Compares the meaning of calls and operators in another engine with Spark's.
 
-``dialect/engines.py`` has a table for each engine: a call means the same, is rewritten, has a note, or is refused. A call that no table has is a
-note, so nothing changes its meaning in silence. ``tests/transpiled/meanings.py`` has the values that each entry rests on.
+``dialect/engines.py`` has a table for each engine: a call means the same, is rewritten, has a note, or is refused. A call that
+no table has is a note, so nothing changes its meaning in silence. ``tests/transpiled/meanings.py`` has the values that each entry
+rests on.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Meaning = str | Rewrite  # the text of a note, or a rewriting
 EQUAL = ""
 MARK = "SPARKCEP_"  # before the names of the clause's functions while sqlglot reads them, lest it takes them for others
 
-# nodes that sqlglot counts as functions, and that are operators or constructors of the language: the tables have them by their class, or not at all
+# sqlglot counts these operators and constructors as functions: the tables have them by their class, or not at all
 _NO_CALLS = (exp.Cast, exp.Case, exp.Connector, exp.Exists, exp.Any, exp.All, exp.Array, exp.Extract, exp.Interval, exp.Tuple, exp.DateStrToDate, exp.WeekStart)
 # operators that mean the same in all engines, unless an engine's table has them
 _SAME_OPERATORS = (
@@ -42,7 +43,8 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Engine:
-    """``calls``: by upper-case name; ``operators``: by the class of a node; ``of_spark``: Spark's functions that it has under another name."""
+    """``calls``: by upper-case name; ``operators``: by the class of a node; ``of_spark``: Spark's functions that it has under
+    another name."""
 
     name: str
     calls: dict[str, Meaning]
@@ -59,7 +61,8 @@ def in_spark(tree: exp.Expr, engine: Engine, written: Callable[[exp.Expr], tuple
     """A tree whose calls and operators have the values of ``engine`` in Spark, or a note. Raises Refused.
 
     Args:
-        written: the upper-case name of a call as the statement has it, or all names of its function; empty for the functions of the clause
+        written: the upper-case name of a call as the statement has it, or all names of its function; empty for the functions of
+            the clause
         known: the functions that Spark has
         note: takes the node and the text of a note
     """
@@ -93,7 +96,7 @@ def compared(tree: exp.Expr, engines: list[Engine], target: str, written: Callab
     """Notes the calls whose values differ between two engines, of which Spark may be one and is not the target."""
     for node in tree.find_all(exp.Func):
         listed = written(node) if is_call(node) else ()
-        if listed and any(not any(engine.calls.get(name) == EQUAL or name in engine.of_spark for name in listed) for engine in engines):
+        if listed and any(not any(engine.calls.get(name) in (EQUAL, of_one) or name in engine.of_spark for name in listed) for engine in engines):
             note(node, f"{listed[0]}: its values in {target} were not compared with those here")
 
 

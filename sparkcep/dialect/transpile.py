@@ -1,8 +1,8 @@
 """Statements with the clause from one engine's SQL into another's, Spark's among them.
 
 The clause is read by the project's reader over that engine's tokens, what is around it and the expressions in it by sqlglot.
-Defaults that differ are written out. Calls and operators have the values of the engine that is read (``dialect/meanings.py``), or a note with its
-place says where they may not; what has no counterpart is an error.
+Defaults that differ are written out. Calls and operators have the values of the engine that is read (``dialect/meanings.py``), or a
+note with its place says where they may not; what has no counterpart is an error.
 """
 
 from __future__ import annotations

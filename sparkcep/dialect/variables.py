@@ -1,6 +1,7 @@
 """Names of variables in a clause of an engine in which names that are not quoted are in upper case.
 
-CLASSIFIER() shows these names: Trino's analyzer takes the canonical value of an identifier, Oracle and Snowflake store names that way.
+CLASSIFIER() shows these names: Trino's analyzer takes the canonical value of an identifier (``PatternRecognitionAnalyzer``), Oracle
+(*Database Object Names and Qualifiers*) and Snowflake (*Identifier requirements*) store names that way.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ def unquoted(clause: tree.MatchClause) -> Iterator[nodes.Var]:
 
 
 def differing_in_case(clause: tree.MatchClause, upper: bool) -> Span | None:
-    """The place of a variable that is another one than an earlier variable there, and the same here; ``upper``: names are in upper case there."""
+    """The place of a variable that is another one than an earlier variable there, and the same here; ``upper``: names are in upper
+    case there."""
     seen: dict[str, str] = {}
     for node in nodes.walk(clause.pattern):
         if isinstance(node, nodes.Var):
