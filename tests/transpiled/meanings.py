@@ -1,8 +1,8 @@
 """Values of other engines' calls and operators on the edges: NULL, ends of months, boundaries, Sunday, 0, whole against part.
 
-A line is ``expression | value there`` below the page that says so, ``expression ~ part of a note`` where Spark's value may be another
-one, or ``expression ! part of the error`` where Spark has nothing. All expressions with values of one engine are the measures of one
-clause over these rows, so a column is that of the last row, and an aggregate is over all three.
+A line is ``expression | value there`` below the page that says so, ``expression ~ part of a note`` where Spark's value may be
+another one, or ``expression ! part of the error`` where Spark has nothing. All expressions with values of one engine are the
+measures of one clause over these rows, so a column is that of the last row, and an aggregate is over all three.
 
     id | v    | s    | n    | k  | x     | f    | d          | ts                     | arr          | b
     1  | 1    | ab   | NULL | 7  | 1.50  | 1.5  | 2024-01-31 | 2024-01-31 23:30:00    | [1, NULL, 3] | true
