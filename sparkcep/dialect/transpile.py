@@ -133,7 +133,7 @@ class _Translation:
         for message in generator.unsupported_messages:
             if message in _SAID_ALREADY:
                 continue
-            if self.write in _LIKE_SPARK:  # the text leaves something out
+            if self.write in _LIKE_SPARK and self.read not in _LIKE_SPARK:  # the text leaves something out
                 raise error_at(self.sql, at, at + 1, "TRANSPILE", f"sqlglot cannot say all of this in Spark's SQL: {message}", UNSUPPORTED)
             self._note(at, message)
         return text

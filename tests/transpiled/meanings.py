@@ -847,7 +847,7 @@ ROW(1, 'a') | {1, a}
 JSON_VALUE('{"a": 1}', '$.a') ~ objects and arrays are NULL
 JSON_QUERY('{"a": {}}', '$.a') ~ texts and numbers are NULL
 JSON_EXISTS('{"a": 1}', '$.a') ~ a null of JSON
-# Flink: Aggregate Functions (AVG of an INT is an INT: the type is that of the argument)
+# Flink: Aggregate Functions; AvgAggFunction of its planner has the type of its argument, and divides integers
 AVG(CAST(A.v AS INT)) | 1
 AVG(v) ~ an integer there
 COUNT(v) | 2
