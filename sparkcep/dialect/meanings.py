@@ -561,6 +561,7 @@ def casts(*, rounds: bool = True, to_even: bool = False, cuts: bool = False, dec
         elif to.this in (exp.DType.TIME, exp.DType.TIMETZ):
             if to.this == exp.DType.TIMETZ:
                 raise Refused(node, "Spark has no TIME WITH TIME ZONE")
+            note(node, "TIME is off in Spark unless spark.sql.timeType.enabled is true")
             node.set("to", exp.DataType(this=exp.DType.USERDEFINED, kind="TIME"))  # sqlglot would make a TIMESTAMP of it
         elif to.this in (exp.DType.JSON, exp.DType.VARIANT, exp.DType.OBJECT):
             note(node, f"CAST AS {to.this.value}: its values in Spark were not compared")
