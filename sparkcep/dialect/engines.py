@@ -60,7 +60,12 @@ from sparkcep.dialect.meanings import (
     whole_units,
 )  # fmt: skip
 
-_SIMILAR = {exp.SimilarTo: refused("Spark has no SIMILAR TO: write RLIKE with a regular expression of Java, as in x RLIKE '^(a|b)$'")}
+
+def _either(node: exp.Expr, note: Note) -> exp.Expr:
+    return exp.Paren(this=exp.NEQ(this=exp.Paren(this=node.this), expression=exp.Paren(this=node.expression)))
+
+
+_COMMON = {exp.Xor: _either, exp.SimilarTo: refused("Spark has no SIMILAR TO: write RLIKE with a regular expression of Java, as in x RLIKE '^(a|b)$'")}
 _WINDOWS = names("ROW_NUMBER RANK DENSE_RANK PERCENT_RANK CUME_DIST NTILE LAG LEAD FIRST_VALUE LAST_VALUE")
 _AGGREGATES = names("COUNT SUM STDDEV_SAMP STDDEV_POP VARIANCE VAR_SAMP VAR_POP") | {"MIN": of_one, "MAX": of_one} | _WINDOWS
 _MATHS = names("ABS CEIL FLOOR ROUND EXP SQRT POWER SIN COS TAN ASIN ACOS ATAN ATAN2 SIGN")
@@ -214,7 +219,7 @@ _TRINO = Engine(
             "DAY_OF_WEEK": lambda day: iso_day_of_week(exp.Paren(this=day), _silent)}, SAME_PARTS),
         exp.Cast: casts(cuts=True, texts=f"CAST: {_FLOATS}"), exp.TryCast: casts(cuts=True, texts=f"TRY_CAST: {_FLOATS}"),
         exp.AtTimeZone: noted("AT TIME ZONE: a TIMESTAMP WITH TIME ZONE there, a TIMESTAMP of the session's zone here"),
-    } | _SIMILAR,
+    } | _COMMON,
 )  # fmt: skip
 
 
@@ -400,7 +405,7 @@ _ORACLE = Engine(
         exp.Div: noted("/ has 40 digits there, and of two integers is a DOUBLE here"), exp.Connect: refused("Spark has no CONNECT BY: write WITH RECURSIVE"),
         exp.Extract: extraction({}, "YEAR MONTH DAY HOUR MINUTE SECOND"),
         exp.Cast: casts(cuts=True, decimal=None, texts=f"CAST: {_FLOATS}", dates="CAST AS DATE keeps the time of day there, and does not here"),
-    } | _SIMILAR,
+    } | _COMMON,
 )  # fmt: skip
 
 
@@ -508,7 +513,7 @@ _SNOWFLAKE = Engine(
         exp.Div: noted("/ rounds to six digits more than its left side has there, and does not here"), exp.Like: like, exp.ILike: like, exp.Bracket: _element,
         exp.RegexpLike: whole_pattern, exp.Extract: _snowflake_part, exp.Sub: difference, exp.Cast: casts(texts=f"CAST: {_FLOATS}"),
         exp.TryCast: casts(texts=f"TRY_CAST: {_FLOATS}"),
-    } | _SIMILAR,
+    } | _COMMON,
 )  # fmt: skip
 
 
@@ -557,7 +562,7 @@ _FLINK = Engine(
         exp.Div: integer_division, exp.Like: like, exp.Extract: extraction(PARTS, f"{SAME_PARTS} DOW"),
         exp.Cast: casts(rounds=False, cuts=True, decimal=(10, 0), texts=f"CAST: {_FLOATS}"),
         exp.TryCast: casts(rounds=False, cuts=True, decimal=(10, 0), texts=f"TRY_CAST: {_FLOATS}"),
-    } | _SIMILAR,
+    } | _COMMON,
     frozenset("LENGTH REGEXP_LIKE RLIKE STRUCT TIMESTAMP_MILLIS TIMESTAMP_SECONDS WEEKOFYEAR".split()),
 )  # fmt: skip
 
@@ -621,7 +626,7 @@ _DUCKDB = Engine(
             "ISODOW": lambda day: iso_day_of_week(exp.Paren(this=day), _silent)}, SAME_PARTS),
         exp.Cast: casts(to_even=True, decimal=(18, 3), texts=f"CAST: {_FLOATS}"),
         exp.TryCast: casts(to_even=True, decimal=(18, 3), texts=f"TRY_CAST: {_FLOATS}"),
-    } | _SIMILAR,
+    } | _COMMON,
 )  # fmt: skip
 
 def _double(node: exp.Expr, note: Note) -> exp.Expr:
@@ -652,7 +657,7 @@ _BIGQUERY = Engine(
         exp.Literal: _double, exp.Cast: casts(decimal=(38, 9), texts=f"CAST: {_FLOATS}"), exp.TryCast: casts(decimal=(38, 9), texts=f"SAFE_CAST: {_FLOATS}"),
         exp.Extract: extraction({"ISOWEEK": "WEEK", "ISOYEAR": "YEAROFWEEK", "DAYOFYEAR": "DOY", "SECOND": PARTS["SECOND"]},
             "YEAR QUARTER MONTH DAY HOUR MINUTE DAYOFWEEK"),
-    } | _SIMILAR,
+    } | _COMMON,
 )  # fmt: skip
 
 ENGINES = {"trino": _TRINO, "oracle": _ORACLE, "snowflake": _SNOWFLAKE, "flink": _FLINK, "duckdb": _DUCKDB, "bigquery": _BIGQUERY}

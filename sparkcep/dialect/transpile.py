@@ -36,6 +36,7 @@ _SPARK = "spark"
 WRITES = (_SPARK, *TARGETS)
 
 _MARK = meanings.MARK
+_FAULTS = (SqlglotError, AttributeError, IndexError, KeyError, TypeError, ValueError)
 _SAID_ALREADY = ("INITCAP does not support custom delimiters",)  # by sqlglot, of calls that have a note of their own
 _FUNCTIONS = {name: name for name in ("FIRST", "LAST", "PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER")}
 _OWN_FUNCTIONS = frozenset("PRIOR MATCH_COUNT MATCH_GRAPH MATCH_SCORE MATCH_RANK MATCH_ERRORS MISSING ERROR_KIND WINDOW_START WINDOW_END".split())
@@ -129,7 +130,11 @@ class _Translation:
         found = self._compared(found, at, source or _Source(self.sql))
         if _FLINK in (self.read, self.write) and self.read != self.write:
             found = self._flinks(found, at)
-        text = generator.generate(found if self.target or self.read == _SPARK else found.transform(_dates))
+        try:
+            text = generator.generate(found if self.target or self.read == _SPARK else found.transform(_dates))
+        except _FAULTS as error:  # a call with arguments that sqlglot's generator does not expect
+            message = f"sqlglot cannot say this in the SQL of {self.write}: {error}"
+            raise error_at(self.sql, at, at + 1, "TRANSPILE", message, UNSUPPORTED) from error
         for message in generator.unsupported_messages:
             if message in _SAID_ALREADY:
                 continue

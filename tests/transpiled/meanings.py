@@ -468,6 +468,8 @@ IFF(n > 1, 'a', 'b') | b
 COALESCE(n, k) | 7
 NULLIF(k, 7) | NULL
 EQUAL_NULL(n, NULL) | true
+BOOLXOR(b, k = 7) | true
+BOOLXOR(b, n = 1) | NULL
 # Snowflake: DATEDIFF (the unit determines the parts that are compared)
 DATEDIFF('day', TIMESTAMP '2024-01-31 23:30:00', TIMESTAMP '2024-02-01 00:30:00') | 1
 DATEDIFF(hour, TIMESTAMP '2024-01-31 23:30:00', TIMESTAMP '2024-02-01 00:10:00') | 1
