@@ -491,9 +491,20 @@ def difference(node: exp.Expr, note: Note) -> exp.Expr:
     left, right = kind(node.this), kind(node.expression)
     if left == right == "date":
         return call("datediff", node.this, node.expression)
-    if right not in ("integer", "number", "text") and left not in ("integer", "number") and not isinstance(node.expression, exp.Interval):
+    may_be_dates = right not in ("integer", "number", "text") and left not in ("integer", "number") and not isinstance(node.expression, exp.Interval)
+    if may_be_dates and not _beside_a_number(node):
         note(node, "the difference of two dates is a number of days there and an INTERVAL here")
     return node
+
+
+def _beside_a_number(node: exp.Expr) -> bool:
+    """Whether a value is compared with a number, or added to one, which Spark refuses for an INTERVAL."""
+    child, parent = node, node.parent
+    while isinstance(parent, exp.Paren):
+        child, parent = parent, parent.parent
+    if not isinstance(parent, (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Add, exp.Sub)):
+        return False
+    return kind(parent.expression if parent.this is child else parent.this) in ("integer", "number")
 
 
 _FORMATS = {"YYYY": "yyyy", "MM": "MM", "MON": "MMM", "DD": "dd", "HH24": "HH", "MI": "mm", "SS": "ss", "FF6": "SSSSSS", "FF3": "SSS"}

@@ -411,6 +411,7 @@ CURRENT_TIMESTAMP > DATE '2024-01-01' | true
 CURRENT_DATE > DATE '2024-01-01' | true
 DATE '2024-03-01' - DATE '2024-02-28' | 2
 d - d ~ a number of days there
+id - v > 1 | NULL
 EXTRACT(YEAR FROM d) | 2023
 EXTRACT(SECOND FROM ts) | 59.750000
 LAST_DAY(d) ~ keeps the time of day
