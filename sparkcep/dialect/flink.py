@@ -13,25 +13,16 @@ from inspect import signature
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
+from sparkcep.dialect.building import call as _call
+from sparkcep.dialect.building import interval as _interval
+from sparkcep.dialect.building import number as _number
+from sparkcep.dialect.building import replaced as _replaced
+from sparkcep.dialect.building import text as _text
+from sparkcep.dialect.building import truncated as _truncated
+
 MARK = "FLINK_"  # before the name of a call while sqlglot reads
 Note = Callable[[str], None]
 _MICROSECOND = "0.000001"
-
-
-def _call(name: str, *args: exp.Expr) -> exp.Expr:
-    return exp.Anonymous(this=name, expressions=list(args))
-
-
-def _text(value: str) -> exp.Expr:
-    return exp.Literal.string(value)
-
-
-def _number(value: int) -> exp.Expr:
-    return exp.Literal.number(value)
-
-
-def _interval(amount: str, unit: str) -> exp.Expr:
-    return exp.Interval(this=_text(amount), unit=exp.Var(this=unit))
 
 
 def _regexp_extract(text, regex, group=None):
@@ -45,9 +36,7 @@ def _split_index(text, separator, index):
 
 
 def _truncate(number, places=None):
-    places = places or _number(0)
-    up = exp.If(this=exp.LT(this=exp.Paren(this=number), expression=_number(0)), true=_call("ceil", number.copy(), places))
-    return exp.Case(ifs=[up], default=_call("floor", number.copy(), places.copy()))
+    return _truncated(number, places or _number(0))
 
 
 def _to_timestamp_ltz(value, form=None):
@@ -76,6 +65,13 @@ def _json_exists(text, path):
     return exp.Paren(this=exp.Not(this=exp.Is(this=_call("get_json_object", text, path), expression=exp.null())))
 
 
+def _listagg(value, separator=None):
+    if isinstance(value, exp.Distinct) and len(value.expressions) == 2:
+        first, separator = value.expressions
+        value = exp.Distinct(expressions=[first])
+    return _call("listagg", value, separator or _text(","))
+
+
 # by Flink's name: what Spark's text of a call is; None where the arguments do not tell
 _CALLS: dict[str, Callable[..., exp.Expr | None]] = {
     "REGEXP_EXTRACT": _regexp_extract,
@@ -87,7 +83,7 @@ _CALLS: dict[str, Callable[..., exp.Expr | None]] = {
     "JSON_EXISTS": _json_exists,
     "JSON_VALUE": lambda text, path: _call("get_json_object", text, path),
     "JSON_QUERY": lambda text, path: _call("get_json_object", text, path),
-    "LISTAGG": lambda value, separator=None: _call("listagg", value, separator or _text(",")),
+    "LISTAGG": _listagg,
     "STR_TO_MAP": lambda text, pairs=None, keys=None: _call("str_to_map", text, pairs or _text(","), keys or _text("=")),
     "TO_BASE64": lambda text: _call("base64", exp.Cast(this=text, to=exp.DataType.build("BINARY"))),
     "FROM_BASE64": lambda text: exp.Cast(this=_call("unbase64", text), to=exp.DataType.build("STRING", dialect="databricks")),
@@ -108,7 +104,7 @@ _CALLS: dict[str, Callable[..., exp.Expr | None]] = {
 }
 # the same in both under one name, of which sqlglot knows nothing or something else
 _ALIKE = (
-    "CARDINALITY REGEXP REGEXP_REPLACE BIN HEX UNHEX INITCAP INSTR LOCATE ELT PARSE_URL URL_ENCODE URL_DECODE OVERLAY ASCII CHR MAP_KEYS MAP_VALUES MAP_ENTRIES"
+    "CARDINALITY REGEXP REGEXP_REPLACE BIN HEX UNHEX INITCAP INSTR LOCATE ELT PARSE_URL URL_ENCODE URL_DECODE ASCII CHR MAP_KEYS MAP_VALUES MAP_ENTRIES"
     " MAP_FROM_ARRAYS ARRAY_CONTAINS ARRAY_DISTINCT ARRAY_EXCEPT ARRAY_INTERSECT ARRAY_JOIN ARRAY_MAX ARRAY_MIN ARRAY_POSITION ARRAY_REMOVE ARRAY_UNION PERCENTILE SHA2 MD5 SHA1"
     " FROM_UNIXTIME UNIX_TIMESTAMP TO_DATE REGEXP_COUNT REGEXP_INSTR REGEXP_SUBSTR REGEXP_EXTRACT_ALL STARTSWITH ENDSWITH COT SINH COSH TANH E PI UUID LPAD RPAD REPEAT REVERSE"
 )
@@ -131,18 +127,6 @@ def marked(tokens: list[Token], names: dict[str, str], mark: str) -> list[Token]
     return out
 
 
-def _replaced(tree: exp.Expr, of: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
-    """A copy of a tree with what ``of`` makes of each node, those below a node first."""
-    tree = tree.copy()
-    for node in reversed(list(tree.dfs())):
-        new = of(node)
-        if node is tree:
-            tree = new
-        elif new is not node:
-            node.replace(new)
-    return tree
-
-
 def in_spark(tree: exp.Expr, mark: str, note: Note) -> exp.Expr:
     """A tree of Flink's SQL as one of Spark's; ``mark``: what stands before ours in the names of calls. Raises ValueError: a call
     has other arguments there."""
@@ -157,8 +141,6 @@ def in_spark(tree: exp.Expr, mark: str, note: Note) -> exp.Expr:
             return _element(node.this, node.expressions[0])
         if isinstance(node, exp.Bracket) and isinstance(node.this, exp.Column) and node.this.name.upper() == "MAP":
             return _call("map", *node.expressions)
-        if isinstance(node, exp.ArrayAgg):
-            note("array_agg keeps NULLs there and drops them here")
         if isinstance(node, exp.DataType) and node.this == exp.DType.USERDEFINED and str(node.args.get("kind")).upper() == "BYTES":
             return exp.DataType.build("BINARY")
         return node
@@ -194,8 +176,6 @@ def _made(calls: dict[str, Callable[..., exp.Expr | None]], node: exp.Expr, name
     if found is None:
         note(f"{name}: these arguments do not tell which function of Spark's it is, so it stays as it is")
         return _call(name, *node.expressions)
-    if name == "JSON_EXISTS":
-        note("JSON_EXISTS finds a null of JSON there, and does not here")
     return found
 
 
@@ -210,7 +190,7 @@ def _rounded(node: exp.Expr, unit: str) -> exp.Expr:
 # -- Spark's as Flink's -----------------------------------------------------------------------------------------
 
 _KNOWN = frozenset(_CALLS) | frozenset(
-    "ABS ACOS ARRAY ARRAY_AGG ARRAY_APPEND ARRAY_PREPEND ARRAY_SLICE ARRAY_SORT ASIN ATAN ATAN2 AVG BTRIM CASE CAST CEIL CHARACTER_LENGTH CHAR_LENGTH COALESCE CONCAT CONCAT_WS"
+    "OVERLAY ABS ACOS ARRAY ARRAY_AGG ARRAY_APPEND ARRAY_PREPEND ARRAY_SLICE ARRAY_SORT ASIN ATAN ATAN2 AVG BTRIM CASE CAST CEIL CHARACTER_LENGTH CHAR_LENGTH COALESCE CONCAT CONCAT_WS"
     " COS COUNT CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP DECODE DEGREES ENCODE EXP EXTRACT FLOOR GREATEST HOUR IF IFNULL LEAST LEFT LN LOCALTIME LOCALTIMESTAMP LOG LOG10 LOG2"
     " LOWER LTRIM MAP MAX MIN MINUTE MOD MONTH NOW NULLIF POSITION POWER PRINTF RADIANS RAND REPLACE RIGHT ROUND RTRIM SECOND SIGN SIN SPLIT SQRT STDDEV_POP STDDEV_SAMP SUBSTR"
     " SUBSTRING SUM TAN TRANSLATE TRIM TRY_CAST TYPEOF UPPER VAR_POP VAR_SAMP VARIANCE YEAR".split()

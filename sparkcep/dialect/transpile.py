@@ -1,7 +1,8 @@
 """Statements with the clause from one engine's SQL into another's, Spark's among them.
 
 The clause is read by the project's reader over that engine's tokens, what is around it and the expressions in it by sqlglot.
-Defaults that differ are written out. What changes its meaning, and what cannot be told from the text, is a note with its place.
+Defaults that differ are written out. Calls and operators have the values of the engine that is read (``dialect/meanings.py``), or a
+note with its place says where they may not; what has no counterpart is an error.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from sparkcep.clause.cutting import dialect_of, sqlglot_tokens
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import WORD, Span, Token, matching, tokenize
 from sparkcep.clause.parser import parse_between
-from sparkcep.dialect import flink
+from sparkcep.dialect import flink, meanings, variables
 from sparkcep.dialect.clauses import clause_text, node_of
 from sparkcep.dialect.composed import print_around, read_around
+from sparkcep.dialect.engines import ENGINES
 from sparkcep.dialect.targets import TARGETS, Target, printed, unsaid
 from sparkcep.errors import UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.sql.occurrences import Statement
@@ -33,12 +35,16 @@ _TRINO, _SNOWFLAKE, _ORACLE, _FLINK = READS[:4]
 _SPARK = "spark"
 WRITES = (_SPARK, *TARGETS)
 
-_MARK = "SPARKCEP_"  # before the names of the clause's functions while sqlglot reads them, lest it takes them for others
+_MARK = meanings.MARK
+_FAULTS = (SqlglotError, AttributeError, IndexError, KeyError, TypeError, ValueError)
+_SAID_ALREADY = ("INITCAP does not support custom delimiters",)  # by sqlglot, of calls that have a note of their own
 _FUNCTIONS = {name: name for name in ("FIRST", "LAST", "PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER")}
 _OWN_FUNCTIONS = frozenset("PRIOR MATCH_COUNT MATCH_GRAPH MATCH_SCORE MATCH_RANK MATCH_ERRORS MISSING ERROR_KIND WINDOW_START WINDOW_END".split())
 _RENAMED = {_FLINK: flink.NAMES, _SNOWFLAKE: {"LAG": "PREV", "LEAD": "NEXT", "FIRST_VALUE": "FIRST", "LAST_VALUE": "LAST"}}
 _INTEGER_DIVISION = (_TRINO, _FLINK)
+_UPPER_CASE = (_TRINO, _ORACLE, _SNOWFLAKE)  # what is not quoted has upper-case names there
 _LIKE_SPARK = (_SPARK, "databricks")
+_ALSO = {"STR_POSITION": ("POSITION",), "GROUP_CONCAT": ("LISTAGG", "STRING_AGG"), "DECODE_CASE": ("DECODE",)}  # by sqlglot's name of a function: those of engines
 _SECONDS = {"DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
 _INTERVAL = re.compile(r"INTERVAL\s+'(\d+(?:\.\d+)?)'\s+(\w+?)S?", re.I)
 
@@ -64,6 +70,18 @@ class Transpiled:
 
     def __str__(self) -> str:
         return self.sql
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The text that sqlglot read, and where its characters are in the statement."""
+
+    text: str
+    pieces: tuple[tuple[int, int], ...] = ((0, 0),)  # begins of pieces: here and in the statement
+
+    def place(self, at: int) -> int:
+        here, there = self.pieces[bisect_left(self.pieces, at + 1, key=lambda piece: piece[0]) - 1]
+        return there + at - here
 
 
 def transpile(sql: str, read: str, write: str = _SPARK) -> Transpiled:
@@ -106,13 +124,22 @@ class _Translation:
         notes = {(*position(self.sql, at), text): None for at, text in sorted(self.notes)}
         return Transpiled(";\n".join(texts), tuple(Note(*note) for note in notes))
 
-    def _text(self, found: exp.Expr, at: int = 0) -> str:
+    def _text(self, found: exp.Expr, at: int = 0, source: _Source | None = None) -> str:
         """The text of a tree in the target's SQL; what sqlglot cannot say there is a note."""
         generator = self.into.generator(unsupported_level=ErrorLevel.IGNORE)
+        found = self._compared(found, at, source or _Source(self.sql))
         if _FLINK in (self.read, self.write) and self.read != self.write:
             found = self._flinks(found, at)
-        text = generator.generate(found if self.target or self.read == _SPARK else found.transform(_dates))
+        try:
+            text = generator.generate(found if self.target or self.read == _SPARK else found.transform(_dates))
+        except _FAULTS as error:  # a call with arguments that sqlglot's generator does not expect
+            message = f"sqlglot cannot say this in the SQL of {self.write}: {error}"
+            raise error_at(self.sql, at, at + 1, "TRANSPILE", message, UNSUPPORTED) from error
         for message in generator.unsupported_messages:
+            if message in _SAID_ALREADY:
+                continue
+            if self.write in _LIKE_SPARK and self.read not in _LIKE_SPARK:  # the text leaves something out
+                raise error_at(self.sql, at, at + 1, "TRANSPILE", f"sqlglot cannot say all of this in Spark's SQL: {message}", UNSUPPORTED)
             self._note(at, message)
         return text
 
@@ -129,6 +156,43 @@ class _Translation:
         except ValueError as error:
             raise error_at(self.sql, at, at + 1, "TRANSPILE", str(error), UNSUPPORTED) from None
 
+    def _compared(self, found: exp.Expr, at: int, source: _Source) -> exp.Expr:
+        """A tree with the values of the engine that is read, as far as Spark has them."""
+
+        def place(node: exp.Expr) -> int:
+            starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+            return source.place(min(starts)) if starts else at
+
+        def note(node: exp.Expr, text: str) -> None:
+            self._note(place(node), text)
+
+        def written(node: exp.Expr) -> tuple[str, ...]:
+            """The name of a call as the statement has it, or all names of its function; empty for the functions of the clause."""
+            if isinstance(node, exp.Anonymous):
+                name = node.name.upper()
+                marked = name.startswith(_MARK)
+                if marked and (not name.startswith(_MARK + flink.MARK) or (self.read == _FLINK and self.target is not None)):
+                    return ()  # a function of the clause, or one of Flink's that stays as it is and has a note already
+                return (name.removeprefix(_MARK + flink.MARK),)
+            text = source.text[node.meta["start"] : node.meta["end"] + 1] if "start" in node.meta else ""
+            names = type(node).sql_names()
+            return (text.upper(),) if text.isidentifier() else (*names, *(other for name in names for other in _ALSO.get(name, ())))
+
+        if isinstance(found, exp.Command):
+            note(found, f"{found.name.upper()}: sqlglot reads this statement no closer, so the text behind this word stays as it is")
+        if self.read == self.write or (self.read in _LIKE_SPARK and self.write in _LIKE_SPARK):
+            return found
+        if self.write in _LIKE_SPARK:
+            try:
+                return meanings.in_spark(found, ENGINES[self.read], written, frozenset(self.into.parser_class.FUNCTIONS), note)
+            except meanings.Refused as refused:
+                begin = place(refused.node)
+                ends = [source.place(part.meta["end"]) for part in refused.node.walk() if "end" in part.meta]
+                raise error_at(self.sql, begin, max([begin, *ends]) + 1, "TRANSPILE", str(refused), UNSUPPORTED) from None
+        engines = [ENGINES[name] for name in (self.read, self.write) if name in ENGINES]
+        meanings.compared(found, engines, self.write, written, note)
+        return found
+
     def _note(self, at: int, text: str) -> None:
         self.notes.append((at, text))
 
@@ -140,6 +204,7 @@ class _Translation:
             clause = replace(clause, skip=tree.Skip(tree.PAST_LAST))
         self.order = self._expression(clause.order_by[0].expr) if clause.order_by else ""
         clause = replace(clause, order_by=tuple(map(self._sorted, clause.order_by)))
+        clause = self._named(clause)
         if self.target is not None:
             return self._foreign(clause, self.target)
         if self.read == _SPARK:
@@ -153,6 +218,22 @@ class _Translation:
         if window is not None:
             match.set("window", exp.Expression(this="Window", size=exp.Var(this=self._size(window))))
         return match
+
+    def _named(self, clause: tree.MatchClause) -> tree.MatchClause:
+        """The clause with the names of variables that its engine gives them, which CLASSIFIER() shows."""
+        upper, there = self.read in _UPPER_CASE, self.write in _UPPER_CASE
+        if upper or self.read == _FLINK:  # Flink tells "a" from "A", too
+            twice = variables.differing_in_case(clause, upper)
+            if twice is not None:
+                message = "names that differ in upper and lower case only are one name in Spark: rename one of them"
+                raise error_at(self.sql, twice.start, twice.end, "TRANSPILE", message, UNSUPPORTED)
+        if upper and not there:
+            return variables.in_upper_case(clause)
+        shown = any(token.upper == "CLASSIFIER" for token in self.tokens if clause.span.start <= token.start < clause.span.end)
+        lower = next((node for node in variables.unquoted(clause) if node.name != node.name.upper()), None)
+        if there and not upper and shown and lower is not None:
+            self._note(lower.span.start, f"CLASSIFIER() gives {lower.name.upper()} there")
+        return clause
 
     def _foreign(self, clause: tree.MatchClause, target: Target) -> exp.MatchRecognize:
         """A node that stands for the clause's text in the target's SQL."""
@@ -199,42 +280,43 @@ class _Translation:
 
     def _expression(self, expr: Expr) -> str:
         start = expr.span.start
+        source = self._masked(expr.span)
         try:
-            query = sqlglot.parse_one(f"SELECT {self._masked(expr.span)}\n", read=self.dialect)
+            query = sqlglot.parse_one(source.text, read=self.dialect)
         except SqlglotError:
             query = None
         if query is None or len(query.selects) != 1 or isinstance(query.selects[0], exp.Alias):
             raise error_at(self.sql, start, expr.span.end, "TRANSPILE", f"sqlglot cannot read this expression in the SQL of {self.read}")
         found = query.selects[0].pop()
         self._look_at(found, start)
-        text = _unmasked(self._text(found, start), self.renamed)
+        text = _unmasked(self._text(found, start, source), self.renamed)
         missing = next((name for name, other in self.renamed.items() if other is None and re.search(rf"\b{name}\b(?=\(| \w+\()", text)), None)
         if missing:
             raise error_at(self.sql, start, expr.span.end, "TRANSPILE", f"{self.target.name if self.target else ''} has no {missing}", UNSUPPORTED)
         return text
 
     def _look_at(self, found: exp.Expr, at: int) -> None:
-        """Notes what the text alone does not tell."""
-        if self.read in _INTEGER_DIVISION and self.write not in _INTEGER_DIVISION and found.find(exp.Div):
+        """Notes and errors for engines other than Spark."""
+        if self.read in _INTEGER_DIVISION and self.target is not None and self.write not in _INTEGER_DIVISION and found.find(exp.Div):
             self._note(at, "/ of two integers cuts off there and does not here; write DIV where both are integers")
-        if self.read == _TRINO and found.find(exp.ArrayAgg):
-            self._note(at, "array_agg keeps NULLs there and drops them here")
-        if self.read == _ORACLE and found.find(exp.ToChar):
-            self._note(at, "formats of to_char are not those of Oracle")
         for call in found.find_all(exp.Anonymous):
             if call.name.upper() in _OWN_FUNCTIONS and self.target is not None:
                 raise error_at(self.sql, at, at + 1, "TRANSPILE", f"{self.target.name} has no {call.name}", UNSUPPORTED)
-            if not call.name.upper().startswith(_MARK) and call.name.upper() not in self.into.parser_class.FUNCTIONS:
-                self._note(at, f"{call.name}: sqlglot knows no function of this name, so it stays as it is")
 
-    def _masked(self, span: Span) -> str:
-        """The text of an expression in which the functions of row patterns have names that no engine knows."""
+    def _masked(self, span: Span) -> _Source:
+        """A query of an expression in which the functions of row patterns have names that no engine knows."""
         first = bisect_left(self.tokens, span.start, key=lambda token: token.start)
         last = bisect_left(self.tokens, span.end, key=lambda token: token.start)
         inside = self.tokens[first:last]
         close = matching(inside)
         renamed = _FUNCTIONS | self.names
-        out, at, ends = [], span.start, []
+        out, at, ends = ["SELECT "], span.start, []
+        pieces: list[tuple[int, int]] = []
+
+        def add(text: str, begin: int) -> None:
+            pieces.append((sum(map(len, out)), begin))
+            out.append(text)
+
         for i, token in enumerate(inside):
             calls = token.kind == WORD and i + 1 in close
             instead, end = None, token.end
@@ -250,13 +332,16 @@ class _Translation:
             elif self.read == _FLINK and token.upper == "ROW" and i + 1 < len(inside) and inside[i + 1].text == "<":
                 instead = "STRUCT"
             if instead is not None and token.start >= at:
-                out += [self.sql[at : token.start], instead]
+                add(self.sql[at : token.start], at)
+                add(instead, token.start)
                 at = end
             if ends and ends[-1] == i:
                 ends.pop()
-                out += [self.sql[at : token.end], ")"]
+                add(self.sql[at : token.end], at)
+                add(")", token.end)
                 at = token.end
-        return "".join([*out, self.sql[at : span.end]])
+        add(self.sql[at : span.end], at)
+        return _Source("".join([*out, "\n"]), tuple(pieces))
 
     def _number_or_time(self, token: Token) -> str:
         """What stands for MATCH_SEQUENCE_NUMBER(), MATCH_ROWTIME(...) and MATCH_PROCTIME()."""
@@ -273,8 +358,9 @@ def _dates(node: exp.Expr) -> exp.Expr:
     if not isinstance(node, exp.DateAdd):
         return node
     amount, unit = node.expression, node.args.get("unit")
-    if isinstance(amount, exp.Literal) and unit is not None:
-        amount = exp.Interval(this=exp.Literal.string(amount.name), unit=unit)
+    count = amount.name if isinstance(amount, exp.Literal) else meanings.whole(amount)
+    if unit is not None and count is not None:
+        amount = exp.Interval(this=exp.Literal.string(str(count)), unit=unit)
     return exp.Paren(this=exp.Add(this=node.this, expression=amount)) if isinstance(amount, exp.Interval) else node
 
 

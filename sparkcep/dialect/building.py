@@ -1,0 +1,47 @@
+"""Small builders for trees of sqlglot, which the translations of other engines' expressions share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+
+def call(name: str, *args: exp.Expr) -> exp.Expr:
+    """A call that sqlglot prints as it is."""
+    return exp.Anonymous(this=name, expressions=list(args))
+
+
+def text(value: str) -> exp.Expr:
+    return exp.Literal.string(value)
+
+
+def number(value: int) -> exp.Expr:
+    return exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
+
+
+def interval(amount: str, unit: str) -> exp.Expr:
+    return exp.Interval(this=text(amount), unit=exp.Var(this=unit))
+
+
+def cast(node: exp.Expr, kind: str) -> exp.Expr:
+    return exp.Cast(this=node, to=exp.DataType.build(kind, dialect="databricks"))
+
+
+def truncated(value: exp.Expr, places: exp.Expr | None = None) -> exp.Expr:
+    """A number without its digits behind ``places``: CEIL below 0, FLOOR elsewhere."""
+    rest = [places] if places is not None else []
+    up = exp.If(this=exp.LT(this=exp.Paren(this=value.copy()), expression=number(0)), true=call("ceil", value.copy(), *(place.copy() for place in rest)))
+    return exp.Case(ifs=[up], default=call("floor", value, *rest))
+
+
+def replaced(tree: exp.Expr, of: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """A copy of a tree with the result of ``of`` for each node, those below a node first."""
+    tree = tree.copy()
+    for node in reversed(list(tree.dfs())):
+        new = of(node)
+        if node is tree:
+            tree = new
+        elif new is not node:
+            node.replace(new)
+    return tree

@@ -1,0 +1,581 @@
+"""Compares the meaning of calls and operators in another engine with Spark's.
+
+``dialect/engines.py`` has a table for each engine: a call means the same, is rewritten, has a note, or is refused. A call that
+no table has is a note, so nothing changes its meaning in silence. ``tests/transpiled/meanings.py`` has the values that each entry
+rests on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from sparkcep.dialect.building import call, cast, interval, number, replaced, text, truncated
+
+Note = Callable[[exp.Expr, str], None]
+Rewrite = Callable[[exp.Expr, Note], exp.Expr]
+Meaning = str | Rewrite  # the text of a note, or a rewriting
+EQUAL = ""
+MARK = "SPARKCEP_"  # before the names of the clause's functions while sqlglot reads them, lest it takes them for others
+
+# sqlglot counts these operators and constructors as functions: the tables have them by their class, or not at all
+_NO_CALLS = (exp.Cast, exp.Case, exp.Connector, exp.Exists, exp.Any, exp.All, exp.Array, exp.Extract, exp.Interval, exp.Tuple, exp.DateStrToDate, exp.WeekStart)
+# operators that mean the same in all engines, unless an engine's table has them
+_SAME_OPERATORS = (
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.DPipe, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.NullSafeEQ,
+    exp.NullSafeNEQ, exp.Connector,
+    exp.Like, exp.ILike, exp.Escape, exp.Dot, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.PropertyEQ, exp.Kwarg,
+)  # fmt: skip
+_PLAIN_REGEX = re.compile(r"[\w\s.,:;/@#%&=<>!'\"^$*+?()|\[\]{}-]*", re.ASCII)  # means the same in POSIX, RE2 and Java
+_SIMPLE_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
+
+
+class Refused(Exception):
+    """Spark has nothing that gives the value of this node."""
+
+    def __init__(self, node: exp.Expr, message: str) -> None:
+        super().__init__(message)
+        self.node = node
+
+
+@dataclass(frozen=True)
+class Engine:
+    """``calls``: by upper-case name; ``operators``: by the class of a node; ``of_spark``: Spark's functions that it has under
+    another name."""
+
+    name: str
+    calls: dict[str, Meaning]
+    operators: dict[type[exp.Expr], Rewrite]
+    of_spark: frozenset[str] = frozenset()
+
+
+def is_call(node: exp.Expr) -> bool:
+    branch = isinstance(node, exp.If) and isinstance(node.parent, exp.Case)
+    return isinstance(node, exp.Func) and not branch and not isinstance(node, _NO_CALLS)
+
+
+def in_spark(tree: exp.Expr, engine: Engine, written: Callable[[exp.Expr], tuple[str, ...]], known: frozenset[str], note: Note) -> exp.Expr:
+    """A tree whose calls and operators have the values of ``engine`` in Spark, or a note. Raises Refused.
+
+    Args:
+        written: the upper-case name of a call as the statement has it, or all names of its function; empty for the functions of
+            the clause
+        known: the functions that Spark has
+        note: takes the node and the text of a note
+    """
+
+    def of(node: exp.Expr) -> exp.Expr:
+        operator = engine.operators.get(type(node))
+        if operator is not None:
+            return operator(node, note)
+        if isinstance(node, (exp.Binary, exp.AtTimeZone, exp.Slice, exp.Collate)) and not isinstance(node, (*_SAME_OPERATORS, exp.Func)):
+            words = "AT TIME ZONE" if isinstance(node, exp.AtTimeZone) else node.key.upper()
+            note(node, f"{words}: its values in Spark were not compared with those of {engine.name}")
+        listed = written(node) if is_call(node) else ()
+        if not listed:
+            return node
+        name = next((name for name in listed if name in engine.calls), listed[0])
+        meaning = engine.calls.get(name)
+        if callable(meaning):
+            return meaning(node, note)
+        if meaning is None and isinstance(node, exp.Anonymous) and name not in known:
+            note(node, f"{name}: sqlglot knows no function of this name, so it stays as it is")
+        elif meaning is None:
+            note(node, f"{name}: its values in Spark were not compared with those of {engine.name}")
+        elif meaning:
+            note(node, f"{name}: {meaning}")
+        return node
+
+    return replaced(tree, of)
+
+
+def compared(tree: exp.Expr, engines: list[Engine], target: str, written: Callable[[exp.Expr], tuple[str, ...]], note: Note) -> None:
+    """Notes the calls whose values differ between two engines, of which Spark may be one and is not the target."""
+    for node in tree.find_all(exp.Func):
+        listed = written(node) if is_call(node) else ()
+        if listed and any(not any(engine.calls.get(name) in (EQUAL, of_one) or name in engine.of_spark for name in listed) for engine in engines):
+            note(node, f"{listed[0]}: its values in {target} were not compared with those here")
+
+
+# -- what is known of a value -----------------------------------------------------------------------------------
+
+_TEXTS = (exp.Upper, exp.Lower, exp.Concat, exp.ConcatWs, exp.DPipe, exp.Substring, exp.Trim, exp.Replace, exp.TimeToStr, exp.ToChar, exp.Left, exp.Right,
+    exp.Pad)
+_INTEGERS = (exp.Count, exp.CountIf, exp.Length, exp.StrPosition, exp.IntDiv, exp.Year, exp.Month, exp.Day, exp.Quarter, exp.Hour, exp.Minute, exp.DayOfMonth,
+    exp.DayOfYear)
+_OF_FIRST = ("FIRST", "LAST", "PREV", "NEXT")
+
+
+def kind(node: exp.Expr | None) -> str:
+    """The kind of a value, as far as the text tells it: integer, number, text, date, timestamp, boolean, or nothing."""
+    if isinstance(node, exp.Literal):
+        return "text" if node.is_string else "integer" if node.name.isdigit() else "number"
+    if isinstance(node, exp.Cast):
+        return _kind_of_type(node.to)
+    if isinstance(node, (exp.Paren, exp.Neg, exp.Min, exp.Max, exp.Abs)):
+        return kind(node.this)
+    if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
+        return _of_both(kind(node.this), kind(node.expression))
+    if isinstance(node, exp.Anonymous):
+        name = node.name.upper()
+        name = name.rpartition("_")[2] if name.startswith(MARK) else ""
+        return kind(node.expressions[0]) if name in _OF_FIRST and node.expressions else {"CLASSIFIER": "text", "NUMBER": "integer"}.get(name, "")
+    if isinstance(node, (exp.Predicate, exp.Boolean)):
+        return "boolean"
+    for kinds, found in ((_TEXTS, "text"), (_INTEGERS, "integer"),
+        ((exp.CurrentDate, exp.LastDay, exp.DateStrToDate, exp.StrToDate, exp.TsOrDsToDate), "date"), ((exp.CurrentTimestamp, exp.StrToTime), "timestamp"),
+        ((exp.Null,), "null")):
+        if isinstance(node, kinds):
+            return found
+    return ""
+
+
+def _of_both(left: str, right: str) -> str:
+    if "number" in (left, right):
+        return "number"
+    return left if left == right else ""
+
+
+def _kind_of_type(to: exp.DataType) -> str:
+    if to.this in exp.DataType.INTEGER_TYPES:
+        return "integer"
+    if to.this in exp.DataType.NUMERIC_TYPES:
+        return "number"
+    if to.this in exp.DataType.TEXT_TYPES:
+        return "text"
+    return {exp.DType.DATE: "date", exp.DType.BOOLEAN: "boolean"}.get(to.this, "timestamp" if to.this in exp.DataType.TEMPORAL_TYPES else "")
+
+
+def is_double(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Cast) and node.to.this in (exp.DType.DOUBLE, exp.DType.FLOAT)
+
+
+def whole(node: exp.Expr | None) -> int | None:
+    """The value of an integer literal."""
+    if isinstance(node, exp.Neg):
+        found = whole(node.this)
+        return None if found is None else -found
+    return int(node.name) if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() else None
+
+
+def literal(node: exp.Expr | None) -> str | None:
+    """The value of a literal that is a text."""
+    return node.name if isinstance(node, exp.Literal) and node.is_string else None
+
+
+def names(listed: str) -> dict[str, Meaning]:
+    """Calls that mean the same in Spark."""
+    return {name: EQUAL for name in listed.split()}
+
+
+def noted(words: str) -> Rewrite:
+    """A note on an operator."""
+
+    def of(node: exp.Expr, note: Note) -> exp.Expr:
+        note(node, words)
+        return node
+
+    return of
+
+
+def refused(advice: str) -> Rewrite:
+    def of(node: exp.Expr, note: Note) -> exp.Expr:
+        raise Refused(node, advice)
+
+    return of
+
+
+def of_one(node: exp.Expr, note: Note) -> exp.Expr:
+    """MIN and MAX of one argument."""
+    if node.expressions:
+        raise Refused(node, f"{node.key.upper()} has one argument in Spark: write slice(array_sort(array_agg(x)), 1, n) for the n least values")
+    return node
+
+
+def unordered(words: str) -> Rewrite:
+    """ARRAY_AGG without ORDER BY."""
+
+    def of(node: exp.Expr, note: Note) -> exp.Expr:
+        if node.find(exp.Order) is not None:
+            raise Refused(node, "Spark has no ORDER BY inside of ARRAY_AGG: write array_sort(array_agg(x))")
+        if words:
+            note(node, words)
+        return node
+
+    return of
+
+
+def silent_if(holds: Callable[[exp.Expr], bool], words: str) -> Rewrite:
+    """Means the same where ``holds``; a note elsewhere."""
+
+    def of(node: exp.Expr, note: Note) -> exp.Expr:
+        if not holds(node):
+            note(node, words)
+        return node
+
+    return of
+
+
+# -- NULL -------------------------------------------------------------------------------------------------------
+
+
+def null_if_any(node: exp.Expr, note: Note) -> exp.Expr:
+    """GREATEST and LEAST of engines in which one NULL makes the result NULL."""
+    args = [node.this, *node.expressions]
+    if len(args) == 1:
+        return args[0]
+    tests = [exp.Is(this=exp.Paren(this=arg.copy()) if isinstance(arg, exp.Binary) else arg.copy(),
+        expression=exp.null()) for arg in args if not isinstance(arg, exp.Literal)]
+    found = call(type(node).sql_names()[0], *args)
+    return exp.Case(ifs=[exp.If(this=exp.or_(*tests, copy=False), true=exp.null())], default=found) if tests else found
+
+
+def any_value(node: exp.Expr, note: Note) -> exp.Expr:
+    return call("any_value", node.this, exp.true())
+
+
+def two_armed_if(node: exp.Expr, note: Note) -> exp.Expr:
+    if node.args.get("false") is None and not isinstance(node.parent, exp.Case):
+        node.set("false", exp.null())
+    return node
+
+
+# -- numbers ----------------------------------------------------------------------------------------------------
+
+
+def integer_division(node: exp.Expr, note: Note) -> exp.Expr:
+    left, right = kind(node.this), kind(node.expression)
+    if left == right == "integer":
+        return exp.IntDiv(this=node.this, expression=node.expression)
+    if "number" not in (left, right):
+        note(node, "/ of two integers cuts off there and does not here; write DIV where both are integers")
+    return node
+
+
+def integer_average(node: exp.Expr, note: Note) -> exp.Expr:
+    found = kind(node.this)
+    if found == "integer" and not isinstance(node.this, exp.Distinct):
+        return exp.Paren(this=exp.IntDiv(this=call("sum", node.this), expression=call("count", node.this.copy())))
+    if found != "number":
+        note(node, "AVG of integers is an integer there and a DOUBLE here")
+    return node
+
+
+def truncation(node: exp.Expr, note: Note) -> exp.Expr:
+    """TRUNC of a number."""
+    return truncated(node.this, node.args.get("decimals"))
+
+
+def remainder_or_all(node: exp.Expr, note: Note) -> exp.Expr:
+    """MOD of an engine in which MOD(n, 0) is n."""
+    if whole(node.expression) not in (None, 0):
+        return node
+    zero = exp.EQ(this=node.expression.copy(), expression=number(0))
+    return exp.Case(ifs=[exp.If(this=zero, true=node.this.copy())], default=node.copy())
+
+
+# -- texts ------------------------------------------------------------------------------------------------------
+
+
+def like(node: exp.Expr, note: Note) -> exp.Expr:
+    """LIKE of an engine in which no character escapes unless ESCAPE says so; in Spark the backslash does."""
+    if isinstance(node.parent, exp.Escape):
+        return node
+    pattern = literal(node.expression)
+    if pattern is None:
+        note(node, "a backslash in the pattern of LIKE is a character there, and escapes the next one here")
+    elif "\\" in pattern:
+        node.set("expression", text(pattern.replace("\\", "\\\\")))
+    return node
+
+
+def part_of_text(node: exp.Expr, note: Note) -> exp.Expr:
+    """SUBSTRING in which a start of 0, or one before the first character, gives nothing."""
+    start = node.args.get("start")
+    if start is None or (whole(start) or 0) > 0:
+        return node
+    before = exp.or_(exp.EQ(this=start.copy(), expression=number(0)), exp.LT(this=start.copy(), expression=exp.Neg(this=call("length", node.this.copy()))),
+        copy=False)
+    behind = exp.Add(this=call("length", node.this.copy()), expression=number(1))
+    node.set("start", exp.If(this=before, true=behind, false=start))
+    return node
+
+
+def from_first_character(node: exp.Expr) -> bool:
+    return (whole(node.args.get("start")) or 0) > 0
+
+
+def searches_text(node: exp.Expr) -> bool:
+    """Whether REPLACE searches for a literal that is not empty."""
+    return bool(literal(node.expression))
+
+
+def extracted(node: exp.Expr, note: Note) -> exp.Expr:
+    """A function that gives NULL where a regular expression finds nothing; Spark's gives an empty text."""
+    if any(node.args.get(key) is not None for key in ("position", "occurrence", "parameters")):
+        raise Refused(node, "a position, an occurrence or flags of a regular expression have no counterpart in Spark")
+    pattern, group = node.expression, node.args.get("group")
+    found = call("regexp_extract", node.this, pattern, group if group is not None else number(0))
+    return exp.If(this=call("regexp_like", node.this.copy(), pattern.copy()), true=found, false=exp.null())
+
+
+def plain_regex(node: exp.Expr | None) -> bool:
+    found = literal(node)
+    return found is not None and _PLAIN_REGEX.fullmatch(found) is not None
+
+
+REGEX_NOTE = "its patterns are not quite those of Java, which Spark has"
+
+
+def plain_pattern(node: exp.Expr) -> bool:
+    return plain_regex(node.expression) and not node.args.get("parameters")
+
+
+def _flagged(node: exp.Expr) -> exp.Expr:
+    """The pattern of REGEXP_LIKE, with the flags of its third argument in it."""
+    flags = node.args.get("flag")
+    if flags is None:
+        return node.expression
+    found = literal(flags)
+    if found is None or set(found) - set("ci"):
+        raise Refused(node, "only the flags 'c' and 'i' of a regular expression have a counterpart in Spark: write them into the pattern, as in '(?s)...'")
+    if not found.rstrip("c").endswith("i"):
+        return node.expression
+    pattern = literal(node.expression)
+    return call("concat", text("(?i)"), node.expression) if pattern is None else text("(?i)" + pattern)
+
+
+def contains_pattern(node: exp.Expr, note: Note) -> exp.Expr:
+    """REGEXP_LIKE that a part of the text may match."""
+    if not plain_regex(node.expression):
+        note(node, f"REGEXP_LIKE: {REGEX_NOTE}")
+    return call("regexp_like", node.this, _flagged(node))
+
+
+def whole_pattern(node: exp.Expr, note: Note) -> exp.Expr:
+    """REGEXP_LIKE that the whole text has to match."""
+    if not plain_regex(node.expression):
+        note(node, f"RLIKE: {REGEX_NOTE}")
+    pattern = _flagged(node)
+    found = literal(pattern)
+    if found is None:
+        return call("regexp_like", node.this, call("concat", text("\\A(?:"), pattern, text(")\\z")))
+    return call("regexp_like", node.this, text(f"\\A(?:{found})\\z"))
+
+
+def substituted(node: exp.Expr, note: Note) -> exp.Expr:
+    """REGEXP_REPLACE with groups as ``\\1``; Spark has ``$1``."""
+    if any(node.args.get(key) is not None for key in ("position", "occurrence", "modifiers")):
+        raise Refused(node, "a position, an occurrence or flags of REGEXP_REPLACE have no counterpart in Spark")
+    if node.args.get("replacement") is None:
+        node.set("replacement", text(""))
+    value = literal(node.args["replacement"])
+    if not plain_regex(node.expression) or value is None:
+        note(node, f"REGEXP_REPLACE: {REGEX_NOTE}, and groups are \\1 there and $1 here")
+    else:
+        node.set("replacement", text(re.sub(r"\\(\d)", r"$\1", value.replace("$", "\\$"))))
+    return node
+
+
+# -- dates ------------------------------------------------------------------------------------------------------
+
+
+def iso_day_of_week(node: exp.Expr, note: Note) -> exp.Expr:
+    """1 is Monday; Spark's WEEKDAY has Monday as 0."""
+    return exp.Paren(this=exp.Add(this=call("weekday", argument(node)), expression=number(1)))
+
+
+def day_of_week_from_0(node: exp.Expr, note: Note) -> exp.Expr:
+    """0 is Sunday; Spark's DAYOFWEEK has Sunday as 1."""
+    return exp.Paren(this=exp.Sub(this=call("dayofweek", argument(node)), expression=number(1)))
+
+
+def iso_year(node: exp.Expr, note: Note) -> exp.Expr:
+    return exp.Extract(this=exp.Var(this="YEAROFWEEK"), expression=argument(node))
+
+
+def argument(node: exp.Expr) -> exp.Expr:
+    """The first argument of a call, known to sqlglot or not."""
+    return node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
+
+
+def extraction(parts: dict[str, str | Callable[[exp.Expr], exp.Expr]], same: str) -> Rewrite:
+    """EXTRACT: ``parts`` by their name there: the name or the text here; ``same``: parts that mean the same."""
+    equal = frozenset(same.split())
+
+    def of(node: exp.Expr, note: Note) -> exp.Expr:
+        part = node.this.name.upper()
+        other = parts.get(part)
+        if callable(other):
+            return other(node.expression)
+        if other is not None:
+            return exp.Extract(this=exp.Var(this=other), expression=node.expression)
+        if part not in equal:
+            raise Refused(node, f"EXTRACT has no part {part} in Spark with the same values")
+        return node
+
+    return of
+
+
+PARTS: dict[str, str | Callable[[exp.Expr], exp.Expr]] = {
+    "SECOND": lambda moment: call("second", moment),  # an integer; Spark's part has a fraction
+    "DAYOFYEAR": "DOY", "DAY_OF_YEAR": "DOY", "DAY_OF_MONTH": "DAY", "DAYOFMONTH": "DAY", "YOW": "YEAROFWEEK", "YEAR_OF_WEEK": "YEAROFWEEK",
+}  # fmt: skip
+SAME_PARTS = "YEAR QUARTER MONTH WEEK DAY HOUR MINUTE DOY"
+
+
+def unit_of(node: exp.Expr) -> str:
+    unit = node.args.get("unit")
+    if isinstance(unit, exp.WeekStart):
+        return f"WEEK({unit.name.upper()})"
+    return unit.name.upper().rstrip("S") if unit is not None else "DAY"
+
+
+def whole_units(node: exp.Expr, note: Note) -> exp.Expr:
+    """A difference in whole units, in which Jan 31 to Feb 29 is a month."""
+    if unit_of(node) in ("MONTH", "QUARTER", "YEAR"):
+        note(node, "a difference of months counts from the end of one month to the end of a shorter one there (Jan 31 to Feb 29 is 1), and not here")
+    return call("timestampdiff", exp.Var(this=unit_of(node)), node.expression, node.this)
+
+
+def boundaries(node: exp.Expr, note: Note) -> exp.Expr:
+    """A difference that counts the begins of units between two moments: both are cut off to the unit."""
+    unit = unit_of(node)
+    sunday = unit == "WEEK(SUNDAY)"
+    unit = "WEEK" if sunday or unit in ("ISOWEEK", "WEEK(MONDAY)") else unit
+    if unit not in _SIMPLE_UNITS:
+        raise Refused(node, f"Spark has no difference in {unit.lower()}s")
+
+    def cut(moment: exp.Expr) -> exp.Expr:
+        return call("date_trunc", text(unit), exp.Add(this=exp.Paren(this=moment), expression=interval("1", "DAY")) if sunday else moment)
+
+    return call("timestampdiff", exp.Var(this=unit), cut(node.expression), cut(node.this))
+
+
+def months_later(node: exp.Expr, note: Note) -> exp.Expr:
+    """ADD_MONTHS that keeps the end of a month and the time of day. The day after an end is a first, which all months have."""
+    start, amount = node.this, node.expression
+    months = interval(str(whole(amount)), "MONTH") if whole(amount) is not None else exp.Mul(this=exp.Paren(this=amount), expression=interval("1", "MONTH"))
+    base = exp.Paren(this=start) if isinstance(start, exp.Binary) else start
+    day, last = call("day", start.copy()), call("day", call("last_day", start.copy()))
+    first = exp.Add(this=base.copy(), expression=interval("1", "DAY"))
+    ended = exp.Sub(this=exp.Add(this=first, expression=months.copy()), expression=interval("1", "DAY"))
+    return exp.Case(ifs=[exp.If(this=exp.EQ(this=day, expression=last), true=ended)], default=exp.Add(this=base, expression=months))
+
+
+def later(node: exp.Expr, note: Note) -> exp.Expr:
+    """DATEADD. The sum with an interval, which ``transpile`` makes of a literal amount, keeps a DATE; DATEADD does not."""
+    if whole(node.expression) is None and kind(node.this) != "timestamp":
+        note(node, "an amount that is not a literal makes a TIMESTAMP of a DATE here")
+    return node
+
+
+def cut_date(node: exp.Expr, note: Note) -> exp.Expr:
+    """DATE_TRUNC that keeps a DATE."""
+    found = kind(node.this)
+    made = call("date_trunc", text(unit_of(node)), node.this)
+    if unit_of(node) not in _SIMPLE_UNITS:
+        raise Refused(node, f"Spark's DATE_TRUNC has no unit {unit_of(node)}")
+    if found == "date":
+        return cast(made, "DATE")
+    if found != "timestamp":
+        note(node, "DATE_TRUNC of a DATE is a DATE there and a TIMESTAMP here")
+    return made
+
+
+def difference(node: exp.Expr, note: Note) -> exp.Expr:
+    """``a - b`` of an engine in which the difference of two dates is a number of days."""
+    left, right = kind(node.this), kind(node.expression)
+    if left == right == "date":
+        return call("datediff", node.this, node.expression)
+    may_be_dates = right not in ("integer", "number", "text") and left not in ("integer", "number") and not isinstance(node.expression, exp.Interval)
+    if may_be_dates and not _beside_a_number(node):
+        note(node, "the difference of two dates is a number of days there and an INTERVAL here")
+    return node
+
+
+def _beside_a_number(node: exp.Expr) -> bool:
+    """Whether a value is compared with a number, or added to one, which Spark refuses for an INTERVAL."""
+    child, parent = node, node.parent
+    while isinstance(parent, exp.Paren):
+        child, parent = parent, parent.parent
+    if not isinstance(parent, (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Add, exp.Sub)):
+        return False
+    return kind(parent.expression if parent.this is child else parent.this) in ("integer", "number")
+
+
+_FORMATS = {"YYYY": "yyyy", "MM": "MM", "MON": "MMM", "DD": "dd", "HH24": "HH", "MI": "mm", "SS": "ss", "FF6": "SSSSSS", "FF3": "SSS"}
+_FORMAT = re.compile(r"YYYY|MM|MON|DD|HH24|MI|SS|FF6|FF3|\W")
+
+
+def java_format(form: exp.Expr | None) -> str | None:
+    """A format of dates in the words of Java; None where it has parts that are not known to mean the same."""
+    found = literal(form)
+    parts = _FORMAT.findall(found.upper()) if found is not None else []
+    return "".join(_FORMATS.get(part, part) for part in parts) if found and "".join(parts) == found.upper() else None
+
+
+def date_text(node: exp.Expr, note: Note) -> exp.Expr:
+    """TO_CHAR with a format of dates, of numbers, or without one."""
+    form = node.args.get("format")
+    if form is None:
+        if kind(node.this) not in ("integer", "text"):
+            note(node, "TO_CHAR: numbers with a fraction, dates and times are written in another way there")
+        return cast(node.this, "STRING")
+    java = java_format(form)
+    if java is not None:
+        return call("date_format", node.this, text(java))
+    if literal(form) is None or not re.fullmatch(r"[09.,$GDSLFM]+", literal(form) or "", re.I):
+        raise Refused(node, "Spark's formats are those of Java: write date_format(x, 'yyyy-MM-dd') with this format in its words")
+    note(node, "formats of to_char are not those of Spark: blanks in front are not there")
+    return call("to_char", node.this, form)
+
+
+# -- casts ------------------------------------------------------------------------------------------------------
+
+
+def casts(*, rounds: bool = True, to_even: bool = False, cuts: bool = False, decimal: tuple[int, int] | None = (38, 0), texts: str = "",
+    dates: str = "") -> Rewrite:
+    """CAST of an engine.
+
+    Args:
+        rounds: a number with a fraction is rounded to an integer; Spark cuts off
+        to_even: halves of a DOUBLE are rounded to the even integer, so only literals are rounded here
+        cuts: VARCHAR(n) cuts a text off; Spark keeps it
+        decimal: precision and scale of DECIMAL without them; None where they are in the value
+        texts, dates: notes on casts to a text, and to DATE
+    """
+
+    def of(node: exp.Expr, note: Note) -> exp.Expr:
+        to, found = node.to, kind(node.this)
+        if to.this in exp.DataType.INTEGER_TYPES and rounds:
+            if found == "number" and not (to_even and isinstance(node.this, exp.Cast)):
+                node.set("this", call("round", node.this))
+            elif found not in ("integer", "text", "boolean", "null"):
+                note(node, "CAST to an integer rounds there and cuts off here: write CAST(round(x) AS ...) where x may have a fraction")
+        elif to.this in (exp.DType.CHAR, exp.DType.NCHAR):
+            note(node, "CHAR(n) has blanks at its end there, and a cast to it has none here")
+        elif to.this in exp.DataType.TEXT_TYPES:
+            if texts and found not in ("integer", "text", "boolean", "null"):
+                note(node, texts)
+            if cuts and to.expressions:
+                return call("substring", cast(node.this, "STRING"), number(1), exp.Literal.number(to.expressions[0].name))
+        elif to.this == exp.DType.DECIMAL and not to.expressions:
+            if decimal is None:
+                note(node, "NUMBER without a precision keeps all digits there, and is a DOUBLE here")
+            node.set("to", exp.DataType.build("DOUBLE" if decimal is None else f"DECIMAL({decimal[0]}, {decimal[1]})"))
+        elif to.this == exp.DType.DATE and dates and found != "text":
+            note(node, dates)
+        elif to.this in (exp.DType.TIME, exp.DType.TIMETZ):
+            if to.this == exp.DType.TIMETZ:
+                raise Refused(node, "Spark has no TIME WITH TIME ZONE")
+            note(node, "TIME is off in Spark unless spark.sql.timeType.enabled is true")
+            node.set("to", exp.DataType(this=exp.DType.USERDEFINED, kind="TIME"))  # sqlglot would make a TIMESTAMP of it
+        elif to.this in (exp.DType.JSON, exp.DType.VARIANT, exp.DType.OBJECT):
+            note(node, f"CAST AS {to.this.value}: its values in Spark were not compared")
+        return node
+
+    return of
