@@ -7,7 +7,7 @@ import pyarrow as pa
 from sparkcep.engine.limits import Limits
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.records import walk
+from sparkcep.plan.records import Place, walk
 from sparkcep.search import codes, machine
 
 Columns = dict[str, pa.Array]
@@ -93,6 +93,8 @@ class Failures:
 
 def of_condition(code: int, plan: Plan, where: str = "", variable: int | None = None) -> MatchRuntimeError:
     """A condition could not be computed: that of ``variable``, or one of those that may fail so."""
+    if code <= machine.FAILED:
+        return _of_row(plan.failing[machine.FAILED - code], where)
     may = [c.variable for c in plan.conditions if variable in (None, c.variable) and any(_fails(node, code) for tree in c.trees for node in walk(tree))]
     may = may or [c.variable for c in plan.conditions if variable in (None, c.variable)]
     of = "the condition of " + " or ".join(plan.variables[v] for v in may) if may else "a DEFINE condition"
@@ -102,6 +104,13 @@ def of_condition(code: int, plan: Plan, where: str = "", variable: int | None = 
     if code == machine.OVERFLOW:
         return MatchRuntimeError("ARITHMETIC_OVERFLOW", f"overflow of a number in {of}{where}; cast to a wider type", sqlstate="22003").at(place)
     raise ValueError(f"a condition failed with the unknown code {code}")
+
+
+def _of_row(place: Place, where: str) -> MatchRuntimeError:
+    """Spark failed to compute an expression of one row, and a condition asks for its value at that row."""
+    advice = "test the row before, as in CASE WHEN or to the left of AND, or use try_divide, try_cast or another try_ function"
+    message = f"a condition asks for the value of an expression at a row for which Spark cannot compute it{where}: a division by zero, an overflow, a cast of a malformed value or the like; {advice}"
+    return MatchRuntimeError("EXPRESSION_FAILED", message, sqlstate="22000").at(place)
 
 
 def _fails(node: tuple, code: int) -> bool:
