@@ -133,14 +133,15 @@ def _mask_text(mask: int, variables: tuple[str, ...]) -> str:
 
 def compile_conditions(
     conditions: tuple[Condition, ...], variables: tuple[str, ...], schema: pa.Schema, ansi: bool,
-    places: tuple[ConditionPlace, ...] = (), adjacent: bool = True,
+    places: tuple[ConditionPlace, ...] = (), adjacent: bool = True, deferred: bool = False,
 ) -> Conditions:
     """Bytecode for the condition trees of a plan over the columns of ``schema``.
 
-    ``adjacent``: the rows of a match are. Raises ClauseError for type errors, with the condition's place among ``places``."""
+    ``adjacent``: the rows of a match are. ``deferred``: conditions of physical neighbours are evaluated for candidates alone, as
+    those that look at the match are, and not for every row ahead. Raises ClauseError for type errors, with the condition's place among ``places``."""
     compiler = ConditionCompiler(variables, schema, ansi, adjacent)
     try:
-        return compiler.run(conditions)
+        return compiler.run(conditions, deferred)
     except ClauseError as error:
         at = next((place for place in places if place.variable == compiler.current), None)
         if at is None:
@@ -185,7 +186,7 @@ class ConditionCompiler:
     ahead: int = 0
     current: int = -1
 
-    def run(self, conditions: tuple[Condition, ...]) -> Conditions:
+    def run(self, conditions: tuple[Condition, ...], deferred: bool = False) -> Conditions:
         count = len(self.variables)
         entry = np.full(count, -1, dtype=np.int64)
         shift_entry = np.full(count, -1, dtype=np.int64)
@@ -194,7 +195,7 @@ class ConditionCompiler:
         for variable, conjuncts in conditions:
             self.current = variable
             for target, wanted in ((shift_entry, False), (entry, True)):
-                chosen = [c for c in conjuncts if looks_at_match(c) == wanted]
+                chosen = [c for c in conjuncts if (deferred or looks_at_match(c)) == wanted]
                 if not chosen:
                     continue
                 target[variable] = len(self.code)

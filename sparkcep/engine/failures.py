@@ -17,6 +17,10 @@ _EXACT = ("and", "or", "not", "=", "!=", "<>", "<", "<=", ">", ">=", "<=>", "isn
 NARROWER = "a smaller WINDOW or a larger step of SLIDE"
 
 
+class EagerConditionError(MatchRuntimeError):
+    """A condition of physical neighbours failed on a row, for which it was evaluated ahead of the search."""
+
+
 class Failures:
     """Makes the errors of one plan. ``row`` is a row of the buffer ``columns``, by which the partition is named."""
 
