@@ -137,8 +137,8 @@ def compile_conditions(
 ) -> Conditions:
     """Bytecode for the condition trees of a plan over the columns of ``schema``.
 
-    ``adjacent``: the rows of a match are. ``deferred``: conditions of physical neighbours are evaluated for candidates alone, as
-    those that look at the match are, and not for every row ahead. Raises ClauseError for type errors, with the condition's place among ``places``."""
+    ``adjacent``: the rows of a match are. ``deferred``: conditions of physical neighbours are evaluated for candidates alone,
+    as those that look at the match are, and not for every row ahead. Raises ClauseError for type errors, with the condition's place among ``places``."""
     compiler = ConditionCompiler(variables, schema, ansi, adjacent)
     try:
         return compiler.run(conditions, deferred)

@@ -7,7 +7,7 @@ import pyarrow as pa
 from sparkcep.engine.limits import Limits
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.records import Place, walk
+from sparkcep.plan.records import Failing, walk
 from sparkcep.search import codes, machine
 
 Columns = dict[str, pa.Array]
@@ -110,11 +110,20 @@ def of_condition(code: int, plan: Plan, where: str = "", variable: int | None = 
     raise ValueError(f"a condition failed with the unknown code {code}")
 
 
-def _of_row(place: Place, where: str) -> MatchRuntimeError:
-    """Spark failed to compute an expression of one row, and a condition asks for its value at that row."""
-    advice = "test the row before, as in CASE WHEN or to the left of AND, or use try_divide, try_cast or another try_ function"
-    message = f"a condition asks for the value of an expression at a row for which Spark cannot compute it{where}: a division by zero, an overflow, a cast of a malformed value or the like; {advice}"
-    return MatchRuntimeError("EXPRESSION_FAILED", message, sqlstate="22000").at(place)
+_OF_SPARK = {  # Spark's error class -> what is wrong, what to write instead, SQLSTATE
+    "DIVIDE_BY_ZERO": ("division by zero", "use try_divide or NULLIF on the divisor", "22012"),
+    "ARITHMETIC_OVERFLOW": ("overflow of a number", "cast to a wider type", "22003"),
+    "CAST_INVALID_INPUT": ("a cast of a malformed value", "use try_cast", "22018"),
+    "INVALID_ARRAY_INDEX": ("an index outside of the array", "use get(array, index)", "22003"),
+}
+_OTHERWISE = "an expression that cannot be computed", "use its try_ form, such as try_divide or try_cast", "22000"
+
+
+def _of_row(expression: Failing, where: str) -> MatchRuntimeError:
+    """A condition asks for the value of an expression of one row that Spark failed to compute."""
+    what, instead, sqlstate = _OF_SPARK.get(expression.error_class, _OTHERWISE)
+    message = f"{what} at a row that a condition asks about{where}; {instead}, or test the row to the left of AND or in CASE"
+    return MatchRuntimeError(expression.error_class, message, sqlstate=sqlstate).at(expression[1:])
 
 
 def _fails(node: tuple, code: int) -> bool:

@@ -41,8 +41,8 @@ class Prepared:
         return self.strategy.plan
 
     def deferring(self) -> Prepared:
-        """The plan compiled anew, so that conditions of physical neighbours are evaluated for candidates alone. Such a condition may
-        fail on a row that is no candidate."""
+        """The plan compiled again, so that conditions of physical neighbours are evaluated for candidates alone. Such a condition
+        may fail on a row that is not a candidate."""
         plan = self.plan
         conditions = compile_conditions(plan.conditions, plan.variables, self.input_schema, plan.ansi, plan.places, plan.adjacent, deferred=True)
         memo, live = memo_of(self.strategy, conditions)

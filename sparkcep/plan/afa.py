@@ -29,13 +29,13 @@ from sparkcep.plan.records import (
     Arc,
     Assignment,
     Automaton,
+    Failing,
     Here,
     Letter,
     LifetimeEdge,
     Lit,
     OfComputation,
     Parameter,
-    Place,
     Register,
     parameter_column,
     register_column,
@@ -196,7 +196,7 @@ class _Builder:
     emits: dict[str, str] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
     parameters: list[Parameter] = field(default_factory=list)
-    failing: tuple[Place, ...] = ()
+    failing: tuple[Failing, ...] = ()
 
     def error(self, span: Span, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
         return _fail(self.clause, span, "AUTOMATON", message, sqlstate)
@@ -409,9 +409,9 @@ class _Builder:
         return tuple(Letter(0, bit, text) for text, bit in self.letters.items())
 
 
-def automaton_of(clause: MatchClause, scope: Scope, inputs: Inputs, ansi: bool) -> tuple[Automaton, tuple[Letter, ...], tuple[str, ...], tuple[Place, ...]]:
-    """The automaton of a clause, what Spark computes of its fences, the names that CLASSIFIER() gives ("" of an arc without one), and
-    the places of the arcs' expressions that may fail."""
+def automaton_of(clause: MatchClause, scope: Scope, inputs: Inputs, ansi: bool) -> tuple[Automaton, tuple[Letter, ...], tuple[str, ...], tuple[Failing, ...]]:
+    """The automaton of a clause, what Spark computes of its fences, the names that CLASSIFIER() gives ("" of an arc without one),
+    and the arcs' expressions that may fail."""
     builder = _Builder(clause, scope, inputs, ansi)
     automaton = builder.build()
     if automaton.by_ways:

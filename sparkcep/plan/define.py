@@ -73,7 +73,7 @@ class ConditionSplitter:
         self.inputs = inputs
         self.ordered = ordered
         self.ansi = ansi
-        self._failing: dict[Span, int] = {}  # expressions that may fail, each with its number
+        self._failing: dict[Span, records.Failing] = {}  # expressions that may fail, in the order of their numbers
         self.finished = finished  # mask of the variables whose conditions see the finished match: under ~, in a side of &
         self._ordered: dict[str, str] = {}
         self._in_prior = False
@@ -84,10 +84,9 @@ class ConditionSplitter:
         """Input columns computed over the clause's own order; :data:`ORDER` stands for the window's specification."""
         return tuple(records.Computed(name, text) for text, name in self._ordered.items())
 
-    def failing(self) -> tuple[records.Place, ...]:
-        """Where the expressions are that :class:`sparkcep.plan.records.Checked` names by their numbers."""
-        text = self.scope.text
-        return tuple(records.Place(*position(text, span.start), span.of(text).split("\n")[0][:40]) for span in self._failing)
+    def failing(self) -> tuple[records.Failing, ...]:
+        """The expressions that :class:`sparkcep.plan.records.Checked` names by their numbers."""
+        return tuple(self._failing.values())
 
     def _checked(self, expr: Expr, text: str, read: Callable[[str], tuple], beside: str | None = None) -> tuple:
         """The tree ``read`` of the column that holds the row expression ``text``; one that may fail has its mark beside it."""
@@ -97,7 +96,10 @@ class ConditionSplitter:
         return self._marked(expr, read(self.inputs.column(failing.value(text, beside))), read(self.inputs.column(failing.failure(text, beside))))
 
     def _marked(self, expr: Expr, tree: tuple, failed: tuple) -> records.Checked:
-        return records.Checked("checked", tree, failed, self._failing.setdefault(expr.span, len(self._failing)))
+        text, span = self.scope.text, expr.span
+        if span not in self._failing:
+            self._failing[span] = records.Failing(failing.error_class(expr, self.ansi), *position(text, span.start), span.of(text).split("\n")[0][:40])
+        return records.Checked("checked", tree, failed, list(self._failing).index(span))
 
     def _beside(self, expr: Expr) -> str:
         """The text of a column that ``expr`` reads, or ""."""
@@ -240,13 +242,13 @@ class ConditionSplitter:
                 return literal or self._checked(expr, self._cur_text(expr, variable), lambda column: records.Here("col", column))
             if self._strict(expr):
                 return self._checked(expr, self._cur_text(expr, variable), lambda column: self._at(row, column, None))
-        before, chosen = (dict(self._ordered), self.inputs.mark()), self._by_labels
+        before, chosen = (dict(self._ordered), self.inputs.mark(), dict(self._failing)), self._by_labels
         native = self._native(expr, variable)
         if native is not None:
             by_label = special and self._by_labels > chosen and _compares(expr) and self._labelled(expr, variable)
             if not by_label and (special or not self._compares_for_spark(expr, native, rows)):
                 return native
-            self._ordered = before[0]
+            self._ordered, self._failing = before[0], before[2]
             self.inputs.back_to(before[1])
         elif not special and len(rows) == 1:
             row = next(iter(rows))
@@ -888,7 +890,7 @@ def _operands(tree: tuple) -> Iterator[tuple]:
         for part in tree[2:]:
             yield from _operands(part)
     else:
-        yield tree
+        yield tree.tree if tree[0] == "checked" else tree
 
 
 def _compares(expr: Expr) -> bool:

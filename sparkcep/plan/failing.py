@@ -21,10 +21,13 @@ from sparkcep.plan.scope import NAVIGATIONS
 _JOINING = frozenset("COALESCE NVL IFNULL NVL2 IF IFF NULLIF GREATEST LEAST".split())
 # functions that fail for no value of their operands, under any setting
 _SAFE = frozenset(
-    """BIT_LENGTH BTRIM CHARACTER_LENGTH CHAR_LENGTH CONCAT CONTAINS CRC32 ENDSWITH GET_JSON_OBJECT HASH INITCAP ISNAN ISNOTNULL ISNULL
-    LCASE LENGTH LEN LOWER LTRIM MD5 NAMED_STRUCT OCTET_LENGTH REVERSE RTRIM SHA SHA1 SIZE STARTSWITH STRUCT TRIM
-    TRY_ADD TRY_DIVIDE TRY_MOD TRY_MULTIPLY TRY_SUBTRACT UCASE UPPER XXHASH64 CLASSIFIER MATCH_NUMBER""".split()
+    """BIT_LENGTH BTRIM CHARACTER_LENGTH CHAR_LENGTH CONCAT CONCAT_WS CONTAINS CRC32 ENDSWITH GET_JSON_OBJECT HASH INITCAP INSTR ISNAN
+    ISNOTNULL ISNULL LCASE LEFT LENGTH LEN LEVENSHTEIN LOCATE LOWER LPAD LTRIM MD5 NAMED_STRUCT OCTET_LENGTH POSITION REPEAT REPLACE
+    REVERSE RIGHT RPAD RTRIM SHA SHA1 SIZE SOUNDEX STARTSWITH STRUCT SUBSTR SUBSTRING TRANSLATE TRIM TRY_ADD TRY_DIVIDE TRY_MOD
+    TRY_MULTIPLY TRY_SUBTRACT UCASE UPPER XXHASH64 CLASSIFIER MATCH_NUMBER""".split()
 )
+# functions that fail for no value of the first operand, where the others are literals that the analysis accepts
+_SAFE_BY_LITERALS = frozenset("REGEXP_EXTRACT REGEXP_LIKE REGEXP_REPLACE REGEXP RLIKE SPLIT".split())
 # functions of NaN and infinities, which fail by the conversion of their operands alone
 _OF_DOUBLES = frozenset(
     """ACOS ACOSH ASIN ASINH ATAN ATAN2 ATANH CBRT COS COSH COT DEGREES EXP EXPM1 HYPOT LN LOG LOG10 LOG1P LOG2 POW POWER RADIANS RINT
@@ -32,12 +35,31 @@ _OF_DOUBLES = frozenset(
     YEAR QUARTER MONTH WEEK WEEKOFYEAR DAY DAYOFMONTH DAYOFWEEK DAYOFYEAR WEEKDAY HOUR MINUTE SECOND LAST_DAY ADD_MONTHS MONTHS_BETWEEN
     DATE_TRUNC TRUNC""".split()
 )
+_CONVERSION, ANY = "CAST_INVALID_INPUT", "EXPRESSION_FAILED"
 _TEXT_TYPES = ("string", "varchar", "char", "binary")
 
 
 def may_fail(expr: Expr, ansi: bool) -> bool:
     """Whether computing ``expr`` may end the query for some row, as far as its text tells. Without ANSI only functions may."""
     return any(_fails(node, ansi) for node in expr.walk())
+
+
+def error_class(expr: Expr, ansi: bool) -> str:
+    """Spark's class for the one way in which ``expr`` may fail, or :data:`ANY` where there are several."""
+    found = {_error_class(node) for node in expr.walk() if _fails(node, ansi)}
+    if len(found) > 1:
+        found.discard(_CONVERSION)  # comparisons convert strings alone, which is rare beside arithmetic
+    return found.pop() if len(found) == 1 else ANY
+
+
+def _error_class(node: Expr) -> str:
+    if node.op == "bin" and node.value in ("/", "%", "DIV"):
+        return "DIVIDE_BY_ZERO"
+    if node.op == "bin" and node.value in ("+", "-", "*") or node.op == "un":
+        return "ARITHMETIC_OVERFLOW"
+    if node.op == "index":
+        return "INVALID_ARRAY_INDEX"
+    return ANY if node.op in ("call", "like") and node.value not in _JOINING else _CONVERSION
 
 
 def _fails(node: Expr, ansi: bool) -> bool:
@@ -63,6 +85,8 @@ def _fails(node: Expr, ansi: bool) -> bool:
     if op == "call":
         if node.value in NAVIGATIONS or node.value in _SAFE:
             return False
+        if node.value in _SAFE_BY_LITERALS:
+            return not all(arg.bare().op == "lit" for arg in node.args[1:])
         if node.value in _JOINING:
             return ansi and _converts(node.args[1:] if node.value in ("IF", "IFF", "NVL2") else node.args)
         return ansi or node.value not in _OF_DOUBLES
@@ -95,7 +119,7 @@ def _shape(expr: Expr) -> object:
 
 
 def pieces(expr: Expr, ansi: bool) -> Iterator[Expr]:
-    """The largest parts of ``expr`` that read columns and cannot fail; where a lambda reads one, the column alone."""
+    """The largest parts of ``expr`` that read columns and cannot fail. Of what a lambda reads these are the columns alone."""
     expr = expr.bare()
     inner = list(_columns(expr))
     if not inner:

@@ -325,7 +325,7 @@ class MeasureSplitter:
         return self._unless_failed(agg, leaf, parts, beside) if fails else leaf
 
     def _kept(self, agg: _Aggregate, text_of: Callable[[Expr], str]) -> str:
-        """The text of an aggregate's argument, or of its filter where it has none, computed for the rows alone that the filter keeps."""
+        """The text of an aggregate's argument, or of its filter where it has none, for the rows that the filter keeps."""
         kept = self._all(agg.conditions, text_of)
         value = text_of(agg.arguments[0]) if agg.arguments and not self._is_of_labels(agg) else ""
         return f"CASE WHEN {kept} THEN {value} END" if kept and value else value or kept

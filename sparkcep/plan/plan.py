@@ -41,7 +41,7 @@ class Plan:
     outputs: tuple[records.Computed, ...] = ()  # over leaves and aggregates
     places: tuple[records.ConditionPlace, ...] = ()  # for errors that need types
     leaf_places: tuple[records.LeafPlace, ...] = ()  # of sums and averages, likewise
-    failing: tuple[records.Place, ...] = ()  # of the expressions of conditions that may fail on some row
+    failing: tuple[records.Failing, ...] = ()  # of the expressions of conditions that may fail on some row
     ordered_inputs: tuple[records.Computed, ...] = ()  # with lag/lead over the clause's order
     arrays: tuple[records.Computed, ...] = ()  # over leaves: the arrays whose elements Spark aggregates
     aggregates: tuple[records.Computed, ...] = ()  # over one element of those arrays
