@@ -9,7 +9,7 @@ from sparkcep.plan.plan import Plan
 
 _BEGIN = re.compile(r"CASE WHEN try_add\(")
 _TOKEN = re.compile(r"'(?:[^'\\]|\\.|'')*'|`[^`]*`|\bCASE\b|\bEND\b|[()]")
-_AGAIN = re.compile(r"IF\(size\(__l\d+\) > 0 AND .*?\) = 1, NULL, (__l\d+)\)")
+_AGAIN = re.compile(r"CASE WHEN size\(__l\d+\) = 0 THEN (__l\d+) WHEN size\(array_repeat\(.*?, 1\)\) = 1 THEN NULL END")
 
 
 def without_catching(plan: Plan) -> Plan:

@@ -336,9 +336,10 @@ class MeasureSplitter:
         fields = ", ".join(f"'a{i}', {self.scope.row_text(piece)}" for i, piece in enumerate(read))
         column = self.inputs.column(failing.failure(self._kept(agg, self.scope.row_text), beside, f"named_struct({fields or repr('a0') + ', true'})"))
         failed = self._leaf(records.Aggregate("agg", "list", agg.mask, column, None, agg.final))
-        swaps = {piece.span: f"{failed}[0].a{i}" for i, piece in enumerate(read)}
+        swaps = {piece.span: f"get({failed}, 0).a{i}" for i, piece in enumerate(read)}
         again = failing.forced(self._kept(agg, lambda part: render_values(self.scope.text, part, swaps)))
-        return f"IF(size({failed}) > 0 AND {again}, NULL, {leaf})"
+        # Spark may compute both operands of an AND, but not a later condition of CASE
+        return f"CASE WHEN size({failed}) = 0 THEN {leaf} WHEN {again} THEN NULL END"
 
     def _all(self, conditions: tuple[Expr, ...], text_of) -> str:
         return " AND ".join(f"({text_of(c)})" for c in conditions)
