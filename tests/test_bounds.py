@@ -26,6 +26,7 @@ from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
+from tests.caught import without_catching
 from tests.selection import one_in
 
 ROWS = 60
@@ -75,7 +76,7 @@ def run(clause: str, limits: dict[str, int], rows: int = ROWS) -> tuple[str, int
 
 
 def tables(clause: str, limits: dict[str, int], rows: int = ROWS) -> tuple[str, list[pa.Table]]:
-    plan = make_plan(parse_clause(f"PARTITION BY k ORDER BY t MEASURES {clause}"))
+    plan = without_catching(make_plan(parse_clause(f"PARTITION BY k ORDER BY t MEASURES {clause}")))
     values = {"k": pa.array([0] * rows), "t": pa.array(range(rows)), "v": pa.array([float(row * 7919 % 1009) for row in range(rows)])}
     values["gap"] = pa.array([None if row % 2 else float(row) for row in range(rows)])
     columns = {column: values.get(sql.rpartition(".")[2], values["v"]) for column, sql in plan.inputs}

@@ -13,6 +13,7 @@ from sparkcep.engine.open import Engine, engine_for, match_batches, match_table,
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import Plan
+from tests.caught import plainly
 
 
 def plan_of(text: str) -> Plan:
@@ -144,7 +145,8 @@ def hopeless(clause: str, rows: int, **limits) -> Engine:
     """The engine behind a search that fails from each start row; every value is near 100."""
     plan = plan_of("ORDER BY ts MEASURES count(*) AS n AFTER MATCH SKIP TO NEXT ROW " + clause)
     values = 100 + np.arange(rows) * 7919 % 50
-    table = pa.table({name: pa.array(values - 100 if "-" in sql else values) for name, sql in plan.inputs})
+    columns = {"NULL": pa.array([None] * rows, pa.bool_()), "ts - 100": pa.array(values - 100)}
+    table = pa.table({name: columns.get(plainly(sql).replace("(ts)", "ts"), pa.array(values)) for name, sql in plan.inputs})
     engine = engine_for(prepare(plan, table.schema), limits=Limits(**limits))
     assert sum(out.num_rows for out in match_batches(engine, table.to_batches())) == 0
     return engine

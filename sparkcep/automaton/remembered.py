@@ -19,6 +19,7 @@ from sparkcep.plan.records import (
     SUM,
     Assignment,
     At,
+    Checked,
     Here,
     IsFirst,
     Label,
@@ -133,6 +134,8 @@ class Memory:
         match tree:
             case Lit() | Here():
                 return tree
+            case Checked():
+                return tree._replace(tree=self._tree(tree.tree, variable, prior), failed=self._tree(tree.failed, variable, prior))
             case IsFirst():
                 return ("call", "=", self.register(Kept("count", tree.mask)), ZERO)
             case Prior():

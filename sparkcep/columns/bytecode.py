@@ -36,7 +36,7 @@ from sparkcep.columns.types import (
 )
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.define import MATH_CALLS, looks_at_match
-from sparkcep.plan.records import ALL_ROWS, At, Condition, ConditionPlace, Extreme, Label, Lit, Pair, Prior, Running
+from sparkcep.plan.records import ALL_ROWS, At, Checked, Condition, ConditionPlace, Extreme, Label, Lit, Pair, Prior, Running, walk
 
 _OPS = """RETURN LOADI LOADF NAVI NAVF SLOTI SLOTF STD CONSTI CONSTF NULL MNO CLS
 ADDI SUBI MULI DIVI MODI NEGI ABSI SIGNI ADDF SUBF MULF DIVF MODF NEGF ABSF SIGNF
@@ -44,7 +44,7 @@ CLSSLOT I2F SCALE EQI NEI LTI LEI GTI GEI NSI EQF NEF LTF LEF GTF GEF NSF
 AND OR NOT ISNULL ISTRUE ISFALSE ISNAN JNOT JUMP JFALSE JTRUE JSOME POP MAXI MINI MAXF MINF
 SQRT EXP LN LOG10 POW FLOOR CEIL ROUND32 DISTINCT
 MATH ATAN2 HYPOT PMODI PMODF ROUNDF ROUNDI RESCALE F2I NARROW ROWAT PAIRI PAIRF
-PRIOR CURRENT ISFIRST LOADH NAVH SLOTH PAIRH
+PRIOR CURRENT ISFIRST LOADH NAVH SLOTH PAIRH JNULL FAIL
 WIDEN FITW ADDW SUBW MULW DIVW MODW CMPW EXTREMEW NEGW ABSW W2F W2I""".split()
 OP = {name: i for i, name in enumerate(_OPS)}
 OP_NAMES = tuple(_OPS)
@@ -57,6 +57,11 @@ SLOT = {name: i for i, name in enumerate(_SLOT_KINDS)}
 _LIMITS = {k: (1 << (b - 1)) - 1 for k, b in INT_BITS.items()}
 _COMPARE = {"=": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE", "<=>": "NS"}
 _FLOAT_CALLS = {"sqrt": "SQRT", "exp": "EXP", "ln": "LN", "log10": "LOG10", "pow": "POW", "atan2": "ATAN2", "hypot": "HYPOT"}
+# calls that end in an error for some values, under ANSI; those of them that do so for exact numbers alone
+_EXACT = frozenset(["+", "-", "*", "neg", "abs"])
+_DIVISIONS = frozenset(["/", "%", "div", "pmod"])
+_FAILING = _EXACT | _DIVISIONS | {"cast", "round", "floor", "ceil", "datediff"}
+_NULL_OPERATORS = frozenset(["=", "!=", "<", "<=", ">", ">=", "+", "-", "*"]) | _DIVISIONS  # NULL where an operand is
 _TYPE_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "real": "float"}
 
 
@@ -128,14 +133,15 @@ def _mask_text(mask: int, variables: tuple[str, ...]) -> str:
 
 def compile_conditions(
     conditions: tuple[Condition, ...], variables: tuple[str, ...], schema: pa.Schema, ansi: bool,
-    places: tuple[ConditionPlace, ...] = (), adjacent: bool = True,
+    places: tuple[ConditionPlace, ...] = (), adjacent: bool = True, deferred: bool = False,
 ) -> Conditions:
     """Bytecode for the condition trees of a plan over the columns of ``schema``.
 
-    ``adjacent``: the rows of a match are. Raises ClauseError for type errors, with the condition's place among ``places``."""
+    ``adjacent``: the rows of a match are. ``deferred``: conditions of physical neighbours are evaluated for candidates alone,
+    as those that look at the match are, and not for every row ahead. Raises ClauseError for type errors, with the condition's place among ``places``."""
     compiler = ConditionCompiler(variables, schema, ansi, adjacent)
     try:
-        return compiler.run(conditions)
+        return compiler.run(conditions, deferred)
     except ClauseError as error:
         at = next((place for place in places if place.variable == compiler.current), None)
         if at is None:
@@ -180,7 +186,7 @@ class ConditionCompiler:
     ahead: int = 0
     current: int = -1
 
-    def run(self, conditions: tuple[Condition, ...]) -> Conditions:
+    def run(self, conditions: tuple[Condition, ...], deferred: bool = False) -> Conditions:
         count = len(self.variables)
         entry = np.full(count, -1, dtype=np.int64)
         shift_entry = np.full(count, -1, dtype=np.int64)
@@ -189,7 +195,7 @@ class ConditionCompiler:
         for variable, conjuncts in conditions:
             self.current = variable
             for target, wanted in ((shift_entry, False), (entry, True)):
-                chosen = [c for c in conjuncts if looks_at_match(c) == wanted]
+                chosen = [c for c in conjuncts if (deferred or looks_at_match(c)) == wanted]
                 if not chosen:
                     continue
                 target[variable] = len(self.code)
@@ -287,7 +293,7 @@ class ConditionCompiler:
             return self._load(tree.column, tree.physical, tree.absent)
         for own, emitted in (
             ("nav", self._nav), ("cls", self._classifier), ("agg", self._aggregate), ("by", self._by), ("lit", self._literal),
-            ("pair", self._paired), ("prior", self._prior),
+            ("pair", self._paired), ("prior", self._prior), ("checked", self._checked),
         ):  # fmt: skip
             if kind == own:
                 return emitted(tree)
@@ -336,6 +342,13 @@ class ConditionCompiler:
         t = self.emit(tree.tree)
         self.op("CURRENT")
         self.code[at][3] = len(self.code)
+        return t
+
+    def _checked(self, tree: Checked) -> Type:
+        """The value, and an error where its row says that Spark failed to compute it."""
+        t = self.emit(tree.tree)
+        self.emit(tree.failed)
+        self.op("FAIL", tree.number)
         return t
 
     def _paired(self, tree: Pair) -> Type:
@@ -399,6 +412,27 @@ class ConditionCompiler:
     # -- calls ----------------------------------------------------------------------------------------------
 
     def _call(self, name: str, args: tuple) -> Type:
+        first, *others = args[::-1] if name in _DIVISIONS else args  # Spark asks for the divisor first
+        if name in _NULL_OPERATORS and first[0] != "lit" and any(map(self._may_fail, others)):
+            # as in Spark, where one operand is NULL the other is not computed, and so does not fail
+            self.emit(first)
+            jump = self.op("JNULL")
+            self.op("POP")
+            t = self._called(name, args)
+            self.code[jump][1] = len(self.code)
+            return t
+        return self._called(name, args)
+
+    def _may_fail(self, tree: tuple) -> bool:
+        """Whether computing a tree may end in an error."""
+        for part in walk(tree):
+            if part[0] == "checked":
+                return True
+            if self.ansi and part[0] == "call" and part[1] in _FAILING and (part[1] not in _EXACT or not self.tree_type(part).is_float):
+                return True
+        return False
+
+    def _called(self, name: str, args: tuple) -> Type:
         if name in ("and", "or"):
             return self._logic(name, args)
         if name in _COMPARE:

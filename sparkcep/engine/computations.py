@@ -17,6 +17,7 @@ from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.consecutive import apart
 from sparkcep.engine.drive import MOST_LABELS, doubled
 from sparkcep.engine.expiries import LivesForm, OpenLives, lives
+from sparkcep.engine.failures import of_condition
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.identity import ENDING, plain
 from sparkcep.engine.lifetimes import Lifetimes, beyond, expired, lifetimes, times
@@ -32,7 +33,7 @@ from sparkcep.plan.records import letter_column, parameter_column
 from sparkcep.search import codes
 from sparkcep.search import computations as kernels
 from sparkcep.search.computations import APART, I_WAY, I_WORDS, M_EMIT_NULLS, M_END, M_EXPIRED, M_NULLS, M_WORDS, O_LIMIT
-from sparkcep.search.machine import DIVIDE_BY_ZERO, OVERFLOW
+from sparkcep.search.machine import DIVIDE_BY_ZERO, FAILED, OVERFLOW
 
 RECORDS, MATCHES = 1024, 8192  # there is room for so many at first
 WAY = "way"  # the numbers of matches' ways among what is known of matches
@@ -504,6 +505,8 @@ class Computations:
         bad, arc = int(state[kernels.S_DETAIL]), int(state[kernels.S_ARC])
         of = self.automaton.arcs[self.present.arcs[arc]] if arc >= 0 else None
         place = "the constant of a register" if of is None else f"the arc in line {of.line}: {of.text}" if of.line else f"the arc {of.text}"
+        if bad <= FAILED:
+            return of_condition(bad, self.task.plan, where)
         if bad == OVERFLOW + kernels.CAST:
             return MatchRuntimeError("CAST_OVERFLOW", f"a value is beyond the type of its register in {place}{where}; declare a wider type", sqlstate="22003")
         if bad == DIVIDE_BY_ZERO:

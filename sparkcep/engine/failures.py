@@ -7,7 +7,7 @@ import pyarrow as pa
 from sparkcep.engine.limits import Limits
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.records import walk
+from sparkcep.plan.records import Failing, walk
 from sparkcep.search import codes, machine
 
 Columns = dict[str, pa.Array]
@@ -15,6 +15,10 @@ LESS = "a smaller TOP, a smaller WINDOW"
 _DIVISIONS = ("/", "%", "div", "mod", "pmod")
 _EXACT = ("and", "or", "not", "=", "!=", "<>", "<", "<=", ">", ">=", "<=>", "isnull", "if", "coalesce", "greatest", "least")
 NARROWER = "a smaller WINDOW or a larger step of SLIDE"
+
+
+class EagerConditionError(MatchRuntimeError):
+    """A condition of physical neighbours failed on a row, for which it was evaluated ahead of the search."""
 
 
 class Failures:
@@ -93,6 +97,8 @@ class Failures:
 
 def of_condition(code: int, plan: Plan, where: str = "", variable: int | None = None) -> MatchRuntimeError:
     """A condition could not be computed: that of ``variable``, or one of those that may fail so."""
+    if code <= machine.FAILED:
+        return _of_row(plan.failing[machine.FAILED - code], where)
     may = [c.variable for c in plan.conditions if variable in (None, c.variable) and any(_fails(node, code) for tree in c.trees for node in walk(tree))]
     may = may or [c.variable for c in plan.conditions if variable in (None, c.variable)]
     of = "the condition of " + " or ".join(plan.variables[v] for v in may) if may else "a DEFINE condition"
@@ -102,6 +108,22 @@ def of_condition(code: int, plan: Plan, where: str = "", variable: int | None = 
     if code == machine.OVERFLOW:
         return MatchRuntimeError("ARITHMETIC_OVERFLOW", f"overflow of a number in {of}{where}; cast to a wider type", sqlstate="22003").at(place)
     raise ValueError(f"a condition failed with the unknown code {code}")
+
+
+_OF_SPARK = {  # Spark's error class -> what is wrong, what to write instead, SQLSTATE
+    "DIVIDE_BY_ZERO": ("division by zero", "use try_divide or NULLIF on the divisor", "22012"),
+    "ARITHMETIC_OVERFLOW": ("overflow of a number", "cast to a wider type", "22003"),
+    "CAST_INVALID_INPUT": ("a cast of a malformed value", "use try_cast", "22018"),
+    "INVALID_ARRAY_INDEX": ("an index outside of the array", "use get(array, index)", "22003"),
+}
+_OTHERWISE = "an expression that cannot be computed", "use its try_ form, such as try_divide or try_cast", "22000"
+
+
+def _of_row(expression: Failing, where: str) -> MatchRuntimeError:
+    """A condition asks for the value of an expression of one row that Spark failed to compute."""
+    what, instead, sqlstate = _OF_SPARK.get(expression.error_class, _OTHERWISE)
+    message = f"{what} at a row that a condition asks about{where}; {instead}, or test the row to the left of AND or in CASE"
+    return MatchRuntimeError(expression.error_class, message, sqlstate=sqlstate).at(expression[1:])
 
 
 def _fails(node: tuple, code: int) -> bool:

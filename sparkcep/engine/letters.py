@@ -11,7 +11,7 @@ from sparkcep.columns.arrays import decimal_words, null_marks, ranks, words
 from sparkcep.columns.bytecode import OP, Conditions
 from sparkcep.columns.types import AS_DOUBLE, HIGH, WORD
 from sparkcep.engine.buffer import Chunk
-from sparkcep.engine.failures import of_condition
+from sparkcep.engine.failures import EagerConditionError, of_condition
 from sparkcep.engine.prepared import Prepared
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import looks_away
@@ -125,7 +125,8 @@ def _mark(c: Conditions, variable: int, data: Data, plan: Plan) -> None:
         np.int64(variable), np.int64(entry), rows, data.conditions, c.slots[:0], no_values.view(np.int64), no_values, no_labels, si, sf, sn
     )
     if bad < 0:
-        raise of_condition(bad, plan, variable=variable)
+        error = of_condition(bad, plan, variable=variable)
+        raise EagerConditionError(error.error_class.removeprefix("SPARKCEP."), error.message, sqlstate=error.sqlstate, line=error.line, column=error.column, fragment=error.fragment)
 
 
 def _part(column: pa.Array, part: str) -> np.ndarray:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.drive import Room, Round
+from sparkcep.engine.failures import EagerConditionError
 from sparkcep.engine.found import WIDTH, WITH_ERRORS, Found
 from sparkcep.engine.kept import Kept
 from sparkcep.engine.prepared import Task
@@ -188,6 +189,26 @@ class Matches(Round):
             first = np.minimum(first, back)
         marked = self.scattered and self.task.plan.rows == "unmatched"
         return self.open.left(self.chunk, self.opens, first, self.task.back, self.taken if marked else None)
+
+
+class Deferring:
+    """The search that ``make`` makes. Where a condition of physical neighbours fails on some row, which may be no candidate, it is
+    made anew for conditions that are evaluated at candidates alone."""
+
+    def __init__(self, task: Task, make: Callable[[], Search]) -> None:
+        self.task, self.make, self.search = task, make, make()
+
+    def over(self, chunk: Chunk, open: Open) -> Matches:
+        """As in :class:`Search`."""
+        try:
+            return self.search.over(chunk, open)
+        except EagerConditionError:
+            net = self.task.prepared.strategy.net
+            if net is not None and net.copies is not None:  # its copies of variables know conditions by their letters
+                raise
+            self.task.prepared = self.task.prepared.deferring()
+            self.search = self.make()
+            return self.search.over(chunk, open)
 
 
 Listing = Callable[[], Search]

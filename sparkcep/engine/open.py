@@ -41,9 +41,8 @@ from sparkcep.engine.joined import Sequences
 from sparkcep.engine.last_rows import ByLastRow
 from sparkcep.engine.lifetimes import check_lifetimes
 from sparkcep.engine.limits import Limits
-from sparkcep.engine.listing import Listing, Streaming, Whole
-from sparkcep.engine.live import program_live, selection_live
-from sparkcep.engine.prepared import Prepared, Task, output_schema
+from sparkcep.engine.listing import Deferring, Listing, Streaming, Whole
+from sparkcep.engine.prepared import Prepared, Task, memo_of, output_schema
 from sparkcep.engine.proxies import Proxies
 from sparkcep.engine.ranked import Paths
 from sparkcep.engine.reporter import Reporter
@@ -73,18 +72,13 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
             check_window(window, schema)
         if plan.slide:
             check_slide(plan.windows[0], plan.slide, schema)
-    memo, live = codes.NO_MEMO, np.zeros((1, 1), dtype=np.uint8)
     if plan.automaton is not None:
         check_lifetimes(plan, schema)
         check_changes(plan, schema)
         check_arcs(plan, schema)
-        return Prepared(strategy, schema, conditions, out, memo, live, compile_automaton(plan.automaton, schema, plan.ansi))
-    if strategy.net is None:
-        if strategy.forgets is None:
-            memo, live = program_live(strategy.program, conditions)
-    elif not strategy.conjoined:
-        live = selection_live(strategy.net, conditions)
-    return Prepared(strategy, schema, conditions, out, memo, live)
+        none = np.zeros((1, 1), dtype=np.uint8)
+        return Prepared(strategy, schema, conditions, out, codes.NO_MEMO, none, compile_automaton(plan.automaton, schema, plan.ansi))
+    return Prepared(strategy, schema, conditions, out, *memo_of(strategy, conditions))
 
 
 def _check_objectives(ranking: Ranking, schema: pa.Schema, out: pa.Schema) -> None:
@@ -245,13 +239,13 @@ def _answers(task: Task, tables: Tables, endless: bool = False) -> Passage:
         search = Computations(task, tables)
         return Whole(search.with_unmatched) if task.plan.rows == "unmatched" and not endless else search
     if strategy.search == s.ADJACENT:
-        return Streaming(Adjacent(task), tables.of)
+        return Streaming(Deferring(task, functools.partial(Adjacent, task)), tables.of)
     if strategy.question in (s.COUNTED, s.GRAPH):
         return Whole(ByLastRow(task, listing, tables).answer)
     if strategy.search in _RANKING:
         return Whole(_RANKING[strategy.search](task, listing, tables).answer)
-    search = Walk(task, at_once=True) if endless and tells_at_once(task.plan, strategy) else listing()
-    return Streaming(search, _reporting(reporter, tables))
+    at_once = endless and tells_at_once(task.plan, strategy)
+    return Streaming(Deferring(task, functools.partial(Walk, task, at_once=at_once)), _reporting(reporter, tables))
 
 
 def _reporting(reporter: Reporter | None, tables: Tables) -> Callable[[Chunk, Found], Iterator[pa.Table]]:

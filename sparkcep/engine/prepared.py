@@ -8,16 +8,18 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.automaton.strategy import Strategy
-from sparkcep.columns.bytecode import Conditions
+from sparkcep.columns.bytecode import Conditions, compile_conditions
 from sparkcep.columns.inferred import typed_register
 from sparkcep.columns.registers import Compiled, emit_types, register_type
 from sparkcep.engine.failures import Failures
 from sparkcep.engine.limits import Limits
+from sparkcep.engine.live import program_live, selection_live
 from sparkcep.engine.outputs import leaf_type
 from sparkcep.engine.totals import Totals
 from sparkcep.errors import ClauseError
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import LeafSpec
+from sparkcep.search import codes
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,14 @@ class Prepared:
     @property
     def plan(self) -> Plan:
         return self.strategy.plan
+
+    def deferring(self) -> Prepared:
+        """The plan compiled again, so that conditions of physical neighbours are evaluated for candidates alone. Such a condition
+        may fail on a row that is not a candidate."""
+        plan = self.plan
+        conditions = compile_conditions(plan.conditions, plan.variables, self.input_schema, plan.ansi, plan.places, plan.adjacent, deferred=True)
+        memo, live = memo_of(self.strategy, conditions)
+        return replace(self, conditions=conditions, memo=memo, state_live=live)
 
     def arrived(self, schema: pa.Schema) -> Prepared:
         """The same for batches as they came: their timestamps carry the session's time zone."""
@@ -78,6 +88,14 @@ class Task:
         """The slots that a kernel fills: none where no condition looks at the match."""
         conditions = self.prepared.conditions
         return conditions.slots if conditions.has_history else conditions.slots[:0]
+
+
+def memo_of(strategy: Strategy, conditions: Conditions) -> tuple[int, np.ndarray]:
+    """How failed states of a search are remembered, and the slots that decide the future of each."""
+    if strategy.net is None and strategy.forgets is None:
+        return program_live(strategy.program, conditions)
+    live = selection_live(strategy.net, conditions) if strategy.net is not None and not strategy.conjoined else np.zeros((1, 1), dtype=np.uint8)
+    return codes.NO_MEMO, live
 
 
 def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:

@@ -19,6 +19,7 @@ from sparkcep.plan.arcs import check_arcs
 from sparkcep.plan.changes import check_changes, reports_changes
 from sparkcep.plan.checked import MAX_VARIABLES
 from sparkcep.plan.define import ConditionSplitter, conjuncts, literal_tree
+from sparkcep.plan.failing import may_fail
 from sparkcep.plan.measures import MeasureSplitter
 from sparkcep.plan.records import (
     LIKE,
@@ -28,6 +29,7 @@ from sparkcep.plan.records import (
     Arc,
     Assignment,
     Automaton,
+    Failing,
     Here,
     Letter,
     LifetimeEdge,
@@ -120,8 +122,8 @@ def _empty_matches(clause: MatchClause) -> Span | None:
 class ArcSplitter(ConditionSplitter):
     """Makes trees of expressions that may see registers, and the parameters of the arc at hand."""
 
-    def __init__(self, scope: Scope, inputs: Inputs, registers: dict[str, int]) -> None:
-        super().__init__(scope, inputs, ordered=False)
+    def __init__(self, scope: Scope, inputs: Inputs, registers: dict[str, int], ansi: bool) -> None:
+        super().__init__(scope, inputs, ordered=False, ansi=ansi)
         self.registers = registers
         self.parameters: dict[str, int] = {}
 
@@ -167,7 +169,7 @@ class ArcSplitter(ConditionSplitter):
         if column is not None:
             return Here("col", column)
         if not self.sees(expr):
-            return literal_tree(expr) or Here("col", self.inputs.column(self.scope.row_text(expr)))
+            return literal_tree(expr) or self._checked(expr, self.scope.row_text(expr), lambda column: Here("col", column))
         found = self._native(expr, variable)
         if found is None:
             what = f"{expr.value}()" if expr.op == "call" else f"CAST to {expr.value}" if expr.op == "cast" else f"this {expr.op}"
@@ -186,6 +188,7 @@ class _Builder:
     clause: MatchClause
     scope: Scope
     inputs: Inputs
+    ansi: bool
     registers: dict[str, int] = field(default_factory=dict)
     states: dict[str, int] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
@@ -193,6 +196,7 @@ class _Builder:
     emits: dict[str, str] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
     parameters: list[Parameter] = field(default_factory=list)
+    failing: tuple[Failing, ...] = ()
 
     def error(self, span: Span, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
         return _fail(self.clause, span, "AUTOMATON", message, sqlstate)
@@ -204,13 +208,14 @@ class _Builder:
         automaton = self.clause.automaton
         arcs = automaton.arcs
         self._declare(automaton, arcs)
-        splitter = ArcSplitter(self.scope, self.inputs, self.registers)
+        splitter = ArcSplitter(self.scope, self.inputs, self.registers, self.ansi)
         registers = tuple(self._register(item, splitter) for item in automaton.registers)
         start, final = self._ends(automaton, arcs)
         for arc in arcs:
             for item in arc.emits:
                 self.emits.setdefault(item.name.lower(), item.name)
         found = tuple(self._arc(arc, splitter, final) for arc in arcs)
+        self.failing = splitter.failing()
         if max(len(registers), len(self.emits), len(self.parameters)) > MAX_VARIABLES:
             raise self.error(_head(self.clause), f"an automaton has at most {MAX_VARIABLES} registers, columns of EMIT and parameters", LIMIT)
         if automaton.by_rows:
@@ -359,7 +364,7 @@ class _Builder:
         splitter.check(arc.when, arc.on)
         rows, others = [], []
         for conjunct in conjuncts(arc.when):
-            if arc.on == ROW and not splitter.sees(conjunct):
+            if arc.on == ROW and not splitter.sees(conjunct) and not (others and may_fail(conjunct, splitter.ansi)):
                 rows.append(f"({self.scope.row_text(conjunct)})")
             else:
                 others.append(splitter.tree(conjunct))
@@ -404,13 +409,13 @@ class _Builder:
         return tuple(Letter(0, bit, text) for text, bit in self.letters.items())
 
 
-def automaton_of(clause: MatchClause, scope: Scope, inputs: Inputs) -> tuple[Automaton, tuple[Letter, ...], tuple[str, ...]]:
-    """The automaton of a clause, what Spark computes of its fences, and the names that CLASSIFIER() gives: "" stands for an arc
-    without one."""
-    builder = _Builder(clause, scope, inputs)
+def automaton_of(clause: MatchClause, scope: Scope, inputs: Inputs, ansi: bool) -> tuple[Automaton, tuple[Letter, ...], tuple[str, ...], tuple[Failing, ...]]:
+    """The automaton of a clause, what Spark computes of its fences, the names that CLASSIFIER() gives ("" of an arc without one),
+    and the arcs' expressions that may fail."""
+    builder = _Builder(clause, scope, inputs, ansi)
     automaton = builder.build()
     if automaton.by_ways:
-        return automaton, builder.letter_records(), tuple(builder.labels)
+        return automaton, builder.letter_records(), tuple(builder.labels), builder.failing
     names = ("", *builder.labels)
     if len(names) > MAX_VARIABLES:  # labels have six bits
         labelled = next((n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value == "CLASSIFIER"), None)
@@ -418,7 +423,7 @@ def automaton_of(clause: MatchClause, scope: Scope, inputs: Inputs) -> tuple[Aut
             raise scope.error(labelled, "TOO_MANY_VARIABLES", f"CLASSIFIER() tells at most {MAX_VARIABLES - 1} arcs apart", LIMIT)
         names = ("",)
         automaton = automaton._replace(arcs=tuple(arc._replace(label=0) for arc in automaton.arcs))
-    return automaton, builder.letter_records(), names
+    return automaton, builder.letter_records(), names, builder.failing
 
 
 def _typed_like(like: Expr) -> tuple[str, Expr]:
@@ -432,10 +437,10 @@ class AutomatonMeasures(MeasureSplitter):
     """Splits the MEASURES of an automaton, in which names of EMIT's columns and registers stand for their values at the end."""
 
     def __init__(
-        self, scope: Scope, inputs: Inputs, automaton: Automaton, *, one_row: bool, arrival: Expr | None, arrived: str, ranked: tuple[str, ...], identity: str,
+        self, scope: Scope, inputs: Inputs, automaton: Automaton, *, one_row: bool, arrival: Expr | None, arrived: str, ranked: tuple[str, ...], identity: str, ansi: bool,
     ) -> None:
         """The others as in the base class."""
-        super().__init__(scope, inputs, one_row=one_row, ranked=ranked, arrival=arrival, arrived=arrived, identity=identity)
+        super().__init__(scope, inputs, one_row=one_row, ranked=ranked, arrival=arrival, arrived=arrived, identity=identity, ansi=ansi)
         self.automaton = automaton
         self.known = {register.name.lower(): OfComputation("register", i) for i, register in enumerate(automaton.declared)}
         self.known |= {name.lower(): OfComputation("emit", i) for i, name in enumerate(automaton.emits)}

@@ -87,7 +87,7 @@ class _TextSplitter(ArcSplitter):
     """Makes trees of expressions of which Spark computes nothing."""
 
     def __init__(self, scope: Scope, registers: dict[str, int], reader: TextReader) -> None:
-        super().__init__(scope, Inputs(), registers)
+        super().__init__(scope, Inputs(), registers, True)
         self.reader = reader
 
     def wrong(self, span, message: str) -> ClauseError:

@@ -140,7 +140,7 @@ def names(draft: Draft) -> Draft:
     # conditions under ~ and in a side of & see the finished match
     negated = negated_in(draft.plan.pattern, draft.plan.without)
     finished = reduce(or_, (variables_in(part) for part in walk(draft.plan.pattern) if part[0] == "and"), reduce(or_, negated.values(), 0))
-    return replace(draft, scope=scope, splitter=ConditionSplitter(scope, draft.inputs, bool(clause.order_by), finished))
+    return replace(draft, scope=scope, splitter=ConditionSplitter(scope, draft.inputs, bool(clause.order_by), finished, draft.settings.ansi))
 
 
 def _subsets(draft: Draft, ids: Mapping[str, int], members: str) -> dict[str, int]:
@@ -226,7 +226,7 @@ def _split(draft: Draft, implied: Mapping[Span, str]) -> Draft:
             found.append(Condition(ids[name], tuple(others)))
             places.append(ConditionPlace(ids[name], *position(clause.text, span.start), span.of(clause.text)[:40]))
     ordered = draft.splitter.ordered_inputs()
-    return draft.with_(letters=tuple(letters), conditions=tuple(found), places=tuple(places), ordered_inputs=ordered)
+    return draft.with_(letters=tuple(letters), conditions=tuple(found), places=tuple(places), ordered_inputs=ordered, failing=draft.splitter.failing())
 
 
 def conjunction(draft: Draft) -> Draft:
@@ -279,7 +279,7 @@ def measures(draft: Draft) -> Draft:
         draft.scope, draft.inputs, one_row=clause.rows == ONE_ROW, approx=plan.approximate,
         timed=plan.windows[0].order if plan.windows else "",
         step=common_unit(plan.slide.step, plan.windows[0].size) if plan.slide else "",
-        ranked=_ranked(clause), arrival=arrival_of(clause) if clause.changes is not None else None, identity=_identity(draft),
+        ranked=_ranked(clause), arrival=arrival_of(clause) if clause.changes is not None else None, identity=_identity(draft), ansi=draft.settings.ansi,
     )
     outputs = _outputs(draft, splitter) if clause.measures or not reports_changes(clause) else tuple(Computed(*output) for output in splitter.of_changes())
     if plan.approximate is not None and plan.approximate.report == HISTORY:
@@ -439,12 +439,12 @@ def beside_automaton(draft: Draft) -> Draft:
 
 def automaton(draft: Draft) -> Draft:
     """Numbers states and registers, and splits the arcs' expressions."""
-    found, letters, names = automaton_of(draft.clause, draft.scope, draft.inputs)
+    found, letters, names, failing = automaton_of(draft.clause, draft.scope, draft.inputs, draft.settings.ansi)
     scope = replace(draft.scope, variables=names)
     if found.by_ways:  # arcs have names as variables have
         ids = {name.lower(): i for i, name in enumerate(names)}
         scope = replace(scope, ids=ids, subsets=_subsets(replace(draft, scope=scope), ids, "name of an arc; a subset lists names of arcs"))
-    return replace(draft, scope=scope).with_(automaton=found, letters=letters, variables=names)
+    return replace(draft, scope=scope).with_(automaton=found, letters=letters, variables=names, failing=failing)
 
 
 def arcs(draft: Draft) -> Draft:
@@ -464,7 +464,7 @@ def automaton_measures(draft: Draft) -> Draft:
     arrived = moment_column(0) if draft.plan.arcs is not None and draft.plan.arcs.came else ""
     splitter = AutomatonMeasures(
         draft.scope, draft.inputs, draft.plan.automaton, one_row=clause.rows == ONE_ROW, arrival=arrival_of(clause), arrived=arrived, ranked=_ranked(clause),
-        identity=_identity(draft),
+        identity=_identity(draft), ansi=draft.settings.ansi,
     )
     outputs = _outputs(draft, splitter) if clause.measures else tuple(Computed(*output) for output in splitter.defaults())
     return replace(draft, measures=splitter).with_(outputs=outputs)

@@ -6,16 +6,16 @@ A plan travels as a column's name, in views and from a driver to workers. So it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from types import NoneType, UnionType
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from sparkcep.errors import UNSUPPORTED, ClauseError
-from sparkcep.plan.records import Automaton, ConditionTree, LeafSpec, Repeat, Within, walk
+from sparkcep.plan.records import Automaton, Checked, ConditionTree, LeafSpec, Repeat, Within, walk
 from sparkcep.version import __version__
 
-FORMAT = 14  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
+FORMAT = 15  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
 MADE_BY = f"sparkcep {__version__}"
 MAX_VARIABLES = 62
 MAX_PERMUTE = 30
@@ -121,6 +121,7 @@ def is_right(found: Mapping) -> bool:
         and all(_is_pattern_part(part, count, len(found["windows"])) for tree in _patterns(found) for part in walk(tree))
         and _are_groups(found)
         and (approx is None or len(approx.missing) == len(approx.violation) == count)
+        and all(_is_number(part.number, 0, len(found["failing"])) for part in _checked_values(found))
         and _is_automaton(found["automaton"], count, [leaf.spec for leaf in found["leaves"]])
         and all(_holds(found[name], count) for name in ("skip", "letters", "conditions", "leaves", "places", "approximate", "ranking", "without"))
     )
@@ -129,6 +130,15 @@ def is_right(found: Mapping) -> bool:
 def _patterns(found: Mapping) -> list[tuple]:
     """The pattern and those of its negated groups."""
     return [found["pattern"], *(group.pattern for group in found["without"])]
+
+
+def _checked_values(found: Mapping) -> Iterator[Checked]:
+    """The trees of values that Spark may have failed to compute, wherever a plan has them."""
+    trees = [tree for condition in found["conditions"] for tree in condition.trees]
+    if found["automaton"] is not None:
+        trees += [tree for arc in found["automaton"].arcs for tree in (*arc.fence, *(item.tree for item in arc.sets), *arc.emits)]
+        trees += [register.initial for register in found["automaton"].registers]
+    return (part for tree in trees for part in walk(tree) if part[0] == "checked")
 
 
 def _are_groups(found: Mapping) -> bool:

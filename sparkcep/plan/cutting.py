@@ -91,6 +91,8 @@ def _stays(tree: tuple, before: int, after: int) -> bool:
         return -before <= tree.physical <= after
     if tree[0] == "call":
         return all(_stays(t, before, after) for t in tree[2:])
+    if tree[0] == "checked":
+        return _stays(tree.tree, before, after)
     return not physical(tree)
 
 
@@ -121,6 +123,8 @@ def _before(tree: tuple, before: int) -> int:
         return -tree.physical - before
     if tree[0] == "call":
         return max([0, *(_before(part, before) for part in tree[2:])])
+    if tree[0] == "checked":
+        return _before(tree.tree, before)
     return _farthest(tree)
 
 

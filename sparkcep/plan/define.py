@@ -7,15 +7,15 @@ input column, which Spark computes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
 from types import MappingProxyType
 
 from sparkcep.clause.expression import Expr, render_values
 from sparkcep.clause.lexer import Span
-from sparkcep.errors import UNSUPPORTED, ClauseError
-from sparkcep.plan import records
+from sparkcep.errors import UNSUPPORTED, ClauseError, position
+from sparkcep.plan import failing, records
 from sparkcep.plan.records import ALL_ROWS, Lit, has, walk
 from sparkcep.plan.scope import AGGREGATES, MAX_DIGITS, NAVIGATIONS, OF_MATCHES, PRIOR, Inputs, Row, Scope
 
@@ -68,10 +68,12 @@ _STRICT_CALLS = frozenset(
 class ConditionSplitter:
     """Splits the conditions of one clause; row expressions go to ``inputs``."""
 
-    def __init__(self, scope: Scope, inputs: Inputs, ordered: bool, finished: int = 0) -> None:
+    def __init__(self, scope: Scope, inputs: Inputs, ordered: bool, finished: int = 0, ansi: bool = True) -> None:
         self.scope = scope
         self.inputs = inputs
         self.ordered = ordered
+        self.ansi = ansi
+        self._failing: dict[Span, records.Failing] = {}  # expressions that may fail, in the order of their numbers
         self.finished = finished  # mask of the variables whose conditions see the finished match: under ~, in a side of &
         self._ordered: dict[str, str] = {}
         self._in_prior = False
@@ -81,6 +83,27 @@ class ConditionSplitter:
     def ordered_inputs(self) -> tuple[records.Computed, ...]:
         """Input columns computed over the clause's own order; :data:`ORDER` stands for the window's specification."""
         return tuple(records.Computed(name, text) for text, name in self._ordered.items())
+
+    def failing(self) -> tuple[records.Failing, ...]:
+        """The expressions that :class:`sparkcep.plan.records.Checked` names by their numbers."""
+        return tuple(self._failing.values())
+
+    def _checked(self, expr: Expr, text: str, read: Callable[[str], tuple], beside: str | None = None) -> tuple:
+        """The tree ``read`` of the column that holds the row expression ``text``; one that may fail has its mark beside it."""
+        if not failing.may_fail(expr, self.ansi):
+            return read(self.inputs.column(text))
+        beside = self._beside(expr) if beside is None else beside
+        return self._marked(expr, read(self.inputs.column(failing.value(text, beside))), read(self.inputs.column(failing.failure(text, beside))))
+
+    def _marked(self, expr: Expr, tree: tuple, failed: tuple) -> records.Checked:
+        text, span = self.scope.text, expr.span
+        if span not in self._failing:
+            self._failing[span] = records.Failing(failing.error_class(expr, self.ansi), *position(text, span.start), span.of(text).split("\n")[0][:40])
+        return records.Checked("checked", tree, failed, list(self._failing).index(span))
+
+    def _beside(self, expr: Expr) -> str:
+        """The text of a column that ``expr`` reads, or ""."""
+        return next((self.scope.row_text(node) for node in self.scope.columns(expr) if node.op == "col"), "")
 
     def _over_order(self, text: str, expr: Expr) -> str:
         if not self.ordered:
@@ -102,7 +125,14 @@ class ConditionSplitter:
                 continue
             refs = self._rows(conjunct, variable)
             if all(r == Row("cur") for r in refs) and not any(True for _ in self._special(conjunct)):
-                rows.append(f"({self._cur_text(conjunct, variable)})")
+                text = f"({self._cur_text(conjunct, variable)})"
+                if others and failing.may_fail(conjunct, self.ansi):
+                    # conjuncts before it, which Spark does not compute, may keep rows from it on which it fails
+                    beside = self._beside(conjunct)
+                    rows.append(f"COALESCE({failing.value(text, beside)}, {failing.failure(text, beside)})")
+                    others.append(self._checked(conjunct, text, lambda column: records.Here("col", column)))
+                else:
+                    rows.append(text)
             else:
                 others.append(self._with_first_iteration(conjunct, variable))
         return " AND ".join(rows), others
@@ -209,23 +239,30 @@ class ConditionSplitter:
             row = next(iter(rows), Row("cur"))
             if row == Row("cur"):
                 literal = literal_tree(expr)
-                return literal or records.Here("col", self.inputs.column(self._cur_text(expr, variable)))
+                return literal or self._checked(expr, self._cur_text(expr, variable), lambda column: records.Here("col", column))
             if self._strict(expr):
-                return self._at(row, self.inputs.column(self._cur_text(expr, variable)), None)
-        before, chosen = (dict(self._ordered), self.inputs.mark()), self._by_labels
+                return self._checked(expr, self._cur_text(expr, variable), lambda column: self._at(row, column, None))
+        before, chosen = (dict(self._ordered), self.inputs.mark(), dict(self._failing)), self._by_labels
         native = self._native(expr, variable)
         if native is not None:
             by_label = special and self._by_labels > chosen and _compares(expr) and self._labelled(expr, variable)
             if not by_label and (special or not self._compares_for_spark(expr, native, rows)):
                 return native
-            self._ordered = before[0]
+            self._ordered, self._failing = before[0], before[2]
             self.inputs.back_to(before[1])
         elif not special and len(rows) == 1:
             row = next(iter(rows))
             absent = self._cur_text(expr, variable, lambda text: f"IF(false, {text}, NULL)")
-            return self._at(row, self.inputs.column(self._cur_text(expr, variable)), self.inputs.column(absent))
+            if not failing.may_fail(expr, self.ansi):
+                return self._at(row, self.inputs.column(self._cur_text(expr, variable)), self.inputs.column(absent))
+            text, beside = self._cur_text(expr, variable), self._beside(expr)
+            columns = [(self.inputs.column(of(text, beside)), self.inputs.column(of(absent, beside))) for of in (failing.value, failing.failure)]
+            return self._marked(expr, *(self._at(row, *pair) for pair in columns))
         if not special and all(r.which == "cur" for r in rows):
-            return records.Here("col", self._over_order(self._lagged(expr, variable), expr))
+            text, beside = self._lagged(expr, variable), self._beside(expr)
+            if not failing.may_fail(expr, self.ansi):
+                return records.Here("col", self._over_order(text, expr))
+            return self._marked(expr, *(records.Here("col", self._over_order(of(text, beside), expr)) for of in (failing.value, failing.failure)))
         others = [r for r in rows if r.which != "cur"]
         if not special and len(others) <= MAX_PAIRED and not any(n.op == "subquery" for n in expr.walk()):
             return self._paired(expr, variable, others)
@@ -336,7 +373,12 @@ class ConditionSplitter:
 
         for m in self._match_functions(expr):
             row, body = self._nav_row(m, variable)
-            swaps[m.span] = at(row, self._row_text(body))
+            if failing.may_fail(body, self.ansi):
+                # computed where its value is asked for: of the columns at that row
+                parts = {part.span: at(row, self._row_text(part)) for part in failing.pieces(body, self.ansi)}
+                swaps[m.span] = f"IF({at(row, 'true')}, {render_values(self.scope.text, body, parts)}, NULL)"
+            else:
+                swaps[m.span] = at(row, self._row_text(body))
         for node in self.scope.columns_outside(expr, swaps):
             swaps[node.span] = at(self._row_of(self.scope.qualifier(node), variable), self.scope.row_text(node))
         return render_values(self.scope.text, expr, swaps)
@@ -355,13 +397,19 @@ class ConditionSplitter:
         frame = f"ROWS BETWEEN UNBOUNDED PRECEDING AND {f'{ahead} FOLLOWING' if ahead else 'CURRENT ROW'}"
         struct = ", ".join(f"'{name}', {body}" for body, name in bodies.items())
         rows = f"array_append(collect_list(named_struct({struct})) OVER ({ORDER} {frame}), NULL)"
-        for name in reversed(names):
-            text = f"transform({rows}, {name} -> {text})"
-        if len(names) > 1:
-            text = f"flatten({text})"
         number = self._over_order(ROW_NUMBER, expr)
         places = tuple(records.RowAt(r.which, r.mask, r.logical, r.physical) for r in others)
-        return records.Pair("pair", self._over_order(text, expr), number, places)
+
+        def paired(text: str) -> records.Pair:
+            for name in reversed(names):
+                text = f"transform({rows}, {name} -> {text})"
+            if len(names) > 1:
+                text = f"flatten({text})"
+            return records.Pair("pair", self._over_order(text, expr), number, places)
+
+        if failing.may_fail(expr, self.ansi):
+            return self._marked(expr, paired(failing.value(text)), paired(failing.failure(text)))
+        return paired(text)
 
     def _native(self, expr: Expr, variable: int):
         """The tree of an operator the engine computes itself; None for anything else."""
@@ -468,8 +516,9 @@ class ConditionSplitter:
         rows = self._rows(expr, variable)
         if len(rows) == 1 and Row("special") not in rows and self._strict(expr):
             row = next(iter(rows))
-            column = self.inputs.column(f"CAST({self._cur_text(expr, variable)} AS DATE)")
-            return records.Here("col", column) if row == Row("cur") else self._at(row, column, None)
+            date = replace(expr, op="cast", value="DATE", args=(expr,), flags=frozenset())
+            text = f"CAST({self._cur_text(expr, variable)} AS DATE)"
+            return self._checked(date, text, lambda column: records.Here("col", column) if row == Row("cur") else self._at(row, column, None))
         return self._lower(expr, variable)
 
     def _prior(self, expr: Expr, variable: int):
@@ -688,13 +737,30 @@ class ConditionSplitter:
             texts = [f"({self._row_text(a)})" for a in arguments]
             missing = " OR ".join(f"{t} IS NULL" for t in texts)
             text = f"IF({missing}, NULL, struct({', '.join(texts)}))" if distinct else f"IF({missing}, NULL, true)"
-        column = None if text is None else self.inputs.column(text)
-        return records.Running("agg", name.lower(), mask, column, self._kept(conditions), distinct)
+        columns, keep, failed = self._taken(mask, arguments, conditions, [] if text is None else [text])
+        return self._unless(failed, records.Running("agg", name.lower(), mask, next(iter(columns), None), keep, distinct))
 
-    def _kept(self, conditions: tuple[Expr, ...], also: str = "") -> str | None:
-        """The input column that tells which rows an aggregate is over; None for all."""
-        texts = [f"({self._row_text(c)})" for c in conditions] + ([also] if also else [])
-        return self.inputs.column(f"COALESCE({' AND '.join(texts)}, false)") if texts else None
+    def _taken(
+        self, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...], texts: list[str], also: str = "",
+    ) -> tuple[list[str], str | None, tuple[Expr, tuple] | None]:
+        """The input columns of an aggregate's arguments, given as ``texts``; that which tells over which rows it is, None for all;
+        and of an aggregate that may fail the expression and the tree that counts the rows on which it does."""
+        filters = [f"({self._row_text(c)})" for c in conditions] + ([also] if also else [])
+        kept = f"COALESCE({' AND '.join(filters)}, false)" if filters else ""
+        fails = [part for part in (*conditions, *arguments) if failing.may_fail(part, self.ansi)]
+        if not fails:
+            return [self.inputs.column(text) for text in texts], self.inputs.column(kept) if kept else None, None
+        beside = self._beside(fails[0])
+        guarded = [f"CASE WHEN {kept} THEN {text} END" if kept else text for text in texts]
+        columns = [self.inputs.column(failing.value(text, beside)) for text in guarded]
+        keep = self.inputs.column(f"COALESCE({failing.value(kept, beside)}, false)") if kept else None
+        whole = f"struct({', '.join(guarded or [kept])})"
+        count = records.Running("agg", "count", mask, self.inputs.column(failing.failure(whole, beside)), None, False)
+        return columns, keep, (fails[0], count)
+
+    def _unless(self, failed: tuple[Expr, tuple] | None, tree: tuple) -> tuple:
+        """The tree of an aggregate, checked where it may fail."""
+        return tree if failed is None else self._marked(failed[0], tree, failed[1])
 
     def _end(self, expr: Expr, which: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
         """The value at the first or last row, or at that which a filter or IGNORE NULLS keeps."""
@@ -705,10 +771,10 @@ class ConditionSplitter:
         ignoring = skips_nulls(self.scope.text, arguments, conditions, expr)
         text = self._row_text(arguments[0])
         if not conditions and not ignoring:
-            return records.At("nav", which, mask, 0, 0, self.inputs.column(text), None)
+            return self._checked(arguments[0], text, lambda column: records.At("nav", which, mask, 0, 0, column, None))
         number = self._over_order(ROW_NUMBER, expr)
-        kept = self._kept(conditions, f"({text}) IS NOT NULL" if ignoring else "")
-        return records.Extreme("by", "min" if which == "F" else "max", mask, self.inputs.column(text), number, kept)
+        columns, kept, failed = self._taken(mask, arguments[:1], conditions, [text], f"({text}) IS NOT NULL" if ignoring else "")
+        return self._unless(failed, records.Extreme("by", "min" if which == "F" else "max", mask, columns[0], number, kept))
 
     def _by(self, expr: Expr, which: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
         """max_by and min_by: what the last row of the extreme value has."""
@@ -717,17 +783,19 @@ class ConditionSplitter:
         key = arguments[1].bare()
         if key.op == "call" and key.value == "CLASSIFIER" and not conditions and not any(True for _ in self._match_functions(arguments[0])):
             # the value of the last row of the variable with the greatest or least name
-            value, chosen = self.inputs.column(self._row_text(arguments[0])), _NULL
+            text, chosen = self._row_text(arguments[0]), _NULL
             names = [(name.encode(), v) for v, name in enumerate(self.scope.variables) if mask >> v & 1]
             for _, v in sorted(names, reverse=which == "min"):
                 some = ("call", ">", records.Running("agg", "count", 1 << v, None, None, False), _ZERO)
-                chosen = ("call", "if", some, records.At("nav", "L", 1 << v, 0, 0, value, None), chosen)
+                value = self._checked(arguments[0], text, lambda column, v=v: records.At("nav", "L", 1 << v, 0, 0, column, None))
+                chosen = ("call", "if", some, value, chosen)
             return chosen
         labelled = arguments[0].bare().value == "CLASSIFIER"
         if any(True for part in (*arguments[labelled:], *conditions) for _ in self._match_functions(part)):
             raise self._no_aggregate(expr, f"{expr.value} in DEFINE takes values of the row, and CLASSIFIER() as one of its arguments")
-        value = None if labelled else self.inputs.column(self._row_text(arguments[0]))
-        return records.Extreme("by", which, mask, value, self.inputs.column(self._row_text(arguments[1])), self._kept(conditions))
+        texts = [self._row_text(argument) for argument in arguments[labelled:]]
+        columns, kept, failed = self._taken(mask, arguments[labelled:], conditions, texts)
+        return self._unless(failed, records.Extreme("by", which, mask, None if labelled else columns[0], columns[-1], kept))
 
 
 def skips_nulls(text: str, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...], call: Expr) -> bool:
@@ -822,7 +890,7 @@ def _operands(tree: tuple) -> Iterator[tuple]:
         for part in tree[2:]:
             yield from _operands(part)
     else:
-        yield tree
+        yield tree.tree if tree[0] == "checked" else tree
 
 
 def _compares(expr: Expr) -> bool:

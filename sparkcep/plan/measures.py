@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from sparkcep.clause.expression import Expr, render, render_values
 from sparkcep.clause.lexer import Span
 from sparkcep.errors import UNSUPPORTED, position
-from sparkcep.plan import records
+from sparkcep.plan import failing, records
 from sparkcep.plan.budget import history_leaves
 from sparkcep.plan.costs import BUDGET_LEAVES, BUNDLE_LEAVES, BUNDLES
 from sparkcep.plan.define import aggregate_parts, skips_nulls, words_behind
@@ -77,9 +77,10 @@ class MeasureSplitter:
 
     def __init__(
         self, scope: Scope, inputs: Inputs, *, one_row: bool, approx: records.Approx | None = None, timed: str = "", step: str = "",
-        ranked: tuple[str, ...] = (), arrival: Expr | None = None, arrived: str = "", identity: str = "",
+        ranked: tuple[str, ...] = (), arrival: Expr | None = None, arrived: str = "", identity: str = "", ansi: bool = True,
     ) -> None:
         self.scope = scope
+        self.ansi = ansi
         self.inputs = inputs
         self.one_row = one_row
         self.approx = approx
@@ -246,6 +247,8 @@ class MeasureSplitter:
         row, body = scope.navigation(call, in_define=False)
         labels = list(scope.match_functions(body))
         if not labels:
+            if failing.may_fail(body, self.ansi) and not any(node.op == "subquery" for node in body.walk()):
+                return self._above(row, body)
             return self._value(row, scope.row_text(body))
         swaps = {label.span: self._classifier(row) for label in labels}
         if body.bare() in labels:
@@ -253,6 +256,11 @@ class MeasureSplitter:
         for node in scope.columns_outside(body, swaps):
             swaps[node.span] = self._value(row, scope.row_text(node))
         return "(" + render_values(scope.text, body, swaps) + ")"
+
+    def _above(self, row: Row, body: Expr) -> str:
+        """An expression of one row that may fail: Spark computes it above the engine, for the rows that are asked for alone."""
+        swaps = {part.span: self._value(row, self.scope.row_text(part)) for part in failing.pieces(body, self.ansi)}
+        return f"IF({self._value(row, 'true')}, {render_values(self.scope.text, body, swaps)}, NULL)"
 
     # -- aggregates -----------------------------------------------------------------------------------------
 
@@ -295,18 +303,43 @@ class MeasureSplitter:
 
     def _native(self, agg: _Aggregate, function: str) -> str:
         column = keep = None
-        if agg.arguments and self._is_of_labels(agg):
+        of_labels = bool(agg.arguments) and self._is_of_labels(agg)
+        parts = (*agg.conditions, *(() if of_labels else agg.arguments))
+        fails = [part for part in parts if failing.may_fail(part, self.ansi)]
+        beside = next((self.scope.row_text(node) for part in fails for node in self.scope.columns(part) if node.op == "col"), "")
+
+        def computed(text: str) -> str:
+            return failing.value(text, beside) if fails else text
+
+        if of_labels:
             column = CLASSIFIER_COLUMN
         elif agg.arguments:
-            text = self.scope.row_text(agg.arguments[0])
+            text = self._kept(agg, self.scope.row_text) if fails else self.scope.row_text(agg.arguments[0])
             # AND makes Spark refuse what is not BOOLEAN: the engine's minimum takes any type
-            column = self.inputs.column(f"({text}) AND true" if agg.name in _BOOLEAN else text)
+            column = self.inputs.column(computed(f"({text}) AND true" if agg.name in _BOOLEAN else text))
         if agg.conditions:
-            keep = self.inputs.column(f"COALESCE({self._all(agg.conditions, self.scope.row_text)}, false)")
+            keep = self.inputs.column(f"COALESCE({computed(self._all(agg.conditions, self.scope.row_text))}, false)")
         leaf = self._leaf(records.Aggregate("agg", function, agg.mask, column, keep, agg.final))
         if function in ("sum", "avg"):
             self._totals.setdefault(leaf, agg.call.span)
-        return leaf
+        return self._unless_failed(agg, leaf, parts, beside) if fails else leaf
+
+    def _kept(self, agg: _Aggregate, text_of: Callable[[Expr], str]) -> str:
+        """The text of an aggregate's argument, or of its filter where it has none, for the rows that the filter keeps."""
+        kept = self._all(agg.conditions, text_of)
+        value = text_of(agg.arguments[0]) if agg.arguments and not self._is_of_labels(agg) else ""
+        return f"CASE WHEN {kept} THEN {value} END" if kept and value else value or kept
+
+    def _unless_failed(self, agg: _Aggregate, leaf: str, parts: tuple[Expr, ...], beside: str) -> str:
+        """The aggregate's value; among its rows one for which Spark failed to compute it fails again, as Spark says it."""
+        read = [piece for part in parts for piece in failing.pieces(part, self.ansi)]
+        fields = ", ".join(f"'a{i}', {self.scope.row_text(piece)}" for i, piece in enumerate(read))
+        column = self.inputs.column(failing.failure(self._kept(agg, self.scope.row_text), beside, f"named_struct({fields or repr('a0') + ', true'})"))
+        failed = self._leaf(records.Aggregate("agg", "list", agg.mask, column, None, agg.final))
+        swaps = {piece.span: f"get({failed}, 0).a{i}" for i, piece in enumerate(read)}
+        again = failing.forced(self._kept(agg, lambda part: render_values(self.scope.text, part, swaps)))
+        # Spark may compute both operands of an AND, but not a later condition of CASE
+        return f"CASE WHEN size({failed}) = 0 THEN {leaf} WHEN {again} THEN NULL END"
 
     def _all(self, conditions: tuple[Expr, ...], text_of) -> str:
         return " AND ".join(f"({text_of(c)})" for c in conditions)
@@ -337,7 +370,9 @@ class MeasureSplitter:
         for expr in (*agg.arguments, *agg.conditions):
             calls = list(scope.match_functions(expr))
             if not calls and not self._is_constant(expr):
-                place(expr, self.inputs.column(scope.row_text(expr)))
+                above = failing.may_fail(expr, self.ansi) and not any(node.op == "subquery" for node in expr.walk())
+                for piece in failing.pieces(expr, self.ansi) if above else [expr]:
+                    place(piece, self.inputs.column(scope.row_text(piece)))
                 continue
             for call in calls:
                 if call.value == "CLASSIFIER":

@@ -41,6 +41,7 @@ class Plan:
     outputs: tuple[records.Computed, ...] = ()  # over leaves and aggregates
     places: tuple[records.ConditionPlace, ...] = ()  # for errors that need types
     leaf_places: tuple[records.LeafPlace, ...] = ()  # of sums and averages, likewise
+    failing: tuple[records.Failing, ...] = ()  # of the expressions of conditions that may fail on some row
     ordered_inputs: tuple[records.Computed, ...] = ()  # with lag/lead over the clause's order
     arrays: tuple[records.Computed, ...] = ()  # over leaves: the arrays whose elements Spark aggregates
     aggregates: tuple[records.Computed, ...] = ()  # over one element of those arrays
@@ -143,7 +144,7 @@ class Plan:
             changes = changes._replace(line=line, column_at=column, size=at(changes.size) if changes.size is not None else None)
         return replace(
             self, automaton=automaton, changes=changes, arcs=self.arcs and at(self.arcs), place=self.place and at(self.place), places=tuple(map(at, self.places)),
-            leaf_places=tuple(map(at, self.leaf_places)), skip=skip, windows=windows, ranking=ranking,
+            leaf_places=tuple(map(at, self.leaf_places)), failing=tuple(map(at, self.failing)), skip=skip, windows=windows, ranking=ranking,
         )
 
     def ranked_by_engine(self) -> Plan:

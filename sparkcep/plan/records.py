@@ -391,6 +391,25 @@ class IsFirst(NamedTuple):
     mask: int
 
 
+class Failing(NamedTuple):
+    """The place of an expression that Spark may fail to compute for a row, and Spark's class of that error, if there is one alone."""
+
+    error_class: str
+    line: int
+    column: int
+    text: str
+
+
+class Checked(NamedTuple):
+    """The value of ``tree``, whose rows Spark may have failed to compute: it is asked for only where ``failed`` is not true and not
+    above 0. ``number`` is that of the expression among the plan's ``failing``."""
+
+    kind: Literal["checked"]
+    tree: tuple
+    failed: tuple
+    number: int
+
+
 class Lit(NamedTuple):
     """A number, string, boolean, null or type name."""
 
@@ -399,7 +418,7 @@ class Lit(NamedTuple):
     text: str
 
 
-ConditionTree = Here | Near | At | Label | Running | Extreme | Pair | Prior | IsFirst | Lit
+ConditionTree = Here | Near | At | Label | Running | Extreme | Pair | Prior | IsFirst | Checked | Lit
 
 
 class Condition(NamedTuple):

@@ -155,13 +155,12 @@ def additive_terms(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs
 
 def _as_terms(found: list[tuple[int, Expr | None, int, str]], plan: Plan, scope: Scope, inputs: Inputs) -> Iterator[Term]:
     for mask, expr, sign, kind in found:
-        own = expr is not None and kind in ("row", "branch")
-        column = "" if expr is None else _of_variable(mask, expr, plan, scope, inputs) if own else inputs.column(scope.row_text(expr))
+        column = "" if expr is None else _of_variable(mask, expr, plan, scope, inputs)
         yield Term(mask, column, sign, kind)
 
 
 def _of_variable(mask: int, expr: Expr, plan: Plan, scope: Scope, inputs: Inputs) -> str:
-    """The column of an expression over the rows of one variable. Rows that are none of it may be such that the expression fails."""
+    """The column of an expression over the rows of one variable. On rows of other variables the expression may fail."""
     text = scope.row_text(expr)
     test = next((letter.text for letter in plan.letters if 1 << letter.variable == mask), None)
     return inputs.column(f"CASE WHEN {test} THEN {text} END" if test and expr.bare().op != "col" else text)

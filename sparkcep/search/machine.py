@@ -24,6 +24,7 @@ from sparkcep.search.compiled import inlined, kernel, standing_apart
 from sparkcep.search.decimals import DIVIDE_BY_ZERO, NO_SUM, OVERFLOW, compared, summed_high, wide
 
 MAP, SEARCH, EXTEND, CLEAR = range(4)  # modes of scan
+FAILED = -1_000_000  # an error: this less the number of the expression that Spark failed to compute
 WRAPS = 1  # of a slot with an integer sum: under ANSI off
 
 _globals = globals()
@@ -846,6 +847,14 @@ def scan(
                         si[sp] = pair_ints[at]
                     else:
                         sf[sp] = pair_flts[at]
+                elif op == O_JNULL:
+                    if sn[sp] == 1:
+                        pc = a
+                elif op == O_FAIL:
+                    sp -= 1
+                    if sn[sp + 1] == 0 and si[sp + 1] != 0:
+                        got = FAILED - a
+                        break
                 elif op == O_LOADH or op == O_NAVH:
                     # the high word of what the instruction before has loaded, at the same place
                     shift = b

@@ -123,7 +123,7 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
         return own
     clause = places.clause_at(span)
     if clause is not None:
-        message = _hinted(message, _hint(failure, clause, span.of(statement)))
+        message = _hinted(message, _hint(failure, clause, span.of(statement)) or _about_rows(failure, places, span))
     elif failure.condition.startswith("UNRESOLVED_COLUMN"):
         message = _hinted(message, _about_output(failure, places))
     return ErrorText(statement, message, span)
@@ -204,6 +204,16 @@ def _of_condition(failure: Failure, places: Places, span: Span, statement: str) 
     found = failure.parameters.get("inputType", "").strip('"').lower()
     message = f"the condition of {define.variable} is of type {found}, not BOOLEAN; write a comparison"
     return error_at(statement, span.start, span.end, "DATATYPE_MISMATCH", message, SEMANTIC)
+
+
+_BY_ROW = frozenset("ARITHMETIC_OVERFLOW CAST_INVALID_INPUT CAST_OVERFLOW DIVIDE_BY_ZERO INVALID_ARRAY_INDEX INVALID_ARRAY_INDEX_IN_ELEMENT_AT REMAINDER_BY_ZERO".split())
+
+
+def _about_rows(failure: Failure, places: Places, span: Span) -> str:
+    """Why a condition fails on a row at which no match begins; "" for other errors."""
+    if failure.condition not in _BY_ROW or not places.within_condition(span):
+        return ""
+    return "Spark evaluates a condition of its own row for every row of the input, so test the row to the left of AND, or use try_divide, try_cast or another try_ function"
 
 
 def _of_register(places: Places, span: Span, statement: str) -> ClauseError | None:

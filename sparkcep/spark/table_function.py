@@ -337,7 +337,7 @@ def _compared_columns(tree: tuple) -> set[str]:
             return {tree.column}
         case records.Extreme():
             return {tree.key} if tree.column is None else {tree.column, tree.key}
-        case records.Prior():
+        case records.Prior() | records.Checked():
             return _compared_columns(tree.tree)
         case ("call", _, *arguments):
             return set().union(*map(_compared_columns, arguments))

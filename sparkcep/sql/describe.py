@@ -449,6 +449,8 @@ def show(tree: tuple, variables: tuple[str, ...]) -> str:
         return f"first row of {_set_text(tree.mask, variables)}"
     if kind == "pair":
         return f"{tree.column}[{', '.join(_nav(row, 'row', variables) for row in tree.rows)}]"
+    if kind == "checked":
+        return show(tree.tree, variables)
     if kind == "lit":
         return tree.text if tree.type != "string" else repr(tree.text)
     filtered = f" FILTER ({tree.keep})" if kind in ("agg", "by") and tree.keep else ""

@@ -87,6 +87,12 @@ class Places:
         defines = clause.of.clause.defines if clause is not None else ()
         return next((d for d in defines if self._own(clause.of.origin.place(d.condition.span)) == span), None)
 
+    def within_condition(self, span: Span) -> bool:
+        """Whether a place lies in the condition of a variable."""
+        clause = self._clause(span)
+        conditions = [] if clause is None else [self._own(clause.of.origin.place(d.condition.span)) for d in clause.of.clause.defines]
+        return any(own is not None and own.holds(span) for own in conditions)
+
     def column_at(self, name: str) -> Span | None:
         """The expression for which the rewriter computes the column ``name``; None where that is none, or one in each of several
         clauses."""

@@ -20,6 +20,7 @@ from sparkcep.plan.define import ORDER
 from sparkcep.plan.plan import LETTERS
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.slices import OWN, cut
+from tests.caught import without_catching
 from tests.oracle import approx as oracle
 from tests.oracle import expr, pattern, selection
 from tests.oracle.approx import Approx, cost_of_nothing
@@ -358,7 +359,7 @@ def run(
     case: Case, some: dict[int, list[dict]], chunk_rows=None, settings: Settings = DEFAULT, approx=True, slices=None, cuts=None
 ) -> dict[int, list[dict]]:
     """Output rows by partition, each {measure or "id": value}, in the engine's order. See tests.property.in_process.run."""
-    plan = make_plan(parse_clause(case.to_sql(approx)), settings=settings)
+    plan = without_catching(make_plan(parse_clause(case.to_sql(approx)), settings=settings))
     database = sqlite3.connect(":memory:")
     try:
         table = _inputs(plan, case, some, database)

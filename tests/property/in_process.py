@@ -38,6 +38,7 @@ from sparkcep.plan.records import parameter_column
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.semijoin import Filter
 from sparkcep.sql.slices import AWAY, OWN, SLICE, Slices, cut
+from tests.caught import without_catching
 
 COLUMNS = ("p", "id", "v", "w", "s")
 CHANGING = ("op", "n", "at")  # of rows that come and go: what they do, their number, and when, where ARRIVAL BY reads it
@@ -66,7 +67,7 @@ def run(
     the rows come in batches of that size and the engine holds as few as it can; with `chosen` only those that the second read
     keeps; with `slices` cut into those, by a measure of whole numbers. ``arcs``: the rows of ARCS FROM.
     """
-    plan = make_plan(parse_clause(text), settings=settings)
+    plan = without_catching(make_plan(parse_clause(text), settings=settings))
     database = _database()
     try:
         table = _inputs(plan, partitions, database, chosen, down=bool(plan.order and plan.order[0].descending))

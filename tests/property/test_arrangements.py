@@ -14,6 +14,7 @@ from sparkcep.automaton.strategy import SEQUENCES
 from sparkcep.clause.parser import parse_clause
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
+from tests.caught import without_catching
 from tests.oracle import pattern, selection
 from tests.property import test_joined_engine as joined
 from tests.property.ranking_cases import engine_rows, window_starts
@@ -92,7 +93,7 @@ def random_score(rng: random.Random, names: list) -> tuple:
 
 def answer(case: Arranged, chunk: int | None, settings: Settings):
     """(partition, window start) -> what the best matches map to each variable; None where another engine is chosen."""
-    plan = make_plan(parse_clause(case.text()), settings=settings)
+    plan = without_catching(make_plan(parse_clause(case.text()), settings=settings))
     columns = engine_rows(plan, case.table(plan), SEQUENCES, chunk)
     if columns is None:
         return None

@@ -18,6 +18,7 @@ from sparkcep.engine.drive import Room
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
+from tests.caught import without_catching
 from tests.oracle import selection
 from tests.oracle.pattern import contains, to_text
 from tests.property import test_ranked_conditions as conditions
@@ -122,7 +123,7 @@ def random_link(rng: random.Random, one: str) -> tuple:
 
 def answer(case: Bounded, chunk: int | None, settings: Settings) -> tuple:
     """The strategy, and (partition, window start) -> what the engine's best matches map to each variable, best first."""
-    plan = make_plan(parse_clause(case.text()), settings=settings)
+    plan = without_catching(make_plan(parse_clause(case.text()), settings=settings))
     table = case.table(plan)
     engine = engine_for(prepare(plan, table.schema), chunk)
     pieces = list(match_batches(engine, table.to_batches(max_chunksize=chunk or 10_000)))

@@ -14,6 +14,7 @@ from sparkcep.automaton.strategy import SIDES
 from sparkcep.clause.parser import parse_clause
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
+from tests.caught import without_catching
 from tests.oracle import selection
 from tests.oracle.pattern import to_text
 from tests.property.in_process import inputs
@@ -172,7 +173,7 @@ def _rows(rng: random.Random, kinds: dict, letters: str, low: int, wide: bool) -
 
 def answer(case: Case, chunk: int | None, settings: Settings):
     """(matches by partition and window, how many came); None where another engine is chosen."""
-    plan = make_plan(parse_clause(case.text()), settings=settings)
+    plan = without_catching(make_plan(parse_clause(case.text()), settings=settings))
     columns = engine_rows(plan, case.table(plan), SIDES, chunk)
     if columns is None:
         return None

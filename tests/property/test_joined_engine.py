@@ -15,6 +15,7 @@ from sparkcep.automaton.strategy import SEQUENCES
 from sparkcep.clause.parser import parse_clause
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
+from tests.caught import without_catching
 from tests.oracle import selection
 from tests.property.in_process import guarded, inputs, unguarded
 from tests.property.ranking_cases import engine_rows, window_starts
@@ -239,7 +240,7 @@ def random_rows(rng: random.Random, types: dict, null: bool, negative: bool, let
 def answer(case: Case, chunk: int | None, settings: Settings):
     """((partition, window start) -> positions of the matches, in the order of their scores, how many came); None where another
     engine is chosen."""
-    plan = make_plan(parse_clause(case.text()), settings=settings)
+    plan = without_catching(make_plan(parse_clause(case.text()), settings=settings))
     columns = engine_rows(plan, case.table(plan), SEQUENCES, chunk)
     if columns is None:
         return None

@@ -25,6 +25,7 @@ from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
 from sparkcep.search import futures
+from tests.caught import without_catching
 from tests.oracle import measures, selection
 from tests.property.in_process import inputs, run
 from tests.selection import first
@@ -35,7 +36,7 @@ COUNTED = "MEASURES LAST(id) AS last, MATCH_COUNT() AS n"
 
 def results(text: str, partitions: dict, merging: bool, chunk_rows: int | None):
     """({partition: {last id: (number, graph)}}, whether the engine merged runs)."""
-    plan = make_plan(parse_clause(text))
+    plan = without_catching(make_plan(parse_clause(text)))
     table = inputs(plan, partitions)
     engine = engine_for(prepare(plan, table.schema), chunk_rows, Limits(merging=merging))
     found: dict = {}
@@ -98,7 +99,7 @@ def test_counts_and_graphs_agree_with_the_oracle(seed, monkeypatch):
 
 def engine_over(clause: str, columns: dict, letters: dict | None = None, **limits):
     """The engine and the batches for a clause over arrays; ``letters``: variable to a boolean array."""
-    plan = make_plan(parse_clause(clause))
+    plan = without_catching(make_plan(parse_clause(clause)))
     wanted = {name: pa.array(columns[sql]) for name, sql in plan.inputs}
     if plan.letters:
         wanted[LETTERS] = pa.array(sum(letters[plan.variables[v]].astype(np.int64) << bit for v, bit, _ in plan.letters))

@@ -22,6 +22,7 @@ from sparkcep.columns.arrays import equal_codes
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
+from tests.caught import without_catching
 from tests.oracle import selection
 from tests.oracle.pattern import to_text, variables
 from tests.property import test_ranked_engine as ranked
@@ -141,7 +142,7 @@ def _band(rng: random.Random, before: str, low: int, high: int) -> tuple:
 
 def answer(case: ranked.Case, chunk: int | None, settings: Settings) -> tuple[str, dict]:
     """The search that ran, and (partition, window start) -> the engine's matches, best first."""
-    plan = make_plan(parse_clause(case.text()), settings=settings)
+    plan = without_catching(make_plan(parse_clause(case.text()), settings=settings))
     table = case.table(plan)
     engine = engine_for(prepare(plan, table.schema), chunk)
     pieces = list(match_batches(engine, table.to_batches(max_chunksize=chunk or 10_000)))

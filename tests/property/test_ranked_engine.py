@@ -16,6 +16,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
+from tests.caught import without_catching
 from tests.oracle import selection
 from tests.oracle.pattern import to_text
 from tests.property.in_process import inputs, unguarded
@@ -305,7 +306,7 @@ def _rows(rng: random.Random, times: str, descending: bool, nulls: bool) -> list
 
 def answer(case: Case, top: int, chunk: int | None, settings: Settings) -> dict | None:
     """(partition, window start) -> the engine's matches, best first, as (positions, labels); None where it takes another way."""
-    plan = make_plan(parse_clause(case.text(top)), settings=settings)
+    plan = without_catching(make_plan(parse_clause(case.text(top)), settings=settings))
     columns = engine_rows(plan, case.table(plan), PATHS, chunk)
     if columns is None:
         return None

@@ -19,6 +19,7 @@ from sparkcep.engine.ranked import Paths
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
+from tests.caught import without_catching
 
 WHOLE, REAL, TINY, INT = pa.int64(), pa.float64(), pa.int8(), pa.int32()
 NAN, OTHER_NAN = np.array([0x7FF8000000000000, 0xFFF8000000000000], dtype=np.uint64).view(np.float64)
@@ -30,7 +31,7 @@ def matches(pattern: str, pref: str, top: int, rows: list, types: dict, *, link=
     letters = [v for v in "ABC" if v in pattern]
     conditions = ", ".join(f"{v} AS s LIKE '%{v}%'" + (f" AND {link}" if v == letters[-1] and link else "") for v in letters)
     text = f"ORDER BY id MEASURES array_agg(id) AS found EVENT SELECTION SKIP TILL ANY MATCH PATTERN ({pattern}) {pref} TOP {top} {more} DEFINE {conditions}"
-    plan = make_plan(parse_clause(text), settings=settings)
+    plan = without_catching(make_plan(parse_clause(text), settings=settings))
     if listed:
         plan = dataclasses.replace(plan, ranking=plan.ranking._replace(terms=(), monotone=None, by_sides=None))
     columns = {"id": pa.array(range(len(rows)), pa.int64())}
@@ -187,7 +188,7 @@ def test_partitions_in_one_call_are_those_of_calls_by_themselves(seed, monkeypat
     for pref, kind in (("A.v + B.v", REAL), ("A.v - B.v", INT), ("A.v + B.v", pa.decimal128(9, 2))):
         window = rng.choice(["", "WINDOW 6 SLIDE 2", "WINDOW 5 SLIDE 5"])
         text = f"PARTITION BY p ORDER BY id MEASURES A.id AS a, B.id AS b, MATCH_RANK() AS r EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) {window} PREF MAX ({pref}) TOP 3 DEFINE A AS w > 0, B AS w < 2"
-        plan = make_plan(parse_clause(text))
+        plan = without_catching(make_plan(parse_clause(text)))
         odd = [NAN, np.inf, -np.inf, None]
         rows = []
         for p in range(24):
@@ -217,7 +218,7 @@ def test_partitions_in_one_call_take_a_share_of_the_state(monkeypatch):
     """A call whose best take all of it ends in vain, and all of its partitions are searched again."""
     calls, searched = [], Paths._of_partition
     monkeypatch.setattr(Paths, "_of_partition", lambda self, span, *rest: calls.append(span.part) or searched(self, span, *rest))
-    plan = make_plan(parse_clause("PARTITION BY p ORDER BY id MEASURES count(*) AS c EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) PREF MAX (A.v + B.v) TOP 50"))
+    plan = without_catching(make_plan(parse_clause("PARTITION BY p ORDER BY id MEASURES count(*) AS c EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) PREF MAX (A.v + B.v) TOP 50")))
     whole = {"p": [p for p in range(300) for _ in range(20)], "id": list(range(6000)), "v": [i * 7 % 100 for i in range(6000)]}
     table = pa.table({name: pa.array(whole[sql.rpartition(".")[2]], pa.int64()) for name, sql in plan.inputs if sql.rpartition(".")[2] in whole})
     engine = engine_for(prepare(plan, table.schema), None, Limits(max_state_bytes=1_000_000))

@@ -14,6 +14,7 @@ from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.search import codes
 from sparkcep.settings import Settings
+from tests.caught import without_catching
 from tests.oracle import selection
 from tests.property.in_process import _inputs
 from tests.property.test_selection_differential import partitions
@@ -24,7 +25,7 @@ SEEDS = first(range(10), wider=3)
 
 def sequences(query, rows_of: dict[int, list[dict]]) -> dict[int, list[tuple]]:
     """The engine's matches by partition, each ((position, variable), ...), in the order of their numbers."""
-    plan = make_plan(parse_clause(query.to_sql()), settings=Settings(prefilter=False))  # positions count all rows
+    plan = without_catching(make_plan(parse_clause(query.to_sql()), settings=Settings(prefilter=False)))  # positions count all rows
     database = sqlite3.connect(":memory:")
     try:
         table = _inputs(plan, rows_of, database)

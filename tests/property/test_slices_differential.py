@@ -14,6 +14,7 @@ from sparkcep.plan.build import make_plan
 from sparkcep.plan.cutting import undivided
 from sparkcep.settings import Settings
 from sparkcep.sql.slices import Slices, slices_of
+from tests.caught import without_catching
 from tests.oracle import selection
 from tests.property import approx_cases
 from tests.property.in_process import in_slices, inputs, run
@@ -52,7 +53,7 @@ class Tally:
         self.refused = Counter()
 
     def compare(self, rng, text, partitions, settings=OFF):
-        plan = make_plan(parse_clause(text), settings=settings)
+        plan = without_catching(make_plan(parse_clause(text), settings=settings))
         if reason := undivided(plan):
             self.refused[reason] += 1
             return

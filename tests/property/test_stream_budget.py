@@ -22,6 +22,7 @@ from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.budget import HISTORY_COLUMN
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import Settings
+from tests.caught import without_catching
 from tests.oracle import budget as oracle
 from tests.property import test_streams_differential as streams
 from tests.property.in_process import drained
@@ -137,7 +138,7 @@ def in_time(text: str) -> str:
 def streamed(text: str, query: oracle.Budgeted, partitions, rng: random.Random, delay: int, history=None, other=None):
     """(of each partition its output rows; of each row the number of the micro-batch in which it was released, -1 for none, and of
     that in which it was searched)"""
-    plan = make_plan(parse_clause(in_time(text)), settings=Settings(prefilter=False))
+    plan = without_catching(make_plan(parse_clause(in_time(text)), settings=Settings(prefilter=False)))
     rows = [(p, i, s, t) for p, (letters, times) in enumerate(partitions) for i, (s, t) in enumerate(zip(letters, times, strict=True))]
     columns = {"p": [row[0] for row in rows], "id": [row[1] for row in rows], "s": [row[2] for row in rows]}
     times = pa.array([row[3] for row in rows], pa.timestamp("us"))

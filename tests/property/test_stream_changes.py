@@ -22,6 +22,7 @@ from sparkcep.engine.stream import NOTHING_DUE, Stream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import Settings
+from tests.caught import without_catching
 from tests.oracle import automaton as oracle
 from tests.oracle import measures
 from tests.property import test_pattern_changes
@@ -127,7 +128,7 @@ def table_of(plan, events: list[Event]) -> pa.Table:
 
 
 def planned(text: str):
-    return make_plan(parse_clause(text.replace("ORDER BY id", "ORDER BY id + 0")), settings=Settings(prefilter=False))
+    return without_catching(make_plan(parse_clause(text.replace("ORDER BY id", "ORDER BY id + 0")), settings=Settings(prefilter=False)))
 
 
 def shown(plan, leaves: pa.Table, names: list[str]) -> list[tuple]:

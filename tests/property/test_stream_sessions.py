@@ -22,6 +22,7 @@ from sparkcep.engine.stream import Stream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import Settings
+from tests.caught import without_catching
 from tests.property import test_stream_changes as revised
 from tests.property import test_streams_differential as streams
 from tests.property.in_process import drained
@@ -54,7 +55,7 @@ def idle(plan, timeout: int):
 
 
 def planned(text: str):
-    return make_plan(parse_clause(text.replace("ORDER BY id", "ORDER BY id + 0")), settings=Settings(prefilter=False))
+    return without_catching(make_plan(parse_clause(text.replace("ORDER BY id", "ORDER BY id + 0")), settings=Settings(prefilter=False)))
 
 
 def sessions_of(keys: list[int], times: list[int], timeout: int) -> tuple[list[int], dict[int, int]]:

@@ -46,6 +46,7 @@ from sparkcep.plan.build import make_plan
 from sparkcep.plan.costs import ALL
 from sparkcep.plan.records import Order
 from sparkcep.settings import Settings
+from tests.caught import without_catching
 from tests.oracle import automaton as oracle
 from tests.oracle import cases, measures, selection
 from tests.property import approx_cases
@@ -571,7 +572,7 @@ def rows_of(rng: random.Random, keys: int, longest: int) -> dict[int, list[dict]
 
 
 def planned(text: str):
-    plan = make_plan(parse_clause(text.replace("ORDER BY id", "ORDER BY id + 0")), settings=Settings(prefilter=False))  # one key cuts partitions, and all rows are searched
+    plan = without_catching(make_plan(parse_clause(text.replace("ORDER BY id", "ORDER BY id + 0")), settings=Settings(prefilter=False)))  # one key cuts partitions, and all rows are searched
     check_stream(plan)
     return plan
 

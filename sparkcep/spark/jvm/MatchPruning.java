@@ -48,7 +48,7 @@ import scala.runtime.AbstractPartialFunction;
  */
 final class MatchPruning extends Rule<LogicalPlan> {
   private static final Set<String> VALUES = Set.of("nav", "agg", "cls", "rows", "mno", "register", "emit", "match_from", "match_to", "change", "change_number", "changed_by", "match_id"); // leaves that engines do not search by
-  private static final Set<String> NOT_READ = Set.of("inputs", "ordered_inputs", "letters", "variables", "outputs", "places", "leaf_places", "given");
+  private static final Set<String> NOT_READ = Set.of("inputs", "ordered_inputs", "letters", "variables", "outputs", "places", "leaf_places", "failing", "given");
 
   static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
     @Override
