@@ -83,6 +83,7 @@ def delay_that_the_next_flight_inherits(flights):
           DEFINE GONE AS dep_delay IS NULL
         )
         WHERE cancelled >= 10""",
+    stream=Stream("sched", "carrier origin", LAST | {"carrier": "AA"}),
     cached=True,
 )
 def cancelled_in_a_row(flights, airlines):
@@ -264,6 +265,7 @@ def flights_of_a_route_that_are_faster_and_faster(flights):
           PATTERN (OFF{3,} BACK)
           DEFINE OFF AS dep_delay IS NULL, BACK AS dep_delay IS NOT NULL
         )""",
+    stream=Stream("sched", "origin carrier", LAST | {"carrier": "AA"}),
 )
 def first_flight_after_a_closure(flights):
     """Which flights of American are cancelled three or more in a row, which one is the first that leaves, and which are neither?"""

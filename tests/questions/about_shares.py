@@ -157,14 +157,14 @@ def volume_spikes(google):
           MEASURES LAST(day) AS day, LAST(value) AS value
           AFTER MATCH SKIP TO LAST LOSS
           PATTERN (START LOSS{5,})
-          DEFINE LOSS AS value <= PREV(value) AND datediff(day, PREV(day)) <= 4
+          DEFINE LOSS AS value <= PREV(value) AND datediff(day, PREV(day)) <= 3
         )""",
     cached=True,
 )
 def five_losses_in_a_row(google):
-    """On which days ends a streak of five days or more without a gain, no two of them more than four days apart?"""
+    """On which days ends a streak of five days or more without a gain, no two of them more than three days apart?"""
     days = sorted(google, key=lambda d: d.date)
-    for row in streaks(days, lambda a, b: b.close <= a.close and (b.date - a.date).days <= 4):
+    for row in streaks(days, lambda a, b: b.close <= a.close and (b.date - a.date).days <= 3):
         if len(row) >= 6:
             yield row[-1].date, data.Decimal(str(row[-1].close))
 

@@ -125,6 +125,7 @@ def mornings_that_warm_up(weather):
           PATTERN (A B)
           DEFINE B AS hour <> (PREV(hour) + 1) % 24
         )""",
+    stream=Stream("time", "origin"),
     settings=IN_NEW_YORK,
 )
 def hours_that_a_clock_repeats_or_leaves_out(weather):

@@ -254,3 +254,10 @@ def rentals() -> Rows:
             rows.append((f"car {car}", start, end, rng.randrange(0, 900)))
             start += DAY * rng.randrange(1, 9)
     return _listed("car STRING, start DATE, end DATE, km INT", rows)
+
+
+@cache
+def letters() -> Rows:
+    """Letters of three groups in the order of a number."""
+    rng = random.Random(8)
+    return _listed("g INT, t INT, k STRING", [(t % 3, t, rng.choice("abc")) for t in range(300)])
