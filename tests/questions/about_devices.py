@@ -11,9 +11,9 @@ from tests.questions.question import Stream, by, question, spans, streaks
 @question(
     of={"heartbeats": data.heartbeats},
     sql="""
-        SELECT device, last_beat, silent FROM heartbeats MATCH_RECOGNIZE (
+        SELECT device, last_beat, next_beat, silent FROM heartbeats MATCH_RECOGNIZE (
           PARTITION BY device ORDER BY ts
-          MEASURES A.ts AS last_beat, unix_timestamp(B.ts) - unix_timestamp(A.ts) AS silent
+          MEASURES A.ts AS last_beat, B.ts AS next_beat, unix_timestamp(B.ts) - unix_timestamp(A.ts) AS silent
           AFTER MATCH SKIP TO LAST B
           PATTERN (A B)
           DEFINE B AS ts > PREV(ts) + INTERVAL '5' MINUTE
@@ -27,7 +27,7 @@ def missing_beats(heartbeats):
     for beats in by(heartbeats, "device", order="ts"):
         for a, b in zip(beats, beats[1:]):
             if b.ts - a.ts > 5 * MINUTE:
-                yield a.device, a.ts, (b.ts - a.ts) // SECOND
+                yield a.device, a.ts, b.ts, (b.ts - a.ts) // SECOND
 
 
 @question(

@@ -334,3 +334,23 @@ def worst_pairs_of_neighbours(flights):
         sums = [(-(a.dep_delay + b.dep_delay), i) for i, (a, b) in enumerate(zip(row, row[1:])) if a.origin == b.origin]
         for rank, (worst, _) in enumerate(sorted(sums)[:2], 1):
             yield row[0].carrier, row[0].day, -worst, rank
+
+
+@question(
+    of={"flights": data.flights},
+    sql="""
+        SELECT dest, since, until, flights FROM flights MATCH_RECOGNIZE (
+          PARTITION BY dest ORDER BY sched
+          MEASURES FIRST(sched) AS since, LAST(sched) AS until, count(*) AS flights
+          PATTERN (FIRST_ONE SOON*)
+          DEFINE SOON AS sched <= PREV(sched) + INTERVAL '90' MINUTE
+        )
+        WHERE flights > 20""",
+    stream=Stream("sched", "dest", LAST),
+)
+def times_of_many_flights_to_a_place(flights):
+    """When do more than twenty flights leave for a place, with pauses of an hour and a half at most, where many leave at one time?"""
+    for row in by(flights, "dest", order="sched"):
+        for some in streaks(row, lambda a, b: b.sched - a.sched <= 90 * MINUTE):
+            if len(some) > 20:
+                yield some[0].dest, some[0].sched, some[-1].sched, len(some)

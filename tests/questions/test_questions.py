@@ -14,7 +14,7 @@ import pytest
 
 from sparkcep.spark.streaming import PROVIDER, ROCKSDB
 from tests.questions.question import QUESTIONS, Question, Rows, Stream, difference, plain
-from tests.selection import further
+from tests.selection import further, slow
 
 FOLDER = Path(__file__).resolve().parent
 for module in sorted(path.stem for path in FOLDER.glob("about_*.py")):
@@ -28,8 +28,10 @@ QUICK = [q.name for q in QUESTIONS if q.quick]
 QUICK_STREAMS = ["sessions"]  # a stream takes seconds
 
 
-def _parameters(questions: list[Question], quick: list[str]):
-    return [pytest.param(q, id=q.name) if q.name in quick else further(pytest.param(q, id=q.name)) for q in questions]
+def _parameters(questions: list[Question], quick: list[str], wider: int = 1):
+    """The quick ones; of the others the wider run takes each ``wider``-th."""
+    marks = [[] if q.name in quick else further if i % wider == 0 else slow for i, q in enumerate(questions)]
+    return [mark(pytest.param(q, id=q.name)) if mark else pytest.param(q, id=q.name) for mark, q in zip(marks, questions, strict=True)]
 
 
 @pytest.fixture(scope="module")
@@ -74,16 +76,16 @@ def session(spark):
 
     def of(settings):
         for key, value in settings.items():
-            before[key] = spark.conf.get(key, None)
+            before.setdefault(key, spark.conf.get(key, None))
             spark.conf.set(key, value)
         return spark
 
     yield of
+    for key, value in before.items():
+        spark.conf.unset(key) if value is None else spark.conf.set(key, value)
     spark.catalog.clearCache()
     for table in spark.catalog.listTables():
         spark.catalog.dropTempView(table.name) if table.isTemporary else spark.sql(f"DROP TABLE {table.name}")
-    for key, value in before.items():
-        spark.conf.unset(key) if value is None else spark.conf.set(key, value)
 
 
 def _compare(asked: Question, found: list[tuple]) -> None:
@@ -108,7 +110,35 @@ def test_answer(session, folder, asked):
     _compare(asked, _collected(_ask(spark, asked, frames)))
 
 
-@pytest.mark.parametrize("asked", _parameters([q for q in QUESTIONS if q.stream], QUICK_STREAMS))
+PLAIN = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "sparkcep.prefilter": "false",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", [pytest.param(q, id=q.name) for q in QUESTIONS])
+def test_parts_of_an_answer(session, folder, asked):
+    """Counts the rows, takes each column alone, filters by each column, and asks again with less of Spark's planning."""
+    expected = asked.expected()
+    spark = session(asked.settings)
+    frame = _ask(spark, asked, _frames(spark, folder, asked))
+    frame = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))  # names may repeat
+    assert frame.count() == len(expected)
+    for i, name in enumerate(frame.columns):
+        assert not difference(_collected(frame.select(name)), [(row[i],) for row in expected]), name
+    for i, name in enumerate(frame.columns):
+        some = frame.where(frame[name].isNull()) if expected[0][i] is None else frame.where(frame[name].isNotNull())
+        wanted = [row for row in expected if (row[i] is None) == (expected[0][i] is None)]
+        assert not difference(_collected(some), wanted), name
+    session(PLAIN)
+    again = _ask(spark, asked, _frames(spark, folder, asked)) if asked.sql is None or ";\n" not in asked.sql else frame
+    _compare(asked, _collected(again))
+
+
+@pytest.mark.parametrize("asked", _parameters([q for q in QUESTIONS if q.stream], QUICK_STREAMS, wider=2))
 def test_answer_over_a_stream(session, folder, tmp_path, asked):
     """The stream ends with a row of each key that has a time alone, and one that brings the watermark there."""
     spark = session({**asked.settings, PROVIDER: ROCKSDB})
