@@ -110,7 +110,7 @@ def sensors_that_flap(sensors):
     stream=Stream("timestamp", "sensor"),
 )
 def jumps_over_missing_readings(sensors):
-    """Between which readings are others missing and differ the values around them by more than ten?"""
+    """Which readings around missing ones differ by more than ten?"""
     for readings in by(sensors, "sensor", order="timestamp"):
         for lost in spans(readings, lambda r: r.value is None):
             first, last = readings.index(lost[0]), readings.index(lost[-1])
@@ -187,7 +187,7 @@ def repaired_in_two_minutes(sensors):
     stream=Stream("timestamp", "sensor"),
 )
 def peaks(sensors):
-    """What are the peaks above 60 that a sensor reaches in three rises or more from below 60, and from which it falls twice or more?"""
+    """Which peaks of 60 or more does a sensor reach in three rises or more, and then fall at least twice?"""
     for readings in by(sensors, "sensor", order="timestamp"):
         values = [r.value for r in readings]
         at = number = 0

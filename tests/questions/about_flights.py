@@ -1,4 +1,4 @@
-"""Questions about flights: delays along an aircraft's day, cancelled flights in a row, turnarounds, joins with airlines and planes."""
+"""Questions about flights: delays along an aircraft's day, cancelled flights in a row, turnarounds."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def delays_that_build_up(flights):
         )""",
 )
 def delay_that_the_next_flight_inherits(flights):
-    """Which aircraft arrive half an hour late and then leave late on the next flight from the airport that they came from, within 12 hours?"""
+    """Which aircraft arrive half an hour late and leave late, within 12 hours, on their next flight from the same airport?"""
     for legs in by([f for f in flights if f.tailnum is not None], "tailnum", order="sched"):
         for a, b in zip(legs, legs[1:]):
             late = a.arr_delay is not None and a.arr_delay > 30 and b.dep_delay is not None and b.dep_delay > 30
@@ -198,7 +198,7 @@ def routes_that_turn_late(flights):
         GROUP BY tailnum HAVING count(*) > 1""",
 )
 def aircraft_that_are_back_within_five_hours(flights):
-    """Which aircraft leave the airport that they have left within five hours, more than once, and after how many minutes at most?"""
+    """Which aircraft leave an airport twice within five hours, how often, and after how many minutes at most?"""
     for legs in by([f for f in flights if f.tailnum is not None], "tailnum", order="sched"):
         pairs = zip(legs, legs[1:])
         minutes = [(b.sched - a.sched) / MINUTE for a, b in pairs if b.origin == a.origin and b.sched - a.sched < 5 * HOUR]
@@ -215,7 +215,7 @@ def aircraft_that_are_back_within_five_hours(flights):
         ) MATCH_RECOGNIZE (
           ORDER BY day
           ALL ROWS PER MATCH
-          PATTERN (A BETTER* | ^ A)
+          PATTERN (A BETTER*)
           DEFINE BETTER AS lost / flown < PREV(lost) / PREV(flown)
         )""",
 )
@@ -349,7 +349,7 @@ def worst_pairs_of_neighbours(flights):
     stream=Stream("sched", "dest", LAST),
 )
 def times_of_many_flights_to_a_place(flights):
-    """When do more than twenty flights leave for a place, with pauses of an hour and a half at most, where many leave at one time?"""
+    """When do more than twenty flights leave for a destination, with pauses of 90 minutes at most?"""
     for row in by(flights, "dest", order="sched"):
         for some in streaks(row, lambda a, b: b.sched - a.sched <= 90 * MINUTE):
             if len(some) > 20:

@@ -156,7 +156,7 @@ def clicks_after_none(visits):
         ) GROUP BY user, path HAVING count(*) > 1""",
 )
 def to_and_fro(visits):
-    """Who goes to another page and back within an hour, more than once between the same pages?"""
+    """Who goes to another page and back within an hour, more than once for the same two pages?"""
     counted = collections.Counter()
     for pages in by(visits, "user", order="timestamp"):
         for a, b, c in zip(pages, pages[1:], pages[2:]):
@@ -205,7 +205,6 @@ def help_twice_in_an_hour(visits):
           DEFINE FAILED AS type = 'login_failed', IN AS type = 'login'
         )""",
     stream=Stream("ts"),
-    quick=True,
 )
 def guessed_passwords(events):
     """Which accounts are logged into right after two or more failed tries within a quarter of an hour?"""
@@ -271,7 +270,7 @@ def transfers_that_grow(events):
     stream=Stream("ts"),
 )
 def transfers_between_login_and_logout(events):
-    """How much is transferred between a login and the next logout within ten minutes from the same address?"""
+    """How much is transferred between a login and the next logout, within ten minutes and from one address?"""
     for some in by(events, "account", order="ts"):
         some = [data.Row(e, ip=json.loads(e.details or "{}").get("ip")) for e in some]
         at = 0

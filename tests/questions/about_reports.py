@@ -1,6 +1,6 @@
-"""Questions as they were reported because their answers were wrong, with the rows that show it; the rows are in the statements.
+"""Questions from reports of wrong answers. Each statement has the rows that showed the fault.
 
-A new report becomes a question here, or in the module of its subject (docs/CONTRIBUTING.md).
+A new report becomes a question here or in the module of its subject (docs/CONTRIBUTING.md).
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def least_number_before_a_missing_one():
         MATCH_RECOGNIZE (ORDER BY id MEASURES A.id AS a, B.id AS b PATTERN (A B) DEFINE B AS PREV(v) <> 0 AND 10 / PREV(v) > 1.5)""",
 )
 def division_behind_a_guard():
-    """Before which row is there a divisor that makes a quotient large?"""
+    """Which row follows a divisor that makes a quotient large?"""
     yield 2, 3
 
 
@@ -174,7 +174,7 @@ def division_behind_a_guard():
         MATCH_RECOGNIZE (ORDER BY id MEASURES A.id AS a PATTERN (A B) DEFINE A AS v > 0, B AS 12 / A.v = 4)""",
 )
 def division_by_a_value_of_the_match():
-    """In which row is a positive value that goes into twelve four times?"""
+    """Which row has a positive value that goes into twelve four times?"""
     yield (2,)
 
 
@@ -224,7 +224,7 @@ def rise_of_texts_that_are_numbers():
         )""",
 )
 def day_that_was_promised():
-    """After which row is the day later than the one that it promised, where some promises are no days?"""
+    """Which day is later than the one promised before it, where some promises are not dates?"""
     yield (3,)
 
 
@@ -246,7 +246,7 @@ def column_called_current_date():
         MATCH_RECOGNIZE (ORDER BY id MEASURES A.id AS i PATTERN (A B) DEFINE B AS current_date < PREV(current_date))""",
 )
 def fall_in_a_column_called_current_date():
-    """Before which fall is a row, in a column called current_date?"""
+    """Which row precedes a fall, in a column called current_date?"""
     yield (1,)
 
 
@@ -282,7 +282,7 @@ def names_in_double_quotes():
     settings={"spark.sql.session.timeZone": "Europe/Berlin"},
 )
 def a_local_day_of_23_hours():
-    """Is the day on which summer time starts a day long, as Spark subtracts timestamps?"""
+    """Do Spark's timestamps differ by a day from noon to noon when summer time starts?"""
     yield ("31 12",)
 
 

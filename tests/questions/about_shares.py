@@ -40,11 +40,6 @@ def v_shapes(shares):
                 at += 1
 
 
-def _extremes(rows, price):
-    """The rows at which a series turns; of equal neighbours none is one."""
-    return [(i, b) for i, (a, b, c) in enumerate(zip(rows, rows[1:], rows[2:]), 1) if (price(b) - price(a)) * (price(c) - price(b)) < 0]
-
-
 @question(
     of={"google": data.google},
     sql="""
@@ -61,21 +56,22 @@ def _extremes(rows, price):
         )""",
 )
 def double_bottoms(google):
-    """At which two days does Google's share have a double bottom, with lows that differ by less than 0.2 % and a peak of 3 % between them?"""
+    """When does Google's share have a double bottom, with lows within 0.2 % and a peak at least 3 % above the first?"""
     days = sorted(google, key=lambda d: d.date)
-    turns = _extremes(days, lambda d: d.close)
-    for (i, low), (_, peak), (_, second) in zip(turns, turns[1:], turns[2:]):
-        falls = 0
-        while i - falls - 1 >= 0 and days[i - falls - 1].close > days[i - falls].close:
-            falls += 1
-        flat = len({d.close for d in days[i : days.index(second) + 2]}) == 1
-        if low.close < peak.close and not flat and _no_equal_neighbours(days[i : days.index(second) + 2]):
-            if abs(second.close / low.close - 1) < 0.002 and peak.close > low.close * 1.03:
-                yield from [(low.date, second.date)] * falls
 
+    def turn(at, sign):
+        """Where a fall (-1) or rise (1) that begins at a day ends."""
+        while at + 1 < len(days) and sign * (days[at + 1].close - days[at].close) > 0:
+            at += 1
+        return at
 
-def _no_equal_neighbours(days):
-    return all(a.close != b.close for a, b in zip(days, days[1:]))
+    for start in range(len(days)):
+        low = turn(start, -1)
+        peak = turn(low, 1)
+        second = turn(peak, -1)
+        if start < low < peak < second < turn(second, 1) and abs(days[second].close / days[low].close - 1) < 0.002:
+            if days[peak].close > days[low].close * 1.03:
+                yield days[low].date, days[second].date
 
 
 @question(
@@ -87,7 +83,6 @@ def _no_equal_neighbours(days):
           PATTERN (UP{6,})
           DEFINE UP AS close > open AND close > coalesce(PREV(close), 0)
         )""",
-    quick=True,
 )
 def winning_streaks(google):
     """When does Google's share rise on six days or more in a row, both during the day and from day to day?"""
@@ -162,7 +157,7 @@ def volume_spikes(google):
     cached=True,
 )
 def five_losses_in_a_row(google):
-    """On which days ends a streak of five days or more without a gain, no two of them more than three days apart?"""
+    """When does a streak of five days or more without a gain end, with neighbours at most three days apart?"""
     days = sorted(google, key=lambda d: d.date)
     for row in streaks(days, lambda a, b: b.close <= a.close and (b.date - a.date).days <= 3):
         if len(row) >= 6:
@@ -183,7 +178,7 @@ def five_losses_in_a_row(google):
         )""",
 )
 def drawdowns_of_half_a_year(shares):
-    """For how many months, six or more, does a share stay below a price, and how deep does it fall?"""
+    """For how many months, six or more, does a share stay below an earlier price, and how far does it fall?"""
     for months in by(shares, "symbol", order="date"):
         at = 0
         while at < len(months):
@@ -278,16 +273,13 @@ def years_of_less_driving_or_dearer_gas(driving):
     """In which years is less driven than in the year before, and in which others is gas dearer?"""
     years = sorted(driving, key=lambda y: y.year)
     labels = [None] + ["LESS" if b.miles < a.miles else "DEARER" if b.gas > a.gas else None for a, b in zip(years, years[1:])]
-    # A match needs a year before it which it leaves out: the first year, or a year without a label, or one of the match before.
-    taken = -1
     at = 0
-    while at + 1 < len(years):
+    while at < len(years):
         end = at + 1
         while end < len(years) and labels[end]:
             yield labels[end], years[end].year, years[end].miles, years[end].gas
             end += 1
-        taken = end if end > at + 1 else taken
-        at = end if end > at + 1 else at + 1
+        at = end
 
 
 @question(

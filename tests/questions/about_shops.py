@@ -45,7 +45,7 @@ def orders_returned_in_a_row(orders):
     quick=True,
 )
 def customers_who_spend_more_and_more(orders):
-    """Which customers spend more with each of three orders or more than with the one before, and how much in all if it is more than 200?"""
+    """Which customers spend more with each of three further orders, more than 200 in all?"""
     for of in by([o for o in orders if o.status == "paid"], "customer", order=lambda o: (o.date, o.order)):
         for row in streaks(of, lambda a, b: b.amount > a.amount):
             spent = sum(o.amount for o in row)
@@ -87,7 +87,7 @@ def customers_who_come_back_after_a_month(orders):
         )""",
 )
 def prices_that_jump(orders):
-    """Which order's price of a piece is more than four times that of the customer's order before, where some orders have no pieces?"""
+    """Which order's unit price is more than four times that of the order before, where some orders have no units?"""
     for of in by(orders, "customer", order=lambda o: (o.date, o.order)):
         at = 0
         while at + 1 < len(of):
@@ -110,7 +110,7 @@ def prices_that_jump(orders):
         )""",
 )
 def order_that_passes_a_balance(orders):
-    """With which order does what a customer has ordered pass 300 for the first time?"""
+    """With which order does a customer's total pass 300 for the first time?"""
     for of in by(orders, "customer", order=lambda o: (o.date, o.order)):
         balance = Decimal(0)
         for o in of:
@@ -151,7 +151,7 @@ def busy_months(orders):
         GROUP BY status""",
 )
 def what_follows_a_paid_order(orders):
-    """How often is an order after a paid one cancelled or returned, and how many days are there to its end on average?"""
+    """How often does a cancelled or returned order follow a paid one, and how many days do both take on average?"""
     days = collections.defaultdict(list)
     for of in by(orders, "customer", order=lambda o: (o.date, o.order)):
         for a, b in zip(of, of[1:]):
@@ -261,7 +261,7 @@ def beer_after_nappies(baskets):
         )""",
 )
 def nearly_a_supper(baskets):
-    """At which product is the supper of bread, butter, cheese and wine complete but for one product, within four products in this order?"""
+    """At which product is a supper of bread, butter, cheese and wine complete but for one, within four products?"""
     supper = ["bread", "butter", "cheese", "wine"]
     for goods in by(baskets, "basket", order="position"):
         names = [g.product for g in goods]
@@ -295,7 +295,7 @@ def nearly_a_supper(baskets):
         )""",
 )
 def times_without_a_pause(rentals):
-    """During which times is a car rented without a pause, where rentals overlap or touch?"""
+    """During which periods is a car rented without a pause, if rentals overlap or touch?"""
     for of in by(rentals, "car", order=lambda r: (r.start, r.end)):
         merged = []
         for r in of:

@@ -176,7 +176,8 @@ def pairs_of_like_prices(baskets):
           PATTERN (FOG{2,})
           DEFINE FOG AS visib < 2
         ) AS w
-        LEFT JOIN (SELECT origin, count(*) AS flights FROM flights WHERE hour(sched) < 12 GROUP BY origin) AS f ON f.origin = w.origin""",
+        LEFT JOIN (SELECT origin, count(*) AS flights FROM flights WHERE hour(sched) < 12 GROUP BY origin) AS f
+          ON f.origin = w.origin""",
 )
 def fog_and_flights(weather, flights):
     """When is there fog for two hours or more, and how many flights leave that airport before noon of UTC in other days?"""
@@ -263,10 +264,9 @@ def longest_falls_by_year(shares):
           SUBSET BOTH = (SHORT, LONG)
           DEFINE LONG AS km > 400 AND km > avg(SHORT.km)
         )""",
-    quick=True,
 )
 def short_rentals_before_a_long_one(rentals):
-    """Which rentals precede the next one of more than 400 km that is also longer than these on average, and what is the sum so far and in all?"""
+    """Which short rentals precede one over 400 km that is longer than their average, and how do the kilometres add up?"""
     for of in by(rentals, "car", order=lambda r: (r.start, r.km)):
         at = number = 0
         while at < len(of):

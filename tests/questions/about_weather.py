@@ -32,7 +32,6 @@ def _local(time: datetime.datetime) -> datetime.datetime:
         )
         WHERE from_f - to_f > 8""",
     stream=Stream("time", "origin"),
-    quick=True,
 )
 def cold_snaps(weather):
     """When does the temperature fall for five hours or more, by more than eight degrees in all?"""
@@ -211,7 +210,7 @@ def gusts_after_three_calm_hours(weather):
     ordered=True,
 )
 def longest_wet_spell_of_each_year(seattle):
-    """How many days does the longest wet spell of each year last, and how much falls?"""
+    """How long is the longest wet spell of each year, and how much rain falls?"""
     for days in by([data.Row(d, year=d.date.year) for d in seattle], "year", order="date"):
         wet = list(spans(days, lambda d: d.weather in ("rain", "drizzle", "snow") or d.precipitation > 0))
         longest = max(wet, key=lambda s: (len(s), -s[0].date.toordinal()))

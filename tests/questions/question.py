@@ -1,6 +1,6 @@
 """The form of a question: one sentence, a statement, the rows that it is asked of, and the answer in plain Python.
 
-The modules of this folder decorate answers with ``question``, and ``test_questions.py`` compares each answer with the statement's rows.
+The modules of this folder decorate answers with ``question``. ``test_questions.py`` compares the statement's rows with the answer.
 An answer uses nothing of sparkcep: plain Python, pandas, or the few helpers at the end of this module.
 """
 

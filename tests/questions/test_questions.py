@@ -71,8 +71,8 @@ def _ask(spark, asked: Question, frames: dict):
 
 @pytest.fixture
 def session(spark):
-    """A function that sets a question's settings; views, caches and settings are gone after the test."""
-    before = {}
+    """A function that sets a question's settings; its views, tables, caches and settings are gone after the test."""
+    before, tables = {}, {table.name for table in spark.catalog.listTables()}
 
     def of(settings):
         for key, value in settings.items():
@@ -85,7 +85,8 @@ def session(spark):
         spark.conf.unset(key) if value is None else spark.conf.set(key, value)
     spark.catalog.clearCache()
     for table in spark.catalog.listTables():
-        spark.catalog.dropTempView(table.name) if table.isTemporary else spark.sql(f"DROP TABLE {table.name}")
+        if table.name not in tables:
+            spark.sql(f"DROP {'VIEW' if table.isTemporary else 'TABLE'} {table.name}")
 
 
 def _compare(asked: Question, found: list[tuple]) -> None:
