@@ -302,7 +302,7 @@ def date_later_than_a_timestamp():
     of={},
     sql="""
         SELECT * FROM VALUES (1, '10', 3), (2, '2', 5), (3, '9', 1) AS t(id, value, n)
-        MATCH_RECOGNIZE (ORDER BY id MEASURES B.id AS b PATTERN (A B) DEFINE B AS value > PREV(n))""",
+        MATCH_RECOGNIZE (ORDER BY id MEASURES B.id AS b PATTERN (A B) DEFINE B AS CAST(value AS BIGINT) > PREV(n))""",
 )
 def text_compared_with_a_number():
     """Which text is, as a number, larger than the number of the row before it?"""
