@@ -192,8 +192,8 @@ class Matches(Round):
 
 
 class Deferring:
-    """The search that ``make`` makes. Where a condition of physical neighbours fails on some row, which may be no candidate, it is
-    made anew for conditions that are evaluated at candidates alone."""
+    """The search that ``make`` makes. If a condition of physical neighbours fails on some row, ``make`` makes a second search, which
+    evaluates conditions at candidates alone: the row may not be a candidate."""
 
     def __init__(self, task: Task, make: Callable[[], Search]) -> None:
         self.task, self.make, self.search = task, make, make()

@@ -112,7 +112,7 @@ def _converts(operands: tuple[Expr, ...]) -> bool:
 
 
 def _shape(expr: Expr) -> object:
-    """What two operands have in common that are the same column, be it of several rows."""
+    """A key that is equal for operands that are one column, be it of several rows."""
     while expr.op == "call" and expr.value in NAVIGATIONS and expr.args:
         expr = expr.args[0].bare()
     return ("col", str(expr.value[-1]).lower()) if expr.op == "col" else expr
