@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sparkcep.plan.plan import Plan
 
-_BEGIN = re.compile(r"CASE WHEN try_add\(")
+_BEGIN = re.compile(r"CASE WHEN (?:(?:NOT )?\((?:(?!CASE WHEN).)*?\) (?:AND|OR) )?try_add\(")
 _TOKEN = re.compile(r"'(?:[^'\\]|\\.|'')*'|`[^`]*`|\bCASE\b|\bEND\b|[()]")
 _AGAIN = re.compile(r"CASE WHEN size\(__l\d+\) = 0 THEN (__l\d+) WHEN size\(array_repeat\(.*?, 1\)\) = 1 THEN NULL END")
 

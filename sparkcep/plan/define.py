@@ -88,12 +88,12 @@ class ConditionSplitter:
         """The expressions that :class:`sparkcep.plan.records.Checked` names by their numbers."""
         return tuple(self._failing.values())
 
-    def _checked(self, expr: Expr, text: str, read: Callable[[str], tuple], beside: str | None = None) -> tuple:
+    def _checked(self, expr: Expr, text: str, read: Callable[[str], tuple]) -> tuple:
         """The tree ``read`` of the column that holds the row expression ``text``; one that may fail has its mark beside it."""
         if not failing.may_fail(expr, self.ansi):
             return read(self.inputs.column(text))
-        beside = self._beside(expr) if beside is None else beside
-        return self._marked(expr, read(self.inputs.column(failing.value(text, beside))), read(self.inputs.column(failing.failure(text, beside))))
+        catcher = self._catcher(expr)
+        return self._marked(expr, read(self.inputs.column(catcher.value(text))), read(self.inputs.column(catcher.failure(text))))
 
     def _marked(self, expr: Expr, tree: tuple, failed: tuple) -> records.Checked:
         text, span = self.scope.text, expr.span
@@ -101,9 +101,8 @@ class ConditionSplitter:
             self._failing[span] = records.Failing(failing.error_class(expr, self.ansi), *position(text, span.start), span.of(text).split("\n")[0][:40])
         return records.Checked("checked", tree, failed, list(self._failing).index(span))
 
-    def _beside(self, expr: Expr) -> str:
-        """The text of a column that ``expr`` reads, or ""."""
-        return next((self.scope.row_text(node) for node in self.scope.columns(expr) if node.op == "col"), "")
+    def _catcher(self, *parts: Expr) -> failing.Catcher:
+        return failing.catcher(parts, self.ansi, self.scope.row_text)
 
     def _over_order(self, text: str, expr: Expr) -> str:
         if not self.ordered:
@@ -126,10 +125,10 @@ class ConditionSplitter:
             refs = self._rows(conjunct, variable)
             if all(r == Row("cur") for r in refs) and not any(True for _ in self._special(conjunct)):
                 text = f"({self._cur_text(conjunct, variable)})"
-                if others and failing.may_fail(conjunct, self.ansi):
+                if others and failing.computes(conjunct, self.ansi):
                     # conjuncts before it, which Spark does not compute, may keep rows from it on which it fails
-                    beside = self._beside(conjunct)
-                    rows.append(f"COALESCE({failing.value(text, beside)}, {failing.failure(text, beside)})")
+                    catcher = self._catcher(conjunct)
+                    rows.append(f"COALESCE({catcher.value(text)}, {catcher.failure(text)})")
                     others.append(self._checked(conjunct, text, lambda column: records.Here("col", column)))
                 else:
                     rows.append(text)
@@ -255,14 +254,14 @@ class ConditionSplitter:
             absent = self._cur_text(expr, variable, lambda text: f"IF(false, {text}, NULL)")
             if not failing.may_fail(expr, self.ansi):
                 return self._at(row, self.inputs.column(self._cur_text(expr, variable)), self.inputs.column(absent))
-            text, beside = self._cur_text(expr, variable), self._beside(expr)
-            columns = [(self.inputs.column(of(text, beside)), self.inputs.column(of(absent, beside))) for of in (failing.value, failing.failure)]
+            text, catcher = self._cur_text(expr, variable), self._catcher(expr)
+            columns = [(self.inputs.column(of(text)), self.inputs.column(of(absent))) for of in (catcher.value, catcher.failure)]
             return self._marked(expr, *(self._at(row, *pair) for pair in columns))
         if not special and all(r.which == "cur" for r in rows):
-            text, beside = self._lagged(expr, variable), self._beside(expr)
+            text, catcher = self._lagged(expr, variable), self._catcher(expr)
             if not failing.may_fail(expr, self.ansi):
                 return records.Here("col", self._over_order(text, expr))
-            return self._marked(expr, *(records.Here("col", self._over_order(of(text, beside), expr)) for of in (failing.value, failing.failure)))
+            return self._marked(expr, *(records.Here("col", self._over_order(of(text), expr)) for of in (catcher.value, catcher.failure)))
         others = [r for r in rows if r.which != "cur"]
         if not special and len(others) <= MAX_PAIRED and not any(n.op == "subquery" for n in expr.walk()):
             return self._paired(expr, variable, others)
@@ -408,7 +407,8 @@ class ConditionSplitter:
             return records.Pair("pair", self._over_order(text, expr), number, places)
 
         if failing.may_fail(expr, self.ansi):
-            return self._marked(expr, paired(failing.value(text)), paired(failing.failure(text)))
+            catcher = failing.Catcher()  # Spark computes nothing of a lambda ahead
+            return self._marked(expr, paired(catcher.value(text)), paired(catcher.failure(text)))
         return paired(text)
 
     def _native(self, expr: Expr, variable: int):
@@ -750,12 +750,12 @@ class ConditionSplitter:
         fails = [part for part in (*conditions, *arguments) if failing.may_fail(part, self.ansi)]
         if not fails:
             return [self.inputs.column(text) for text in texts], self.inputs.column(kept) if kept else None, None
-        beside = self._beside(fails[0])
+        catcher = self._catcher(*fails)
         guarded = [f"CASE WHEN {kept} THEN {text} END" if kept else text for text in texts]
-        columns = [self.inputs.column(failing.value(text, beside)) for text in guarded]
-        keep = self.inputs.column(f"COALESCE({failing.value(kept, beside)}, false)") if kept else None
+        columns = [self.inputs.column(catcher.value(text)) for text in guarded]
+        keep = self.inputs.column(f"COALESCE({catcher.value(kept)}, false)") if kept else None
         whole = f"struct({', '.join(guarded or [kept])})"
-        count = records.Running("agg", "count", mask, self.inputs.column(failing.failure(whole, beside)), None, False)
+        count = records.Running("agg", "count", mask, self.inputs.column(catcher.failure(whole)), None, False)
         return columns, keep, (fails[0], count)
 
     def _unless(self, failed: tuple[Expr, tuple] | None, tree: tuple) -> tuple:

@@ -5,14 +5,15 @@ these rows only: at candidates of a variable, behind AND, CASE, IF and FILTER, i
 comes as two columns: its value, NULL where it fails, and a mark where it fails. Whoever reads the value looks at the mark first.
 
 Spark SQL has no operator that catches an error of any expression. ``try_add`` of intervals catches every error of its operands, so
-the expression is made part of such an operand (:func:`_caught`). Two properties of Spark's optimizer shape the text: it drops an
+the expression is made part of such an operand (:class:`Catcher`). Two properties of Spark's optimizer shape the text: it drops an
 expression whose value does not matter, so the text needs a value that depends on it (``array_repeat`` is not folded); and it
 computes a subexpression that occurs twice ahead of both places, unless it lies in a branch of CASE.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from sparkcep.clause.expression import Expr
 from sparkcep.plan.scope import NAVIGATIONS
@@ -42,6 +43,11 @@ _TEXT_TYPES = ("string", "varchar", "char", "binary")
 def may_fail(expr: Expr, ansi: bool) -> bool:
     """Whether computing ``expr`` may end the query for some row, as far as its text tells. Without ANSI only functions may."""
     return any(_fails(node, ansi) for node in expr.walk())
+
+
+def computes(expr: Expr, ansi: bool) -> bool:
+    """Whether ``expr`` may fail by more than a string that is compared with a number."""
+    return any(_fails(node, ansi) and (node.op == "cast" or _error_class(node) != _CONVERSION) for node in expr.walk())
 
 
 def error_class(expr: Expr, ansi: bool) -> str:
@@ -144,27 +150,67 @@ def _columns(expr: Expr, bound: frozenset[str] = frozenset()) -> Iterator[Expr]:
         yield from _columns(arg, bound)
 
 
-def value(text: str, beside: str = "") -> str:
-    """SQL of the expression ``text``, NULL where it fails; ``beside``: see :func:`_caught`."""
-    return f"CASE WHEN {_caught(text, beside)} IS NOT NULL THEN {text} END"
+@dataclass(frozen=True)
+class Catcher:
+    """Makes the SQL of expressions whose errors are caught.
+
+    ``beside``: a column that they read, "" without one. With it an expression lies in a branch of CASE whose condition only a row
+    decides, so that Spark does not compute parts of it ahead. ``typed``: a condition over types under which they may fail, which
+    Spark's optimizer decides; "" if they may under any.
+    """
+
+    beside: str = ""
+    typed: str = ""
+
+    def value(self, text: str) -> str:
+        """SQL of the expression ``text``, NULL where it fails."""
+        return f"CASE WHEN {f'NOT ({self.typed}) OR ' if self.typed else ''}{self._caught(text)} IS NOT NULL THEN {text} END"
+
+    def failure(self, text: str, mark: str = "true") -> str:
+        """SQL of ``mark`` where the expression ``text`` fails, NULL where it does not."""
+        return f"CASE WHEN {f'({self.typed}) AND ' if self.typed else ''}{self._caught(text)} IS NULL THEN {mark} END"
+
+    def _caught(self, text: str) -> str:
+        """SQL that is NULL where the expression ``text`` fails, and otherwise not."""
+        number = f"make_ym_interval(0, size(array_repeat({text}, 1)))"
+        if self.beside:
+            number = f"CASE WHEN size(array_repeat({self.beside}, 1)) = 1 THEN {number} END"
+        return f"try_add({number}, INTERVAL '0' MONTH)"
 
 
-def failure(text: str, beside: str = "", mark: str = "true") -> str:
-    """SQL of ``mark`` where the expression ``text`` fails, NULL where it does not."""
-    return f"CASE WHEN {_caught(text, beside)} IS NULL THEN {mark} END"
+def catcher(parts: Iterable[Expr], ansi: bool, text_of: Callable[[Expr], str]) -> Catcher:
+    """Of an expression, or several that are computed together; ``text_of`` gives a column's SQL."""
+    parts = tuple(parts)
+    columns = [column for part in parts for column in _columns(part)]
+    tests = [_typed(node, text_of) for part in parts for node in part.walk() if _fails(node, ansi)]
+    if "" in tests or any(node.op == "lambda" for part in parts for node in part.walk()):
+        tests = []
+    return Catcher(text_of(columns[0]) if columns else "", " OR ".join(dict.fromkeys(tests)))
+
+
+def _typed(node: Expr, text_of: Callable[[Expr], str]) -> str:
+    """The types of columns for which a node may fail, as SQL; "" if it may for any."""
+    if _error_class(node) == _CONVERSION and node.op != "cast":
+        columns = list(_columns(node))
+        return " OR ".join(f"typeof({text_of(column)}) LIKE 'string%'" for column in columns)
+    if _error_class(node) == "ARITHMETIC_OVERFLOW" and node.value in ("+", "-", "*"):
+        floating = " OR ".join(f"typeof({text_of(column)}) IN ('double', 'float')" for column in _numbers(node))
+        return f"NOT ({floating})" if floating else ""
+    return ""
+
+
+def _numbers(node: Expr) -> Iterator[Expr]:
+    """The columns of an arithmetic expression, of which one DOUBLE makes the whole a DOUBLE."""
+    node = node.bare()
+    if node.op == "col":
+        yield node
+    elif node.op == "un" or (node.op == "bin" and node.value in ("+", "-", "*", "/")):
+        for arg in node.args:
+            yield from _numbers(arg)
+    elif node.op == "call" and node.value in NAVIGATIONS and node.args:
+        yield from _numbers(node.args[0])
 
 
 def forced(text: str) -> str:
     """SQL of a condition that is true, and fails where the expression ``text`` does."""
     return f"size(array_repeat({text}, 1)) = 1"
-
-
-def _caught(text: str, beside: str) -> str:
-    """SQL that is NULL where the expression ``text`` fails, and otherwise not.
-
-    ``beside``: a column that the expression reads, if there is one. With it the expression lies in a branch of CASE whose
-    condition only a row decides, so that Spark does not compute parts of it ahead."""
-    number = f"make_ym_interval(0, size(array_repeat({text}, 1)))"
-    if beside:
-        number = f"CASE WHEN size(array_repeat({beside}, 1)) = 1 THEN {number} END"
-    return f"try_add({number}, INTERVAL '0' MONTH)"

@@ -306,10 +306,10 @@ class MeasureSplitter:
         of_labels = bool(agg.arguments) and self._is_of_labels(agg)
         parts = (*agg.conditions, *(() if of_labels else agg.arguments))
         fails = [part for part in parts if failing.may_fail(part, self.ansi)]
-        beside = next((self.scope.row_text(node) for part in fails for node in self.scope.columns(part) if node.op == "col"), "")
+        catcher = failing.catcher(fails, self.ansi, self.scope.row_text)
 
         def computed(text: str) -> str:
-            return failing.value(text, beside) if fails else text
+            return catcher.value(text) if fails else text
 
         if of_labels:
             column = CLASSIFIER_COLUMN
@@ -322,7 +322,7 @@ class MeasureSplitter:
         leaf = self._leaf(records.Aggregate("agg", function, agg.mask, column, keep, agg.final))
         if function in ("sum", "avg"):
             self._totals.setdefault(leaf, agg.call.span)
-        return self._unless_failed(agg, leaf, parts, beside) if fails else leaf
+        return self._unless_failed(agg, leaf, parts, catcher) if fails else leaf
 
     def _kept(self, agg: _Aggregate, text_of: Callable[[Expr], str]) -> str:
         """The text of an aggregate's argument, or of its filter where it has none, for the rows that the filter keeps."""
@@ -330,11 +330,11 @@ class MeasureSplitter:
         value = text_of(agg.arguments[0]) if agg.arguments and not self._is_of_labels(agg) else ""
         return f"CASE WHEN {kept} THEN {value} END" if kept and value else value or kept
 
-    def _unless_failed(self, agg: _Aggregate, leaf: str, parts: tuple[Expr, ...], beside: str) -> str:
+    def _unless_failed(self, agg: _Aggregate, leaf: str, parts: tuple[Expr, ...], catcher: failing.Catcher) -> str:
         """The aggregate's value; among its rows one for which Spark failed to compute it fails again, as Spark says it."""
         read = [piece for part in parts for piece in failing.pieces(part, self.ansi)]
         fields = ", ".join(f"'a{i}', {self.scope.row_text(piece)}" for i, piece in enumerate(read))
-        column = self.inputs.column(failing.failure(self._kept(agg, self.scope.row_text), beside, f"named_struct({fields or repr('a0') + ', true'})"))
+        column = self.inputs.column(catcher.failure(self._kept(agg, self.scope.row_text), f"named_struct({fields or repr('a0') + ', true'})"))
         failed = self._leaf(records.Aggregate("agg", "list", agg.mask, column, None, agg.final))
         swaps = {piece.span: f"get({failed}, 0).a{i}" for i, piece in enumerate(read)}
         again = failing.forced(self._kept(agg, lambda part: render_values(self.scope.text, part, swaps)))
