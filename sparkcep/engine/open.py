@@ -64,7 +64,7 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     patterns that are too complex."""
     strategy = placed_strategy(plan)
     plan = strategy.plan
-    conditions = compile_conditions(plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.adjacent)
+    conditions = compile_conditions(plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.adjacent, zone=plan.zone, months=plan.months)
     out = output_schema(plan, schema)
     if plan.ranking:
         _check_objectives(plan.ranking, schema, out)
@@ -78,7 +78,7 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
         check_lifetimes(plan, schema)
         check_changes(plan, schema)
         check_arcs(plan, schema)
-        return Prepared(strategy, schema, conditions, out, memo, live, compile_automaton(plan.automaton, schema, plan.ansi))
+        return Prepared(strategy, schema, conditions, out, memo, live, compile_automaton(plan.automaton, schema, plan.ansi, plan.zone))
     if strategy.net is None:
         if strategy.forgets is None:
             memo, live = program_live(strategy.program, conditions)

@@ -113,4 +113,4 @@ def _computed_type(plan: Plan, spec: LeafSpec, schema: pa.Schema) -> pa.DataType
     """The type of a register or of EMIT's column; None for other leaves."""
     if spec.kind == "register":
         return register_type(typed_register(plan.automaton.registers[spec.number], schema))
-    return emit_types(plan.automaton, schema, plan.ansi)[spec.number] if spec.kind == "emit" else None
+    return emit_types(plan.automaton, schema, plan.ansi, plan.zone)[spec.number] if spec.kind == "emit" else None
