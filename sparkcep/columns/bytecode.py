@@ -48,7 +48,7 @@ SQRT EXP LN LOG10 POW FLOOR CEIL ROUND32 DISTINCT
 MATH ATAN2 HYPOT PMODI PMODF ROUNDF ROUNDI RESCALE F2I NARROW ROWAT PAIRI PAIRF
 PRIOR CURRENT ISFIRST LOADH NAVH SLOTH PAIRH
 WIDEN FITW ADDW SUBW MULW DIVW MODW CMPW EXTREMEW NEGW ABSW W2F W2I
-LOCAL INSTANT DAYOF ADDTIME""".split()
+LOCAL INSTANT DAYOF ADDTIME ADDMONTHS""".split()
 OP = {name: i for i, name in enumerate(_OPS)}
 OP_NAMES = tuple(_OPS)
 
@@ -612,7 +612,7 @@ class ConditionCompiler:
             self.emit(right)
             self.op("ADDI" if op == "+" else "SUBI", _LIMITS.get(a.kind, _MOST), 1)
             return a
-        if op == "+" and a.kind in ("interval", "tinyint", "smallint", "int") and b.is_time:
+        if op == "+" and a.kind in ("interval", "months", "tinyint", "smallint", "int") and b.is_time:
             left, right, a, b = right, left, b, a
         if op in "+-" and a.kind in _STAMPS and b.kind == "interval":
             self.emit(left)
@@ -623,6 +623,13 @@ class ConditionCompiler:
                 self._zoned("ADDTIME")
             else:
                 self.op("ADDI", _MOST, 1)
+            return a
+        if op in "+-" and a.is_time and b.kind == "months":
+            self.emit(left)
+            self.emit(right)
+            if op == "-":
+                self.op("NEGI", _LIMITS["months"], 1)
+            self._zoned("ADDMONTHS", ["date", "timestamp_ntz", "timestamp"].index(a.kind))
             return a
         if op in "+-" and a.kind == "date" and b.kind in ("tinyint", "smallint", "int"):
             self.emit(left)
@@ -654,7 +661,7 @@ class ConditionCompiler:
             if op == "*":
                 self.op("MULW", 0, 0, b.scale, 2 * MAX_DIGITS + 1)
             else:
-                self.op("DIVW", b.scale, 39, 0, 2 * MAX_DIGITS + 1)
+                self.op("DIVW", b.scale, 0, 0, 2 * MAX_DIGITS + 1)
             self.op("W2I", limit, 1)
         return a
 
@@ -697,12 +704,14 @@ class ConditionCompiler:
         elif op == "*":
             self.op("MULW", 0, 0, a.scale + b.scale - t.scale, fitting)
         elif op == "/":
-            self.op("DIVW", t.scale + b.scale - a.scale, 39 - t.scale, 0, fitting)
+            self.op("DIVW", t.scale + b.scale - a.scale, 0, 0, fitting)
         elif op == "%":
             self.op("MODW", *grow, 0, fitting)
         else:
-            self.op("DIVW", b.scale - a.scale, -1, 0, 2 * MAX_DIGITS + int(self.ansi))
-            self.op("W2I", (1 << 63) - 1, int(self.ansi))
+            # a quotient of at most 38 digits, of which a BIGINT takes the low 64 bits, also under ANSI
+            digits = min(MAX_DIGITS, max(1, whole[0] + b.scale))
+            self.op("DIVW", b.scale - a.scale, -1, 0, 2 * digits + int(self.ansi))
+            self.op("W2I", _MOST, 0)
         return t
 
     def _widen(self, t: Type) -> None:
@@ -829,12 +838,32 @@ class ConditionCompiler:
         self._number(a, "pmod")
         self._number(b, "pmod")
         if "decimal" in (a.kind, b.kind) and not (a.is_float or b.is_float):
-            raise _error("PMOD of decimals across rows is not computed; cast to BIGINT or DOUBLE")
+            return self._decimal_pmod(left, right, decimal_of(_literal_type(right, b)))
         t = self._pair(left, right, "PMOD")
         if t.is_float:
             self.op("PMODF", int(t.kind == "float"), int(self.ansi))
         else:
             self.op("PMODI", _LIMITS["int"] if t.kind == "int" else _MOST, int(self.ansi))
+        return t
+
+    def _decimal_pmod(self, left: tuple, right: tuple, b: Type) -> Type:
+        """The remainder, plus the divisor where that is positive and the remainder is not."""
+        remainder = ("call", "%", left, right)
+        for tree, comparison in ((remainder, "<"), (right, ">")):
+            self._widen(self.emit(tree))
+            self.op("CONSTI", 0)
+            self.op("WIDEN")
+            self.op("CMPW", list(_COMPARE).index(comparison))
+        self.op("AND")
+        skip = self.op("JNOT")
+        t = self.emit(remainder)
+        self._widen(t)
+        self._widen(self.emit(right))
+        self.op("ADDW", 0, t.scale - b.scale, 0, 2 * t.precision + int(self.ansi))
+        end = self.op("JUMP")
+        self.code[skip][1] = len(self.code)
+        self._widen(self.emit(remainder))
+        self.code[end][1] = len(self.code)
         return t
 
     def _cast(self, tree: tuple, text: str, trying: bool) -> Type:
@@ -977,7 +1006,7 @@ class ConditionCompiler:
             self.op("SLOTI", count, -1)
             self.op("WIDEN")
             digits = result.scale - t.scale
-            self.op("DIVW", digits, 39 - result.scale, 0, 2 * (result.precision or MAX_DIGITS) + int(self.ansi))
+            self.op("DIVW", digits, 0, 0, 2 * (result.precision or MAX_DIGITS) + int(self.ansi))
             return result
         if t.kind == "months":
             self.op("NARROW", _LIMITS["months"], 1, -_LIMITS["months"] - 1)

@@ -348,9 +348,8 @@ def _decimal(fn: str, run: Callable, column: pa.Array, t: Type, ansi: bool) -> p
         values, result = total, summed
     else:
         result = bounded(t.precision + 4, t.scale + 4)
-        # Spark rounds a quotient where it has 39 digits behind the point, and once more to the type's
-        grow, shrink = 10 ** (MAX_DIGITS + 1 - t.scale), 10 ** (MAX_DIGITS + 1 - result.scale)
-        values = [_half_up(_half_up(x * grow, n), shrink) if n else 0 for x, n in zip(total, counts.tolist())]
+        grow = 10 ** (result.scale - t.scale)
+        values = [_half_up(x * grow, n) if n else 0 for x, n in zip(total, counts.tolist())]
         over |= np.array([abs(x) >= 10**result.precision for x in values], dtype=bool)
     if ansi and over.any():
         raise MatchRuntimeError(

@@ -14,9 +14,10 @@ from sparkcep.search.compiled import kernel, standing_apart
 from sparkcep.search.decimals import OVERFLOW
 
 _CYCLE = CYCLE_DAYS * DAY
+_MOST_DAYS = 106_751_990  # of a timestamp
 _I64_MAX = (1 << 63) - 1
 _globals = globals()
-for _name in ("LOCAL", "INSTANT", "DAYOF", "ADDTIME"):
+for _name in ("LOCAL", "INSTANT", "DAYOF", "ADDTIME", "ADDMONTHS"):
     _globals["O_" + _name] = OP[_name]
 
 
@@ -71,9 +72,34 @@ def zoned(op, first, count, starts_day, code, sp, si, sn):
     """One instruction over timestamps; the table of the zone is ``count`` rows of ``code`` from ``first`` on. Returns (stack
     pointer, 0 or an error).
 
-    LOCAL makes the local clock time of a timestamp, INSTANT the timestamp of a local clock time, DAYOF the date of one, and ADDTIME
-    adds an interval of days and time: days of the local calendar, then time that passes.
+    ``starts_day`` tells INSTANT that the time is the first of a day, and ADDMONTHS to what it adds: a date (0), a timestamp without a
+    zone (1) or a timestamp (2). LOCAL makes the local clock time of a timestamp, INSTANT the timestamp of a local clock time, DAYOF the date of one, and ADDTIME
+    adds an interval of days and time: days of the local calendar, then time that passes. ADDMONTHS adds months, and cuts the day at
+    the month's last.
     """
+    if op == O_ADDMONTHS:
+        sp -= 1
+        if sn[sp] == 1 or sn[sp + 1] == 1:
+            sn[sp] = 1
+            return sp, 0
+        x, offset = si[sp], np.int64(0)
+        if starts_day == 2:
+            if abs(x) > _I64_MAX - 2 * DAY:
+                return sp, OVERFLOW
+            offset = _offset(x, code, first, count)
+            x += offset
+        days = x if starts_day == 0 else x // DAY
+        later = _months_later(days, si[sp + 1])
+        if starts_day == 0:
+            if later > 2147483647 or later < -2147483648:
+                return sp, OVERFLOW
+            si[sp] = later
+            return sp, 0
+        if abs(later) > _MOST_DAYS:
+            return sp, OVERFLOW
+        x = later * DAY + (x - days * DAY)
+        si[sp] = _instant(x, offset, 0, code, first, count) if starts_day == 2 else x
+        return sp, 0
     if op == O_ADDTIME:
         sp -= 1
         if sn[sp] == 1 or sn[sp + 1] == 1:
@@ -105,6 +131,31 @@ def zoned(op, first, count, starts_day, code, sp, si, sn):
     else:
         si[sp] = _instant(x, np.int64(_I64_MAX), starts_day, code, first, count)
     return sp, 0
+
+
+@kernel
+def _months_later(days, months):
+    """The day so many months after a day, both counted from 1970-01-01."""
+    # the calendar from March on, where a leap day is a year's last
+    z = days + 719468
+    era = z // CYCLE_DAYS
+    of_era = z - era * CYCLE_DAYS
+    year = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
+    of_year = of_era - (365 * year + year // 4 - year // 100)
+    march = (5 * of_year + 2) // 153
+    day = of_year - (153 * march + 2) // 5 + 1
+    total = 12 * (year + 400 * era) + march + months
+    year = total // 12
+    march = total - 12 * year
+    length = 31
+    if march == 11:
+        calendar = year + 1
+        length = 29 if calendar % 4 == 0 and (calendar % 100 != 0 or calendar % 400 == 0) else 28
+    elif march == 1 or march == 3 or march == 6 or march == 8:
+        length = 30
+    era = year // 400
+    year -= 400 * era
+    return era * CYCLE_DAYS + 365 * year + year // 4 - year // 100 + (153 * march + 2) // 5 + min(day, length) - 1 - 719468
 
 
 @kernel

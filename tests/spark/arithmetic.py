@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import decimal_words
@@ -103,7 +104,7 @@ class Rows:
         self.months = {c for t, c in COLUMNS.items() if t.startswith("INTERVAL YEAR")}
         self.zone = spark.conf.get("spark.sql.session.timeZone")
         self.ansi = spark.conf.get("spark.sql.ansi.enabled") == "true"
-        self.computed: dict[str, pa.Array | str] = {}
+        self.computed: dict[str, tuple[pa.Array, bool] | str] = {}
         self.pairs = spark.sql("SELECT struct(l.*) AS l, struct(r.*) AS r FROM arithmetic_values l CROSS JOIN arithmetic_values r ORDER BY l.i, r.i").coalesce(1).localCheckpoint()
         self.ones = spark.sql("SELECT * FROM arithmetic_values ORDER BY i").coalesce(1).localCheckpoint()
         self.count = self.ones.count()
@@ -123,11 +124,11 @@ class Rows:
         for text in texts:
             try:
                 t = frame.select(expr(text)).schema[0].dataType.simpleString()
-            except Exception:  # whatever Spark says against it
+            except AnalysisException:
                 found[text] = REFUSED
                 continue
             shown = _as_months(text) if t.startswith("interval") and ("year" in t or "month" in t) else text
-            tried = jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(expr(f"struct({shown} AS v)")._jc)
+            tried = jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(expr(f"struct(IF(l.i < 0, NULL, {shown}) AS v)")._jc)
             columns.append(Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(catalyst.TryEval(tried))).alias(f"v{len(good)}"))
             good.append((text, t))
         for begin in range(0, len(good), 200):
@@ -140,10 +141,14 @@ class Rows:
 
     # -- the engine
 
-    def _input(self, text: str) -> tuple[pa.Array, bool]:
-        """The values of an expression over one row, and whether they are months."""
+    def _input(self, text: str) -> tuple[pa.Array, bool] | str:
+        """The values of an expression over one row, and whether they are months; REFUSED where Spark refuses it."""
         if text not in self.computed:
-            frame = self.ones.selectExpr(f"{text} AS v")
+            try:
+                frame = self.ones.selectExpr(f"{text} AS v")
+            except AnalysisException:
+                self.computed[text] = REFUSED
+                return REFUSED
             t = frame.schema[0].dataType.simpleString()
             months = t.startswith("interval") and ("year" in t or "month" in t)
             self.computed[text] = ((self.ones.selectExpr(f"{_as_months(text)} AS v") if months else frame).toArrow().column(0).combine_chunks(), months)
@@ -160,6 +165,8 @@ class Rows:
             trees = [("call", "and", *trees)]
         names = [name for name, _ in plan.inputs]
         values = {name: self._input(sql) for name, sql in plan.inputs}
+        if REFUSED in values.values():
+            return REFUSED
         schema = pa.schema([pa.field(name, values[name][0].type) for name in names])
         compiler = ConditionCompiler(plan.variables, schema, self.ansi, True, self.zone, tuple(n for n in names if values[n][1]))
         try:
