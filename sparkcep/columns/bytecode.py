@@ -48,7 +48,7 @@ SQRT EXP LN LOG10 POW FLOOR CEIL ROUND32 DISTINCT
 MATH ATAN2 HYPOT PMODI PMODF ROUNDF ROUNDI RESCALE F2I NARROW ROWAT PAIRI PAIRF
 PRIOR CURRENT ISFIRST LOADH NAVH SLOTH PAIRH
 WIDEN FITW ADDW SUBW MULW DIVW MODW CMPW EXTREMEW NEGW ABSW W2F W2I
-LOCAL INSTANT DAYOF ADDTIME ADDMONTHS""".split()
+LOCAL INSTANT DAYOF SECONDS ADDTIME ADDMONTHS""".split()
 OP = {name: i for i, name in enumerate(_OPS)}
 OP_NAMES = tuple(_OPS)
 
@@ -520,6 +520,10 @@ class ConditionCompiler:
             if left.is_integer and right.is_integer:
                 return left if INT_BITS[left.kind] >= INT_BITS[right.kind] else right
             return wider(decimal_of(left), decimal_of(right))
+        if "string" in (left.kind, right.kind):
+            other = right if left.kind == "string" else left
+            to = "BIGINT" if other.is_integer else "DOUBLE" if other.is_number else str(other).upper()
+            raise _error(f"{what} compares {left} with {right}; write CAST(x AS {to}) around the string, as Spark does over one row")
         raise _error(f"{what} compares {left} with {right}; cast one of them")
 
     def _pair(self, left: tuple, right: tuple, what: str) -> Type:
@@ -795,7 +799,7 @@ class ConditionCompiler:
         if not t.is_interval or name not in ("abs", "neg", "sign"):
             self._number(t, name)
         if name in ("neg", "abs"):
-            limit = _LIMITS.get(t.kind, (1 << 63) - 1)
+            limit = t.precision if t.is_wide else _LIMITS.get(t.kind, _MOST)
             self.op(name.upper() + ("F" if t.is_float else "W" if t.is_wide else "I"), limit, int(self.ansi or t.is_interval))
             return t
         if name == "sign" and t.is_interval:
@@ -821,6 +825,8 @@ class ConditionCompiler:
             return t
         if t.is_float:
             self.op("ROUNDF", digits)
+            if t.kind == "float":
+                self.op("ROUND32")
             return t
         return self._cut(t, Type("decimal", min(38, t.precision - t.scale + 1 + min(digits, t.scale)), min(digits, t.scale)), 0)
 
@@ -875,6 +881,14 @@ class ConditionCompiler:
         name, _, inside = text.replace(" ", "").partition("(")
         if t.kind == "boolean":
             t = INT
+        if t.kind == "timestamp" and (name in INT_BITS or name in _TYPE_NAMES or name == "double"):
+            # seconds since 1970
+            if _TYPE_NAMES.get(name, name) in ("float", "double"):
+                self.op("I2F", 6)
+                t = DOUBLE
+            else:
+                self.op("SECONDS")
+                t = BIGINT
         self._number(t, f"CAST to {text}")
         name = _TYPE_NAMES.get(name, name)
         if name in ("float", "double"):

@@ -136,6 +136,27 @@ def _fits(a, b, c, d, precision):
 
 
 @kernel
+def _negated(a, b):
+    """What Spark makes of a magnitude when it changes the sign: it keeps 34 digits, and rounds half to even."""
+    zero, one, lost = np.uint64(0), np.uint64(1), 0
+    while not _fits(a, b, zero, zero, 34 + lost):
+        lost += 1
+    if lost == 0:
+        return a, b
+    m = one
+    for _ in range(lost):
+        m = m * np.uint64(10)
+    a, b, _, _, rest = _over(a, b, zero, zero, m)
+    half = m // np.uint64(2)
+    if rest > half or (rest == half and a & one == one):
+        a = a + one
+        if a == zero:
+            b = b + one
+    a, b, _, _ = _grown(a, b, zero, zero, lost)
+    return a, b
+
+
+@kernel
 def _product_of_words(x, y):
     mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     xl, xh, yl, yh = x & mask, x >> half, y & mask, y >> half
@@ -349,8 +370,11 @@ def wide(op, a, b, c, d, sp, si, sf, sn):
         si[up + sp] = -1 if si[sp] < 0 else 0
         return sp, 0
     if op == O_NEGW or op == O_ABSW:
-        if op == O_NEGW or si[up + sp] < 0:
+        if sn[sp] == 0 and (op == O_NEGW or si[up + sp] < 0):
             x, y = _magnitude(si[sp], si[up + sp])
+            x, y = _negated(x, y)
+            if not _fits(x, y, zero, zero, a):
+                return sp, OVERFLOW  # in Spark, too, whether or not ANSI is on
             si[sp], si[up + sp] = _signed(si[up + sp] >= 0, x, y)
         return sp, 0
     if op == O_W2F:

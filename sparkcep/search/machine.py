@@ -715,7 +715,7 @@ def scan(
                 elif op == O_FLOOR or op == O_CEIL:
                     if sn[sp] == 0:
                         f = np.floor(sf[sp]) if op == O_FLOOR else np.ceil(sf[sp])
-                        if a == 1 and not abs(f) < 9223372036854775808.0:
+                        if a == 1 and abs(f) >= 9223372036854775808.0:
                             got = OVERFLOW
                             break
                         if math.isnan(f):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparkcep.columns.bytecode import OP
-from sparkcep.columns.zones import CYCLE_DAYS, CYCLE_END, DAY
+from sparkcep.columns.zones import CYCLE_DAYS, CYCLE_END, DAY, SECOND
 from sparkcep.search.compiled import kernel, standing_apart
 from sparkcep.search.decimals import OVERFLOW
 
@@ -17,7 +17,7 @@ _CYCLE = CYCLE_DAYS * DAY
 _MOST_DAYS = 106_751_990  # of a timestamp
 _I64_MAX = (1 << 63) - 1
 _globals = globals()
-for _name in ("LOCAL", "INSTANT", "DAYOF", "ADDTIME", "ADDMONTHS"):
+for _name in ("LOCAL", "INSTANT", "DAYOF", "SECONDS", "ADDTIME", "ADDMONTHS"):
     _globals["O_" + _name] = OP[_name]
 
 
@@ -73,7 +73,7 @@ def zoned(op, first, count, starts_day, code, sp, si, sn):
     pointer, 0 or an error).
 
     ``starts_day`` tells INSTANT that the time is the first of a day, and ADDMONTHS to what it adds: a date (0), a timestamp without a
-    zone (1) or a timestamp (2). LOCAL makes the local clock time of a timestamp, INSTANT the timestamp of a local clock time, DAYOF the date of one, and ADDTIME
+    zone (1) or a timestamp (2). LOCAL makes the local clock time of a timestamp, INSTANT the timestamp of a local clock time, DAYOF the date of one, SECONDS the whole seconds of a timestamp, and ADDTIME
     adds an interval of days and time: days of the local calendar, then time that passes. ADDMONTHS adds months, and cuts the day at
     the month's last.
     """
@@ -123,6 +123,9 @@ def zoned(op, first, count, starts_day, code, sp, si, sn):
     x = si[sp]
     if op == O_DAYOF:
         si[sp] = x // DAY
+        return sp, 0
+    if op == O_SECONDS:
+        si[sp] = x // SECOND
         return sp, 0
     if abs(x) > _I64_MAX - 2 * DAY:
         return sp, OVERFLOW

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -102,8 +102,9 @@ def test_one_value(seed):
     for _ in range(4000):
         p = rng.randint(1, 38)
         x, s = some(rng, p), rng.randint(0, p)
-        assert run("NEGW", (), x) == -x
-        assert run("ABSW", (), x) == abs(x)
+        negated = -int(Context(prec=34, rounding=ROUND_HALF_EVEN).plus(Decimal(x)))  # of scala.math.BigDecimal
+        assert run("NEGW", (38,), x) == limited(negated, 38, True)
+        assert run("ABSW", (38,), x) == (limited(negated, 38, True) if x < 0 else x)
         assert run("W2F", (s,), x) == float(WIDE.divide(Decimal(x), Decimal(10) ** s)), (x, s)
         grow, precision, mode = rng.randint(-38, 38 - p), rng.randint(1, 38), rng.choice(list(MODES))
         wanted = int(WIDE.scaleb(Decimal(x), grow).to_integral_value(rounding=MODES[mode]))

@@ -33,7 +33,7 @@ VALUES = {
     "SMALLINT": [0, 1, -1, 7, 12345, -32768, 32767],
     "INT": [0, 1, -1, 7, 16777217, -2147483648, 2147483647],
     "BIGINT": [0, 1, -1, 7, 9007199254740993, f"{-I64 + 1} - 1", I64 - 1],
-    "FLOAT": ["0", "-0.0", "0.1", "3", "-7.5", "16777216", "1e38", "'NaN'", "'-Infinity'"],
+    "FLOAT": ["0", "-0.0", "0.1", "2.675", "3", "-7.5", "16777216", "1e38", "'NaN'", "'-Infinity'"],
     "DOUBLE": ["0", "-0.0", "0.1", "3", "-7.5", "9007199254740992", "1e300", "'NaN'", "'Infinity'"],
     "DECIMAL(3,1)": ["0", "0.1", "-3.5", "99.9"],
     "DECIMAL(10,0)": ["0", "7", "-9999999999"],
@@ -127,7 +127,7 @@ class Rows:
             except AnalysisException:
                 found[text] = REFUSED
                 continue
-            shown = _as_months(text) if t.startswith("interval") and ("year" in t or "month" in t) else text
+            shown = f"({text}) IS NULL" if t in ("variant", "string", "binary") or t.startswith(("array", "struct", "map")) else _as_months(text) if t.startswith("interval") and ("year" in t or "month" in t) else text
             tried = jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(expr(f"struct(IF(l.i < 0, NULL, {shown}) AS v)")._jc)
             columns.append(Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(catalyst.TryEval(tried))).alias(f"v{len(good)}"))
             good.append((text, t))
@@ -271,7 +271,10 @@ def difference(ours: tuple[str, list] | str | None, sparks: tuple[str, list] | s
     """What of two results differs; empty for nothing."""
     if ours is None or REFUSED in (ours, sparks):
         return "" if ours is None or ours == sparks else f"{'refused' if ours == REFUSED else ours[0]} where Spark has {'a refusal' if sparks == REFUSED else sparks[0]}"
-    if not ours[0].startswith(("struct", "array", "map", "variant")) and ours[0] not in ("null", type_name(sparks[0])):
+    if sparks[0] in ("variant", "string", "binary") or sparks[0].startswith(("array", "struct", "map")):
+        # such values are ranks in the engine
+        ours = ours[0], [v if v == ERROR else (int(v == (None,)),) for v in ours[1]]
+    elif ours[0] not in ("null", type_name(sparks[0])):
         return f"type {ours[0]} where Spark has {sparks[0]}"
     wrong = [(i, a, b) for i, (a, b) in enumerate(zip(ours[1], sparks[1], strict=True)) if a != b]
     return f"{len(wrong)} of {len(ours[1])} values, such as number {wrong[0][0]}: {wrong[0][1]} where Spark has {wrong[0][2]}" if wrong else ""
