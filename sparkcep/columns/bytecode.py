@@ -543,7 +543,7 @@ class ConditionCompiler:
         """The type of a tree, without keeping its code."""
         if tree in self.types:
             return self.types[tree]
-        emitted = (self.code, self.floats, self.patches)
+        emitted = (self.code, self.floats, self.patches, self.zoned)
         lengths = [len(items) for items in emitted]
         t = self.emit(tree)
         for items, length in zip(emitted, lengths):
@@ -616,6 +616,11 @@ class ConditionCompiler:
             self.emit(right)
             self.op("ADDI" if op == "+" else "SUBI", _LIMITS.get(a.kind, _MOST), 1)
             return a
+        if op == "div" and a.kind == b.kind and a.is_interval:
+            self.emit(left)
+            self.emit(right)
+            self.op("DIVI", 0, int(self.ansi))
+            return BIGINT
         if op == "+" and a.kind in ("interval", "months", "tinyint", "smallint", "int") and b.is_time:
             left, right, a, b = right, left, b, a
         if op in "+-" and a.kind in _STAMPS and b.kind == "interval":
