@@ -71,7 +71,7 @@ _TYPE_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long":
 class Conditions:
     """The compiled conditions of all variables.
 
-    ``code`` int64 (n, 5); ``entry`` int64 (variables): first instruction of the history-dependent part or -1;
+    ``code`` int64 (n, 5): so many ``instructions``, and the table of the time zone if one of them reads it; ``entry`` int64 (variables): first instruction of the history-dependent part or -1;
     ``shift_entry`` likewise for the part that looks at physical neighbours only; ``floats`` float64 constants;
     ``slots`` int64 (m, 6): kind, mask, k, column, filter column, helper slot; ``live`` uint8 (variables, m): slots a
     variable's condition reads; ``int_columns``/``float_columns`` input columns by kernel index, each with what the kernels see of
@@ -101,6 +101,7 @@ class Conditions:
     max_back: int
     max_ahead: int
     reads_prior: tuple[bool, ...]
+    instructions: int
 
     @property
     def has_history(self) -> bool:
@@ -116,7 +117,7 @@ class Conditions:
             if self.entry[i] >= 0:
                 starts[int(self.entry[i])] = f"{name}, looks at the match:"
         lines = []
-        for pc, (op, *operands) in enumerate(self.code.tolist()):
+        for pc, (op, *operands) in enumerate(self.code[: self.instructions].tolist()):
             if pc in starts:
                 lines.append(starts[pc])
             while operands and operands[-1] == 0:
@@ -124,6 +125,8 @@ class Conditions:
             lines.append(f"{pc:4d}  {OP_NAMES[op]:<8}{', '.join(map(str, operands))}".rstrip())
         for i, (kind, mask, k, column, keep, _) in enumerate(self.slots.tolist()):
             lines.append(f"slot {i}: {_SLOT_KINDS[kind]} of {_mask_text(mask, variables)} k={k} column={column} filter={keep}")
+        if len(self.code) > self.instructions:
+            lines.append(f"from {self.instructions} on: the offsets of the time zone")
         return "\n".join(lines)
 
 
@@ -241,6 +244,7 @@ class ConditionCompiler:
             max_back=self.back,
             max_ahead=self.ahead,
             reads_prior=tuple(prior),
+            instructions=instructions,
         )
 
     def _closure(self, reads: set[int]) -> set[int]:

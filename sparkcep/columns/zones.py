@@ -32,8 +32,11 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?:(Z)|([+-])(\d{1,2})(?::?(\d{1,2})(?::?(
 
 @functools.lru_cache(maxsize=16)
 def transitions(zone: str) -> np.ndarray:
-    """int64 (n, 2): from which instant on, in microseconds, which offset holds; the first one holds since ever. The rows of the last
-    400 years hold for each further such cycle. Raises ClauseError for a zone that this computer does not know."""
+    """Instants in microseconds and the offset that holds from each on, int64 (n, 2).
+
+    The first offset has no beginning. The rows of the last 400 years hold for every later cycle of 400 years. Raises ClauseError for a
+    zone that this computer does not know.
+    """
     name = _SHORT.get(zone, zone)
     fixed = _OFFSET.fullmatch(name)
     if fixed is not None:

@@ -519,7 +519,10 @@ def scan(
                     elif op == O_MULF:
                         sf[sp] = sf[sp] * sf[sp + 1]
                     elif op == O_POW:
-                        sf[sp] = sf[sp] ** sf[sp + 1]
+                        if math.isnan(sf[sp + 1]) or (abs(sf[sp]) == 1.0 and math.isinf(sf[sp + 1])):
+                            sf[sp] = math.nan  # as in Java; C has 1
+                        else:
+                            sf[sp] = sf[sp] ** sf[sp + 1]
                     elif sf[sp + 1] == 0.0:
                         if b == 1:
                             got = DIVIDE_BY_ZERO
@@ -574,10 +577,11 @@ def scan(
                         y = si[sp + 1]
                         if y == -1:
                             if op == O_DIVI:
-                                if x == I64_MIN:
+                                if x != I64_MIN:
+                                    si[sp] = -x
+                                elif b == 1:
                                     got = OVERFLOW
                                     break
-                                si[sp] = -x
                             else:
                                 si[sp] = 0
                         else:

@@ -47,9 +47,11 @@ def _offset(at, code, first, count):
 
 @kernel
 def _instant(local, preferred, starts_day, code, first, count):
-    """The instant of a local clock time, as java.time has it: where clocks were set back, that of the ``preferred`` offset if it is
-    one of the two, or else the earlier; a time that clocks skipped is moved by as much as they were, but the ``starts_day`` is where
-    they went on."""
+    """The instant of a local clock time, as java.time has it.
+
+    A time that clocks show twice has the ``preferred`` offset if that is one of the two, or else the earlier. A time that clocks
+    skipped is moved by as much as they were. With ``starts_day`` it becomes the moment at which they were moved.
+    """
     early = _early(local)
     local -= early
     row = _row_at(local - DAY, code, first, count)  # no offset is a day
@@ -69,13 +71,14 @@ def _instant(local, preferred, starts_day, code, first, count):
 
 @standing_apart("UniTuple(int64, 2)(int64, int64, int64, int64, int64[:, ::1], int64, int64[::1], uint8[::1])")
 def zoned(op, first, count, starts_day, code, sp, si, sn):
-    """One instruction over timestamps; the table of the zone is ``count`` rows of ``code`` from ``first`` on. Returns (stack
-    pointer, 0 or an error).
+    """Runs one instruction over timestamps; returns (stack pointer, 0 or an error).
 
-    ``starts_day`` tells INSTANT that the time is the first of a day, and ADDMONTHS to what it adds: a date (0), a timestamp without a
-    zone (1) or a timestamp (2). LOCAL makes the local clock time of a timestamp, INSTANT the timestamp of a local clock time, DAYOF the date of one, SECONDS the whole seconds of a timestamp, and ADDTIME
-    adds an interval of days and time: days of the local calendar, then time that passes. ADDMONTHS adds months, and cuts the day at
-    the month's last.
+    The table of the zone is ``count`` rows of ``code`` from ``first`` on. ``starts_day`` tells INSTANT that the time is the first of a
+    day. It tells ADDMONTHS to what it adds: a date (0), a timestamp without a zone (1) or a timestamp (2).
+
+    LOCAL makes the local clock time of a timestamp, INSTANT the timestamp of a local clock time, DAYOF the date of one. SECONDS makes
+    the whole seconds of a timestamp. ADDTIME adds an interval of days and time: days of the local calendar, then time that passes.
+    ADDMONTHS adds months, and cuts the day at the month's last.
     """
     if op == O_ADDMONTHS:
         sp -= 1
