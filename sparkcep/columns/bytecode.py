@@ -71,7 +71,8 @@ _TYPE_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long":
 class Conditions:
     """The compiled conditions of all variables.
 
-    ``code`` int64 (n, 5): so many ``instructions``, and the table of the time zone if one of them reads it; ``entry`` int64 (variables): first instruction of the history-dependent part or -1;
+    ``code`` int64 (n, 5): so many ``instructions``, and the table of the time zone if one of them reads it;
+    ``entry`` int64 (variables): first instruction of the history-dependent part or -1;
     ``shift_entry`` likewise for the part that looks at physical neighbours only; ``floats`` float64 constants;
     ``slots`` int64 (m, 6): kind, mask, k, column, filter column, helper slot; ``live`` uint8 (variables, m): slots a
     variable's condition reads; ``int_columns``/``float_columns`` input columns by kernel index, each with what the kernels see of
