@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import functools
 import re
-from datetime import datetime, timedelta, timezone
-from zoneinfo import ZoneInfo
+import struct
+from datetime import datetime
+from importlib import resources
+from pathlib import Path
+from zoneinfo import TZPATH, ZoneInfo
 
 import numpy as np
 
@@ -18,7 +21,8 @@ from sparkcep.errors import ClauseError
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
 CYCLE_DAYS = 146_097  # the Gregorian calendar repeats after 400 years, weekdays included
-_DAILY, _WEEKLY, _END = 1800, 2100, 2501  # years: where zones may change on any day, where only their last rule holds, one cycle behind that
+_FIRST, _END = -5_364_662_400, 16_756_761_600  # seconds of 1800 and of 2501, 400 years behind all that is written
+_STEP = 30 * 86_400
 # what Spark takes beside names of the time zone database: java.time.ZoneId.SHORT_IDS
 _SHORT = {
     "EST": "-05:00", "HST": "-10:00", "MST": "-07:00", "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",
@@ -52,25 +56,33 @@ def transitions(zone: str) -> np.ndarray:
     def offset_at(second: int) -> int:
         return int(datetime.fromtimestamp(second, region).utcoffset().total_seconds())
 
-    at = _first_second(_DAILY)
+    written = _written(name)
+    at = max(_FIRST, written[-1] if written else _FIRST)
+    known = [second for second in written if second > _FIRST]
+    found = [(np.iinfo(np.int64).min, offset_at(_FIRST) * SECOND), *((second * SECOND, offset_at(second) * SECOND) for second in known)]
+    # behind the last one that is written the zone's rule holds, which changes clocks twice a year
     before = offset_at(at)
-    found = [(np.iinfo(np.int64).min, before * SECOND)]
-    while at < _first_second(_END):
-        step = 86_400 if at < _first_second(_WEEKLY) else 7 * 86_400
-        after = offset_at(at + step)
+    while at < _END:
+        after = offset_at(at + _STEP)
         if after != before:
-            low, high = at, at + step
+            low, high = at, at + _STEP
             while high - low > 1:
                 middle = (low + high) // 2
                 low, high = (middle, high) if offset_at(middle) == before else (low, middle)
             found.append((high * SECOND, after * SECOND))
             before = after
-        at += step
+        at += _STEP
     return np.array(found, dtype=np.int64)
 
 
-def _first_second(year: int) -> int:
-    return (datetime(year, 1, 1, tzinfo=timezone.utc) - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(seconds=1)
+def _written(name: str) -> list[int]:
+    """The seconds at which a zone of the database changes something, as its file has them (RFC 9636)."""
+    file = next((path for folder in TZPATH if (path := Path(folder, name)).is_file()), None) or resources.files("tzdata").joinpath("zoneinfo", name)
+    data = file.read_bytes()
+    utc, standard, leaps, times, types, letters = struct.unpack(">6l", data[20:44])
+    second = 44 + 5 * times + 6 * types + letters + 8 * leaps + standard + utc  # behind the first part, which has 32 bits, is one of 64
+    count = struct.unpack(">6l", data[second + 20 : second + 44])[3]
+    return list(struct.unpack(f">{count}q", data[second + 44 : second + 44 + 8 * count]))
 
 
-CYCLE_END = _first_second(_END) * SECOND
+CYCLE_END = _END * SECOND
