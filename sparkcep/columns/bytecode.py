@@ -892,7 +892,8 @@ class ConditionCompiler:
         if t.kind == "boolean":
             t = INT
         if t.kind == "timestamp" and (name in INT_BITS or name in _TYPE_NAMES or name == "double"):
-            # seconds since 1970
+            # seconds since 1970; those that the type does not hold are NULL where ANSI is off
+            trying = trying or not self.ansi
             if _TYPE_NAMES.get(name, name) in ("float", "double"):
                 self.op("I2F", 6)
                 t = DOUBLE

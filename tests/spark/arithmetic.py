@@ -1,4 +1,4 @@
-"""Expressions over two rows of a match, or aggregates over them, as the engine computes them and as Spark does.
+"""Expressions over two rows of a match, as the engine computes them and as Spark does.
 
 The engine's side runs its bytecode in this process; Spark's is one SELECT over joined pairs of rows, in which an error
 of one pair is a value (Spark's own TryEval).
@@ -71,7 +71,6 @@ UNARY = [
     "{x} + INTERVAL '1' DAY", "{x} - INTERVAL '25' HOUR", "INTERVAL '1' DAY + {x}", "{x} + INTERVAL '1' MONTH", "{x} > DATE'2024-03-30'", "{x} > TIMESTAMP'2024-03-30 12:00:00'",
     *(f"{cast}({{x}} AS {t})" for t in NUMBERS for cast in ("CAST", "TRY_CAST")),
 ]
-AGGREGATES = ["sum", "avg", "min", "max", "count", "bool_and", "bool_or", "stddev", "count_if"]
 
 
 def column(number: int) -> str:
@@ -155,7 +154,7 @@ class Rows:
             self.computed[text] = ((self.ones.selectExpr(f"{_as_months(text)} AS v") if months else frame).toArrow().column(0).combine_chunks(), months)
         return self.computed[text]
 
-    def given(self, text: str, aggregate: bool) -> tuple[str, list] | str | None:
+    def given(self, text: str) -> tuple[str, list] | str | None:
         """The same of an expression in the condition of B over rows of A and B; None where Spark computes it."""
         clause = f"ORDER BY i MEASURES 1 AS one PATTERN (A+ B) DEFINE B AS {text}"
         plan = make_plan(parse_clause(clause), settings=Settings(ansi=self.ansi, zone=self.zone))
@@ -174,9 +173,9 @@ class Rows:
             t = compiler.emit(trees[0])
         except ClauseError:
             return REFUSED
-        return str(t), self._run(plan, compiler, t, {n: v[0] for n, v in values.items()}, aggregate)
+        return str(t), self._run(plan, compiler, t, {n: v[0] for n, v in values.items()})
 
-    def _run(self, plan, compiler: ConditionCompiler, t: Type, columns: dict[str, pa.Array], aggregate: bool) -> list:
+    def _run(self, plan, compiler: ConditionCompiler, t: Type, columns: dict[str, pa.Array]) -> list:
         compiler.op("RETURN")
         stack = len(compiler.code) + 8
         compiler.add_zone()
@@ -207,14 +206,6 @@ class Rows:
             return (_whole(si[0], si[stack]) if t.is_wide else int(si[0]),)
 
         found = []
-        if aggregate:
-            for begin in range(self.count):
-                bad = scan(b, 0, begin, begin - 1, begin)
-                for row in range(begin + 1, self.count):
-                    if bad >= 0:
-                        bad = scan(b, 0, row, row - 1, begin)
-                found.append(ERROR if bad < 0 else value())
-            return found
         for first in range(self.count):
             scan(a, -1, first, first - 1, first)
             found += [ERROR if scan(b, 0, self.count + second, first, first) < 0 else value() for second in range(self.count)]

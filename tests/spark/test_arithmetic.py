@@ -54,7 +54,7 @@ def differences(spark, chosen: list[tuple[str, str, tuple[str, ...]]]) -> tuple[
     sparks = rows.evaluated(rows.pairs, dict.fromkeys(text for _, text, _ in chosen))
     found, compared = [], 0
     for condition, text, types in chosen:
-        ours = rows.given(condition, aggregate=False)
+        ours = rows.given(condition)
         if ours is None:
             continue
         if ours == arithmetic.REFUSED and sparks[text] != arithmetic.REFUSED and may_refuse(condition, types):
