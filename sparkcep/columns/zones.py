@@ -38,8 +38,8 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?:(Z)|([+-])(\d{1,2})(?::?(\d{1,2})(?::?(
 def transitions(zone: str) -> np.ndarray:
     """Instants in microseconds and the offset that holds from each on, int64 (n, 2).
 
-    The first offset has no beginning. The rows of the last 400 years hold for every later cycle of 400 years. Raises ClauseError for
-    a zone that this computer does not know.
+    The first offset has no beginning. The rows of the last 400 years hold for every later cycle of 400 years.
+    Raises ClauseError for a zone that this computer does not know.
     """
     name = _SHORT.get(zone, zone)
     fixed = _OFFSET.fullmatch(name)

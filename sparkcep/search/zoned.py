@@ -73,8 +73,8 @@ def _instant(local, preferred, starts_day, code, first, count):
 def zoned(op, first, count, starts_day, code, sp, si, sn):
     """Runs one instruction over timestamps; returns (stack pointer, 0 or an error).
 
-    The table of the zone is ``count`` rows of ``code`` from ``first`` on. ``starts_day`` tells INSTANT that the time is the first of
-    a day. It tells ADDMONTHS to what it adds: a date (0), a timestamp without a zone (1) or a timestamp (2).
+    The table of the zone is ``count`` rows of ``code`` from ``first`` on. ``starts_day`` tells INSTANT that the time begins a day.
+    It tells ADDMONTHS to what it adds: a date (0), a timestamp without a zone (1) or a timestamp (2).
 
     LOCAL makes the local clock time of a timestamp, INSTANT the timestamp of a local clock time, DAYOF the date of one. SECONDS
     makes the whole seconds of a timestamp. ADDTIME adds an interval of days and time: days of the local calendar, then time that

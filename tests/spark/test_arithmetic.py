@@ -38,11 +38,15 @@ def expressions() -> list[tuple[str, str, tuple[str, ...]]]:
     return found
 
 
-def may_refuse(condition: str, types: tuple[str, ...]) -> bool:
+def may_refuse(condition: str, types: tuple[str, ...], ansi: bool) -> bool:
     """Whether the engine may refuse what Spark computes."""
     kinds = set(types)
     if kinds & _TEXT or "VARIANT" in kinds or "'1'" in condition:
         return True
+    if not ansi and (condition.endswith("IS TRUE") or "BOOLEAN" in kinds):
+        return True  # numbers as truth values
+    if not ansi and "CAST" in condition and kinds == {"DATE"}:
+        return True  # NULL
     if "CAST" in condition:
         return bool(kinds & {"FLOAT", "DOUBLE", "TIMESTAMP", "INTERVAL DAY TO SECOND", "INTERVAL YEAR TO MONTH"})
     return kinds == _NO_LENGTH or (kinds == {"DATE"} and "INTERVAL" in condition)
@@ -57,7 +61,7 @@ def differences(spark, chosen: list[tuple[str, str, tuple[str, ...]]]) -> tuple[
         ours = rows.given(condition)
         if ours is None:
             continue
-        if ours == arithmetic.REFUSED and sparks[text] != arithmetic.REFUSED and may_refuse(condition, types):
+        if ours == arithmetic.REFUSED and sparks[text] != arithmetic.REFUSED and may_refuse(condition, types, rows.ansi):
             continue
         if arithmetic.REFUSED not in (ours, sparks[text]):
             compared += len(ours[1])
