@@ -46,6 +46,7 @@ class Settings:
 
     case_sensitive: bool = False
     ansi: bool = True
+    zone: str = "UTC"
     prefilter: bool | str = True
     slices: bool | str = True
     native: str = NEVER
@@ -110,6 +111,7 @@ _flag, _wanted = _one_of(true=True, false=False), _one_of(true=True, false=False
 _READERS = {  # member -> its key, how its text is read
     "case_sensitive": ("spark.sql.caseSensitive", _flag),
     "ansi": ("spark.sql.ansi.enabled", _flag),
+    "zone": ("spark.sql.session.timeZone", lambda _, text: text.strip()),
     "prefilter": ("sparkcep.prefilter", _wanted),
     "slices": ("sparkcep.slices", _wanted),
     "native": ("sparkcep.native", _one_of(never=NEVER, prefer=PREFER)),

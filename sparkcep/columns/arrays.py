@@ -58,7 +58,7 @@ def null_marks(column: pa.Array) -> np.ndarray:
 def words(column: pa.Array, t: Type | None = None) -> np.ndarray:
     """The int64 or float64 values of a column; a NULL has any value. Ranked types need :func:`ranks`."""
     t = t or type_of(column.type)
-    if t.kind == "null":
+    if t.kind in ("null", "opaque"):
         return np.zeros(len(column), dtype=np.int64)
     if t.kind == "decimal":
         return _decimal_words(column)

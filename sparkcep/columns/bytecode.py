@@ -30,10 +30,12 @@ from sparkcep.columns.types import (
     WORD,
     Type,
     adjusted,
+    bounded,
     decimal_of,
     type_of,
     wider,
 )
+from sparkcep.columns.zones import DAY, transitions
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.define import MATH_CALLS, looks_at_match
 from sparkcep.plan.records import ALL_ROWS, At, Checked, Condition, ConditionPlace, Extreme, Label, Lit, Pair, Prior, Running, walk
@@ -45,7 +47,8 @@ AND OR NOT ISNULL ISTRUE ISFALSE ISNAN JNOT JUMP JFALSE JTRUE JSOME POP MAXI MIN
 SQRT EXP LN LOG10 POW FLOOR CEIL ROUND32 DISTINCT
 MATH ATAN2 HYPOT PMODI PMODF ROUNDF ROUNDI RESCALE F2I NARROW ROWAT PAIRI PAIRF
 PRIOR CURRENT ISFIRST LOADH NAVH SLOTH PAIRH JNULL FAIL
-WIDEN FITW ADDW SUBW MULW DIVW MODW CMPW EXTREMEW NEGW ABSW W2F W2I""".split()
+WIDEN FITW ADDW SUBW MULW DIVW MODW CMPW EXTREMEW NEGW ABSW W2F W2I
+LOCAL INSTANT DAYOF SECONDS ADDTIME ADDMONTHS""".split()
 OP = {name: i for i, name in enumerate(_OPS)}
 OP_NAMES = tuple(_OPS)
 
@@ -54,7 +57,11 @@ _SLOT_KINDS = (
 )
 SLOT = {name: i for i, name in enumerate(_SLOT_KINDS)}
 
-_LIMITS = {k: (1 << (b - 1)) - 1 for k, b in INT_BITS.items()}
+_LIMITS = {k: (1 << (b - 1)) - 1 for k, b in INT_BITS.items()} | {"months": (1 << 31) - 1}
+_MOST = (1 << 63) - 1
+_PART = "map_entries(m), element_at(m, 'key')"
+_PARTS = {"variant": "variant_get(v, '$.x', 'int')", "geometry": "ST_AsBinary(g)", "geography": "ST_AsBinary(g)"}
+_DATE, _STAMPS = Type("date"), ("timestamp", "timestamp_ntz")
 _COMPARE = {"=": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE", "<=>": "NS"}
 _FLOAT_CALLS = {"sqrt": "SQRT", "exp": "EXP", "ln": "LN", "log10": "LOG10", "pow": "POW", "atan2": "ATAN2", "hypot": "HYPOT"}
 # calls that end in an error for some values, under ANSI; those of them that do so for exact numbers alone
@@ -69,7 +76,8 @@ _TYPE_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long":
 class Conditions:
     """The compiled conditions of all variables.
 
-    ``code`` int64 (n, 5); ``entry`` int64 (variables): first instruction of the history-dependent part or -1;
+    ``code`` int64 (n, 5): so many ``instructions``, and the table of the time zone if one of them reads it;
+    ``entry`` int64 (variables): first instruction of the history-dependent part or -1;
     ``shift_entry`` likewise for the part that looks at physical neighbours only; ``floats`` float64 constants;
     ``slots`` int64 (m, 6): kind, mask, k, column, filter column, helper slot; ``live`` uint8 (variables, m): slots a
     variable's condition reads; ``int_columns``/``float_columns`` input columns by kernel index, each with what the kernels see of
@@ -99,6 +107,7 @@ class Conditions:
     max_back: int
     max_ahead: int
     reads_prior: tuple[bool, ...]
+    instructions: int
 
     @property
     def has_history(self) -> bool:
@@ -114,7 +123,7 @@ class Conditions:
             if self.entry[i] >= 0:
                 starts[int(self.entry[i])] = f"{name}, looks at the match:"
         lines = []
-        for pc, (op, *operands) in enumerate(self.code.tolist()):
+        for pc, (op, *operands) in enumerate(self.code[: self.instructions].tolist()):
             if pc in starts:
                 lines.append(starts[pc])
             while operands and operands[-1] == 0:
@@ -122,6 +131,8 @@ class Conditions:
             lines.append(f"{pc:4d}  {OP_NAMES[op]:<8}{', '.join(map(str, operands))}".rstrip())
         for i, (kind, mask, k, column, keep, _) in enumerate(self.slots.tolist()):
             lines.append(f"slot {i}: {_SLOT_KINDS[kind]} of {_mask_text(mask, variables)} k={k} column={column} filter={keep}")
+        if len(self.code) > self.instructions:
+            lines.append(f"from {self.instructions} on: the offsets of the time zone")
         return "\n".join(lines)
 
 
@@ -133,13 +144,14 @@ def _mask_text(mask: int, variables: tuple[str, ...]) -> str:
 
 def compile_conditions(
     conditions: tuple[Condition, ...], variables: tuple[str, ...], schema: pa.Schema, ansi: bool,
-    places: tuple[ConditionPlace, ...] = (), adjacent: bool = True, deferred: bool = False,
+    places: tuple[ConditionPlace, ...] = (), adjacent: bool = True, zone: str = "UTC", months: tuple[str, ...] = (), deferred: bool = False,
 ) -> Conditions:
     """Bytecode for the condition trees of a plan over the columns of ``schema``.
 
-    ``adjacent``: the rows of a match are. ``deferred``: conditions of physical neighbours are evaluated for candidates alone,
-    as those that look at the match are, and not for every row ahead. Raises ClauseError for type errors, with the condition's place among ``places``."""
-    compiler = ConditionCompiler(variables, schema, ansi, adjacent)
+    ``adjacent``: the rows of a match are. ``zone``: the session's time zone. ``months``: columns that hold the months of year-month
+    intervals. ``deferred``: conditions of physical neighbours are evaluated for candidates alone, as those that look at the match
+    are, and not for every row ahead. Raises ClauseError for type errors, with the condition's place among ``places``."""
+    compiler = ConditionCompiler(variables, schema, ansi, adjacent, zone, months)
     try:
         return compiler.run(conditions, deferred)
     except ClauseError as error:
@@ -171,6 +183,8 @@ class ConditionCompiler:
     schema: pa.Schema
     ansi: bool
     adjacent: bool
+    zone: str = "UTC"
+    months: tuple[str, ...] = ()
     code: list[list[int]] = field(default_factory=list)
     floats: list[float] = field(default_factory=list)
     slots: dict[_Slot, int] = field(default_factory=dict)
@@ -180,6 +194,7 @@ class ConditionCompiler:
     ranked: dict[str, str] = field(default_factory=dict)
     strings: list[str] = field(default_factory=list)
     patches: list[tuple[int, int]] = field(default_factory=list)
+    zoned: list[int] = field(default_factory=list)  # instructions that read the table of the time zone
     used: set[int] = field(default_factory=set)
     types: dict[tuple, Type] = field(default_factory=dict)
     back: int = 0
@@ -208,11 +223,13 @@ class ConditionCompiler:
                 if wanted:
                     reads[variable] = set(self.used)
                     prior[variable] = any(row[0] == OP["PRIOR"] for row in self.code[target[variable] :])
+        names = {OP_NAMES[row[0]] for row in self.code}
+        instructions = len(self.code)
+        self.add_zone()
         live = np.zeros((count, len(self.slots)), dtype=np.uint8)
         for v in range(count):
             for s in self._closure(reads[v]):
                 live[v, s] = 1
-        names = {OP_NAMES[row[0]] for row in self.code}
         return Conditions(
             code=np.array(self.code, dtype=np.int64).reshape(-1, 5),
             entry=entry,
@@ -227,13 +244,14 @@ class ConditionCompiler:
             strings=tuple(self.strings),
             classifier_read=bool(names & {"CLS", "CLSSLOT"}),
             string_patches=tuple(self.patches),
-            stack=len(self.code) + 4 if len(self.code) < 60 else 64 + max((_depth(c) for _, cs in conditions for c in cs), default=0),
-            labels_read=any(row[0] == OP["CLS"] and (row[1] >= 0 or row[2] != 0) for row in self.code),
+            stack=instructions + 4 if instructions < 60 else 64 + max((_depth(c) for _, cs in conditions for c in cs), default=0),
+            labels_read=any(row[0] == OP["CLS"] and (row[1] >= 0 or row[2] != 0) for row in self.code[:instructions]),
             distinct_read="DISTINCT" in names,
             number_read="MNO" in names,
             max_back=self.back,
             max_ahead=self.ahead,
             reads_prior=tuple(prior),
+            instructions=instructions,
         )
 
     def _closure(self, reads: set[int]) -> set[int]:
@@ -253,10 +271,23 @@ class ConditionCompiler:
         self.code.append([OP[name], a, b, c, d])
         return len(self.code) - 1
 
+    def add_zone(self) -> None:
+        """Puts the table of the time zone behind the instructions, where one of them reads it."""
+        if not self.zoned:
+            return
+        table = transitions(self.zone)
+        for at in self.zoned:
+            self.code[at][1:3] = [len(self.code), len(table)]
+        self.code += [[instant, offset, 0, 0, 0] for instant, offset in table.tolist()]
+
+    def _zoned(self, name: str, starts_day: int = 0) -> None:
+        """An instruction that reads that table."""
+        self.zoned.append(self.op(name, 0, 0, starts_day))
+
     # -- columns and slots ----------------------------------------------------------------------------------
 
     def column(self, name: str) -> tuple[Type, int]:
-        t = type_of(self.schema.field(name).type)
+        t = Type("months") if name in self.months else type_of(self.schema.field(name).type)
         if t.is_float:
             return t, _index(self.flts, (name, WORD))
         self._rank(name, t)
@@ -476,10 +507,14 @@ class ConditionCompiler:
             raise _error(f"{name.upper()} needs BOOLEAN operands, not {t}")
 
     def _convert(self, at_top: Type, target: Type) -> None:
-        """Converts the value on top of the stack between number types."""
-        if at_top.kind == "null" or target.kind == "null":
+        """Converts the value on top of the stack between number types, or types of dates and times."""
+        if at_top.kind == "null" or target.kind == "null" or at_top == target:
             return
-        if target.is_float and not at_top.is_float:
+        if target.is_time:
+            self._convert_time(at_top.kind, target.kind)
+        elif target.kind == "float" and at_top.is_integer:
+            self.op("I2F", 0, 1)
+        elif target.is_float and not at_top.is_float:
             if at_top.kind == "decimal" and at_top.precision > 15:  # beyond what a DOUBLE holds exactly
                 self._widen(at_top)
                 self.op("W2F", at_top.scale)
@@ -494,18 +529,40 @@ class ConditionCompiler:
             elif grow:
                 self.op("SCALE", grow)
 
+    def _convert_time(self, found: str, target: str) -> None:
+        if found == "date":
+            self.op("CONSTI", DAY)
+            self.op("MULI", _MOST, 1)
+            if target == "timestamp":
+                self._zoned("INSTANT", 1)
+        elif target == "date":
+            if found == "timestamp":
+                self._zoned("LOCAL")
+            self.op("DAYOF")
+        elif found != target:
+            self._zoned("INSTANT" if target == "timestamp" else "LOCAL")
+
     def common(self, left: Type, right: Type, what: str) -> Type:
         """The type in which Spark compares, or joins as branches, values of two types."""
         if left == right or right.kind == "null":
             return left
         if left.kind == "null":
             return right
+        if left.is_time and right.is_time:
+            return left if right.kind == "date" or left.kind == "timestamp" else right
         if left.is_number and right.is_number:
             if left.is_float or right.is_float:
-                return DOUBLE if "double" in (left.kind, right.kind) or left.kind != right.kind else left
+                if "double" in (left.kind, right.kind):
+                    return DOUBLE
+                # under ANSI an integer beside a FLOAT, whose digits do not hold it, becomes a DOUBLE as well
+                return Type("float") if left.kind == right.kind or (not self.ansi and "decimal" not in (left.kind, right.kind)) else DOUBLE
             if left.is_integer and right.is_integer:
                 return left if INT_BITS[left.kind] >= INT_BITS[right.kind] else right
             return wider(decimal_of(left), decimal_of(right))
+        if "string" in (left.kind, right.kind):
+            other = right if left.kind == "string" else left
+            to = "BIGINT" if other.is_integer else "DOUBLE" if other.is_number else str(other).upper()
+            raise _error(f"{what} compares {left} with {right}; write CAST(x AS {to}) around the string, as Spark does over one row")
         raise _error(f"{what} compares {left} with {right}; cast one of them")
 
     def _pair(self, left: tuple, right: tuple, what: str) -> Type:
@@ -525,7 +582,7 @@ class ConditionCompiler:
         """The type of a tree, without keeping its code."""
         if tree in self.types:
             return self.types[tree]
-        emitted = (self.code, self.floats, self.patches)
+        emitted = (self.code, self.floats, self.patches, self.zoned)
         lengths = [len(items) for items in emitted]
         t = self.emit(tree)
         for items, length in zip(emitted, lengths):
@@ -535,25 +592,23 @@ class ConditionCompiler:
 
     def _compare(self, op: str, left: tuple, right: tuple) -> Type:
         t = self._pair(left, right, "a condition")
+        self._comparable(t, "a condition")
         if t.is_wide:
             self.op("CMPW", list(_COMPARE.values()).index(op))
         else:
             self.op(op + ("F" if t.is_float else "I"))
         return BOOLEAN
 
+    def _comparable(self, t: Type, what: str) -> None:
+        if t.kind == "opaque":
+            raise _error(f"{what} compares values of type {t}, which Spark does not compare; take parts of them, such as {_PARTS.get(t.detail, _PART)}")
+
     def _arithmetic(self, op: str, left: tuple, right: tuple) -> Type:
         a, b = self.tree_type(left), self.tree_type(right)
         if a.kind == "null" or b.kind == "null":
             self.op("NULL")
             return b if a.kind == "null" else a
-        temporal = self._temporal(op, a, b)
-        if temporal:
-            self.emit(left)
-            self.emit(right)
-            self.op("ADDI" if op == "+" else "SUBI", (1 << 63) - 1, 1)
-            if a.kind == b.kind == "date":
-                self.op("CONSTI", 86_400_000_000)
-                self.op("MULI", (1 << 63) - 1, 1)
+        if (temporal := self._temporal(op, left, right, a, b)) is not None:
             return temporal
         if not (a.is_number and b.is_number):
             raise _error(f"{op} is not defined for {a} and {b}; cast them, or compute it in a subquery below the clause")
@@ -574,18 +629,92 @@ class ConditionCompiler:
             return t
         return self._decimal_arithmetic(op, left, right, decimal_of(_literal_type(left, a)), decimal_of(_literal_type(right, b)))
 
-    def _temporal(self, op: str, a: Type, b: Type) -> Type | None:
-        stamps = ("timestamp", "timestamp_ntz")
-        if op == "-" and a.kind == b.kind and a.kind in (*stamps, "date", "interval"):
+    def _temporal(self, op: str, left: tuple, right: tuple, a: Type, b: Type) -> Type | None:
+        """Arithmetic of dates, timestamps and intervals, as Spark has it; None for other types."""
+        if op == "-" and a.is_time and b.is_time:
+            # Spark subtracts local clock times
+            if a.kind == b.kind == "date":
+                self.emit(left)
+                self.emit(right)
+                self.op("SUBI", _MOST, 1)
+                self.op("CONSTI", DAY)
+                self.op("MULI", _MOST, 1)
+            else:
+                for side, t in ((left, a), (right, b)):
+                    self.emit(side)
+                    if t.kind == "date" and "timestamp" in (a.kind, b.kind):
+                        # a day's first moment, which is not always 0 o'clock
+                        self._convert_time("date", "timestamp")
+                        self._zoned("LOCAL")
+                    else:
+                        self._convert_time(t.kind, "timestamp_ntz")
+                self.op("SUBI", _MOST, 1)
             return Type("interval")
-        if op in "+-" and a.kind in stamps and b.kind == "interval":
+        if op in "+-" and a.kind == b.kind and a.is_interval:
+            self.emit(left)
+            self.emit(right)
+            self.op("ADDI" if op == "+" else "SUBI", _LIMITS.get(a.kind, _MOST), 1)
             return a
-        if op == "+" and a.kind == "interval" and b.kind in (*stamps, "interval"):
-            return b
+        if op == "div" and a.kind == b.kind and a.is_interval:
+            self.emit(left)
+            self.emit(right)
+            self.op("DIVI", 0, int(self.ansi))
+            return BIGINT
+        if op == "+" and a.kind in ("interval", "months", "tinyint", "smallint", "int") and b.is_time:
+            left, right, a, b = right, left, b, a
+        if op in "+-" and a.kind in _STAMPS and b.kind == "interval":
+            self.emit(left)
+            self.emit(right)
+            if op == "-":
+                self.op("NEGI", _MOST, 1)
+            if a.kind == "timestamp":
+                self._zoned("ADDTIME")
+            else:
+                self.op("ADDI", _MOST, 1)
+            return a
+        if op in "+-" and a.is_time and b.kind == "months":
+            self.emit(left)
+            self.emit(right)
+            if op == "-":
+                self.op("NEGI", _LIMITS["months"], 1)
+            self._zoned("ADDMONTHS", ["date", "timestamp_ntz", "timestamp"].index(a.kind))
+            return a
+        if op in "+-" and a.kind == "date" and b.kind in ("tinyint", "smallint", "int"):
+            self.emit(left)
+            self.emit(right)
+            self.op("ADDI" if op == "+" else "SUBI", _LIMITS["int"], 0)
+            return a
+        if op == "*" and a.is_number and b.is_interval:
+            left, right, a, b = right, left, b, a
+        if op in "*/" and a.is_interval and b.is_number:
+            return self._scaled_interval(op, left, right, a, _literal_type(right, b) if b.kind == "decimal" else b)
         return None
 
+    def _scaled_interval(self, op: str, left: tuple, right: tuple, a: Type, b: Type) -> Type:
+        """An interval times or over a number, rounded half up; beyond its type it is an error, also where ANSI is off."""
+        limit = _LIMITS.get(a.kind, _MOST)
+        self.emit(left)
+        if op == "*" and b.is_integer:
+            self.emit(right)
+            self.op("MULI", limit, 1)
+        elif b.is_float:
+            self.op("I2F", 0)
+            self.emit(right)
+            self.op("MULF" if op == "*" else "DIVF", 0, 1)
+            self.op("ROUNDF", 0)
+            self.op("F2I", limit, 1)
+        else:
+            self.op("WIDEN")
+            self._widen(self.emit(right))
+            if op == "*":
+                self.op("MULW", 0, 0, b.scale, 2 * MAX_DIGITS + 1)
+            else:
+                self.op("DIVW", b.scale, 0, 0, 2 * MAX_DIGITS + 1)
+            self.op("W2I", limit, 1)
+        return a
+
     def _float_arithmetic(self, op: str, left: tuple, right: tuple, a: Type, b: Type) -> Type:
-        t = a if a == b and a.is_float else DOUBLE
+        t = DOUBLE if op == "/" else self.common(a, b, op)
         for side in (left, right):
             self._convert(self.emit(side), t)
         if op == "div":
@@ -623,12 +752,14 @@ class ConditionCompiler:
         elif op == "*":
             self.op("MULW", 0, 0, a.scale + b.scale - t.scale, fitting)
         elif op == "/":
-            self.op("DIVW", t.scale + b.scale - a.scale, 39 - t.scale, 0, fitting)
+            self.op("DIVW", t.scale + b.scale - a.scale, 0, 0, fitting)
         elif op == "%":
             self.op("MODW", *grow, 0, fitting)
         else:
-            self.op("DIVW", b.scale - a.scale, -1, 0, 2 * MAX_DIGITS + int(self.ansi))
-            self.op("W2I", (1 << 63) - 1, int(self.ansi))
+            # a quotient of at most 38 digits, of which a BIGINT takes the low 64 bits, also under ANSI
+            digits = min(MAX_DIGITS, max(1, whole[0] + b.scale))
+            self.op("DIVW", b.scale - a.scale, -1, 0, 2 * digits + int(self.ansi))
+            self.op("W2I", _MOST, 0)
         return t
 
     def _widen(self, t: Type) -> None:
@@ -671,6 +802,7 @@ class ConditionCompiler:
         target = NULL
         for arg in args:
             target = self.common(target, self.tree_type(arg), name.upper())
+        self._comparable(target, name.upper())
         for i, arg in enumerate(args):
             self._convert(self.emit(arg), target)
             if i and target.is_wide:
@@ -683,9 +815,10 @@ class ConditionCompiler:
         if name == "datediff":
             for arg in args:
                 t = self.emit(arg)
-                if t.kind not in ("date", "null"):
+                if not t.is_time and t.kind != "null":
                     raise _error(f"DATEDIFF needs dates, not {t}; cast with CAST(x AS DATE)")
-            self.op("SUBI", (1 << 31) - 1, int(self.ansi))
+                self._convert(t, _DATE)
+            self.op("SUBI", (1 << 31) - 1, 0)
             return INT
         if name in _FLOAT_CALLS:
             for arg in args:
@@ -707,12 +840,16 @@ class ConditionCompiler:
             self._double(t, name)
             self.op("ISNAN")
             return BOOLEAN
-        if t.kind != "interval" or name not in ("abs", "neg"):
+        if not t.is_interval or name not in ("abs", "neg", "sign"):
             self._number(t, name)
         if name in ("neg", "abs"):
-            limit = _LIMITS.get(t.kind, (1 << 63) - 1)
-            self.op(name.upper() + ("F" if t.is_float else "W" if t.is_wide else "I"), limit, int(self.ansi))
+            limit = t.precision if t.is_wide else _LIMITS.get(t.kind, _MOST)
+            self.op(name.upper() + ("F" if t.is_float else "W" if t.is_wide else "I"), limit, int(self.ansi or t.is_interval))
             return t
+        if name == "sign" and t.is_interval:
+            self.op("I2F", 0)
+            self.op("SIGNF")
+            return DOUBLE
         if name == "sign":
             self._double(t, name)
             self.op("SIGNF")
@@ -732,6 +869,8 @@ class ConditionCompiler:
             return t
         if t.is_float:
             self.op("ROUNDF", digits)
+            if t.kind == "float":
+                self.op("ROUND32")
             return t
         return self._cut(t, Type("decimal", min(38, t.precision - t.scale + 1 + min(digits, t.scale)), min(digits, t.scale)), 0)
 
@@ -749,9 +888,32 @@ class ConditionCompiler:
         self._number(a, "pmod")
         self._number(b, "pmod")
         if "decimal" in (a.kind, b.kind) and not (a.is_float or b.is_float):
-            raise _error("PMOD of decimals across rows is not computed; cast to BIGINT or DOUBLE")
+            return self._decimal_pmod(left, right, decimal_of(_literal_type(right, b)))
         t = self._pair(left, right, "PMOD")
-        self.op("PMODF" if t.is_float else "PMODI", 0, int(self.ansi))
+        if t.is_float:
+            self.op("PMODF", int(t.kind == "float"), int(self.ansi))
+        else:
+            self.op("PMODI", _LIMITS["int"] if t.kind == "int" else _MOST, int(self.ansi))
+        return t
+
+    def _decimal_pmod(self, left: tuple, right: tuple, b: Type) -> Type:
+        """The remainder, plus the divisor where that is positive and the remainder is not."""
+        remainder = ("call", "%", left, right)
+        for tree, comparison in ((remainder, "<"), (right, ">")):
+            self._widen(self.emit(tree))
+            self.op("CONSTI", 0)
+            self.op("WIDEN")
+            self.op("CMPW", list(_COMPARE).index(comparison))
+        self.op("AND")
+        skip = self.op("JNOT")
+        t = self.emit(remainder)
+        self._widen(t)
+        self._widen(self.emit(right))
+        self.op("ADDW", 0, t.scale - b.scale, 0, 2 * t.precision + int(self.ansi))
+        end = self.op("JUMP")
+        self.code[skip][1] = len(self.code)
+        self._widen(self.emit(remainder))
+        self.code[end][1] = len(self.code)
         return t
 
     def _cast(self, tree: tuple, text: str, trying: bool) -> Type:
@@ -763,9 +925,21 @@ class ConditionCompiler:
         name, _, inside = text.replace(" ", "").partition("(")
         if t.kind == "boolean":
             t = INT
+        if t.kind == "timestamp" and (name in INT_BITS or name in _TYPE_NAMES or name == "double"):
+            # seconds since 1970; those that the type does not hold are NULL where ANSI is off
+            trying = trying or not self.ansi
+            if _TYPE_NAMES.get(name, name) in ("float", "double"):
+                self.op("I2F", 6)
+                t = DOUBLE
+            else:
+                self.op("SECONDS")
+                t = BIGINT
         self._number(t, f"CAST to {text}")
         name = _TYPE_NAMES.get(name, name)
         if name in ("float", "double"):
+            if name == "float" and t.is_integer:
+                self._convert(t, Type("float"))
+                return Type(name)
             self._convert(t, DOUBLE)
             if name == "float" and t.kind != "float":
                 self.op("ROUND32")
@@ -824,14 +998,16 @@ class ConditionCompiler:
             self.op("SLOTI", self.slot("MINI" if fn == "bool_and" else "MAXI", mask, 0, where, keep, count), count)
             return BOOLEAN
         if fn in ("min", "max"):
+            self._comparable(t, fn.upper())
             kind = fn.upper() + ("F" if t.is_float else "I")
             if t.is_wide:
                 self._two_slots([("EXTREME", 2 * (fn == "max") + high, count) for high in (0, 1)], mask, where, keep, count, -1)
             else:
                 self.op("SLOTF" if t.is_float else "SLOTI", self.slot(kind, mask, 0, where, keep, count), count)
             return t
-        if t.kind not in ("interval",):
-            self._number(t, fn)
+        if fn in ("sum", "avg") and t.is_interval:
+            return self._sum(fn, mask, t, where, keep, count)
+        self._number(t, fn)
         if fn in ("sum", "avg"):
             return self._sum(fn, mask, t, where, keep, count)
         if t.is_wide:
@@ -846,6 +1022,7 @@ class ConditionCompiler:
         mask, name, key = tree.mask, tree.column, tree.key
         keep = -1 if tree.keep is None else self.column(tree.keep)[1]
         by, where = self.column(key)
+        self._comparable(by, f"{tree.which.upper()}_BY")
         if by.is_wide:
             self.ranked[key] = str(by)
             where = _index(self.ints, (key, WORD))
@@ -883,14 +1060,16 @@ class ConditionCompiler:
             self.op("SLOTI", self.slot("SUMI", mask, int(wraps), where, keep, count), count)
         if fn == "avg":
             # intervals too are divided and rounded half up
-            result = adjusted(t.precision + 4, t.scale + 4) if t.kind == "decimal" else t
+            result = bounded(t.precision + 4, t.scale + 4) if t.kind == "decimal" else t
             self._widen(summed)
             self.op("SLOTI", count, -1)
             self.op("WIDEN")
             digits = result.scale - t.scale
-            self.op("DIVW", digits, 39 - result.scale, 0, 2 * (result.precision or MAX_DIGITS) + int(self.ansi))
+            self.op("DIVW", digits, 0, 0, 2 * (result.precision or MAX_DIGITS) + int(self.ansi))
             return result
-        return summed if t.kind in ("decimal", "interval") else BIGINT
+        if t.kind == "months":
+            self.op("NARROW", _LIMITS["months"], 1, -_LIMITS["months"] - 1)
+        return summed if t.kind == "decimal" or t.is_interval else BIGINT
 
     def _two_slots(self, kinds: list[tuple[str, int, int]], mask: int, where: int, keep: int, count: int, overflow: int) -> None:
         """Loads a value of two words from slots that stand one behind the other; ``overflow``: what that of a sum is, -1 for no
@@ -902,6 +1081,7 @@ class ConditionCompiler:
 
     def _distinct(self, fn: str, mask: int, t: Type, where: int, keep: int) -> Type:
         """An aggregate over distinct values: recomputed from the match's rows."""
+        self._comparable(t, f"{fn.upper()}(DISTINCT)")
         if fn != "count":
             self._number(t, fn)
             if t.kind == "decimal":

@@ -95,13 +95,13 @@ def _at(part: Register | Parameter | Arc, message: str) -> ClauseError:
     return ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, line=part.line, column=part.column, fragment=part.text)
 
 
-def emit_types(automaton: Automaton, schema: pa.Schema, ansi: bool) -> tuple[pa.DataType, ...]:
+def emit_types(automaton: Automaton, schema: pa.Schema, ansi: bool, zone: str) -> tuple[pa.DataType, ...]:
     """The types of EMIT's columns: what Spark has in common for the arcs that name each."""
-    return tuple(held.arrow for held in compile_automaton(automaton, schema, ansi).emits)
+    return tuple(held.arrow for held in compile_automaton(automaton, schema, ansi, zone).emits)
 
 
-def compile_automaton(automaton: Automaton, schema: pa.Schema, ansi: bool) -> Compiled:
-    """Bytecode over the columns of ``schema``. Raises ClauseError for type errors, at their arcs."""
+def compile_automaton(automaton: Automaton, schema: pa.Schema, ansi: bool, zone: str = "UTC") -> Compiled:
+    """Bytecode over the columns of ``schema``, in the session's time zone. Raises ClauseError for type errors, at their arcs."""
     by_ways = automaton.by_ways
     automaton = typed(automaton, schema)
     types = [register_type(register) for register in automaton.registers]
@@ -109,7 +109,7 @@ def compile_automaton(automaton: Automaton, schema: pa.Schema, ansi: bool) -> Co
     known |= {letter_column(bit): pa.field(letter_column(bit), pa.bool_()) for bit in range(MAX_VARIABLES)}
     known |= {register_column(i): pa.field(register_column(i), t) for i, t in enumerate(types)}
     known |= {parameter_column(i): pa.field(parameter_column(i), register_type(parameter)) for i, parameter in enumerate(automaton.parameters)}
-    return _Compiler(automaton, ConditionCompiler((), pa.schema(known.values()), ansi, True)).run(types, by_ways)
+    return _Compiler(automaton, ConditionCompiler((), pa.schema(known.values()), ansi, True, zone)).run(types, by_ways)
 
 
 class _Compiler:
@@ -144,11 +144,13 @@ class _Compiler:
         other = next((kind for kind in machine.ranked.values() if kind != "string"), None)
         if other is not None:
             raise ClauseError("DATATYPE_MISMATCH", f"a value of type {other} cannot stand beside registers; compare it in a column below the clause", sqlstate=SEMANTIC)
+        stack = len(machine.code) + 4
+        machine.add_zone()
         return Compiled(
             code=np.array(machine.code or [[0] * 5], dtype=np.int64),
             floats=np.array(machine.floats or [0.0], dtype=np.float64),
             int_columns=tuple(machine.ints), float_columns=tuple(machine.flts), strings=tuple(machine.strings), patches=tuple(machine.patches),
-            ranked=tuple(machine.ranked), stack=len(machine.code) + 4,
+            ranked=tuple(machine.ranked), stack=stack,
             fences=np.array(fences, dtype=np.int64), assigned=np.array(assigned, dtype=np.int64).reshape(-1, 3), initial=initial,
             sets=np.array(sets, dtype=np.int64), emitted=np.array(emitted, dtype=np.int64).reshape(len(fences), len(emits), 2),
             registers=tuple(registers), emits=tuple(emits), parameters=tuple(parameters), way=registers[-1].word if by_ways else -1,

@@ -6,8 +6,10 @@ decimal(p, s)             int64, scaled by 10**s; with more than 18 digits two w
 float, double             float64; float results are rounded to 32 bits after each operation
 date, timestamps          int64 days, int64 microseconds
 day-time interval         int64 microseconds
+year-month interval       int64 months
 string, binary            int64 rank in byte order among all values of the batch in use
 arrays, structs           int64 rank in Spark's order
+map, variant, geometry    nothing but whether it is NULL: Spark does not compare them
 ========================  =========================================================================
 """
 
@@ -27,7 +29,7 @@ WORD, LOW, HIGH, AS_DOUBLE = "", "low", "high", "double"
 @dataclass(frozen=True)
 class Type:
     """``kind`` is null, boolean, tinyint, smallint, int, bigint, decimal, float, double, string, binary, date, timestamp,
-    timestamp_ntz, interval, or nested.
+    timestamp_ntz, interval, months, nested or opaque.
 
     ``detail`` distinguishes nested types as Spark's comparisons do: by the types in them, whatever the fields are called and
     whether they may be NULL.
@@ -60,9 +62,20 @@ class Type:
         """Whether values are held as ranks, so that only comparisons make sense."""
         return self.kind in ("string", "binary", "nested")
 
+    @property
+    def is_time(self) -> bool:
+        """Whether values are dates or timestamps."""
+        return self.kind in ("date", "timestamp", "timestamp_ntz")
+
+    @property
+    def is_interval(self) -> bool:
+        return self.kind in ("interval", "months")
+
     def __str__(self) -> str:
         if self.kind == "decimal":
             return f"decimal({self.precision},{self.scale})"
+        if self.kind == "months":
+            return "interval year to month"
         return self.detail or self.kind
 
 
@@ -96,10 +109,28 @@ def type_of(arrow: pa.DataType) -> Type:
         return Type("timestamp" if arrow.tz else "timestamp_ntz")
     if pa.types.is_duration(arrow):
         return Type("interval")
-    return Type("nested", detail=_structure(arrow) if pa.types.is_nested(arrow) else str(arrow))
+    if pa.types.is_nested(arrow):
+        return Type("nested" if _is_ordered(arrow) else "opaque", detail=_structure(arrow))
+    return Type("nested", detail="time" if pa.types.is_time(arrow) else str(arrow))
+
+
+def _own(arrow: pa.DataType) -> str | None:
+    """The name of a type of Spark's that travels as a struct; the struct's field says so."""
+    metadata = [field.metadata or {} for field in arrow] if pa.types.is_struct(arrow) else []
+    return next((name for name in ("variant", "geometry", "geography") for found in metadata if found.get(name.encode()) == b"true"), None)
+
+
+def _is_ordered(arrow: pa.DataType) -> bool:
+    """Whether Spark compares values of a type."""
+    if pa.types.is_map(arrow) or _own(arrow):
+        return False
+    return all(_is_ordered(arrow.field(i).type) for i in range(arrow.num_fields)) if pa.types.is_nested(arrow) else True
 
 
 def _structure(arrow: pa.DataType) -> str:
+    own = _own(arrow)
+    if own:
+        return own
     if pa.types.is_struct(arrow):
         return f"struct<{', '.join(_structure(field.type) for field in arrow)}>"
     if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
@@ -121,6 +152,11 @@ def adjusted(precision: int, scale: int) -> Type:
     if precision <= 38:
         return Type("decimal", precision, scale)
     return Type("decimal", 38, max(38 - (precision - scale), min(scale, 6)))
+
+
+def bounded(precision: int, scale: int) -> Type:
+    """Spark's DecimalType.bounded: it cuts both at 38."""
+    return Type("decimal", min(MAX_DIGITS, precision), min(MAX_DIGITS, scale))
 
 
 def wider(a: Type, b: Type) -> Type:

@@ -155,7 +155,7 @@ class ArcTexts:
         """Compiles an arc by itself, so that an error names it."""
         for column, part in (("when", arc._replace(sets=())), ("set", arc._replace(fence=()))):
             try:
-                compile_automaton(self._automaton([part]), self._schema(), self.task.plan.ansi)
+                compile_automaton(self._automaton([part]), self._schema(), self.task.plan.ansi, self.task.plan.zone)
             except ClauseError as error:
                 raise _error(f"{_named(one)}: {error.message} (in its {column}, {shown(getattr(one, column))!r})") from None
 
@@ -176,7 +176,7 @@ class ArcTexts:
         prepared, automaton, schema = self.task.prepared, self._automaton(self.arcs), self._schema()
         named = sorted(self.labels, key=self.labels.get) if self.labelled else prepared.plan.variables
         plan = replace(prepared.plan, automaton=automaton, variables=tuple(named))
-        compiled = compile_automaton(automaton, schema, plan.ansi)
+        compiled = compile_automaton(automaton, schema, plan.ansi, plan.zone)
         whole = replace(prepared, strategy=replace(prepared.strategy, plan=plan), input_schema=schema, compiled=compiled)
         return replace(self.task, prepared=whole, failures=Failures(plan, self.task.limits))
 

@@ -63,7 +63,7 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     patterns that are too complex."""
     strategy = placed_strategy(plan)
     plan = strategy.plan
-    conditions = compile_conditions(plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.adjacent)
+    conditions = compile_conditions(plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.adjacent, zone=plan.zone, months=plan.months)
     out = output_schema(plan, schema)
     if plan.ranking:
         _check_objectives(plan.ranking, schema, out)
@@ -77,7 +77,7 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
         check_changes(plan, schema)
         check_arcs(plan, schema)
         none = np.zeros((1, 1), dtype=np.uint8)
-        return Prepared(strategy, schema, conditions, out, codes.NO_MEMO, none, compile_automaton(plan.automaton, schema, plan.ansi))
+        return Prepared(strategy, schema, conditions, out, codes.NO_MEMO, none, compile_automaton(plan.automaton, schema, plan.ansi, plan.zone))
     return Prepared(strategy, schema, conditions, out, *memo_of(strategy, conditions))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import decimal_words, most_bytes, null_marks, ranges, ranks, row_bytes, words
-from sparkcep.columns.types import MAX_DIGITS, Type, adjusted, type_of
+from sparkcep.columns.types import MAX_DIGITS, Type, bounded, type_of
 from sparkcep.engine import gather
 from sparkcep.engine.windows import window_type
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
@@ -159,13 +159,15 @@ def _aggregate_type(fn: str, column: str | None, schema: pa.Schema) -> pa.DataTy
     value = _value_type(column or "", schema)
     if fn == "list":
         return pa.list_(value)
-    if fn in ("min", "max"):
-        return value
     t = type_of(value)
+    if fn in ("min", "max"):
+        if t.kind == "opaque":
+            raise ClauseError("DATATYPE_MISMATCH", f"{fn.upper()} compares values of type {t}, which Spark does not compare", sqlstate=SEMANTIC)
+        return value
     if t.kind == "decimal":
         if fn == "sum":
             return pa.decimal128(min(38, t.precision + 10), t.scale)
-        a = adjusted(t.precision + 4, t.scale + 4)
+        a = bounded(t.precision + 4, t.scale + 4)
         return pa.decimal128(a.precision, a.scale)
     if fn == "sum" and t.is_integer:
         return pa.int64()
@@ -345,7 +347,7 @@ def _decimal(fn: str, run: Callable, column: pa.Array, t: Type, ansi: bool) -> p
     if fn == "sum":
         values, result = total, summed
     else:
-        result = adjusted(t.precision + 4, t.scale + 4)
+        result = bounded(t.precision + 4, t.scale + 4)
         grow = 10 ** (result.scale - t.scale)
         values = [_half_up(x * grow, n) if n else 0 for x, n in zip(total, counts.tolist())]
         over |= np.array([abs(x) >= 10**result.precision for x in values], dtype=bool)

@@ -44,7 +44,7 @@ class Prepared:
         """The plan compiled again, so that conditions of physical neighbours are evaluated for candidates alone. Such a condition
         may fail on a row that is not a candidate."""
         plan = self.plan
-        conditions = compile_conditions(plan.conditions, plan.variables, self.input_schema, plan.ansi, plan.places, plan.adjacent, deferred=True)
+        conditions = compile_conditions(plan.conditions, plan.variables, self.input_schema, plan.ansi, plan.places, plan.adjacent, plan.zone, plan.months, deferred=True)
         memo, live = memo_of(self.strategy, conditions)
         return replace(self, conditions=conditions, memo=memo, state_live=live)
 
@@ -131,4 +131,4 @@ def _computed_type(plan: Plan, spec: LeafSpec, schema: pa.Schema) -> pa.DataType
     """The type of a register or of EMIT's column; None for other leaves."""
     if spec.kind == "register":
         return register_type(typed_register(plan.automaton.registers[spec.number], schema))
-    return emit_types(plan.automaton, schema, plan.ansi)[spec.number] if spec.kind == "emit" else None
+    return emit_types(plan.automaton, schema, plan.ansi, plan.zone)[spec.number] if spec.kind == "emit" else None

@@ -102,6 +102,7 @@ def begun(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: frozens
         without=without,
         rows=clause.rows,
         ansi=settings.ansi,
+        zone=settings.zone,
         case_sensitive=settings.case_sensitive,
         bounds=tuple(Bound(*bound) for bound in settings.bounds()),
         idle=settings.idle,

@@ -50,6 +50,7 @@ _ALIASES = {
     "STDDEV": "STDDEV_SAMP", "VARIANCE": "VAR_SAMP", "POWER": "POW", "CEILING": "CEIL", "NVL": "COALESCE",
     "IFNULL": "COALESCE", "SIGNUM": "SIGN", "IFF": "IF", "LOG": "LN", "DATE_DIFF": "DATEDIFF", "MOD": "%",
 }
+_NAMED = re.compile(r"\(*(?:\w+|`(?:[^`]|``)+`)(?:\.(?:\w+|`(?:[^`]|``)+`))*\)*")  # a column, or a field of one
 ORDER = "{sparkcep:order}"  # in the text of an ordered input: PARTITION BY and ORDER BY of the clause
 ROW_NUMBER = f"row_number() OVER ({ORDER})"
 MAX_LABELLED = 64  # ways to choose variables for the CLASSIFIERs in one Spark function
@@ -243,13 +244,15 @@ class ConditionSplitter:
                 return self._checked(expr, self._cur_text(expr, variable), lambda column: self._at(row, column, None))
         before, chosen = (dict(self._ordered), self.inputs.mark(), dict(self._failing)), self._by_labels
         native = self._native(expr, variable)
-        if native is not None:
+        # of an expression over one other row that Spark computes in part, Spark computes the whole, at that row
+        whole = not special and len(rows) == 1 and (native is None or self._computed_in_part(native))
+        if native is not None and not whole:
             by_label = special and self._by_labels > chosen and _compares(expr) and self._labelled(expr, variable)
             if not by_label and (special or not self._compares_for_spark(expr, native, rows)):
                 return native
-            self._ordered, self._failing = before[0], before[2]
-            self.inputs.back_to(before[1])
-        elif not special and len(rows) == 1:
+        self._ordered, self._failing = before[0], before[2]
+        self.inputs.back_to(before[1])
+        if whole:
             row = next(iter(rows))
             absent = self._cur_text(expr, variable, lambda text: f"IF(false, {text}, NULL)")
             if not failing.may_fail(expr, self.ansi):
@@ -321,6 +324,11 @@ class ConditionSplitter:
             del self._labels[span]
         assert chosen is not None
         return chosen
+
+    def _computed_in_part(self, tree: tuple) -> bool:
+        """Whether a tree holds values of another row that are not columns of the input as they are."""
+        texts = dict(self.inputs.columns())
+        return any(leaf[0] in ("off", "nav") and not _NAMED.fullmatch(texts[leaf.column]) for leaf in walk(tree))
 
     def _compares_for_spark(self, expr: Expr, tree: tuple, rows: set[Row]) -> bool:
         """Whether the whole comparison is Spark's: an operand is, at the same rows. Spark then compares by its types and

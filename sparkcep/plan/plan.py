@@ -46,6 +46,8 @@ class Plan:
     arrays: tuple[records.Computed, ...] = ()  # over leaves: the arrays whose elements Spark aggregates
     aggregates: tuple[records.Computed, ...] = ()  # over one element of those arrays
     ansi: bool = True
+    zone: str = "UTC"  # the session's time zone
+    months: tuple[str, ...] = ()  # input columns that hold the months of year-month intervals
     case_sensitive: bool = False
     selection: records.Selection | None = None  # None: the exact engine's adjacent rows
     windows: tuple[records.Window, ...] = ()  # WINDOW (kind "none" without one), then each group's WITHIN; () without a selection

@@ -17,7 +17,7 @@ from sparkcep.search.compiled import kernel, standing_apart
 OVERFLOW, DIVIDE_BY_ZERO = -2, -3
 NO_SUM = -(1 << 63)  # as the high word of a sum: it had more than 38 digits
 FLOOR, HALF_UP, CEILING, TRUNCATE = -1, 0, 1, 2  # how digits are dropped
-TRUNCATED = -1  # in place of the digits behind a quotient's: they are dropped
+TRUNCATED = -1  # of a quotient: the digits behind its last are dropped
 
 _I64_MAX = (1 << 63) - 1
 _E37 = (10**37 & ((1 << 64) - 1), 10**37 >> 64)
@@ -136,6 +136,27 @@ def _fits(a, b, c, d, precision):
 
 
 @kernel
+def _negated(a, b):
+    """What Spark makes of a magnitude when it changes the sign: it keeps 34 digits, and rounds half to even."""
+    zero, one, lost = np.uint64(0), np.uint64(1), 0
+    while not _fits(a, b, zero, zero, 34 + lost):
+        lost += 1
+    if lost == 0:
+        return a, b
+    m = one
+    for _ in range(lost):
+        m = m * np.uint64(10)
+    a, b, _, _, rest = _over(a, b, zero, zero, m)
+    half = m // np.uint64(2)
+    if rest > half or (rest == half and a & one == one):
+        a = a + one
+        if a == zero:
+            b = b + one
+    a, b, _, _ = _grown(a, b, zero, zero, lost)
+    return a, b
+
+
+@kernel
 def _product_of_words(x, y):
     mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     xl, xh, yl, yh = x & mask, x >> half, y & mask, y >> half
@@ -218,13 +239,12 @@ def _half_of(r0, r1, x, y):
 
 
 @kernel
-def _quotient(a, b, x, y, digits, behind):
-    """(a, b) * 10**digits over (x, y): two words and whether they hold it. Spark rounds a quotient half up where it has 39 digits
-    behind the point, and once more to the type's; ``behind`` tells how many digits the first of these has more."""
+def _quotient(a, b, x, y, digits, cut):
+    """(a, b) * 10**digits over (x, y), rounded half up or TRUNCATED: two words and whether they hold it."""
     if digits < 0:
         x, y, up, upper = _grown(x, y, np.uint64(0), np.uint64(0), -digits)
         if up != np.uint64(0) or upper != np.uint64(0) or y >> np.uint64(63):
-            return np.uint64(0), np.uint64(0), behind == TRUNCATED
+            return np.uint64(0), np.uint64(0), cut == TRUNCATED
     q0, q1, r0, r1 = _divided(a, b, x, y)
     for _ in range(digits):
         if not _below(q0, q1, np.uint64(_E37[0]), np.uint64(_E37[1])):
@@ -234,19 +254,7 @@ def _quotient(a, b, x, y, digits, behind):
         q0 = q0 + np.uint64(digit)
         if q0 < np.uint64(digit):
             q1 = q1 + np.uint64(1)
-    if behind == TRUNCATED:
-        return q0, q1, True
-    digit, r0, r1 = _next(r0, r1, x, y, 10)
-    up = digit >= 5
-    if digit == 4:
-        left = behind - 1
-        while left > 0:
-            digit, r0, r1 = _next(r0, r1, x, y, 10)
-            if digit != 9:
-                break
-            left -= 1
-        up = left == 0 and _half_of(r0, r1, x, y)
-    if up:
+    if cut != TRUNCATED and _half_of(r0, r1, x, y):
         q0 = q0 + np.uint64(1)
         if q0 == np.uint64(0):
             q1 = q1 + np.uint64(1)
@@ -362,8 +370,11 @@ def wide(op, a, b, c, d, sp, si, sf, sn):
         si[up + sp] = -1 if si[sp] < 0 else 0
         return sp, 0
     if op == O_NEGW or op == O_ABSW:
-        if op == O_NEGW or si[up + sp] < 0:
+        if sn[sp] == 0 and (op == O_NEGW or si[up + sp] < 0):
             x, y = _magnitude(si[sp], si[up + sp])
+            x, y = _negated(x, y)
+            if not _fits(x, y, zero, zero, a):
+                return sp, OVERFLOW  # in Spark, too, whether or not ANSI is on
             si[sp], si[up + sp] = _signed(si[up + sp] >= 0, x, y)
         return sp, 0
     if op == O_W2F:

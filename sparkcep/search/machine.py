@@ -22,6 +22,7 @@ import numpy as np
 from sparkcep.columns.bytecode import OP, SLOT
 from sparkcep.search.compiled import inlined, kernel, standing_apart
 from sparkcep.search.decimals import DIVIDE_BY_ZERO, NO_SUM, OVERFLOW, compared, summed_high, wide
+from sparkcep.search.zoned import zoned
 
 MAP, SEARCH, EXTEND, CLEAR = range(4)  # modes of scan
 FAILED = -1_000_000  # an error: this less the number of the expression that Spark failed to compute
@@ -91,6 +92,15 @@ def _wrap(x, limit):
         return x
     span = 2 * (limit + 1)
     return (x + limit + 1) % span - limit - 1
+
+
+@kernel
+def _truncated(x, y):
+    """The remainder of the quotient that is cut toward zero; its sign is that of ``x``."""
+    if y == -1:
+        return 0
+    z = x % y
+    return z - y if z != 0 and (x < 0) != (y < 0) else z
 
 
 @kernel
@@ -510,7 +520,10 @@ def scan(
                     elif op == O_MULF:
                         sf[sp] = sf[sp] * sf[sp + 1]
                     elif op == O_POW:
-                        sf[sp] = sf[sp] ** sf[sp + 1]
+                        if math.isnan(sf[sp + 1]) or (abs(sf[sp]) == 1.0 and math.isinf(sf[sp + 1])):
+                            sf[sp] = math.nan  # as in Java; C has 1
+                        else:
+                            sf[sp] = sf[sp] ** sf[sp + 1]
                     elif sf[sp + 1] == 0.0:
                         if b == 1:
                             got = DIVIDE_BY_ZERO
@@ -565,10 +578,11 @@ def scan(
                         y = si[sp + 1]
                         if y == -1:
                             if op == O_DIVI:
-                                if x == I64_MIN:
+                                if x != I64_MIN:
+                                    si[sp] = -x
+                                elif b == 1:
                                     got = OVERFLOW
                                     break
-                                si[sp] = -x
                             else:
                                 si[sp] = 0
                         else:
@@ -584,7 +598,9 @@ def scan(
                         v = hf[view, a] / float(n)
                         sf[sp] = math.sqrt(v) if code[pc - 1, 4] == 1 else v
                 elif op == O_I2F:
-                    if a == 0:
+                    if b == 1:
+                        sf[sp] = float(np.float32(si[sp]))  # rounded once, as Java does
+                    elif a == 0:
                         sf[sp] = float(si[sp])
                     else:
                         sf[sp] = float(si[sp]) / float(_power_of_ten(a)) if a < 19 else float(si[sp]) / 10.0**a
@@ -704,7 +720,7 @@ def scan(
                 elif op == O_FLOOR or op == O_CEIL:
                     if sn[sp] == 0:
                         f = np.floor(sf[sp]) if op == O_FLOOR else np.ceil(sf[sp])
-                        if a == 1 and not abs(f) < 9223372036854775808.0:
+                        if a == 1 and abs(f) >= 9223372036854775808.0:
                             got = OVERFLOW
                             break
                         if math.isnan(f):
@@ -755,7 +771,10 @@ def scan(
                         sn[sp] = 1
                     else:
                         f = np.fmod(sf[sp], sf[sp + 1])
-                        sf[sp] = np.fmod(f + sf[sp + 1], sf[sp + 1]) if f < 0 else f
+                        if f < 0:
+                            f = f + sf[sp + 1]
+                            f = np.fmod(float(np.float32(f)) if a == 1 else f, sf[sp + 1])
+                        sf[sp] = f
                 elif op == O_PMODI:
                     sp -= 1
                     if sn[sp] == 1 or sn[sp + 1] == 1:
@@ -766,15 +785,11 @@ def scan(
                             break
                         sn[sp] = 1
                     else:
-                        x = si[sp]
                         y = si[sp + 1]
-                        z = x % abs(y)  # truncated remainder
-                        if z != 0 and x < 0:
-                            z -= abs(y)
+                        z = _truncated(si[sp], y)
                         if z < 0:
-                            z = z + y
-                            w = z % abs(y)
-                            z = w - abs(y) if w != 0 and z < 0 else w
+                            # Java adds in the width of the type, which wraps where both are near its least number
+                            z = _truncated(_wrap(np.int64(np.uint64(z) + np.uint64(y)), a), y)
                         si[sp] = z
                 elif op == O_ROUNDF:
                     sf[sp] = _round_half_up(sf[sp], a)
@@ -879,6 +894,11 @@ def scan(
                             sn[sp] = 1
                 elif op == O_PAIRH:
                     si[up + sp] = pair_ints[si[up + sp] + pair_starts[a, q] - pair_starts[b, q]]
+                elif op >= O_LOCAL:
+                    sp, bad = zoned(op, a, b, code[pc - 1, 3], code, sp, si, sn)
+                    if bad < 0:
+                        got = bad
+                        break
                 elif op >= O_WIDEN:
                     sp, bad = wide(op, a, b, code[pc - 1, 3], code[pc - 1, 4], sp, si, sf, sn)
                     if bad < 0:

@@ -37,6 +37,7 @@ from sparkcep.automaton.streams import check_stream
 from sparkcep.clause.lexer import quote, tokenize
 from sparkcep.clause.parser import parse_clause
 from sparkcep.clause.tree import ONE_ROW
+from sparkcep.columns.types import type_of
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
 from sparkcep.plan import records
 from sparkcep.plan.afa import like_a_column
@@ -167,9 +168,19 @@ def analyze_planned(table: T.StructType, *, distinct: bool, streaming: bool) -> 
     check_declared(plan, schema)
     prepared = prepare(plan, arrow_schema(schema, dict(plan.inputs)))
     if streaming:
+        _check_ordered(plan, prepared.input_schema)
         check_keys(plan, prepared.input_schema)
     fields = _spark_fields(plan, prepared.output_schema, schema)
     return MatchAnalysis(T.StructType(_marked(plan, fields, schema) if streaming else fields), prepared=prepared)
+
+
+def _check_ordered(plan: Plan, schema: pa.Schema) -> None:
+    """Refuses keys that Spark does not compare, as it does itself where it sorts a table by them."""
+    for key in plan.partition:
+        t = type_of(schema.field(key.column).type)
+        if t.kind == "opaque":
+            message = f"{key.name}, of type {t}, cannot be a key of PARTITION BY: Spark does not compare such values; take a part of it that has an order"
+            raise ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, line=plan.place.line, column=plan.place.column, fragment=plan.place.text)
 
 
 def stream_error(place: records.Place | None = None) -> ClauseError:

@@ -634,9 +634,9 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
         inner = with_arcs(plan, inner)
         shipped += plan.arcs.columns if plan.rows == ONE_ROW else ()
         order.insert(0, f"{IS} DESC")
-    spreading, engines = "", plan
+    spreading, engines = "", replace(plan, months=tuple(sorted(as_months)))
     if slices is not None:
-        inner, spreading, engines = placed(f"({inner})", slices), spread(slices), cut(plan, slices)
+        inner, spreading, engines = placed(f"({inner})", slices), spread(slices), cut(engines, slices)
         keys = engines.keys
         unread = {PLACE, *([AWAY] if slices.start else [])}
         if plan.rows == ONE_ROW:
