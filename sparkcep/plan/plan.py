@@ -40,7 +40,7 @@ class Plan:
     leaves: tuple[records.Leaf, ...] = ()
     outputs: tuple[records.Computed, ...] = ()  # over leaves and aggregates
     places: tuple[records.ConditionPlace, ...] = ()  # for errors that need types
-    leaf_places: tuple[records.LeafPlace, ...] = ()  # of sums and averages, likewise
+    leaf_places: tuple[records.LeafPlace, ...] = ()  # of sums, averages and MATCH_COUNT(), likewise
     ordered_inputs: tuple[records.Computed, ...] = ()  # with lag/lead over the clause's order
     arrays: tuple[records.Computed, ...] = ()  # over leaves: the arrays whose elements Spark aggregates
     aggregates: tuple[records.Computed, ...] = ()  # over one element of those arrays
