@@ -270,7 +270,6 @@ _WORDS = {
     "pattern": "PATTERN", "variables": "PATTERN", "rows": "the rows that are given of a match", "skip": "AFTER MATCH SKIP", "partition": "PARTITION BY",
     "order": "ORDER BY", "conditions": "DEFINE", "letters": "DEFINE", "selection": "EVENT SELECTION", "windows": "WINDOW", "without": "a negation", "approximate": "APPROX", "slide": "SLIDE", "automaton": "AUTOMATON",
     "arcs": "ARCS FROM", "idle": "sparkcep.stream.idleTimeout", "changes": "CHANGES IN, REPORT or SPECULATE", "equal_keys": "DEFINE", "case_sensitive": "spark.sql.caseSensitive", "ansi": "spark.sql.ansi.enabled",
-    "zone": "spark.sql.session.timeZone",
 }
 
 
@@ -281,6 +280,8 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
     for name in (name for name in texts if texts_before.get(name) != texts[name]):
         was = texts_before.get(name)
         found.append("DEFINE" if name == LETTERS else f"values that are {texts[name]}" + (f" and were {was}" if was else ""))
+    if before.get("zone") not in (None, now.get("zone")):  # None: by a version that did not write it
+        found.append("spark.sql.session.timeZone")
     if bool(_top(before)) != bool(_top(now)):
         found.append("TOP")
     if _numbered(now) and not _numbered(before):
