@@ -280,6 +280,8 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
     for name in (name for name in texts if texts_before.get(name) != texts[name]):
         was = texts_before.get(name)
         found.append("DEFINE" if name == LETTERS else f"values that are {texts[name]}" + (f" and were {was}" if was else ""))
+    if before.get("zone") not in (None, now.get("zone")):  # None: by a version that did not write it
+        found.append("spark.sql.session.timeZone")
     if bool(_top(before)) != bool(_top(now)):
         found.append("TOP")
     if _numbered(now) and not _numbered(before):

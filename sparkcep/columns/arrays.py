@@ -103,6 +103,21 @@ def decimal_words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return np.ascontiguousarray(raw[0::2]), np.ascontiguousarray(raw[1::2])
 
 
+def normalized(column: pa.Array) -> pa.Array:
+    """The column with 0.0 instead of -0.0, at any depth, as Spark's GROUP BY gives keys."""
+    t = column.type
+    if pa.types.is_floating(t):
+        return pc.add(column, pa.scalar(0.0, t))
+    if pa.types.is_struct(t):
+        return pa.StructArray.from_arrays([normalized(column.field(i)) for i in range(t.num_fields)], fields=list(t), mask=column.is_null())
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32() if pa.types.is_list(t) else pa.int64())
+        made = pa.ListArray if pa.types.is_list(t) else pa.LargeListArray
+        return made.from_arrays(offsets, normalized(column.flatten()), type=t, mask=column.is_null())
+    return column
+
+
 def ranks(columns: list[pa.Array], constants: tuple[str, ...] = ()) -> tuple[list[np.ndarray], np.ndarray]:
     """The ranks of the columns' values, and of ``constants`` (string columns only), in one common order."""
     if columns and pa.types.is_decimal(columns[0].type):

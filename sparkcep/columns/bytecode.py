@@ -53,7 +53,7 @@ OP = {name: i for i, name in enumerate(_OPS)}
 OP_NAMES = tuple(_OPS)
 
 _SLOT_KINDS = (
-    "LAST FIRST LABELLAST BYLABEL LABELFIRST COUNT SUMI SUMF MINI MAXI MINF MAXF MEAN M2 SUMLOW SUMHIGH EXTREME BYI BYF BYSOME".split()
+    "LAST FIRST LABELLAST BYLABEL LABELFIRST COUNT SUMI SUMF MINI MAXI MINF MAXF MEAN M2 SUMLOW SUMHIGH EXTREME BYI BYF BYSOME SUMTOP".split()
 )
 SLOT = {name: i for i, name in enumerate(_SLOT_KINDS)}
 
@@ -1001,7 +1001,7 @@ class ConditionCompiler:
             self._comparable(t, fn.upper())
             kind = fn.upper() + ("F" if t.is_float else "I")
             if t.is_wide:
-                self._two_slots([("EXTREME", 2 * (fn == "max") + high, count) for high in (0, 1)], mask, where, keep, count, -1)
+                self._two_slots([("EXTREME", 2 * (fn == "max") + high, count) for high in (0, 1)], mask, where, keep, count)
             else:
                 self.op("SLOTF" if t.is_float else "SLOTI", self.slot(kind, mask, 0, where, keep, count), count)
             return t
@@ -1010,7 +1010,7 @@ class ConditionCompiler:
         self._number(t, fn)
         if fn in ("sum", "avg"):
             return self._sum(fn, mask, t, where, keep, count)
-        if t.is_wide:
+        if t.kind == "decimal" and t.precision > 15:  # beyond what a DOUBLE holds exactly
             where, t = _index(self.flts, (name, AS_DOUBLE)) + (1 << 20), DOUBLE
         mean = self.slot("MEAN", mask, t.scale, where, keep, count)
         m2 = self.slot("M2", mask, t.scale, where, keep, mean)
@@ -1035,7 +1035,7 @@ class ConditionCompiler:
         t, index = self.column(name)
         some = self.slot("BYSOME", mask, index + (t.is_float << 20), where, keep, extreme)
         if t.is_wide:
-            self._two_slots([("BYI", at, extreme) for at in (index, index + 1)], mask, where, keep, some, -1)
+            self._two_slots([("BYI", at, extreme) for at in (index, index + 1)], mask, where, keep, some)
         elif t.is_float:
             self.op("SLOTF", self.slot("BYF", mask, index + (1 << 20), where, keep, extreme), some)
         else:
@@ -1053,8 +1053,12 @@ class ConditionCompiler:
             return DOUBLE
         summed = Type("decimal", min(MAX_DIGITS, t.precision + 10), t.scale) if t.kind == "decimal" else t
         if summed.is_wide:
+            wide = int(t.is_wide)
             low = self.slot("SUMLOW", mask, 0, where, keep, count)
-            self._two_slots([("SUMLOW", 0, count), ("SUMHIGH", int(t.is_wide), low)], mask, where, keep, count, int(self.ansi))
+            high = self.slot("SUMHIGH", mask, wide, where, keep, low)
+            top = self.slot("SUMTOP", mask, wide, where, keep, high)
+            assert (high, top) == (low + 1, low + 2)
+            self._load_words(low, high, count, int(self.ansi))
         else:
             wraps = t.is_integer and not self.ansi  # as Spark's sum of BIGINT; an interval or a decimal never does
             self.op("SLOTI", self.slot("SUMI", mask, int(wraps), where, keep, count), count)
@@ -1071,11 +1075,14 @@ class ConditionCompiler:
             self.op("NARROW", _LIMITS["months"], 1, -_LIMITS["months"] - 1)
         return summed if t.kind == "decimal" or t.is_interval else BIGINT
 
-    def _two_slots(self, kinds: list[tuple[str, int, int]], mask: int, where: int, keep: int, count: int, overflow: int) -> None:
-        """Loads a value of two words from slots that stand one behind the other; ``overflow``: what that of a sum is, -1 for no
-        sum."""
+    def _two_slots(self, kinds: list[tuple[str, int, int]], mask: int, where: int, keep: int, count: int) -> None:
+        """Loads a value of two words from slots that stand one behind the other."""
         low, high = (self.slot(kind, mask, k, where, keep, helper) for kind, k, helper in kinds)
         assert high == low + 1
+        self._load_words(low, high, count, -1)
+
+    def _load_words(self, low: int, high: int, count: int, overflow: int) -> None:
+        """Loads a value of two words; ``overflow``: what that of a sum is, whose third word stands behind these, -1 for no sum."""
         self.op("SLOTI", low, count)
         self.op("SLOTH", high, overflow)
 

@@ -51,11 +51,13 @@ class Failures:
 
     def count(self, row: int, columns: Columns) -> MatchRuntimeError:
         """A number of matches is too large."""
-        return MatchRuntimeError(
+        error = MatchRuntimeError(
             "COUNT_RANGE",
             f"MATCH_COUNT(){self.where(row, columns)} exceeds DECIMAL(38); use a smaller WINDOW or fewer Kleene variables",
             sqlstate="22003",
         )
+        names = {leaf.name for leaf in self.plan.leaves if leaf.spec.kind == "cnt"}
+        return error.at(next(((p.line, p.column, p.text) for p in self.plan.leaf_places if p.name in names), None))
 
     def score(self, row: int, columns: Columns) -> MatchRuntimeError:
         """A score of whole numbers leaves its type."""

@@ -16,7 +16,7 @@ from sparkcep.engine.prepared import Prepared
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import looks_away
 from sparkcep.search import adjacent as kernels
-from sparkcep.search import machine
+from sparkcep.search import decimals, machine
 
 _COMPARISONS = {OP[n]: i for i, n in enumerate(("EQI", "NEI", "LTI", "LEI", "GTI", "GEI"))} | {
     OP[n]: i for i, n in enumerate(("EQF", "NEF", "LTF", "LEF", "GTF", "GEF"))
@@ -48,8 +48,11 @@ def kernel_data(prepared: Prepared, chunk: Chunk) -> Data:
     flts = np.empty((len(c.float_columns), rows), dtype=np.float64)
     fnull = np.empty((len(c.float_columns), rows), dtype=np.uint8)
     for i, (name, part) in enumerate(c.float_columns):
-        values = columns[name].cast(pa.float64()) if part == AS_DOUBLE else columns[name]
-        flts[i], fnull[i] = words(values), null_marks(values)
+        fnull[i] = null_marks(columns[name])
+        if part == AS_DOUBLE:  # Arrow's cast rounds more than once
+            decimals.as_doubles(*decimal_words(columns[name]), np.int64(columns[name].type.scale), flts[i])
+        else:
+            flts[i] = words(columns[name])
     slots = c.slots if c.has_history else c.slots[:0]
     compiled = kernels.ConditionArrays(bytecode, c.entry, c.floats, slots, codes)
     data = Data(kernels.RowArrays(letters, chunk.offsets, ints, flts, inull, fnull, *arrays), compiled)

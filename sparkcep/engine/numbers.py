@@ -41,12 +41,16 @@ class Numbers:
                     CONTIGUITY[self.task.plan.selection.strategy], np.int64(prime), np.zeros((high - low + 1, net.nodes), dtype=kind), counts,
                 )
             found.append(counts)
-            if prime == 0 and counts.max(initial=0.0) >= MAX_COUNT:
-                raise self.task.failures.count(int(np.argmax(counts >= MAX_COUNT)), chunk.columns)
+            if prime == 0 and counts.max(initial=0.0) >= 2 * MAX_COUNT:  # below that the residues tell the number
+                raise self.task.failures.count(int(np.argmax(counts >= 2 * MAX_COUNT)), chunk.columns)
             if prime and found[0].max(initial=0.0) < counting.PRIMES[0] // 2:
                 break  # the first residue is the number
         ending = np.flatnonzero(found[0] > 0)
-        return ending, _together([f[ending].tolist() for f in found[1:]])
+        numbers = _together([f[ending].tolist() for f in found[1:]])
+        for row, number in zip(ending.tolist(), numbers, strict=True):
+            if number >= 10**38:
+                raise self.task.failures.count(row, chunk.columns)
+        return ending, numbers
 
 
 def _together(residues: list[list[int]]) -> list[int]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from sparkcep.columns.arrays import normalized
 from sparkcep.engine import gather
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.failures import NARROWER
@@ -92,7 +93,8 @@ class Tables:
                 # type
                 arrays.append(values if values.type.equals(f.type) else values.cast(f.type))
             else:
-                arrays.append(columns[f.name].take(taken))
+                values = columns[f.name].take(taken)
+                arrays.append(normalized(values) if self.plan.rows == "one" else values)
         return pa.table(arrays, schema=self.schema)
 
     def _leaf(self, name: str, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:

@@ -19,7 +19,7 @@ from sparkcep.plan import failing, records
 from sparkcep.plan.records import ALL_ROWS, Lit, has, walk
 from sparkcep.plan.scope import AGGREGATES, MAX_DIGITS, NAVIGATIONS, OF_MATCHES, PRIOR, Inputs, Row, Scope
 
-# functions of one DOUBLE that the engine computes as Python's math module does
+# functions of one DOUBLE that the engine computes as the C library does
 MATH_CALLS = (
     "cbrt", "log2", "log1p", "expm1", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "degrees", "radians", "rint",
 )

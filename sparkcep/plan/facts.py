@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import reduce
 from itertools import count, permutations
 from math import factorial
 from operator import or_
+from typing import NamedTuple
 
 from sparkcep.clause import nodes
 from sparkcep.clause.lexer import Span
@@ -210,6 +212,38 @@ def room(pattern: tuple, count: int) -> list[tuple[int, int]]:
 
     visit(pattern, 0, 0)
     return [found.get(v, (0, 0)) for v in range(count)]
+
+
+class Branch(NamedTuple):
+    """A branch of an alternation: the ``alternation``'s number, ``own``: the mask of the variables that stand nowhere else,
+    ``inside``: how many branches are around it, ``alone``: whether a match takes one branch of that alternation at most."""
+
+    alternation: int
+    own: int
+    inside: int
+    alone: bool
+
+
+def branches(pattern: tuple) -> list[Branch]:
+    """The branches of all alternations in a pattern."""
+    everywhere = Counter(part[1] for part in walk(pattern) if part[0] in ("var", "not"))
+    found: list[Branch] = []
+    numbers = count()
+
+    def visit(tree: tuple, inside: int, alone: bool) -> None:
+        number = next(numbers)
+        alone = alone and not (isinstance(tree, Repeat) and tree.high != 1)
+        for part in tree:
+            if not isinstance(part, tuple):
+                continue
+            if tree[0] == "alt":
+                here = Counter(inner[1] for inner in walk(part) if inner[0] in ("var", "not"))
+                own = sum(1 << variable for variable, times in here.items() if times == everywhere[variable])
+                found.append(Branch(number, own, inside, alone))
+            visit(part, inside + (tree[0] == "alt"), alone)
+
+    visit(pattern, 0, True)
+    return found
 
 
 def occurrences(pattern: tuple) -> dict[int, tuple[int, int]]:

@@ -89,7 +89,7 @@ class MeasureSplitter:
         self.ranked = ranked
         self.arrival, self.arrived, self.identity = arrival, arrived, identity
         self._leaves: dict[records.LeafSpec, str] = {}
-        self._totals: dict[str, Span] = {}  # sums and averages, with their calls
+        self._totals: dict[str, Span] = {}  # sums, averages and numbers of matches, with their calls
         self._arrays: dict[str, str] = {}
         self._aggregates: dict[str, str] = {}
 
@@ -105,7 +105,7 @@ class MeasureSplitter:
         return tuple(records.Leaf(name, spec) for spec, name in self._leaves.items())
 
     def leaf_places(self) -> tuple[records.LeafPlace, ...]:
-        """Where the calls of sums and averages stand."""
+        """Where the calls of sums, averages and numbers of matches stand."""
         text = self.scope.text
         return tuple(records.LeafPlace(name, *position(text, span.start), span.of(text).split("\n")[0][:40]) for name, span in self._totals.items())
 
@@ -140,6 +140,10 @@ class MeasureSplitter:
     def score(self, parts: int, terms: tuple[records.Term, ...]) -> str:
         """The column with the sums of an additive preference that are floating, NULL for others."""
         return self._leaf(records.Score("score", parts, terms))
+
+    def rows_of(self, mask: int) -> str:
+        """The column with the number of the match's rows of some variables."""
+        return self._leaf(records.Aggregate("agg", "count", mask, None, None, True))
 
     def window_start(self) -> None:
         """The column by which the matches of sliding windows are told apart."""
@@ -201,7 +205,9 @@ class MeasureSplitter:
         if name in OF_MATCHES and (call.args or call.flags):
             raise scope.error(call, name, f"{name} takes no argument")
         if name in ENDINGS:
-            return self._leaf(records.Plain(ENDINGS[name]))
+            leaf = self._leaf(records.Plain(ENDINGS[name]))
+            self._totals.setdefault(leaf, call.span)
+            return leaf
         if name in APPROXIMATE:
             return self._leaf(self._approximate(call))
         if name in LIFETIMES:

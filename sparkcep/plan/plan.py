@@ -40,7 +40,7 @@ class Plan:
     leaves: tuple[records.Leaf, ...] = ()
     outputs: tuple[records.Computed, ...] = ()  # over leaves and aggregates
     places: tuple[records.ConditionPlace, ...] = ()  # for errors that need types
-    leaf_places: tuple[records.LeafPlace, ...] = ()  # of sums and averages, likewise
+    leaf_places: tuple[records.LeafPlace, ...] = ()  # of sums, averages and MATCH_COUNT(), likewise
     failing: tuple[records.Failing, ...] = ()  # of the expressions of conditions that may fail on some row
     ordered_inputs: tuple[records.Computed, ...] = ()  # with lag/lead over the clause's order
     arrays: tuple[records.Computed, ...] = ()  # over leaves: the arrays whose elements Spark aggregates

@@ -5,6 +5,9 @@ The preference analysis asks whether the score is a sum over the match's rows. I
 of which every match has: a number of one row (``A.v * 2`` where each match has exactly one A), SUM over a variable that no match is
 without, or a count. Otherwise it asks whether the score is at least monotone in one number of each variable, where every match has
 exactly one row of each, or in one sum over the rows of each side of a conjunction.
+
+An objective that is NULL without a row of a branch of an alternation belongs to that branch, and counts for matches of that branch
+alone (:func:`branches_of`).
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from sparkcep.clause.lexer import Span
 from sparkcep.clause.tree import WITH_UNMATCHED, MatchClause, Preference
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
 from sparkcep.plan.costs import BUNDLES, constant, report
-from sparkcep.plan.facts import occurrences, of_single_rows, unbounded, variables_in
+from sparkcep.plan.facts import Branch, branches, occurrences, of_single_rows, unbounded, variables_in
 from sparkcep.plan.measures import MeasureSplitter
 from sparkcep.plan.options import slide_of, window_size
 from sparkcep.plan.plan import Plan
@@ -68,11 +71,12 @@ def _check_slide(clause: MatchClause) -> None:
 
 def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ranking:
     """The ranking of a checked clause with PREF or TOP; its leaves are added to ``measures``."""
-    terms = additive_terms(clause, plan, measures.scope, measures.inputs)
+    owners = branches_of(clause, plan, measures.scope)
+    terms = additive_terms(clause, plan, measures.scope, measures.inputs, owners)
     pref, top = clause.pref, clause.top
     if pref is not None:
         objectives = tuple(measures.split_final(expr) for _, expr in pref.objectives)
-        score = _score(pref)
+        score = _score(pref, [" OR ".join(f"{measures.rows_of(branch.own)} = 0" for branch in of) for of in owners])
         if terms:
             # floating sums are the engine's, in row order, so that their bits are the same on every cluster; others are exact
             # anyway
@@ -93,7 +97,7 @@ def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ra
     overall = top.scope == "OVERALL"
     # between matches that only their variables tell apart preferment decides
     order += [vector, *((f"{key} ASC NULLS FIRST" for key in plan.key_texts()) if overall else ()), measures.match_number()]
-    scored = None if terms or clause.automaton is not None else scored_by(clause, plan, measures.scope, measures.inputs)
+    scored = None if terms or clause.automaton is not None or any(owners) else scored_by(clause, plan, measures.scope, measures.inputs)
     return Ranking(objectives, score, int(number), overall, tuple(order), vector, place, terms, scored=scored)
 
 
@@ -103,23 +107,29 @@ def with_join(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ran
     assert plan.ranking is not None
     return plan.ranking._replace(
         monotone=monotone_score(clause, plan, measures.scope, measures.inputs),
-        by_sides=conjoined_score(clause, plan, measures.scope, measures.inputs),
+        by_sides=None if any(branches_of(clause, plan, measures.scope)) else conjoined_score(clause, plan, measures.scope, measures.inputs),
     )
 
 
-def _score(pref: Preference) -> str:
-    """The combination of the objectives; NULL where one of them is."""
+def _score(pref: Preference, absent: list[str]) -> str:
+    """The combination of the objectives; NULL where one of them is. ``absent``: where each is left out; "" for nowhere."""
     names = [f"__g{i}" for i in range(len(pref.objectives))]
     parts = [f"(-{_number(name)})" if goal == "MIN" else _number(name) for name, (goal, _) in zip(names, pref.objectives)]
     combine = pref.combine or "SUM"
     if len(parts) == 1:
         return parts[0]
     if combine in ("MIN", "MAX"):
-        nulls = " OR ".join(f"{name} IS NULL" for name in names)
+        nulls = " OR ".join(f"(NOT ({left}) AND {name} IS NULL)" if left else f"{name} IS NULL" for name, left in zip(names, absent))
+        parts = [f"IF({left}, NULL, {part})" if left else part for part, left in zip(parts, absent)]
         return f"CASE WHEN {nulls} THEN NULL ELSE {'least' if combine == 'MIN' else 'greatest'}({', '.join(parts)}) END"
+    operator, neutral = ("*", "1Y") if combine == "PRODUCT" else ("+", "0Y")
+    whole = f" {operator} ".join(f"IF({left}, {neutral}, {part})" if left else part for part, left in zip(parts, absent))
+    if not any(absent):
+        return f"({whole}) / {len(parts)}" if combine == "AVG" else whole
+    left = " + ".join(f"IF({text}, 0, 1)" if text else "1" for text in absent)
     if combine == "AVG":
-        return f"({' + '.join(parts)}) / {len(parts)}"
-    return f"{' * ' if combine == 'PRODUCT' else ' + '}".join(parts)
+        return f"CASE {left} {' '.join(f'WHEN {n} THEN ({whole}) / {n}' for n in range(1, len(parts) + 1))} END"
+    return whole if not all(absent) else f"IF({left} = 0, NULL, {whole})"
 
 
 def _number(column: str) -> str:
@@ -132,21 +142,81 @@ def _fail(clause: MatchClause, span: Span, error_class: str, message: str) -> Cl
     return error_at(clause.text, span.start, span.end, error_class, message, SEMANTIC)
 
 
+# -- objectives of branches -------------------------------------------------------------------------------------------
+
+_STRICT = frozenset("ABS SQRT UNIX_TIMESTAMP".split())
+_OF_ROWS = frozenset("FIRST LAST SUM AVG MEAN MIN MAX".split())
+_STRICT_OPERATORS = frozenset(["+", "-", "*", "/", "%", "DIV", "=", "!=", "<>", "<", "<=", ">", ">="])
+
+
+def branches_of(clause: MatchClause, plan: Plan, scope: Scope) -> list[list[Branch]]:
+    """The branches that each objective belongs to: it is NULL without a row of a variable that stands in that branch alone, so that
+    it counts where there is such a row. Raises ClauseError for an objective that no match can have."""
+    if clause.pref is None:
+        return []
+    known = branches(plan.pattern) if clause.automaton is None else []
+    found = []
+    for _, expr in clause.pref.objectives:
+        own: list[tuple[int, Branch]] = []
+        for mask in sorted(_needed(expr, scope)):
+            around = [branch for branch in known if mask != ALL_ROWS and mask & ~branch.own == 0]
+            if around:
+                own.append((mask, max(around, key=lambda branch: branch.inside)))
+                _check_alone(clause, plan, expr, mask, around, own, known)
+        found.append(list(dict.fromkeys(branch for _, branch in own)))
+    return found if len(found) > 1 else [[]]  # a score of one objective is NULL where that is left out
+
+
+def _check_alone(
+    clause: MatchClause, plan: Plan, expr: Expr, mask: int, around: list[Branch], own: list[tuple[int, Branch]], known: list[Branch]
+) -> None:
+    """Raises ClauseError where another branch of one of the alternations around has a variable that the objective needs, too."""
+    for branch in around:
+        for other, _ in own:
+            apart = [b for b in known if b.alternation == branch.alternation and b != branch and other & ~b.own == 0]
+            if branch.alone and apart:
+                a, b = (" or ".join(name for v, name in enumerate(plan.variables) if m >> v & 1) for m in (other, mask))
+                message = (
+                    f"no match has a value for this objective: {a} and {b} stand in different branches of one alternation. "
+                    "Write an objective for each branch, joined by AND, or coalesce(...) of both"
+                )
+                raise _fail(clause, expr.span, "PREF", message)
+
+
+def _needed(expr: Expr, scope: Scope) -> set[int]:
+    """Masks of variables without a row of which the expression is NULL."""
+    node = expr.bare()
+    if node.op == "col":
+        mask = scope.qualifier(node)
+        return set() if mask is None else {mask}
+    if node.op == "call" and node.value in _OF_ROWS:
+        masks = {scope.qualifier(column) for column in scope.columns(node) if column.op != "star"}
+        return {mask for mask in masks if mask is not None} if len(masks) == 1 else set()
+    strict = (
+        node.op == "cast" or (node.op == "un" and node.value in ("-", "+")) or (node.op == "bin" and node.value in _STRICT_OPERATORS)
+        or (node.op == "call" and node.value in _STRICT and not node.flags)
+    )  # fmt: skip
+    return {mask for arg in node.args for mask in _needed(arg, scope)} if strict else set()
+
+
 # -- preference analysis ----------------------------------------------------------------------------------------------
 
 
-def additive_terms(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> tuple[Term, ...]:
-    """The terms of an additive preference; () for any other."""
+def additive_terms(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs, owners: list[list[Branch]]) -> tuple[Term, ...]:
+    """The terms of an additive preference; () for any other. ``owners``: the branches that each objective belongs to."""
     pref = clause.pref
     # quotients by other numbers than powers of two may be equal where sums differ
-    if pref is not None and pref.combine == "AVG" and len(pref.objectives).bit_count() > 1:
+    if pref is not None and pref.combine == "AVG" and (len(pref.objectives).bit_count() > 1 or any(owners)):
         return ()
     if pref is None or clause.automaton is not None or pref.combine not in (None, "SUM", "AVG") or clause.approx or has(plan.pattern, "and"):
         return ()
     reader = _Reader(scope, plan)
     found: list[tuple[int, Expr | None, int, str]] = []
-    for goal, expr in pref.objectives:
-        terms = reader.terms(expr, -1 if goal == "MIN" else 1)
+    if any(owners) and all(owners) and not reader.covered(owners):
+        return ()
+    for (goal, expr), of in zip(pref.objectives, owners):
+        sign = -1 if goal == "MIN" else 1
+        terms = reader.of_own_branch(expr, sign, of) if of else reader.terms(expr, sign)
         if terms is None:
             return ()
         found += terms
@@ -277,22 +347,51 @@ class _Reader:
             return self._call(node, sign)
         return None
 
+    def covered(self, owners: list[list[Branch]]) -> bool:
+        """Whether each match takes a branch of an objective: all branches of one alternation have one."""
+        for parts, masks in self._alternations():
+            taken = {i for of in owners for i, mask in enumerate(masks) if [b.own for b in of] == [mask]}
+            if len(taken) == len(parts):
+                return True
+        return False
+
+    def of_own_branch(self, expr: Expr, sign: int, owners: list[Branch]) -> list[tuple[int, Expr | None, int, str]] | None:
+        """The terms of an objective that belongs to one branch of an alternation that each match passes once."""
+        for parts, masks in self._alternations():
+            for part, mask in zip(parts, masks):
+                if [branch.own for branch in owners] == [mask]:
+                    whole = self.bounds
+                    try:
+                        return self._of_branch(expr, sign, part, mask)
+                    finally:
+                        self.bounds = whole
+        return None
+
+    def _alternations(self) -> Iterator[tuple[tuple, list[int]]]:
+        """The branches of each alternation that every match passes once, with their variables, where no variable stands in two
+        branches or elsewhere."""
+        pattern = unbounded(self.plan.pattern)[0]
+        parts = pattern[1:] if pattern[0] == "cat" else (pattern,)
+        for at, part in enumerate(parts):
+            if part[0] != "alt":
+                continue
+            masks = [variables_in(item, "var") for item in part[1:]]
+            others = reduce(or_, (variables_in(item, "var") for i, item in enumerate(parts) if i != at), 0)
+            together = reduce(or_, masks, 0)
+            if sum(mask.bit_count() for mask in masks) == together.bit_count() and not together & others:
+                yield part[1:], masks
+
     def _branches(self, node: Expr, sign: int) -> list[tuple[int, Expr | None, int, str]] | None:
         """The terms of ``coalesce`` where its arguments are sums over the branches of one alternation, of which each match takes
         one: a sum over the rows of one branch is NULL in all others."""
-        pattern, whole = unbounded(self.plan.pattern)[0], self.bounds
-        parts = pattern[1:] if pattern[0] == "cat" else (pattern,)
-        for at, part in enumerate(parts):
-            branches = part[1:] if part[0] == "alt" else ()
-            others = [item for i, item in enumerate(parts) if i != at]
-            masks = [variables_in(item, "var") for item in (*branches, *others)]
-            apart = sum(mask.bit_count() for mask in masks[: len(branches)]) == reduce(or_, masks[: len(branches)], 0).bit_count()
-            if len(branches) != len(node.args) or not apart or reduce(or_, masks[: len(branches)], 0) & reduce(or_, masks[len(branches) :], 0):
+        whole = self.bounds
+        for parts, masks in self._alternations():
+            if len(parts) != len(node.args):
                 continue
-            found, left = [], list(range(len(branches)))
+            found, left = [], list(range(len(parts)))
             for arg in node.args:
                 for i in left:
-                    terms = self._of_branch(arg, sign, branches[i], masks[i])
+                    terms = self._of_branch(arg, sign, parts[i], masks[i])
                     if terms is not None:
                         found += terms
                         left.remove(i)

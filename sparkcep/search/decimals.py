@@ -15,7 +15,6 @@ from sparkcep.columns.bytecode import OP
 from sparkcep.search.compiled import kernel, standing_apart
 
 OVERFLOW, DIVIDE_BY_ZERO = -2, -3
-NO_SUM = -(1 << 63)  # as the high word of a sum: it had more than 38 digits
 FLOOR, HALF_UP, CEILING, TRUNCATE = -1, 0, 1, 2  # how digits are dropped
 TRUNCATED = -1  # of a quotient: the digits behind its last are dropped
 
@@ -284,16 +283,25 @@ def compared(low, high, low2, high2):
 
 
 @kernel
-def summed_high(low, high, low2, high2):
-    """The high word of the sum of two values, or NO_SUM."""
-    if high == NO_SUM:
-        return high
-    carry = np.uint64(1) if np.uint64(low) + np.uint64(low2) < np.uint64(low) else np.uint64(0)
-    total = np.int64(np.uint64(high) + np.uint64(high2) + carry)
-    if (high < 0) == (high2 < 0) and (total < 0) != (high < 0):
-        return NO_SUM
-    a, b = _magnitude(np.int64(np.uint64(low) + np.uint64(low2)), total)
-    return total if _below(a, b, np.uint64(_E38[0]), np.uint64(_E38[1])) else NO_SUM
+def _carry(low, low2):
+    """1 where the words are more than one word together, 0 where not."""
+    return 1 if np.uint64(low) + np.uint64(low2) < np.uint64(low) else 0
+
+
+@kernel
+def summed(low, high, top, low2, high2):
+    """The sum of a value of three words and one of two, which no number of rows makes overflow: (low, high, top)."""
+    carry = np.uint64(_carry(low, low2))
+    middle = np.uint64(high) + np.uint64(high2)
+    over = _carry(high, high2) + (1 if middle + carry < middle else 0)
+    return np.int64(np.uint64(low) + np.uint64(low2)), np.int64(middle + carry), top + (over - 1 if high2 < 0 else over)
+
+
+@kernel
+def is_sum(low, high, top):
+    """Whether a value of three words has at most 38 digits."""
+    a, b = _magnitude(low, high)
+    return top == (-1 if high < 0 else 0) and _below(a, b, np.uint64(_E38[0]), np.uint64(_E38[1]))
 
 
 @kernel
@@ -359,6 +367,13 @@ def as_double(low, high, scale):
         q0 = q0 | one  # far below the last bit of a DOUBLE: it only tells a half from more than a half
     f = math.ldexp(float(np.int64(q0)), shift)
     return -f if high < 0 else f
+
+
+@kernel
+def as_doubles(low, high, scale, doubles):
+    """Writes the DOUBLE nearest to each value over 10**scale."""
+    for i in range(low.shape[0]):
+        doubles[i] = as_double(low[i], high[i], scale)
 
 
 @standing_apart("UniTuple(int64, 2)(int64, int64, int64, int64, int64, int64, int64[::1], float64[::1], uint8[::1])")

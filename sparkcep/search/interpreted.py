@@ -1,8 +1,9 @@
 """A kernel run by Python's interpreter: for small inputs, while it is being compiled.
 
 Each kernel has a twin. It is made of the same source, calls the twins of other kernels, and looks at the clock in the passes of its
-loops. Values from arrays are numpy's, of a fixed size, so that integers wrap as they do in the kernel. A call that takes too long
-is given up, and what it wrote is undone.
+loops. The numbers of a twin have the types that numba gives them in the kernel (:mod:`sparkcep.search.arithmetic`): numbers of the
+source, constants of modules and arguments become numpy's, so that integers wrap and floating numbers overflow to infinity. A call
+that takes too long is given up, and what it wrote is undone.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from sparkcep.search import arithmetic
+
 log = logging.getLogger("sparkcep")
 
 SECONDS = 2.0  # that are good for one call; a compilation takes 5 to 20
@@ -28,6 +31,7 @@ MOST_ROWS = 65_536  # of a search; a V pattern over 20,000 rows takes .6 s
 MOST_BYTES = 1 << 26  # of the arrays of one call, which are copied before it
 _PASSES = 256  # of loops between two looks at the clock
 _TICK = "_sparkcep_tick"  # as what the twins know the clock
+_NUMBER = "_sparkcep_number_"  # as what they know the numbers of their source
 
 
 class TooLongError(Exception):
@@ -75,7 +79,7 @@ def call(kernel: Any, *args: Any, seconds: float = math.inf) -> Any:
     with _one_at_a_time, np.errstate(all="ignore"):  # numbers wrap or become infinite, as they do in the kernel
         _clock[:] = _PASSES, time.monotonic() + seconds
         try:
-            return twin(*args)
+            return twin(*map(arithmetic.typed, args))
         except TooLongError:
             for array, values in before:
                 array[...] = values
@@ -98,6 +102,21 @@ def _written(args: tuple) -> Iterator[np.ndarray]:
                 yield value
         elif isinstance(value, tuple):
             yield from _written(value)
+
+
+class _Typing(ast.NodeTransformer):
+    """Makes names of the numbers, which have numpy's types then. ``names`` says what they are."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {}
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        value = arithmetic.constant(node)
+        if value is None:
+            return super().visit(node)
+        name = f"{_NUMBER}{len(self.names)}"
+        self.names[name] = arithmetic.typed(value)
+        return ast.copy_location(ast.Name(name, ast.Load()), node)
 
 
 class _Ticking(ast.NodeTransformer):
@@ -126,14 +145,17 @@ def _twin(function: Callable) -> Callable:
         tree = ast.parse(textwrap.dedent("".join(lines)))
         (definition,) = tree.body
         definition.decorator_list = []
-        ast.fix_missing_locations(_Ticking().visit(tree))
+        typing = _Typing()
+        definition.body = [_Ticking().visit(typing.visit(statement)) for statement in definition.body]
+        ast.fix_missing_locations(tree)
         ast.increment_lineno(tree, first - 1)
         module = compile(tree, inspect.getsourcefile(function), "exec")
         (code,) = (part for part in module.co_consts if isinstance(part, CodeType))
-        names = {_TICK: _tick, "__builtins__": function.__globals__["__builtins__"]}
-        twin = _twins[function] = names[function.__name__] = FunctionType(code, names, function.__name__, function.__defaults__)
+        names = {_TICK: _tick, "__builtins__": arithmetic.BUILTINS, **typing.names}
+        defaults = arithmetic.typed(function.__defaults__ or ())
+        twin = _twins[function] = names[function.__name__] = FunctionType(code, names, function.__name__, defaults)
         for name in twin.__code__.co_names:
             if name in function.__globals__ and name != function.__name__:
                 value = function.__globals__[name]
-                names[name] = _twin(value.py_func) if hasattr(value, "py_func") else value
+                names[name] = _twin(value.py_func) if hasattr(value, "py_func") else arithmetic.MODULES.get(name, arithmetic.typed(value))
     return _twins[function]

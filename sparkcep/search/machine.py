@@ -21,7 +21,7 @@ import numpy as np
 
 from sparkcep.columns.bytecode import OP, SLOT
 from sparkcep.search.compiled import inlined, kernel, standing_apart
-from sparkcep.search.decimals import DIVIDE_BY_ZERO, NO_SUM, OVERFLOW, compared, summed_high, wide
+from sparkcep.search.decimals import DIVIDE_BY_ZERO, OVERFLOW, compared, is_sum, summed, wide
 from sparkcep.search.zoned import zoned
 
 MAP, SEARCH, EXTEND, CLEAR = range(4)  # modes of scan
@@ -338,13 +338,18 @@ def scan(
                 elif kind == K_M2:
                     if slots[k, 2] > 0:
                         f = f / float(_power_of_ten(slots[k, 2]))
-                    before = 0.0 if fresh_start else hf[prior, helper]
-                    hf[q, k] += (f - before) * (f - hf[q, helper])
+                    f -= 0.0 if fresh_start else hf[prior, helper]  # as Spark adds a value, to the last bit
+                    hf[q, k] += f * (f - f / float(hi[q, slots[helper, 5]]))
                 elif kind == K_SUMLOW:
                     hi[q, k] = np.int64(np.uint64(hi[q, k]) + np.uint64(x))
-                elif kind == K_SUMHIGH:
+                elif kind == K_SUMHIGH or kind == K_SUMTOP:
+                    # the three words of a sum stand one behind the other
                     y = ints[column + 1, q] if slots[k, 2] == 1 else (-1 if x < 0 else 0)
-                    hi[q, k] = summed_high(0 if fresh_start else hi[prior, helper], hi[q, k], x, y)
+                    at = k - 1 if kind == K_SUMHIGH else k - 2
+                    z = 0 if fresh_start else hi[prior, at]
+                    w = 0 if fresh_start else hi[prior, at + 1]
+                    _, z, w = summed(z, w, 0 if kind == K_SUMHIGH else hi[q, k], x, y)
+                    hi[q, k] = z if kind == K_SUMHIGH else w
                 elif kind == K_EXTREME:
                     at = k - (slots[k, 2] & 1)
                     order = 0 if fresh else compared(x, ints[column + 1, q], hi[prior, at], hi[prior, at + 1])
@@ -761,7 +766,7 @@ def scan(
                     if sn[sp] == 1 or sn[sp + 1] == 1:
                         sn[sp] = 1
                     elif op == O_ATAN2:
-                        sf[sp] = math.atan2(sf[sp], sf[sp + 1])
+                        sf[sp] = math.atan2(sf[sp] + 0.0, sf[sp + 1] + 0.0)  # Spark makes 0.0 of -0.0
                     elif op == O_HYPOT:
                         sf[sp] = math.hypot(sf[sp], sf[sp + 1])
                     elif sf[sp + 1] == 0.0:
@@ -887,7 +892,7 @@ def scan(
                 elif op == O_SLOTH:
                     if sn[sp] == 0:
                         si[up + sp] = hi[view, a]
-                        if b >= 0 and hi[view, a] == NO_SUM:
+                        if b >= 0 and not is_sum(si[sp], hi[view, a], hi[view, a + 1]):
                             if b == 1:
                                 got = OVERFLOW
                                 break

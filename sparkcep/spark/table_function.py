@@ -134,15 +134,15 @@ class MatchRecognize:
 
 
 @contextmanager
-def told_alone(plan: Plan) -> Iterator[None]:
-    """Has a worker tell an error of the data with its place and without a traceback: PySpark asks its environment, which ends with
-    the error."""
+def told_alone(plan: Plan | None = None) -> Iterator[None]:
+    """Has a worker tell an error of the data without a traceback, and with its place if there is a plan: PySpark asks its
+    environment, which ends with the error."""
     try:
         yield
     except MatchRuntimeError as error:
         if TaskContext.get() is not None:
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"
-        raise error.at(plan.place) from None
+        raise error.at(plan.place if plan is not None else None) from None
 
 
 def is_plan(name: str) -> bool:
@@ -559,10 +559,12 @@ def _bounds() -> Settings:
     return DEFAULT if task is None else Settings.read(task.getLocalProperty)
 
 
+@told_alone()
 def _expand(graph: list | None, limit: int | None) -> list | None:
     return None if graph is None else graphs.expand_matches(graph, limit, _bounds())
 
 
+@told_alone()
 def _count(graph: list | None) -> Decimal | None:
     if graph is None:
         return None
@@ -572,6 +574,7 @@ def _count(graph: list | None) -> Decimal | None:
     return Decimal(number)
 
 
+@told_alone()
 def _sample(graph: list | None, n: int | None, seed: int | None) -> list | None:
     return None if graph is None or n is None or seed is None else graphs.sample_matches(graph, n, seed, _bounds())
 

@@ -99,3 +99,52 @@ def joined(
         if len({key for _, key in items}) == 1 and accepts(positions):
             out.append((combine([score for score, _ in items]), positions))
     return sorted(out, key=lambda item: (-item[0], item[1]))[:k]
+
+
+# -- objectives of branches ---------------------------------------------------------------------------------------
+
+
+def alternatives(pattern: tuple) -> Iterator[tuple[list, frozenset]]:
+    """(all variables of the branch as they stand, those that stand in it alone) of each branch of each alternation, outer ones
+    first. A pattern is ("var", name), ("rep", pattern, ...), or ("cat" | "alt" | "permute", [patterns])."""
+    whole = standing(pattern)
+
+    def inside(part: tuple) -> Iterator[tuple[list, frozenset]]:
+        for branch in children(part):
+            if part[0] == "alt":
+                here = standing(branch)
+                yield here, frozenset(name for name in here if here.count(name) == whole.count(name))
+            yield from inside(branch)
+
+    yield from inside(pattern)
+
+
+def children(pattern: tuple) -> Sequence[tuple]:
+    return [] if pattern[0] == "var" else pattern[1] if isinstance(pattern[1], list) else [pattern[1]]
+
+
+def standing(pattern: tuple) -> list:
+    return [pattern[1]] if pattern[0] == "var" else [name for part in children(pattern) for name in standing(part)]
+
+
+def score_of_branches(pattern: tuple, objectives: Sequence[tuple], combine: str, taken: dict):
+    """The score of a match. ``objectives``: (MAX or MIN, variables without a row of which it is NULL, value in this match or None);
+    ``taken``: the rows of each variable. An objective that needs a variable of a branch counts only where the match has a row of
+    what stands in that branch alone."""
+    branches = list(alternatives(pattern))
+    counted = []
+    for goal, needed, value in objectives:
+        present = True
+        for name in needed:
+            own = [alone for _, alone in branches if name in alone]
+            present = present and (not own or any(taken.get(other) for other in own[-1]))
+        if present:
+            counted.append(value if goal == "MAX" or value is None else -value)
+    if not counted or None in counted:
+        return None
+    if combine == "PRODUCT":
+        whole = counted[0]
+        for value in counted[1:]:
+            whole = whole * value
+        return whole
+    return {"SUM": sum, "AVG": lambda found: sum(found) / len(found), "MIN": min, "MAX": max}[combine](counted)

@@ -42,8 +42,9 @@ def test_numbers_agree_with_the_oracle(seed):
 
 
 def counted(pattern: str, letters: list[str], window: int | None) -> list[int]:
+    conditions = ", ".join(f"{x} AS x = '{x}'" for x in "ABC" if x in pattern)
     clause = f"""ORDER BY ts MEASURES LAST(ts) AS last, MATCH_COUNT() AS n EVENT SELECTION SKIP TILL ANY MATCH PATTERN ({pattern})
-        {f'WINDOW {window} ROWS' if window else ''} DEFINE A AS x = 'A', B AS x = 'B', C AS x = 'C'"""
+        {f'WINDOW {window} ROWS' if window else ''} DEFINE {conditions}"""
     plan = without_catching(make_plan(parse_clause(clause)))
     columns = {name: pa.array(range(len(letters))) for name, _ in plan.inputs}
     bits = {plan.variables[v]: bit for v, bit, _ in plan.letters}
@@ -80,3 +81,6 @@ def test_numbers_beyond_64_bits(window):
 def test_a_number_beyond_decimals_is_an_error():
     with pytest.raises(MatchRuntimeError, match="COUNT_RANGE"):
         counted("A B+ C", ["A", *"B" * 200, "C"], None)
+    assert max(counted("A+", ["A"] * 127, None)) == 2**126
+    with pytest.raises(MatchRuntimeError, match="COUNT_RANGE.*'MATCH_COUNT\\(\\)'"):
+        counted("A+", ["A"] * 128, None)  # 1.7 * 10**38, which a DECIMAL(38) is near to

@@ -19,7 +19,7 @@ from tests.selection import further
 # SQL with {x} for the value; over doubles d, integers n, small decimals m
 DOUBLES = [
     "round({x})", "round({x}, 2)", "floor(if(abs({x}) < 1e15D, {x}, NULL))", "ceil(if(abs({x}) < 1e15D, {x}, NULL))", "pmod({x}, 7.5D)", "abs({x})", "sign({x})", "sqrt({x})", "cbrt({x})",
-    "log2({x})", "log1p({x})", "sin({x})", "atan({x})", "rint({x})", "log({x})", "hypot({x}, 3D)", "atan2({x}, 2D)",
+    "log2({x})", "log1p({x})", "sin({x})", "atan({x})", "rint({x})", "log({x})", "hypot({x}, 3D)", "atan2({x}, 2D)", "atan2({x}, -2D)",
     "cast({x} / 1000 AS FLOAT)", "try_cast({x} AS INT)", "try_cast({x} AS BIGINT)", "try_cast({x} AS SMALLINT)",
     "greatest({x}, 1.5D)", "{x} % 3D", "degrees({x})",
 ]
@@ -94,6 +94,25 @@ def test_wide_decimals_without_ansi(without_ansi):
         "{x} * cast({x} AS DECIMAL(38, 0)) * 1000000",
     ]
     assert missed(without_ansi, "w", functions) == {}
+
+
+SPREADS = ("stddev", "stddev_pop", "variance", "var_pop")
+
+
+@pytest.mark.parametrize("kind", ["DECIMAL(38, 10)", *map(further, ["DOUBLE", "FLOAT", "BIGINT", "DECIMAL(9, 2)", "DECIMAL(18, 9)", "DECIMAL(38, 38)"])])
+def test_deviations_to_the_last_bit(values, kind):
+    """Each prefix of a partition, against Spark's window functions, which add one value after the other as well."""
+    kinds = [kind] if kind != "DECIMAL(38, 38)" else [kind, "DECIMAL(28, 20)"]
+    for of in kinds:
+        whole = of in ("BIGINT", "FLOAT", "DOUBLE")
+        x = f"CAST(IF(i % 7 = 3, NULL, pmod(hash(i), 1000003) {'* 1000003L' if whole else '/ 1000003'} - 0.5) AS {of})"
+        made = f"SELECT i % 9 AS p, i, {x} AS x FROM function_values"
+        wanted = ", ".join(f"{name}(x) OVER (PARTITION BY p ORDER BY i ROWS UNBOUNDED PRECEDING) AS e{n}" for n, name in enumerate(SPREADS))
+        conditions = " AND ".join(f"{name}(A.x) <=> e{n}" for n, name in enumerate(SPREADS))
+        found = values.sql(
+            f"SELECT p, n FROM (SELECT *, {wanted} FROM ({made})) MATCH_RECOGNIZE (PARTITION BY p ORDER BY i MEASURES count(*) AS n PATTERN (A+) DEFINE A AS {conditions})"
+        ).collect()
+        assert len(found) == 9 and sum(n for _, n in found) == 501 - 6, (of, found)
 
 
 def test_the_check_of_collations_knows_every_kind_of_tree():

@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from tests.selection import further  # noqa: E402
 from tests.spark.test_chained_streams import RISES  # noqa: E402
 from tests.spark.test_streams import (  # noqa: E402, F401
     ENDS,
@@ -222,6 +223,52 @@ def test_subqueries_are_part_of_the_statement(spark, tmp_path):
         told = not_started(spark.sql(ASKED.replace(before, after).format(t="ticks_stream")), tmp_path / "out.checkpoint")
         assert re.match(rf"\[SPARKCEP.STREAM\] the checkpoint is of another statement.*cannot go on: [^;]*{what}[^;]* differ;", told), told
     ran(spark.sql(ASKED.format(t="ticks_stream")), tmp_path)
+
+
+@pytest.mark.further
+def test_objectives_of_branches(spark, tmp_path):
+    """Each match is scored by the objective of its branch, over a stream as over a table."""
+    arrived(spark, tmp_path / "in", 150)
+    text = OF_ROWS.format(
+        value="s", measures="LAST(ts) AS z, MATCH_SCORE() AS s EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B | C D) WINDOW INTERVAL '6' SECONDS SLIDE INTERVAL '4' SECONDS "
+        "PREF MAX (A.price + B.price) AND MIN (C.price * D.price) TOP 2 DEFINE A AS price > 7, C AS price < 2",
+    )
+    ran(spark.sql(text.format(t="ticks_stream")), tmp_path)
+    wanted = spark.sql(text.format(t="ticks_table")).collect()
+    assert written(spark, tmp_path) == sorted(map(str, wanted)) and len(wanted) > 10
+    assert len({row.value for row in wanted} - {None}) > 3
+
+
+HOURS = """SELECT z FROM {t} MATCH_RECOGNIZE (PARTITION BY date_format(ts, 'HH') ORDER BY ts, n MEASURES LAST(ts) AS z PATTERN (A B+)
+    DEFINE B AS price > PREV(price) AND date_format(ts, 'HH') < '24')"""
+
+
+@pytest.mark.parametrize("route", ["operator", further("frames")])
+def test_another_time_zone_is_another_statement(spark, tmp_path, route):
+    """Hours of other zones are other keys. A checkpoint of a version that did not write the zone goes on."""
+    arrived(spark, tmp_path / "in", 60)
+    own = {"sparkcep.stream.route": route, "spark.sql.session.timeZone": "UTC"}
+    before = {key: spark.conf.get(key, None) for key in own}
+    try:
+        for key, value in own.items():
+            spark.conf.set(key, value)
+        ran(spark.sql(HOURS.format(t="ticks_stream")), tmp_path)
+        spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        with pytest.raises(Exception, match=r"SPARKCEP.STREAM.*another statement.*cannot go on: [^;]*spark.sql.session.timeZone[^;]* differ;"):
+            ran(spark.sql(HOURS.format(t="ticks_stream")), tmp_path)
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        ran(spark.sql(HOURS.format(t="ticks_stream")), tmp_path)
+        if route == "operator":
+            (kept,) = (tmp_path / "out.checkpoint").rglob("statement.json")
+            text = kept.read_text(encoding="utf-8")
+            older = re.sub(r',?\\"zone\\":\\"UTC\\"', "", text)
+            assert older != text
+            kept.write_text(older, encoding="utf-8")
+            (kept.parent / ".statement.json.crc").unlink(missing_ok=True)
+            ran(spark.sql(HOURS.format(t="ticks_stream")), tmp_path)
+    finally:
+        for key, value in before.items():
+            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
 
 
 STATIC = "SELECT * FROM VALUES ('k0', TIMESTAMP '2026-01-01 00:00:00') AS v(symbol, a)"
