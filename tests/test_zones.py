@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -32,7 +32,7 @@ def micros(at: datetime) -> int:
 
 
 def utc(at: datetime) -> int:
-    return micros(at.astimezone(timezone.utc).replace(tzinfo=None))
+    return micros(at.astimezone(UTC).replace(tzinfo=None))
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Sao_Paulo", "Asia/Kathmandu", "Africa/Casablanca"])
@@ -44,13 +44,13 @@ def test_local_times_and_instants(zone):
         local = near + timedelta(seconds=rng.randrange(-90_000, 90_000), microseconds=rng.choice([0, 1, 999_999]))
         instant = utc(local.replace(tzinfo=region))
         assert run("INSTANT", zone, micros(local)) == instant
-        there = (EPOCH + timedelta(microseconds=instant)).replace(tzinfo=timezone.utc).astimezone(region)
+        there = (EPOCH + timedelta(microseconds=instant)).replace(tzinfo=UTC).astimezone(region)
         assert run("LOCAL", zone, instant) == micros(there.replace(tzinfo=None))
         days, rest = rng.randrange(-400, 400), rng.randrange(-DAY + 1, DAY)
         rest = abs(rest) if days > 0 else -abs(rest) if days < 0 else rest
         # the offset is kept where the later time has it, too
         later = [(there.replace(tzinfo=None) + timedelta(days=days)).replace(tzinfo=region, fold=fold) for fold in (0, 1)]
-        kept = [at for at in later if at.utcoffset() == there.utcoffset() and at.astimezone(timezone.utc).astimezone(region).utcoffset() == at.utcoffset()]
+        kept = [at for at in later if at.utcoffset() == there.utcoffset() and at.astimezone(UTC).astimezone(region).utcoffset() == at.utcoffset()]
         expected = instant if days == 0 else utc(kept[0] if kept else later[0])
         assert run("ADDTIME", zone, instant, days * DAY + rest) == expected + rest, (local, days, rest)
 
