@@ -297,13 +297,12 @@ final class PythonFunctions {
     }
   }
 
-  /**
-   * The pickled function by which {@code mapInArrow} runs the engine for a clause's plan; {@code columns}: names as {@link
-   * Shipment} has them.
-   */
-  static Seq<Object> mapper(ObjectNode plan, ArrayNode columns) {
+  /** The pickled function by which {@code mapInArrow} runs the engine for a clause's plan over what is sent. */
+  static Seq<Object> mapper(ObjectNode plan, Shipment shipment) {
     ObjectNode request = JsonNodeFactory.instance.objectNode();
-    request.put("kind", "mapper").put("plan", plan.toString()).set("columns", columns);
+    request.put("kind", "mapper").put("plan", plan.toString()).set("columns", shipment.names());
+    ArrayNode sent = request.putArray("sent");
+    shipment.columns().forEach(column -> sent.add(column.name()));
     return command(asked(request));
   }
 
