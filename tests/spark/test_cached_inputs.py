@@ -131,7 +131,7 @@ def caching(spark, tmp_path_factory):
 
 @pytest.fixture
 def plannings(monkeypatch):
-    """How often each operator was planned, by its plan: the JVM asks for its command each time. The query fails when that is too often."""
+    """How often each operator was planned, by its plan. The JVM asks for its command each time. Too often is an error."""
     counts: Counter[str] = Counter()
     answer = rewrite_server.answer
 

@@ -162,9 +162,9 @@ final class MatchStrategy extends SparkStrategy {
   }
 
   /**
-   * Requires distribution and order where the text commands them. It plans nodes of the logical plan only, never new ones: an adaptive
-   * query replaces the node of a finished stage (an exchange, a cached table). If the plan does not have the node, the stage is planned
-   * again, indefinitely.
+   * Requires distribution and order where the text commands them. It plans nodes of the logical plan only, never new ones: an
+   * adaptive query replaces the node of a finished stage (an exchange, a cached table). If the plan does not have the node, the
+   * stage is planned again, indefinitely.
    */
   private SparkPlan required(LogicalPlan table) {
     if (table instanceof Project project) {
