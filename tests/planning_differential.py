@@ -29,12 +29,15 @@ PLAIN = "plain"
 NAN = "= CAST('nan' AS"
 CACHED = "cached"
 OPERATOR = "Spark's operator"
+CACHED_INPUT, CHECKPOINTED = "cached input", "checkpointed input"  # of the views of the group
 TEXT = "as text"  # the statement itself stands in the query, and no union is around it
 # setting by setting, beside what every Spark session has
 SETTINGS: dict[str, dict[str, str]] = {
     PLAIN: {},
     TEXT: {},
     CACHED: {},
+    CACHED_INPUT: {},
+    CHECKPOINTED: {},
     OPERATOR: {"sparkcep.mapInArrow": "false"},
     "no prefilter": {"sparkcep.prefilter": "false"},
     "second read": {"sparkcep.prefilter": "always"},
@@ -101,6 +104,26 @@ def configured(spark, settings: Mapping[str, str]) -> Iterator[None]:
             spark.conf.unset(key) if value is None else spark.conf.set(key, value)
 
 
+@contextmanager
+def stored(spark, setting: str) -> Iterator[list[str]]:
+    """The views of a group, cached (lazily) or checkpointed if ``setting`` says so, and then as they were. Yields their names."""
+    views = [t.name for t in spark.catalog.listTables() if t.isTemporary] if setting in (CACHED_INPUT, CHECKPOINTED) else []
+    before = {name: spark.table(name) for name in views}
+    for name, frame in before.items():
+        if setting == CACHED_INPUT:
+            spark.catalog.cacheTable(name)
+        else:
+            frame.localCheckpoint().createOrReplaceTempView(name)
+    try:
+        yield views
+    finally:
+        for name, frame in before.items():
+            if setting == CACHED_INPUT:
+                spark.catalog.uncacheTable(name)
+            else:
+                frame.createOrReplaceTempView(name)
+
+
 def prepare(spark, group: Group) -> None:
     """The views of a group, and no others."""
     for table in spark.catalog.listTables():
@@ -146,10 +169,12 @@ class _Check:
                 continue
             number = self.statement.number + 7 * list(SETTINGS).index(name)
             chosen = list((forms if name == PLAIN else few_forms)(columns, reference, number))
-            if name == CACHED:  # of any cached table Spark passes over what has NaN, whose statistics have no greatest value
+            if name in (CACHED, CACHED_INPUT):  # of any cached table Spark passes over what has NaN, whose statistics have no greatest value
                 chosen = [form for form in chosen if NAN not in form.query]
-            with configured(self.spark, SETTINGS[name]):
-                if name == TEXT:
+            with configured(self.spark, SETTINGS[name]), stored(self.spark, name) as views:
+                if name in (CACHED_INPUT, CHECKPOINTED) and not views:
+                    self.report.unchanged[name] += 1
+                elif name == TEXT:
                     self._as_text(columns, reference, number)
                 else:
                     self._in_unions(name, columns, reference, chosen)

@@ -4,7 +4,7 @@ A worker that PySpark's own daemon forks imports pandas, numba and the engine an
 worker does so for itself.
 
 A fork keeps one thread, so none may run in the daemon. What is imported here starts none, because OMP_NUM_THREADS is 1, which Spark
-sets for workers. If one runs all the same, workers are forked from a daemon that has loaded nothing.
+sets for workers. If one runs all the same, or a package of the engine is missing, workers are forked from PySpark's daemon.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 _NO_JEMALLOC_THREAD = "JE_ARROW_MALLOC_CONF", "background_thread:false"  # of Arrow's allocator
 
@@ -25,16 +25,24 @@ def main() -> None:
     gc.disable()  # what is imported stays
     # the JVM reads a port number from standard output
     with contextlib.redirect_stdout(sys.stderr):
-        load()
+        try:
+            load()
+        except ImportError as error:
+            _give_way(f"this Python does not have {error.name}")
     gc.freeze()  # a worker collects behind each task: 0.09 s for what is loaded here
     gc.enable()
     if _threads() > 1:
-        print("sparkcep: a thread is running in the daemon of Python workers; they start without the engine", file=sys.stderr)
-        os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])
+        _give_way("a thread is running in their daemon")
     from pyspark import daemon
 
     daemon.worker = _until_hung_up(daemon.worker)
     daemon.manager()
+
+
+def _give_way(reason: str) -> NoReturn:
+    """Becomes PySpark's own daemon, which has loaded nothing. The functions of a user run in both."""
+    print(f"sparkcep: Python workers start without the engine, because {reason}", file=sys.stderr)
+    os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])
 
 
 def _until_hung_up(work: Callable[[Any, bool], int]) -> Callable[[Any, bool], int]:

@@ -52,10 +52,10 @@ def analyze(schema: str, distinct: bool, streaming: bool) -> dict[str, str]:
     return {"schema": analysis.schema.json(), "result": base64.b64encode(CPickleSerializer().dumps(analysis)).decode("ascii")}
 
 
-def mapper(plan: str, columns: list[list[str]]) -> str:
-    """The pickled command of ``mapInArrow`` for a clause's plan (JSON), in base64. ``columns`` are those of
-    :func:`match_batches`."""
-    return _pickled((functools.partial(match_batches, plan, columns), StructType()))  # a worker reads no result type from it
+def mapper(plan: str, columns: list[list[str]], sent: list[str]) -> str:
+    """The pickled command of ``mapInArrow`` for a clause's plan (JSON), in base64. ``columns`` and ``sent`` are
+    those of :func:`match_batches`."""
+    return _pickled((functools.partial(match_batches, plan, columns, sent), StructType()))  # a worker reads no result type from it
 
 
 def streamer(plan: str, columns: list[list[str]], sent: list[str], ordered: int, tables: list[str]) -> dict[str, Any]:

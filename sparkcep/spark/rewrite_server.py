@@ -13,9 +13,10 @@ Requests, by their ``kind``:
 - ``analyze``: analyses the rewriter's form of the table function, whose table has the type ``schema`` (Spark's JSON). ``distinct``
   says whether each column must have a name of its own, ``streaming`` whether the table is a stream, ``sql`` is the user's statement
   or empty. Answer: the output's ``schema`` and ``result``, the pickled analysis in base64, or ``error``.
-- ``mapper``: asks for the command by which mapInArrow runs the engine for ``plan`` over ``columns``. Answer: ``command`` in base64.
-- ``streamer``: likewise for a clause over a stream, with the names of the columns that are ``sent``, the number of those of ORDER
-  BY (``ordered``) behind them, and the names of the ``tables`` that are read beside the rows. Answer: also ``kept``, a line of what
+- ``mapper``: asks for the command by which mapInArrow runs the engine for ``plan`` over ``columns``, with the names of the columns
+  that are ``sent``. Answer: ``command`` in base64.
+- ``streamer``: likewise for a clause over a stream, with the number of the columns of ORDER BY (``ordered``) behind those that are
+  sent, and the names of the ``tables`` that are read beside the rows. Answer: also ``kept``, a line of what
   is kept of a key, ``behind``, by how many milliseconds the watermark of the output is behind that of the rows (null: it has none),
   and ``passed``, that in words.
 - ``stream``: asks what is wrong with a clause's ``plan`` over a stream, of which it says what spark/streaming reads. Answer:
@@ -86,7 +87,7 @@ def answer(request: str) -> str:
         if kind == "functions":
             return json.dumps(python_functions.describe())
         if kind == "mapper":
-            return json.dumps({"command": python_functions.mapper(asked["plan"], asked["columns"])})
+            return json.dumps({"command": python_functions.mapper(asked["plan"], asked["columns"], asked["sent"])})
         if kind == "streamer":
             return json.dumps(python_functions.streamer(asked["plan"], asked["columns"], asked["sent"], asked["ordered"], asked["tables"]))
         try:

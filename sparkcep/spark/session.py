@@ -39,6 +39,7 @@ _SET = re.compile(r"\s*SET\s+`?(sparkcep\.[\w.]+)", re.I)
 _lock = threading.RLock()
 _registered: weakref.WeakSet[Any] = weakref.WeakSet()  # sessions that have the functions
 _prepared: weakref.WeakSet[Any] = weakref.WeakSet()  # and whose parser knows the clause
+_pythons: weakref.WeakKeyDictionary[Any, list[str]] = weakref.WeakKeyDictionary()  # of a context: the workers' Pythons before ours
 _parser: tuple[Any, Any] | None = None  # the Py4J gateway, and the Java extension object loaded behind it
 
 
@@ -59,7 +60,7 @@ def enable(spark: SparkSession, *, warm: bool = True) -> SparkSession:
         if warm and not is_connect(spark):
             from sparkcep.spark import warming
 
-            warming.warm(spark)
+            warming.warm(spark, worker_pythons(spark))
     return spark
 
 
@@ -288,8 +289,15 @@ def _choose_worker_python(spark: SparkSession) -> None:
     """Lets local workers run this interpreter, unless the user chose one: plain ``python3`` may be another."""
     context = spark.sparkContext
     chosen = "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python")
-    if not chosen and context.master.startswith("local"):
+    if not chosen and context.master.startswith("local") and context.pythonExec != sys.executable:
+        _pythons.setdefault(context, []).append(context.pythonExec)
         context.pythonExec = sys.executable
+
+
+def worker_pythons(spark: SparkSession) -> list[str]:
+    """Returns the Pythons that functions of the session may ask for: a DataFrame, RDD or UDF keeps the one it was made with."""
+    context = spark.sparkContext
+    return list(dict.fromkeys([*_pythons.get(context, ()), context.pythonExec]))
 
 
 def _teach_parser(spark: SparkSession) -> None:

@@ -209,13 +209,14 @@ def _check_names(plan: Plan, names: list[str], distinct: bool) -> None:
         seen |= {key, name}
 
 
-def match_batches(plan: str, columns: list[list[str]], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def match_batches(plan: str, columns: list[list[str]], sent: list[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The engine as ``mapInArrow`` runs it, where the JVM's extension plans the rewriter's form so: a task's sorted batches in, its
     rows of output out.
 
     Args:
         plan: the clause's plan as JSON.
         columns: the plan's input columns, as :func:`sparkcep.columns.shipped.unpacked` takes them.
+        sent: the names by which ``columns`` know the columns of a batch, in their order. Spark may give them other names.
         batches: what is shipped, see :mod:`sparkcep.columns.shipped`.
 
     Yields:
@@ -225,11 +226,12 @@ def match_batches(plan: str, columns: list[list[str]], batches: Iterator[pa.Reco
     from sparkcep.engine import open as engines
     from sparkcep.engine.buffer import CHUNK_BYTES
 
-    first = next(batches, None)
+    named = (pa.RecordBatch.from_arrays(batch.columns, names=sent) for batch in batches)
+    first = next(named, None)
     if first is not None:
         engine = engines.engine_for(_prepared(plan, unpacked(first.slice(0, 0), columns).schema))
         # as many as the engine waits for are unpacked at once: a call costs more than the rows of Spark's batches
-        whole = merged(itertools.chain([first], batches), engine.buffer.chunk_rows, CHUNK_BYTES)
+        whole = merged(itertools.chain([first], named), engine.buffer.chunk_rows, CHUNK_BYTES)
         with told_alone(engine.prepared.plan):
             for table in engines.match_batches(engine, (unpacked(batch, columns) for batch in whole)):
                 yield from table.to_batches()

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -36,15 +37,18 @@ class _Warming(NamedTuple):
 _begun: dict[str, _Warming] = {}  # by application id
 
 
-def warm(spark: SparkSession) -> threading.Thread | None:
+def warm(spark: SparkSession, pythons: Iterable[str] = ()) -> threading.Thread | None:
     """Begins to warm, once an application, and returns the thread. Returns None where there is nothing to do: the session is not a
-    local one, its workers run another Python, or ``sparkcep.warm`` is false."""
+    local one, its workers run another Python, or ``sparkcep.warm`` is false.
+
+    ``pythons``: those that functions of the session may ask for, beside the one of its workers.
+    """
     context = spark.sparkContext
     wanted = spark.conf.get(KEY, "true").strip().lower() != "false"
     if not wanted or not context.master.startswith("local") or context.pythonExec != sys.executable or context.applicationId in _begun:
         return None
     asked = threading.Event()
-    thread = threading.Thread(target=_warm, args=(spark, asked), name="sparkcep-warming", daemon=True)
+    thread = threading.Thread(target=_warm, args=(spark, asked, {*pythons, context.pythonExec}), name="sparkcep-warming", daemon=True)
     _begun[context.applicationId] = _Warming(thread, asked)
     thread.start()
     return thread
@@ -64,9 +68,9 @@ def wait(spark: SparkSession, seconds: float | None = None) -> None:
         begun.thread.join(seconds)
 
 
-def _warm(spark: SparkSession, asked: threading.Event) -> None:
+def _warm(spark: SparkSession, asked: threading.Event, pythons: Iterable[str]) -> None:
     try:
-        _choose_daemon(spark)
+        _choose_daemon(spark, pythons)
         spark.sparkContext.setJobDescription(DESCRIPTION)
         _start_daemon(spark)
         if asked.is_set():
@@ -92,15 +96,29 @@ def _start_daemon(spark: SparkSession) -> None:
     spark.range(0, 1, 1, 1)._jdf.mapInArrow(same("id")._jc, False, None).collectToPython()
 
 
-def _choose_daemon(spark: SparkSession) -> None:
-    """Lets workers come from our daemon, unless the user chose one, or ours would not start: then no Python function would run in
-    this session."""
+def _choose_daemon(spark: SparkSession, pythons: Iterable[str]) -> None:
+    """Forks workers from our daemon, unless the user chose one.
+
+    The setting is for all Python functions of the JVM. Those made before ``enable`` may ask for another Python (``python3`` of the
+    PATH). If one of the Pythons does not find our daemon, its functions would fail, so PySpark's daemon stays for all.
+    """
     configuration = spark.sparkContext._jsc.sc().conf()
     if configuration.contains(DAEMON_KEY) or os.name != "posix":
         return
-    folder = spark._jvm.java.lang.System.getProperty("user.dir")
-    done = subprocess.run([sys.executable, "-c", f"import {DAEMON_MODULE}"], cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode:
-        log.info("Python workers start without the engine, which is not on their path: %s", done.stderr.strip().rpartition("\n")[2])
-        return
+    system = spark._jvm.java.lang.System  # the JVM starts the daemon: in its folder, with its environment
+    folder, environment = system.getProperty("user.dir"), dict(system.getenv())
+    for python in pythons:
+        if problem := _missing_daemon(python, folder, environment):
+            told = "Python workers start without the engine, because %s does not find it (%s); PYSPARK_PYTHON=%s starts them with it"
+            log.info(told, python, problem, sys.executable)
+            return
     configuration.set(DAEMON_KEY, DAEMON_MODULE)
+
+
+def _missing_daemon(python: str, folder: str, environment: dict[str, str]) -> str:
+    """Returns why ``python`` cannot start our daemon, in words; "" if it can."""
+    found = shutil.which(python, path=environment.get("PATH"))
+    if found is None:
+        return "no such program"
+    done = subprocess.run([found, "-c", f"import {DAEMON_MODULE}"], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return done.stderr.strip().rpartition("\n")[2] if done.returncode else ""

@@ -512,12 +512,14 @@ def test_java_and_python_name_the_same_functions():
 def test_worker_python_is_only_chosen_where_unset(enabled, monkeypatch):
     context = enabled.sparkContext
     monkeypatch.setattr(context, "pythonExec", "chosen-by-the-user")
+    monkeypatch.setattr(session, "_pythons", {})
     monkeypatch.setenv("PYSPARK_PYTHON", "chosen-by-the-user")
     session._choose_worker_python(enabled)
     assert context.pythonExec == "chosen-by-the-user"
     monkeypatch.delenv("PYSPARK_PYTHON")
     session._choose_worker_python(enabled)
     assert context.pythonExec == sys.executable
+    assert session.worker_pythons(enabled) == ["chosen-by-the-user", sys.executable]
 
 
 def test_a_bound_ends_a_search(enabled):

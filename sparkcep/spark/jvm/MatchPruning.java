@@ -20,11 +20,14 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.PythonUDTF;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.expressions.SparkPartitionID;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.internal.SQLConf;
@@ -42,7 +45,7 @@ import scala.runtime.AbstractPartialFunction;
 
 /**
  * What Spark's optimizer does around any operator, around the table function: a filter on partition keys goes below it, and what
- * nothing above reads is not computed, nor shipped to compute it.
+ * nothing above reads is not computed, nor shipped to compute it. A column with several names is exchanged once.
  *
  * <p>It runs among Spark's own rules, which carry both on towards the scan.
  */
@@ -63,7 +66,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
     return (LogicalPlan) Streams.numbered(plan).transformDown(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
       @Override
       public boolean isDefinedAt(LogicalPlan node) {
-        return node instanceof Project || node instanceof Filter;
+        return node instanceof Project || node instanceof Filter || node instanceof Generate;
       }
 
       @Override
@@ -78,8 +81,14 @@ final class MatchPruning extends Rule<LogicalPlan> {
     if (node instanceof Filter filter && filter.child() instanceof Generate generate) {
       return withKeysFiltered(filter, generate);
     }
-    if (!(node instanceof Project project) || !MatchStrategy.isOn()) {
+    if (!MatchStrategy.isOn()) {
       return node; // the table function itself cannot be told what is not needed
+    }
+    if (node instanceof Generate generate) {
+      return exchangedOnce(generate);
+    }
+    if (!(node instanceof Project project)) {
+      return node;
     }
     if (project.child() instanceof Generate generate) {
       Generate pruned = pruned(generate, project.references());
@@ -259,6 +268,52 @@ final class MatchPruning extends Rule<LogicalPlan> {
       return generate;
     }
     return over(call, generate, columns, kept, new StructType(fields.toArray(new StructField[0])));
+  }
+
+  /**
+   * Exchanges and sorts a column of the call's table once, however many names it has there. The planner could do this too, but then
+   * the exchange would be above a node that the logical plan does not have (see {@link MatchStrategy}).
+   */
+  private static LogicalPlan exchangedOnce(Generate generate) {
+    if (!(generate.child() instanceof Project packing)) {
+      return generate;
+    }
+    LogicalPlan table = exchangedOnce(packing.child());
+    return table == packing.child() || call(generate) == null
+        ? generate
+        : with(generate, generate.generator(), generate.generatorOutput(), new Project(packing.projectList(), table));
+  }
+
+  private static LogicalPlan exchangedOnce(LogicalPlan table) {
+    if (table instanceof Project project) {
+      LogicalPlan child = exchangedOnce(project.child());
+      return child == project.child() ? project : new Project(project.projectList(), child);
+    }
+    if (!Clustered.isAsked(table)) {
+      return table;
+    }
+    Sort sort = (Sort) table;
+    RepartitionByExpression asked = (RepartitionByExpression) sort.child();
+    if (!(asked.child() instanceof Project columns)) {
+      return table;
+    }
+    Map<ExprId, Attribute> same = new HashMap<>();
+    List<NamedExpression> distinct = Shipment.distinct(CollectionConverters.asJava(columns.projectList()), same);
+    if (same.isEmpty()) {
+      return table;
+    }
+    List<NamedExpression> named = new ArrayList<>();
+    for (Attribute column : CollectionConverters.asJava(columns.output())) {
+      Attribute before = same.get(column.exprId());
+      named.add(before == null ? column : MatchStrategy.alias(before, column.name(), column.exprId()));
+    }
+    List<Expression> keys = new ArrayList<>();
+    List<SortOrder> order = new ArrayList<>();
+    CollectionConverters.asJava(asked.partitionExpressions()).forEach(key -> keys.add(replaced(key, same)));
+    CollectionConverters.asJava(sort.order()).forEach(by -> order.add((SortOrder) replaced(by, same)));
+    RepartitionByExpression once = new RepartitionByExpression(
+        MatchStrategy.seq(keys), new Project(MatchStrategy.seq(distinct), columns.child()), asked.optNumPartitions(), asked.optAdvisoryPartitionSize());
+    return new Project(MatchStrategy.seq(named), new Sort(MatchStrategy.seq(order), sort.global(), once, sort.hint()));
   }
 
   private static boolean readsInput(Generate generate, AttributeSet read) {

@@ -3,7 +3,6 @@ package org.sparkcep;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -16,7 +15,6 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
-import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.logical.ArrowEvalPythonUDTF;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -82,18 +80,14 @@ final class MatchStrategy extends SparkStrategy {
     if (stream != null) {
       return streaming(call, stream, output);
     }
-    // a table that lies together by its keys would leave all slices of a key in one task
-    boolean whole = call.plan().path("slice").asText().isEmpty();
-    Map<ExprId, Attribute> same = new HashMap<>();
-    SparkPlan table = table(call.table(), whole && Marks.areTakenOut(), same);
     int carried = Math.max(1, call.size() - 1); // the last one carries the plan alone, but rows without a column would be lost
-    Shipment shipment = Shipment.of(call, carried, same, Set.of());
+    Shipment shipment = Shipment.of(call, carried, Set.of());
     List<Expression> told = told(call);
     BudgetTotals totals = totals(call);
     Expression function = (Expression) PythonFunctions.construct(
         "org.apache.spark.sql.catalyst.expressions.PythonUDF",
         PythonFunctions.TABLE_FUNCTION, mapper(call, shipment, totals), call.function().elementSchema(), seq(told), MAP_ARROW_ITER, true);
-    SparkPlan input = projected(shipment.columns(), table);
+    SparkPlan input = projected(shipment.columns(), table(call));
     // a key goes through as the input's own attribute, so that Spark sees the rows of the output lie as those of the input
     Map<ExprId, Expression> keys = MatchPruning.keys(call, output);
     Set<ExprId> passed = new HashSet<>();
@@ -135,7 +129,7 @@ final class MatchStrategy extends SparkStrategy {
   private static PythonFunction mapper(Call call, Shipment shipment, BudgetTotals totals) {
     PythonFunction like = call.function().func();
     return new SimplePythonFunction(
-        PythonFunctions.mapper(given(call), shipment.names()),
+        PythonFunctions.mapper(given(call), shipment),
         like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), totals == null ? like.accumulator() : totals);
   }
 
@@ -160,32 +154,27 @@ final class MatchStrategy extends SparkStrategy {
     return plan;
   }
 
+  /** The operator of a call's input. */
+  private SparkPlan table(Call call) {
+    // a table that lies together by its keys would leave all slices of a key in one task
+    boolean whole = call.plan().path("slice").asText().isEmpty();
+    return whole && Marks.areTakenOut() ? required(call.table()) : planLater(call.table());
+  }
+
   /**
-   * The operator of the function's input; {@code marked}: distribution and order are required, not commanded. Columns that are
-   * there under several names are exchanged and sorted once; {@code same} gets them, with those that stand for them.
+   * Requires distribution and order where the text commands them. It plans nodes of the logical plan only, never new ones: an
+   * adaptive query replaces the node of a finished stage (an exchange, a cached table). If the plan does not have the node, the
+   * stage is planned again, indefinitely.
    */
-  private SparkPlan table(LogicalPlan table, boolean marked, Map<ExprId, Attribute> same) {
+  private SparkPlan required(LogicalPlan table) {
     if (table instanceof Project project) {
-      return projected(CollectionConverters.asJava(project.projectList()), table(project.child(), marked, same));
+      return projected(CollectionConverters.asJava(project.projectList()), required(project.child()));
     }
-    if (!marked || !Clustered.isAsked(table)) {
+    if (!Clustered.isAsked(table)) {
       return planLater(table);
     }
     RepartitionByExpression asked = (RepartitionByExpression) ((Sort) table).child();
-    if (!(asked.child() instanceof Project columns)) {
-      return new Clustered(asked.partitionExpressions(), ((Sort) table).order(), planLater(asked.child()));
-    }
-    List<NamedExpression> distinct = Shipment.distinct(CollectionConverters.asJava(columns.projectList()), same);
-    List<Expression> keys = new ArrayList<>();
-    List<SortOrder> order = new ArrayList<>();
-    CollectionConverters.asJava(asked.partitionExpressions()).forEach(key -> keys.add(MatchPruning.replaced(key, same)));
-    CollectionConverters.asJava(((Sort) table).order()).forEach(by -> order.add((SortOrder) MatchPruning.replaced(by, same)));
-    List<NamedExpression> named = new ArrayList<>();
-    for (Attribute column : CollectionConverters.asJava(columns.output())) {
-      Attribute before = same.get(column.exprId());
-      named.add(before == null ? column : alias(before, column.name(), column.exprId()));
-    }
-    return projected(named, new Clustered(seq(keys), seq(order), planLater(new Project(seq(distinct), columns.child()))));
+    return new Clustered(asked.partitionExpressions(), ((Sort) table).order(), planLater(asked.child()));
   }
 
   /** {@code child} with these columns: without a copy of each row where they are its own. */

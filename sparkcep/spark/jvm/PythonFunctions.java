@@ -7,9 +7,11 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.lang.ref.WeakReference;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -79,6 +81,7 @@ final class PythonFunctions {
         examples("SELECT _FUNC_(g, 3, 42) FROM graphs")
       });
 
+  private static final Map<String, WeakReference<byte[]>> RESULTS = new HashMap<>();
   private static Map<String, Definition> definitions;
 
   private PythonFunctions() {}
@@ -246,7 +249,7 @@ final class PythonFunctions {
         return known;
       }
       try {
-        return spark.apply(function, arguments);
+        return shared(spark.apply(function, arguments));
       } catch (Throwable raised) { // Scala does not declare what it throws
         throw PythonFunctions.<RuntimeException>unchecked(told(raised));
       }
@@ -278,7 +281,7 @@ final class PythonFunctions {
       StructType result = (StructType) DataType.fromJson(answer.get("schema").asText());
       Seq<?> none = MatchStrategy.seq(List.of());
       return (PythonUDTFAnalyzeResult) construct(
-          PythonUDTFAnalyzeResult.class.getName(), result, false, none, none, none, bytes(answer.get("result")));
+          PythonUDTFAnalyzeResult.class.getName(), result, false, none, none, none, shared(bytes(answer.get("result"))));
     }
 
     private static Throwable told(Throwable raised) {
@@ -297,13 +300,12 @@ final class PythonFunctions {
     }
   }
 
-  /**
-   * The pickled function by which {@code mapInArrow} runs the engine for a clause's plan; {@code columns}: names as {@link
-   * Shipment} has them.
-   */
-  static Seq<Object> mapper(ObjectNode plan, ArrayNode columns) {
+  /** The pickled function by which {@code mapInArrow} runs the engine for a clause's plan over what is sent. */
+  static Seq<Object> mapper(ObjectNode plan, Shipment shipment) {
     ObjectNode request = JsonNodeFactory.instance.objectNode();
-    request.put("kind", "mapper").put("plan", plan.toString()).set("columns", columns);
+    request.put("kind", "mapper").put("plan", plan.toString()).set("columns", shipment.names());
+    ArrayNode sent = request.putArray("sent");
+    shipment.columns().forEach(column -> sent.add(column.name()));
     return command(asked(request));
   }
 
@@ -336,6 +338,34 @@ final class PythonFunctions {
       out.add(b);
     }
     return MatchStrategy.seq(out);
+  }
+
+  /** {@code analysis} with the array that equal analyses have. */
+  private static PythonUDTFAnalyzeResult shared(PythonUDTFAnalyzeResult analysis) {
+    Object[] fields = new Object[analysis.productArity()];
+    for (int i = 0; i < fields.length; i++) {
+      Object field = analysis.productElement(i);
+      fields[i] = field instanceof byte[] result ? shared(result) : field;
+    }
+    return (PythonUDTFAnalyzeResult) construct(PythonUDTFAnalyzeResult.class.getName(), fields);
+  }
+
+  /**
+   * One array for all equal ones that are in use. Spark compares arrays by identity. If each analysis of a view had an array of its
+   * own, Spark would never find the view's plan among those that are cached.
+   */
+  private static byte[] shared(byte[] result) {
+    String key = new String(result, StandardCharsets.ISO_8859_1);
+    synchronized (RESULTS) {
+      WeakReference<byte[]> before = RESULTS.get(key);
+      byte[] known = before == null ? null : before.get();
+      if (known != null) {
+        return known;
+      }
+      RESULTS.values().removeIf(unused -> unused.get() == null);
+      RESULTS.put(key, new WeakReference<>(result));
+      return result;
+    }
   }
 
   private static synchronized Definition definition(String name) {

@@ -38,11 +38,8 @@ import org.apache.spark.unsafe.types.UTF8String;
 record Shipment(List<NamedExpression> columns, ArrayNode names) {
   private static final int BYTES = 8;
 
-  /**
-   * Of the first {@code count} columns of a call; {@code same}: the column that stands for another; {@code beside}: names of
-   * columns that come otherwise.
-   */
-  static Shipment of(Call call, int count, Map<ExprId, Attribute> same, Set<String> beside) {
+  /** Of the first {@code count} columns of a call; {@code beside}: names of columns that come otherwise. */
+  static Shipment of(Call call, int count, Set<String> beside) {
     List<NamedExpression> columns = new ArrayList<>();
     Map<ExprId, String[]> sent = new HashMap<>(); // of a column: its name and that of its number
     Set<String> taken = new HashSet<>();
@@ -55,11 +52,12 @@ record Shipment(List<NamedExpression> columns, ArrayNode names) {
         if (first != isKey || isBeside(call, i, beside)) {
           continue;
         }
-        ExprId id = value instanceof Attribute attribute ? same.getOrDefault(attribute.exprId(), attribute).exprId() : NamedExpression.newExprId();
+        ExprId id = value instanceof Attribute attribute ? attribute.exprId() : NamedExpression.newExprId();
         sources[i] = sent.get(id);
         if (sources[i] == null) {
           boolean numbered = isKey && isPlainString(value);
-          String name = own(sentName(call, i), taken);
+          // an attribute as it is needs no copy of the row, and Spark knows by it how rows are distributed
+          String name = own(value instanceof Attribute attribute ? attribute.name() : sentName(call, i), taken);
           String number = numbered ? own(call.name(i) + " number", taken) : "";
           columns.addAll(numbered ? numbered(value, name, number) : List.of(MatchStrategy.named(value, name)));
           sources[i] = new String[] {name, number};

@@ -539,7 +539,7 @@ final class Streams {
   record Parts(LogicalPlan rows, List<NamedExpression> columns, List<Attribute> keys, ArrayNode names, int ordered) {}
 
   static Parts parts(Call call, StreamInput input, int carried) {
-    Shipment shipment = Shipment.of(call, carried, new HashMap<>(), StreamTables.columns(call.plan()));
+    Shipment shipment = Shipment.of(call, carried, StreamTables.columns(call.plan()));
     Set<ExprId> needed = new HashSet<>();
     List<Attribute> read = new ArrayList<>();
     List<Expression> readers = new ArrayList<>(CollectionConverters.asJava(input.keys()));
