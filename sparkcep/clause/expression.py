@@ -25,15 +25,28 @@ UNITS = frozenset(
     "YEAR YEARS QUARTER QUARTERS MONTH MONTHS WEEK WEEKS DAY DAYS DAYOFYEAR HOUR HOURS MINUTE MINUTES SECOND SECONDS "
     "MILLISECOND MILLISECONDS MICROSECOND MICROSECONDS NANOSECOND NANOSECONDS".split()
 )
-_UNIT_FUNCTIONS = frozenset("DATEDIFF DATE_DIFF TIMESTAMPDIFF DATEADD DATE_ADD TIMESTAMPADD DATE_SUB".split())
-_CONSTANTS = frozenset(
-    "TRUE FALSE NULL CURRENT_DATE CURRENT_TIMESTAMP CURRENT_USER SESSION_USER CURRENT_TIME LOCALTIMESTAMP".split()
-)
+# units that may stand without quotes as the first of three arguments of these functions, and nowhere else
+UNITS_OF_CALLS = frozenset("YEAR QUARTER MONTH WEEK DAY DAYOFYEAR HOUR MINUTE SECOND MILLISECOND MICROSECOND".split())
+UNIT_FUNCTIONS = frozenset("DATEDIFF DATE_DIFF TIMESTAMPDIFF TIMEDIFF DATEADD DATE_ADD TIMESTAMPADD".split())
+CONSTANTS = frozenset(["TRUE", "FALSE", "NULL"])
+# functions that may be called without parentheses; for Spark a column of the name goes before them
+NAMED_FUNCTIONS = frozenset("CURRENT_DATE CURRENT_TIMESTAMP CURRENT_TIME CURRENT_USER SESSION_USER".split())
 _TYPED = frozenset("DATE TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TIME X".split())
-_CONNECTIVES = frozenset("FROM FOR PLACING USING BOTH LEADING TRAILING".split())
+TRIMMED = frozenset(["BOTH", "LEADING", "TRAILING"])
+# words that stand between the arguments of a call: behind how many arguments
+_CONNECTIVES: Mapping[str, Mapping[int, tuple[str, ...]]] = {
+    "TRIM": {1: ("FROM",)}, "OVERLAY": {1: ("PLACING",), 2: ("FROM",), 3: ("FOR",)},
+    "SUBSTRING": {1: ("FROM",), 2: ("FOR",)}, "SUBSTR": {1: ("FROM",), 2: ("FOR",)},
+}
 _NAMING = frozenset(["STRUCT", "ARRAYS_ZIP"])  # their fields are called as their arguments are
 _OPENING = frozenset("PATTERN AUTOMATON EMIT AND BETWEEN DIV ILIKE IN LIKE OR RLIKE".split())  # what may stand behind a column called RUNNING or FINAL
-_STOP = frozenset("AS FROM WHERE THEN WHEN ELSE END AND OR GROUP BY USING OVER".split())
+# Any word may be a column's name in Spark. These also stand where an operand is missing: they are names where an operand's end
+# follows, else what was begun is an error.
+_STOP = frozenset("AS FROM WHERE THEN WHEN ELSE END AND OR GROUP BY USING OVER CASE NOT".split())
+_QUERIES = frozenset("SELECT WITH VALUES FROM TABLE".split())
+# words that stand behind an operand
+_INFIX = frozenset("AND OR IS NOT BETWEEN IN LIKE ILIKE RLIKE REGEXP DIV COLLATE".split())
+_BEHIND = _INFIX | frozenset("AS ASC DESC NULLS THEN WHEN ELSE END FROM FOR PLACING ESCAPE AT ORDER IGNORE RESPECT".split())
 
 
 @dataclass(frozen=True)
@@ -105,8 +118,10 @@ def _called(expr: Expr, text: str) -> str:
 class Cursor:
     """A position in a token list, with the statement text for errors."""
 
-    def __init__(self, text: str, tokens: list[Token], index: int = 0) -> None:
+    def __init__(self, text: str, tokens: list[Token], index: int = 0, columns: frozenset[str] = frozenset()) -> None:
+        """``columns``: those of :data:`NAMED_FUNCTIONS`, in upper case, that are columns of the input."""
         self.text = text
+        self.columns = columns
         self.tokens = tokens
         self.i = index
 
@@ -153,6 +168,29 @@ class Cursor:
             self.i += len(words)
             return True
         return False
+
+    def ends_operand(self, n: int) -> bool:
+        """Whether the token ``n`` places on is a sign that only stands behind an operand, so that the word before it is one."""
+        t, behind = self.peek(n), self.peek(n + 1)
+        if t.kind != OP:
+            return t.kind == END
+        if t.text in "!:":  # "!=" and "::"; alone they stand before an operand, too
+            return behind.kind == OP and behind.text in ("=<>" if t.text == "!" else ":") and behind.start == t.end
+        return t.text in ")],.[=<>/%|^&;}"
+
+    def begins_operand(self, n: int) -> bool:
+        """Whether an operand begins ``n`` places on."""
+        t = self.peek(n)
+        if t.kind == WORD and t.upper in _BEHIND:
+            return self.ends_operand(n + 1) or (self.peek(n + 1).kind == WORD and self.peek(n + 1).upper in _BEHIND)
+        return t.kind in (WORD, QUOTED, STRING, NUMBER) or (t.kind == OP and t.text in "(+-~!?:" and not self.ends_operand(n))
+
+    def at_query(self, n: int) -> bool:
+        """Whether the token ``n`` places on begins a query, and is not a column called select, with, values, from or table."""
+        word, behind = self.peek(n), self.peek(n + 1)
+        if word.kind != WORD or word.upper not in _QUERIES or self.ends_operand(n + 1):
+            return False
+        return word.upper in ("SELECT", "VALUES") or behind.kind in (WORD, QUOTED) or (word.upper == "FROM" and behind.text == "(")
 
     def expect_op(self, chars: str, why: str) -> None:
         if not self.take_op(chars):
@@ -205,6 +243,7 @@ class ExpressionParser:
     def __init__(self, cursor: Cursor) -> None:
         self.c = cursor
         self.nesting = 0
+        self._no_case: set[int] = set()  # tokens CASE that are names
 
     def parse(self) -> Expr:
         self.nesting += 1
@@ -253,7 +292,7 @@ class ExpressionParser:
 
     def _not(self) -> Expr:
         start, count = self.c.token.start, 0
-        while self.c.at_word("NOT") or (self.c.at_op("!") and not self.c.at_op("!=")):
+        while (self.c.at_word("NOT") and self.c.begins_operand(1)) or (self.c.at_op("!") and not self.c.at_op("!=")):
             self.c.next()
             count += 1
             if count > MAX_DEPTH:
@@ -289,7 +328,7 @@ class ExpressionParser:
         if word == "IN":
             if not c.at_op("("):
                 raise c.error("expected '(' after IN")
-            if c.peek().upper in ("SELECT", "WITH") and c.peek().kind == WORD:
+            if c.at_query(1):
                 return self._node("in", "query", (left, self._primary()), start, negated)
             c.next()
             return self._node("in", None, (left, *self._list()), start, negated)
@@ -404,7 +443,7 @@ class ExpressionParser:
     def _symbol(self, t: Token, start: int) -> Expr:
         c = self.c
         if t.text == "(":
-            if c.peek().kind == WORD and c.peek().upper in ("SELECT", "WITH", "VALUES", "FROM", "TABLE"):
+            if c.at_query(1):
                 self.skip_parens()
                 return self._text("subquery", start)
             lam = self._lambda_params()
@@ -424,8 +463,8 @@ class ExpressionParser:
     def _word(self, t: Token, start: int) -> Expr:
         c, upper = self.c, t.upper if t.kind == WORD else ""
         nxt = c.peek()
-        if upper == "CASE":
-            return self._case(start)
+        if upper == "CASE" and (case := self._case_or_name(start)) is not None:
+            return case
         if upper in ("CAST", "TRY_CAST") and nxt.text == "(":
             c.i += 2
             inner = self.parse()
@@ -433,12 +472,12 @@ class ExpressionParser:
             type_text = self._type()
             c.expect_op(")", "to close CAST")
             return self._node("cast", type_text, (inner,), start, frozenset(["try"] if upper == "TRY_CAST" else []))
-        if upper == "INTERVAL" and (nxt.kind in (STRING, NUMBER) or nxt.text in ("+", "-")):
+        if upper == "INTERVAL" and (nxt.kind in (STRING, NUMBER) or self._at_signed_unit()):
             return self._interval(start)
         if upper in _TYPED and nxt.kind == STRING:
             c.i += 2
             return self._text("lit", start)
-        if upper == "EXISTS" and nxt.text == "(" and c.peek(2).upper in ("SELECT", "WITH", "FROM", "VALUES", "TABLE"):
+        if upper == "EXISTS" and nxt.text == "(" and c.at_query(2):
             c.next()
             self.skip_parens()
             return self._text("subquery", start)
@@ -450,12 +489,12 @@ class ExpressionParser:
             return Expr("call", call.value, call.args, call.flags | {upper.lower()}, Span(start, call.span.end), call.depth)
         if nxt.kind == OP and nxt.text == "(":
             return self._call(start)
-        if upper in _CONSTANTS:
+        if upper in CONSTANTS or (upper in NAMED_FUNCTIONS and upper not in c.columns and nxt.text not in (".", "[")):
             c.next()
             return self._node("lit", upper, (), start)
         if nxt.text == "-" and c.peek(2).text == ">" and c.peek(2).start == nxt.end:
             return self._lambda([name_of(t)], start)
-        if upper in _STOP:
+        if upper in _STOP and not (c.ends_operand(1) or nxt.text in "+-*" or (nxt.kind == WORD and nxt.upper in _BEHIND)):
             raise c.expected(EXPRESSION)
         c.next()
         parts = [name_of(t)]
@@ -482,29 +521,57 @@ class ExpressionParser:
         upper = re.sub(r"^(SYSTEM\.)?BUILTIN\.", "", name.upper())  # Spark's own functions under their full names
         c.expect_op("(", f"after {name}")
         flags: set[str] = set()
-        if c.take_word("DISTINCT"):
-            flags.add("distinct")
-        elif c.at_word("ALL") and c.peek().text not in (")", ",", "."):
+        if c.at_word("DISTINCT") and (c.begins_operand(1) or c.peek().text == "*"):
             c.next()
-        args: list[Expr] = []
-        while not c.at_op(")"):
-            if c.token.kind == WORD and c.token.upper in ("SELECT", "WITH") and not args:
+            flags.add("distinct")
+        elif c.at_word("ALL") and (c.begins_operand(1) or c.peek().text == "*"):
+            c.next()
+        args: list[Expr] = [] if c.at_op(")") else self._arguments(name, upper, flags)
+        c.expect_op(")", f"to close {name}(")
+        if c.at_word("IGNORE", "NULLS") or c.at_word("RESPECT", "NULLS"):
+            c.i += 2
+            flags.add("ordered")
+        if c.at_word("WITHIN", "GROUP") and c.peek(2).text == "(":
+            c.i += 3
+            flags.add("ordered")
+            self._sorting(args)
+            c.expect_op(")", "to close WITHIN GROUP")
+        if c.at_word("FILTER") and c.peek().text == "(":
+            c.i += 2
+            c.expect_word("WHERE", "in FILTER (WHERE ...)")
+            args.append(self.parse())
+            c.expect_op(")", "to close FILTER")
+            flags.add("filter")
+        if c.at_word("OVER"):
+            message = "a window function cannot stand inside MATCH_RECOGNIZE; compute it in a subquery below the clause"
+            raise c.error(message, "WINDOW_FUNCTION")
+        return self._node("call", upper, tuple(args), start, frozenset(flags))
+
+    def _arguments(self, name: str, upper: str, flags: set[str]) -> list[Expr]:
+        """Reads what stands between the parentheses of a call."""
+        c, args = self.c, []
+        if c.at_word("SELECT") or c.at_word("WITH"):
+            if c.at_query(0):
                 c.i -= 1
                 at = c.token.start
                 self.skip_parens()
                 c.i -= 1
-                args.append(Expr("subquery", c.text[at : c.tokens[c.i].end], (), frozenset(), Span(at + 1, c.tokens[c.i].start)))
-                break
-            if c.token.kind == WORD and c.token.upper in _CONNECTIVES and c.peek().text not in (",", ")", "."):
-                c.next()  # EXTRACT(x FROM y), TRIM(BOTH x FROM y), OVERLAY(.. PLACING ..)
-                continue
-            if not args and upper == "EXTRACT" and c.token.kind == WORD and c.peek().upper == "FROM":
+                return [Expr("subquery", c.text[at : c.tokens[c.i].end], (), frozenset(), Span(at + 1, c.tokens[c.i].start))]
+        if upper == "EXTRACT" and c.token.kind in (WORD, QUOTED) and c.peek().kind == WORD and c.peek().upper == "FROM" and c.begins_operand(2):
+            c.i += 2
+            return [self._comparison()]
+        if upper == "TRIM" and c.token.kind == WORD and c.token.upper in TRIMMED and self._connected("FROM"):
+            if c.peek().kind == WORD and c.peek().upper == "FROM" and c.begins_operand(2):
+                c.i += 2
+                return [self._comparison()]
+            if c.begins_operand(1):
                 c.next()
-                continue
-            if not args and upper in _UNIT_FUNCTIONS and c.token.kind == WORD and c.token.upper in UNITS and c.peek().text == ",":
-                unit = c.next()
-                args.append(self._node("lit", unit.upper, (), unit.start))
-            elif c.token.kind in (WORD, QUOTED) and c.peek().text == "=" and c.peek(2).text == ">" and c.peek(2).start == c.peek().end:
+        if upper in UNIT_FUNCTIONS and c.token.kind == WORD and c.token.upper in UNITS_OF_CALLS and c.peek().text == "," and self._commas() == 2:
+            unit = c.next()
+            args.append(self._node("lit", unit.upper, (), unit.start))
+            c.next()
+        while True:
+            if c.token.kind in (WORD, QUOTED) and c.peek().text == "=" and c.peek(2).text == ">" and c.peek(2).start == c.peek().end:
                 c.i += 3  # named argument
                 flags.add("named")
                 args.append(self.parse())
@@ -519,58 +586,92 @@ class ExpressionParser:
                     raise c.error("expected a name after AS")
                 c.next()
                 flags.add("named")
+            elif upper == "STRUCT" and (c.token.kind == QUOTED or (c.token.kind == WORD and c.token.upper not in _BEHIND)):  # struct(x name)
+                c.next()
+                flags.add("named")
             if c.take_op(","):
                 if c.at_op(")"):
                     raise c.error("expected an expression after ','")
                 continue
-            if c.token.kind == WORD and c.token.upper in _CONNECTIVES:
+            if c.token.kind == WORD and c.token.upper in _CONNECTIVES.get(upper, {}).get(len(args), ()):
+                c.next()
                 continue
             if c.at_word("ORDER", "BY") or c.at_word("IGNORE", "NULLS") or c.at_word("RESPECT", "NULLS"):
                 flags.add("ordered")
-                self._skip_to_close(args)
+                self._sorting(args)
             if not c.at_op(")"):
                 raise c.error(f"expected ',' or ')' in the arguments of {name}")
-        c.expect_op(")", f"to close {name}(")
+            return args
+
+    def _level(self) -> Iterator[Token]:
+        """The tokens from here to the parenthesis that closes the arguments, without those inside further brackets."""
+        depth, j = 0, self.c.i
+        while self.c.tokens[j].kind != END:
+            t = self.c.tokens[j]
+            if t.kind == OP and t.text in ")]":
+                if depth == 0:
+                    return
+                depth -= 1
+            if depth == 0:
+                yield t
+            depth += t.kind == OP and t.text in "(["
+            j += 1
+
+    def _commas(self) -> int:
+        return sum(t.kind == OP and t.text == "," for t in self._level())
+
+    def _connected(self, word: str) -> bool:
+        """Whether the word stands between the arguments, behind the first token."""
+        tokens = list(self._level())[1:]
+        return any(t.kind == WORD and t.upper == word for t in tokens)
+
+    def _sorting(self, args: list[Expr]) -> None:
+        """Reads ORDER BY with its items, and IGNORE NULLS or RESPECT NULLS, up to the closing parenthesis."""
+        c = self.c
+        if c.take_word("ORDER", "BY"):
+            while True:
+                args.append(self.parse())
+                if not c.take_word("ASC"):
+                    c.take_word("DESC")
+                if c.take_word("NULLS"):
+                    if not c.take_word("FIRST"):
+                        c.expect_word("LAST", "or FIRST after NULLS")
+                if not c.take_op(","):
+                    break
         if c.at_word("IGNORE", "NULLS") or c.at_word("RESPECT", "NULLS"):
             c.i += 2
-            flags.add("ordered")
-        if c.at_word("WITHIN", "GROUP") and c.peek(2).text == "(":
-            c.i += 3
-            flags.add("ordered")
-            self._skip_to_close(args)
-            c.expect_op(")", "to close WITHIN GROUP")
-        if c.at_word("FILTER") and c.peek().text == "(":
-            c.i += 2
-            c.expect_word("WHERE", "in FILTER (WHERE ...)")
-            args.append(self.parse())
-            c.expect_op(")", "to close FILTER")
-            flags.add("filter")
-        if c.at_word("OVER"):
-            message = "a window function cannot stand inside MATCH_RECOGNIZE; compute it in a subquery below the clause"
-            raise c.error(message, "WINDOW_FUNCTION")
-        return self._node("call", upper, tuple(args), start, frozenset(flags))
-
-    def _skip_to_close(self, args: list[Expr]) -> None:
-        """Reads ORDER BY items or IGNORE NULLS up to the closing parenthesis."""
-        c = self.c
-        while not c.at_op(")"):
-            if c.token.kind == WORD and c.token.upper in ("ORDER", "BY", "ASC", "DESC", "NULLS", "FIRST", "LAST", "IGNORE", "RESPECT"):
-                c.next()
-            elif not c.take_op(","):
-                args.append(self.parse())
 
     def _list(self) -> list[Expr]:
         items = self.c.listed(self.parse)
         self.c.expect_op(")", "to close the list")
         return items
 
+    def _case_or_name(self, start: int) -> Expr | None:
+        """CASE with its branches; None where the word is the name of a column."""
+        c, at = self.c, self.c.i
+        if at in self._no_case or c.ends_operand(1) or c.peek().text == "*":
+            return None
+        signed = c.peek().kind == OP and c.peek().text in "+-"
+        if not signed and not (c.peek().kind == WORD and c.peek().upper in _BEHIND and not c.at_word("CASE", "WHEN")):
+            return self._case(start)
+        try:
+            return self._case(start)
+        except ClauseError:  # as in case - 1 > 2: the word is an operand by itself
+            self._no_case.add(at)
+            c.i = at
+            return None
+
     def _case(self, start: int) -> Expr:
         c = self.c
         c.next()
         args: list[Expr] = []
-        shape = ""
-        if not c.at_word("WHEN"):
+        shape, at = "", c.i
+        if not (c.at_word("WHEN") and c.begins_operand(1)):
             args.append(self.parse())
+            if not c.at_word("WHEN") and c.tokens[at].upper == "CASE" and at not in self._no_case:  # CASE case WHEN ...
+                self._no_case.add(at)
+                c.i = at
+                args = [self.parse()]
             shape = "o"
             if not c.at_word("WHEN"):
                 raise c.error("expected WHEN in CASE")
@@ -603,6 +704,11 @@ class ExpressionParser:
         if not read:
             raise c.error("expected a number or string and a unit such as MINUTE after INTERVAL")
         return self._text("interval", start)
+
+    def _at_signed_unit(self) -> bool:
+        """Whether a number with its sign and unit stands behind INTERVAL, as in INTERVAL -3 MONTHS."""
+        sign, number, unit = self.c.peek(), self.c.peek(2), self.c.peek(3)
+        return sign.text in ("+", "-") and number.kind in (STRING, NUMBER) and unit.kind == WORD and unit.upper in UNITS
 
     def _lambda_params(self) -> list[str] | None:
         """Names of ``(x, y) ->`` if that is what stands here; moves nothing."""

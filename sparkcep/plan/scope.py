@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from sparkcep.clause.expression import Expr, render, render_values
+from sparkcep.clause.expression import NAMED_FUNCTIONS, Expr, render, render_values
 from sparkcep.clause.lexer import Span, quote
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, offered
 from sparkcep.plan.records import ALL_ROWS, Computed
@@ -62,6 +62,15 @@ MATCH_FUNCTIONS = NAVIGATIONS | AGGREGATES | OF_MATCHES | {PRIOR, "CLASSIFIER", 
 
 _QUOTED = re.compile(r"`([A-Za-z_][A-Za-z0-9_]*)`")
 _NO_COLUMNS = frozenset("TRUE FALSE NULL CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER SESSION_USER USER".split())  # values, where they are not quoted
+
+
+COLUMN_OVERLOOKED = "COLUMN_OR_WORD"
+
+
+def overlooked(name: str) -> str:
+    """What is said of a word that was counted as something other than a column, and that a column of the table is called."""
+    instead = f"write `{name}` for the column" + (f", or {name.lower()}() for the function" if name.upper() in NAMED_FUNCTIONS else "")
+    return f"the table has a column {name}, and this {name} was not read as that column; {instead}"
 
 
 def _unquoted(text: str) -> str:

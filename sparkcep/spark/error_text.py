@@ -17,9 +17,9 @@ from sparkcep.clause.tree import ONE_ROW, MatchClause
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, excerpt, nearest, position
 from sparkcep.plan.afa import like_a_column
 from sparkcep.plan.changes import ALL_COLUMNS
-from sparkcep.plan.scope import AGGREGATES, MATCH_FUNCTIONS, NAVIGATIONS
+from sparkcep.plan.scope import AGGREGATES, COLUMN_OVERLOOKED, MATCH_FUNCTIONS, NAVIGATIONS, overlooked
 from sparkcep.sql.occurrences import Statement
-from sparkcep.sql.places import Places
+from sparkcep.sql.places import REGISTER_FIELD, Places
 
 _OURS = re.compile(
     r"Error: \[SPARKCEP\.([A-Z_]+)\] (.*?)(?: \((?:at|line (\d+), column (\d+):) '(.*?)'\))? SQLSTATE: (\w{5})", re.S
@@ -118,7 +118,7 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
     stop = start + len(fragment)
     span = Span(start, stop) if places.restored else places.find(start, stop)
     span = next((key for name in _KEY.findall(str(failure.parameters)) if (key := places.key_at(span, name)) is not None), span)
-    own = _of_register(places, span, statement) or _of_condition(failure, places, span, statement) or _of_name(failure, span, statement)
+    own = _of_register(places, span, statement) or _of_word(failure, places, span, statement) or _of_condition(failure, places, span, statement) or _of_name(failure, span, statement)
     if own is not None:
         return own
     clause = places.clause_at(span)
@@ -204,6 +204,13 @@ def _of_condition(failure: Failure, places: Places, span: Span, statement: str) 
     found = failure.parameters.get("inputType", "").strip('"').lower()
     message = f"the condition of {define.variable} is of type {found}, not BOOLEAN; write a comparison"
     return error_at(statement, span.start, span.end, "DATATYPE_MISMATCH", message, SEMANTIC)
+
+
+def _of_word(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
+    """The clause's own error for a word that was counted as something other than a column, where the table has a column of that
+    name."""
+    name = places.word_at(span) if REGISTER_FIELD in f"{failure.message}{failure.parameters}{failure.spots}" else None
+    return None if name is None else error_at(statement, span.start, span.end, COLUMN_OVERLOOKED, overlooked(name), SEMANTIC)
 
 
 def _of_register(places: Places, span: Span, statement: str) -> ClauseError | None:
