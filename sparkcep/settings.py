@@ -23,8 +23,8 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 class Settings:
     """The settings of a session.
 
-    ``double_quoted``: whether text in double quotes is a name, not a string. ``columns``: names in upper case, such as CURRENT_DATE,
-    that are columns of a clause's input and not functions; no configuration says it.
+    ``double_quoted``: whether text in double quotes is a name, not a string. ``columns``: names in upper case, such as
+    CURRENT_DATE, that are columns of a clause's input and not functions; the configuration does not say it.
 
     ``prefilter``: whether rows that cannot matter are kept from the search, dropped by Spark or parted by further keys. True allows
     a second read of the source only where a session finds that worth it, ALWAYS wherever that is possible.

@@ -180,9 +180,14 @@ class Cursor:
 
     def begins_operand(self, n: int) -> bool:
         """Whether an operand begins ``n`` places on."""
-        t = self.peek(n)
+        t, behind = self.peek(n), self.peek(n + 1)
+        while t.kind == behind.kind == WORD and t.upper == behind.upper == "NOT":
+            n += 1
+            t, behind = behind, self.peek(n + 1)
+        if t.kind == WORD and t.upper == "NOT" and not (behind.kind == WORD and behind.upper in _BEHIND):
+            return self.ends_operand(n + 1) or behind.text != "*"
         if t.kind == WORD and t.upper in _BEHIND:
-            return self.ends_operand(n + 1) or (self.peek(n + 1).kind == WORD and self.peek(n + 1).upper in _BEHIND)
+            return self.ends_operand(n + 1) or (behind.kind == WORD and behind.upper in _BEHIND) or (behind.text in "+-*" and t.upper not in _INFIX)
         return t.kind in (WORD, QUOTED, STRING, NUMBER) or (t.kind == OP and t.text in "(+-~!?:" and not self.ends_operand(n))
 
     def at_query(self, n: int) -> bool:

@@ -1,8 +1,8 @@
 """Finds words of a clause that the reader of expressions counted as something other than a column, where Spark may see a column.
 
-A column that the reader overlooks would be read from the wrong row, and silently: it decides to which row an expression is moved. So
-the words are classified here a second time, by the tokens beside each word alone. The rewriter asks Spark whether the input has a
-column of the name of each word that is left (``sql/rewrite``), and the statement is an error if it has.
+The columns of an expression decide to which row it is moved, so one that the reader overlooks would silently be read from the wrong
+row. Each word is therefore classified a second time, by the tokens beside it alone. The rewriter asks Spark whether the input has a
+column of the name of a word that is left (``sql/rewrite``), and the statement is an error if it has.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def uncounted(expressions: Iterable[Expr], tokens: list[Token]) -> tuple[Span, .
 
 
 def _counted(expr: Expr) -> tuple[list[Span], list[Span]]:
-    """The places of the columns and parameters that the reader counted, and of text in which no name of the input's columns stands:
-    queries, types, the parameters of a lambda before its arrow, and intervals."""
+    """The places of the columns and parameters that the reader counted, and those of queries, types, intervals, and the parameters
+    of a lambda before its arrow, in which no column of the input is named."""
     counted, passed = [], []
     for node in expr.walk():
         if node.op in ("col", "star"):

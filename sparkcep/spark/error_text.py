@@ -19,7 +19,7 @@ from sparkcep.plan.afa import like_a_column
 from sparkcep.plan.changes import ALL_COLUMNS
 from sparkcep.plan.scope import AGGREGATES, COLUMN_OVERLOOKED, MATCH_FUNCTIONS, NAVIGATIONS, overlooked
 from sparkcep.sql.occurrences import Statement
-from sparkcep.sql.places import REGISTER_FIELD, Places
+from sparkcep.sql.places import Places
 
 _OURS = re.compile(
     r"Error: \[SPARKCEP\.([A-Z_]+)\] (.*?)(?: \((?:at|line (\d+), column (\d+):) '(.*?)'\))? SQLSTATE: (\w{5})", re.S
@@ -62,6 +62,10 @@ def _of_lack(text: str) -> ClauseError | None:
 
 # names that sql/rewrite.py gives to columns beside the input's own
 _COMPUTED = re.compile(r"__(?:[acglopqw]\d+|letters|matched|rn|row_id|e|rank|score|place|slice|away|own)")
+
+
+# Spark's errors for the field that the rewriter asks of a word; the user's own text takes no field of one
+_NO_FIELD = ("INVALID_EXTRACT", "FIELD_NOT_FOUND", "AMBIGUOUS_REFERENCE_TO_FIELDS")
 
 
 @dataclass(frozen=True)
@@ -209,7 +213,7 @@ def _of_condition(failure: Failure, places: Places, span: Span, statement: str) 
 def _of_word(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
     """The clause's own error for a word that was counted as something other than a column, where the table has a column of that
     name."""
-    name = places.word_at(span) if REGISTER_FIELD in f"{failure.message}{failure.parameters}{failure.spots}" else None
+    name = places.word_at(span) if failure.condition.startswith(_NO_FIELD) else None
     return None if name is None else error_at(statement, span.start, span.end, COLUMN_OVERLOOKED, overlooked(name), SEMANTIC)
 
 
