@@ -47,6 +47,11 @@ _QUERIES = frozenset("SELECT WITH VALUES FROM TABLE".split())
 # words that stand behind an operand
 _INFIX = frozenset("AND OR IS NOT BETWEEN IN LIKE ILIKE RLIKE REGEXP DIV COLLATE".split())
 _BEHIND = _INFIX | frozenset("AS ASC DESC NULLS THEN WHEN ELSE END FROM FOR PLACING ESCAPE AT ORDER IGNORE RESPECT".split())
+# and those of the clause that stand behind an expression
+_BEHIND_ALL = _BEHIND | frozenset(
+    """MEASURES ONE ALL AFTER PATTERN AUTOMATON EVENT WINDOW WITHIN LIFETIME CHANGES REPORT SPECULATE APPROX PREF TOP SUBSET DEFINE ARRIVAL CONSECUTIVE PUNCTUATE
+    REGISTER STATE ARC ARCS SET EMIT""".split()
+)
 
 
 @dataclass(frozen=True)
@@ -176,6 +181,8 @@ class Cursor:
             return t.kind == END
         if t.text in "!:":  # "!=" and "::"; alone they stand before an operand, too
             return behind.kind == OP and behind.text in ("=<>" if t.text == "!" else ":") and behind.start == t.end
+        if t.text == "-":  # the arrow of a lambda
+            return behind.kind == OP and behind.text == ">" and behind.start == t.end
         return t.text in ")],.[=<>/%|^&;}"
 
     def begins_operand(self, n: int) -> bool:
@@ -184,10 +191,12 @@ class Cursor:
         while t.kind == behind.kind == WORD and t.upper == behind.upper == "NOT":
             n += 1
             t, behind = behind, self.peek(n + 1)
-        if t.kind == WORD and t.upper == "NOT" and not (behind.kind == WORD and behind.upper in _BEHIND):
+        if t.kind == WORD and t.upper == "NOT" and not (behind.kind == WORD and behind.upper in _BEHIND_ALL):
             return self.ends_operand(n + 1) or behind.text != "*"
-        if t.kind == WORD and t.upper in _BEHIND:
-            return self.ends_operand(n + 1) or (behind.kind == WORD and behind.upper in _BEHIND) or (behind.text in "+-*" and t.upper not in _INFIX)
+        if t.upper in ("IGNORE", "RESPECT") and behind.upper == "NULLS":
+            return False
+        if t.kind == WORD and t.upper in _BEHIND_ALL and (behind.text != "(" or t.upper in ("PATTERN", "AUTOMATON", "EMIT")):
+            return self.ends_operand(n + 1) or (behind.kind == WORD and behind.upper in _BEHIND_ALL) or (behind.text in "+-*" and t.upper not in _INFIX)
         return t.kind in (WORD, QUOTED, STRING, NUMBER) or (t.kind == OP and t.text in "(+-~!?:" and not self.ends_operand(n))
 
     def at_query(self, n: int) -> bool:
@@ -195,7 +204,11 @@ class Cursor:
         word, behind = self.peek(n), self.peek(n + 1)
         if word.kind != WORD or word.upper not in _QUERIES or self.ends_operand(n + 1):
             return False
-        return word.upper in ("SELECT", "VALUES") or behind.kind in (WORD, QUOTED) or (word.upper == "FROM" and behind.text == "(")
+        if word.upper == "WITH":
+            return behind.kind in (WORD, QUOTED) and ((self.peek(n + 2).text == "(" and behind.upper not in _INFIX) or self.peek(n + 2).upper == "AS" or behind.upper == "RECURSIVE")
+        if word.upper == "SELECT" or (word.upper in ("VALUES", "FROM") and behind.text == "("):
+            return True
+        return behind.kind in (WORD, QUOTED, STRING, NUMBER) and behind.upper not in _INFIX
 
     def expect_op(self, chars: str, why: str) -> None:
         if not self.take_op(chars):
@@ -248,7 +261,9 @@ class ExpressionParser:
     def __init__(self, cursor: Cursor) -> None:
         self.c = cursor
         self.nesting = 0
-        self._no_case: set[int] = set()  # tokens CASE that are names
+        self._names: set[int] = set()  # tokens that are names, and that were read as words of the grammar before
+        self._words: list[int] = []  # tokens that were read as such words and may be names
+        self._retries = 64
 
     def parse(self) -> Expr:
         self.nesting += 1
@@ -297,8 +312,11 @@ class ExpressionParser:
 
     def _not(self) -> Expr:
         start, count = self.c.token.start, 0
-        while (self.c.at_word("NOT") and self.c.begins_operand(1)) or (self.c.at_op("!") and not self.c.at_op("!=")):
-            self.c.next()
+        c, begin = self.c, self.c.i
+        if c.at_word("NOT") and begin not in self._names and self._unclear() and self._retries > 0:
+            return self._not_or_name(start)
+        while (c.at_word("NOT") and c.i not in self._names and c.begins_operand(1)) or (c.at_op("!") and not c.at_op("!=")):
+            c.next()
             count += 1
             if count > MAX_DEPTH:
                 raise self.c.error(f"more than {MAX_DEPTH} NOTs", "EXPRESSION_TOO_DEEP", LIMIT)
@@ -306,6 +324,31 @@ class ExpressionParser:
         for _ in range(count):
             node = self._node("un", "NOT", (node,), start)
         return node
+
+    def _unclear(self) -> bool:
+        """Whether a word follows that may begin an operand, or stand behind the one that the word at hand is."""
+        word, behind = self.c.peek(), self.c.peek(2)
+        if word.kind != WORD or word.upper not in _BEHIND_ALL:
+            return False
+        opens = behind.text == "(" and word.upper in ("PATTERN", "AUTOMATON", "EMIT")
+        return not opens and not (word.upper in ("IGNORE", "RESPECT") and behind.upper == "NULLS")
+
+    def _not_or_name(self, start: int) -> Expr:
+        """NOT before a word that may stand behind an operand, too: the negation, if there is one that ends where an operand may
+        end, else the column called not."""
+        c, at, chosen = self.c, self.c.i, len(self._words)
+        try:
+            c.next()
+            self._words.append(at)
+            node = self._node("un", "NOT", (self._not(),), start)
+            if c.token.kind == END or (c.token.kind == OP and c.token.text != "(") or (c.token.kind == WORD and c.token.upper in _BEHIND_ALL - _INFIX | {"AND", "OR"}):
+                return node
+        except ClauseError:
+            self._retries -= 1
+        del self._words[chosen:]
+        self._names.add(at)
+        c.i = at
+        return self._not()
 
     def _predicate(self) -> Expr:
         """A value and at most one predicate of it, as in Spark."""
@@ -499,7 +542,7 @@ class ExpressionParser:
             return self._node("lit", upper, (), start)
         if nxt.text == "-" and c.peek(2).text == ">" and c.peek(2).start == nxt.end:
             return self._lambda([name_of(t)], start)
-        if upper in _STOP and not (c.ends_operand(1) or nxt.text in "+-*" or (nxt.kind == WORD and nxt.upper in _BEHIND)):
+        if upper in _STOP and not (c.ends_operand(1) or nxt.text in "+-*" or (nxt.kind == WORD and nxt.upper in _BEHIND_ALL)):
             raise c.expected(EXPRESSION)
         c.next()
         parts = [name_of(t)]
@@ -526,12 +569,20 @@ class ExpressionParser:
         upper = re.sub(r"^(SYSTEM\.)?BUILTIN\.", "", name.upper())  # Spark's own functions under their full names
         c.expect_op("(", f"after {name}")
         flags: set[str] = set()
-        if c.at_word("DISTINCT") and (c.begins_operand(1) or c.peek().text == "*"):
-            c.next()
-            flags.add("distinct")
-        elif c.at_word("ALL") and (c.begins_operand(1) or c.peek().text == "*"):
-            c.next()
-        args: list[Expr] = [] if c.at_op(")") else self._arguments(name, upper, flags)
+        at, unclear = c.i, self._unclear()
+        args: list[Expr] | None = None
+        if (c.at_word("DISTINCT") or c.at_word("ALL")) and at not in self._names and (unclear or c.begins_operand(1) or c.peek().text == "*"):
+            flags |= {"distinct"} if c.next().upper == "DISTINCT" else set()
+            try:
+                args = self._arguments(name, upper, flags)
+            except ClauseError:
+                if not unclear or self._retries <= 0:
+                    raise
+                self._retries -= 1
+                self._names.add(at)
+                c.i, flags = at, set()
+        if args is None:
+            args = [] if c.at_op(")") else self._arguments(name, upper, flags)
         c.expect_op(")", f"to close {name}(")
         if c.at_word("IGNORE", "NULLS") or c.at_word("RESPECT", "NULLS"):
             c.i += 2
@@ -566,7 +617,8 @@ class ExpressionParser:
             c.i += 2
             return [self._comparison()]
         if upper == "TRIM" and c.token.kind == WORD and c.token.upper in TRIMMED and self._connected("FROM"):
-            if c.peek().kind == WORD and c.peek().upper == "FROM" and c.begins_operand(2):
+            source = c.peek().kind == WORD and c.peek().upper == "FROM" and c.begins_operand(2)
+            if source and not (c.peek(2).upper == "FROM" and c.begins_operand(3)):  # else what is trimmed is called from
                 c.i += 2
                 return [self._comparison()]
             if c.begins_operand(1):
@@ -654,29 +706,47 @@ class ExpressionParser:
     def _case_or_name(self, start: int) -> Expr | None:
         """CASE with its branches; None where the word is the name of a column."""
         c, at = self.c, self.c.i
-        if at in self._no_case or c.ends_operand(1) or c.peek().text == "*":
+        if at in self._names or c.ends_operand(1) or c.peek().text == "*":
             return None
         signed = c.peek().kind == OP and c.peek().text in "+-"
-        if not signed and not (c.peek().kind == WORD and c.peek().upper in _BEHIND and not c.at_word("CASE", "WHEN")):
+        if not signed and not (c.peek().kind == WORD and c.peek().upper in _BEHIND_ALL and not c.at_word("CASE", "WHEN")):
             return self._case(start)
         try:
             return self._case(start)
         except ClauseError:  # as in case - 1 > 2: the word is an operand by itself
-            self._no_case.add(at)
+            self._names.add(at)
             c.i = at
             return None
 
     def _case(self, start: int) -> Expr:
+        """CASE with its branches. Where these do not end as they must, the last word inside that may be a name is one, as in
+        CASE case WHEN 1 THEN 2 END."""
+        c, at, chosen = self.c, self.c.i, len(self._words)
+        failed: ClauseError | None = None
+        while True:
+            try:
+                node = self._branches(start)
+                self._words.append(at)
+                return node
+            except ClauseError as error:
+                failed = failed or error
+                if len(self._words) == chosen or self._retries <= 0:
+                    raise failed from None
+                self._retries -= 1
+                self._names.add(self._words[-1])
+                del self._words[chosen:]
+                c.i = at
+
+    def _branches(self, start: int) -> Expr:
         c = self.c
         c.next()
         args: list[Expr] = []
-        shape, at = "", c.i
-        if not (c.at_word("WHEN") and c.begins_operand(1)):
+        shape = ""
+        searched = c.at_word("WHEN") and c.i not in self._names and c.begins_operand(1)
+        if searched and c.peek().kind == WORD and c.peek().upper in _BEHIND:
+            self._words.append(c.i)
+        if not searched:
             args.append(self.parse())
-            if not c.at_word("WHEN") and c.tokens[at].upper == "CASE" and at not in self._no_case:  # CASE case WHEN ...
-                self._no_case.add(at)
-                c.i = at
-                args = [self.parse()]
             shape = "o"
             if not c.at_word("WHEN"):
                 raise c.error("expected WHEN in CASE")

@@ -33,7 +33,7 @@ def uncounted(expressions: Iterable[Expr], tokens: list[Token]) -> tuple[Span, .
     for expr in expressions:
         first, last = bisect_left(starts, expr.span.start), bisect_left(starts, expr.span.end)
         counted, passed = _counted(expr)
-        ends = {span.end for span in counted}
+        ends = {span.end for span in (*counted, *passed)}
         known = {i for span in (*counted, *passed) for i in range(bisect_left(starts, span.start), bisect_left(starts, span.end))}
         for i in range(first, last):
             if tokens[i].kind in (WORD, QUOTED) and i not in known and _may_be_column(tokens, i, first, ends):
