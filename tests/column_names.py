@@ -11,7 +11,7 @@ WORDS = """dayofweek weekofyear millennium century decade epoch isoyear doy dow 
     history budget checks explore sketch pref top overall combine product automaton register state arc arcs emit arrival consecutive punctuate lifetime report speculate
     match_recognize classifier match_number match_count match_graph match_score match_rank prior extra slide error changes size none
     count sum avg max min abs datediff date_sub trim substr coalesce value id ts price symbol kwh""".split()
-CONSTANTS = frozenset(["true", "false", "null"])  # no names of columns without quotes
+CONSTANTS = frozenset(["true", "false", "null", "current_path"])  # not names of columns without quotes
 NAMED_FUNCTIONS = "current_date current_timestamp current_time current_user session_user".split()
 UNITS = frozenset("year quarter month week day dayofyear hour minute second millisecond microsecond".split())
 UNIT_FUNCTIONS = frozenset("timestampadd dateadd date_add timestampdiff datediff date_diff timediff".split())

@@ -30,7 +30,7 @@ UNITS_OF_CALLS = frozenset("YEAR QUARTER MONTH WEEK DAY DAYOFYEAR HOUR MINUTE SE
 UNIT_FUNCTIONS = frozenset("DATEDIFF DATE_DIFF TIMESTAMPDIFF TIMEDIFF DATEADD DATE_ADD TIMESTAMPADD".split())
 CONSTANTS = frozenset(["TRUE", "FALSE", "NULL"])
 # functions that may be called without parentheses; for Spark a column of the name goes before them
-NAMED_FUNCTIONS = frozenset("CURRENT_DATE CURRENT_TIMESTAMP CURRENT_TIME CURRENT_USER SESSION_USER".split())
+NAMED_FUNCTIONS = frozenset("CURRENT_DATE CURRENT_TIMESTAMP CURRENT_TIME CURRENT_USER SESSION_USER CURRENT_PATH".split())
 _TYPED = frozenset("DATE TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TIME X".split())
 TRIMMED = frozenset(["BOTH", "LEADING", "TRAILING"])
 # words that stand between the arguments of a call: behind how many arguments
@@ -606,13 +606,6 @@ class ExpressionParser:
     def _arguments(self, name: str, upper: str, flags: set[str]) -> list[Expr]:
         """Reads what stands between the parentheses of a call."""
         c, args = self.c, []
-        if c.at_word("SELECT") or c.at_word("WITH"):
-            if c.at_query(0):
-                c.i -= 1
-                at = c.token.start
-                self.skip_parens()
-                c.i -= 1
-                return [Expr("subquery", c.text[at : c.tokens[c.i].end], (), frozenset(), Span(at + 1, c.tokens[c.i].start))]
         if upper == "EXTRACT" and c.token.kind in (WORD, QUOTED) and c.peek().kind == WORD and c.peek().upper == "FROM" and c.begins_operand(2):
             c.i += 2
             return [self._comparison()]

@@ -79,7 +79,7 @@ def _may_be_column(tokens: list[Token], i: int, first: int, ends: set[int]) -> b
 
 
 def _of_its_call(tokens: list[Token], i: int, before: Token | None, word: str) -> bool:
-    """Whether a word right behind a parenthesis belongs to the function before it: a unit, the field of EXTRACT, ORDER and WHERE."""
+    """Whether the first word in parentheses belongs to the function before them: a unit, the field of EXTRACT, ORDER, WHERE."""
     if before is None or before.text != "(" or i < 2:
         return False
     name, behind = tokens[i - 2].upper, tokens[i + 1]
