@@ -68,8 +68,10 @@ class Transpiled:
 
 
 def transpile(sql: str, read: str, write: str = _SPARK, double_quoted: bool = False) -> Transpiled:
-    """Statements of one engine (``read``: one of READS) in the SQL of another (``write``: one of WRITES). ``double_quoted``: whether
-    Spark's statements have names in double quotes. Raises ClauseError."""
+    """Statements of one engine (``read``: one of READS) in the SQL of another (``write``: one of WRITES).
+
+    ``double_quoted``: whether Spark's statements have names in double quotes. Raises ClauseError.
+    """
     for name, given, known in (("read", read, READS), ("write", write, WRITES)):
         if given not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}")
