@@ -11,6 +11,10 @@ WORDS = """dayofweek weekofyear millennium century decade epoch isoyear doy dow 
     history budget checks explore sketch pref top overall combine product automaton register state arc arcs emit arrival consecutive punctuate lifetime report speculate
     match_recognize classifier match_number match_count match_graph match_score match_rank prior extra slide error changes size none
     count sum avg max min abs datediff date_sub trim substr coalesce value id ts price symbol kwh""".split()
+# words that are reserved under spark.sql.ansi.enforceReservedKeywords
+ANSI_RESERVED = """all and any as authorization both case cast check collate column constraint create cross current_date current_time current_timestamp current_user distinct else end escape
+    except execute false fetch filter for foreign from full grant group having in inner intersect into is join lateral leading left natural not null offset on only or order outer overlaps primary
+    references right select session_user some table then time to trailing true union unique unknown user using when where with within""".split()
 CONSTANTS = frozenset(["true", "false", "null", "current_path"])  # not names of columns without quotes
 NAMED_FUNCTIONS = "current_date current_timestamp current_time current_user session_user".split()
 UNITS = frozenset("year quarter month week day dayofyear hour minute second millisecond microsecond".split())
