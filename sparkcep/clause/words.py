@@ -71,7 +71,7 @@ def _may_be_column(tokens: list[Token], i: int, first: int, ends: set[int]) -> b
     if before is not None and before.kind == WORD:
         if (before.upper, word) in _PAIRS or before.upper in ("AS", "COLLATE") or before.upper in CONSTANTS or before.upper == "END":
             return False
-    if word in _PREFIXES and (behind.kind in (WORD, QUOTED, NUMBER) or behind.text in "(+-~!?:*"):
+    if word in _PREFIXES and (behind.kind in (WORD, QUOTED, NUMBER) or (behind.kind == OP and behind.text in "(+-~!?:*")):
         return False
     if word == "FROM" and i - first > 2 and tokens[i - 2].text == "(" and tokens[i - 3].upper == "EXTRACT":
         return False
