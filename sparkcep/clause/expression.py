@@ -627,7 +627,7 @@ class ExpressionParser:
                 c.i += 3  # named argument
                 flags.add("named")
                 args.append(self.parse())
-            elif upper == "POSITION" and not args:
+            elif upper == "POSITION" and not args and not (c.at_word("NOT") and c.peek().text in ("+", "-")):
                 args.append(self._comparison())
                 if c.take_word("IN"):
                     args.append(self._comparison())
