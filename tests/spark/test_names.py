@@ -166,7 +166,7 @@ def test_each_part_of_the_clause_takes_all_names(names, quotes):
 
 def _functions(spark) -> list[str]:
     found = [row.function for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()]
-    return sorted(name for name in found if re.fullmatch(r"[a-z]\w*", name) and name not in ("case", "not", "and", "or", "in", "like", "ilike", "rlike", "between", "div", "when", "struct"))
+    return sorted(name for name in found if re.fullmatch(r"[a-z]\w*", name) and name not in ("cast", "try_cast", "case", "not", "and", "or", "in", "like", "ilike", "rlike", "between", "div", "when", "struct"))
 
 
 def _tree(text: str) -> str:
