@@ -44,9 +44,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import sparkcep
+from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.lexer import split_statements
 from sparkcep.draw.explain import FORMATS, TEXT
 from sparkcep.errors import ClauseError, NoSparkError, ToolError, lacks_spark
+from sparkcep.settings import Settings
 from sparkcep.version import __version__
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ if TYPE_CHECKING:
 
 _QUIET_SECONDS = 3.0
 _TABLE, _TABLE_ROWS = "table", 50
+_DOUBLE_QUOTED = "--double-quoted-identifiers"
+_NAMES = "text in double quotes is a name, as under spark.sql.ansi.doubleQuotedIdentifiers"
 _VERBOSE = "what Spark logs comes too, on standard error; else its log holds errors alone, and not once more those of a statement"
 
 
@@ -121,6 +125,8 @@ def _parser() -> argparse.ArgumentParser:
         if name != "shell":
             add("file", nargs="?", help="a file of SQL statements, separated by ;, or - for standard input")
             add("-e", "--execute", metavar="SQL", help="the statements themselves")
+        if name in ("rewrite", "explain"):
+            add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
         if name in ("run", "report", "shell"):
             add("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a file, folder or pattern: Parquet, CSV, TSV, JSON, ORC, also packed; repeatable")
             add("--option", action="append", default=[], metavar="NAME.OPTION=VALUE", help="an option of Spark's reader for that table, or its format; repeatable")
@@ -143,6 +149,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-e", "--execute", metavar="SQL", help="the statements themselves")
     add("--read", required=True, metavar="ENGINE", help="whose statements they are: trino, snowflake, oracle, flink, databricks, duckdb, bigquery or spark")
     add("--write", default="spark", metavar="ENGINE", help="for whom they are printed: spark (default), trino, snowflake, flink or databricks")
+    add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
     add = command("notebook", _notebook, "run a notebook without a browser: .ipynb, or a Databricks one in source form")
     add("file", help="the notebook; with SPARK_REMOTE set, a Databricks one runs over Spark Connect")
     add("--output", metavar="OUT.ipynb", help="write it there with its outputs, also when a cell fails")
@@ -161,8 +168,10 @@ def _parser() -> argparse.ArgumentParser:
     add = command("lint", _lint, "look for errors and for what is seldom meant (no Java needed)")
     add("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input")
     add("--format", choices=["text", "json", "github", "sarif"], default="text", help="how findings are written (default text)")
+    add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
     add = command("fmt", _fmt, "lay out the clauses of a file anew (no Java needed)")
     add("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input to standard output")
+    add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
     add("--check", action="store_true", help="write nothing; exit code 1 if a file would change")
     add("--diff", action="store_true", help="write nothing; print what would change")
     add = command("preview", _preview, "show which rows a pattern matches, over rows given as letters (no Java needed)")
@@ -241,7 +250,7 @@ def _lint(options: argparse.Namespace) -> int:
     from sparkcep.tools.findings import written
     from sparkcep.tools.lint import ERROR, WARNING, lint
 
-    found = [(name, finding) for name in options.files for finding in lint(_text_of(name))]
+    found = [(name, finding) for name in options.files for finding in lint(_text_of(name), options.double_quoted_identifiers)]
     if text := written(found, options.format):
         print(text)
     severities = {finding.severity for _, finding in found}
@@ -257,7 +266,7 @@ def _fmt(options: argparse.Namespace) -> int:
     for name in options.files:
         text = _text_of(name)
         try:
-            out = format_sql(text)
+            out = format_sql(text, options.double_quoted_identifiers)
         except ClauseError as error:
             print(f"error: {name}: {error.over(text)}", file=sys.stderr)
             code = 2
@@ -278,7 +287,8 @@ def _fmt(options: argparse.Namespace) -> int:
 
 
 def _rewrite(options: argparse.Namespace) -> None:
-    for text in _each(_statements(options), sparkcep.rewrite):
+    settings = Settings(double_quoted=options.double_quoted_identifiers)
+    for text in _each(_statements(options), partial(sparkcep.rewrite, settings=settings)):
         print(text.rstrip() + ";")
 
 
@@ -290,7 +300,7 @@ def _transpile(options: argparse.Namespace) -> None:
             raise UsageError(f"--{name} {getattr(options, name)}: one of {', '.join(known)} is understood")
     text = _given(options)
     with _placed(text):
-        done = transpile(text, options.read, options.write)
+        done = transpile(text, options.read, options.write, options.double_quoted_identifiers)
     print(done.sql.rstrip() + ";")
     for note in done.notes:
         print(f"note: {note}", file=sys.stderr)
@@ -298,6 +308,8 @@ def _transpile(options: argparse.Namespace) -> None:
 
 def _explain(options: argparse.Namespace) -> None:
     statements = _statements(options)
+    if options.double_quoted_identifiers:
+        statements = [backticked(statement) for statement in statements]
     texts = _each(statements, sparkcep.explain)  # the first error at its place, whatever the format
     text = "".join(f"{t.rstrip()}\n" for t in texts)
     if options.format != TEXT:

@@ -23,6 +23,9 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 class Settings:
     """The settings of a session.
 
+    ``double_quoted``: whether text in double quotes is a name, not a string. ``columns``: names in upper case, such as
+    CURRENT_DATE, that are columns of a clause's input and not functions; the configuration does not say it.
+
     ``prefilter``: whether rows that cannot matter are kept from the search, dropped by Spark or parted by further keys. True allows
     a second read of the source only where a session finds that worth it, ALWAYS wherever that is possible.
 
@@ -47,6 +50,8 @@ class Settings:
     case_sensitive: bool = False
     ansi: bool = True
     zone: str = "UTC"
+    double_quoted: bool = False
+    columns: frozenset[str] = frozenset()
     prefilter: bool | str = True
     slices: bool | str = True
     native: str = NEVER
@@ -70,6 +75,7 @@ class Settings:
             raise ClauseError("SETTING", message, fragment=_NEEDED_RULE)
         texts = {name: get(key) for name, (key, _) in _READERS.items()}
         found = Settings(**{name: read(key, texts[name]) for name, (key, read) in _READERS.items() if texts[name] is not None})
+        found = replace(found, double_quoted=found.double_quoted and found.ansi)  # Spark heeds it under ANSI alone
         return replace(found, prefilter=False) if found.idle else found
 
     def bounds(self) -> tuple[tuple[str, int], ...]:
@@ -112,6 +118,7 @@ _READERS = {  # member -> its key, how its text is read
     "case_sensitive": ("spark.sql.caseSensitive", _flag),
     "ansi": ("spark.sql.ansi.enabled", _flag),
     "zone": ("spark.sql.session.timeZone", lambda _, text: text.strip()),
+    "double_quoted": ("spark.sql.ansi.doubleQuotedIdentifiers", _flag),
     "prefilter": ("sparkcep.prefilter", _wanted),
     "slices": ("sparkcep.slices", _wanted),
     "native": ("sparkcep.native", _one_of(never=NEVER, prefer=PREFER)),

@@ -25,15 +25,35 @@ UNITS = frozenset(
     "YEAR YEARS QUARTER QUARTERS MONTH MONTHS WEEK WEEKS DAY DAYS DAYOFYEAR HOUR HOURS MINUTE MINUTES SECOND SECONDS "
     "MILLISECOND MILLISECONDS MICROSECOND MICROSECONDS NANOSECOND NANOSECONDS".split()
 )
-_UNIT_FUNCTIONS = frozenset("DATEDIFF DATE_DIFF TIMESTAMPDIFF DATEADD DATE_ADD TIMESTAMPADD DATE_SUB".split())
-_CONSTANTS = frozenset(
-    "TRUE FALSE NULL CURRENT_DATE CURRENT_TIMESTAMP CURRENT_USER SESSION_USER CURRENT_TIME LOCALTIMESTAMP".split()
-)
+# units that may stand without quotes as the first of three arguments of these functions, and nowhere else
+UNITS_OF_CALLS = frozenset("YEAR QUARTER MONTH WEEK DAY DAYOFYEAR HOUR MINUTE SECOND MILLISECOND MICROSECOND".split())
+UNIT_FUNCTIONS = frozenset("DATEDIFF DATE_DIFF TIMESTAMPDIFF TIMEDIFF DATEADD DATE_ADD TIMESTAMPADD".split())
+CONSTANTS = frozenset(["TRUE", "FALSE", "NULL"])
+# functions that may be called without parentheses; for Spark a column of the name goes before them
+NAMED_FUNCTIONS = frozenset("CURRENT_DATE CURRENT_TIMESTAMP CURRENT_TIME CURRENT_USER SESSION_USER CURRENT_PATH".split())
 _TYPED = frozenset("DATE TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TIME X".split())
-_CONNECTIVES = frozenset("FROM FOR PLACING USING BOTH LEADING TRAILING".split())
+TRIMMED = frozenset(["BOTH", "LEADING", "TRAILING"])
+# words that stand between the arguments of a call: behind how many arguments
+_CONNECTIVES: Mapping[str, Mapping[int, tuple[str, ...]]] = {
+    "TRIM": {1: ("FROM",)}, "OVERLAY": {1: ("PLACING",), 2: ("FROM",), 3: ("FOR",)},
+    "SUBSTRING": {1: ("FROM",), 2: ("FOR",)}, "SUBSTR": {1: ("FROM",), 2: ("FOR",)},
+}
 _NAMING = frozenset(["STRUCT", "ARRAYS_ZIP"])  # their fields are called as their arguments are
 _OPENING = frozenset("PATTERN AUTOMATON EMIT AND BETWEEN DIV ILIKE IN LIKE OR RLIKE".split())  # what may stand behind a column called RUNNING or FINAL
-_STOP = frozenset("AS FROM WHERE THEN WHEN ELSE END AND OR GROUP BY USING OVER".split())
+# Any word may be a column's name in Spark. These also stand where an operand is missing: they are names where an operand's end
+# follows, else what was begun is an error.
+_STOP = frozenset("AS FROM WHERE THEN WHEN ELSE END AND OR GROUP BY USING OVER CASE NOT".split())
+_QUERIES = frozenset("SELECT WITH VALUES FROM TABLE".split())
+# names that are quoted where an expression is moved, because Spark might read them as words of the grammar there
+TO_QUOTE = _STOP | _QUERIES | frozenset(["DISTINCT", "ALL", "INTERVAL", "EXISTS", "CAST"])
+# words that stand behind an operand
+_INFIX = frozenset("AND OR IS NOT BETWEEN IN LIKE ILIKE RLIKE REGEXP DIV COLLATE".split())
+_BEHIND = _INFIX | frozenset("AS ASC DESC NULLS THEN WHEN ELSE END FROM FOR PLACING ESCAPE AT ORDER IGNORE RESPECT".split())
+# and those of the clause that stand behind an expression
+_BEHIND_ALL = _BEHIND | frozenset(
+    """MEASURES ONE ALL AFTER PATTERN AUTOMATON EVENT WINDOW WITHIN LIFETIME CHANGES REPORT SPECULATE APPROX PREF TOP SUBSET DEFINE ARRIVAL CONSECUTIVE PUNCTUATE
+    REGISTER STATE ARC ARCS SET EMIT""".split()
+)
 
 
 @dataclass(frozen=True)
@@ -105,8 +125,10 @@ def _called(expr: Expr, text: str) -> str:
 class Cursor:
     """A position in a token list, with the statement text for errors."""
 
-    def __init__(self, text: str, tokens: list[Token], index: int = 0) -> None:
+    def __init__(self, text: str, tokens: list[Token], index: int = 0, columns: frozenset[str] = frozenset()) -> None:
+        """``columns``: those of :data:`NAMED_FUNCTIONS`, in upper case, that are columns of the input."""
         self.text = text
+        self.columns = columns
         self.tokens = tokens
         self.i = index
 
@@ -153,6 +175,42 @@ class Cursor:
             self.i += len(words)
             return True
         return False
+
+    def ends_operand(self, n: int) -> bool:
+        """Whether the token ``n`` places on is a sign that only stands behind an operand, so that the word before it is one."""
+        t, behind = self.peek(n), self.peek(n + 1)
+        if t.kind != OP:
+            return t.kind == END
+        if t.text in "!:":  # "!=" and "::"; alone they stand before an operand, too
+            return behind.kind == OP and behind.text in ("=<>" if t.text == "!" else ":") and behind.start == t.end
+        if t.text == "-":  # the arrow of a lambda
+            return behind.kind == OP and behind.text == ">" and behind.start == t.end
+        return t.text in ")],.[=<>/%|^&;}"
+
+    def begins_operand(self, n: int) -> bool:
+        """Whether an operand begins ``n`` places on."""
+        t, behind = self.peek(n), self.peek(n + 1)
+        while t.kind == behind.kind == WORD and t.upper == behind.upper == "NOT":
+            n += 1
+            t, behind = behind, self.peek(n + 1)
+        if t.kind == WORD and t.upper == "NOT" and not (behind.kind == WORD and behind.upper in _BEHIND_ALL):
+            return self.ends_operand(n + 1) or behind.text != "*"
+        if t.upper in ("IGNORE", "RESPECT") and behind.upper == "NULLS":
+            return False
+        if t.kind == WORD and t.upper in _BEHIND_ALL and (behind.text != "(" or t.upper in ("PATTERN", "AUTOMATON", "EMIT")):
+            return self.ends_operand(n + 1) or (behind.kind == WORD and behind.upper in _BEHIND_ALL) or (behind.text in "+-*" and t.upper not in _INFIX)
+        return t.kind in (WORD, QUOTED, STRING, NUMBER) or (t.kind == OP and t.text in "(+-~!?:" and not self.ends_operand(n))
+
+    def at_query(self, n: int) -> bool:
+        """Whether the token ``n`` places on begins a query, and is not a column called select, with, values, from or table."""
+        word, behind = self.peek(n), self.peek(n + 1)
+        if word.kind != WORD or word.upper not in _QUERIES or self.ends_operand(n + 1):
+            return False
+        if word.upper == "WITH":
+            return behind.kind in (WORD, QUOTED) and ((self.peek(n + 2).text == "(" and behind.upper not in _INFIX) or self.peek(n + 2).upper == "AS" or behind.upper == "RECURSIVE")
+        if word.upper == "SELECT" or (word.upper in ("VALUES", "FROM") and behind.text == "("):
+            return True
+        return behind.kind in (WORD, QUOTED, STRING, NUMBER) and behind.upper not in _INFIX
 
     def expect_op(self, chars: str, why: str) -> None:
         if not self.take_op(chars):
@@ -205,6 +263,9 @@ class ExpressionParser:
     def __init__(self, cursor: Cursor) -> None:
         self.c = cursor
         self.nesting = 0
+        self._names: set[int] = set()  # tokens that are names, and that were read as words of the grammar before
+        self._words: list[int] = []  # tokens that were read as such words and may be names
+        self._retries = 64
 
     def parse(self) -> Expr:
         self.nesting += 1
@@ -253,8 +314,11 @@ class ExpressionParser:
 
     def _not(self) -> Expr:
         start, count = self.c.token.start, 0
-        while self.c.at_word("NOT") or (self.c.at_op("!") and not self.c.at_op("!=")):
-            self.c.next()
+        c, begin = self.c, self.c.i
+        if c.at_word("NOT") and begin not in self._names and self._unclear() and self._retries > 0:
+            return self._not_or_name(start)
+        while (c.at_word("NOT") and c.i not in self._names and c.begins_operand(1)) or (c.at_op("!") and not c.at_op("!=")):
+            c.next()
             count += 1
             if count > MAX_DEPTH:
                 raise self.c.error(f"more than {MAX_DEPTH} NOTs", "EXPRESSION_TOO_DEEP", LIMIT)
@@ -262,6 +326,31 @@ class ExpressionParser:
         for _ in range(count):
             node = self._node("un", "NOT", (node,), start)
         return node
+
+    def _unclear(self) -> bool:
+        """Whether a word follows that may begin an operand, or stand behind the one that the word at hand is."""
+        word, behind = self.c.peek(), self.c.peek(2)
+        if word.kind != WORD or word.upper not in _BEHIND_ALL:
+            return False
+        opens = behind.text == "(" and word.upper in ("PATTERN", "AUTOMATON", "EMIT")
+        return not opens and not (word.upper in ("IGNORE", "RESPECT") and behind.upper == "NULLS")
+
+    def _not_or_name(self, start: int) -> Expr:
+        """NOT before a word that may stand behind an operand, too: the negation, if there is one that ends where an operand may
+        end, else the column called not."""
+        c, at, chosen = self.c, self.c.i, len(self._words)
+        try:
+            c.next()
+            self._words.append(at)
+            node = self._node("un", "NOT", (self._not(),), start)
+            if c.token.kind == END or (c.token.kind == OP and c.token.text != "(") or (c.token.kind == WORD and c.token.upper in _BEHIND_ALL - _INFIX | {"AND", "OR"}):
+                return node
+        except ClauseError:
+            self._retries -= 1
+        del self._words[chosen:]
+        self._names.add(at)
+        c.i = at
+        return self._not()
 
     def _predicate(self) -> Expr:
         """A value and at most one predicate of it, as in Spark."""
@@ -289,7 +378,7 @@ class ExpressionParser:
         if word == "IN":
             if not c.at_op("("):
                 raise c.error("expected '(' after IN")
-            if c.peek().upper in ("SELECT", "WITH") and c.peek().kind == WORD:
+            if c.at_query(1):
                 return self._node("in", "query", (left, self._primary()), start, negated)
             c.next()
             return self._node("in", None, (left, *self._list()), start, negated)
@@ -404,7 +493,7 @@ class ExpressionParser:
     def _symbol(self, t: Token, start: int) -> Expr:
         c = self.c
         if t.text == "(":
-            if c.peek().kind == WORD and c.peek().upper in ("SELECT", "WITH", "VALUES", "FROM", "TABLE"):
+            if c.at_query(1):
                 self.skip_parens()
                 return self._text("subquery", start)
             lam = self._lambda_params()
@@ -424,8 +513,8 @@ class ExpressionParser:
     def _word(self, t: Token, start: int) -> Expr:
         c, upper = self.c, t.upper if t.kind == WORD else ""
         nxt = c.peek()
-        if upper == "CASE":
-            return self._case(start)
+        if upper == "CASE" and (case := self._case_or_name(start)) is not None:
+            return case
         if upper in ("CAST", "TRY_CAST") and nxt.text == "(":
             c.i += 2
             inner = self.parse()
@@ -433,12 +522,12 @@ class ExpressionParser:
             type_text = self._type()
             c.expect_op(")", "to close CAST")
             return self._node("cast", type_text, (inner,), start, frozenset(["try"] if upper == "TRY_CAST" else []))
-        if upper == "INTERVAL" and (nxt.kind in (STRING, NUMBER) or nxt.text in ("+", "-")):
+        if upper == "INTERVAL" and (nxt.kind in (STRING, NUMBER) or self._at_signed_unit()):
             return self._interval(start)
         if upper in _TYPED and nxt.kind == STRING:
             c.i += 2
             return self._text("lit", start)
-        if upper == "EXISTS" and nxt.text == "(" and c.peek(2).upper in ("SELECT", "WITH", "FROM", "VALUES", "TABLE"):
+        if upper == "EXISTS" and nxt.text == "(" and c.at_query(2):
             c.next()
             self.skip_parens()
             return self._text("subquery", start)
@@ -450,12 +539,12 @@ class ExpressionParser:
             return Expr("call", call.value, call.args, call.flags | {upper.lower()}, Span(start, call.span.end), call.depth)
         if nxt.kind == OP and nxt.text == "(":
             return self._call(start)
-        if upper in _CONSTANTS:
+        if upper in CONSTANTS or (upper in NAMED_FUNCTIONS and upper not in c.columns and nxt.text not in (".", "[")):
             c.next()
             return self._node("lit", upper, (), start)
         if nxt.text == "-" and c.peek(2).text == ">" and c.peek(2).start == nxt.end:
             return self._lambda([name_of(t)], start)
-        if upper in _STOP:
+        if upper in _STOP and not (c.ends_operand(1) or nxt.text in "+-*" or (nxt.kind == WORD and nxt.upper in _BEHIND_ALL)):
             raise c.expected(EXPRESSION)
         c.next()
         parts = [name_of(t)]
@@ -482,54 +571,20 @@ class ExpressionParser:
         upper = re.sub(r"^(SYSTEM\.)?BUILTIN\.", "", name.upper())  # Spark's own functions under their full names
         c.expect_op("(", f"after {name}")
         flags: set[str] = set()
-        if c.take_word("DISTINCT"):
-            flags.add("distinct")
-        elif c.at_word("ALL") and c.peek().text not in (")", ",", "."):
-            c.next()
-        args: list[Expr] = []
-        while not c.at_op(")"):
-            if c.token.kind == WORD and c.token.upper in ("SELECT", "WITH") and not args:
-                c.i -= 1
-                at = c.token.start
-                self.skip_parens()
-                c.i -= 1
-                args.append(Expr("subquery", c.text[at : c.tokens[c.i].end], (), frozenset(), Span(at + 1, c.tokens[c.i].start)))
-                break
-            if c.token.kind == WORD and c.token.upper in _CONNECTIVES and c.peek().text not in (",", ")", "."):
-                c.next()  # EXTRACT(x FROM y), TRIM(BOTH x FROM y), OVERLAY(.. PLACING ..)
-                continue
-            if not args and upper == "EXTRACT" and c.token.kind == WORD and c.peek().upper == "FROM":
-                c.next()
-                continue
-            if not args and upper in _UNIT_FUNCTIONS and c.token.kind == WORD and c.token.upper in UNITS and c.peek().text == ",":
-                unit = c.next()
-                args.append(self._node("lit", unit.upper, (), unit.start))
-            elif c.token.kind in (WORD, QUOTED) and c.peek().text == "=" and c.peek(2).text == ">" and c.peek(2).start == c.peek().end:
-                c.i += 3  # named argument
-                flags.add("named")
-                args.append(self.parse())
-            elif upper == "POSITION" and not args:
-                args.append(self._comparison())
-                if c.take_word("IN"):
-                    args.append(self._comparison())
-            else:
-                args.append(self.parse())
-            if c.take_word("AS"):  # struct(x AS name)
-                if c.token.kind not in (WORD, QUOTED):
-                    raise c.error("expected a name after AS")
-                c.next()
-                flags.add("named")
-            if c.take_op(","):
-                if c.at_op(")"):
-                    raise c.error("expected an expression after ','")
-                continue
-            if c.token.kind == WORD and c.token.upper in _CONNECTIVES:
-                continue
-            if c.at_word("ORDER", "BY") or c.at_word("IGNORE", "NULLS") or c.at_word("RESPECT", "NULLS"):
-                flags.add("ordered")
-                self._skip_to_close(args)
-            if not c.at_op(")"):
-                raise c.error(f"expected ',' or ')' in the arguments of {name}")
+        at, unclear = c.i, self._unclear()
+        args: list[Expr] | None = None
+        if (c.at_word("DISTINCT") or c.at_word("ALL")) and at not in self._names and (unclear or c.begins_operand(1) or c.peek().text == "*"):
+            flags |= {"distinct"} if c.next().upper == "DISTINCT" else set()
+            try:
+                args = self._arguments(name, upper, flags)
+            except ClauseError:
+                if not unclear or self._retries <= 0:
+                    raise
+                self._retries -= 1
+                self._names.add(at)
+                c.i, flags = at, set()
+        if args is None:
+            args = [] if c.at_op(")") else self._arguments(name, upper, flags)
         c.expect_op(")", f"to close {name}(")
         if c.at_word("IGNORE", "NULLS") or c.at_word("RESPECT", "NULLS"):
             c.i += 2
@@ -537,7 +592,7 @@ class ExpressionParser:
         if c.at_word("WITHIN", "GROUP") and c.peek(2).text == "(":
             c.i += 3
             flags.add("ordered")
-            self._skip_to_close(args)
+            self._sorting(args)
             c.expect_op(")", "to close WITHIN GROUP")
         if c.at_word("FILTER") and c.peek().text == "(":
             c.i += 2
@@ -550,26 +605,142 @@ class ExpressionParser:
             raise c.error(message, "WINDOW_FUNCTION")
         return self._node("call", upper, tuple(args), start, frozenset(flags))
 
-    def _skip_to_close(self, args: list[Expr]) -> None:
-        """Reads ORDER BY items or IGNORE NULLS up to the closing parenthesis."""
-        c = self.c
-        while not c.at_op(")"):
-            if c.token.kind == WORD and c.token.upper in ("ORDER", "BY", "ASC", "DESC", "NULLS", "FIRST", "LAST", "IGNORE", "RESPECT"):
+    def _arguments(self, name: str, upper: str, flags: set[str]) -> list[Expr]:
+        """Reads what stands between the parentheses of a call."""
+        c, args = self.c, []
+        if upper == "EXTRACT" and c.token.kind in (WORD, QUOTED) and c.peek().kind == WORD and c.peek().upper == "FROM" and c.begins_operand(2):
+            c.i += 2
+            return [self._comparison()]
+        if upper == "TRIM" and c.token.kind == WORD and c.token.upper in TRIMMED and self._connected("FROM"):
+            source = c.peek().kind == WORD and c.peek().upper == "FROM" and c.begins_operand(2)
+            if source and not (c.peek(2).upper == "FROM" and c.begins_operand(3)):  # else what is trimmed is called from
+                c.i += 2
+                return [self._comparison()]
+            if c.begins_operand(1):
                 c.next()
-            elif not c.take_op(","):
+        if upper in UNIT_FUNCTIONS and c.token.kind == WORD and c.token.upper in UNITS_OF_CALLS and c.peek().text == "," and self._commas() == 2:
+            unit = c.next()
+            args.append(self._node("lit", unit.upper, (), unit.start))
+            c.next()
+        while True:
+            if c.token.kind in (WORD, QUOTED) and c.peek().text == "=" and c.peek(2).text == ">" and c.peek(2).start == c.peek().end:
+                c.i += 3  # named argument
+                flags.add("named")
                 args.append(self.parse())
+            elif upper == "POSITION" and not args and not (c.at_word("NOT") and c.peek().text in ("+", "-")):
+                args.append(self._comparison())
+                if c.take_word("IN"):
+                    args.append(self._comparison())
+            else:
+                args.append(self.parse())
+            if c.take_word("AS"):  # struct(x AS name)
+                if c.token.kind not in (WORD, QUOTED):
+                    raise c.error("expected a name after AS")
+                c.next()
+                flags.add("named")
+            elif upper == "STRUCT" and (c.token.kind == QUOTED or (c.token.kind == WORD and c.token.upper not in _BEHIND)):  # struct(x name)
+                c.next()
+                flags.add("named")
+            if c.take_op(","):
+                if c.at_op(")"):
+                    raise c.error("expected an expression after ','")
+                continue
+            if c.token.kind == WORD and c.token.upper in _CONNECTIVES.get(upper, {}).get(len(args), ()):
+                c.next()
+                continue
+            if c.at_word("ORDER", "BY") or c.at_word("IGNORE", "NULLS") or c.at_word("RESPECT", "NULLS"):
+                flags.add("ordered")
+                self._sorting(args)
+            if not c.at_op(")"):
+                raise c.error(f"expected ',' or ')' in the arguments of {name}")
+            return args
+
+    def _level(self) -> Iterator[Token]:
+        """The tokens from here to the parenthesis that closes the arguments, without those inside further brackets."""
+        depth, j = 0, self.c.i
+        while self.c.tokens[j].kind != END:
+            t = self.c.tokens[j]
+            if t.kind == OP and t.text in ")]":
+                if depth == 0:
+                    return
+                depth -= 1
+            if depth == 0:
+                yield t
+            depth += t.kind == OP and t.text in "(["
+            j += 1
+
+    def _commas(self) -> int:
+        return sum(t.kind == OP and t.text == "," for t in self._level())
+
+    def _connected(self, word: str) -> bool:
+        """Whether the word stands between the arguments, behind the first token."""
+        tokens = list(self._level())[1:]
+        return any(t.kind == WORD and t.upper == word for t in tokens)
+
+    def _sorting(self, args: list[Expr]) -> None:
+        """Reads ORDER BY with its items, and IGNORE NULLS or RESPECT NULLS, up to the closing parenthesis."""
+        c = self.c
+        if c.take_word("ORDER", "BY"):
+            while True:
+                args.append(self.parse())
+                if not c.take_word("ASC"):
+                    c.take_word("DESC")
+                if c.take_word("NULLS"):
+                    if not c.take_word("FIRST"):
+                        c.expect_word("LAST", "or FIRST after NULLS")
+                if not c.take_op(","):
+                    break
+        if c.at_word("IGNORE", "NULLS") or c.at_word("RESPECT", "NULLS"):
+            c.i += 2
 
     def _list(self) -> list[Expr]:
         items = self.c.listed(self.parse)
         self.c.expect_op(")", "to close the list")
         return items
 
+    def _case_or_name(self, start: int) -> Expr | None:
+        """CASE with its branches; None where the word is the name of a column."""
+        c, at = self.c, self.c.i
+        if at in self._names or c.ends_operand(1) or c.peek().text == "*":
+            return None
+        signed = c.peek().kind == OP and c.peek().text in "+-"
+        if not signed and not (c.peek().kind == WORD and c.peek().upper in _BEHIND_ALL and not c.at_word("CASE", "WHEN")):
+            return self._case(start)
+        try:
+            return self._case(start)
+        except ClauseError:  # as in case - 1 > 2: the word is an operand by itself
+            self._names.add(at)
+            c.i = at
+            return None
+
     def _case(self, start: int) -> Expr:
+        """CASE with its branches. Where these do not end as they must, the last word inside that may be a name is one, as in
+        CASE case WHEN 1 THEN 2 END."""
+        c, at, chosen = self.c, self.c.i, len(self._words)
+        failed: ClauseError | None = None
+        while True:
+            try:
+                node = self._branches(start)
+                self._words.append(at)
+                return node
+            except ClauseError as error:
+                failed = failed or error
+                if len(self._words) == chosen or self._retries <= 0:
+                    raise failed from None
+                self._retries -= 1
+                self._names.add(self._words[-1])
+                del self._words[chosen:]
+                c.i = at
+
+    def _branches(self, start: int) -> Expr:
         c = self.c
         c.next()
         args: list[Expr] = []
         shape = ""
-        if not c.at_word("WHEN"):
+        searched = c.at_word("WHEN") and c.i not in self._names and c.begins_operand(1)
+        if searched and c.peek().kind == WORD and c.peek().upper in _BEHIND:
+            self._words.append(c.i)
+        if not searched:
             args.append(self.parse())
             shape = "o"
             if not c.at_word("WHEN"):
@@ -603,6 +774,11 @@ class ExpressionParser:
         if not read:
             raise c.error("expected a number or string and a unit such as MINUTE after INTERVAL")
         return self._text("interval", start)
+
+    def _at_signed_unit(self) -> bool:
+        """Whether a number with its sign and unit stands behind INTERVAL, as in INTERVAL -3 MONTHS."""
+        sign, number, unit = self.c.peek(), self.c.peek(2), self.c.peek(3)
+        return sign.text in ("+", "-") and number.kind in (STRING, NUMBER) and unit.kind == WORD and unit.upper in UNITS
 
     def _lambda_params(self) -> list[str] | None:
         """Names of ``(x, y) ->`` if that is what stands here; moves nothing."""

@@ -38,6 +38,11 @@ def stretches(text: str) -> Iterator[tuple[int, str]]:
     yield begin, "".join(out)
 
 
+def islands(text: str) -> Iterator[tuple[int, int]]:
+    """The places of literals, quoted names and comments. Raises ClauseError."""
+    yield from ((start, end) for start, end, _ in _islands(text) if start < end)
+
+
 def _islands(text: str) -> Iterator[tuple[int, int, str]]:
     """The places of literals, quoted names and comments, and the text's end, each with what stands for it."""
     pos = 0

@@ -90,9 +90,12 @@ def _pieces(stretch: str, start: int, end: int, offset: int) -> list[Token]:
 
 def name_of(token: Token) -> str:
     """The identifier that a word or a quoted token stands for."""
-    if token.kind == QUOTED:
-        return token.text[1:-1].replace(token.text[0] * 2, token.text[0])
-    return token.text
+    return unquoted(token.text) if token.kind == QUOTED else token.text
+
+
+def unquoted(text: str) -> str:
+    """The name that ``text`` is with or without quotes."""
+    return text[1:-1].replace(text[0] * 2, text[0]) if text[0] in _QUOTES else text
 
 
 def quote(name: str) -> str:

@@ -4,6 +4,7 @@ over the statement's tokens, every node with its span."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from sparkcep.clause import nodes, tree
 from sparkcep.clause.advice import OPTIONS, advised
@@ -11,6 +12,7 @@ from sparkcep.clause.automaton import AutomatonParser
 from sparkcep.clause.expression import Cursor, Expr, ExpressionParser
 from sparkcep.clause.lexer import END, NUMBER, OP, QUOTED, WORD, Span, Token, name_of, tokenize
 from sparkcep.clause.slices import Slices
+from sparkcep.clause.words import uncounted
 from sparkcep.errors import LIMIT, SEMANTIC, ClauseError, error_at
 
 MAX_CLAUSE = 262_144  # characters
@@ -21,19 +23,21 @@ VARIABLE, OPTION = "a row pattern variable", "an option"
 _ORDER = "PARTITION BY, ORDER BY, MEASURES, ROWS PER MATCH, AFTER MATCH SKIP, the options and PATTERN, SUBSET, DEFINE"
 
 
-def parse_clause(text: str) -> tree.MatchClause:
-    """The clause whose text is ``text``, as it stands between the parentheses. Raises ClauseError."""
+def parse_clause(text: str, columns: frozenset[str] = frozenset()) -> tree.MatchClause:
+    """The clause whose text is ``text``, as it stands between the parentheses. ``columns``: see Cursor. Raises ClauseError."""
     _check_size(text, 0, len(text))
-    return _whole(_ClauseParser(Cursor(text, tokenize(text))), "the end of the clause")
+    return _whole(_ClauseParser(Cursor(text, tokenize(text), columns=columns)), "the end of the clause")
 
 
-def parse_between(text: str, tokens: list[Token], open_index: int, close_index: int, read: str = "") -> tree.MatchClause:
+def parse_between(
+    text: str, tokens: list[Token], open_index: int, close_index: int, read: str = "", columns: frozenset[str] = frozenset(),
+) -> tree.MatchClause:
     """The clause between the parenthesis tokens at the two indexes of the statement's token list; ``read``: the SQL's name where it
-    is not Spark's."""
+    is not Spark's; ``columns``: see Cursor."""
     close = tokens[close_index]
     _check_size(text, tokens[open_index].end, close.start)
     inner = tokens[open_index + 1 : close_index] + [Token(END, "", "", close.start, close.start)]
-    cursor = Cursor(text, inner)
+    cursor = Cursor(text, inner, columns=columns)
     return _whole(_ForeignClauseParser(cursor) if read else _ClauseParser(cursor), "')' to close MATCH_RECOGNIZE")
 
 
@@ -58,7 +62,7 @@ def _whole(parser: _ClauseParser, end: str) -> tree.MatchClause:
         clause = parser.parse()
         if cursor.token.kind != END:
             raise cursor.error(f"expected {end}; the order is {_ORDER}")
-        return clause
+        return clause if isinstance(parser.expressions, Slices) else replace(clause, words=uncounted(clause.expressions(), cursor.tokens))
     except ClauseError as error:
         raise advised(cursor, error) from None
     except RecursionError:  # a caller deep in the stack leaves less than the depth limits count on

@@ -179,8 +179,19 @@ class MatchClause:
     changes: Changes | None = None
     report: Report | None = None
     speculate: Speculate | None = None
+    words: tuple[Span, ...] = field(default=(), compare=False, repr=False)  # see clause/words
     text: str = field(default="", compare=False, repr=False)
     span: Span = _span()
+
+    def expressions(self) -> list[Expr]:
+        """All expressions over the input's rows, and over those of a match."""
+        found = [*self.partition_by, *(item.expr for item in self.order_by), *(measure.expr for measure in self.measures)]
+        found += [expr for _, expr in self.pref.objectives] if self.pref is not None else []
+        found += [self.lifetime.end] if self.lifetime is not None else []
+        if self.changes is not None:
+            found += [expr for expr in (self.changes.column, *self.changes.arrival, self.changes.consecutive, self.changes.punctuate) if expr is not None]
+        found += self.automaton.expressions() if self.automaton is not None else []
+        return [*found, *(define.condition for define in self.defines)]
 
     def error(self, span: Span, error_class: str, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
         """An error at a place of the clause."""

@@ -20,6 +20,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 from sparkcep.clause import tree
 from sparkcep.clause.cutting import dialect_of, sqlglot_tokens
 from sparkcep.clause.expression import Expr
+from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.lexer import WORD, Span, Token, matching, tokenize
 from sparkcep.clause.parser import parse_between
 from sparkcep.dialect import flink, meanings, variables
@@ -84,12 +85,15 @@ class _Source:
         return there + at - here
 
 
-def transpile(sql: str, read: str, write: str = _SPARK) -> Transpiled:
-    """Statements of one engine (``read``: one of READS) in the SQL of another (``write``: one of WRITES). Raises ClauseError."""
+def transpile(sql: str, read: str, write: str = _SPARK, double_quoted: bool = False) -> Transpiled:
+    """Statements of one engine (``read``: one of READS) in the SQL of another (``write``: one of WRITES).
+
+    ``double_quoted``: whether Spark's statements have names in double quotes. Raises ClauseError.
+    """
     for name, given, known in (("read", read, READS), ("write", write, WRITES)):
         if given not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}")
-    return _Translation(sql, read, write).run()
+    return _Translation(backticked(sql) if double_quoted and read == _SPARK else sql, read, write).run()
 
 
 class _Translation:

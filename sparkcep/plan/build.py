@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sparkcep.clause import nodes
 from sparkcep.clause.expression import Expr
-from sparkcep.clause.lexer import Span
+from sparkcep.clause.lexer import Span, unquoted
 from sparkcep.clause.tree import NEXT_ROW, ONE_ROW, PAST_LAST, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, offered, position
 from sparkcep.plan import pruning
@@ -41,6 +41,7 @@ from sparkcep.plan.records import (
     Order,
     Place,
     Skip,
+    Word,
     has,
     walk,
 )
@@ -105,6 +106,7 @@ def begun(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: frozens
         zone=settings.zone,
         case_sensitive=settings.case_sensitive,
         bounds=tuple(Bound(*bound) for bound in settings.bounds()),
+        words=tuple(Word(unquoted(span.of(clause.text)), *position(clause.text, span.start)) for span in clause.words),
         idle=settings.idle,
         place=Place(*position(clause.text, clause.pattern.span.start), clause.pattern.span.of(clause.text).split("\n")[0][:40]),
     )

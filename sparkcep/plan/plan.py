@@ -65,6 +65,7 @@ class Plan:
     automaton: records.Automaton | None = None  # the pattern is empty then, and its variables are the names of arcs
     changes: records.Changes | None = None  # of an automaton, or of a pattern, which becomes one
     arcs: records.Arcs | None = None  # those of an automaton that rows of a table make present
+    words: tuple[records.Word, ...] = ()  # that were counted as something other than a column; of no use below the table function
     idle: int = 0  # over a stream: so many microseconds without a row end a partition; 0: none do
     format: int = checked.FORMAT
     made_by: str = checked.MADE_BY
@@ -146,7 +147,7 @@ class Plan:
             changes = changes._replace(line=line, column_at=column, size=at(changes.size) if changes.size is not None else None)
         return replace(
             self, automaton=automaton, changes=changes, arcs=self.arcs and at(self.arcs), place=self.place and at(self.place), places=tuple(map(at, self.places)),
-            leaf_places=tuple(map(at, self.leaf_places)), failing=tuple(map(at, self.failing)), skip=skip, windows=windows, ranking=ranking,
+            leaf_places=tuple(map(at, self.leaf_places)), failing=tuple(map(at, self.failing)), skip=skip, windows=windows, ranking=ranking, words=tuple(map(at, self.words)),
         )
 
     def ranked_by_engine(self) -> Plan:
@@ -198,6 +199,6 @@ class Plan:
             letters=tuple(letter._replace(text="") for letter in self.letters),
             ordered_inputs=tuple(column._replace(text="") for column in self.ordered_inputs),
             equal_keys=tuple(key._replace(tests=()) for key in self.equal_keys),
-            outputs=self.time_output(), prefilter=(), candidates=(), near=False, arrays=(), aggregates=(), ranking=ranking,
+            outputs=self.time_output(), words=(), prefilter=(), candidates=(), near=False, arrays=(), aggregates=(), ranking=ranking,
             arcs=self.arcs and self.arcs._replace(table="", arrival=()), changes=self.changes and self.changes._replace(came=()),
         )

@@ -72,6 +72,14 @@ class Place(NamedTuple):
     text: str
 
 
+class Word(NamedTuple):
+    """A word of the clause that was counted as something other than a column, and where it is."""
+
+    name: str
+    line: int
+    column: int
+
+
 class LeafPlace(NamedTuple):
     """Where the expression stands whose value a column for MEASURES is, which may be beyond its type."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from sparkcep.clause.expression import Expr, render, render_values
+from sparkcep.clause.expression import NAMED_FUNCTIONS, TO_QUOTE, Expr, render, render_values
 from sparkcep.clause.lexer import Span, quote
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, offered
 from sparkcep.plan.records import ALL_ROWS, Computed
@@ -60,14 +60,30 @@ OF_MATCHES = frozenset([*ENDINGS, *APPROXIMATE, *RANKED, *SLIDING, *LIFETIMES]) 
 MATCH_FUNCTIONS = NAVIGATIONS | AGGREGATES | OF_MATCHES | {PRIOR, "CLASSIFIER", "MATCH_NUMBER"}
 
 
+_FIRST_WORD = re.compile(r"[A-Za-z]+(?![A-Za-z0-9_])")
 _QUOTED = re.compile(r"`([A-Za-z_][A-Za-z0-9_]*)`")
-_NO_COLUMNS = frozenset("TRUE FALSE NULL CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER SESSION_USER USER".split())  # values, where they are not quoted
+_NO_COLUMNS = frozenset("TRUE FALSE NULL CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER SESSION_USER USER CURRENT_PATH".split())  # values, where they are not quoted
+
+
+COLUMN_OVERLOOKED = "COLUMN_OR_WORD"
+
+
+def overlooked(name: str) -> str:
+    """What is said of a word that was counted as something other than a column, and that a column of the table is called."""
+    instead = f"write `{name}` for the column" + (f", or {name.lower()}() for the function" if name.upper() in NAMED_FUNCTIONS else "")
+    return f"the table has a column {name}, and this {name} was not read as that column; {instead}"
 
 
 def _unquoted(text: str) -> str:
     """The text of a row expression, without quotes around a column's name that needs none: both are one column."""
     name = _QUOTED.fullmatch(text)
     return text if name is None or name[1].upper() in _NO_COLUMNS else name[1]
+
+
+def _with_quotes(text: str) -> str:
+    """A column reference whose name Spark might read as a word of its grammar, with quotes."""
+    first = _FIRST_WORD.match(text)
+    return f"`{first[0]}`{text[first.end():]}" if first is not None and first[0].upper() in TO_QUOTE else text
 
 
 class Inputs:
@@ -206,6 +222,7 @@ class Scope:
             if self.qualifier(node) is not None:
                 rest = text.partition(".")[2].strip() if "." not in node.value[0] else ""
                 text = rest or ".".join(quote(p) for p in node.value[1:])
+            text = _with_quotes(text)
             if wrap:
                 text = wrap(text)
             if text != node.span.of(self.text):
@@ -218,7 +235,8 @@ class Scope:
         for node in self.match_functions(expr):
             message = f"{node.value} cannot stand in {where}, whose expressions are of one row each"
             raise self.error(node, "NOT_A_ROW_EXPRESSION", message)
-        return expr.span.of(self.text)
+        quoted = {node.span: _with_quotes(node.span.of(self.text)) for node in self.columns(expr) if node.op == "col"}
+        return render(self.text, expr, {span: text for span, text in quoted.items() if text != span.of(self.text)})
 
     def one_variable(self, expr: Expr, what: Expr) -> int:
         """The mask all column references (and CLASSIFIER arguments) below ``expr`` share; ALL_ROWS for none."""

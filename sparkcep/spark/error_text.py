@@ -17,7 +17,7 @@ from sparkcep.clause.tree import ONE_ROW, MatchClause
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, excerpt, nearest, position
 from sparkcep.plan.afa import like_a_column
 from sparkcep.plan.changes import ALL_COLUMNS
-from sparkcep.plan.scope import AGGREGATES, MATCH_FUNCTIONS, NAVIGATIONS
+from sparkcep.plan.scope import AGGREGATES, COLUMN_OVERLOOKED, MATCH_FUNCTIONS, NAVIGATIONS, overlooked
 from sparkcep.sql.occurrences import Statement
 from sparkcep.sql.places import Places
 
@@ -62,6 +62,10 @@ def _of_lack(text: str) -> ClauseError | None:
 
 # names that sql/rewrite.py gives to columns beside the input's own
 _COMPUTED = re.compile(r"__(?:[acglopqw]\d+|letters|matched|rn|row_id|e|rank|score|place|slice|away|own)")
+
+
+# Spark's errors for the field that the rewriter asks of a word; the user's own text takes no field of one
+_NO_FIELD = ("INVALID_EXTRACT", "FIELD_NOT_FOUND", "AMBIGUOUS_REFERENCE_TO_FIELDS")
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,7 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
     stop = start + len(fragment)
     span = Span(start, stop) if places.restored else places.find(start, stop)
     span = next((key for name in _KEY.findall(str(failure.parameters)) if (key := places.key_at(span, name)) is not None), span)
-    own = _of_register(places, span, statement) or _of_condition(failure, places, span, statement) or _of_name(failure, span, statement)
+    own = _of_register(places, span, statement) or _of_word(failure, places, span, statement) or _of_condition(failure, places, span, statement) or _of_name(failure, span, statement)
     if own is not None:
         return own
     clause = places.clause_at(span)
@@ -214,6 +218,13 @@ def _about_rows(failure: Failure, places: Places, span: Span) -> str:
     if failure.condition not in _BY_ROW or not places.within_condition(span):
         return ""
     return "Spark evaluates a condition of its own row for every row of the input, so test the row to the left of AND, or use try_divide, try_cast or another try_ function"
+
+
+def _of_word(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
+    """The clause's own error for a word that was counted as something other than a column, where the table has a column of that
+    name."""
+    name = places.word_at(span) if failure.condition.startswith(_NO_FIELD) else None
+    return None if name is None else error_at(statement, span.start, span.end, COLUMN_OVERLOOKED, overlooked(name), SEMANTIC)
 
 
 def _of_register(places: Places, span: Span, statement: str) -> ClauseError | None:

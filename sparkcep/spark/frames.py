@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 
+from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.lexer import Span, quote
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError, error_at, position
 from sparkcep.spark.error_text import ErrorText
 from sparkcep.spark.errors import ClauseParseException, StatementError, with_text
-from sparkcep.spark.session import sql_in, unformatted
+from sparkcep.spark.session import settings_of, sql_in, unformatted
 
 if TYPE_CHECKING:
     from sparkcep.clause.tree import MatchClause
@@ -62,10 +63,14 @@ def match_recognize(frame: DataFrame, *, clause: str, partition_by: Keys | None 
         raise TypeError(f"match_recognize needs a pyspark DataFrame, not {'pandas.' * is_pandas}{type(frame).__name__}{instead}")
     if not isinstance(clause, str):
         raise TypeError(f"clause must be the text between the parentheses of MATCH_RECOGNIZE, not {type(clause).__name__}")
-    partition = [_text(frame, key, "partition_by") for key in _listed(partition_by, "partition_by")]
-    order = [_text(frame, key, "order_by") for key in _listed(order_by, "order_by")]
     try:
-        cut, keys = _keys(parse_clause(clause), clause, partition, order)
+        named = backticked if settings_of(frame.sparkSession).double_quoted else str
+    except ClauseError as error:
+        raise ClauseParseException.of(error, clause) from None
+    partition = [_text(frame, key, "partition_by", named) for key in _listed(partition_by, "partition_by")]
+    order = [_text(frame, key, "order_by", named) for key in _listed(order_by, "order_by")]
+    try:
+        cut, keys = _keys(parse_clause(named(clause)), clause, partition, order)
     except ClauseError as error:
         raise ClauseParseException.of(error, clause) from None
     statement = f"{clause[:cut]}{keys}{clause[cut:]}"
@@ -94,8 +99,8 @@ def _wrong(key: Any, argument: str) -> TypeError:
     return TypeError(f"{argument} takes {taken}, not {type(key).__name__}")
 
 
-def _text(frame: DataFrame, key: Any, argument: str) -> str:
-    """SQL text of one key."""
+def _text(frame: DataFrame, key: Any, argument: str, named: Callable[[str], str]) -> str:
+    """SQL text of one key. ``named`` writes names in double quotes in backticks, where the session has such names."""
     if isinstance(key, Column):
         return _of_column(frame, key, argument)
     if not isinstance(key, str):
@@ -104,7 +109,7 @@ def _text(frame: DataFrame, key: Any, argument: str) -> str:
         return quote(key)
     words = "PARTITION BY" if argument == "partition_by" else "ORDER BY"
     try:
-        parsed = parse_clause(f"{words} {key}\nPATTERN (A)")
+        parsed = parse_clause(named(f"{words} {key}\nPATTERN (A)"))
         alone = len(parsed.partition_by) == 1 if argument == "partition_by" else len(parsed.order_by) == 1
         reason = "" if alone else "; give several as a list"
     except ClauseError as error:

@@ -18,12 +18,16 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from sparkcep.clause.expression import NAMED_FUNCTIONS
+from sparkcep.clause.lexer import unquoted
 from sparkcep.errors import ClauseError
+from sparkcep.plan.scope import COLUMN_OVERLOOKED
 from sparkcep.settings import Settings, unknown
 from sparkcep.spark.connection import is_connect
-from sparkcep.sql.rewrite import MARKER_PREFIX, name_markers, translated
+from sparkcep.sql.rewrite import MARKER_PREFIX, Months, name_markers, translated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -197,18 +201,27 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
             ours = ClauseParseException.from_spark(told, formatted)
             raise (ours.in_words_of(where, formatted) if ours is not None else over_statement(told, formatted, where)) from None
 
-    try:
-        return placed(places)
-    except ClauseError as error:
-        if error.error_class != year_month_intervals.ERROR_CLASS:
-            raise
-    marked = name_markers(formatted) if positional else formatted
-    found = year_month_intervals.find_months(marked, settings, lambda query: run(query).schema)
-    if streams is not None:
-        streams.forget()
-    places = translated(formatted, settings=settings, named_markers=positional, months=found, choose=choose, frames=streams)
-    assert places is not None
-    return placed(places)
+    found: tuple[Months | None, ...] = ()
+    while True:
+        try:
+            return placed(places)
+        except ClauseError as error:
+            named = unquoted(error.fragment).upper() if error.error_class == f"SPARKCEP.{COLUMN_OVERLOOKED}" else ""
+            if named in NAMED_FUNCTIONS - settings.columns:
+                settings = replace(settings, columns=settings.columns | {named})  # the input has such a column, which goes before the function
+            elif error.error_class != year_month_intervals.ERROR_CLASS or found:
+                raise
+            if error.error_class == year_month_intervals.ERROR_CLASS or found:
+                marked = name_markers(formatted) if positional else formatted
+                found = year_month_intervals.find_months(marked, settings, lambda query: run(query).schema)
+        if streams is not None:
+            streams.forget()
+        choose = Sampler.of(session, settings, run)
+        try:
+            places = translated(formatted, settings=settings, named_markers=positional, months=found, choose=choose, frames=streams)
+        except ClauseError as error:
+            raise ClauseParseException.of(error, formatted) from None
+        assert places is not None
 
 
 def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[str, Any]]:

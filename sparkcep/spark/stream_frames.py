@@ -117,6 +117,7 @@ class Frames:
     def forget(self) -> None:
         """Forgets what was made, for a statement that is rewritten once more."""
         self.made.clear()
+        self.doubtful = None
         self.recipes.clear()
 
     def frame(self, asked: Streamed) -> str | None:

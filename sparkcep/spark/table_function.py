@@ -34,17 +34,18 @@ from pyspark.util import PythonEvalType
 from sparkcep import graph as graphs
 from sparkcep.automaton.chained import passed
 from sparkcep.automaton.streams import check_stream
-from sparkcep.clause.lexer import quote, tokenize
+from sparkcep.clause.expression import NAMED_FUNCTIONS
+from sparkcep.clause.lexer import STRING, quote, tokenize, unquoted
 from sparkcep.clause.parser import parse_clause
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.columns.types import type_of
-from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
+from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError, position
 from sparkcep.plan import records
 from sparkcep.plan.afa import like_a_column
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.measures import CLASSIFIER_COLUMN
 from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan
-from sparkcep.plan.scope import RANK, SCORE
+from sparkcep.plan.scope import COLUMN_OVERLOOKED, RANK, SCORE, overlooked
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.spark.connection import is_connect
 from sparkcep.spark.declared import check_declared, declared
@@ -498,7 +499,10 @@ def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
     """Plans a clause text; Spark computes what the plan asks for through ``select``."""
     from sparkcep.engine.prepared import output_schema
 
-    plan = make_plan(parse_clause(text))
+    names = {name.upper() for name in schema.names}
+    plan = make_plan(parse_clause(text, NAMED_FUNCTIONS & names))
+    _check_words(plan, names)
+    _check_strings(text, names)
     names = {leaf.name for leaf in plan.leaves}
     for name, sql in plan.outputs:
         if sql not in names:
@@ -544,6 +548,23 @@ def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
         columns=columns,
         collated=_perhaps_collated(plan, schema),
     )
+
+
+def _check_words(plan: Plan, names: set[str]) -> None:
+    """Refuses a word that was counted as something other than a column, where a column has its name."""
+    for word in plan.words:
+        if word.name.upper() in names:
+            raise ClauseError(COLUMN_OVERLOOKED, overlooked(word.name), sqlstate=SEMANTIC, line=word.line, column=word.column, fragment=word.name)
+
+
+def _check_strings(text: str, names: set[str]) -> None:
+    """Refuses a string in double quotes that is the name of a column: whether Spark reads it as that is a setting, which only the
+    rewriter knows."""
+    for token in tokenize(text):
+        if token.kind == STRING and token.text[0] == '"' and (name := unquoted(token.text)).upper() in names:
+            message = f"{token.text} may be a string or the column {name}; write `{name}` for the column, or '{name}' for the string"
+            line, column = position(text, token.start)
+            raise ClauseError(COLUMN_OVERLOOKED, message, sqlstate=SEMANTIC, line=line, column=column, fragment=token.text)
 
 
 def _check_registers(plan: Plan, names: list[str]) -> None:

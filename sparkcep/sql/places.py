@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from sparkcep.clause.automaton import Automaton, Parameter, Register
 from sparkcep.clause.expression import Expr
-from sparkcep.clause.lexer import OP, QUOTED, WORD, Span, Token, name_of, tokenize
+from sparkcep.clause.lexer import OP, QUOTED, WORD, Span, Token, name_of, tokenize, unquoted
 from sparkcep.plan.scope import AGGREGATES, NAVIGATIONS
 from sparkcep.sql.rewritten import Rewritten
 
@@ -108,6 +108,12 @@ class Places:
         automaton = clause.of.clause.automaton if clause is not None else None
         return next((r.name for r in _declared(automaton) if self._own(clause.of.origin.place(r.span)) == span), None)
 
+    def word_at(self, span: Span) -> str | None:
+        """The word at a place that was counted as something other than a column."""
+        clause = self._clause(span)
+        text = clause.of.clause.text if clause is not None else ""
+        return next((unquoted(w.of(text)) for w in (clause.of.clause.words if clause is not None else ()) if self._own(clause.of.origin.place(w)) == span), None)
+
     def _clause(self, span: Span) -> _Clause | None:
         def around(clause: _Clause) -> bool:
             origin = clause.of.origin
@@ -189,7 +195,8 @@ class _Clause:
         if i >= j:
             return None
         if [t.text for t in tokens[i + 1 : i + 4]] == [".", REGISTER_FIELD, "."]:
-            return next(r.span for r in _declared(self.of.clause.automaton) if r.name == name_of(tokens[i]))
+            name = name_of(tokens[i])
+            return next((r.span for r in _declared(self.of.clause.automaton) if r.name == name), None) or self._word(name)
         key = next((t.text for t in tokens[i:j] if _KEY.fullmatch(t.text)), None)
         if key is not None:
             return self._key(key)
@@ -201,6 +208,10 @@ class _Clause:
         if found is None and name is not None:
             found = self._whole(name)
         return found
+
+    def _word(self, name: str) -> Span | None:
+        """The first place of a word that was counted as something other than a column."""
+        return next((span for span in self.of.clause.words if unquoted(span.of(self.of.clause.text)) == name), None)
 
     def _key(self, name: str) -> Span | None:
         clause, at = self.of.clause, int(name[3:])

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.lexer import OP, STRING, WORD, Span, matching, quote, tokenize
 from sparkcep.clause.parser import parse_between, parse_clause
 from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
@@ -81,9 +82,11 @@ def rewrite_all(
     """
     if KEYWORD not in sql.upper():
         return sql, []
-    if (explained := restated.asked(sql)) is not None:
+    read = backticked(sql) if settings.double_quoted else sql
+    if (explained := restated.asked(read)) is not None:
         return restated.answer(explained, _Rewriter(explained, settings, (), None, None).run()[1], settings), []
-    return _Rewriter(sql, settings, months, choose, frames).run()
+    out, found = _Rewriter(read, settings, months, choose, frames).run()
+    return (sql if out is read else out), found
 
 
 def translated(
@@ -97,17 +100,18 @@ def translated(
     move an expression or write it twice, and ``?`` is bound by its position. ``choose``, ``frames``: see
     ``rewrite_all``.
     """
-    marked = name_markers(sql) if named_markers else sql
+    read = backticked(sql) if settings.double_quoted and KEYWORD in sql.upper() else sql
+    marked = name_markers(read) if named_markers else read
     try:
         out, clauses = rewrite_all(marked, settings, months, choose, frames)
     except ClauseError:
-        if marked != sql:
+        if marked != read:
             # once more as the user wrote it, for an error with the user's own positions
-            rewrite_all(sql, settings)
+            rewrite_all(read, settings)
         raise
     if out == marked:
         return None
-    places = Places(marked, out, clauses, sql, int if marked == sql else functools.partial(unmarked, marked=marked))
+    places = Places(marked, out, clauses, sql, int if marked == read else functools.partial(unmarked, marked=marked))
     _recent.pop(sql, None)
     _recent[sql] = places
     if len(_recent) > _KEPT:
@@ -198,7 +202,7 @@ class _Rewriter:
             return i + 1
         close = self.statement.closing(i)
         self._check_recursion(start, i, i)
-        clause = parse_between(self.text, self.tokens, i + 1, close)
+        clause = parse_between(self.text, self.tokens, i + 1, close, columns=self.settings.columns)
         self._replace(clause, start, i, self.tokens[close].end)
         return close + 1
 
@@ -322,11 +326,12 @@ class _Rewriter:
         text = _string_value(literal.text)
         if text.lstrip().startswith("--sparkcep"):
             return close + 1  # already rewritten
+        text = backticked(text) if self.settings.double_quoted else text
         prefix = self._table_arguments(table_close + 1, close - 2)
         # where the clause's text would begin, if the literal has no escapes; else errors stand at the literal
-        begin = literal.start + 1 - len(prefix) if literal.text[1:-1] == text else None
+        begin = literal.start + 1 - len(prefix) if len(literal.text) - 2 == len(text) else None
         with self._placed(prefix + text, begin, literal.start):
-            clause = parse_clause(prefix + text)
+            clause = parse_clause(prefix + text, self.settings.columns)
         inner = self.tokens[i + 4 : table_close]
         inside = self._rewritten(inner[0].start, inner[-1].end)
         is_query = inner[0].kind == WORD and inner[0].upper in ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
@@ -683,22 +688,21 @@ def stream_input(plan: Plan, source: str) -> str:
 def _unread(plan: Plan) -> set[str]:
     """Columns that are computed and go to no engine: of ORDER BY alone, and those that ask for names."""
     unread = {item.column for item in plan.order} - _needed(plan)
-    unread |= {column for i, name in enumerate(_own_names(plan)) for column in (name, f"__q{i}")}
-    return unread | ({name for i, register in enumerate(plan.automaton.declared) for name in (quote(register.name), f"__q{i}")} if plan.automaton else set())
+    return unread | {column for i, name in enumerate(_own_names(plan)) for column in (name, f"__q{i}")}
 
 
 def free_names(plan: Plan) -> list[str]:
-    """Columns that nothing reads, of which Spark's analyzer refuses those of registers and parameters that are called like a column
-    of the table: a name stands for the column of the table where there is one, else for the one beside it, and that alone has the
-    field (spark/error_text says it in words)."""
+    """Columns that nothing reads, of which Spark's analyzer refuses those that are called like a column of the table: names of
+    registers and parameters, and words that were counted as something other than a column. A name stands for the column of the
+    table where there is one, else for the one beside it, and that alone has the field (spark/error_text says it in words)."""
     none = f"named_struct('{REGISTER_FIELD}', named_struct('{REGISTER_FIELD}', NULL))"
     return [text for i, name in enumerate(_own_names(plan)) for text in (f"{none} AS {name}", f"{name}.{REGISTER_FIELD}.{REGISTER_FIELD} AS __q{i}")]
 
 
 def _own_names(plan: Plan) -> list[str]:
-    """The names of registers and parameters, each once."""
+    """The names of registers and parameters, and the words of the plan, each once."""
     automaton = plan.automaton
-    own = (*automaton.declared, *automaton.parameters) if automaton is not None else ()
+    own = (*plan.words, *((*automaton.declared, *automaton.parameters) if automaton is not None else ()))
     return list({item.name.lower(): quote(item.name) for item in reversed(own)}.values())[::-1]
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sparkcep.clause.identifiers import backticked
+from sparkcep.clause.islands import islands
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import ClauseError
 from sparkcep.tools.atoms import COMMENT, EXPRESSION, KEYWORD, PATTERN, Atom, atoms
@@ -18,17 +20,31 @@ _STEP = "  "
 _LISTS = frozenset(["PARTITION", "ORDER", "MEASURES", "SUBSET", "DEFINE"])
 
 
-def format_sql(text: str) -> str:
-    """``text`` with its clauses laid out. Raises ClauseError where a clause cannot be read.
+def format_sql(text: str, double_quoted: bool = False) -> str:
+    """``text`` with its clauses laid out. ``double_quoted``: whether text in double quotes is a name. Raises ClauseError where a
+    clause cannot be read.
 
     The result reads as the same clauses, and formatting it again changes nothing.
     """
+    if double_quoted and (read := backticked(text)) != text:
+        return _requoted(format_sql(read), text)
     out = text
     for place in reversed(clauses(text)):
         out = out[: place.start] + _clause(text, place) + out[place.end :]
     if _content(out) != _content(text):
         raise AssertionError("sparkcep fmt would change a clause or lose a comment; please report this statement")
     return out
+
+
+def _requoted(text: str, written: str) -> str:
+    """``text`` with the quotes around names that ``written``, with the same names in the same order, has."""
+    names = iter([name for start, end in islands(written) if (name := written[start:end])[0] in '"`'])
+    out, pos = [], 0
+    for start, end in islands(text):
+        if text[start] == "`":
+            out += [text[pos:start], next(names)]
+            pos = end
+    return "".join([*out, text[pos:]])
 
 
 def _content(text: str) -> tuple[list[MatchClause], list[str]] | None:

@@ -13,6 +13,7 @@ from sparkcep.clause import nodes
 from sparkcep.clause.advice import ELSEWHERE, not_begun
 from sparkcep.clause.automaton import Automaton
 from sparkcep.clause.expression import Expr
+from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.lexer import Span, statement_spans, tokenize
 from sparkcep.clause.tree import PAST_LAST, TO_FIRST, MatchClause
 from sparkcep.errors import ClauseError, nearest, position
@@ -53,8 +54,14 @@ RULES: dict[str, _Rule] = {}
 IGNORE = "IGNORE"  # the code of a comment that asks to ignore what there is not
 
 
-def lint(text: str) -> list[Finding]:
-    """The findings about the statements of ``text``, in its order. A statement has its first error or else what the rules find."""
+def lint(text: str, double_quoted: bool = False) -> list[Finding]:
+    """The findings about the statements of ``text``, in its order. A statement has its first error or else what the rules find.
+    ``double_quoted``: whether text in double quotes is a name."""
+    if double_quoted:
+        try:
+            text = backticked(text)
+        except ClauseError as error:
+            return [_of_error(error)]
     ignored, wrong = _ignored(text)
     kept = [f for f in _findings(text) if f.severity == ERROR or (f.line, f.code) not in ignored]
     return sorted([*kept, *wrong], key=lambda f: (f.line, f.column, f.code))

@@ -31,7 +31,7 @@ QUERIES = {
     "text as a key": f"SELECT * FROM {CLAUSE.replace('PARTITION BY g ', 'PARTITION BY w, g ')} WHERE w <> '1'",
     "all rows": f"SELECT * FROM {CLAUSE.replace('PATTERN', 'ALL ROWS PER MATCH PATTERN')}",
     "rows passed over": f"SELECT * FROM {CLAUSE.replace('PATTERN', 'EVENT SELECTION SKIP TILL NEXT MATCH PATTERN')}",
-    "budget": f"SELECT g, s FROM {{t}} MATCH_RECOGNIZE (PARTITION BY g ORDER BY t MEASURES MATCH_ERRORS() AS s PATTERN (A B C) WITHIN 10 APPROX 1 PROXY MATCHES BUDGET 5 CHECKS DEFINE A AS k = 'a', B AS k = 'b', C AS k = 'c')",
+    "budget": "SELECT g, s FROM {t} MATCH_RECOGNIZE (PARTITION BY g ORDER BY t MEASURES MATCH_ERRORS() AS s PATTERN (A B C) WITHIN 10 APPROX 1 PROXY MATCHES BUDGET 5 CHECKS DEFINE A AS k = 'a', B AS k = 'b', C AS k = 'c')",
     "the function": """SELECT * FROM match_recognize(TABLE(SELECT * FROM {t} DISTRIBUTE BY g SORT BY g, t), 'PARTITION BY g ORDER BY t MEASURES LAST(t) AS x
       PATTERN (A B) DEFINE A AS k = "a", B AS k = "b"')""",
     "clauses of one table": f"SELECT a.g, a.x, b.x AS y FROM {CLAUSE} a JOIN {PAIRS} b ON a.g = b.g AND b.f > a.x",

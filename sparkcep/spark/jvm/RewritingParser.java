@@ -139,6 +139,7 @@ final class RewritingParser implements InvocationHandler {
     settings.put("spark.sql.caseSensitive", String.valueOf(conf.caseSensitiveAnalysis()));
     settings.put("spark.sql.ansi.enabled", String.valueOf(conf.ansiEnabled()));
     settings.put("spark.sql.session.timeZone", conf.sessionLocalTimeZone());
+    settings.put("spark.sql.ansi.doubleQuotedIdentifiers", String.valueOf(conf.doubleQuotedIdentifiers()));
     CollectionConverters.asJava(conf.getAllConfs())
         .forEach((key, value) -> { if (key.startsWith("sparkcep.") || key.equals(EXCLUDED_RULES)) settings.put(key, value); });
     request.put("named_markers", positional);

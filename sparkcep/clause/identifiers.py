@@ -1,0 +1,22 @@
+"""Names in double quotes, as Spark reads them under ``spark.sql.ansi.doubleQuotedIdentifiers``."""
+
+from __future__ import annotations
+
+from sparkcep.clause.islands import islands
+
+
+def backticked(text: str) -> str:
+    """``text`` with backticks in place of double quotes.
+
+    Every name keeps its length, so that all places stay where they are. Only a name that holds a backtick gets longer. Raises
+    ClauseError for a literal, a quoted name or a comment without an end.
+    """
+    if '"' not in text:
+        return text
+    out, pos = [], 0
+    for start, end in islands(text):
+        if text[start] == '"':
+            name = text[start + 1 : end - 1].replace('""', '"').replace("`", "``")
+            out += [text[pos:start], f"`{name}`".ljust(end - start)]
+            pos = end
+    return "".join([*out, text[pos:]])
