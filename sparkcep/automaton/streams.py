@@ -26,10 +26,11 @@ from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
 from sparkcep.plan.budget import HISTORY
 from sparkcep.plan.checked import read
 from sparkcep.plan.costs import ALL, BUNDLES
+from sparkcep.plan.cutting import ahead as rows_ahead
 from sparkcep.plan.cutting import behind, behind_leaves
 from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.plan.records import ALL_ROWS, Budget, Window, has, looks_away
+from sparkcep.plan.records import ALL_ROWS, Budget, Window, has
 
 IDLE = "sparkcep.stream.idleTimeout"
 YET = "does not stream yet; store the stream in a table, and match over that"
@@ -137,7 +138,7 @@ def _check_top(plan: Plan, strategy: Strategy) -> None:
     """Raises ClauseError where the best matches of a window are not known in one micro-batch, or not from the rows kept."""
     if plan.ranking.overall and window_of(plan).kind == ROWS:
         raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window, and those of WINDOW n ROWS end at other times for each key; write WINDOW INTERVAL '...'")
-    if plan.ranking.overall and _reach(plan)[1] > 0:
+    if plan.ranking.overall and rows_ahead(plan):
         raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window together, and NEXT waits for further rows of each key; leave OVERALL or NEXT out")
     if strategy.question in _QUESTIONS and _numbers_asked(plan):
         raise _wrong(plan, f"TOP of PROXY MATCHES with MATCH_NUMBER() in DEFINE {YET}", UNSUPPORTED)
@@ -184,20 +185,20 @@ def _families(plan: Plan) -> list[tuple[str, bool]]:
 def warnings(plan: Plan) -> list[str]:
     """What a user of a stream should know of a clause that streams."""
     found = []
-    window, ahead = window_of(plan), _reach(plan)[1]
+    window, ahead = window_of(plan), rows_ahead(plan)
     if plan.automaton is not None and plan.automaton.lifetime:
         found.append("it has LIFETIME TO: a row whose end is NULL is kept until no match under way has it")
     elif window.kind != MICROS and not plan.idle:
         bound = "WINDOW n ROWS" if window.kind != NO_WINDOW else "no WINDOW"
         found.append(f"it has {bound}: a match that may go on waits for further rows of its key, which are kept until then; add WINDOW INTERVAL '...', or set {IDLE}")
     if ahead and not plan.idle:
-        found.append(f"NEXT looks {ahead} rows ahead: a match waits for them, whatever WINDOW is")
+        found.append(f"NEXT reads {ahead} {'row' if ahead == 1 else 'rows'} after a match: the match waits for {'it' if ahead == 1 else 'them'}, whatever WINDOW is")
     return found
 
 
 def kept(plan: Plan) -> list[str]:
     """What is kept of each key for how long, over a stream."""
-    window, back, ahead = window_of(plan), behind(plan), _reach(plan)[1]
+    window, back, ahead = window_of(plan), behind(plan), rows_ahead(plan)
     ever = f"until the watermark is {_interval(plan.idle)} behind the last row of the key" if plan.idle else "for ever"
     lines, strategy = ["rows behind the watermark, until it has passed them"], placed_strategy(plan)
     ranks = plan.ranking is not None and plan.ranking.top > 0
@@ -330,18 +331,6 @@ def _back(plan: dict, now: dict) -> int:
 def _ahead(plan: dict) -> int:
     """How many rows ahead the measures of a plan look."""
     return max([0, *(leaf["spec"].get("physical", 0) for leaf in plan.get("leaves", ()) if leaf["spec"]["kind"] in ("nav", "cls"))])
-
-
-def _reach(plan: Plan) -> tuple[int, int]:
-    """By how many rows PREV and NEXT look back and ahead, at most."""
-    found = [rows for condition in plan.conditions for rows in looks_away(condition.trees)]
-    found += [leaf.spec.physical for leaf in plan.leaves if leaf.spec.kind in ("nav", "cls")]
-    return max([0, *(-n for n in found)]), max([0, *found])
-
-
-def looks_ahead(plan: Plan) -> int:
-    """By how many rows NEXT looks ahead, at most."""
-    return _reach(plan)[1]
 
 
 def _interval(micros: Fraction | int) -> str:

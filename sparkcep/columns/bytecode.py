@@ -8,6 +8,7 @@ have equal futures.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -57,6 +58,7 @@ SLOT = {name: i for i, name in enumerate(_SLOT_KINDS)}
 _LIMITS = {k: (1 << (b - 1)) - 1 for k, b in INT_BITS.items()}
 _COMPARE = {"=": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE", "<=>": "NS"}
 _FLOAT_CALLS = {"sqrt": "SQRT", "exp": "EXP", "ln": "LN", "log10": "LOG10", "pow": "POW", "atan2": "ATAN2", "hypot": "HYPOT"}
+KNOWN = "rows known"  # in place of a column's name: how many rows after each row are known
 _TYPE_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "real": "float"}
 
 
@@ -128,12 +130,13 @@ def _mask_text(mask: int, variables: tuple[str, ...]) -> str:
 
 def compile_conditions(
     conditions: tuple[Condition, ...], variables: tuple[str, ...], schema: pa.Schema, ansi: bool,
-    places: tuple[ConditionPlace, ...] = (), adjacent: bool = True,
+    places: tuple[ConditionPlace, ...] = (), adjacent: bool = True, looks: Sequence[int] = (),
 ) -> Conditions:
     """Bytecode for the condition trees of a plan over the columns of ``schema``.
 
-    ``adjacent``: the rows of a match are. Raises ClauseError for type errors, with the condition's place among ``places``."""
-    compiler = ConditionCompiler(variables, schema, ansi, adjacent)
+    ``adjacent``: the rows of a match are; ``looks``: how many rows after the candidate row each variable's condition may read.
+    Raises ClauseError for type errors, with the condition's place among ``places``."""
+    compiler = ConditionCompiler(variables, schema, ansi, adjacent, tuple(looks) or (0,) * len(variables))
     try:
         return compiler.run(conditions)
     except ClauseError as error:
@@ -165,6 +168,7 @@ class ConditionCompiler:
     schema: pa.Schema
     ansi: bool
     adjacent: bool
+    looks: tuple[int, ...] = ()
     code: list[list[int]] = field(default_factory=list)
     floats: list[float] = field(default_factory=list)
     slots: dict[_Slot, int] = field(default_factory=dict)
@@ -194,10 +198,13 @@ class ConditionCompiler:
                     continue
                 target[variable] = len(self.code)
                 self.used = set()
+                skips = self._known(self.looks[variable]) if wanted else None
                 tree = chosen[0] if len(chosen) == 1 else ("call", "and", *chosen)
                 got = self.emit(tree)
                 if got.kind not in ("boolean", "null"):
                     raise _error(f"the condition of {self.variables[variable]} is of type {got}, not BOOLEAN; write a comparison")
+                if skips is not None:
+                    self.code[skips][1] = len(self.code)
                 self.op("RETURN")
                 if wanted:
                     reads[variable] = set(self.used)
@@ -229,6 +236,18 @@ class ConditionCompiler:
             max_ahead=self.ahead,
             reads_prior=tuple(prior),
         )
+
+    def _known(self, look: int) -> int | None:
+        """Lets the condition hold where it may read rows that are not there yet; the place of the jump to its end. A search that
+        goes on from such a row completes no match before these rows are there."""
+        if not look:
+            return None
+        self.op("LOADI", _index(self.ints, (KNOWN, WORD)), 0, -1)
+        self.op("CONSTI", look)
+        self.op("LTI")
+        at = self.op("JTRUE")
+        self.op("POP")
+        return at
 
     def _closure(self, reads: set[int]) -> set[int]:
         """Slots that decide the future of ``reads``: their helper slots too."""

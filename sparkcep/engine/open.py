@@ -53,6 +53,7 @@ from sparkcep.engine.told import MatchTables
 from sparkcep.engine.walk import Walk
 from sparkcep.engine.windows import check_slide, check_window
 from sparkcep.errors import SEMANTIC, ClauseError
+from sparkcep.plan.cutting import variables_ahead
 from sparkcep.plan.cutting import behind
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Ranking
@@ -64,7 +65,8 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     patterns that are too complex."""
     strategy = placed_strategy(plan)
     plan = strategy.plan
-    conditions = compile_conditions(plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.adjacent)
+    looks = variables_ahead(plan)
+    conditions = compile_conditions(plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.adjacent, looks=looks)
     out = output_schema(plan, schema)
     if plan.ranking:
         _check_objectives(plan.ranking, schema, out)
@@ -84,7 +86,7 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
             memo, live = program_live(strategy.program, conditions)
     elif not strategy.conjoined:
         live = selection_live(strategy.net, conditions)
-    return Prepared(strategy, schema, conditions, out, memo, live)
+    return Prepared(strategy, schema, conditions, out, memo, live, looks=looks)
 
 
 def _check_objectives(ranking: Ranking, schema: pa.Schema, out: pa.Schema) -> None:

@@ -16,6 +16,7 @@ from sparkcep.engine.limits import Limits
 from sparkcep.engine.outputs import leaf_type
 from sparkcep.engine.totals import Totals
 from sparkcep.errors import ClauseError
+from sparkcep.plan.cutting import ahead as rows_ahead
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import LeafSpec
 
@@ -24,7 +25,7 @@ from sparkcep.plan.records import LeafSpec
 class Prepared:
     """What the table function's ``analyze`` hands to its workers. ``compiled``: the bytecode of an automaton. ``memo``: how failed
     states of the adjacent search are remembered; ``state_live`` uint8 (states or nodes, slots): the slots that decide the future of
-    each."""
+    each. ``looks``: how many rows after the candidate row the condition of each variable may read."""
 
     strategy: Strategy
     input_schema: pa.Schema
@@ -33,6 +34,7 @@ class Prepared:
     memo: int
     state_live: np.ndarray
     compiled: Compiled | None = None
+    looks: tuple[int, ...] = ()
 
     @property
     def plan(self) -> Plan:
@@ -46,15 +48,17 @@ class Prepared:
 
 @dataclass
 class Task:
-    """What the parts of one engine share. ``back``, ``ahead``: by how many rows navigation may leave a match; ``ran``: the names
-    of the searches that ran so far; ``looks``: how often a row was held against a class of runs; ``totals``: what the checks of a
-    budget came to; ``matches``: how many were told."""
+    """What the parts of one engine share. ``back``, ``ahead``: by how many rows navigation may leave the row that it is of;
+    ``awaited``: how many rows after its last one a match waits for; ``ran``: the names of the searches that ran so far; ``looks``:
+    how often a row was held against a class of runs; ``totals``: what the checks of a budget came to; ``matches``: how many were
+    told."""
 
     prepared: Prepared
     limits: Limits
     failures: Failures
     back: int
     ahead: int
+    awaited: int
     ran: set[str] = field(default_factory=set)
     looks: int = 0
     totals: Totals = field(default_factory=Totals)
@@ -67,7 +71,7 @@ class Task:
         for leaf in prepared.plan.leaves:
             if leaf.spec.kind == "nav":
                 back, ahead = max(back, -leaf.spec.physical), max(ahead, leaf.spec.physical)
-        return Task(prepared, limits, Failures(prepared.plan, limits), back, ahead)
+        return Task(prepared, limits, Failures(prepared.plan, limits), back, ahead, rows_ahead(prepared.plan))
 
     @property
     def plan(self) -> Plan:
