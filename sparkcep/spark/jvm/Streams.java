@@ -144,8 +144,10 @@ final class Streams {
     LogicalPlan input = new StreamInput(
         asked.partitionExpressions(), order, texts(rows, StreamTables.columns(Call.plan(plan))).toString(), MatchStrategy.seq(late), 0, MatchStrategy.seq(beside.names()),
         MatchStrategy.seq(beside.tables()), rows);
+    // the plan stays the last column of the table, whatever the mark has behind the rewriter's columns
+    LogicalPlan kept = condition.isEmpty() ? input : new Filter(condition.get(0), input);
     List<NamedExpression> before = new ArrayList<>(CollectionConverters.asJava(sort.output()));
-    return condition.isEmpty() ? input : new Project(MatchStrategy.seq(before), new Filter(condition.get(0), input));
+    return condition.isEmpty() && late.isEmpty() ? input : new Project(MatchStrategy.seq(before), kept);
   }
 
   /**
