@@ -30,7 +30,7 @@ from sparkcep.plan.cutting import ahead as rows_ahead
 from sparkcep.plan.cutting import behind, behind_leaves
 from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.plan.records import ALL_ROWS, Budget, Window, has
+from sparkcep.plan.records import ALL_ROWS, Budget, LeafPlace, Window, has
 
 IDLE = "sparkcep.stream.idleTimeout"
 YET = "does not stream yet; store the stream in a table, and match over that"
@@ -39,11 +39,11 @@ YET = "does not stream yet; store the stream in a table, and match over that"
 def check_stream(plan: Plan) -> None:
     """Raises ClauseError for a clause that does not stream, or cannot."""
     if not plan.order:
-        raise _wrong(plan, "a clause over a stream needs ORDER BY, whose first expression is the column of the stream's watermark")
+        raise _wrong(plan, "a clause over a stream needs ORDER BY, whose first expression is the column of the stream's watermark", at=place_of(plan))
     if plan.order[0].descending:
-        raise _wrong(plan, f"over a stream the first expression of ORDER BY ascends: rows come in the order of the watermark; write ORDER BY {plan.order[0].name}")
+        raise _wrong(plan, f"over a stream the first expression of ORDER BY ascends: rows come in the order of the watermark; write ORDER BY {plan.order[0].name}", at=place_of(plan, plan.order[0].column))
     if has(plan.pattern, "end"):
-        raise _wrong(plan, "$ is the end of a partition, which a stream does not have; leave it out")
+        raise _wrong(plan, "$ is the end of a partition, which a stream does not have; leave it out", at=place_of(plan, "$"))
     if plan.changes is not None:
         _check_changes(plan)
     for message, there in _families(plan):
@@ -342,7 +342,12 @@ def window_of(plan: Plan) -> Window:
     return plan.windows[0] if plan.windows else Window(NO_WINDOW, "", "", 0, 0, "")
 
 
-def _wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC, at: Window | Budget | None = None) -> ClauseError:
+def place_of(plan: Plan, name: str = "") -> LeafPlace | None:
+    """Where an expression of ORDER BY, ``$`` or (without a name) the clause begins; None in a plan that does not say it."""
+    return next((place for place in plan.leaf_places if place.name == name), None)
+
+
+def _wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC, at: Window | Budget | LeafPlace | None = None) -> ClauseError:
     if at is not None and at.line:
         place = {"line": at.line, "column": at.column, "fragment": at.text}
     else:

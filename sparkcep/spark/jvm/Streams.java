@@ -65,6 +65,7 @@ final class Streams {
   private static final int TOLD = 12; // parameters of the operator that its plan knows
   private static final String WATERMARK = "spark.watermarkDelayMs"; // metadata of the column of a watermark
   private static final String PROVIDER = "spark.sql.streaming.stateStore.providerClass";
+  private static final String ENCODING = "spark.sql.streaming.stateStore.encodingFormat";
   private static final String REPORTED = "\"report\":\"CHANGES\""; // of a plan
   static final String READING = "sparkcep.reading"; // likewise: what is asked where tables are read beside the rows
   static final String LATE = "sparkcep.late"; // likewise: the table of late rows
@@ -88,8 +89,14 @@ final class Streams {
    * over one.
    */
   static Seq<Expression> marked(Seq<Expression> arguments) {
-    if (arguments.isEmpty() || !(arguments.head() instanceof FunctionTableSubqueryArgumentExpression table) || !table.plan().resolved()
-        || table.plan().output().isEmpty()) {
+    if (arguments.isEmpty() || !(arguments.head() instanceof FunctionTableSubqueryArgumentExpression table)) {
+      return arguments;
+    }
+    if (!table.plan().resolved()) {
+      checkKeys(table.plan());
+      return arguments;
+    }
+    if (table.plan().output().isEmpty()) {
       return arguments;
     }
     String plan = table.plan().output().last().name();
@@ -109,6 +116,25 @@ final class Streams {
     List<Expression> out = new ArrayList<>(CollectionConverters.asJava(arguments));
     out.set(0, table.withNewPlan(marked));
     return MatchStrategy.seq(out);
+  }
+
+  /** Raises an error for a key of a stream by whose values Spark does not distribute: its own would be that of a subquery. */
+  private static void checkKeys(LogicalPlan table) {
+    LogicalPlan node = table;
+    while (node instanceof Project || node instanceof SubqueryAlias) {
+      node = node.children().head();
+    }
+    if (!(node instanceof Sort sort) || !(sort.child() instanceof RepartitionByExpression asked) || !asked.child().resolved() || !asked.child().isStreaming()) {
+      return;
+    }
+    String plan = CollectionConverters.asJava(asked.child().output()).stream().map(Attribute::name).filter(name -> name.startsWith(Call.PLAN_HEAD)).findFirst().orElse("");
+    List<Expression> keys = CollectionConverters.asJava(asked.partitionExpressions());
+    for (int i = 0; i < keys.size() && !plan.isEmpty(); i++) {
+      if (keys.get(i) instanceof Attribute key && key.resolved() && !org.apache.spark.sql.catalyst.expressions.RowOrdering$.MODULE$.isOrderable(key.dataType())) {
+        raise(PythonFunctions.asked(
+            JsonNodeFactory.instance.objectNode().put("kind", "keyed").put("plan", plan).put("number", i).put("kind_of_key", key.dataType().catalogString())));
+      }
+    }
   }
 
   /**
@@ -227,6 +253,7 @@ final class Streams {
     request.put("time", time == null ? "" : time.dataType().catalogString());
     request.put("marked", time != null && isMarked(time));
     request.put("provider", SQLConf.get().getConfString(PROVIDER, SQLConf.get().stateStoreProviderClass()));
+    request.put("encoding", SQLConf.get().getConfString(ENCODING, "unsaferow").toLowerCase(java.util.Locale.ROOT));
     ArrayNode types = request.putArray("types");
     CollectionConverters.asJava(order).forEach(by -> types.add(by.child().dataType().catalogString()));
     ArrayNode columns = request.putArray("watermarks");
