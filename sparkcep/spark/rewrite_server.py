@@ -65,7 +65,7 @@ def answer(request: str) -> str:
     """The answer to one request, both as JSON text."""
     asked = json.loads(request)
     kind = asked.get("kind")
-    if kind in ("stream", "table", "chained", "started", "restarted", "aggregated", "keyed"):
+    if kind in ("stream", "table", "chained", "started", "restarted", "aggregated"):
         from sparkcep.spark import streaming
 
         try:

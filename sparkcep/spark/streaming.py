@@ -296,21 +296,13 @@ def _refuse_aggregate(asked: dict[str, Any]) -> None:
     raise wrong(Plan.from_json(asked["plan"]), message, UNSUPPORTED)
 
 
-def _refuse_key(asked: dict[str, Any]) -> None:
-    """Raises ClauseError for the key of this ``number``, by whose values, of type ``kind_of_key``, Spark does not part rows."""
-    plan = Plan.from_json(asked["plan"])
-    name = plan.partition[asked["number"]].name
-    message = f"PARTITION BY {name} is of type {asked['kind_of_key'].upper()}, whose values Spark does not compare; take what is in it, as in variant_get({name}, '$.id', 'string')"
-    raise wrong(plan, message, at=place_of(plan))
-
-
 def _check_unordered(asked: dict[str, Any]) -> None:
     check_table(Plan.from_json(asked["plan"]))
 
 
 CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "stream": check_over_stream, "table": _check_unordered, "chained": _check_chained, "started": _check_started, "restarted": _check_restarted,
-    "aggregated": _refuse_aggregate, "keyed": _refuse_key,
+    "aggregated": _refuse_aggregate,
 }
 
 

@@ -89,14 +89,8 @@ final class Streams {
    * over one.
    */
   static Seq<Expression> marked(Seq<Expression> arguments) {
-    if (arguments.isEmpty() || !(arguments.head() instanceof FunctionTableSubqueryArgumentExpression table)) {
-      return arguments;
-    }
-    if (!table.plan().resolved()) {
-      checkKeys(table.plan());
-      return arguments;
-    }
-    if (table.plan().output().isEmpty()) {
+    if (arguments.isEmpty() || !(arguments.head() instanceof FunctionTableSubqueryArgumentExpression table) || !table.plan().resolved()
+        || table.plan().output().isEmpty()) {
       return arguments;
     }
     String plan = table.plan().output().last().name();
@@ -116,25 +110,6 @@ final class Streams {
     List<Expression> out = new ArrayList<>(CollectionConverters.asJava(arguments));
     out.set(0, table.withNewPlan(marked));
     return MatchStrategy.seq(out);
-  }
-
-  /** Raises an error for a key of a stream by whose values Spark does not distribute: its own would be that of a subquery. */
-  private static void checkKeys(LogicalPlan table) {
-    LogicalPlan node = table;
-    while (node instanceof Project || node instanceof SubqueryAlias) {
-      node = node.children().head();
-    }
-    if (!(node instanceof Sort sort) || !(sort.child() instanceof RepartitionByExpression asked) || !asked.child().resolved() || !asked.child().isStreaming()) {
-      return;
-    }
-    String plan = CollectionConverters.asJava(asked.child().output()).stream().map(Attribute::name).filter(name -> name.startsWith(Call.PLAN_HEAD)).findFirst().orElse("");
-    List<Expression> keys = CollectionConverters.asJava(asked.partitionExpressions());
-    for (int i = 0; i < keys.size() && !plan.isEmpty(); i++) {
-      if (keys.get(i) instanceof Attribute key && key.resolved() && !org.apache.spark.sql.catalyst.expressions.RowOrdering$.MODULE$.isOrderable(key.dataType())) {
-        raise(PythonFunctions.asked(
-            JsonNodeFactory.instance.objectNode().put("kind", "keyed").put("plan", plan).put("number", i).put("kind_of_key", key.dataType().catalogString())));
-      }
-    }
   }
 
   /**
