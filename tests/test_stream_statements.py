@@ -94,7 +94,7 @@ def test_what_ends_at_a_row_is_another_statement(before, now, what):
         (LAST_ROWS.format(", MATCH_COUNT() AS n", "", "").replace("x = 1", "x = MATCH_NUMBER()"), "MATCH_NUMBER() in DEFINE for MATCH_COUNT() does not stream yet"),
         (LAST_ROWS.format("", "", "APPROX 1 MATCH BUNDLES").replace("x = 1", "x = MATCH_NUMBER()"), "MATCH_NUMBER() in DEFINE for MATCH BUNDLES does not stream yet"),
         (TOP.format("ALL MATCHES", "(A B)", "", "3"), "TOP k without SLIDE ranks a partition as a whole"),
-        (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3 OVERALL").replace("x = 1", "x = NEXT(x)"), "NEXT waits for further rows of each key"),
+        (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3 OVERALL").replace("x = 1", "x = NEXT(x, 2)"), "NEXT waits for further rows of each key"),
         (TOP.format("", "(A B)", SLIDE + " APPROX 1 PROXY MATCHES", "3").replace("x = 1", "x = MATCH_NUMBER()"), "TOP of PROXY MATCHES with MATCH_NUMBER() in DEFINE"),
         (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("INTERVAL '5' SECOND", "5 ROWS").replace("INTERVAL '1' SECOND", "1 ROWS").replace("TOP 3", "TOP 3 OVERALL"), "TOP OVERALL ranks the matches of all keys"),
         (LAST_ROWS.format("", "", "APPROX 1 WEIGHTS (D 9) BUDGET 3 CHECKS").replace("A B", "A ~(B C) D"), "a negated group before the first row of a match"),
@@ -137,7 +137,7 @@ def test_what_is_kept_and_warned_of():
     plan = make_plan(parse_clause(BEFORE.replace("PREV(FIRST(x), 2)", "PREV(FIRST(x), 2) + NEXT(LAST(x), 3)").replace("WINDOW INTERVAL '5' SECOND", "WINDOW 7 ROWS")))
     assert "the last 5 rows for ever, at which PREV and NEXT look" in kept(plan)
     assert "rows of a match under way, until 7 rows of its key have come" in kept(plan)
-    assert [text.partition(":")[0] for text in warnings(plan)] == ["it has WINDOW n ROWS", "NEXT looks 3 rows ahead"]
+    assert [text.partition(":")[0] for text in warnings(plan)] == ["it has WINDOW n ROWS", "NEXT reads 3 rows after a match"]
     assert warnings(make_plan(parse_clause(BEFORE))) == []
 
 
@@ -167,9 +167,9 @@ def test_what_an_error_advises_streams(text):
         (TOP.format("ALL MATCHES", "((A B ~C) & D)", SLIDE, "3"), ", or hold a row whose WINDOW has not, and of such a time before them", []),
         (TOP.format("ALL MATCHES", "(^ A B)", SLIDE, "3"), "", ["that it had rows, for ever: ^ holds for the first alone"]),
         (TOP.format("FIRST MATCH", "(A B)", SLIDE, "3").replace("x = 1", "x > MATCH_NUMBER()"), ", or hold a row whose WINDOW has not", ["the number of the last match for ever"]),
-        (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("x = 1", "x > NEXT(x, 2)"), ", or behind which not 2 rows of the key have come", ["the last 2 rows for ever, at which PREV and NEXT look"]),
+        (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("x = 1", "x > NEXT(x, 2)"), ", or behind which not 1 row of the key has come", ["the last 1 rows for ever, at which PREV and NEXT look"]),
         (
-            TOP.format("FIRST MATCH", "(A B)", SLIDE, "3").replace("x = 1", "x > NEXT(x)"),
+            TOP.format("FIRST MATCH", "(A B)", SLIDE, "3").replace("x = 1", "x > NEXT(x, 2)"),
             ", or hold a row whose WINDOW has not, or behind whose WINDOW not 1 row of the key has come", ["the last 1 rows for ever, at which PREV and NEXT look"],
         ),
     ],

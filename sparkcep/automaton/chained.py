@@ -11,8 +11,9 @@ from math import ceil
 from typing import NamedTuple
 
 from sparkcep.automaton.strategy import BUNDLED, placed_strategy
-from sparkcep.automaton.streams import looks_ahead, ranks_late, waits_behind, window_of
+from sparkcep.automaton.streams import ranks_late, waits_behind, window_of
 from sparkcep.clause.tree import ONE_ROW
+from sparkcep.plan.cutting import ahead
 from sparkcep.plan.options import MICROS
 from sparkcep.plan.plan import Plan
 
@@ -60,7 +61,7 @@ def _why_none(plan: Plan) -> str:
         return "of MATCH BUNDLES the last match point may come long after the first"
     if plan.rows == "unmatched" and (plan.approximate is not None or plan.automaton is not None):
         return "a row WITH UNMATCHED ROWS of APPROX or AUTOMATON may be told long after its WINDOW"
-    if looks_ahead(plan):
+    if ahead(plan):
         return "NEXT waits for further rows, whatever WINDOW is"
     return ""
 

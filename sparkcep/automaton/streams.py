@@ -26,10 +26,11 @@ from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
 from sparkcep.plan.budget import HISTORY
 from sparkcep.plan.checked import read
 from sparkcep.plan.costs import ALL, BUNDLES
+from sparkcep.plan.cutting import ahead as rows_ahead
 from sparkcep.plan.cutting import behind, behind_leaves
 from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.plan.records import ALL_ROWS, Budget, Window, has, looks_away
+from sparkcep.plan.records import ALL_ROWS, Budget, LeafPlace, Window, has
 
 IDLE = "sparkcep.stream.idleTimeout"
 YET = "does not stream yet; store the stream in a table, and match over that"
@@ -38,11 +39,11 @@ YET = "does not stream yet; store the stream in a table, and match over that"
 def check_stream(plan: Plan) -> None:
     """Raises ClauseError for a clause that does not stream, or cannot."""
     if not plan.order:
-        raise _wrong(plan, "a clause over a stream needs ORDER BY, whose first expression is the column of the stream's watermark")
+        raise _wrong(plan, "a clause over a stream needs ORDER BY, whose first expression is the column of the stream's watermark", at=place_of(plan))
     if plan.order[0].descending:
-        raise _wrong(plan, f"over a stream the first expression of ORDER BY ascends: rows come in the order of the watermark; write ORDER BY {plan.order[0].name}")
+        raise _wrong(plan, f"over a stream the first expression of ORDER BY ascends: rows come in the order of the watermark; write ORDER BY {plan.order[0].name}", at=place_of(plan, plan.order[0].column))
     if has(plan.pattern, "end"):
-        raise _wrong(plan, "$ is the end of a partition, which a stream does not have; leave it out")
+        raise _wrong(plan, "$ is the end of a partition, which a stream does not have; leave it out", at=place_of(plan, "$"))
     if plan.changes is not None:
         _check_changes(plan)
     for message, there in _families(plan):
@@ -137,7 +138,7 @@ def _check_top(plan: Plan, strategy: Strategy) -> None:
     """Raises ClauseError where the best matches of a window are not known in one micro-batch, or not from the rows kept."""
     if plan.ranking.overall and window_of(plan).kind == ROWS:
         raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window, and those of WINDOW n ROWS end at other times for each key; write WINDOW INTERVAL '...'")
-    if plan.ranking.overall and _reach(plan)[1] > 0:
+    if plan.ranking.overall and rows_ahead(plan):
         raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window together, and NEXT waits for further rows of each key; leave OVERALL or NEXT out")
     if strategy.question in _QUESTIONS and _numbers_asked(plan):
         raise _wrong(plan, f"TOP of PROXY MATCHES with MATCH_NUMBER() in DEFINE {YET}", UNSUPPORTED)
@@ -184,20 +185,20 @@ def _families(plan: Plan) -> list[tuple[str, bool]]:
 def warnings(plan: Plan) -> list[str]:
     """What a user of a stream should know of a clause that streams."""
     found = []
-    window, ahead = window_of(plan), _reach(plan)[1]
+    window, ahead = window_of(plan), rows_ahead(plan)
     if plan.automaton is not None and plan.automaton.lifetime:
         found.append("it has LIFETIME TO: a row whose end is NULL is kept until no match under way has it")
     elif window.kind != MICROS and not plan.idle:
         bound = "WINDOW n ROWS" if window.kind != NO_WINDOW else "no WINDOW"
         found.append(f"it has {bound}: a match that may go on waits for further rows of its key, which are kept until then; add WINDOW INTERVAL '...', or set {IDLE}")
     if ahead and not plan.idle:
-        found.append(f"NEXT looks {ahead} rows ahead: a match waits for them, whatever WINDOW is")
+        found.append(f"NEXT reads {ahead} {'row' if ahead == 1 else 'rows'} after a match: the match waits for {'it' if ahead == 1 else 'them'}, whatever WINDOW is")
     return found
 
 
 def kept(plan: Plan) -> list[str]:
     """What is kept of each key for how long, over a stream."""
-    window, back, ahead = window_of(plan), behind(plan), _reach(plan)[1]
+    window, back, ahead = window_of(plan), behind(plan), rows_ahead(plan)
     ever = f"until the watermark is {_interval(plan.idle)} behind the last row of the key" if plan.idle else "for ever"
     lines, strategy = ["rows behind the watermark, until it has passed them"], placed_strategy(plan)
     ranks = plan.ranking is not None and plan.ranking.top > 0
@@ -334,18 +335,6 @@ def _ahead(plan: dict) -> int:
     return max([0, *(leaf["spec"].get("physical", 0) for leaf in plan.get("leaves", ()) if leaf["spec"]["kind"] in ("nav", "cls"))])
 
 
-def _reach(plan: Plan) -> tuple[int, int]:
-    """By how many rows PREV and NEXT look back and ahead, at most."""
-    found = [rows for condition in plan.conditions for rows in looks_away(condition.trees)]
-    found += [leaf.spec.physical for leaf in plan.leaves if leaf.spec.kind in ("nav", "cls")]
-    return max([0, *(-n for n in found)]), max([0, *found])
-
-
-def looks_ahead(plan: Plan) -> int:
-    """By how many rows NEXT looks ahead, at most."""
-    return _reach(plan)[1]
-
-
 def _interval(micros: Fraction | int) -> str:
     return f"INTERVAL '{float(Fraction(micros) / 1_000_000):g}' SECOND"
 
@@ -355,7 +344,12 @@ def window_of(plan: Plan) -> Window:
     return plan.windows[0] if plan.windows else Window(NO_WINDOW, "", "", 0, 0, "")
 
 
-def _wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC, at: Window | Budget | None = None) -> ClauseError:
+def place_of(plan: Plan, name: str = "") -> LeafPlace | None:
+    """Where an expression of ORDER BY, ``$`` or (without a name) the clause begins; None in a plan that does not say it."""
+    return next((place for place in plan.leaf_places if place.name == name), None)
+
+
+def _wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC, at: Window | Budget | LeafPlace | None = None) -> ClauseError:
     if at is not None and at.line:
         place = {"line": at.line, "column": at.column, "fragment": at.text}
     else:

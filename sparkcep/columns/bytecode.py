@@ -8,6 +8,7 @@ have equal futures.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -69,6 +70,7 @@ _EXACT = frozenset(["+", "-", "*", "neg", "abs"])
 _DIVISIONS = frozenset(["/", "%", "div", "pmod"])
 _FAILING = _EXACT | _DIVISIONS | {"cast", "round", "floor", "ceil", "datediff"}
 _NULL_OPERATORS = frozenset(["=", "!=", "<", "<=", ">", ">=", "+", "-", "*"]) | _DIVISIONS  # NULL where an operand is
+KNOWN = "rows known"  # in place of a column's name: how many rows after each row are known
 _TYPE_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "real": "float"}
 
 
@@ -144,14 +146,16 @@ def _mask_text(mask: int, variables: tuple[str, ...]) -> str:
 
 def compile_conditions(
     conditions: tuple[Condition, ...], variables: tuple[str, ...], schema: pa.Schema, ansi: bool,
-    places: tuple[ConditionPlace, ...] = (), adjacent: bool = True, zone: str = "UTC", months: tuple[str, ...] = (), deferred: bool = False,
+    places: tuple[ConditionPlace, ...] = (), adjacent: bool = True, zone: str = "UTC", months: tuple[str, ...] = (), looks: Sequence[int] = (),
+    deferred: bool = False,
 ) -> Conditions:
     """Bytecode for the condition trees of a plan over the columns of ``schema``.
 
     ``adjacent``: the rows of a match are. ``zone``: the session's time zone. ``months``: columns that hold the months of year-month
-    intervals. ``deferred``: conditions of physical neighbours are evaluated for candidates alone, as those that look at the match
-    are, and not for every row ahead. Raises ClauseError for type errors, with the condition's place among ``places``."""
-    compiler = ConditionCompiler(variables, schema, ansi, adjacent, zone, months)
+    intervals. ``looks``: how many rows after the candidate row each variable's condition may read. ``deferred``: conditions of
+    physical neighbours are evaluated for candidates alone, as those that look at the match are, and not for every row ahead. Raises
+    ClauseError for type errors, with the condition's place among ``places``."""
+    compiler = ConditionCompiler(variables, schema, ansi, adjacent, zone, months, tuple(looks) or (0,) * len(variables))
     try:
         return compiler.run(conditions, deferred)
     except ClauseError as error:
@@ -185,6 +189,7 @@ class ConditionCompiler:
     adjacent: bool
     zone: str = "UTC"
     months: tuple[str, ...] = ()
+    looks: tuple[int, ...] = ()
     code: list[list[int]] = field(default_factory=list)
     floats: list[float] = field(default_factory=list)
     slots: dict[_Slot, int] = field(default_factory=dict)
@@ -215,10 +220,13 @@ class ConditionCompiler:
                     continue
                 target[variable] = len(self.code)
                 self.used = set()
+                skips = self._known(self.looks[variable]) if wanted else None
                 tree = chosen[0] if len(chosen) == 1 else ("call", "and", *chosen)
                 got = self.emit(tree)
                 if got.kind not in ("boolean", "null"):
                     raise _error(f"the condition of {self.variables[variable]} is of type {got}, not BOOLEAN; write a comparison")
+                if skips is not None:
+                    self.code[skips][1] = len(self.code)
                 self.op("RETURN")
                 if wanted:
                     reads[variable] = set(self.used)
@@ -253,6 +261,18 @@ class ConditionCompiler:
             reads_prior=tuple(prior),
             instructions=instructions,
         )
+
+    def _known(self, look: int) -> int | None:
+        """Lets the condition hold where it may read rows that are not there yet; the place of the jump to its end. A search that
+        goes on from such a row completes no match before these rows are there."""
+        if not look:
+            return None
+        self.op("LOADI", _index(self.ints, (KNOWN, WORD)), 0, -1)
+        self.op("CONSTI", look)
+        self.op("LTI")
+        at = self.op("JTRUE")
+        self.op("POP")
+        return at
 
     def _closure(self, reads: set[int]) -> set[int]:
         """Slots that decide the future of ``reads``: their helper slots too."""

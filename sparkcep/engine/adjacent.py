@@ -51,7 +51,7 @@ class _Matches(Matches):
         program = task.prepared.strategy.program
         return kernels.match_partitions(
             search.program, program.nullable, np.int64(program.first), self.memo, search.words, program.register_bits, self.looking,
-            self.data.rows, self.scratch, self.opens, task.ahead, task.plan.rows == "unmatched", SKIPS[skip.mode], np.int64(skip.targets),
+            self.data.rows, self.scratch, self.opens, task.awaited, task.plan.rows == "unmatched", SKIPS[skip.mode], np.int64(skip.targets),
             task.prepared.conditions.number_read, task.limits.patience, self._most_entries(), task.limits.max_steps, search.distinct, self.state,
             room.events, room.labels,
         )

@@ -133,7 +133,7 @@ class Again:
         assert chunk.closed is not None
         opens = open.opens(chunk)
         low, high = chunk.offsets[:-1], chunk.offsets[1:]
-        begin, ahead = opens[:, codes.O_START], self.task.ahead
+        begin, ahead = opens[:, codes.O_START], self.task.awaited
         end = np.maximum(begin, np.where(chunk.going, high - ahead, high))
         ends, backs = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)
         closed = np.where(chunk.going, chunk.closed, high)

@@ -141,7 +141,7 @@ class EndedWindows(SlidingWindows):
     def _undecided(self, chunk: Chunk) -> np.ndarray:
         """int64 (partitions): the first row of each that may be in a match which rows to come decide, or its end."""
         low, high = chunk.offsets[:-1], chunk.offsets[1:]
-        limit = np.where(chunk.going, np.maximum(high - self.task.ahead, low), high)
+        limit = np.where(chunk.going, np.maximum(high - self.task.awaited, low), high)
         if not self.late:
             return limit
         assert chunk.closed is not None

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import decimal_words, null_marks, ranks, words
-from sparkcep.columns.bytecode import OP, Conditions
+from sparkcep.columns.bytecode import KNOWN, OP, Conditions
 from sparkcep.columns.types import AS_DOUBLE, HIGH, WORD
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.failures import EagerConditionError, of_condition
@@ -17,6 +17,7 @@ from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import looks_away
 from sparkcep.search import adjacent as kernels
 from sparkcep.search import decimals, machine
+from sparkcep.search.codes import NEVER
 
 _COMPARISONS = {OP[n]: i for i, n in enumerate(("EQI", "NEI", "LTI", "LEI", "GTI", "GEI"))} | {
     OP[n]: i for i, n in enumerate(("EQF", "NEF", "LTF", "LEF", "GTF", "GEF"))
@@ -44,7 +45,8 @@ def kernel_data(prepared: Prepared, chunk: Chunk) -> Data:
     for variable in range(len(plan.variables)):
         if not conditioned >> variable & 1:
             letters |= np.int64(1 << variable)
-    ints, inull, arrays, codes, bytecode = _int_columns(prepared, columns, rows)
+    known = _rows_known(prepared, chunk)
+    ints, inull, arrays, codes, bytecode = _int_columns(prepared, columns, rows, known)
     flts = np.empty((len(c.float_columns), rows), dtype=np.float64)
     fnull = np.empty((len(c.float_columns), rows), dtype=np.uint8)
     for i, (name, part) in enumerate(c.float_columns):
@@ -58,7 +60,14 @@ def kernel_data(prepared: Prepared, chunk: Chunk) -> Data:
     data = Data(kernels.RowArrays(letters, chunk.offsets, ints, flts, inull, fnull, *arrays), compiled)
     for variable in range(len(plan.variables)):
         if c.shift_entry[variable] >= 0:
+            # a condition that may read rows to come holds: no match completes before these rows are there
+            open_rows = known < prepared.looks[variable] if prepared.looks[variable] else None
+            bits = letters[open_rows] if open_rows is not None else None
+            if open_rows is not None:
+                letters[open_rows] = bits & ~(1 << variable)
             _mark(c, variable, data, plan)
+            if open_rows is not None:
+                letters[open_rows] = bits
     if strategy.net is not None and strategy.net.copies is not None:
         # a copy takes the rows that do not fulfil the row-local part of another's condition
         for copy, of in strategy.net.copies.complements:
@@ -68,12 +77,24 @@ def kernel_data(prepared: Prepared, chunk: Chunk) -> Data:
     return data
 
 
+def _rows_known(prepared: Prepared, chunk: Chunk) -> np.ndarray:
+    """int64 (rows): how many rows of its partition after each row are there; NEVER where no row may come, and of a clause whose
+    search reads no row before all that NEXT reads are there. Empty where no condition looks ahead."""
+    if not any(prepared.looks):
+        return np.zeros(0, dtype=np.int64)
+    plan, sizes = prepared.plan, np.diff(chunk.offsets)
+    known = np.repeat(chunk.offsets[1:], sizes) - np.arange(chunk.rows) - 1
+    waits = chunk.going & (plan.approximate is None and plan.automaton is None)
+    known[~np.repeat(waits, sizes)] = NEVER
+    return known
+
+
 def _looking_ahead(plan: Plan) -> int:
     """The variables whose conditions look at rows to come."""
     return sum({1 << v for v, trees in plan.conditions if max(looks_away(trees), default=0) > 0})
 
 
-def _int_columns(prepared: Prepared, columns: dict[str, pa.Array], rows: int):
+def _int_columns(prepared: Prepared, columns: dict[str, pa.Array], rows: int, known: np.ndarray):
     """Integer words, NULL marks, arrays of paired functions, label ranks, and the bytecode with this buffer's string
     ranks patched in."""
     c = prepared.conditions
@@ -81,6 +102,9 @@ def _int_columns(prepared: Prepared, columns: dict[str, pa.Array], rows: int):
     inull = np.empty((len(c.int_columns), rows), dtype=np.uint8)
     ranked = dict(c.ranked)
     for i, (name, part) in enumerate(c.int_columns):
+        if name == KNOWN:
+            ints[i], inull[i] = known, 0
+            continue
         inull[i] = null_marks(columns[name])
         if part != WORD or name not in ranked:
             ints[i] = _part(columns[name], part)

@@ -52,7 +52,7 @@ from sparkcep.engine.told import MatchTables
 from sparkcep.engine.walk import Walk
 from sparkcep.engine.windows import check_slide, check_window
 from sparkcep.errors import SEMANTIC, ClauseError
-from sparkcep.plan.cutting import behind
+from sparkcep.plan.cutting import behind, variables_ahead
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Ranking
 from sparkcep.search import codes, interpreted
@@ -63,7 +63,10 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     patterns that are too complex."""
     strategy = placed_strategy(plan)
     plan = strategy.plan
-    conditions = compile_conditions(plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.adjacent, zone=plan.zone, months=plan.months)
+    looks = variables_ahead(plan)
+    conditions = compile_conditions(
+        plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.adjacent, zone=plan.zone, months=plan.months, looks=looks,
+    )
     out = output_schema(plan, schema)
     if plan.ranking:
         _check_objectives(plan.ranking, schema, out)
@@ -78,7 +81,7 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
         check_arcs(plan, schema)
         none = np.zeros((1, 1), dtype=np.uint8)
         return Prepared(strategy, schema, conditions, out, codes.NO_MEMO, none, compile_automaton(plan.automaton, schema, plan.ansi, plan.zone))
-    return Prepared(strategy, schema, conditions, out, *memo_of(strategy, conditions))
+    return Prepared(strategy, schema, conditions, out, *memo_of(strategy, conditions), looks=looks)
 
 
 def _check_objectives(ranking: Ranking, schema: pa.Schema, out: pa.Schema) -> None:

@@ -17,6 +17,7 @@ from sparkcep.engine.live import program_live, selection_live
 from sparkcep.engine.outputs import leaf_type
 from sparkcep.engine.totals import Totals
 from sparkcep.errors import ClauseError
+from sparkcep.plan.cutting import ahead as rows_ahead
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import LeafSpec
 from sparkcep.search import codes
@@ -26,7 +27,7 @@ from sparkcep.search import codes
 class Prepared:
     """What the table function's ``analyze`` hands to its workers. ``compiled``: the bytecode of an automaton. ``memo``: how failed
     states of the adjacent search are remembered; ``state_live`` uint8 (states or nodes, slots): the slots that decide the future of
-    each."""
+    each. ``looks``: how many rows after the candidate row the condition of each variable may read."""
 
     strategy: Strategy
     input_schema: pa.Schema
@@ -35,6 +36,7 @@ class Prepared:
     memo: int
     state_live: np.ndarray
     compiled: Compiled | None = None
+    looks: tuple[int, ...] = ()
 
     @property
     def plan(self) -> Plan:
@@ -44,7 +46,9 @@ class Prepared:
         """The plan compiled again, so that conditions of physical neighbours are evaluated for candidates alone. Such a condition
         may fail on a row that is not a candidate."""
         plan = self.plan
-        conditions = compile_conditions(plan.conditions, plan.variables, self.input_schema, plan.ansi, plan.places, plan.adjacent, plan.zone, plan.months, deferred=True)
+        conditions = compile_conditions(
+            plan.conditions, plan.variables, self.input_schema, plan.ansi, plan.places, plan.adjacent, plan.zone, plan.months, self.looks, deferred=True,
+        )
         memo, live = memo_of(self.strategy, conditions)
         return replace(self, conditions=conditions, memo=memo, state_live=live)
 
@@ -56,15 +60,17 @@ class Prepared:
 
 @dataclass
 class Task:
-    """What the parts of one engine share. ``back``, ``ahead``: by how many rows navigation may leave a match; ``ran``: the names
-    of the searches that ran so far; ``looks``: how often a row was held against a class of runs; ``totals``: what the checks of a
-    budget came to; ``matches``: how many were told."""
+    """What the parts of one engine share. ``back``, ``ahead``: by how many rows navigation may leave the row that it is of;
+    ``awaited``: how many rows after its last one a match waits for; ``ran``: the names of the searches that ran so far; ``looks``:
+    how often a row was held against a class of runs; ``totals``: what the checks of a budget came to; ``matches``: how many were
+    told."""
 
     prepared: Prepared
     limits: Limits
     failures: Failures
     back: int
     ahead: int
+    awaited: int
     ran: set[str] = field(default_factory=set)
     looks: int = 0
     totals: Totals = field(default_factory=Totals)
@@ -77,7 +83,7 @@ class Task:
         for leaf in prepared.plan.leaves:
             if leaf.spec.kind == "nav":
                 back, ahead = max(back, -leaf.spec.physical), max(ahead, leaf.spec.physical)
-        return Task(prepared, limits, Failures(prepared.plan, limits), back, ahead)
+        return Task(prepared, limits, Failures(prepared.plan, limits), back, ahead, rows_ahead(prepared.plan))
 
     @property
     def plan(self) -> Plan:

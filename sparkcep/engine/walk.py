@@ -189,12 +189,15 @@ class Walk:
             skip_mask=plan.skip.targets,
             max_steps=limits.max_steps,
             max_matches=limits.max_matches,
-            ahead=task.ahead,
+            ahead=task.awaited,
             waits=(plan.reports_all and not at_once) or automaton.negates_behind,
             at_once=at_once,
+            behind=automaton.negates_behind,
+            # where an undecided row hides no match, a search that fails though it takes all such rows has failed
+            releases=strategy != codes.NEXT and not (self.sided or automaton.negates or automaton.copies) and (at_once or not plan.reports_all) and not plan.slide,
         )
         looks = prepared.conditions.has_history or len(plan.windows) > 1 or self.sided or automaton.negates
-        self.at_once = AtOnce(plan.windows[0], looks, task.ahead) if at_once else None
+        self.at_once = AtOnce(plan.windows[0], looks, task.awaited) if at_once else None
 
         self.bounded = limits.merging and bounded(task)
 

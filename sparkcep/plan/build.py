@@ -6,7 +6,7 @@ options that it does not have. Every error of a clause that needs no types is ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
@@ -37,6 +37,7 @@ from sparkcep.plan.records import (
     ConditionPlace,
     EqualKey,
     Key,
+    LeafPlace,
     Letter,
     Order,
     Place,
@@ -196,7 +197,16 @@ def keys(draft: Draft) -> Draft:
     for i, item in enumerate(clause.order_by):
         name, column, plain = parts(item.expr, f"__o{i}", "ORDER BY")
         order.append(Order(name, column, item.descending, item.nulls_first, plain))
-    return draft.with_(partition=partition, order=tuple(order))
+    return draft.with_(partition=partition, order=tuple(order), leaf_places=tuple(_stream_places(clause, order)))
+
+
+def _stream_places(clause: MatchClause, order: list[Order]) -> Iterator[LeafPlace]:
+    """Where a stream's errors are: expressions of ORDER BY by their columns, ``$`` by itself, the clause's beginning by ""."""
+    spans = [(item.column, asked.expr.span) for item, asked in zip(order, clause.order_by, strict=True)]
+    spans += [("$", node.span) for node in nodes.walk(clause.pattern) if isinstance(node, nodes.End)][:1]
+    begins = [*(expr.span for expr in clause.partition_by), *(item.expr.span for item in clause.order_by), clause.pattern.span]
+    spans.append(("", min(begins, key=lambda span: span.start)))
+    return (LeafPlace(name, *position(clause.text, span.start), span.of(clause.text).split("\n")[0][:40]) for name, span in spans)
 
 
 # -- conditions and options -------------------------------------------------------------------------------------------
@@ -335,7 +345,7 @@ def one_column(draft: Draft) -> Draft:
 
 def leaves(draft: Draft) -> Draft:
     """Collects what MEASURES and the ranking need of the engine."""
-    return draft.with_(leaves=draft.measures.leaves(), leaf_places=draft.measures.leaf_places(), arrays=draft.measures.arrays(), aggregates=draft.measures.aggregates())
+    return draft.with_(leaves=draft.measures.leaves(), leaf_places=(*draft.plan.leaf_places, *draft.measures.leaf_places()), arrays=draft.measures.arrays(), aggregates=draft.measures.aggregates())
 
 
 def counting(draft: Draft) -> Draft:

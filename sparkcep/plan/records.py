@@ -81,7 +81,8 @@ class Word(NamedTuple):
 
 
 class LeafPlace(NamedTuple):
-    """Where the expression stands whose value a column for MEASURES is, which may be beyond its type."""
+    """Where an expression is, by the column that has its value: one for MEASURES, which may be beyond its type, or one of ORDER BY.
+    ``$`` is named by itself, and the beginning of the clause by no name."""
 
     name: str
     line: int

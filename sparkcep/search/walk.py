@@ -167,7 +167,9 @@ class How(NamedTuple):
     ``ambiguous``: a match may be found several times, and is reported once; ``windowed``: window 0 bounds the whole match;
     ``memo``: failures are remembered; ``unmatched``: rows in no match are reported, too; ``skip``, ``skip_mask``: AFTER MATCH SKIP
     and its variables; ``ahead``: by how many rows navigation may leave a match; ``waits``: rows to come may decide what is found;
-    ``at_once``: a match is reported with its last row, whatever else begins where it does."""
+    ``at_once``: a match is reported with its last row, whatever else begins where it does; ``behind``: a negation looks at rows
+    after the last one of a match; ``releases``: a row whose window has ended is searched to the end of it, and waits for rows that
+    NEXT reads only where a match may end that far."""
 
     strategy: int
     monotone: bool
@@ -184,6 +186,8 @@ class How(NamedTuple):
     ahead: int
     waits: bool
     at_once: bool
+    behind: bool
+    releases: bool
 
 
 class Spans(NamedTuple):
@@ -370,14 +374,19 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
                 outcome = FULL
                 break
             stop_all = spans.windows[0, s] if how.windowed else high
-            undecided = open_end and (stop_all > limit or (stop_all >= high and s >= opens[part, O_CLOSED]))
-            if s >= limit or (undecided and (how.waits or opens[part, O_PUT_OFF] != 0)):
+            undecided = open_end and stop_all >= high and s >= opens[part, O_CLOSED]
+            if state[S_BEST] > 0 and not how.behind:
+                undecided = False  # one that completes before the best match so far has all its rows here
+            elif open_end and stop_all > limit and not (how.releases and opens[part, O_PUT_OFF] == 0):
+                undecided = True
+            if undecided and (s >= limit or how.waits or opens[part, O_PUT_OFF] != 0):
                 outcome = SUSPENDED
                 if state[S_BEST] > 0:
                     s = state[S_BEST_START]
                     state[S_BEST] = 0
                 break
-            stop_all = min(stop_all, limit)
+            if undecided:
+                stop_all = min(stop_all, limit)
             if state[S_BEST] > 0:
                 stop_all = min(stop_all, state[S_BEST_END] - 1)
             own_events, own_labels, own_number = state[S_EVENTS], state[S_LABELS], state[S_NUMBER]
@@ -386,15 +395,15 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
                 enter_row(s, floors)
             told = opens[part, O_TOLD] if how.at_once else np.int64(-1)
             begins = _begins(s, stop_all, told, low, net, spans, rows) if state[S_ACTIVE] == 0 else 1
-            depth, touched = np.int64(-1), begins == 0
+            depth, touched = np.int64(-1), begins == 0 and undecided
             if begins > 0:
                 outcome, depth, touched = _from_row(
                     s, part, low, high, limit, stop_all, undecided, open_end, at_head, told, net, plain, sides, how, spans, negated, conditions, rows,
                     scratch, work, state, out, floors,
                 )
-            if touched and undecided and how.at_once and (outcome == DONE or outcome == FULL):
+            if touched and how.at_once and (outcome == DONE or outcome == FULL):
                 state[S_KEPT] = _stands(s, state) + 1
-            elif outcome == DONE and depth < 0 and touched and undecided:
+            elif outcome == DONE and depth < 0 and touched:
                 outcome = SUSPENDED
             if outcome == FULL and how.ambiguous:
                 state[S_REPEATS] = 1 if own_events == 0 else 0
@@ -526,14 +535,12 @@ def _from_row(
 ):
     """Walks through the matches that begin at row ``s``: (outcome, rows of the last match reported or -1, whether rows to come may
     lead to others). ``stop_all``: no row from there on is taken; ``undecided``: because more may come; ``at_head``: ``^`` holds;
-    ``told``: what ends before this row is reported already."""
+    ``told``: what ends before this row is reported already. A match that ends from ``limit`` on waits for rows to come."""
     first, edges = net.first, net.edges
     frames, labels = work.frames, scratch.labels
     here = (low, high, s)
     several = sides is not None or how.strategy == ANY  # an edge may have several candidates
-    outcome = DONE
-    touched = False
-    reported = np.int64(-1)
+    outcome, touched, ahead, reported = DONE, False, False, np.int64(-1)  # ahead: NEXT decides, though the window has ended
     patience = PATIENCE_ROW * (stop_all - s) + PATIENCE
     depth, steps, effort = np.int64(0), np.int64(0), np.int64(0)  # effort: steps and rows looked at since the last match
     if state[S_ACTIVE] == 1:
@@ -558,7 +565,7 @@ def _from_row(
             if depth == 0:
                 break
             if plain is not None:
-                if how.memo and steps > patience and (how.at_once or not touched) and frames[depth, F_FOUND] == state[S_FOUND]:
+                if how.memo and steps > patience and ((how.at_once and not ahead) or not touched) and frames[depth, F_FOUND] == state[S_FOUND]:
                     _key(depth, node, last, stop_all, net.live, scratch, work.opened, spans.windows)
                     _remember(scratch.key, scratch.entries, scratch.table, state)
             labels[last] = UNTAKEN
@@ -582,6 +589,8 @@ def _from_row(
                 touched = True
             elif last < told:
                 effort = np.int64(0)  # told before
+            elif open_end and last >= limit:
+                touched, undecided, ahead = True, True, True
             elif _may_complete(depth, how, plain, frames) and _may_rank(s, depth, last, state, floors):
                 got = _judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state)
             if got < 0:
@@ -670,7 +679,7 @@ def _from_row(
         state[S_DEPTH] = depth
     elif outcome != DONE:
         _let_go(depth, frames, labels)
-    return outcome, reported, touched
+    return outcome, reported, touched and undecided
 
 
 @embedded

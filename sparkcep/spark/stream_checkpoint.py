@@ -12,13 +12,13 @@ from pyspark.sql import functions as F
 from sparkcep.engine.buckets import Bucket
 from sparkcep.errors import UNSUPPORTED
 from sparkcep.plan.plan import Plan
-from sparkcep.spark.streaming import OPERATOR_NAME, check_changed, check_times, wrong
+from sparkcep.spark.streaming import FRAME_OPERATORS, OPERATOR_NAME, check_changed, check_times, wrong
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BUCKET = "bucket"  # the name of the state where several clauses stand in a query
-_ALONE, _SEVERAL = "applyInPandasWithState", "transformWithStateInPandasExec"
+_ALONE, _SEVERAL = FRAME_OPERATORS
 _NOTHING_YET = "STDS_COMMITTED_BATCH_UNAVAILABLE"
 _NOT_OURS = "FIELD_NOT_FOUND", "STDS_INVALID_OPTION_VALUE.WITH_MESSAGE"  # Spark's answers where a user's own function keeps a state
 _BY_OPERATOR = (

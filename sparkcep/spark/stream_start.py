@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("sparkcep")
 
 _PLACE, _NAME = "checkpointLocation", "queryName"
-_REUSE = "spark.sql.exchange.reuse"
+_REUSE, _POLICY = "spark.sql.exchange.reuse", "spark.sql.streaming.multipleWatermarkPolicy"
 _AGGREGATED = (
     "in output mode append what is aggregated ({}) is told when a watermark has passed its column, which a clause's output has with the JVM's extension alone; "
     'write outputMode("update") or outputMode("complete"), or ' + INSTEAD
@@ -59,6 +59,7 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             check_above(plan)
             _check_store(frame.sparkSession, own)
+            _check_policy(frame.sparkSession, plan, own)
             _check_checkpoint(plan, self, inspect.signature(original).bind(self, *args, **kwargs).arguments)
             with _apart(frame.sparkSession, plan):
                 return original(self, *args, **kwargs)
@@ -88,6 +89,13 @@ def _check_store(session: SparkSession, own: list[Node]) -> None:
     held = [node for node in own if not by_one_call(node)]
     if held and "RocksDB" not in (session.conf.get(PROVIDER, None) or ""):
         raise at_clause(held[0], f"the data frame of the clause was made to stand in a query with others, which keep their states in RocksDB; set {PROVIDER} to {ROCKSDB}")
+
+
+def _check_policy(session: SparkSession, plan: Node, own: list[Node]) -> None:
+    """Raises ClauseError where one stream of several may move the watermark while another has brought no row: a bucket learns the
+    watermark when it is first called, so it would keep its first late rows."""
+    if sum(node.name == "EventTimeWatermark" for node in plan.below()) > 1 and session.conf.get(_POLICY, "min") == "max":
+        raise at_clause(own[0], f"{_POLICY} is max, by which late rows of a stream without the JVM's extension would be kept that has brought no row before; set it to min")
 
 
 def _check_checkpoint(plan: Node, writer: Any, given: dict[str, Any]) -> None:

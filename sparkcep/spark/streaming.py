@@ -17,10 +17,10 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from sparkcep.automaton.chained import Passed, passed
-from sparkcep.automaton.streams import check_stream, check_table, different, warnings
+from sparkcep.automaton.streams import check_stream, check_table, different, place_of, warnings
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.records import Place
+from sparkcep.plan.records import LeafPlace, Place
 from sparkcep.version import __version__
 
 if TYPE_CHECKING:
@@ -32,9 +32,11 @@ log = logging.getLogger("sparkcep")
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+ENCODING, UNSAFE_ROW = "spark.sql.streaming.stateStore.encodingFormat", "unsaferow"
 _FORMATS = {1: "0.1.0 before its release", 2: "0.1.0"}  # which versions read and write a format of the state
 STATE_FORMAT = max(_FORMATS)  # that of this version, as Streams.java has it
 OPERATOR_NAME = "matchRecognize"  # as Spark's progress and its checkpoints name the JVM's operator
+FRAME_OPERATORS = "applyInPandasWithState", "transformWithStateInPandasExec"  # as checkpoints name those of programs of data frames
 OBSERVED = "sparkcep"  # the name under which a program of data frames is observed, and the number of its clause
 _OWN = 2  # columns before those of the rows: number of the key, state
 _TOLD = 3  # columns behind those of matches: number of the key, state, and when it is due
@@ -50,33 +52,35 @@ def check_over_stream(asked: dict[str, Any]) -> None:
     ``asked``: ``plan``; ``on``: whether Spark may run the engine by an operator of its own; ``known``: whether this Spark's
     stateful operators are those that are known; ``types`` of the ORDER BY expressions; ``time``: that of the first, and whether it
     is the column of a watermark (``marked``); ``watermarks``: the columns that are; ``provider`` of state stores, None where any
-    will do; ``stateful``: nodes below the clause that keep a state, over which it does not stand; ``below``: the plans of the
-    clauses over whose output it stands; ``late``: the table of late rows, if there is one; ``streamed``: the tables read beside the
-    rows that are streams themselves.
+    will do, and their ``encoding``, in small letters; ``stateful``: nodes below the clause that keep a state, over which it does
+    not stand; ``below``: the plans of the clauses over whose output it stands; ``late``: the table of late rows, if there is one;
+    ``streamed``: the tables read beside the rows that are streams themselves.
     """
     plan = Plan.from_json(asked["plan"])
     check_stream(plan)
     for name in asked.get("streamed", ()):
         message = f"{_TABLES[name]} is a stream itself, and beside a stream is read as a table at each micro-batch; write that stream to a table, and name this"
         raise wrong(plan if plan.arcs is None else replace(plan, place=Place(plan.arcs.line, plan.arcs.column, plan.arcs.text)), message, UNSUPPORTED)
-    first = plan.order[0].name
+    first, ordered = plan.order[0].name, place_of(plan, plan.order[0].column)
     if not asked["watermarks"] and not asked["marked"]:  # that of a WITH is not below the clause
         raise wrong(
             plan, f'a clause over a stream needs a watermark on {first}, which says when its rows are all there: frame.withWatermark("{first}", "5 seconds"), or in SQL '
-            f"FROM STREAM t WATERMARK {first} DELAY OF INTERVAL 5 SECONDS",
+            f"FROM STREAM t WATERMARK {first} DELAY OF INTERVAL 5 SECONDS", at=ordered,
         )
     if not asked["marked"] and asked.get("below"):
-        raise wrong(plan, _unmarked(first, [passed(Plan.from_json(below)) for below in asked["below"]]), SEMANTIC)
+        raise wrong(plan, _unmarked(first, [passed(Plan.from_json(below)) for below in asked["below"]]), SEMANTIC, ordered)
     if not asked["marked"]:
         columns = ", ".join(asked["watermarks"])
-        raise wrong(plan, f"the first ORDER BY expression over a stream is the column of its watermark, {columns}, as it is; here it is {first}")
+        here = f"here {first} is computed below the clause, under the same name; give what is computed another name, and order by {first} itself"
+        here = here if first in asked["watermarks"] and plan.order[0].plain else f"here it is {first}"
+        raise wrong(plan, f"the first ORDER BY expression over a stream is the column of its watermark, {columns}, as it is; {here}", at=ordered)
     if not asked["time"].startswith("timestamp"):
-        raise wrong(plan, f"the first ORDER BY expression over a stream is a timestamp; {first} is of type {asked['time']}")
+        raise wrong(plan, f"the first ORDER BY expression over a stream is a timestamp; {first} is of type {asked['time']}", at=ordered)
     for item, kind in zip(plan.order, asked["types"], strict=True):
         nested = kind.startswith(("struct", "array"))
         if nested or " collate " in kind:
             instead = "order by its parts" if nested else f"take lower({item.name}), or {item.name} COLLATE UTF8_BINARY"
-            raise wrong(plan, f"rows of a stream are not sorted by {item.name}, of type {kind}; {instead}", UNSUPPORTED)
+            raise wrong(plan, f"rows of a stream are not sorted by {item.name}, of type {kind}; {instead}", UNSUPPORTED, place_of(plan, item.column))
     if asked.get("unbounded"):
         raise wrong(plan, _UNBOUNDED.format(asked["unbounded"][0]))
     if asked["stateful"]:
@@ -86,7 +90,9 @@ def check_over_stream(asked: dict[str, Any]) -> None:
     if not asked["known"]:
         raise wrong(plan, "this Spark's stateful operators are none that sparkcep knows: a clause over a stream runs with Spark 4.1 to 4.3", UNSUPPORTED)
     if asked["provider"] is not None and "RocksDB" not in asked["provider"]:
-        raise wrong(plan, f"a clause over a stream keeps its state in RocksDB; set {PROVIDER} to {ROCKSDB}")
+        raise wrong(plan, f"a clause over a stream keeps its state in RocksDB; set {PROVIDER} to {ROCKSDB}", at=place_of(plan))
+    if asked.get("encoding", UNSAFE_ROW) != UNSAFE_ROW:
+        raise wrong(plan, f"{ENCODING} is {asked['encoding']}, and the state of a clause over a stream is written as {UNSAFE_ROW}; set it to {UNSAFE_ROW}", UNSUPPORTED, place_of(plan))
     if asked.get("late"):
         _check_late(plan, asked["late"])
     for warning in warnings(plan):
@@ -99,20 +105,20 @@ _TABLES = {ARCS: "the table of ARCS FROM", HISTORY: "the table of USING HISTORY"
 
 def _check_late(plan: Plan, late: dict[str, Any]) -> None:
     """Raises ClauseError for a table to which late rows cannot be appended: ``late`` as LateRows.java describes it."""
-    rows, what = late["rows"], f"sparkcep.stream.lateRows is {late['table']!r}"
+    rows, clause, what = late["rows"], place_of(plan), f"sparkcep.stream.lateRows is {late['table']!r}"
     they = f"the clause's rows have {', '.join(f'{name} {kind.upper()}' for name, kind in rows)}"
     if not late["kind"]:
-        raise wrong(plan, f"{what}, and there is no such table; make one first with some or all of the columns that late rows have: {they}")
+        raise wrong(plan, f"{what}, and there is no such table; make one first with some or all of the columns that late rows have: {they}", at=clause)
     if not late["columns"]:
-        raise wrong(plan, f"{what}, which is a view; late rows are appended to a table")
+        raise wrong(plan, f"{what}, which is a view; late rows are appended to a table", at=clause)
     for name, kind in late["columns"]:
         found = [other for own, other in rows if own == name or (not late["cased"] and own.lower() == name.lower())]
         if not found:
-            raise wrong(plan, f"{what}, whose column {name} late rows do not have: {they}; leave it out of the table")
+            raise wrong(plan, f"{what}, whose column {name} late rows do not have: {they}; leave it out of the table", at=clause)
         if len(found) > 1:
-            raise wrong(plan, f"{what}, whose column {name} late rows have twice: {they}; name the columns apart in a subquery")
+            raise wrong(plan, f"{what}, whose column {name} late rows have twice: {they}; name the columns apart in a subquery", at=clause)
         if found[0] != kind:
-            raise wrong(plan, f"{what}, whose column {name} is of type {kind.upper()}, and late rows have it as {found[0].upper()}; make the table's column of that type")
+            raise wrong(plan, f"{what}, whose column {name} is of type {kind.upper()}, and late rows have it as {found[0].upper()}; make the table's column of that type", at=clause)
 
 
 _UNBOUNDED = (
@@ -194,12 +200,34 @@ _UNBATCHED = {"ContinuousTrigger": "trigger(continuous=...)", "RealTimeTrigger":
 
 
 def _check_restarted(asked: dict[str, Any]) -> None:
-    """Raises ClauseError where the statements ``now``, one for each clause of a query, cannot go on with the states of those
-    ``before``."""
-    statements, before = ([json.loads(text) for text in asked[name]] for name in ("now", "before"))
+    """Raises ClauseError where the statements ``now``, one for each clause of a query, cannot go on with the states of the
+    operators ``before``, of each of which StreamStart.java gives the name, and the file and text of its statement."""
+    statements = [json.loads(text) for text in asked["now"]]
+    plan = Plan.from_json(statements[0]["plan"])
+    before = [_kept_statement(plan, one) for one in asked["before"] if one["text"] is not None or one["operator"] == OPERATOR_NAME]
+    if not before and any(one["operator"] in FRAME_OPERATORS for one in asked["before"]):
+        raise wrong(plan, _BY_FRAMES, UNSUPPORTED)
     check_times(len(before), statements)
     for one, other in zip(before, statements, strict=True):
         check_changed(one, other)
+
+
+_BY_FRAMES = (
+    "the checkpoint is of a query that keeps its state by applyInPandasWithState or transformWithStateInPandas: its clauses ran as programs of data frames (sparkcep.stream.route, or the "
+    "extension was missing), and now they run by the operator of the JVM extension; run the query as it was (SET sparkcep.stream.route = frames), or begin with a new checkpoint"
+)
+
+
+def _kept_statement(plan: Plan, kept: dict[str, Any]) -> dict[str, Any]:
+    """The statement beside a state. Raises ClauseError for a file that is missing or damaged."""
+    if kept["text"] is None:
+        raise wrong(plan, f"the checkpoint is damaged: {kept['file']} is missing, which has the statement of its state; restore the checkpoint", UNSUPPORTED)
+    try:
+        statement = json.loads(kept["text"])
+        json.loads(statement["plan"])
+    except (ValueError, TypeError, KeyError):
+        raise wrong(plan, f"the checkpoint is damaged: {kept['file']} is not a whole statement; restore the checkpoint", UNSUPPORTED) from None
+    return statement
 
 
 def check_times(before: int, statements: list[dict[str, Any]]) -> None:
@@ -252,9 +280,10 @@ def check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
         )
 
 
-def wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
-    """The error of a clause over a stream, at the clause's place."""
-    place = dict(zip(("line", "column", "fragment"), plan.place)) if plan.place else {}
+def wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC, at: LeafPlace | None = None) -> ClauseError:
+    """The error of a clause over a stream, at a place of the clause, or at its pattern."""
+    found = (at.line, at.column, at.text) if at is not None else plan.place
+    place = dict(zip(("line", "column", "fragment"), found)) if found else {}
     return ClauseError("STREAM", message, sqlstate=sqlstate, **place)
 
 

@@ -63,8 +63,11 @@ def listing(clause: str) -> str:
 
 
 def _plan(plan: Plan) -> str:
-    """The members of a plan that are not empty, one value a line as far as its leaves."""
-    members = {name: value for name, value in json.loads(plan.to_json()).items() if name not in MADE and value not in ([], "", False, None)}
+    """The members of a plan that are not empty, one value a line as far as its leaves. Places that only a stream's errors have are
+    left out."""
+    found = json.loads(plan.to_json())
+    found["leaf_places"] = [place for place in found["leaf_places"] if place["name"].startswith("__l")]
+    members = {name: value for name, value in found.items() if name not in MADE and value not in ([], "", False, None)}
     lines = []
     for name, value in members.items():
         nested = isinstance(value, list) and value and all(isinstance(item, dict) for item in value)

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
-from sparkcep.automaton.streams import _reach
 from sparkcep.errors import ClauseError
+from sparkcep.plan.cutting import ahead
 from tests.oracle import automaton as oracle
 from tests.property import (
     test_stream_arcs,
@@ -30,6 +30,7 @@ from tests.property import (
     test_stream_budget,
     test_stream_changes,
     test_stream_expiries,
+    test_stream_next,
     test_stream_promises,
     test_stream_sessions,
 )
@@ -49,6 +50,16 @@ def _stated(make: Callable[[random.Random], str], has: str = "", lacks: str = ""
             text = make(rng)
             if re.search(has, text) and not (lacks and re.search(lacks, text)):
                 return text
+
+    return drawn
+
+
+def _ahead(make: Callable[[random.Random], str]) -> Callable[[random.Random], str]:
+    """A statement with NEXT in place of PREV."""
+
+    def drawn(rng: random.Random) -> str:
+        text = _stated(make, "PREV|NEXT")(rng)
+        return re.sub(r"PREV", "NEXT", text) if rng.random() < 0.7 else text
 
     return drawn
 
@@ -77,7 +88,7 @@ def _in_time(make: Callable[[random.Random], str], compare: Callable[[str, rando
 
 def _late(text: str, rng: random.Random) -> tuple[int, int]:
     plan = streams.planned(text)
-    return test_stream_buckets.compared(text, rng, bool(plan.windows) and plan.windows[0].kind == "micros" and not _reach(plan)[1])
+    return test_stream_buckets.compared(text, rng, bool(plan.windows) and plan.windows[0].kind == "micros" and not ahead(plan))
 
 
 def _changes(text: str, rng: random.Random) -> tuple[int, int]:
@@ -97,6 +108,12 @@ FAMILIES: dict[str, Compare] = {
     "event selection, FIRST MATCH": _in_turn(_stated(streams.event_selection, lacks="~|&|ALL MATCHES")),
     "event selection, ALL MATCHES": _in_turn(_stated(streams.event_selection, "ALL MATCHES", "~|&")),
     "event selection, ALL MATCHES told at once": _in_turn(streams.told_at_once),
+    "NEXT, exactly what is released": test_stream_next.compared,
+    "NEXT, adjacent rows": _in_turn(_ahead(streams.adjacent_rows)),
+    "NEXT, event selection": _in_turn(_ahead(streams.event_selection)),
+    "NEXT, told at once": _in_turn(_ahead(streams.told_at_once)),
+    "NEXT, MATCH_COUNT, MATCH_GRAPH": _in_turn(_ahead(streams.numbers_and_graphs)),
+    "NEXT, TOP k, SLIDE": _in_turn(_ahead(streams.random_late), streams.compared_best),
     "negation": _in_turn(_stated(streams.event_selection, "~", "&")),
     "conjunction": _in_turn(_stated(streams.event_selection, "&")),
     "MATCH_COUNT": _in_turn(_stated(streams.numbers_and_graphs, "MATCH_COUNT")),

@@ -35,7 +35,7 @@ from sparkcep.automaton.strategy import (
     PROXIES,
     strategy_of,
 )
-from sparkcep.automaton.streams import _reach, check_stream, kept, ranks_late, tells_at_once
+from sparkcep.automaton.streams import check_stream, kept, ranks_late, tells_at_once
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.drive import Room
 from sparkcep.engine.limits import Limits
@@ -44,6 +44,7 @@ from sparkcep.engine.stream import NOTHING_DUE, Stream, _sorted, parted
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.costs import ALL
+from sparkcep.plan.cutting import ahead
 from sparkcep.plan.records import Order
 from sparkcep.settings import Settings
 from tests.caught import without_catching
@@ -230,7 +231,7 @@ def compared_best(text: str, rng: random.Random) -> int:
     table = timed(plan, rows_of(rng, 5, 14))
     if not table.num_rows:
         return 0
-    window, key, ahead = plan.windows[0], np.asarray(table.column("__p0")), _reach(plan)[1]
+    window, key, rows = plan.windows[0], np.asarray(table.column("__p0")), ahead(plan)
     time, size = np.asarray(table.column("__s0").cast(pa.int64())), int(window.size)
     after = size if ranks_late(plan, strategy_of(plan)) else 0
     whole = best(plan, batch(plan, table, np.ones(table.num_rows, dtype=bool)))
@@ -240,9 +241,9 @@ def compared_best(text: str, rng: random.Random) -> int:
             begin = group[1] if isinstance(group[1], int) else int((group[1] - datetime.datetime(1970, 1, 1)) / datetime.timedelta(microseconds=1))
             end, own = begin + size, released & (key == group[0])
             if window.kind == "micros":
-                ended, decided = end <= watermark + 1, end + after <= watermark + 1 and (not ahead or int((own & (time >= end + after)).sum()) >= ahead)
+                ended, decided = end <= watermark + 1, end + after <= watermark + 1 and (not rows or int((own & (time >= end + after)).sum()) >= rows)
             else:
-                ended, decided = end <= own.sum(), end + after + ahead <= own.sum()
+                ended, decided = end <= own.sum(), end + after + rows <= own.sum()
             assert (found[group] == some and ended) if group in found else not decided, (text, watermark, group)
             total += group in found
         for continued in (released, released | ((time > watermark) & (np.array([rng.random() for _ in time]) < 0.5))):
@@ -709,7 +710,7 @@ def compared(text: str, rng: random.Random, keys: int, longest: int) -> int:
                     assert not collections.Counter(rows) - collections.Counter(answer.get(p, [])), (text, watermark)
                 else:
                     assert rows == answer.get(p, [])[: len(rows)], (text, watermark)
-        if prefix is not None and at_once and not _reach(plan)[1] and plan.rows != "unmatched":
+        if prefix is not None and at_once and not ahead(plan) and plan.rows != "unmatched":
             told = {p: sorted(rows) for p, rows in found.items()}
             assert told == {p: sorted(rows) for p, rows in by_partition(plan, prefix).items()}, (text, watermark)
         elif prefix is not None and not at_once:
@@ -754,20 +755,21 @@ def ended(plan, answer: pa.Table, watermark: int) -> dict[int, int]:
     strategy = strategy_of(plan)
     if plan.automaton is not None and any(arc.on == "expiry" for arc in plan.automaton.arcs):
         return {}  # of a table they are taken at its end (test_stream_expiries)
-    if strategy.search == COMPUTATIONS and plan.rows == "one" and not _reach(plan)[1]:
+    if strategy.search == COMPUTATIONS and plan.rows == "one" and not ahead(plan):
         return {p: len(rows) for p, rows in by_partition(plan, answer).items()}
-    if strategy.question in (COUNTED, GRAPH, CHEAPEST, BY_COST) and not _reach(plan)[1] and strategy.search != BUDGETED and (plan.rows == "one" or strategy.search != PROXIES):
+    if strategy.question in (COUNTED, GRAPH, CHEAPEST, BY_COST) and not ahead(plan) and strategy.search != BUDGETED and (plan.rows == "one" or strategy.search != PROXIES):
         return ended_of_last_rows(plan, answer, window, strategy.automaton.negates_behind, watermark)
-    if strategy.question == BUNDLED and plan.rows == "one" and window is not None and not _reach(plan)[1]:
+    if strategy.question == BUNDLED and plan.rows == "one" and window is not None and not ahead(plan):
         last = collections.Counter()
         # under a budget a row is searched when its window has ended, where a negation looks behind matches
         size = int(window.size) * (2 if strategy.search == BUDGETED and strategy.automaton.negates_behind else 1)
         for p, place in zip(answer.column("__p0").to_pylist(), answer.column(next(dict(plan.outputs)[name] for name in ("z", "b_end") if name in dict(plan.outputs))).cast(pa.int64()).to_pylist(), strict=True):
             last[p] += place * MS + size <= watermark
         return dict(last)
-    if strategy.search == BUDGETED and strategy.question != BUNDLED and not plan.numbered and plan.rows == "one" and not _reach(plan)[1]:
+    if strategy.search == BUDGETED and strategy.question != BUNDLED and not plan.numbered and plan.rows == "one" and not ahead(plan):
         return ended_of_last_rows(plan, answer, window, strategy.automaton.negates_behind, watermark)
-    leaf = dict(plan.outputs).get("z" if plan.non_overlapping else "a")  # of these the one that completes first is found among all
+    # of these the one that completes first is known when its own window has ended, as all rows before its last are there
+    leaf = dict(plan.outputs).get("z" if plan.non_overlapping and strategy.automaton.negates_behind else "a")
     if window is None or plan.rows != "one" or leaf not in answer.column_names:
         return {}
     found: dict[int, int] = {}

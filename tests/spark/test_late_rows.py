@@ -62,6 +62,25 @@ def appended(spark, tmp_path):
     return source
 
 
+@pytest.mark.parametrize("keys", ["PARTITION BY symbol", ""])
+def test_a_statement_of_which_every_row_and_order_column_is_read(spark, tmp_path, keys):
+    """No condition drops rows below the engine, and the clause reads all that ORDER BY sorts by."""
+    source = tmp_path / "in"
+    source.mkdir()
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    put(source, 0, [row(at, at, price=price) for at, price in ((100, 1), (101, 2), (102, 3), (103, 1))])
+    put(source, 1, [row(130, 130)])
+    put(source, 2, [row(90, 90, price=9), row(131, 131)])
+    text = (
+        f"SELECT * FROM ticks_stream MATCH_RECOGNIZE ({keys} ORDER BY ts MEASURES FIRST(price) AS f, LAST(price) AS l PATTERN (A B+) "
+        "WINDOW INTERVAL '6' SECOND DEFINE B AS price > PREV(price))"
+    )
+    progress = ran(spark.sql(text), tmp_path)
+    spark.catalog.refreshTable("late_rows")
+    assert [(r.f, r.l) for r in spark.read.parquet(str(tmp_path / "out")).collect()] == [(1, 3)]
+    assert [r.N for r in spark.table("late_rows").collect()] == [90] and dropped(progress) == 1
+
+
 @pytest.mark.slow
 def test_a_micro_batch_that_is_tried_again_appends_nothing(spark, tmp_path):
     source = appended(spark, tmp_path)

@@ -392,3 +392,17 @@ def test_clauses_over_spark_connect(spark, tmp_path, way, names):
     assert re.match(r"\w*ParseException .*output mode.*write outputMode\(\"append\"\)", report["mode"]), report["mode"]
     assert re.match(r"\w*ParseException \[SPARKCEP.STREAM\] Spark does not start the query: Sorting is not supported", report["order"]), report["order"]
     assert report["as it was"] == "no error"
+
+
+def test_the_watermark_of_several_streams_is_the_least(spark, tmp_path):
+    """By the largest one a stream that has brought no row yet would keep its first late rows."""
+    (tmp_path / "in").mkdir()
+    policy = "spark.sql.streaming.multipleWatermarkPolicy"
+    stream(spark, tmp_path / "in").createOrReplaceTempView("ticks_stream")
+    stream(spark, tmp_path / "in").createOrReplaceTempView("other_stream")
+    both = spark.sql(f"{RISES.format(t='ticks_stream')} UNION ALL {RISES.format(t='other_stream')}")
+    spark.conf.set(policy, "max")
+    try:
+        assert "multipleWatermarkPolicy is max" in not_started(both, tmp_path / "checkpoint")
+    finally:
+        spark.conf.unset(policy)

@@ -458,6 +458,39 @@ def test_errors_when_a_query_starts(spark, rate, tmp_path):
     assert "the checkpoint is of a query without a clause" in not_started(frame, checkpoint)
 
 
+def test_a_checkpoint_that_the_operator_cannot_read_is_named(spark, tmp_path):
+    """The statement's file is written whole; one that is damaged or missing is named, and so is a state of the other route."""
+    source = tmp_path / "in"
+    source.mkdir()
+    put(source, 0, rows_of(3, 20))
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    text = STATEMENTS["v"].format(t="ticks_stream")
+    ran(spark.sql(text), tmp_path)
+    (statement,) = tmp_path.glob("out.checkpoint/state/*/_sparkcep/statement.json")
+    whole, sums = statement.read_bytes(), statement.with_name(".statement.json.crc")
+    for damaged in (whole[:100], b"", b"[]"):
+        statement.write_bytes(damaged)  # at first with Hadoop's sum of the whole file
+        said = not_started(spark.sql(text), tmp_path / "out.checkpoint")
+        assert re.match(r"\[SPARKCEP.STREAM\] the checkpoint is damaged: \S+/_sparkcep/statement.json is not a whole statement; restore the checkpoint \(line ", said), said
+        sums.unlink(missing_ok=True)
+    statement.unlink()
+    assert re.search(r"damaged: \S+/_sparkcep/statement.json is missing.*restore the checkpoint", not_started(spark.sql(text), tmp_path / "out.checkpoint"))
+    spark.conf.set("sparkcep.stream.route", "frames")
+    try:
+        ran(spark.sql(text), tmp_path, "frames")
+    finally:
+        spark.conf.unset("sparkcep.stream.route")
+    assert re.search(r"ran as programs of data frames.*sparkcep.stream.route = frames", not_started(spark.sql(text), tmp_path / "frames.checkpoint"))
+
+
+def test_the_encoding_of_states_is_said_before_a_query_starts(spark, rate):
+    spark.conf.set("spark.sql.streaming.stateStore.encodingFormat", "avro")
+    try:
+        assert "spark.sql.streaming.stateStore.encodingFormat is avro" in refused(spark, f"SELECT * FROM rate_stream MATCH_RECOGNIZE ({HEAD} PATTERN (A B))")
+    finally:
+        spark.conf.unset("spark.sql.streaming.stateStore.encodingFormat")
+
+
 def test_columns_of_any_name_and_type(spark, tmp_path):
     """ALL ROWS PER MATCH gives the user's columns back, whatever they are called, arrays and structs among them."""
     source = tmp_path / "in"

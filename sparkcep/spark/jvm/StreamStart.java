@@ -12,6 +12,9 @@ import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
 import java.util.function.UnaryOperator;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.hadoop.fs.ChecksumException;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
@@ -50,6 +53,7 @@ import scala.runtime.AbstractPartialFunction;
  */
 final class StreamStart extends Rule<LogicalPlan> {
   static final String STATEMENT = "_sparkcep/statement.json"; // beside an operator's state
+  private static final Pattern OPERATOR_NAME = Pattern.compile("\"operatorName\":\"([^\"]*)\""); // in Spark's metadata of a state
 
   static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
     @Override
@@ -137,7 +141,7 @@ final class StreamStart extends Rule<LogicalPlan> {
     Streams.raise(PythonFunctions.asked(request.set("before", before)));
   }
 
-  /** The statements of which a checkpoint has a state, in the order of their operators; null before its first micro-batch. */
+  /** What a checkpoint has of statements, in the order of its operators; null before its first micro-batch. */
   private ArrayNode before(Path checkpoint) {
     try {
       FileSystem files = checkpoint.getFileSystem(session.sessionState().newHadoopConf());
@@ -146,16 +150,50 @@ final class StreamStart extends Rule<LogicalPlan> {
       }
       ArrayNode found = JsonNodeFactory.instance.arrayNode();
       for (Path operator : numbered(files, new Path(checkpoint, "state"))) {
-        Path statement = new Path(operator, STATEMENT);
-        if (files.exists(statement)) {
-          try (FSDataInputStream in = files.open(statement)) {
-            found.add(new String(in.readAllBytes(), StandardCharsets.UTF_8));
-          }
-        }
+        found.add(kept(files, operator));
       }
       return found;
     } catch (IOException e) {
       throw new UncheckedIOException(e);
+    }
+  }
+
+  /**
+   * What the checkpoint has of a statement beside the state of an operator: the {@code file}, its {@code text} (null where there is
+   * none, empty where it cannot be read), and the {@code operator}'s name, by which a missing file is told from a state that is not
+   * ours.
+   */
+  static ObjectNode kept(FileSystem files, Path operator) throws IOException {
+    Path statement = new Path(operator, STATEMENT);
+    String text = null;
+    try {
+      text = read(files, statement);
+    } catch (FileNotFoundException e) { // whether that is right the operator's name says
+    } catch (ChecksumException e) {
+      text = "";
+    }
+    return JsonNodeFactory.instance.objectNode().put("file", statement.toString()).put("text", text).put("operator", operatorName(files, new Path(operator, "_metadata")));
+  }
+
+  /** The name of the operator whose state that is; empty where Spark has written none. */
+  private static String operatorName(FileSystem files, Path metadata) throws IOException {
+    List<Path> versions = new ArrayList<>(numbered(files, new Path(metadata, "v2")));
+    versions.add(new Path(metadata, "metadata"));
+    for (Path path : versions) {
+      try {
+        Matcher name = OPERATOR_NAME.matcher(read(files, path));
+        if (name.find()) {
+          return name.group(1);
+        }
+      } catch (FileNotFoundException e) { // it is of another version of Spark's layout
+      }
+    }
+    return "";
+  }
+
+  private static String read(FileSystem files, Path path) throws IOException {
+    try (FSDataInputStream in = files.open(path)) {
+      return new String(in.readAllBytes(), StandardCharsets.UTF_8);
     }
   }
 

@@ -65,6 +65,7 @@ final class Streams {
   private static final int TOLD = 12; // parameters of the operator that its plan knows
   private static final String WATERMARK = "spark.watermarkDelayMs"; // metadata of the column of a watermark
   private static final String PROVIDER = "spark.sql.streaming.stateStore.providerClass";
+  private static final String ENCODING = "spark.sql.streaming.stateStore.encodingFormat";
   private static final String REPORTED = "\"report\":\"CHANGES\""; // of a plan
   static final String READING = "sparkcep.reading"; // likewise: what is asked where tables are read beside the rows
   static final String LATE = "sparkcep.late"; // likewise: the table of late rows
@@ -144,8 +145,10 @@ final class Streams {
     LogicalPlan input = new StreamInput(
         asked.partitionExpressions(), order, texts(rows, StreamTables.columns(Call.plan(plan))).toString(), MatchStrategy.seq(late), 0, MatchStrategy.seq(beside.names()),
         MatchStrategy.seq(beside.tables()), rows);
+    // the plan stays the last column of the table, whatever the mark has behind the rewriter's columns
+    LogicalPlan kept = condition.isEmpty() ? input : new Filter(condition.get(0), input);
     List<NamedExpression> before = new ArrayList<>(CollectionConverters.asJava(sort.output()));
-    return condition.isEmpty() ? input : new Project(MatchStrategy.seq(before), new Filter(condition.get(0), input));
+    return condition.isEmpty() && late.isEmpty() ? input : new Project(MatchStrategy.seq(before), kept);
   }
 
   /**
@@ -225,6 +228,7 @@ final class Streams {
     request.put("time", time == null ? "" : time.dataType().catalogString());
     request.put("marked", time != null && isMarked(time));
     request.put("provider", SQLConf.get().getConfString(PROVIDER, SQLConf.get().stateStoreProviderClass()));
+    request.put("encoding", SQLConf.get().getConfString(ENCODING, "unsaferow").toLowerCase(java.util.Locale.ROOT));
     ArrayNode types = request.putArray("types");
     CollectionConverters.asJava(order).forEach(by -> types.add(by.child().dataType().catalogString()));
     ArrayNode columns = request.putArray("watermarks");

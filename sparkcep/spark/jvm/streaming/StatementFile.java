@@ -1,16 +1,13 @@
 package org.sparkcep;
 
-import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FSDataInputStream;
-import org.apache.hadoop.fs.FSDataOutputStream;
-import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo;
 
 /** The statement of a clause beside its state in a checkpoint, so that another one is known before it goes on with that state. */
@@ -19,31 +16,33 @@ final class StatementFile {
 
   /** Writes the statement before the first micro-batch of a checkpoint; before a later one raises an error where it is another. */
   static void check(StatefulOperatorStateInfo info, String statement, long batchId, Configuration conf) {
-    Path path = new Path(info.checkpointLocation() + "/" + info.operatorId() + "/" + StreamStart.STATEMENT);
+    Path operator = new Path(info.checkpointLocation() + "/" + info.operatorId());
+    Path path = new Path(operator, StreamStart.STATEMENT);
     try {
-      FileSystem files = path.getFileSystem(conf);
-      ObjectNode request = JsonNodeFactory.instance.objectNode();
-      request.put("kind", "restarted").putArray("now").add(statement);
-      ArrayNode before = request.putArray("before");
       if (batchId > 0) {
-        if (files.exists(path)) {
-          before.add(read(files, path));
-        }
+        ObjectNode request = JsonNodeFactory.instance.objectNode();
+        request.put("kind", "restarted").putArray("now").add(statement);
+        request.putArray("before").add(StreamStart.kept(path.getFileSystem(conf), operator));
         Streams.raise(PythonFunctions.asked(request));
-      }
-      if (batchId == 0) {
-        try (FSDataOutputStream out = files.create(path, true)) {
-          out.write(statement.getBytes(StandardCharsets.UTF_8));
-        }
+      } else {
+        write(path, statement, conf);
       }
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
   }
 
-  private static String read(FileSystem files, Path path) throws IOException {
-    try (FSDataInputStream in = files.open(path)) {
-      return new String(in.readAllBytes(), StandardCharsets.UTF_8);
+  /** Writes a file that is there as a whole or not at all. */
+  private static void write(Path path, String text, Configuration conf) throws IOException {
+    CheckpointFileManager manager = CheckpointFileManager.create(path.getParent(), conf);
+    manager.mkdirs(path.getParent());
+    var out = manager.createAtomic(path, true);
+    try {
+      out.write(text.getBytes(StandardCharsets.UTF_8));
+      out.close();
+    } catch (IOException | RuntimeException e) {
+      out.cancel();
+      throw e;
     }
   }
 }
