@@ -57,13 +57,13 @@ def test_what_should_not_have_been_is_told_as_such(monkeypatch, caplog):
 
 def test_an_error_of_the_analysis_is_told_over_the_statement():
     """The request names the statement, which was rewritten before."""
-    clause = "ORDER BY t MEASURES FIRST(make_interval(0, t)) AS n PATTERN (A)"
+    clause = "ORDER BY t MEASURES array_agg(make_interval(0, t)) AS n PATTERN (A)"
     statement = f"SELECT *\nFROM t MATCH_RECOGNIZE ({clause})"
     rewrite = {"sql": statement, "settings": {}, "named_markers": False}
     assert "sql" in json.loads(rewrite_server.answer(json.dumps(rewrite)))
     error = analysed(clause, statement, __o0="integer", __c0=INTERVAL)["error"]
-    assert (error["line"], error["fragment"]) == (2, "FIRST(make_interval(0, t))") and error["message"].startswith("make_interval(0, t) is of type")
-    assert error["description"].endswith(f"\n{' ' * statement.split(chr(10))[1].index('FIRST')}{'^' * len('FIRST(make_interval(0, t))')}")
+    assert (error["line"], error["fragment"]) == (2, "array_agg(make_interval(0, t))") and error["message"].startswith("make_interval(0, t) is of type")
+    assert error["description"].endswith(f"\n{' ' * statement.split(chr(10))[1].index('array_agg')}{'^' * len('array_agg(make_interval(0, t))')}")
 
 
 def test_a_statement_without_a_clause_is_told_why():

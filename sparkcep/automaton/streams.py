@@ -28,6 +28,7 @@ from sparkcep.plan.checked import read
 from sparkcep.plan.costs import ALL, BUNDLES
 from sparkcep.plan.cutting import ahead as rows_ahead
 from sparkcep.plan.cutting import behind, behind_leaves
+from sparkcep.plan.failing import spoken
 from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import ALL_ROWS, Budget, LeafPlace, Window, has
@@ -280,7 +281,7 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
     found = [word for name, word in _WORDS.items() if (_placeless(before.get(name)) or None) != (_placeless(now.get(name)) or None)]  # what says nothing may be missing
     for name in (name for name in texts if texts_before.get(name) != texts[name]):
         was = texts_before.get(name)
-        found.append("DEFINE" if name == LETTERS else f"values that are {texts[name]}" + (f" and were {was}" if was else ""))
+        found.append("DEFINE" if name == LETTERS else f"values that are {spoken(texts[name])}" + (f" and were {spoken(was)}" if was else ""))
     if before.get("zone") not in (None, now.get("zone")):  # None: by a version that did not write it
         found.append("spark.sql.session.timeZone")
     if bool(_top(before)) != bool(_top(now)):

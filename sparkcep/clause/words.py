@@ -42,11 +42,11 @@ def uncounted(expressions: Iterable[Expr], tokens: list[Token]) -> tuple[Span, .
 
 
 def _counted(expr: Expr) -> tuple[list[Span], list[Span]]:
-    """The places of the columns and parameters that the reader counted, and those of queries, types, intervals, and the parameters
-    of a lambda before its arrow, in which no column of the input is named."""
+    """The places of the columns and the statement's parameters that the reader counted, and those of queries, types, intervals, and
+    the parameters of a lambda before its arrow, in which no column of the input is named."""
     counted, passed = [], []
     for node in expr.walk():
-        if node.op in ("col", "star"):
+        if node.op in ("col", "star") or (node.op == "lit" and str(node.value)[0] in ":?"):
             counted.append(node.span)
         elif node.op in ("subquery", "interval"):
             passed.append(node.span)

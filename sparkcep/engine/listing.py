@@ -192,8 +192,8 @@ class Matches(Round):
 
 
 class Deferring:
-    """The search that ``make`` makes. If a condition of physical neighbours fails on some row, ``make`` makes a second search, which
-    evaluates conditions at candidates alone: the row may not be a candidate."""
+    """The search that ``make`` makes. If a condition of physical neighbours fails on some row, which may not be a candidate,
+    ``make`` makes a second search, which evaluates conditions at candidates alone."""
 
     def __init__(self, task: Task, make: Callable[[], Search]) -> None:
         self.task, self.make, self.search = task, make, make()

@@ -12,6 +12,7 @@ computes a subexpression that occurs twice ahead of both places, unless it lies 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -108,8 +109,8 @@ def _values_of(case: Expr) -> tuple[Expr, ...]:
 
 
 def _converts(operands: tuple[Expr, ...]) -> bool:
-    """Whether bringing the operands to one type may fail: a string may be no number. Literals and one operand beside strings need no
-    conversion of what the rows have."""
+    """Whether bringing the operands to one type may fail: a string may not be a number. Literals, and one operand beside strings,
+    need no conversion of the rows' values."""
     others = [operand for operand in (o.bare() for o in operands) if operand.op != "lit"]
     literals = [operand for operand in (o.bare() for o in operands) if operand.op == "lit"]
     if not others:
@@ -209,6 +210,19 @@ def _numbers(node: Expr) -> Iterator[Expr]:
             yield from _numbers(arg)
     elif node.op == "call" and node.value in NAVIGATIONS and node.args:
         yield from _numbers(node.args[0])
+
+
+_MADE = re.compile(
+    r"CASE WHEN (?:(?!CASE WHEN).)*?try_add\((?:CASE WHEN size\(array_repeat\(.*?, 1\)\) = 1 THEN )?make_ym_interval\(0, size\(array_repeat\((?P<text>.*?), 1\)\)\)"
+    r"(?: END)?, INTERVAL '0' MONTH\) IS (?P<value>NOT )?NULL THEN .* END",
+    re.DOTALL,
+)
+
+
+def spoken(sql: str) -> str:
+    """The SQL of a :class:`Catcher` as its reader knows it: the expression, or that it fails. Other SQL comes as it is."""
+    made = _MADE.fullmatch(sql)
+    return sql if made is None else made["text"] if made["value"] else f"whether this fails: {made['text']}"
 
 
 def forced(text: str) -> str:

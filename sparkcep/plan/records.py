@@ -401,7 +401,8 @@ class IsFirst(NamedTuple):
 
 
 class Failing(NamedTuple):
-    """The place of an expression that Spark may fail to compute for a row, and Spark's class of that error, if there is one alone."""
+    """The place of an expression that Spark may fail to compute for a row, and Spark's class of the error, if there is only
+    one."""
 
     error_class: str
     line: int

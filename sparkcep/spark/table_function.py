@@ -43,6 +43,7 @@ from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeErro
 from sparkcep.plan import records
 from sparkcep.plan.afa import like_a_column
 from sparkcep.plan.build import make_plan
+from sparkcep.plan.failing import spoken
 from sparkcep.plan.measures import CLASSIFIER_COLUMN
 from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan
 from sparkcep.plan.scope import COLUMN_OVERLOOKED, RANK, SCORE, overlooked
@@ -280,7 +281,7 @@ def _not_shipped(schema: T.StructType, written: Mapping[str, str], zone: dict) -
         try:
             to_arrow_schema(T.StructType([f]), prefers_large_types=False, **zone)
         except PySparkException:
-            name = written.get(f.name) or f.name
+            name = spoken(written.get(f.name) or f.name)
             return ClauseError(
                 "COLUMN_TYPE",
                 f"{name} is of type {f.dataType.simpleString()}, which cannot be sent to Python; make a column of another type of it below the clause, such as "

@@ -12,6 +12,7 @@ from sparkcep.clause.automaton import ROW
 from sparkcep.plan.budget import HISTORY, HISTORY_COLUMN
 from sparkcep.plan.costs import ALL
 from sparkcep.plan.define import ORDER, looks_at_match
+from sparkcep.plan.failing import spoken
 from sparkcep.plan.options import MICROS, NUMBER, ROWS
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import (
@@ -57,9 +58,9 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
     if plan.ranking:
         lines += _ranking(plan, plan.ranking, strategy)
     lines.append("computed by Spark, per row:")
-    lines += [f"  {name} = {text}" for name, text in plan.inputs if name != HISTORY_COLUMN]
+    lines += [f"  {name} = {spoken(text)}" for name, text in plan.inputs if name != HISTORY_COLUMN]
     lines += [f"  bit {bit} of __letters = {f'{plan.variables[v]}: ' if plan.automaton is None else ''}{text}" for v, bit, text in plan.letters]
-    lines += [f"  {name} = {text.replace(ORDER, 'clause order')}" for name, text in plan.ordered_inputs]
+    lines += [f"  {name} = {spoken(text).replace(ORDER, 'clause order')}" for name, text in plan.ordered_inputs]
     lines += [f"computed by Spark, once for all tasks: {name} = {text}" for name, text in plan.inputs if name == HISTORY_COLUMN]
     if plan.prefilter:
         lines.append("filtered by Spark before the exchange: rows that fulfil no variable's condition")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from sparkcep.clause.automaton import Automaton, Parameter, Register
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import OP, QUOTED, WORD, Span, Token, name_of, tokenize, unquoted
+from sparkcep.plan.failing import spoken
 from sparkcep.plan.scope import AGGREGATES, NAVIGATIONS
 from sparkcep.sql.rewritten import Rewritten
 
@@ -67,7 +68,7 @@ class Places:
         meant: dict[str, set[str]] = {}
         for clause in self._clauses:
             for name, text in clause.texts.items():
-                meant.setdefault(name, set()).add(text)
+                meant.setdefault(name, set()).add(spoken(text))
         # a name that stands for one thing in this clause and for another in that one is left as it is
         known = {name: next(iter(texts)) for name, texts in meant.items() if len(texts) == 1}
         return _INNER.sub(lambda m: known.get(m[0], m[0]), message)

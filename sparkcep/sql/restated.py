@@ -20,6 +20,7 @@ from sparkcep.clause.tree import OMIT_EMPTY, SHOW_EMPTY, MatchClause
 from sparkcep.errors import UNSUPPORTED, error_at
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.changes import check_computations
+from sparkcep.plan.failing import spoken
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import MEAN, OF_COLUMN, SUM, Arc, Automaton, Register, letter_column, register_column
 from sparkcep.settings import Settings
@@ -130,8 +131,10 @@ class _Printed:
 
     def _text(self, tree: tuple) -> str:
         """The SQL text of a tree over registers and columns of the row."""
+        if tree[0] == "checked":
+            return self._text(tree.tree)
         if tree[0] == "col":
-            return self.columns[tree.column]
+            return spoken(self.columns[tree.column])
         if tree[0] == "lit":
             return _literal(tree.type, tree.text)
         name, args = tree[1], tree[2:]

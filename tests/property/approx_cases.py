@@ -25,7 +25,7 @@ from tests.oracle import approx as oracle
 from tests.oracle import expr, pattern, selection
 from tests.oracle.approx import Approx, cost_of_nothing
 from tests.oracle.selection import ANY, STRICT, Budget
-from tests.property.in_process import _array, _is_boolean, _portable, in_slices, little_by_little
+from tests.property.in_process import _array, _is_boolean, _portable, in_slices, little_by_little, unguarded
 
 PROXY, PER_ERROR, ALL, BUNDLES = "PROXY MATCHES", "PROXY MATCHES PER ERROR", "ALL MATCHES", "MATCH BUNDLES"
 COLUMNS = ("p", "id", "t", "v", "w", "s")
@@ -387,7 +387,7 @@ def _inputs(plan, case, some, database) -> pa.Table:
         wanted[name] = sql.replace(ORDER, "PARTITION BY p ORDER BY id")
     if plan.rows != "one":
         wanted.update({c: c for c in COLUMNS})
-    types = {name: pa.bool_() if _is_boolean(sql) else None for name, sql in wanted.items()}
+    types = {name: pa.bool_() if _is_boolean(unguarded(sql)) else None for name, sql in wanted.items()}
     if case.explore:
         types[HISTORY_COLUMN] = pa.list_(pa.null())
     if case.unit:

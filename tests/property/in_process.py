@@ -204,6 +204,8 @@ def inputs(plan, partitions: dict[int, list[dict]], chosen: Filter | None = None
 
 
 def _outputs(plan, leaves, database) -> dict[int, list[dict]]:
+    # sqlite has no lists: those of rows that failed
+    leaves = leaves.select([f.name for f in leaves.schema if not pa.types.is_list(f.type) or any(f.name in sql for _, sql in plan.outputs)])
     names = leaves.column_names
     # sqlite knows no decimals; MATCH_COUNT of a few rows fits an integer
     leaves = leaves.cast(pa.schema([pa.field(f.name, pa.int64() if pa.types.is_decimal(f.type) else f.type) for f in leaves.schema]))

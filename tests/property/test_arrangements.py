@@ -29,13 +29,13 @@ class Arranged(joined.Case):
 
     def text(self) -> str:
         plain = super().text()
-        measures = ", ".join(f"LAST({v}.id + 0) AS {v.lower()}_at" for v in self.pattern)
+        measures = ", ".join(f"LAST(ifnull({v}.id, {v}.id)) AS {v.lower()}_at" for v in self.pattern)
         conditions = ", ".join(
             f"{v} AS (s = '{v.lower()}' OR s = 'x' OR s = 'y')" + "".join(f" AND w = {a}.w" for a, b in self.equal if b == v) for v in self.pattern
         )
         head, tail = plain.split("PATTERN", 1)
         tail = tail[tail.index(")") + 1 : tail.index(" DEFINE ")]
-        return f"{head.replace('array_agg(id + 0) AS found', measures)}PATTERN ({pattern.to_text(self.tree)}){tail} DEFINE {conditions}"
+        return f"{head.replace('array_agg(ifnull(id, id)) AS found', measures)}PATTERN ({pattern.to_text(self.tree)}){tail} DEFINE {conditions}"
 
     def expected(self, part: int) -> dict:
         rows = self.rows[part]

@@ -37,8 +37,8 @@ class Bounded(ranked.Case):
     names: tuple[str, ...] = ()
 
     def text(self, top: int | None = None) -> str:
-        own = ", ".join(f"array_agg({v}.id + 0) AS {v.lower()}_at" for v in self.names)
-        return super().text(top).replace("array_agg(id + 0) AS found, array_agg(CLASSIFIER()) AS labels", own)
+        own = ", ".join(f"array_agg(ifnull({v}.id, {v}.id)) AS {v.lower()}_at" for v in self.names)
+        return super().text(top).replace("array_agg(ifnull(id, id)) AS found, array_agg(CLASSIFIER()) AS labels", own)
 
     def score(self, pairs: tuple, rows: list):
         if "MIN" not in self.combine:

@@ -43,7 +43,7 @@ class Case:
     rows: dict
 
     def text(self) -> str:
-        parts = ["PARTITION BY p ORDER BY id MEASURES " + ", ".join(f"array_agg({v}.id + 0) AS rows_{v}" for v in self.letters)]
+        parts = ["PARTITION BY p ORDER BY id MEASURES " + ", ".join(f"array_agg(ifnull({v}.id, {v}.id)) AS rows_{v}" for v in self.letters)]
         parts.append(f"EVENT SELECTION SKIP TILL ANY MATCH PATTERN ({to_text(self.pattern)})")
         if self.window:
             rows = " ROWS" if self.window[0] == "rows" else ""
@@ -95,7 +95,7 @@ class Case:
     def table(self, plan) -> pa.Table:
         found = inputs(plan, self.rows)
         parts = found["__p0"].to_pylist()
-        ids = found[next(n for n, t in plan.inputs if t in ("id", "id + 0") and n in found.column_names)].to_pylist()
+        ids = found[next(n for n, t in plan.inputs if t in ("id", "ifnull(id, id)") and n in found.column_names)].to_pylist()
         for name, text in plan.inputs:
             if text in ("v", "w", "id") and name in found.column_names:
                 column = "t" if text == "id" else text

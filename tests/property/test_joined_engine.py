@@ -41,7 +41,7 @@ class Case:
     equal: tuple = ()  # pairs of variables, of which the second's w is that of the first
 
     def text(self) -> str:
-        parts = ["PARTITION BY p ORDER BY id MEASURES array_agg(id + 0) AS found"]
+        parts = ["PARTITION BY p ORDER BY id MEASURES array_agg(ifnull(id, id)) AS found"]
         parts.append(f"EVENT SELECTION SKIP TILL ANY MATCH PATTERN ({' '.join(self.pattern)})")
         if self.window:
             rows = " ROWS" if self.window[0] == "rows" else ""
@@ -85,7 +85,7 @@ class Case:
         plain = dataclasses.replace(plan, inputs=tuple((n, guarded(t, "id") if bare(t) in own else t) for n, t in plan.inputs))
         found = inputs(plain, {p: [{**row, "v": None, "w": None} for row in rows] for p, rows in self.rows.items()})
         parts = found["__p0"].to_pylist()
-        ids = found[next(n for n, t in plain.inputs if t in ("id", "id + 0") and n in found.column_names)].to_pylist()
+        ids = found[next(n for n, t in plain.inputs if t in ("id", "ifnull(id, id)") and n in found.column_names)].to_pylist()
         for name, text in plan.inputs:
             if name not in found.column_names or text != "id" and bare(text) not in own:
                 continue

@@ -62,7 +62,7 @@ class Case:
     def text(self, top: int | None = None) -> str:
         parts = ["PARTITION BY p ORDER BY id" + (" DESC" if self.descending else "")]
         starts = ", WINDOW_START() AS ws" if self.slide is not None else ""
-        parts.append(f"MEASURES array_agg(id + 0) AS found, array_agg(CLASSIFIER()) AS labels{starts}")
+        parts.append(f"MEASURES array_agg(ifnull(id, id)) AS found, array_agg(CLASSIFIER()) AS labels{starts}")
         parts.append(f"EVENT SELECTION SKIP TILL ANY MATCH PATTERN ({self.query.pattern_text})")
         if self.query.window:
             rows = " ROWS" if self.query.window[0] == "rows" else ""
@@ -361,12 +361,12 @@ def test_best_paths_are_the_best_matches(seed):
 def small(goals: str, top: int, columns: dict, rows: list) -> list:
     """Positions of the matches of ``A B`` that the engine gives; ``rows``: (letter, values of the columns)."""
     values = ", ".join(f"MAX ({g})" for g in goals.split(" AND "))
-    text = f"ORDER BY id MEASURES array_agg(id + 0) AS found EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) PREF {values.replace('), ', ') AND ')}"
+    text = f"ORDER BY id MEASURES array_agg(ifnull(id, id)) AS found EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) PREF {values.replace('), ', ') AND ')}"
     plan = make_plan(parse_clause(f"{text} {'COMBINE BY AVG' if ' AND ' in goals else ''} TOP {top} DEFINE A AS s = 'a', B AS s = 'b'"))
     bits = {"a": 1, "b": 2}
     table = {}
     for name, sql in plan.inputs:
-        at = {"id": range(len(rows)), "id + 0": range(len(rows))}.get(sql)
+        at = {"id": range(len(rows)), "ifnull(id, id)": range(len(rows))}.get(sql)
         table[name] = list(at) if at is not None else pa.array([r[1][sql] for r in rows], columns[sql])
     table |= {"__letters": [bits[r[0]] for r in rows]}
     table = pa.table(table)

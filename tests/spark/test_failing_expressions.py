@@ -1,7 +1,7 @@
 """Expressions that fail on some rows: a query fails only where the statement asks for the value at such a row.
 
-Each statement runs over many small partitions. A twin in plain Python knows what each partition gives: its matches, or an error. One
-query runs over all partitions that have none. Then partitions that must fail run, one by one.
+Each statement runs over many small partitions. A twin in plain Python knows the matches of each partition, or its error. One query
+runs over all partitions without an error. Then partitions that must fail run, one by one.
 """
 
 from __future__ import annotations

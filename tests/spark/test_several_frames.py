@@ -160,9 +160,9 @@ def test_sums_of_all_matches(spark, tmp_path):
 ENDLESS = RISES.replace("WINDOW INTERVAL '12' SECONDS ", "")
 WINDOWS = f"SELECT symbol, window.start AS s, count(*) AS n FROM ({RISES}) GROUP BY symbol, window(a, '20 seconds')"
 REFUSED = {  # statements, and what is said of them; the place is that of a pattern
-    "no order": (f"SELECT * FROM ({RISES}) MATCH_RECOGNIZE ({GROWS.replace('ORDER BY a', 'ORDER BY z')})", r"column that has its watermark, a, as it is; here it is z", r"S M\+"),
-    "no end": (f"SELECT * FROM ({ENDLESS}) MATCH_RECOGNIZE ({GROWS})", r"clause below has none, as without WINDOW INTERVAL '...' a match may take any time", r"S M\+"),
-    "one without end": (f"SELECT * FROM ({RISES} UNION ALL {ENDLESS}) MATCH_RECOGNIZE ({GROWS})", r"clause below has none, as without WINDOW", r"S M\+"),
+    "no order": (f"SELECT * FROM ({RISES}) MATCH_RECOGNIZE ({GROWS.replace('ORDER BY a', 'ORDER BY z')})", r"column that has its watermark, a, as it is; here it is z", "z"),
+    "no end": (f"SELECT * FROM ({ENDLESS}) MATCH_RECOGNIZE ({GROWS})", r"clause below has none, as without WINDOW INTERVAL '...' a match may take any time", "a"),
+    "one without end": (f"SELECT * FROM ({RISES} UNION ALL {ENDLESS}) MATCH_RECOGNIZE ({GROWS})", r"clause below has none, as without WINDOW", "a"),
     "a join of two clauses": (f"SELECT * FROM (SELECT l.* FROM ({RISES}) l JOIN ({FALLS}) r USING (symbol)) MATCH_RECOGNIZE ({GROWS})", r"together with what keeps a state itself \(Join\)", r"S M\+"),
     "a join without bounds": (f"SELECT * FROM (SELECT l.symbol, l.ts, l.n, l.price FROM {{t}} l JOIN {{t}} r USING (symbol)){OF_TABLE}", r"does not say how far apart the times of rows may be that it joins", r"A B\+"),
     "a join without bounds, and a subquery": (f"SELECT * FROM (SELECT l.symbol, l.ts, l.n, l.price FROM {{t}} l JOIN {{t}} r ON l.symbol = r.symbol AND l.price > (SELECT 1)){OF_TABLE}", r"does not say how far apart the times of rows may be that it joins", r"A B\+"),
