@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from sparkcep.clause.automaton import Automaton, Parameter, Register
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import OP, QUOTED, WORD, Span, Token, name_of, tokenize, unquoted
-from sparkcep.plan.failing import spoken
+from sparkcep.plan.failing import may_fail, pieces, spoken
 from sparkcep.plan.scope import AGGREGATES, NAVIGATIONS
 from sparkcep.sql.rewritten import Rewritten
 
@@ -286,6 +286,11 @@ class _Clause:
         # qualifiers are of tables there
         key = expr.span in (e.span for e in (*clause.partition_by, *(s.expr for s in clause.order_by)))
         for node in nodes:
+            above = self._above(node) if of_match else None
+            if above is not None:
+                dropped += [Span(node.span.start, above.span.start), Span(above.span.end, node.span.end)]
+                leaves += [piece.span for piece in pieces(above, self.of.plan.ansi)]
+                continue
             leaf = node.op == "call" and (node.value in NAVIGATIONS or node.value in AGGREGATES or node.value in ("CLASSIFIER", "MATCH_NUMBER"))
             if of_match and (leaf or node.op == "col"):
                 if not any(span.holds(node.span) for span in leaves):
@@ -304,6 +309,16 @@ class _Clause:
             elif t.text not in ("(", ")") and not any(s.holds(span) for s in dropped):
                 out.append((t.text, span))
         return out
+
+    def _above(self, node: Expr) -> Expr | None:
+        """The expression of a navigation that Spark computes above the engine, because it may fail."""
+        if node.op != "call" or node.value not in NAVIGATIONS or not node.args:
+            return None
+        body = node.args[0]
+        while body.bare().op == "call" and body.bare().value in NAVIGATIONS and body.bare().args:
+            body = body.bare().args[0]
+        apart = any(n.op == "subquery" or (n.op == "call" and n.value == "CLASSIFIER") for n in body.walk())
+        return body if not apart and may_fail(body, self.of.plan.ansi) else None
 
     def _search(self, expressions: list[tuple[Expr, bool]], i: int, j: int) -> Span | None:
         """Finds the tokens from ``i`` to before ``j`` in one of the expressions, at the place where the tokens before and behind
