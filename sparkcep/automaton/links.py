@@ -170,7 +170,7 @@ def _test(tree: tuple, variable: int) -> _Test | None:
     if tree[0] != "call" or tree[1] not in _TURNED or len(tree) != 4:
         return None
     operation = tree[1]
-    own, other = tree[2:]
+    own, other = (part.tree if part[0] == "checked" else part for part in tree[2:])
     if own[0] != "col":
         own, other, operation = other, own, _TURNED[operation]
     if own[0] != "col" or other[0] != "nav" or other.mask == ALL_ROWS or other.mask >> variable & 1:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from sparkcep.automaton.strategy import PATHS, SEQUENCES, SIDES
 from sparkcep.columns.arrays import decimal_words, null_marks, ranks, words
 from sparkcep.columns.bytecode import KNOWN, OP, Conditions
 from sparkcep.columns.types import AS_DOUBLE, HIGH, WORD
@@ -14,7 +15,7 @@ from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.failures import EagerConditionError, of_condition
 from sparkcep.engine.prepared import Prepared
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.plan.records import looks_away
+from sparkcep.plan.records import looks_away, walk
 from sparkcep.search import adjacent as kernels
 from sparkcep.search import decimals, machine
 from sparkcep.search.codes import NEVER
@@ -74,7 +75,19 @@ def kernel_data(prepared: Prepared, chunk: Chunk) -> Data:
             letters &= ~(((letters >> of) & 1) << copy)
     if chunk.unsure is not None:
         letters[np.arange(rows) >= np.repeat(chunk.unsure, np.diff(chunk.offsets))] &= ~_looking_ahead(plan)
+    if strategy.search in (PATHS, SEQUENCES, SIDES):
+        _refuse_failures(plan, columns, letters)
     return data
+
+
+def _refuse_failures(plan: Plan, columns: dict[str, pa.Array], letters: np.ndarray) -> None:
+    """Raises the error of an expression that Spark failed to compute for a row that the expression's variable may take. A ranking
+    by values of rows reads no condition one by one."""
+    for condition in plan.conditions:
+        for part in (part for tree in condition.trees for part in walk(tree) if part[0] == "checked"):
+            taken = letters & (1 << condition.variable if part.failed[0] == "col" else getattr(part.failed, "mask", 0))
+            if ((null_marks(columns[part.failed.column]) == 0) & (taken != 0)).any():
+                raise of_condition(machine.FAILED - part.number, plan)
 
 
 def _rows_known(prepared: Prepared, chunk: Chunk) -> np.ndarray:

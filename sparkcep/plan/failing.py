@@ -42,7 +42,8 @@ _TEXT_TYPES = ("string", "varchar", "char", "binary")
 
 
 def may_fail(expr: Expr, ansi: bool) -> bool:
-    """Whether computing ``expr`` may end the query for some row, as far as its text tells. Without ANSI only functions may."""
+    """Whether computing ``expr`` may end the query for some row, as far as its text tells. Without ANSI only functions and casts of
+    VARIANT may."""
     return any(_fails(node, ansi) for node in expr.walk())
 
 
@@ -84,7 +85,7 @@ def _fails(node: Expr, ansi: bool) -> bool:
     if op == "un":
         return ansi and node.value in ("-", "~") and node.args[0].bare().op != "lit"
     if op == "cast":
-        return ansi and "try" not in node.flags and not str(node.value).lower().startswith(_TEXT_TYPES)
+        return "try" not in node.flags and not str(node.value).lower().startswith(_TEXT_TYPES)
     if op == "index":
         return ansi
     if op == "case":
@@ -183,14 +184,16 @@ def catcher(parts: Iterable[Expr], ansi: bool, text_of: Callable[[Expr], str]) -
     """Of an expression, or several that are computed together; ``text_of`` gives a column's SQL."""
     parts = tuple(parts)
     columns = [column for part in parts for column in _columns(part)]
-    tests = [_typed(node, text_of) for part in parts for node in part.walk() if _fails(node, ansi)]
+    tests = [_typed(node, ansi, text_of) for part in parts for node in part.walk() if _fails(node, ansi)]
     if "" in tests or any(node.op == "lambda" for part in parts for node in part.walk()):
         tests = []
     return Catcher(text_of(columns[0]) if columns else "", " OR ".join(dict.fromkeys(tests)))
 
 
-def _typed(node: Expr, text_of: Callable[[Expr], str]) -> str:
+def _typed(node: Expr, ansi: bool, text_of: Callable[[Expr], str]) -> str:
     """The types of columns for which a node may fail, as SQL; "" if it may for any."""
+    if node.op == "cast" and not ansi:
+        return " OR ".join(f"typeof({text_of(column)}) LIKE '%variant%'" for column in _columns(node))
     if _error_class(node) == _CONVERSION and node.op != "cast":
         columns = list(_columns(node))
         return " OR ".join(f"typeof({text_of(column)}) LIKE 'string%'" for column in columns)

@@ -46,7 +46,7 @@ CHANGING = ("op", "n", "at")  # of rows that come and go: what they do, their nu
 # In the generated expressions nothing but these makes a value boolean, and no boolean sits inside a number.
 _BOOLEAN = re.compile(r"[=<>]|\bIS\b|\bNOT\b|\bTRUE\b|\bFALSE\b", re.I)
 _CHOICE = re.compile(r"CASE WHEN .*? THEN (?=.* ELSE )")  # a number by a condition
-_GUARD = re.compile(r"^(CASE WHEN .* THEN )(.*)( END)$")
+_GUARD = re.compile(r"^(\(*CASE WHEN .* THEN )(.*)( END\)*)$")
 _ALL = re.compile(r"struct\(0 AS __all, \* EXCEPT \((.*?)\)\)")  # all columns but these
 _NULLED = re.compile(r"IF\(false, (.*?), NULL\)")
 
