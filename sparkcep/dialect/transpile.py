@@ -117,7 +117,7 @@ class _Translation:
             tokens = sqlglot_tokens(self.sql, self.dialect)
             if _FLINK in (self.read, self.write):
                 tokens = flink.marked(tokens, self.names, _MARK)
-            trees = read_around(self.statement, self.dialect, tokens, self._match, lambda tokens: self.dialect.parser().parse(tokens, self.sql))
+            trees = read_around(self.statement, self.dialect, tokens, self._match, self._parsed)
         except SqlglotError as error:
             found = (getattr(error, "errors", None) or [{}])[0]
             token = str(found.get("highlight") or "")
@@ -127,6 +127,16 @@ class _Translation:
         texts = [print_around(found, self._text, self._clause_text) for found in trees if found is not None]
         notes = {(*position(self.sql, at), text): None for at, text in sorted(self.notes)}
         return Transpiled(";\n".join(texts), tuple(Note(*note) for note in notes))
+
+    def _parsed(self, tokens: list) -> list:
+        """The trees that sqlglot reads of tokens. Its parser raises errors of Python for some calls with too few arguments."""
+        try:
+            return self.dialect.parser().parse(tokens, self.sql)
+        except SqlglotError:
+            raise
+        except _FAULTS as error:
+            message = f"sqlglot cannot read a call in the SQL of {self.read}, whose arguments it does not expect: {error}"
+            raise ClauseError("TRANSPILE", message) from error
 
     def _text(self, found: exp.Expr, at: int = 0, source: _Source | None = None) -> str:
         """The text of a tree in the target's SQL; what sqlglot cannot say there is a note."""
