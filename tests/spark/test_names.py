@@ -200,8 +200,10 @@ def _calls(functions: list[str], names: list[str]) -> tuple[int, list[tuple]]:
             expected = {len(name): _tree(call.replace("{n}", neutral(name))) for name in names}
             for name in names:
                 compared += 1
-                # as Spark's grammar has it, the first of three arguments is a unit, and DISTINCT, ALL and NOT go before a sign
+                # as Spark's grammar has it, the first of three arguments is a unit, DISTINCT, ALL and NOT go before a sign, and
+                # NOT ELSE REGEXP (x, y) is a comparison of a column called else
                 other = (function in UNIT_FUNCTIONS and name in UNITS and "{n}, {n}, FIRST" in call) or (name in ("distinct", "all", "not") and "({n} -" in call)
+                other = other or (function == "regexp" and name == "not" and "{n} ELSE" in call)
                 if (_tree(call.replace("{n}", name)) == renamed(expected[len(name)], name)) == other:
                     different.append((function, call, name))
     return compared, different
