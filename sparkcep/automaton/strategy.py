@@ -28,7 +28,7 @@ from sparkcep.plan.costs import ALL, BUNDLES, PER_ERROR, PROXY
 from sparkcep.plan.define import looks_at_match, reads_labels
 from sparkcep.plan.facts import shown, unbounded, variables_in
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.records import Approx, Ranking, has, walk
+from sparkcep.plan.records import Approx, LeafSpec, Ranking, has, walk
 
 MAX_RANKED = 100_000  # matches that TOP k holds for each window without enumeration
 
@@ -103,7 +103,7 @@ class Strategy:
     TOP goes through all matches; ``links``: of PATHS; ``orders``: of the rows that SEQUENCES joins; ``sides``: the automata of
     PATHS and SIDES without the windows of groups, and ``spans``: for each the windows that bound it as a whole; ``far``: equalities
     by which PATHS and SEQUENCES part the rows; ``groups``: the names and automata of negated groups;
-    ``unbudgeted``: the plan without its BUDGET.
+    ``unbudgeted``: the plan without its BUDGET; ``shares_ends``: whether matches that go on from the same state share their ends.
     """
 
     plan: Plan
@@ -125,6 +125,7 @@ class Strategy:
     far: tuple[Far, ...] = ()
     groups: tuple[tuple[int, Net], ...] = ()
     unbudgeted: Plan | None = None
+    shares_ends: bool = False
 
     @property
     def discipline(self) -> str:
@@ -195,9 +196,22 @@ def _adjacent(plan: Plan) -> Strategy:
         return replace(found, cost="O(rows x rows of an attempt)", reasons=(reason,), forgets=reason)
     if reason := next(_looked_up(plan, numbers=False), None):
         return replace(found, cost="exponential in the rows of an attempt, at worst", reasons=(reason,), forgets=reason)
+    overlapping = plan.skip.mode == "next_row"
     if looking:
-        return replace(found, cost="O(rows x values of the match that conditions still need)", reasons=_looks(plan, looking))
-    return replace(found, cost="O(rows)", reasons=(_LOCAL,))
+        each = "rows x rows of a match" if overlapping else "rows"
+        return replace(found, cost=f"O({each} x values of the match that conditions still need)", reasons=_looks(plan, looking))
+    if overlapping and not _tells_shared_ends(plan):
+        return replace(found, cost="O(rows x rows of a match)", reasons=(_WHOLE,))
+    return replace(found, cost="O(rows)", reasons=(_LOCAL,), shares_ends=overlapping)
+
+
+def _tells_shared_ends(plan: Plan) -> bool:
+    """Whether each measure of a match follows from its own first rows and from what is known of the match whose end it shares."""
+    return plan.rows == "one" and not plan.slide and plan.ranking is None and all(map(_follows, (spec for _, spec in plan.leaves)))
+
+
+def _follows(spec: LeafSpec) -> bool:
+    return spec.kind in ("nav", "mno", "agg", "rows") or (spec.kind == "cls" and spec.physical == 0)
 
 
 def _selection(plan: Plan) -> Strategy:
@@ -337,6 +351,7 @@ _REPORTED = {ALL: EVERY, PROXY: CHEAPEST, PER_ERROR: BY_COST, BUNDLES: BUNDLED, 
 # -- what decides --------------------------------------------------------------------------------------------------
 
 _LOCAL = Reason("every condition is local to its row and its neighbours")
+_WHOLE = Reason("matches overlap (AFTER MATCH SKIP TO NEXT ROW), and each is written with all its rows")
 
 
 def _walked(every: bool, looking: tuple[int, ...], forgets: Reason | None) -> str:

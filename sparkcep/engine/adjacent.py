@@ -7,11 +7,13 @@ import numpy as np
 from sparkcep.automaton.strategy import ADJACENT
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import distinct_variables, scratch
+from sparkcep.engine.found import Found
 from sparkcep.engine.listing import SKIPS, Matches, Open
 from sparkcep.engine.prepared import Task
 from sparkcep.search import adjacent as kernels
 from sparkcep.search import codes
 
+FUTURE_BYTES = 4  # of a state at a row, whose future is remembered
 MEMO_BYTES, MEMO_BYTES_A_ROW = 1 << 23, 256  # of the hashed memo, unless one start row needs more
 
 
@@ -21,7 +23,9 @@ class Adjacent:
     def __init__(self, task: Task) -> None:
         self.task, self.depth, self.entries = task, 4096, 1024
         program = task.prepared.strategy.program
-        self.words = max(1, ((program.states << program.register_bits) + 63) // 64)
+        self.width = program.states << program.register_bits
+        self.words = max(1, (self.width + 63) // 64)
+        self.shares = task.prepared.strategy.shares_ends and not task.prepared.conditions.has_history
         self.distinct = distinct_variables(task.prepared.conditions)
         self.program = kernels.ProgramArrays(program.code, program.loops, program.perms, program.targets, program.runs, task.prepared.state_live)
 
@@ -38,23 +42,35 @@ class _Matches(Matches):
         if self.memo == codes.BITMAP and chunk.rows * search.words * 8 > self.task.limits.max_state_bytes:
             self.memo = codes.HASHED
         self.looking = self.data.conditions if self.task.prepared.conditions.has_history else None
+        self.futures = None
+        places = (chunk.rows + len(chunk.offsets)) * search.width
+        if search.shares and self.memo == codes.BITMAP and places * FUTURE_BYTES <= self.task.limits.max_state_bytes:
+            self.futures, self.before = np.zeros(places, dtype=np.int32), 0
+            self.room.share()
         self.scratch = self.fresh(len(chunk.offsets))
 
     def fresh(self, offsets: int) -> kernels.Scratch:
         """Working memory; the memo is empty."""
-        bits = (self.chunk.rows + offsets) * self.search.words if self.memo == codes.BITMAP else 1
+        bits = (self.chunk.rows + offsets) * self.search.words if self.memo == codes.BITMAP and self.futures is None else 1
         entries = self.search.entries if self.memo == codes.HASHED else 1
         return scratch(self.task.prepared.conditions, self.chunk.rows, bits=bits, entries=entries, depth=self.search.depth)
 
     def run(self) -> int:
         search, task, room, skip = self.search, self.task, self.room, self.task.plan.skip
         program = task.prepared.strategy.program
+        shared = None if self.futures is None else kernels.SharedEnds(self.futures, self.search.width, self.before, room.joins)
         return kernels.match_partitions(
             search.program, program.nullable, np.int64(program.first), self.memo, search.words, program.register_bits, self.looking,
             self.data.rows, self.scratch, self.opens, task.awaited, task.plan.rows == "unmatched", SKIPS[skip.mode], np.int64(skip.targets),
-            task.prepared.conditions.number_read, task.limits.patience, self._most_entries(), task.limits.max_steps, search.distinct, self.state,
-            room.events, room.labels,
+            task.prepared.conditions.number_read, task.limits.patience, self._most_entries(), task.limits.max_steps, search.distinct, shared,
+            self.state, room.events, room.labels,
         )
+
+    def found(self) -> Found:
+        found = super().found()
+        if self.futures is not None:
+            self.before += len(found.events)
+        return found
 
     def _most_entries(self) -> int:
         """Of the hashed memo before a start row: it grows linearly with the rows whatever start rows fill it, beyond that only

@@ -76,10 +76,10 @@ class Round:
 
 class Room:
     """Where a kernel writes matches: so many ``events`` of ``width`` columns, and ``labels`` with their ``rows`` and ``paths``
-    where it tells these."""
+    where it tells these; ``joins`` where matches share their ends."""
 
     def __init__(self, events: int, labels: int, width: int = WIDTH, *, rows: bool = True, paths: bool = False) -> None:
-        self.width, self.has_rows, self.has_paths = width, rows, paths
+        self.width, self.has_rows, self.has_paths, self.shares = width, rows, paths, False
         self.replace(events, labels)
 
     def replace(self, events: int, labels: int) -> None:
@@ -88,20 +88,26 @@ class Room:
         self.labels = np.empty(labels, dtype=np.uint8)
         self.rows = np.empty(labels if self.has_rows else 0, dtype=np.int64)
         self.paths = np.empty(labels if self.has_paths else 0, dtype=np.int64)
+        self.joins = np.empty((events if self.shares else 0, 2), dtype=np.int64)
+
+    def share(self) -> None:
+        """Room for matches that share their ends, one for each start row: those of a later round share nothing with these."""
+        self.shares = True
+        self.replace(max(len(self.events), len(self.labels)), len(self.labels))
 
     def double(self) -> None:
         """Twice as much room, with what is written."""
-        self.events, self.labels, self.rows, self.paths = (doubled(a) for a in (self.events, self.labels, self.rows, self.paths))
+        self.events, self.labels, self.rows, self.paths, self.joins = map(doubled, (self.events, self.labels, self.rows, self.paths, self.joins))
 
     @property
     def nbytes(self) -> int:
-        return self.events.nbytes + self.labels.nbytes + self.rows.nbytes + self.paths.nbytes
+        return self.events.nbytes + self.labels.nbytes + self.rows.nbytes + self.paths.nbytes + self.joins.nbytes
 
     def found(self, state: np.ndarray) -> Found:
         """The matches written; the kernel's ``state`` is told that there are none any more."""
         count, used = int(state[codes.S_EVENTS]), int(state[codes.S_LABELS])
         state[codes.S_EVENTS] = state[codes.S_LABELS] = 0
-        return Found(self.events[:count], self.labels[:used], self.rows[:used], self.paths[:used])
+        return Found(self.events[:count], self.labels[:used], self.rows[:used], self.paths[:used], joins=self.joins[:count])
 
     def widen(self, needed: int, max_bytes: int) -> None:
         """Fresh arrays, larger ones unless there are very many matches: the first come at once. ``needed``: labels of one match."""

@@ -13,19 +13,23 @@ from sparkcep.search.codes import E_LABELS, E_NUMBER, E_PART, E_ROWS, E_START
 
 WIDTH, WITH_ERRORS = 5, 6  # columns of events; those of approximate matches tell the accepting edge
 _NONE = np.zeros(0, dtype=np.int64)
+_NO_JOINS = np.zeros((0, 2), dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Found:
     """Matches: ``events`` int64 (n, 5 or 6), ``labels`` uint8, ``rows`` and ``paths`` int64: variable, row and edge of each
     label. ``rows`` is empty where the rows of a match are adjacent, ``paths`` where matches are exact. ``by_event``: for kinds
-    of leaves that say something of a whole match, the value of each event."""
+    of leaves that say something of a whole match, the value of each event. ``joins`` int64 (n, 2): of matches that share their ends
+    how many labels each has of its own, and the place of the next one (see :class:`sparkcep.search.adjacent.SharedEnds`); empty
+    where each match has all its labels."""
 
     events: np.ndarray
     labels: np.ndarray
     rows: np.ndarray
     paths: np.ndarray = field(default_factory=lambda: _NONE)
     by_event: dict[str, pa.Array] = field(default_factory=dict)
+    joins: np.ndarray = field(default_factory=lambda: _NO_JOINS)
 
     @staticmethod
     def none(width: int = WIDTH) -> Found:
@@ -43,6 +47,7 @@ class Found:
 
     def chosen(self, which: np.ndarray) -> Found:
         """The events with these numbers, and nothing of the others."""
+        assert not len(self.joins)
         events = self.events[which]
         sizes = np.maximum(events[:, E_ROWS], 0)
         at = ranges(events[:, E_LABELS], sizes)
@@ -59,6 +64,7 @@ def together(parts: list[Found], width: int = WIDTH) -> Found:
     """The matches of all parts, one behind the other."""
     if not parts:
         return Found.none(width)
+    assert not any(len(part.joins) for part in parts)
     sizes = [len(part.labels) for part in parts]
     events = np.concatenate([part.events for part in parts])
     events[:, E_LABELS] += np.repeat(np.cumsum([0, *sizes[:-1]]), [len(part.events) for part in parts])

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import decimal_words, most_bytes, null_marks, ranges, ranks, row_bytes, words
 from sparkcep.columns.types import MAX_DIGITS, Type, bounded, type_of
-from sparkcep.engine import gather
+from sparkcep.engine import gather, shared_ends
 from sparkcep.engine.windows import window_type
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.plan import records
@@ -40,7 +40,7 @@ GRAPH = pa.list_(
 @dataclass(frozen=True)
 class Rows:
     """The output rows of one buffer; see :mod:`sparkcep.engine.gather`. ``by_event``: for kinds of leaves that say something of a
-    whole match, the values of each event."""
+    whole match, the values of each event; ``forest``: the labels of matches that share their ends."""
 
     events: np.ndarray
     labels: np.ndarray
@@ -51,14 +51,39 @@ class Rows:
     variables: tuple[str, ...]
     by_event: dict[str, pa.Array]
     ansi: bool = True
+    forest: shared_ends.Forest | None = None
 
     @property
     def matches(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.events, self.labels, self.scattered
 
     def position(self, which: str, mask: int, logical: int, physical: int, final: bool, inside: bool = False) -> tuple:
+        """(row, label) that FIRST or LAST looks at for each output row, see :func:`sparkcep.engine.gather.navigate`."""
+        if self.forest is not None:
+            at, labels = shared_ends.navigate(which == "F", np.int64(mask), logical, physical, self.forest, self.offsets)
+            return at[self.out_event], labels[self.out_event]
         matches = (*self.matches, self.offsets)
         return gather.navigate(which == "F", np.int64(mask), logical, physical, final, matches, self.out_event, self.out_upto, inside)
+
+    def aggregate(
+        self, kind: int, mask: int, final: bool, ints: np.ndarray, flts: np.ndarray, nulls: np.ndarray, keep: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(int64 value, float64 value, count) for each output row, see :func:`sparkcep.engine.gather.aggregate`."""
+        if self.forest is not None:
+            values, sums, counts = shared_ends.aggregate(kind, np.int64(mask), ints, flts, nulls, keep, self.forest)
+            return values[self.out_event], sums[self.out_event], counts[self.out_event]
+        return gather.aggregate(kind, np.int64(mask), final, ints, flts, nulls, keep, self.matches, self.out_event, self.out_upto)
+
+    def collect(self, mask: int, final: bool, pairs: bool, nulls: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(offsets, rows, labels) of the rows that each output row gathers, see :func:`sparkcep.engine.gather.collect`."""
+        if self.forest is not None:
+            offsets, at, labels = shared_ends.collect(np.int64(mask), nulls, keep, self.forest)
+            if len(self.out_event) == len(offsets) - 1:
+                return offsets, at, labels
+            sizes = np.diff(offsets)[self.out_event]
+            chosen = ranges(offsets[self.out_event], sizes)
+            return np.concatenate([[0], np.cumsum(sizes)]), at[chosen], labels[chosen]
+        return gather.collect(np.int64(mask), final, pairs, nulls, keep, self.matches, self.out_event, self.out_upto)
 
 
 def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
@@ -127,10 +152,7 @@ def output_bytes(leaves: tuple[Leaf, ...], kept: list[str], rows: Rows, out_pos:
     for spec in specs:
         sizes = sum((row_bytes(columns[c]) for c in _columns_of(spec)), np.zeros(buffered, dtype=np.int64))
         if spec in lists:
-            total += gather.aggregate(
-                gather.SUM_INT, np.int64(spec.mask), spec.final, sizes + ELEMENT_BYTES, _NONE_F, _NONE_B, _NONE_B, rows.matches,
-                rows.out_event, rows.out_upto,
-            )[0]
+            total += rows.aggregate(gather.SUM_INT, spec.mask, spec.final, sizes + ELEMENT_BYTES, _NONE_F, _NONE_B, _NONE_B)[0]
         elif spec.kind == "nav":
             at = rows.position(spec.which, spec.mask, spec.logical, spec.physical, spec.final)[0]
             total += np.where(at >= 0, sizes[np.maximum(at, 0)], 0)
@@ -272,9 +294,7 @@ def _filter(keep: str | None, columns: dict[str, pa.Array]) -> np.ndarray:
 
 def _rows_list(spec: records.Rows, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     names = spec.columns
-    offsets, at, ids = gather.collect(
-        np.int64(spec.mask), spec.final, CLASSIFIER_COLUMN in names, _NONE_B, _NONE_B, rows.matches, rows.out_event, rows.out_upto
-    )
+    offsets, at, ids = rows.collect(spec.mask, spec.final, CLASSIFIER_COLUMN in names, _NONE_B, _NONE_B)
     values = [_names(ids, rows.variables) if n == CLASSIFIER_COLUMN else columns[n].take(pa.array(at)) for n in names]
     fields = [pa.field(f"a{i}", v.type) for i, v in enumerate(values)]
     struct = pa.StructArray.from_arrays(values, fields=fields)
@@ -297,14 +317,10 @@ def _aggregate(spec: Aggregate, rows: Rows, columns: dict[str, pa.Array]) -> pa.
     nulls = _NONE_B if column is None else null_marks(column)
 
     def run(kind: int, ints: np.ndarray = _NONE_I, flts: np.ndarray = _NONE_F, mask: int = mask):
-        return gather.aggregate(
-            kind, np.int64(mask), final, _own(ints), _own(flts), nulls, kept, rows.matches, rows.out_event, rows.out_upto
-        )
+        return rows.aggregate(kind, mask, final, _own(ints), _own(flts), nulls, kept)
 
     if fn == "list":
-        offsets, at, ids = gather.collect(
-            np.int64(mask), final, label_values, nulls, kept, rows.matches, rows.out_event, rows.out_upto
-        )
+        offsets, at, ids = rows.collect(mask, final, label_values, nulls, kept)
         values = _names(ids, rows.variables) if column is None else column.take(pa.array(at))
         return pa.ListArray.from_arrays(_list_offsets(offsets), values)
     if fn == "count":

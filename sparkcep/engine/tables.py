@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import normalized
-from sparkcep.engine import gather
+from sparkcep.engine import gather, shared_ends
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.failures import NARROWER
 from sparkcep.engine.found import Found
@@ -48,7 +48,8 @@ class Tables:
         out_event, out_pos, out_upto = gather.output_rows(events, labels, found.rows, _ROW_MODES[plan.rows])
         if len(out_event) == 0:
             return
-        rows = Rows(events, labels, found.rows, chunk.offsets, out_event, out_upto, plan.variables, by_event, plan.ansi)
+        forest = shared_ends.forest(events, labels, found.joins) if len(found.joins) else None
+        rows = Rows(events, labels, found.rows, chunk.offsets, out_event, out_upto, plan.variables, by_event, plan.ansi, forest)
         for piece in self._pieces(rows, out_pos, chunk.columns):
             part = rows if len(out_pos) == piece.stop - piece.start else replace(rows, out_event=out_event[piece], out_upto=out_upto[piece])
             yield self._table(part, out_pos[piece], chunk.columns)

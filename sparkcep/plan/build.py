@@ -25,7 +25,7 @@ from sparkcep.plan.changes import arrival_of, changes_of, check_pattern_changes,
 from sparkcep.plan.checked import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.plan.costs import ALL, approx_of, check_approx
 from sparkcep.plan.define import ConditionSplitter, looks_at_match, reads_labels
-from sparkcep.plan.facts import negated_in, trees_of, variables_in
+from sparkcep.plan.facts import distances, negated_in, trees_of, variables_in
 from sparkcep.plan.measures import MeasureSplitter
 from sparkcep.plan.options import check_options, common_unit, selection, slide_of, windows
 from sparkcep.plan.plan import Plan
@@ -144,7 +144,9 @@ def names(draft: Draft) -> Draft:
     # conditions under ~ and in a side of & see the finished match
     negated = negated_in(draft.plan.pattern, draft.plan.without)
     finished = reduce(or_, (variables_in(part) for part in walk(draft.plan.pattern) if part[0] == "and"), reduce(or_, negated.values(), 0))
-    return replace(draft, scope=scope, splitter=ConditionSplitter(scope, draft.inputs, bool(clause.order_by), finished, draft.settings.ansi))
+    standard = not (clause.selection or clause.window or clause.approx or clause.pref or clause.changes)
+    fixed = distances(draft.plan.pattern) if standard and clause.order_by else {}
+    return replace(draft, scope=scope, splitter=ConditionSplitter(scope, draft.inputs, bool(clause.order_by), finished, draft.settings.ansi, fixed))
 
 
 def _subsets(draft: Draft, ids: Mapping[str, int], members: str) -> dict[str, int]:

@@ -16,6 +16,7 @@ from sparkcep.clause.expression import Expr, render_values
 from sparkcep.clause.lexer import Span
 from sparkcep.errors import UNSUPPORTED, ClauseError, position
 from sparkcep.plan import failing, records
+from sparkcep.plan.facts import Distance
 from sparkcep.plan.records import ALL_ROWS, Lit, has, walk
 from sparkcep.plan.scope import AGGREGATES, MAX_DIGITS, NAVIGATIONS, OF_MATCHES, PRIOR, Inputs, Row, Scope
 
@@ -69,12 +70,15 @@ _STRICT_CALLS = frozenset(
 class ConditionSplitter:
     """Splits the conditions of one clause; row expressions go to ``inputs``."""
 
-    def __init__(self, scope: Scope, inputs: Inputs, ordered: bool, finished: int = 0, ansi: bool = True) -> None:
+    def __init__(
+        self, scope: Scope, inputs: Inputs, ordered: bool, finished: int = 0, ansi: bool = True, distances: Mapping[tuple[int, int], Distance] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         self.scope = scope
         self.inputs = inputs
         self.ordered = ordered
         self.ansi = ansi
         self._failing: dict[Span, records.Failing] = {}  # expressions that may fail, in the order of their numbers
+        self.distances = distances  # of variables that lie as many rows apart in every match
         self.finished = finished  # mask of the variables whose conditions see the finished match: under ~, in a side of &
         self._ordered: dict[str, str] = {}
         self._in_prior = False
@@ -165,7 +169,16 @@ class ConditionSplitter:
             return Row("cur")
         if (mask == ALL_ROWS or mask >> variable & 1) and not self.finished >> variable & 1:
             return Row("cur")
-        return Row("L", mask)
+        return self._fixed(Row("L", mask), variable)
+
+    def _fixed(self, row: Row, variable: int) -> Row:
+        """The row as a physical neighbour of the candidate row, if it always is the same one."""
+        if row.logical or row.mask <= 0 or row.mask & row.mask - 1:
+            return row
+        found = self.distances.get((row.mask.bit_length() - 1, variable))
+        if found is None or (row.which == "F" and not found.only):
+            return row
+        return Row("cur", physical=row.physical - found.rows)
 
     def row(self, reference: Expr, variable: int) -> Row:
         """The row that a column reference, or FIRST or LAST of one, looks at in the variable's condition."""
@@ -180,6 +193,8 @@ class ConditionSplitter:
             mapped = bare or row.mask == 1 << variable
         if row.which == "L" and row.logical == 0 and mapped and not self._in_prior:
             row = Row("cur", physical=row.physical)
+        elif not self._in_prior and not self.finished >> variable & 1:
+            row = self._fixed(row, variable)
         return row, body
 
     def _rows(self, expr: Expr, variable: int) -> set[Row]:

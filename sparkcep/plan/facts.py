@@ -105,6 +105,61 @@ def written_out(pattern: tuple, most: int = 1 << 20) -> tuple:
     return (pattern[0], *parts)
 
 
+class Distance(NamedTuple):
+    """How many rows lie from the last row of a variable to that of another one; ``only``: the first one has no other row."""
+
+    rows: int
+    only: bool
+
+
+class _Place(NamedTuple):
+    """Where a variable's last row stands: ``rows`` after a point of the pattern. ``inside``: the alternatives and iterations around
+    it, the outermost first."""
+
+    point: int
+    rows: int
+    inside: tuple[int, ...]
+    repeated: bool
+
+
+def distances(pattern: tuple) -> dict[tuple[int, int], Distance]:
+    """The distances that are the same in all matches, by the two variables, the earlier one first. Rows of a match are adjacent,
+    and the later variable has one place in the pattern."""
+    numbers, places = count(1), {}
+    seen = Counter(part[1] for part in walk(pattern) if part[0] == "var")
+
+    def place(tree: tuple, point: int, rows: int, inside: tuple[int, ...]) -> tuple[int, int]:
+        """The point and rows after ``tree``."""
+        kind = tree[0]
+        if kind == "var":
+            places[tree[1]] = _Place(point, rows, inside, bool(inside))
+            return point, rows + 1
+        if kind in ("cat", "exclude"):
+            for part in tree[1:]:
+                point, rows = place(part, point, rows, inside)
+            return point, rows
+        if kind == "repeat" and tree.low == tree.high == 1:
+            return place(tree.item, point, rows, inside)
+        if kind in ("empty", "start", "end"):
+            return point, rows
+        # where the length varies a new point begins after it; an iteration and an alternative begin at points of their own
+        for part in [tree.item] if kind == "repeat" else tree[1:]:
+            place(part, next(numbers), 0, (*inside, next(numbers)))
+        after = next(numbers)
+        if kind == "repeat" and tree.low > 0 and tree.item[0] == "var":
+            places[tree.item[1]] = _Place(after, -1, inside, True)
+        return after, 0
+
+    place(pattern, 0, 0, ())
+    known = {v: at for v, at in places.items() if seen[v] == 1}
+    return {
+        (earlier, later): Distance(known[later].rows - at.rows, not at.repeated)
+        for earlier, at in known.items()
+        for later in known
+        if known[later].point == at.point and known[later].rows > at.rows and known[later].inside[: len(at.inside)] == at.inside
+    }
+
+
 def least(pattern: tuple, weight: Callable[[int], int] = lambda variable: 1) -> int:
     """The least number of rows of a match, or the least weight of them."""
     kind, parts = pattern[0], [least(part, weight) for part in pattern if isinstance(part, tuple)]

@@ -49,6 +49,9 @@ from sparkcep.automaton.program import (
 from sparkcep.search.codes import (
     BITMAP,
     DONE,
+    E_LABELS,
+    E_ROWS,
+    E_START,
     EFFORT,
     ERROR,
     FULL,
@@ -106,6 +109,18 @@ class RowArrays(NamedTuple):
     pair_ints: np.ndarray
     pair_flts: np.ndarray
     pair_null: np.ndarray
+
+
+class SharedEnds(NamedTuple):
+    """Paths that succeeded. ``futures`` int32 ((rows + partitions) x ``width``) has a number for each state at each row: 0 if the
+    state has not been reached, -1 if it has failed, else the number of the match that went on from it. Numbers up to ``before`` are
+    those of matches that have left ``events``. ``joins`` int64 (capacity, 2): how many labels a match has of its own, and the place
+    of the label after them in ``out_labels``. That label belongs to an earlier match; -1 if there is none."""
+
+    futures: np.ndarray
+    width: int
+    before: int
+    joins: np.ndarray
 
 
 class Scratch(NamedTuple):
@@ -177,6 +192,28 @@ def _visit(memo_kind, here, regs, pos, first, words_before, register_bits, live,
     return place
 
 
+@inlined
+def _reached(futures, place, before):
+    """The place of a state, which is marked as failed from now on; -1 where it has failed before, -2 - n where event n, from 1,
+    went on from it."""
+    known = np.int64(futures[place])
+    found = place
+    if known < 0:
+        found = np.int64(-1)
+    elif known > before:
+        found = -2 - (known - before)
+    else:
+        futures[place] = -1
+    return found
+
+
+@inlined
+def _joined_at(events, joins, event, row):
+    """The place of the label that the match of an event has at ``row``, -1 after its last row."""
+    begin = row - events[event, E_START]
+    return events[event, E_LABELS] + begin if begin < joins[event, 0] else joins[event, 1]
+
+
 @kernel
 def _forget(trail, count, bitmap, bits, alive):
     """States on the current path have not failed."""
@@ -190,7 +227,7 @@ def _forget(trail, count, bitmap, bits, alive):
 @kernel
 def match_partitions(
     program, nullable, first_mask, memo_kind, words, register_bits, conditions, rows, scratch, opens, ahead,
-    want_unmatched, skip, skip_mask, clear_on_match, patience, most_entries, max_steps, pairs, state, events, out_labels,
+    want_unmatched, skip, skip_mask, clear_on_match, patience, most_entries, max_steps, pairs, shared, state, events, out_labels,
 ):
     """Matches of every partition, as events; returns an outcome, ``state`` tells where to go on.
 
@@ -200,8 +237,10 @@ def match_partitions(
     goes on. ``clear_on_match``: forget failures with each match (conditions read MATCH_NUMBER). ``patience``: steps beyond four a
     row before the hashed memo starts. ``most_entries``: of the hashed memo; with more a start row begins with an empty one.
     ``max_steps``: bound on the steps of one attempt. ``pairs`` uint8 (variables): 1 where the condition looks at all pairs of the
-    match's rows (DISTINCT), which count as steps. ``events`` int64 (capacity, 5) and ``out_labels`` uint8 are filled. FULL asks for
-    larger ones, GROW for larger scratch; the call is then repeated with the same ``state``.
+    match's rows (DISTINCT), which count as steps. ``shared``: None, or :class:`SharedEnds`: a match then has labels of its own
+    only up to where its path joins that of an earlier match (BITMAP, no conditions, AFTER MATCH SKIP TO NEXT ROW). ``events`` int64
+    (capacity, 5) and ``out_labels`` uint8 are filled. FULL asks for larger ones, GROW for larger scratch; the call is then repeated
+    with the same ``state``.
     """
     code, loops, perms, targets, runs, live = program
     if conditions is not None:
@@ -209,6 +248,8 @@ def match_partitions(
         has_slots = slots.shape[0] > 0
     letters, offsets, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null = rows
     labels, hi, hf, hbits, si, sf, sn, stack, trail, bits, entries, alive, table, key = scratch
+    if shared is not None:
+        futures, width, before, joins = shared
     parts = offsets.shape[0] - 1
     stack_size = stack.shape[0] - 2
     trail_size = trail.shape[0] - 2
@@ -232,6 +273,7 @@ def match_partitions(
                 break
             matched = False
             end = s
+            joined = np.int64(0)  # the event whose path this attempt has reached, from 1
             if nullable or letters[s] & first_mask != 0:
                 # ---- one attempt from row s
                 pc = 0
@@ -321,7 +363,11 @@ def match_partitions(
                                     lowest = q
                                 if done >= least and not extend:
                                     if marking:
-                                        place = _visit(memo_kind, here, regs | (flags if q != start else 0), q, q == s, (q + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
+                                        if shared is not None:
+                                            place = _reached(futures, (q + part) * width + ((here << register_bits) | regs | (flags if q != start else 0)), before)
+                                            joined = max(-2 - place, 0)
+                                        else:
+                                            place = _visit(memo_kind, here, regs | (flags if q != start else 0), q, q == s, (q + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
                                         if place < 0:
                                             if place == -2:
                                                 outcome = GROW
@@ -390,7 +436,9 @@ def match_partitions(
                             if outcome != DONE:
                                 break
                         aux = 0
-                        if top < 0:
+                        if joined > 0:
+                            pos = q
+                        elif top < 0:
                             failed = True
                         elif greedy:
                             # exits from the longest down; a bounded run remembers failed exits one by one
@@ -402,7 +450,15 @@ def match_partitions(
                                     trail_count = base
                                 exit_regs = regs | (flags if top > lowest or least > 0 else 0)
                                 if remembering and not marking:
-                                    place = _visit(memo_kind, here, exit_regs, top, top == s, (top + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
+                                    if shared is not None:
+                                        place = _reached(futures, (top + part) * width + ((here << register_bits) | exit_regs), before)
+                                        joined = max(-2 - place, 0)
+                                    else:
+                                        place = _visit(memo_kind, here, exit_regs, top, top == s, (top + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
+                                    if joined > 0:
+                                        failed = False
+                                        pos = top
+                                        break
                                     if place == -2:
                                         outcome = GROW
                                         break
@@ -438,7 +494,11 @@ def match_partitions(
                                 stack[depth, 4] = done + 1
                                 depth += 1
                             if remembering and not marking:
-                                place = _visit(memo_kind, here, regs, top, top == s, (top + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
+                                if shared is not None:
+                                    place = _reached(futures, (top + part) * width + ((here << register_bits) | regs), before)
+                                    joined = max(-2 - place, 0)
+                                else:
+                                    place = _visit(memo_kind, here, regs, top, top == s, (top + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
                                 if place == -2:
                                     outcome = GROW
                                     break
@@ -453,7 +513,11 @@ def match_partitions(
                         # ---- a state with alternatives: been here before?
                         here = code[pc, 3]
                         if remembering:
-                            place = _visit(memo_kind, here, regs, pos, pos == s, (pos + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
+                            if shared is not None:
+                                place = _reached(futures, (pos + part) * width + ((here << register_bits) | regs), before)
+                                joined = max(-2 - place, 0)
+                            else:
+                                place = _visit(memo_kind, here, regs, pos, pos == s, (pos + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
                             if place == -2:
                                 outcome = GROW
                                 break
@@ -542,6 +606,10 @@ def match_partitions(
                             pc += 1
                         else:
                             failed = True
+                    if joined > 0:
+                        matched = True
+                        end = pos
+                        break
                     if op == PERM and not failed:
                         perm = code[pc, 1]
                         count = perms[perm, P_COUNT]
@@ -608,7 +676,12 @@ def match_partitions(
                             outcome = EFFORT
                             break
                 if matched or outcome != DONE:
-                    _forget(trail, trail_count, memo_kind == BITMAP, bits, alive)
+                    if shared is not None:
+                        mark = before + event_count + 1 if matched and event_count < events.shape[0] and label_count + (end - s) <= out_labels.shape[0] else 0
+                        for k in range(trail_count):
+                            futures[trail[k]] = mark
+                    else:
+                        _forget(trail, trail_count, memo_kind == BITMAP, bits, alive)
                     if outcome != DONE:
                         break
             if not matched:
@@ -626,11 +699,18 @@ def match_partitions(
                 outcome = FULL
                 break
             number += 1
+            own = end - s
+            if shared is not None:
+                joins[event_count, 0] = own
+                joins[event_count, 1] = -1
+                if joined > 0:
+                    joins[event_count, 1] = _joined_at(events, joins, joined - 1, end)
+                    end = events[joined - 1, E_START] + events[joined - 1, E_ROWS]
             put_event(events, event_count, part, s, end - s, number, label_count)
             event_count += 1
-            for k in range(s, end):
+            for k in range(s, s + own):
                 out_labels[label_count + k - s] = labels[k]
-            label_count += end - s
+            label_count += own
             covered = max(covered, end, s + 1)
             if clear_on_match and state[S_ENTRIES] > 0:
                 fill(table, 0)

@@ -50,7 +50,7 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
         of = "" if plan.automaton is not None else f" made of the PATTERN under {STRATEGIES[plan.selection.strategy]}"
         lines = [f"engine: automaton{of}, every match; all computations side by side, row by row", cost, *_arcs(strategy.plan, strategy.plan.automaton)]
     elif strategy.net is None:
-        lines = [f"engine: {_exact(strategy)}", cost, "program:", *_indented(strategy.program.dump())]
+        lines = [f"engine: {_exact(strategy)}", cost, *_additions(strategy), "program:", *_indented(strategy.program.dump())]
     else:
         searched = _approximate if plan.approximate else _conjunction if strategy.conjoined else _selection
         lines = [f"engine: {searched(plan, strategy)}", cost, *_automaton(plan, strategy, strategy.net)]
@@ -357,6 +357,19 @@ def _pruned(strategy: Strategy) -> str:
     return f"runs that failed are remembered with the values of the match that {_names(strategy)} still need"
 
 
+def _additions(strategy: Strategy) -> list[str]:
+    """The cost of measures over matches that share their ends, as far as it is more than that of the search."""
+    leaves = strategy.plan.leaves if strategy.shares_ends else ()
+    sums = [name for name, spec in leaves if spec.kind == "agg" and spec.function in ("sum", "avg")]
+    arrays = [name for name, spec in leaves if spec.kind == "rows" or (spec.kind == "agg" and spec.function == "list")]
+    lines = []
+    if sums:
+        lines.append(f"cost of {', '.join(sums)} over FLOAT or DOUBLE: one addition for each row of each match, in the order of the rows; DECIMAL is linear in rows")
+    if arrays:
+        lines.append(f"cost of {', '.join(arrays)}: the elements of all arrays")
+    return lines
+
+
 def _exact(strategy: Strategy) -> str:
     searched, local = "exact, depth-first in preference order", "because every condition is local to its row and its neighbours"
     if not strategy.program.states:
@@ -365,9 +378,12 @@ def _exact(strategy: Strategy) -> str:
         return f"{searched}; failed states are not remembered, because {strategy.forgets.text}"
     if strategy.looking:
         return f"{searched}; failed states are remembered with the values of the match that {_names(strategy)} still need, because their conditions look at the match"
+    if strategy.shares_ends:
+        return f"{searched}; the future of each (state, row) is remembered, and matches share their ends: linear in rows, {local}"
+    bound = "each match is written with all its rows" if strategy.plan.skip.mode == "next_row" else f"linear in rows, {local}"
     if strategy.program.register_bits:
-        return f"{searched}; failed states are remembered by (state, counters, row): linear in rows, {local}"
-    return f"{searched}; failed states are remembered in one bit per (state, row): linear in rows, {local}"
+        return f"{searched}; failed states are remembered by (state, counters, row): {bound}"
+    return f"{searched}; failed states are remembered in one bit per (state, row): {bound}"
 
 
 def condition_texts(plan: Plan) -> tuple[str, ...]:

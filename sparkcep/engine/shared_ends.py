@@ -1,0 +1,308 @@
+"""Measures of matches that share their ends: of AFTER MATCH SKIP TO NEXT ROW where no condition looks at the match.
+
+Such a match has labels of its own for its first rows, up to a row where its path joins that of an earlier match; from there on
+it has the labels of that match. So the labels are the nodes of a forest: each knows the one ``after`` it, which is of the next
+row. The value of a measure for a match follows from its
+value for the rows after the first one, so that all matches together take O(labels), however long each is.
+
+Shared arguments: ``events`` int64 (m, 5), ``labels`` uint8 and ``joins`` int64 (m, 2) as filled by
+:func:`sparkcep.search.adjacent.match_partitions`. Measures are of whole matches, one value for each event.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sparkcep.engine import gather
+from sparkcep.search.codes import E_LABELS, E_PART, E_ROWS, E_START
+from sparkcep.search.compiled import inlined, kernel
+
+TILE = 1 << 11  # sums that stay in the processor's nearest cache while numbers are added to them
+MOST_LABELS = 1 << 20  # of matches that have all their labels, at a time
+_EXACT = 2.0**53  # whole numbers below it are the same in any order of additions
+
+
+class Forest(NamedTuple):
+    """``after`` int64 (labels): the place of the label of the next row, -1 after the last one; ``at`` int64 (labels): the row;
+    ``first`` int64 (m): the place of each match's first label, -1 of an empty match."""
+
+    events: np.ndarray
+    labels: np.ndarray
+    joins: np.ndarray
+    after: np.ndarray
+    at: np.ndarray
+    first: np.ndarray
+
+
+def forest(events: np.ndarray, labels: np.ndarray, joins: np.ndarray) -> Forest:
+    """The labels of matches as a forest."""
+    made = Forest(events, labels, joins, *(np.empty(size, dtype=np.int64) for size in (len(labels), len(labels), len(events))))
+    _link(made)
+    return made
+
+
+@kernel
+def _link(forest):
+    """Fills ``after``, ``at`` and ``first``."""
+    events, labels, joins, after, at, first = forest
+    for e in range(events.shape[0]):
+        base = events[e, E_LABELS]
+        own = joins[e, 0]
+        for i in range(own):
+            after[base + i] = base + i + 1
+            at[base + i] = events[e, E_START] + i
+        if own > 0:
+            after[base + own - 1] = joins[e, 1]
+        first[e] = base if own > 0 else joins[e, 1]
+
+
+@inlined
+def _in(mask, label):
+    return mask == -1 or (mask >> (label & 63)) & 1 == 1
+
+
+def navigate(first: bool, mask: int, logical: int, physical: int, trees: Forest, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(row, label) int64 of FIRST or LAST of ``mask`` with offsets for each event, -1 where there is none. A ``physical`` offset
+    leaves the match; the label is that of the row from which it goes."""
+    at, labels = np.empty(len(trees.events), dtype=np.int64), np.empty(len(trees.events), dtype=np.int64)
+    found, count = np.empty(len(trees.labels), dtype=np.int64), np.empty(len(trees.labels), dtype=np.int64)
+    _navigate(first, mask, logical, physical, trees, offsets, found, count, at, labels)
+    return at, labels
+
+
+@kernel
+def _navigate(first_of, mask, logical, physical, forest, offsets, found, count, out_at, out_label):
+    """Fills the last two arrays. ``found``, ``count`` (labels): the label looked for from there on, and the number of rows of
+    ``mask``."""
+    events, labels, joins, after, at, first = forest
+    for e in range(events.shape[0]):
+        base = events[e, E_LABELS]
+        for i in range(joins[e, 0] - 1, -1, -1):
+            n = base + i
+            rest = after[n]
+            place = found[rest] if rest >= 0 else -1
+            many = count[rest] if rest >= 0 else 0
+            if _in(mask, labels[n]):
+                many += 1
+                if first_of or many == logical + 1:
+                    place = n
+            found[n] = place
+            count[n] = many
+    for e in range(events.shape[0]):
+        n = found[first[e]] if first[e] >= 0 else -1
+        if first_of:
+            for _ in range(logical):
+                if n < 0:
+                    break
+                rest = after[n]
+                n = found[rest] if rest >= 0 else -1
+        row = np.int64(-1)
+        if n >= 0:
+            row = at[n] + physical
+            part = events[e, E_PART]
+            if row < offsets[part] or row >= offsets[part + 1]:
+                row = np.int64(-1)
+        out_at[e] = row
+        out_label[e] = labels[n] & 63 if n >= 0 else -1
+
+
+def aggregate(
+    kind: int, mask: int, ints: np.ndarray, flts: np.ndarray, nulls: np.ndarray, keep: np.ndarray, trees: Forest,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """(int64 value, float64 value, count) for each event, as :func:`sparkcep.engine.gather.aggregate` gives them."""
+    if kind == gather.SUM_INT and not np.abs(ints.astype(np.float64)).sum() < 2.0**62:
+        return _one_by_one(kind, mask, ints, flts, nulls, keep, trees)
+    size, matches = len(trees.labels), len(trees.events)
+    counts, totals, sums = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.float64)
+    _fold(kind, mask, ints, flts, nulls, keep, trees, counts, totals, sums)
+    there = trees.first >= 0
+    at = np.where(there, trees.first, 0)
+    empty = np.int64(0 if kind == gather.SUM_INT else -1)
+    found = [np.where(there, values[at], none) if size else np.full(matches, none) for values, none in ((totals, empty), (sums, 0.0), (counts, np.int64(0)))]
+    if kind == gather.SUM_FLOAT and not (np.abs(flts).sum() < _EXACT and (np.trunc(flts) == flts).all()):
+        found[1] = _sums_in_order(mask, flts, nulls, keep, trees)
+    return found[0], found[1], found[2]
+
+
+def collect(mask: int, nulls: np.ndarray, keep: np.ndarray, trees: Forest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The rows of ``mask`` that count, for each event, as :func:`sparkcep.engine.gather.collect` gives them; O(labels and rows
+    told)."""
+    found, count = np.empty(len(trees.labels), dtype=np.int64), np.empty(len(trees.labels), dtype=np.int64)
+    offsets = np.zeros(len(trees.events) + 1, dtype=np.int64)
+    _find(mask, nulls, keep, trees, found, count, offsets)
+    rows = np.empty((2, int(offsets[-1])), dtype=np.int64)
+    _collect(trees, found, offsets, rows)
+    return offsets, rows[0], rows[1]
+
+
+@kernel
+def _find(mask, nulls, keep, forest, found, count, offsets):
+    """Fills the last three arrays: of each label the first one from there on that counts, and how many do; where the rows of each
+    event begin."""
+    events, labels, joins, after, at, first = forest
+    for e in range(events.shape[0]):
+        base = events[e, E_LABELS]
+        for i in range(joins[e, 0] - 1, -1, -1):
+            n = base + i
+            rest = after[n]
+            found[n] = found[rest] if rest >= 0 else -1
+            count[n] = count[rest] if rest >= 0 else 0
+            if _counts(mask, labels[n], at[n], nulls, keep):
+                found[n] = n
+                count[n] += 1
+        offsets[e + 1] = offsets[e] + (count[first[e]] if first[e] >= 0 else 0)
+
+
+@kernel
+def _collect(forest, found, offsets, rows):
+    """Fills ``rows``: the rows and their labels."""
+    events, labels, joins, after, at, first = forest
+    for e in range(events.shape[0]):
+        n = first[e]
+        for k in range(offsets[e], offsets[e + 1]):
+            n = found[n]
+            rows[0, k] = at[n]
+            rows[1, k] = labels[n] & 63
+            n = after[n]
+
+
+@inlined
+def _counts(mask, label, row, nulls, keep):
+    return _in(mask, label) and (keep.shape[0] == 0 or keep[row] != 0) and (nulls.shape[0] == 0 or nulls[row] != 1)
+
+
+@kernel
+def _fold(kind, mask, ints, flts, nulls, keep, forest, counts, totals, sums):
+    """Fills the last three arrays (labels): the aggregate of the rows from there on. For MIN and MAX it is the row of
+    the value, the first one of equal ones."""
+    events, labels, joins, after, at, first = forest
+    for e in range(events.shape[0]):
+        base = events[e, E_LABELS]
+        for i in range(joins[e, 0] - 1, -1, -1):
+            n = base + i
+            rest = after[n]
+            count = np.int64(0)
+            total = np.int64(0 if kind == gather.SUM_INT else -1)
+            number = 0.0
+            if rest >= 0:
+                count = counts[rest]
+                total = totals[rest]
+                number = sums[rest]
+            row = at[n]
+            if _counts(mask, labels[n], row, nulls, keep):
+                count += 1
+                if kind == gather.SUM_INT:
+                    total += ints[row]
+                elif kind == gather.SUM_FLOAT:
+                    number += flts[row]
+                elif kind == gather.MIN_INT:
+                    if total < 0 or ints[row] <= ints[total]:
+                        total = row
+                elif kind == gather.MAX_INT:
+                    if total < 0 or ints[row] >= ints[total]:
+                        total = row
+                elif kind == gather.MIN_FLOAT:
+                    if total < 0 or not gather._float_less(flts[total], flts[row]):
+                        total = row
+                elif kind == gather.MAX_FLOAT:
+                    if total < 0 or not gather._float_less(flts[row], flts[total]):
+                        total = row
+            counts[n] = count
+            totals[n] = total
+            sums[n] = number
+
+
+def _sums_in_order(mask: int, flts: np.ndarray, nulls: np.ndarray, keep: np.ndarray, trees: Forest) -> np.ndarray:
+    """float64 of each event: the sum of its rows' values from the first row on, since the last bits of a sum depend on the order.
+    That takes an addition for each row of each match, many at a time: matches are put in an order in which those that have a
+    label in common stand together."""
+    size, matches = len(trees.labels), len(trees.events)
+    many, begin, filled = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+    sums, out = np.zeros(matches, dtype=np.float64), np.zeros(matches, dtype=np.float64)
+    _spread(mask, flts, nulls, keep, trees, many, begin, filled, np.empty(size, dtype=np.int64), sums, out)
+    return out
+
+
+@kernel
+def _spread(mask, flts, nulls, keep, forest, many, begin, filled, order, sums, out):
+    """Fills ``out``. ``many`` (labels): how many matches have the label, which stand from ``begin`` on in ``sums``."""
+    events, labels, joins, after, at, first = forest
+    matches = events.shape[0]
+    for e in range(matches - 1, -1, -1):
+        if first[e] >= 0:
+            many[first[e]] += 1
+        base = events[e, E_LABELS]
+        for i in range(joins[e, 0]):
+            rest = after[base + i]
+            if rest >= 0:
+                many[rest] += many[base + i]
+    free = np.int64(0)
+    for e in range(matches):
+        base = events[e, E_LABELS]
+        for i in range(joins[e, 0] - 1, -1, -1):
+            n = base + i
+            rest = after[n]
+            if rest >= 0:
+                begin[n] = filled[rest]
+                filled[rest] += many[n]
+            else:
+                begin[n] = free
+                free += many[n]
+            filled[n] = begin[n]
+    steps = np.int64(0)  # the labels that count, in an order in which those of each match are in the order of its rows
+    for e in range(matches - 1, -1, -1):
+        base = events[e, E_LABELS]
+        for i in range(joins[e, 0]):
+            n = base + i
+            if _counts(mask, labels[n], at[n], nulls, keep):
+                order[steps] = n
+                steps += 1
+    for some in range(0, steps, TILE):
+        for low in range(0, matches, TILE):
+            for step in range(some, min(some + TILE, steps)):
+                n = order[step]
+                begun = max(begin[n], low)
+                x = flts[at[n]]
+                part = sums[begun : max(min(begin[n] + many[n], low + TILE), begun)]
+                for k in range(part.shape[0]):
+                    part[k] += x
+    for e in range(matches):
+        n = first[e]
+        if n >= 0:
+            out[e] = sums[filled[n]]
+            filled[n] += 1
+
+
+def _one_by_one(
+    kind: int, mask: int, ints: np.ndarray, flts: np.ndarray, nulls: np.ndarray, keep: np.ndarray, trees: Forest,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """The same where sums may leave 64 bits, which depends on their order: of some matches at a time, with all labels of each."""
+    sizes = np.maximum(trees.events[:, E_ROWS], 0)
+    ends = np.cumsum(sizes)
+    parts, begin, none = [], 0, np.zeros(0, dtype=np.int64)
+    while begin < len(sizes):
+        before = ends[begin] - sizes[begin]
+        end = max(begin + 1, int(np.searchsorted(ends, before + MOST_LABELS, side="right")))
+        events = trees.events[begin:end].copy()
+        events[:, E_LABELS] = ends[begin:end] - sizes[begin:end] - before
+        labels = np.empty(int(ends[end - 1] - before), dtype=np.uint8)
+        _write_labels(trees.first[begin:end], events[:, E_LABELS].copy(), trees.labels, trees.after, labels)
+        each = np.arange(end - begin)
+        parts.append(gather.aggregate(kind, mask, True, ints, flts, nulls, keep, (events, labels, none), each, sizes[begin:end]))
+        begin = end
+    values, sums, counts = map(np.concatenate, zip(*parts))
+    return values, sums, counts
+
+
+@kernel
+def _write_labels(first, begin, labels, after, out):
+    """Writes all labels of matches, those of each from ``begin`` on."""
+    for e in range(first.shape[0]):
+        n = first[e]
+        k = begin[e]
+        while n >= 0:
+            out[k] = labels[n]
+            k += 1
+            n = after[n]
