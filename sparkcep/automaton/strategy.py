@@ -196,7 +196,7 @@ def _adjacent(plan: Plan) -> Strategy:
         return replace(found, cost="O(rows x rows of an attempt)", reasons=(reason,), forgets=reason)
     if reason := next(_looked_up(plan, numbers=False), None):
         return replace(found, cost="exponential in the rows of an attempt, at worst", reasons=(reason,), forgets=reason)
-    overlapping = plan.skip.mode == "next_row"
+    overlapping = plan.skip.mode != "past_last"
     if looking:
         each = "rows x rows of a match" if overlapping else "rows"
         return replace(found, cost=f"O({each} x values of the match that conditions still need)", reasons=_looks(plan, looking))
@@ -351,7 +351,7 @@ _REPORTED = {ALL: EVERY, PROXY: CHEAPEST, PER_ERROR: BY_COST, BUNDLES: BUNDLED, 
 # -- what decides --------------------------------------------------------------------------------------------------
 
 _LOCAL = Reason("every condition is local to its row and its neighbours")
-_WHOLE = Reason("matches overlap (AFTER MATCH SKIP TO NEXT ROW), and each is written with all its rows")
+_WHOLE = Reason("AFTER MATCH SKIP lets matches overlap, and each is written with all its rows")
 
 
 def _walked(every: bool, looking: tuple[int, ...], forgets: Reason | None) -> str:

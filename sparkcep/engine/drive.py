@@ -88,7 +88,7 @@ class Room:
         self.labels = np.empty(labels, dtype=np.uint8)
         self.rows = np.empty(labels if self.has_rows else 0, dtype=np.int64)
         self.paths = np.empty(labels if self.has_paths else 0, dtype=np.int64)
-        self.joins = np.empty((events if self.shares else 0, 2), dtype=np.int64)
+        self.joins = np.empty((events if self.shares else 0, 4), dtype=np.int64)
 
     def share(self) -> None:
         """Room for matches that share their ends, one for each start row: those of a later round share nothing with these."""

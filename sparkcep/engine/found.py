@@ -13,14 +13,14 @@ from sparkcep.search.codes import E_LABELS, E_NUMBER, E_PART, E_ROWS, E_START
 
 WIDTH, WITH_ERRORS = 5, 6  # columns of events; those of approximate matches tell the accepting edge
 _NONE = np.zeros(0, dtype=np.int64)
-_NO_JOINS = np.zeros((0, 2), dtype=np.int64)
+_NO_JOINS = np.zeros((0, 4), dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Found:
     """Matches: ``events`` int64 (n, 5 or 6), ``labels`` uint8, ``rows`` and ``paths`` int64: variable, row and edge of each
     label. ``rows`` is empty where the rows of a match are adjacent, ``paths`` where matches are exact. ``by_event``: for kinds
-    of leaves that say something of a whole match, the value of each event. ``joins`` int64 (n, 2): of matches that share their ends
+    of leaves that say something of a whole match, the value of each event. ``joins`` int64 (n, 4): of matches that share their ends
     how many labels each has of its own, and the place of the next one (see :class:`sparkcep.search.adjacent.SharedEnds`); empty
     where each match has all its labels."""
 

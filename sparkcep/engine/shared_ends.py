@@ -1,11 +1,11 @@
-"""Measures of matches that share their ends: of AFTER MATCH SKIP TO NEXT ROW where no condition looks at the match.
+"""Measures of matches that share their ends: AFTER MATCH SKIP goes to a row of the match, and no condition looks at the match.
 
 Such a match has labels of its own for its first rows, up to a row where its path joins that of an earlier match; from there on
 it has the labels of that match. So the labels are the nodes of a forest: each knows the one ``after`` it, which is of the next
-row. The value of a measure for a match follows from its
-value for the rows after the first one, so that all matches together take O(labels), however long each is.
+row. The value of a measure for a match follows from its value for the rows after the first one, so that all matches together
+take O(labels), however long each is.
 
-Shared arguments: ``events`` int64 (m, 5), ``labels`` uint8 and ``joins`` int64 (m, 2) as filled by
+Shared arguments: ``events`` int64 (m, 5), ``labels`` uint8 and ``joins`` int64 (m, 4) as filled by
 :func:`sparkcep.search.adjacent.match_partitions`. Measures are of whole matches, one value for each event.
 """
 

@@ -61,6 +61,7 @@ from sparkcep.search.codes import (
     S_DETAIL,
     S_ENTRIES,
     SKIP_FIRST,
+    SKIP_LAST,
     SKIP_NEXT_ROW,
     SKIP_PAST_LAST,
     SKIP_TO_ABSENT,
@@ -114,8 +115,9 @@ class RowArrays(NamedTuple):
 class SharedEnds(NamedTuple):
     """Paths that succeeded. ``futures`` int32 ((rows + partitions) x ``width``) has a number for each state at each row: 0 if the
     state has not been reached, -1 if it has failed, else the number of the match that went on from it. Numbers up to ``before`` are
-    those of matches that have left ``events``. ``joins`` int64 (capacity, 2): how many labels a match has of its own, and the place
-    of the label after them in ``out_labels``. That label belongs to an earlier match; -1 if there is none."""
+    those of matches that have left ``events``. ``joins`` int64 (capacity, 4): how many labels a match has of its own; the place
+    of the label after them in ``out_labels``, which belongs to an earlier match, and the event of that match (-1 if there is none);
+    the last row to which AFTER MATCH SKIP may go."""
 
     futures: np.ndarray
     width: int
@@ -212,6 +214,20 @@ def _joined_at(events, joins, event, row):
     """The place of the label that the match of an event has at ``row``, -1 after its last row."""
     begin = row - events[event, E_START]
     return events[event, E_LABELS] + begin if begin < joins[event, 0] else joins[event, 1]
+
+
+@kernel
+def _first_target(events, labels, joins, event, mask):
+    """The first row of an event's match with a label of ``mask``, -1 for none."""
+    row = events[event, E_START]
+    while event >= 0:
+        first = events[event, E_START]
+        while row < first + joins[event, 0]:
+            if (mask >> (labels[events[event, E_LABELS] + row - first] & 63)) & 1 == 1:
+                return row
+            row += 1
+        event = joins[event, 2]
+    return np.int64(-1)
 
 
 @kernel
@@ -703,9 +719,17 @@ def match_partitions(
             if shared is not None:
                 joins[event_count, 0] = own
                 joins[event_count, 1] = -1
+                joins[event_count, 2] = joined - 1
+                joins[event_count, 3] = -1
                 if joined > 0:
                     joins[event_count, 1] = _joined_at(events, joins, joined - 1, end)
+                    if joins[joined - 1, 3] >= end:
+                        joins[event_count, 3] = joins[joined - 1, 3]
                     end = events[joined - 1, E_START] + events[joined - 1, E_ROWS]
+                if skip == SKIP_LAST and joins[event_count, 3] < 0:
+                    for k in range(s, s + own):
+                        if (skip_mask >> (labels[k] & 63)) & 1 == 1:
+                            joins[event_count, 3] = k
             put_event(events, event_count, part, s, end - s, number, label_count)
             event_count += 1
             for k in range(s, s + own):
@@ -720,12 +744,17 @@ def match_partitions(
             elif skip == SKIP_PAST_LAST:
                 s = end
             else:
-                target = -1
-                for k in range(s, end):
-                    if (skip_mask >> (labels[k] & 63)) & 1 == 1:
-                        target = k
-                        if skip == SKIP_FIRST:
-                            break
+                target = np.int64(-1)
+                if shared is None:
+                    for k in range(s, end):
+                        if (skip_mask >> (labels[k] & 63)) & 1 == 1:
+                            target = k
+                            if skip == SKIP_FIRST:
+                                break
+                elif skip == SKIP_LAST:
+                    target = joins[event_count - 1, 3]
+                else:
+                    target = _first_target(events, out_labels, joins, event_count - 1, skip_mask)
                 if target < 0 or target == s:
                     state[S_DETAIL] = number
                     outcome = SKIP_TO_ABSENT if target < 0 else SKIP_TO_FIRST

@@ -380,7 +380,7 @@ def _exact(strategy: Strategy) -> str:
         return f"{searched}; failed states are remembered with the values of the match that {_names(strategy)} still need, because their conditions look at the match"
     if strategy.shares_ends:
         return f"{searched}; the future of each (state, row) is remembered, and matches share their ends: linear in rows, {local}"
-    bound = "each match is written with all its rows" if strategy.plan.skip.mode == "next_row" else f"linear in rows, {local}"
+    bound = "each match is written with all its rows" if strategy.plan.skip.mode != "past_last" else f"linear in rows, {local}"
     if strategy.program.register_bits:
         return f"{searched}; failed states are remembered by (state, counters, row): {bound}"
     return f"{searched}; failed states are remembered in one bit per (state, row): {bound}"

@@ -1,4 +1,4 @@
-"""Matches of AFTER MATCH SKIP TO NEXT ROW share their ends; the expected rows come from Python's own regular expressions.
+"""Matches that overlap share their ends; the expected rows come from Python's own regular expressions.
 
 Each row has one letter, and each variable asks for one letter or for any. Python's ``re`` takes the same match from each start
 row as the clause does, because its choices have the order of preferment.
@@ -18,6 +18,7 @@ import pytest
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine import adjacent, drive
 from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
 from tests.selection import first
@@ -55,17 +56,27 @@ def labelled(pattern: str) -> re.Pattern:
     return re.compile("".join(LETTER.get(token, token) for token in pattern if token != " "))
 
 
-def expected(pattern: str, rows: list[dict]) -> list[dict]:
+class SkipTargetError(Exception):
+    """AFTER MATCH SKIP goes to no row, or to the first one of the match."""
+
+
+def expected(pattern: str, rows: list[dict], skip: str = "NEXT ROW") -> list[dict]:
     """The values of all measures, of each match from each start row."""
-    text, found, number = "".join(row["letter"] for row in rows), [], 0
+    text, found, number, least = "".join(row["letter"] for row in rows), [], 0, 0
     expression = labelled(pattern.replace("^", "").replace("$", r"\Z"))
     for start in range(len(rows)):
         if "^" in pattern and start:
             break
-        match = expression.match(text, start)
+        match = expression.match(text, start) if start >= least else None
         if match is None:
             continue
         number += 1
+        if skip != "NEXT ROW" and match.end() > start:
+            where, variable = skip.split()
+            there = text.find if where == "FIRST" else text.rfind
+            least = there(variable.lower(), start, match.end())
+            if least <= start:
+                raise SkipTargetError
         if match.end() == start:
             found.append({"n": 0, "number": number})
             continue
@@ -126,11 +137,11 @@ def at(rows: list[dict], place: int):
     return rows[place]["r"] if place < len(rows) else None
 
 
-def answered(pattern: str, partitions: list[list[dict]], chunk_rows: int | None, batch: int) -> list[dict]:
+def answered(pattern: str, partitions: list[list[dict]], chunk_rows: int | None, batch: int, skip: str = "NEXT ROW") -> list[dict]:
     names = [v for v in "ABC" if v in pattern]
     told = {name: text for name, text in MEASURES.items() if not (refers(text) - set(names)) and not ("X" in pattern and tells_variables(text))}
     define = f"DEFINE {', '.join(f'{v} AS letter = {LETTER[v]!r}' for v in names)}" if names else ""
-    clause = f"PARTITION BY p ORDER BY r MEASURES {', '.join(f'{text} AS {name}' for name, text in told.items())} AFTER MATCH SKIP TO NEXT ROW PATTERN ({pattern}) {define}"
+    clause = f"PARTITION BY p ORDER BY r MEASURES {', '.join(f'{text} AS {name}' for name, text in told.items())} AFTER MATCH SKIP TO {skip} PATTERN ({pattern}) {define}"
     plan = make_plan(parse_clause(clause))
     rows = [row | {"p": p} for p, some in enumerate(partitions) for row in some]
     types = {"p": pa.int64(), "r": pa.int64(), "i": pa.int64(), "x": pa.float64(), "t": pa.string(), "d": pa.decimal128(10, 2)}
@@ -162,11 +173,16 @@ def same(mine, theirs) -> bool:
     return mine == theirs
 
 
-def compared(pattern: str, partitions: list[list[dict]], chunk_rows: int | None = None, batch: int = 1 << 20) -> int:
-    wanted = [row for some in partitions for row in expected(pattern, some)]
+def compared(pattern: str, partitions: list[list[dict]], chunk_rows: int | None = None, batch: int = 1 << 20, skip: str = "NEXT ROW") -> int:
+    try:
+        wanted = [row for some in partitions for row in expected(pattern, some, skip)]
+    except SkipTargetError:
+        with pytest.raises(MatchRuntimeError, match="SKIP"):
+            answered(pattern, partitions, chunk_rows, batch, skip)
+        return 0
     if any(value == "overflow" for row in wanted for value in row.values()):
         return 0  # an error of its own: test_a_sum_beyond_64_bits
-    got = answered(pattern, partitions, chunk_rows, batch)
+    got = answered(pattern, partitions, chunk_rows, batch, skip)
     assert len(got) == len(wanted)
     for mine, theirs in zip(got, wanted, strict=True):
         for name, value in mine.items():
@@ -185,6 +201,18 @@ def test_matches_that_share_their_ends(seed, monkeypatch):
         partitions = [partition(rng, rng.choice([0, 1, 5, 12, 29, 60])) for _ in range(10)]
         matches += compared(pattern, partitions, *rng.choice([(None, 1 << 20), (1, 1), (7, 3), (40, 25)]))
     assert matches > 700 and len(shared) >= len(PATTERNS)
+
+
+@pytest.mark.parametrize("seed", first(range(4), wider=2))
+def test_matches_that_begin_at_a_variable(seed):
+    """AFTER MATCH SKIP TO FIRST and TO LAST of a variable; a partition whose first match fails so is an error."""
+    rng, matches = random.Random(seed), 0
+    for pattern in ("A B+", "A+ B+ C?", "(A B?)+ B", "A B* C?", "(A|B)+ C", "A (B C?)+", "(A+ B)+ A*"):
+        for skip in ("FIRST B", "LAST B", "LAST A"):
+            for _ in range(12):
+                some = [partition(rng, rng.choice([3, 8, 20, 60]))]
+                matches += compared(pattern, some, *rng.choice([(None, 1 << 20), (1, 1), (7, 3)]), skip=skip)
+    assert matches > 100
 
 
 def test_of_many_matches_some_are_told_at_a_time(monkeypatch):
