@@ -69,7 +69,7 @@ _FLOAT_CALLS = {"sqrt": "SQRT", "exp": "EXP", "ln": "LN", "log10": "LOG10", "pow
 _EXACT = frozenset(["+", "-", "*", "neg", "abs"])
 _DIVISIONS = frozenset(["/", "%", "div", "pmod"])
 _FAILING = _EXACT | _DIVISIONS | {"cast", "round", "floor", "ceil", "datediff"}
-_NULL_OPERATORS = frozenset(["=", "!=", "<", "<=", ">", ">=", "+", "-", "*"]) | _DIVISIONS  # NULL where an operand is
+_NULL_OPERATORS = frozenset(["=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "datediff"]) | _DIVISIONS  # NULL where an operand is
 KNOWN = "rows known"  # in place of a column's name: how many rows after each row are known
 _TYPE_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "real": "float"}
 

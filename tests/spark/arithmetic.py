@@ -156,7 +156,7 @@ class Rows:
 
     def given(self, text: str) -> tuple[str, list] | str | None:
         """The same of an expression in the condition of B over rows of A and B; None where Spark computes it."""
-        clause = f"ORDER BY i MEASURES 1 AS one PATTERN (A+ B) DEFINE B AS {text}"
+        clause = f"ORDER BY i MEASURES 1 AS one PATTERN (A B+) DEFINE B AS {text}"  # at no fixed distance
         plan = make_plan(parse_clause(clause), settings=Settings(ansi=self.ansi, zone=self.zone))
         trees = [tree for condition in plan.conditions for tree in condition.trees]
         if plan.ordered_inputs or not trees or all(len(list(walk(tree))) == 1 for tree in trees):
