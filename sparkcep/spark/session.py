@@ -27,7 +27,7 @@ from sparkcep.errors import ClauseError
 from sparkcep.plan.scope import COLUMN_OVERLOOKED
 from sparkcep.settings import Settings, unknown
 from sparkcep.spark.connection import is_connect
-from sparkcep.sql.rewrite import MARKER_PREFIX, Months, name_markers, translated
+from sparkcep.sql.rewrite import MARKER_PREFIX, Months, double_braces, name_markers, translated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -172,7 +172,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
 
     streams = None
     try:
-        settings = settings_of(session)
+        settings = replace(settings_of(session), parameters={f":{name}": value for name, value in bound.items()} if isinstance(bound, dict) else {})
         streams = framer(session, settings, run, _has_operator(session))
         choose = Sampler.of(session, settings, run)
         places = translated(formatted, settings=settings, named_markers=positional, choose=choose, frames=streams)
@@ -227,7 +227,8 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
 def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[str, Any]]:
     """Fills the ``{name}`` fields of ``text`` by Spark's own rules, and the data frames by their stand-in names.
 
-    They are filled in before rewriting, because a clause may hold braces of its own (``A{{2,}}`` in such a text).
+    They are filled in before rewriting. The braces of a row pattern (``A{2,}``, ``{- B -}``) are not fields; they may be doubled,
+    as other braces must be in such a text.
     """
     if is_connect(session):
         from pyspark.sql.connect.sql_formatter import SQLStringFormatter
@@ -235,7 +236,7 @@ def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[s
         from pyspark.sql.sql_formatter import SQLStringFormatter
     formatter = SQLStringFormatter(session)
     try:
-        formatted = formatter.format(text, **kwargs)
+        formatted = formatter.format(double_braces(text), **kwargs)
         return formatted, {name: frame for frame, name in formatter._temp_views}
     finally:
         formatter.clear()
