@@ -129,8 +129,8 @@ class Cursor:
     def __init__(
         self, text: str, tokens: list[Token], index: int = 0, columns: frozenset[str] = frozenset(), parameters: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
-        """``columns``: those of :data:`NAMED_FUNCTIONS`, in upper case, that are columns of the input. ``parameters``: the values of
-        the statement's parameters, by their text, of ``?`` by "?" and its offset."""
+        """``columns``: those of :data:`NAMED_FUNCTIONS`, in upper case, that are columns of the input. ``parameters``: the values
+        of the statement's parameters, by their text, of ``?`` by "?" and its offset."""
         self.parameters = parameters
         self.text = text
         self.columns = columns

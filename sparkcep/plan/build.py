@@ -122,6 +122,7 @@ NO_VARIABLES = {
     "AS": "Name several variables in SUBSET, as in SUBSET S = (A, B)",
     "EVERY": "Leave it out: every match is reported, and AFTER MATCH SKIP TO NEXT ROW reports overlapping ones",
     "THEN": "Write A B for one row directly after the other",
+    "PERMUTE": "Write PERMUTE(A, B)",
     "FOLLOWED": "Write A B, and EVENT SELECTION SKIP TILL NEXT MATCH if other rows may lie between them",
 }
 

@@ -1,6 +1,7 @@
-"""Constant expressions: the sizes, numbers and offsets of a clause, as literals, parameters of the statement and arithmetic over these.
+"""Constant expressions: the sizes, numbers and offsets of a clause, as literals, parameters of the statement and arithmetic.
 
-The options (WINDOW, APPROX, TOP, BUDGET ...) and the offsets of navigations read their values here, before Spark sees the statement.
+The options (WINDOW, APPROX, TOP, BUDGET ...) and the offsets of navigations read their values here, before Spark sees the
+statement.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from sparkcep.clause.expression import Expr
-from sparkcep.clause.lexer import OP, STRING, WORD, tokenize
+from sparkcep.clause.lexer import OP, STRING, tokenize
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, shown
 
 Parameters = Mapping[str, object]  # the values of a statement's parameters, by their text, of ? by "?" and its offset
@@ -123,7 +124,9 @@ def _computed(operator: str, left: Constant, right: Constant) -> Constant | None
 def _interval(node: Expr, text: str, parameters: Parameters) -> Fraction:
     """Microseconds of an interval literal of days and smaller units."""
     source = node.span.of(text)
-    body = _with_values(source, node.span.start, parameters)
+    body, unknown = _with_values(source, node.span.start, parameters)
+    if unknown:
+        raise no_value(node, text, unknown)
     if re.search(r"(?i)\b(year|quarter|month)s?\b", body):
         message = "a window cannot be measured in months or years, which differ in length; use days or smaller units"
         raise error_at(text, node.span.start, node.span.end, "WINDOW_SIZE", message, UNSUPPORTED)
@@ -134,9 +137,6 @@ def _interval(node: Expr, text: str, parameters: Parameters) -> Fraction:
     else:
         micros = _amounts(body)
     if micros is None:
-        unknown = re.search(r":\s*\w+|\?", body)
-        if unknown is not None:
-            raise no_value(node, text, unknown[0])
         raise error_at(text, node.span.start, node.span.end, "WINDOW_SIZE", f"{shown(source)} is no interval of days and smaller units", SEMANTIC)
     return micros
 
@@ -147,29 +147,29 @@ def no_value(node: Expr, text: str, parameter: str) -> ClauseError:
     return error_at(text, node.span.start, node.span.end, "PARAMETER", message, SEMANTIC)
 
 
-def _with_values(source: str, offset: int, parameters: Parameters) -> str:
-    """The text behind INTERVAL without comments, with the values of parameters."""
-    tokens, out, i = tokenize(source)[1:-1], [], 0
+def _with_values(source: str, offset: int, parameters: Parameters) -> tuple[str, str]:
+    """The text behind INTERVAL without comments and with the values of parameters, and the first parameter without a value."""
+    tokens, out, unknown, i = tokenize(source)[1:-1], [], "", 0
     while i < len(tokens):
         token, piece = tokens[i], tokens[i].text
-        if token.kind == OP and piece == ":" and i + 1 < len(tokens) and tokens[i + 1].kind == WORD:
-            i += 1
-            piece = _amount(parameters.get(f":{tokens[i].text}"), f":{tokens[i].text}")
-        elif token.kind == OP and piece == "?":
-            piece = _amount(parameters.get(f"?{offset + token.start}"), piece)
+        if token.kind == OP and piece in ":?":
+            i += piece == ":"
+            marker = f":{tokens[i].text}" if piece == ":" else piece
+            amount = _amount(parameters.get(marker if piece == ":" else f"?{offset + token.start}"))
+            unknown, piece = unknown or ("" if amount else marker), amount or marker
         elif token.kind == STRING and piece[0] == '"':
             piece = f"'{piece[1:-1]}'"
         out.append(piece)
         i += 1
-    return " ".join(out)
+    return " ".join(out), unknown
 
 
-def _amount(value: object, marker: str) -> str:
-    """A parameter's value as it is written behind INTERVAL, or its ``marker``."""
+def _amount(value: object) -> str | None:
+    """A parameter's value as it is written behind INTERVAL, or None."""
     found = _of_value(value)
     if isinstance(value, str):
         return f"'{value}'"
-    return marker if found is None or found.is_time else decimal_text(found.value) or marker
+    return None if found is None or found.is_time else decimal_text(found.value)
 
 
 def _amounts(body: str) -> Fraction | None:

@@ -12,6 +12,7 @@ alone (:func:`branches_of`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import reduce
@@ -521,10 +522,10 @@ class _MonotoneReader(_Reader):
     def _number(self, node: Expr) -> float | None:
         """A literal that is a whole number or a DOUBLE; others are decimals, whose arithmetic is not that of floating numbers."""
         node = node.bare()
-        number = constant(self.text, node)
-        if number is None or ("." in node.span.of(self.text) and "e" not in node.span.of(self.text).lower()):
+        if not re.fullmatch(r"[+-]?\s*(\d{1,400}|(\d{1,400}\.?\d*|\.\d{1,400})[eE][+-]?\d{1,3})", node.span.of(self.text)):
             return None
-        return float(number) if abs(number) < 1 << 53 else None
+        value = number(node, self.text)
+        return float(value) if value is not None and abs(value) < 1 << 53 else None
 
     def _operation(self, name: str, operands: tuple[Expr, ...], directions: tuple[int, ...], positive: bool) -> tuple | None:
         parts = []
