@@ -252,9 +252,22 @@ class Scope:
                         f"{node.value[0]} is no row pattern variable, and beside one {what.value}() takes no column without a variable; "
                         "a column of an outer query cannot stand in the clause at all",
                     )
-            message = f"one {what.value}() call names one row pattern variable; give each variable its own call"
+            message = f"one {what.value}() call names one row pattern variable. {self._of_one(expr, what) or 'Give each variable its own call'}"
             raise self.error(what, "MIXED_VARIABLES", message)
         return next(iter(masks), ALL_ROWS)
+
+    def _of_one(self, expr: Expr, what: Expr) -> str:
+        """How the columns of a FILTER get the variable of the aggregate's argument; "" if that is not what is missing."""
+        if "filter" not in what.flags:
+            return ""
+        named = {node.value[0] for a in what.args[:-1] for node in self.columns(a) if self.qualifier(node) is not None}
+        bare = [node for node in self.columns(what.args[-1]) if self.qualifier(node) is None]
+        labels = [n for n in what.args[-1].walk() if n.op == "call" and n.value == "CLASSIFIER" and not n.args]
+        if len(named) != 1 or not (bare or labels):
+            return ""
+        variable = named.pop()
+        swaps = {node.span: f"{variable}.{node.span.of(self.text)}" for node in bare} | {n.span: f"CLASSIFIER({variable})" for n in labels}
+        return f"Write FILTER (WHERE {render(self.text, what.args[-1], swaps)})"
 
     def _masks(self, expr: Expr) -> dict[int, Expr]:
         # CLASSIFIER(A)'s argument parses as a column, but is no reference of its own

@@ -77,14 +77,15 @@ def disable(spark: SparkSession) -> None:
             extension.setActive(False)
 
 
-def sql_in(session: SparkSession, statement: str, **frames: DataFrame) -> DataFrame:
+def sql_in(session: SparkSession, statement: str, args: Any = None, **frames: DataFrame) -> DataFrame:
     """Runs ``statement``, in which ``{name}`` stands for the data frame given by that name, whether or not the session was enabled.
+    ``args``: the values of its parameters.
 
     Only the functions are registered in the session. What it does with other statements stays as it is.
     """
     _register(session)
     sql = _session_class(session).sql
-    return _run(session, getattr(sql, "_sparkcep_original", sql), statement, None, dict(frames))
+    return _run(session, getattr(sql, "_sparkcep_original", sql), statement, args, dict(frames))
 
 
 def settings_of(session: SparkSession) -> Settings:

@@ -220,6 +220,7 @@ class _Rewriter:
         self.pieces: list[_Piece] = []
         self.found: list[Rewritten] = []
         self.explaining = self.tokens[0].upper == "EXPLAIN"
+        self.in_function = self.tokens[0].upper == "CREATE" and "FUNCTION" in [t.upper for t in self.tokens[1:5]]
 
     def run(self) -> tuple[str, list[Rewritten]]:
         i = 0
@@ -247,6 +248,9 @@ class _Rewriter:
     ) -> None:
         """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``. The function form gives
         its ``table`` and its ``origin``. ``moved``: where a line and column of the clause's own text lie in the statement."""
+        if self.in_function:
+            message = "Spark cannot run a clause in the body of a SQL function. Create a view of the clause, and select from the view in the function's place"
+            raise self.statement.error(stop, "SQL_FUNCTION", message, UNSUPPORTED)
         begin = self.tokens[start].start
         origin = origin or Origin(Span(begin, end), Span(begin, self.tokens[stop - 1].end))
         qualifiers = table_names(self.tokens, self.close, start, stop)
