@@ -110,11 +110,14 @@ def _of_a_measure(cursor: Cursor, said: str) -> Slip | None:
             return Span(item[0].start, item[1].end), f"a measure's name stands behind it; write {expression} AS {item[0].text}"
         if item and item[-1].text == "*" and (len(item) == 1 or item[-2].text == "."):
             return Span(item[0].start, item[-1].end), "a measure is an expression with a name; ALL ROWS PER MATCH gives back all columns, without measures too"
+        if item and not _is(item[-1], "FINAL", "RUNNING") and (token.text == "," or _is(token, *HEADS, *PARTS)):
+            expression = cursor.text[item[0].start : item[-1].end]
+            return Span(item[0].start, item[-1].end), f"a measure needs a name. Write {expression} AS {_proposed(item)}"
     name = before(cursor)
     if whole_clause(said) and _part_before(cursor) == "MEASURES" and not _is(before(cursor, 2), "AS") and name.kind in (WORD, QUOTED) and token.kind in (WORD, QUOTED):
         if not _is(token, *HEADS, *PARTS) and cursor.peek().text in (",", "(", ".") and nearest(token.text, (*HEADS, *PARTS), 0.8) is None:
             return span_of(token), f"a comma is missing before {token.text}"
-        if not _is(token, *HEADS, *PARTS) and cursor.peek().text != "(" and nearest(token.text, (*HEADS, *PARTS)) is None:
+        if not _is(token, *HEADS, *PARTS) and (cursor.peek().text == "," or _is(cursor.peek(), *HEADS, *PARTS)):
             return Span(name.start, token.end), f"a measure has one name of one word. Write AS {token.text}, or AS `{name.text} {token.text}`"
     if whole_clause(said) and token.text == "(" and _is(name, *PARTS) and _is(before(cursor, 2), "AS"):
         return span_of(before(cursor, 2)), f"a name for the measure is missing before {name.upper}"

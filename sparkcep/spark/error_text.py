@@ -117,6 +117,8 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
     if places is None:
         return ErrorText(statement, message, next((found for spot in failure.spots if (found := _standing(*spot, statement)) is not None), None))
     message = places.named(message)
+    if failure.condition == "INVALID_TEMP_OBJ_REFERENCE" and "match_recognize" in str(failure.parameters):
+        return _of_view(places, statement)
     if not failure.spots:
         return _unplaced(failure, statement, message, places)
     fragment, start = failure.spots[0]
@@ -165,6 +167,18 @@ def without_clause(sql: str) -> ClauseError | None:
         return not_begun(sql)
     except ClauseError:  # an open literal or comment, of which Spark has told
         return None
+
+
+def immediate(sql: str) -> ClauseError | None:
+    """The error of EXECUTE IMMEDIATE with a clause in its text, where Spark's JVM knows no clause."""
+    first, second, text = tokenize(sql)[:3]
+    if (first.upper, second.upper) != ("EXECUTE", "IMMEDIATE") or "MATCH_RECOGNIZE" not in sql.upper():
+        return None
+    message = (
+        "EXECUTE IMMEDIATE parses its text in Spark's JVM, which has no sparkcep here. Run the text itself by spark.sql(text, args=...), or start Spark with the settings that "
+        "`sparkcep jar` prints"
+    )
+    return error_at(sql, first.start, second.end, "EXECUTE_IMMEDIATE", message, UNSUPPORTED)
 
 
 def spots(contexts: list[tuple[str, int]], parameters: Mapping[str, str], message: str) -> tuple[tuple[str, int], ...]:
@@ -249,6 +263,16 @@ def _of_name(failure: Failure, span: Span, statement: str) -> ClauseError | None
         return None
     message = f"the name {name} is reserved for a column of sparkcep's, and ALL ROWS PER MATCH gives back the input's column of that name; rename it in the input"
     return error_at(statement, span.start, span.end, "COLUMN_NAME", message, SEMANTIC)
+
+
+def _of_view(places: Places, statement: str) -> ClauseError:
+    """The clause's own error for a view that stays, where match_recognize is a function of the session alone."""
+    message = (
+        "a view that outlives the session needs match_recognize as a function of every session. Write CREATE TEMPORARY VIEW, or start Spark with the settings that `sparkcep jar` prints"
+    )
+    words = next((t for t in tokenize(statement) if t.upper == "MATCH_RECOGNIZE"), None)
+    span = Span(words.start, words.end) if words is not None else Span(0, 0)
+    return error_at(statement, span.start, span.end, "VIEW", message, UNSUPPORTED)
 
 
 def _of_same_names(failure: Failure, places: Places, statement: str) -> ClauseError | None:

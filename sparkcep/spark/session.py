@@ -184,7 +184,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
             return original(session, text, args, **kwargs)
         except AnalysisException as raised:
             # from the JVM's parser, for a statement inside this one (EXECUTE IMMEDIATE), or from analyze for a view's clause
-            begun = None if not isinstance(raised, ParseException) else ClauseParseException.not_begun(formatted)
+            begun = None if not isinstance(raised, ParseException) else ClauseParseException.of_immediate(formatted) or ClauseParseException.not_begun(formatted)
             raise begun or ClauseParseException.from_spark(raised) or raised from None
 
     def placed(places: Places) -> DataFrame:
