@@ -416,6 +416,7 @@ class _SizeParser(ConstantParser):
     """Reads the size of a group's WITHIN, behind which + and * are quantifiers unless a number or an interval follows."""
 
     follows = frozenset()
+    names = False
 
     def parse_size(self) -> Expr:
         return self._binary(SUMS)

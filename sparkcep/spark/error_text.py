@@ -276,7 +276,7 @@ def _of_view(places: Places, statement: str) -> ClauseError:
 
 
 def _of_same_names(failure: Failure, places: Places, statement: str) -> ClauseError | None:
-    """The clause's own error for two columns of the input with one name, of which ALL ROWS PER MATCH cannot give back both."""
+    """The clause's own error for two columns of the input with one name, of which ALL ROWS PER MATCH cannot return both."""
     if failure.condition != "AMBIGUOUS_REFERENCE" or "__auto_generated_subquery_name" not in failure.parameters.get("referenceNames", ""):
         return None
     name = failure.parameters.get("name", "").replace("`", "").rpartition(".")[2]
@@ -291,7 +291,7 @@ def _of_same_names(failure: Failure, places: Places, statement: str) -> ClauseEr
 
 
 def _of_outer(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
-    """The clause's own error for a column of an outer query, which Spark gives neither the table nor the expressions of a clause."""
+    """The clause's own error for a column of an outer query, which neither the table nor the expressions of a clause can read."""
     around = places.around(span) if failure.condition.startswith("UNRESOLVED_COLUMN") else None
     written = re.fullmatch(r"(`[^`]+`|\w+)\s*\.\s*(`[^`]+`|\w+)", span.of(statement))
     if around is None or written is None:
