@@ -110,7 +110,7 @@ def _of_a_measure(cursor: Cursor, said: str) -> Slip | None:
             return Span(item[0].start, item[1].end), f"a measure's name stands behind it; write {expression} AS {item[0].text}"
         if item and item[-1].text == "*" and (len(item) == 1 or item[-2].text == "."):
             return Span(item[0].start, item[-1].end), "a measure is an expression with a name; ALL ROWS PER MATCH gives back all columns, without measures too"
-        if item and not _is(item[-1], "FINAL", "RUNNING") and (token.text == "," or _is(token, *HEADS, *PARTS)):
+        if item and not _is(item[-1], "FINAL", "RUNNING") and not _is(item[0], *PARTS) and (token.text == "," or _is(token, *HEADS, *PARTS)):
             expression = cursor.text[item[0].start : item[-1].end]
             return Span(item[0].start, item[-1].end), f"a measure needs a name. Write {expression} AS {_proposed(item)}"
     name = before(cursor)
