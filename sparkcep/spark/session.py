@@ -184,7 +184,9 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
             return original(session, text, args, **kwargs)
         except AnalysisException as raised:
             # from the JVM's parser, for a statement inside this one (EXECUTE IMMEDIATE), or from analyze for a view's clause
-            begun = None if not isinstance(raised, ParseException) else ClauseParseException.of_immediate(formatted) or ClauseParseException.not_begun(formatted)
+            knows = not is_connect(session) and _loaded(session) is not None  # the JVM reads clauses, so its errors are of the text
+            of_text = None if knows or not isinstance(raised, ParseException) else ClauseParseException.of_immediate(formatted)
+            begun = of_text if of_text is not None or not isinstance(raised, ParseException) else ClauseParseException.not_begun(formatted)
             raise begun or ClauseParseException.from_spark(raised) or raised from None
 
     def placed(places: Places) -> DataFrame:
