@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 import threading
@@ -47,7 +48,7 @@ import sparkcep
 from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.lexer import split_statements
 from sparkcep.draw.explain import FORMATS, TEXT
-from sparkcep.errors import ClauseError, NoSparkError, ToolError, lacks_spark
+from sparkcep.errors import ClauseError, NoSparkError, ToolError, lacks_spark, nearest
 from sparkcep.settings import Settings
 from sparkcep.version import __version__
 
@@ -103,8 +104,17 @@ def _interrupted() -> int:
     return 130
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that offers the command which was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        found = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        near = nearest(found[1], re.findall(r"[\w-]+", found[2])) if found else None
+        super().error(f"there is no {found[1]}; did you mean {near}?" if found and near else message)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="sparkcep", description="MATCH_RECOGNIZE for Spark SQL")
+    parser = _Parser(prog="sparkcep", description="MATCH_RECOGNIZE for Spark SQL")
     parser.add_argument("--version", action="version", version=f"sparkcep {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -214,12 +224,12 @@ def _save(path: str, text: str) -> None:
 
 
 @contextmanager
-def _placed(text: str) -> Iterator[None]:
-    """Raises UsageError for an error in a clause, with its place in ``text``."""
+def _placed(text: str, file: str = "") -> Iterator[None]:
+    """Raises UsageError for an error in a clause, with its place in ``text`` and the ``file`` that has the text."""
     try:
         yield
     except ClauseError as error:
-        raise UsageError(error.over(text)) from None
+        raise UsageError(f"{file}: {error.over(text)}" if file else error.over(text)) from None
 
 
 def _given(options: argparse.Namespace) -> str:
@@ -334,13 +344,17 @@ def _preview(options: argparse.Namespace) -> None:
 
 
 def _test(options: argparse.Namespace) -> int:
-    from sparkcep.cases import failures
+    from sparkcep.cases import CaseError, failures
 
     code = 0
     for name in options.files:
         statement, beside = _text_of(name), Path(name).with_suffix(".cases")
-        with _placed(statement):
-            count, told = failures(statement, _text_of(str(beside)))
+        with _placed(statement, name):
+            expected = _text_of(str(beside))
+            try:
+                count, told = failures(statement, expected)
+            except CaseError as error:
+                raise UsageError(f"{beside}, {error}") from None
         for text in told:
             print(f"{beside}, {text}\n")
         print(f"{name}: {count - len(told)} of {count} cases hold")
@@ -424,7 +438,14 @@ def _compile(options: argparse.Namespace) -> None:
 def _with_spark(options: argparse.Namespace, work: Callable[[SparkSession], None]) -> None:
     from sparkcep.spark.local import start_spark
 
-    spark = start_spark(f"sparkcep {options.command}", command=True, verbose=options.verbose)
+    waiting = sys.stderr.isatty()
+    if waiting:  # the line goes when Spark is there
+        print("starting Spark ...", end="", file=sys.stderr, flush=True)
+    try:
+        spark = start_spark(f"sparkcep {options.command}", command=True, verbose=options.verbose)
+    finally:
+        if waiting:
+            print("\r                  \r", end="", file=sys.stderr, flush=True)
     # PySpark's own handler would call the JVM in the middle of the call that it interrupts
     before = signal.signal(signal.SIGINT, _interrupt)
     try:

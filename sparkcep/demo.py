@@ -94,7 +94,8 @@ def run(spark: SparkSession, folder: Path, examples: list[Example], month: int |
         print(f"\n[{number}/{len(examples)}] {example.title}\n    {FOLDER / (example.name + '.sql')}", flush=True)
         began = time.perf_counter()
         found = spark.sql(example.sql).toPandas()
-        print(f"    {len(found):,} matches in {time.perf_counter() - began:.1f} s; the first ones:")
+        start = ", which include the start of Python's workers and kernels that are compiled once" if number == 1 else ""
+        print(f"    {len(found):,} matches in {time.perf_counter() - began:.1f} s{start}; the first ones:")
         print(found.head(8).to_string(index=False))
         if found.empty:
             continue

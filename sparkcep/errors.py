@@ -138,9 +138,12 @@ def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str | None:
 
 
 def offered(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the one that was meant, if one is near."""
-    near = nearest(name, known)
-    return f"; did you mean {near}?" if near is not None else ""
+    """The end of a message about an unknown name: the one that was meant, if one is near, else the known ones, at most eight."""
+    names = list(dict.fromkeys(known))
+    near = nearest(name, names)
+    if near is not None:
+        return f"; did you mean {near}?"
+    return f"; there {'is' if len(names) == 1 else 'are'} {', '.join(names[:8])}{' and more' if len(names) > 8 else ''}" if names else ""
 
 
 def shown(text: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 
 from sparkcep.errors import ClauseError, nearest
 
@@ -24,7 +24,8 @@ class Settings:
     """The settings of a session.
 
     ``double_quoted``: whether text in double quotes is a name, not a string. ``columns``: names in upper case, such as
-    CURRENT_DATE, that are columns of a clause's input and not functions; the configuration does not say it.
+    CURRENT_DATE, that are columns of a clause's input and not functions; the configuration does not say it. ``parameters``: the
+    values of a statement's parameters, by their text, of ``?`` by "?" and its offset; the configuration does not say them either.
 
     ``prefilter``: whether rows that cannot matter are kept from the search, dropped by Spark or parted by further keys. True allows
     a second read of the source only where a session finds that worth it, ALWAYS wherever that is possible.
@@ -52,6 +53,7 @@ class Settings:
     zone: str = "UTC"
     double_quoted: bool = False
     columns: frozenset[str] = frozenset()
+    parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
     prefilter: bool | str = True
     slices: bool | str = True
     native: str = NEVER

@@ -102,7 +102,6 @@ FOUND = {
         f"PATTERN (A SKIP TILL NEXT MATCH B) {DEFINE}",
         f"PATTERN (A till B) {DEFINE}",
     ],
-    "OPERATOR_AS_VARIABLE": [f"PATTERN (A AND B) {DEFINE}", f"PATTERN (A (B or A)+) {DEFINE}", f"PATTERN (NOT A) {DEFINE}", f"PATTERN (PERMUTE A B) {DEFINE}"],
     "OTHER_ENGINE": [
         f"MEASURES MATCH_SEQUENCE_NUMBER() AS n PATTERN (A) {DEFINE}",
         f"MEASURES LAST(match_rowtime()) AS n PATTERN (A) {DEFINE}",
@@ -183,7 +182,6 @@ NOT_FOUND = {
         "PATTERN (A NEXT B) DEFINE A AS x > 1, NEXT AS x > 2",
         f"PATTERN (A B) {NEXT} WINDOW 5 ROWS {DEFINE}",
     ],
-    "OPERATOR_AS_VARIABLE": ["PATTERN (A NOT B) DEFINE A AS x > 1, NOT AS x > 2", f"PATTERN (PERMUTE(A, B)) {DEFINE}"],
     "OTHER_ENGINE": [f"MEASURES MATCH_NUMBER() AS match_num, avg(A.average) AS n PATTERN (A) {DEFINE}"],
     "QUOTED_NAME": [
         f"""MEASURES LAST('x') AS n, `A`.x AS m, concat("x", LAST(x)) AS l PATTERN (A) {DEFINE}""",

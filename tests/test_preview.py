@@ -95,6 +95,17 @@ def test_at_the_command_line(tmp_path, capsys):
     (tmp_path / "v.cases").write_text(". DOWN UP -> 1-2\n")
     assert main(["test", str(tmp_path / "v.sql")]) == 1 and "0 of 1 cases hold" in capsys.readouterr().out
     assert main(["test", "sql_examples/v_shape.sql"]) == 0
+    (tmp_path / "v.cases").write_text(". DOWN UP\n")
+    assert main(["test", str(tmp_path / "v.sql")]) == 2 and "v.cases, line 1: write ROWS -> MATCHES" in capsys.readouterr().err
+    (tmp_path / "v.cases").write_text("A -> 1\n")
+    (tmp_path / "v.sql").write_text("SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A)")
+    assert main(["test", str(tmp_path / "v.sql")]) == 2 and "v.sql: [SPARKCEP.SYNTAX]" in capsys.readouterr().err
+
+
+def test_a_command_that_is_misspelled_is_offered(capsys):
+    with pytest.raises(SystemExit):
+        main(["previw", "A B+", "A B B"])
+    assert "there is no previw; did you mean preview?" in capsys.readouterr().err
 
 
 def test_an_error_of_a_pattern_alone_has_its_place_in_it():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sparkcep.clause.expression import Cursor
-from sparkcep.clause.lexer import END, NUMBER, OP, WORD, Span, tokenize
+from sparkcep.clause.lexer import END, NUMBER, OP, QUOTED, WORD, Span, tokenize
 from sparkcep.clause.slips import HEADS, OF_THE_PARTS, PARTS, Slip, before, span_of, whole_clause
 from sparkcep.errors import ClauseError, error_at, nearest
 
@@ -21,6 +21,7 @@ _OF_THE_TABLE = "is no part of the clause; filter its table in a subquery below 
 _AROUND = {
     "WHERE": _OF_THE_TABLE, "HAVING": _OF_THE_TABLE, "QUALIFY": _OF_THE_TABLE, "LIMIT": "is no part of the clause; it stands behind it, or write TOP k for the best matches",
     "GROUP": "is no part of the clause; matches are grouped by what stands behind it", "OVER": "is of window functions; PARTITION BY and ORDER BY stand in the clause by themselves",
+    "OPTIONS": "is not part of the clause. Leave it out: a greedy quantifier such as A+ takes as many rows as it can, A+? as few",
     "CLUSTER": "is no part of the clause; write PARTITION BY and ORDER BY", "DISTRIBUTE": "is no part of the clause; write PARTITION BY", "SORT": "is no part of the clause; write ORDER BY",
 }
 ELSEWHERE = {  # functions of other engines' clauses, and what is written here
@@ -79,6 +80,11 @@ def _keyword_in_the_text(cursor: Cursor, said: str) -> Slip | None:
 
 def _list_without_item(cursor: Cursor, said: str) -> Slip | None:
     """A comma, or the word of a list, right before the next part of the clause."""
+    if cursor.token.kind == END and before(cursor).text == ",":
+        return span_of(before(cursor)), "a comma at the end of the clause: nothing follows it in its list; take the comma out"
+    comma = _comma_before_pattern(cursor)
+    if comma is not None:
+        return comma
     for i in range(cursor.i, max(cursor.i - _FAR, 0), -1):
         token, last = cursor.tokens[i], cursor.tokens[i - 1]
         if token.kind != WORD or token.upper not in (*PARTS, *HEADS):
@@ -89,6 +95,18 @@ def _list_without_item(cursor: Cursor, said: str) -> Slip | None:
             return span_of(last), f"{last.upper} is empty: no {_LISTS[last.upper]} stands before {token.upper}; write one, or leave the word out"
         return None
     return None
+
+
+def _comma_before_pattern(cursor: Cursor) -> Slip | None:
+    """A comma before the PATTERN, which was therefore read as the call of a function."""
+    tokens, depth, found = cursor.tokens, 0, []
+    for i in range(cursor.i):
+        depth += (tokens[i].text == "(") - (tokens[i].text == ")")
+        if depth == 0 and tokens[i].kind == WORD and tokens[i].upper in ("PATTERN", "AUTOMATON") and tokens[i + 1].text == "(":
+            found.append(i)
+    if len(found) != 1 or found[0] == 0 or tokens[found[0] - 1].text != ",":
+        return None
+    return span_of(tokens[found[0] - 1]), f"a comma before {tokens[found[0]].upper}: nothing follows it in its list; take the comma out"
 
 
 def _comma_between_parts(cursor: Cursor, said: str) -> Slip | None:
@@ -147,9 +165,12 @@ def _final_of_a_column(cursor: Cursor, said: str) -> Slip | None:
     last = before(cursor)
     if said.startswith("expected AS") and last.upper in ("FINAL", "RUNNING") and cursor.token.upper in ("FINAL", "RUNNING"):
         return Span(last.start, cursor.token.end), "FINAL and RUNNING exclude each other; write one of them"
-    if said.startswith("expected AS") and last.kind == WORD and last.upper in ("FINAL", "RUNNING") and cursor.token.kind == WORD:
-        word = last.upper
-        return Span(last.start, cursor.token.end), f"{word} stands before FIRST, LAST and aggregates; write {word} LAST({cursor.token.text})"
+    if said.startswith("expected AS") and last.kind == WORD and last.upper in ("FINAL", "RUNNING") and cursor.token.kind in (WORD, QUOTED):
+        word, n = last.upper, 0
+        while cursor.peek(n + 1).text == "." and cursor.peek(n + 2).kind in (WORD, QUOTED):
+            n += 2
+        column = Span(cursor.token.start, cursor.peek(n).end)
+        return Span(last.start, column.end), f"{word} stands before FIRST, LAST and aggregates. Write {word} LAST({column.of(cursor.text)})"
     return None
 
 
@@ -173,7 +194,7 @@ def _number_forgotten(cursor: Cursor, said: str) -> Slip | None:
 
 def _weight_with_equals(cursor: Cursor, said: str) -> Slip | None:
     name, opening = before(cursor), before(cursor, 2)
-    if cursor.token.text == "=" and name.kind == WORD and opening.text in ("(", ",") and any(t.upper == "WEIGHTS" for t in cursor.tokens[max(cursor.i - _FAR, 0) : cursor.i]):
+    if cursor.token.text in ("=", ":") and name.kind == WORD and opening.text in ("(", ",") and any(t.upper == "WEIGHTS" for t in cursor.tokens[max(cursor.i - _FAR, 0) : cursor.i]):
         return span_of(cursor.token), f"a weight stands right behind its variable; write {name.text} {cursor.peek().text}"
     return None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TypeVar
 
 from sparkcep.clause.lexer import END, NUMBER, OP, QUOTED, STRING, WORD, Span, Token, name_of, quote
@@ -125,8 +126,12 @@ def _called(expr: Expr, text: str) -> str:
 class Cursor:
     """A position in a token list, with the statement text for errors."""
 
-    def __init__(self, text: str, tokens: list[Token], index: int = 0, columns: frozenset[str] = frozenset()) -> None:
-        """``columns``: those of :data:`NAMED_FUNCTIONS`, in upper case, that are columns of the input."""
+    def __init__(
+        self, text: str, tokens: list[Token], index: int = 0, columns: frozenset[str] = frozenset(), parameters: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
+        """``columns``: those of :data:`NAMED_FUNCTIONS`, in upper case, that are columns of the input. ``parameters``: the values
+        of the statement's parameters, by their text, of ``?`` by "?" and its offset."""
+        self.parameters = parameters
         self.text = text
         self.columns = columns
         self.tokens = tokens
@@ -255,6 +260,7 @@ _SAME = {"==": "=", "<>": "!=", "!<": ">=", "!>": "<="}
 _BINARY = [  # loosest to tightest, below comparison
     ("|",), ("^",), ("&",), (">>>", "<<", ">>"), ("||", "+", "-"), ("*", "/", "%", "DIV"),
 ]
+SUMS = 4  # the level of + and -
 
 
 class ExpressionParser:
@@ -277,8 +283,8 @@ class ExpressionParser:
             self.nesting -= 1
 
     def parse_operand(self) -> Expr:
-        """One operand without comparison or boolean operators around it (a window size, a weight)."""
-        return self._unary()
+        """A constant without comparison or boolean operators around it (a window size, a weight)."""
+        return ConstantParser(self.c)._binary(SUMS)
 
     def parse_type(self) -> str:
         """The text of a type."""
@@ -522,7 +528,7 @@ class ExpressionParser:
             type_text = self._type()
             c.expect_op(")", "to close CAST")
             return self._node("cast", type_text, (inner,), start, frozenset(["try"] if upper == "TRY_CAST" else []))
-        if upper == "INTERVAL" and (nxt.kind in (STRING, NUMBER) or self._at_signed_unit()):
+        if upper == "INTERVAL" and (nxt.kind in (STRING, NUMBER) or self._at_signed_unit() or (self._parameter(1) and c.peek(1 + self._parameter(1)).upper in UNITS)):
             return self._interval(start)
         if upper in _TYPED and nxt.kind == STRING:
             c.i += 2
@@ -765,9 +771,10 @@ class ExpressionParser:
         read = 0
         while True:
             j = 1 if c.token.text in ("+", "-") else 0
-            if c.peek(j).kind not in (NUMBER, STRING) or c.peek(j + 1).upper not in UNITS:
+            j += 1 if c.peek(j).kind in (NUMBER, STRING) else self._parameter(j)
+            if (j == 0 or c.peek(j - 1).text in ("+", "-")) or c.peek(j).upper not in UNITS:
                 break
-            c.i += j + 2
+            c.i += j + 1
             read += 1
             if c.at_word("TO") and c.peek().upper in UNITS:
                 c.i += 2
@@ -777,8 +784,16 @@ class ExpressionParser:
 
     def _at_signed_unit(self) -> bool:
         """Whether a number with its sign and unit stands behind INTERVAL, as in INTERVAL -3 MONTHS."""
-        sign, number, unit = self.c.peek(), self.c.peek(2), self.c.peek(3)
-        return sign.text in ("+", "-") and number.kind in (STRING, NUMBER) and unit.kind == WORD and unit.upper in UNITS
+        size = 1 if self.c.peek(2).kind in (STRING, NUMBER) else self._parameter(2)
+        unit = self.c.peek(2 + size)
+        return self.c.peek().text in ("+", "-") and size > 0 and unit.kind == WORD and unit.upper in UNITS
+
+    def _parameter(self, n: int) -> int:
+        """How many tokens the parameter that begins ``n`` places on has; 0 where none begins."""
+        first = self.c.peek(n)
+        if first.kind != OP or first.text not in "?:":
+            return 0
+        return 1 if first.text == "?" else 2 if self.c.peek(n + 1).kind == WORD else 0
 
     def _lambda_params(self) -> list[str] | None:
         """Names of ``(x, y) ->`` if that is what stands here; moves nothing."""
@@ -865,3 +880,16 @@ class ExpressionParser:
                 depth += (t.text == "(") - (t.text == ")")
                 if depth == 0:
                     return
+
+
+class ConstantParser(ExpressionParser):
+    """Reads a size or a number: an operator belongs to it only if an operand follows, and not the next part of the clause."""
+
+    follows = frozenset("(:?+-")
+    names = True  # whether a column may be read, which is an error later
+
+    def _operator(self, level: int) -> tuple[str, int] | None:
+        found = super()._operator(level)
+        behind = self.c.peek(1 if found is None or found[0] == "DIV" else len(found[0]))
+        operand = behind.kind == NUMBER or (behind.kind == OP and behind.text in self.follows) or (behind.kind == WORD and behind.upper == "INTERVAL")
+        return found if operand or (self.names and behind.kind in (WORD, QUOTED) and behind.upper not in _BEHIND_ALL) else None

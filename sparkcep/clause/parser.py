@@ -3,13 +3,14 @@ over the statement's tokens, every node with its span."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from sparkcep.clause import nodes, tree
 from sparkcep.clause.advice import OPTIONS, advised
 from sparkcep.clause.automaton import AutomatonParser
-from sparkcep.clause.expression import Cursor, Expr, ExpressionParser
+from sparkcep.clause.expression import SUMS, ConstantParser, Cursor, Expr, ExpressionParser
 from sparkcep.clause.lexer import END, NUMBER, OP, QUOTED, WORD, Span, Token, name_of, tokenize
 from sparkcep.clause.slices import Slices
 from sparkcep.clause.words import uncounted
@@ -18,26 +19,35 @@ from sparkcep.errors import LIMIT, SEMANTIC, ClauseError, error_at
 MAX_CLAUSE = 262_144  # characters
 MAX_NESTING = 50  # of a row pattern
 MAX_BOUND = 1_000_000  # of a quantifier
+_REPORT = "the report of APPROX"
+_OF_APPROX = ("weights", _REPORT, "budget")
+# words that are the name of a measure only behind AS: expressions are made of them, or what may follow a measure begins with them
+_NEEDS_AS = frozenset(
+    """AFTER ALL AND AS BETWEEN BUDGET BY CASE CAST DEFINE DISTINCT DIV ELSE END FALSE FILTER FINAL FROM IGNORE ILIKE IN INTERVAL IS LIKE MATCH MEASURES NOT NULL NULLS ONE OR ORDER
+    PARTITION PROXY RLIKE RUNNING SUBSET THEN TRUE TRY_CAST USING WEIGHTS WHEN WHERE WITH""".split()
+) | frozenset(OPTIONS)
 VARIABLE, OPTION = "a row pattern variable", "an option"
 
 _ORDER = "PARTITION BY, ORDER BY, MEASURES, ROWS PER MATCH, AFTER MATCH SKIP, the options and PATTERN, SUBSET, DEFINE"
 
 
-def parse_clause(text: str, columns: frozenset[str] = frozenset()) -> tree.MatchClause:
-    """The clause whose text is ``text``, as it stands between the parentheses. ``columns``: see Cursor. Raises ClauseError."""
+def parse_clause(text: str, columns: frozenset[str] = frozenset(), parameters: Mapping[str, object] = MappingProxyType({})) -> tree.MatchClause:
+    """The clause whose text is ``text``, as it stands between the parentheses. ``columns``, ``parameters``: see Cursor. Raises
+    ClauseError."""
     _check_size(text, 0, len(text))
-    return _whole(_ClauseParser(Cursor(text, tokenize(text), columns=columns)), "the end of the clause")
+    return _whole(_ClauseParser(Cursor(text, tokenize(text), columns=columns, parameters=parameters)), "the end of the clause")
 
 
 def parse_between(
     text: str, tokens: list[Token], open_index: int, close_index: int, read: str = "", columns: frozenset[str] = frozenset(),
+    parameters: Mapping[str, object] = MappingProxyType({}),
 ) -> tree.MatchClause:
     """The clause between the parenthesis tokens at the two indexes of the statement's token list; ``read``: the SQL's name where it
-    is not Spark's; ``columns``: see Cursor."""
+    is not Spark's; ``columns``, ``parameters``: see Cursor."""
     close = tokens[close_index]
     _check_size(text, tokens[open_index].end, close.start)
     inner = tokens[open_index + 1 : close_index] + [Token(END, "", "", close.start, close.start)]
-    cursor = Cursor(text, inner, columns=columns)
+    cursor = Cursor(text, inner, columns=columns, parameters=parameters)
     return _whole(_ForeignClauseParser(cursor) if read else _ClauseParser(cursor), "')' to close MATCH_RECOGNIZE")
 
 
@@ -62,7 +72,7 @@ def _whole(parser: _ClauseParser, end: str) -> tree.MatchClause:
         clause = parser.parse()
         if cursor.token.kind != END:
             raise cursor.error(f"expected {end}; the order is {_ORDER}")
-        return clause if isinstance(parser.expressions, Slices) else replace(clause, words=uncounted(clause.expressions(), cursor.tokens))
+        return clause if isinstance(parser.expressions, Slices) else replace(clause, words=uncounted(clause.expressions(), cursor.tokens), parameters=cursor.parameters)
     except ClauseError as error:
         raise advised(cursor, error) from None
     except RecursionError:  # a caller deep in the stack leaves less than the depth limits count on
@@ -92,6 +102,7 @@ class _ClauseParser:
             "skip": self._skip(),
         }
         options: dict = {}
+        last, beside = "", []
         while True:
             begin = c.token.start
             c.may_be(OPTION)
@@ -100,8 +111,18 @@ class _ClauseParser:
                 break
             key, value = found
             if key in options:
-                raise error_at(c.text, begin, c.token.start, "DUPLICATE_OPTION", f"{key.upper()} is written twice")
+                raise error_at(c.text, begin, c.span(begin).end, "DUPLICATE_OPTION", f"{key.upper() if key != _REPORT else _REPORT} is written twice")
             options[key] = value
+            beside += [c.span(begin)] if key in _OF_APPROX else []
+            if key in _OF_APPROX and last in ("approx", *_OF_APPROX) and "approx" in options:
+                options["approx"] = replace(options["approx"], span=c.span(options["approx"].span.start))
+            last = key
+        of_approx = {key: options.pop(key) for key in _OF_APPROX if key in options}
+        if of_approx and "approx" in options:
+            members = {name: value for part in of_approx.values() for name, value in part.items()}
+            options["approx"] = replace(options["approx"], parts=tuple(beside), **members)
+        elif of_approx:
+            raise self._without_approx(beside[0])
         if "automaton" in options:
             span = options["automaton"].span
             if "pattern" in options:
@@ -132,8 +153,16 @@ class _ClauseParser:
 
     def _measure(self) -> tree.Measure:
         expr = self.expr()
-        self.c.expect_word("AS", "and a name after the measure's expression")
+        if self.c.at_word("AS") or not self._named_without_as(expr):
+            self.c.expect_word("AS", "and a name after the measure's expression")
         return tree.Measure(expr, *self.name("a name for the measure"))
+
+    def _named_without_as(self, expr: Expr) -> bool:
+        """Whether the word behind a measure's expression is its name, and not the beginning of the clause's next part."""
+        t, behind = self.c.token, self.c.peek()
+        if expr.op == "col" and expr.span.of(self.c.text).upper() in ("FINAL", "RUNNING"):
+            return False  # a column without FIRST or LAST around it
+        return t.kind == QUOTED or (t.kind == WORD and t.upper not in _NEEDS_AS and behind.text not in ("(", ".", "=") and behind.upper != "AS")
 
     def _rows(self) -> str:
         c = self.c
@@ -207,7 +236,7 @@ class _ClauseParser:
         if c.take_word("WINDOW") or c.take_word("WITHIN"):
             return "window", self._window(start)
         if c.take_word("APPROX"):
-            return "approx", self._approx(start)
+            return "approx", tree.Approx(self.expressions.parse_operand(), span=c.span(start))
         if c.take_word("PREF"):
             return "pref", self._pref(start)
         if c.take_word("TOP"):
@@ -219,7 +248,7 @@ class _ClauseParser:
             elif c.take_word("OVERALL"):
                 scope = "OVERALL"
             return "top", tree.Top(k, scope, c.span(start))
-        return None
+        return self._of_approx()
 
     def _changes(self, start: int) -> tree.Changes:
         c, column = self.c, self.expr()
@@ -250,16 +279,21 @@ class _ClauseParser:
         slide = operand() if c.take_word("SLIDE") else None
         return tree.Window(size, rows, slide, slide is not None and c.take_word("ROWS"), c.span(start))
 
-    def _approx(self, start: int) -> tree.Approx:
-        c = self.c
-        k = self.expressions.parse_operand()
-        weights = []
-        if c.take_word("WEIGHTS"):
-            c.expect_op("(", "after WEIGHTS")
+    def _of_approx(self) -> tuple[str, dict] | None:
+        """What belongs to APPROX, right behind it or beside the other options: its members, under the part's name."""
+        c, start = self.c, self.c.token.start
+        if c.at_word("WEIGHTS") and c.peek().text == "(":
+            c.i += 2
             weights = c.listed(self._weight)
             c.expect_op(")", "to close WEIGHTS")
+            return "weights", {"weights": tuple(weights)}
+        if c.at_word("BUDGET"):
+            c.next()
+            return "budget", {"budget": self._budget(start)}
         reports = {"PROXY": ("PROXY", "MATCHES"), "ALL": ("ALL", "MATCHES"), "BUNDLES": ("MATCH", "BUNDLES"), "HISTORY": ("MATCH", "HISTORY")}
         report = next((name for name, words in reports.items() if c.take_word(*words)), None)
+        if report is None:
+            return None
         runs = intervals = None
         if report == "PROXY" and c.take_word("PER"):
             c.expect_word("ERROR", "after PROXY MATCHES PER")
@@ -271,9 +305,18 @@ class _ClauseParser:
             c.expect_word("MATCHES", f"after MATCH HISTORY OF {runs}")
         if report == "HISTORY" and c.take_word("INTERVALS"):
             intervals = self.expressions.parse_operand()
-        begin = c.token.start
-        budget = self._budget(begin) if c.take_word("BUDGET") else None
-        return tree.Approx(k, tuple(weights), report, runs, intervals, budget, c.span(start))
+        return _REPORT, {"report": report, "runs": runs, "intervals": intervals}
+
+    def _without_approx(self, span: Span) -> ClauseError:
+        """The error of a part of APPROX in a clause without it."""
+        at = next(i for i, t in enumerate(self.c.tokens) if t.start == span.start)
+        part, behind = self.c.tokens[at : at + 2]
+        if part.upper == "ALL":
+            message = "ALL MATCHES belongs to EVENT SELECTION or APPROX. Write EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES"
+        else:
+            name = part.text if part.upper in ("WEIGHTS", "BUDGET") else f"{part.text} {behind.text}"
+            message = f"{name.upper()} belongs to APPROX. Write APPROX and a number of errors, such as APPROX 1, before it"
+        return error_at(self.c.text, part.start, behind.end if behind.kind == WORD else part.end, "SYNTAX", message)
 
     def _budget(self, start: int) -> tree.Budget:
         c = self.c
@@ -369,6 +412,16 @@ class _ForeignClauseParser(_ClauseParser):
         return tree.Measure(Expr("slice", span=before), name_of(last), Span(last.start, last.end))
 
 
+class _SizeParser(ConstantParser):
+    """Reads the size of a group's WITHIN, behind which + and * are quantifiers unless a number or an interval follows."""
+
+    follows = frozenset()
+    names = False
+
+    def parse_size(self) -> Expr:
+        return self._binary(SUMS)
+
+
 class _PatternParser:
     """``parse()`` reads a row pattern up to, not including, the parenthesis that closes it.
 
@@ -456,6 +509,8 @@ class _PatternParser:
         if c.take_op(","):
             high = self._bound()
         elif low is None:
+            if c.token.text in ("?", ":"):
+                raise c.error("a quantifier takes numbers, not parameters. Write the number, as in {2}", "QUANTIFIER")
             raise c.error("expected a number in the quantifier, as in {2}, {2,}, {,5}, {2,5} or {,}")
         c.expect_op("}", "to close the quantifier")
         low, end = low or 0, c.span(start).end
@@ -501,7 +556,7 @@ class _PatternParser:
             inner = self.parse()
             c.expect_op(")", "to close the group")
             if c.take_word("WITHIN"):
-                size = ExpressionParser(c).parse_operand()
+                size = _SizeParser(c).parse_size()
                 return nodes.Within(inner, size, c.take_word("ROWS"), span=c.span(start))
             return inner
         raise c.error("expected a row pattern variable or group")

@@ -171,7 +171,7 @@ def variable_text(name: str, quoted: Quoted = quote) -> str:
 
 
 # words that begin something else where a variable may stand
-_QUOTED = UNITS | set("PERMUTE WITHIN ROWS TO PATTERN AUTOMATON EVENT WINDOW LIFETIME CHANGES REPORT SPECULATE APPROX PREF TOP".split())
+_QUOTED = UNITS | set("PERMUTE WITHIN ROWS TO PATTERN AUTOMATON EVENT WINDOW LIFETIME CHANGES REPORT SPECULATE APPROX PREF TOP AND OR NOT AS EVERY THEN FOLLOWED".split())
 
 
 def to_text(node: Node, text: str) -> str:

@@ -16,6 +16,7 @@ PARTS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "APPROX", "PREF", 
 _WHOLE = {"PARTITION": "PARTITION BY", "ORDER": "ORDER BY", "ONE": "ONE ROW PER MATCH", "ALL": "ALL ROWS PER MATCH", "AFTER": "AFTER MATCH SKIP"}
 _DIRECTIONS = {"ASCENDING": "ASC", "DESCENDING": "DESC"}
 _SHORT_UNITS = {"SEC": "SECOND", "S": "SECOND", "MIN": "MINUTE", "M": "MINUTE", "HR": "HOUR", "H": "HOUR", "D": "DAY", "MS": "MILLISECOND"}
+_OF_A_REPORT = {"BUNDLES": "MATCH BUNDLES", "PROXY": "PROXY MATCHES", "PROXIES": "PROXY MATCHES", "HISTORY": "MATCH HISTORY"}
 _ROWS_OF_ALL = {"WITH": "WITH UNMATCHED ROWS", "SHOW": "SHOW EMPTY MATCHES", "OMIT": "OMIT EMPTY MATCHES"}
 
 Slip = tuple[Span, str]  # where it is, and what to say of it
@@ -100,12 +101,24 @@ def _of_a_measure(cursor: Cursor, said: str) -> Slip | None:
         return span_of(token) if token.text else Span(token.start, token.start + 1), "the clause ends at this parenthesis, in its MEASURES: one is opened too few, or closed too many"
     if said.startswith("expected AS and a name"):
         item = _item(cursor)
+        if item and not _is(item[-1], "FINAL", "RUNNING") and token.kind in (WORD, QUOTED) and not _is(token, *HEADS, *PARTS) and cursor.peek().text in ("(", "."):
+            expression = cursor.text[item[0].start : item[-1].end]
+            next_one = "" if nearest(token.text, (*HEADS, *PARTS), 0.8) else f", and a comma before {token.text}"
+            return Span(item[0].start, item[-1].end), f"a measure needs a name. Write {expression} AS {_proposed(item)}{next_one}"
         if len(item) > 2 and item[0].kind in (WORD, QUOTED) and item[1].text == "=" and (_is(token, *HEADS, *PARTS) or token.text == ","):
             expression = cursor.text[item[2].start : item[-1].end]
             return Span(item[0].start, item[1].end), f"a measure's name stands behind it; write {expression} AS {item[0].text}"
         if item and item[-1].text == "*" and (len(item) == 1 or item[-2].text == "."):
             return Span(item[0].start, item[-1].end), "a measure is an expression with a name; ALL ROWS PER MATCH gives back all columns, without measures too"
+        if item and not _is(item[-1], "FINAL", "RUNNING") and not _is(item[0], *PARTS) and (token.text == "," or _is(token, *HEADS, *PARTS)):
+            expression = cursor.text[item[0].start : item[-1].end]
+            return Span(item[0].start, item[-1].end), f"a measure needs a name. Write {expression} AS {_proposed(item)}"
     name = before(cursor)
+    if whole_clause(said) and _part_before(cursor) == "MEASURES" and not _is(before(cursor, 2), "AS") and name.kind in (WORD, QUOTED) and token.kind in (WORD, QUOTED):
+        if not _is(token, *HEADS, *PARTS) and cursor.peek().text in (",", "(", ".") and nearest(token.text, (*HEADS, *PARTS), 0.8) is None:
+            return span_of(token), f"a comma is missing before {token.text}"
+        if not _is(token, *HEADS, *PARTS) and (cursor.peek().text == "," or _is(cursor.peek(), *HEADS, *PARTS)):
+            return Span(name.start, token.end), f"a measure has one name of one word. Write AS {token.text}, or AS `{name.text} {token.text}`"
     if whole_clause(said) and token.text == "(" and _is(name, *PARTS) and _is(before(cursor, 2), "AS"):
         return span_of(before(cursor, 2)), f"a name for the measure is missing before {name.upper}"
     if whole_clause(said) and _part_before(cursor) == "MEASURES" and _is(before(cursor, 2), "AS"):
@@ -116,6 +129,13 @@ def _of_a_measure(cursor: Cursor, said: str) -> Slip | None:
                 return None  # a part that is misspelled
             return span_of(token), f"a comma is missing before {token.text}"
     return None
+
+
+def _proposed(item: list[Token]) -> str:
+    """A name for a measure: its function and its last column."""
+    words = [t.text for t in item if t.kind == WORD]
+    called = words and len(item) > 1 and item[1].text == "("
+    return "_".join([words[0].lower(), *words[1:][-1:]]) if called else words[-1] if words else "name"
 
 
 def _item(cursor: Cursor) -> list[Token]:
@@ -132,6 +152,10 @@ def _item(cursor: Cursor) -> list[Token]:
 
 def _of_the_rows(cursor: Cursor, said: str) -> Slip | None:
     token = cursor.token
+    timeout = token if _is(token, "TIMEOUT") else cursor.peek()
+    if _is(timeout, "TIMEOUT") and (said.startswith("expected UNMATCHED in") or (whole_clause(said) and _is(token, "WITH"))):
+        start = token.start if _is(token, "WITH") else before(cursor).start
+        return Span(start, timeout.end), "matches that are not finished are not reported. Leave WITH TIMEOUT ROWS out; PATTERN (A ~B) beside WINDOW finds an A without a B"
     if said.startswith("expected UNMATCHED in") and _is(token, "EMPTY"):
         return Span(before(cursor).start, token.end), "empty matches are shown where nothing is written; ALL ROWS PER MATCH OMIT EMPTY MATCHES leaves them out"
     words = [t.upper for t in cursor.tokens[max(cursor.i - 4, 0) : cursor.i]]
@@ -168,6 +192,8 @@ _NO_COUNT = "the search goes on at the second row of the match (TO NEXT ROW), at
 def _of_the_pattern(cursor: Cursor, said: str) -> Slip | None:
     """What other languages write in and around a row pattern."""
     token, last = cursor.token, before(cursor)
+    if "to close PATTERN" in said and (opened := _define_inside(cursor)) is not None:
+        return span_of(opened), "this parenthesis of PATTERN is not closed: DEFINE is inside it. Write ) before DEFINE"
     if token.text == "|" and last.text == "|" and last.end == token.start:
         return Span(last.start, token.end), "one of several is written with one bar, as in (A | B)"
     if token.text == "&" and last.text == "&" and last.end == token.start:
@@ -183,6 +209,14 @@ def _of_the_pattern(cursor: Cursor, said: str) -> Slip | None:
     if "to close the subset" in said and token.text == "|":
         return span_of(token), "the variables of a subset have commas between them"
     return None
+
+
+def _define_inside(cursor: Cursor) -> Token | None:
+    """The parenthesis of PATTERN, if DEFINE and its first condition were read as variables."""
+    tokens = cursor.tokens[: cursor.i]
+    at = next((i for i in range(len(tokens) - 1, 0, -1) if _is(tokens[i - 1], "PATTERN") and tokens[i].text == "("), None)
+    begun = at is not None and any(_is(a, "DEFINE") and _is(c, "AS") for a, c in zip(tokens[at:], tokens[at + 2 :]))
+    return tokens[at] if at is not None and begun else None
 
 
 def _of_a_condition(cursor: Cursor, said: str) -> Slip | None:
@@ -216,8 +250,27 @@ def _of_a_ranking(cursor: Cursor, said: str) -> Slip | None:
     token, last = cursor.token, before(cursor)
     if token.text == "=" and _is(last, "APPROX", "TOP", "WINDOW", "WITHIN"):
         return span_of(token), f"the number stands right behind the word; write {last.upper} {cursor.peek().text}"
+    if _is(last, "PER") and said.startswith("expected PARTITION after PER"):
+        if _is(token, "WINDOW"):
+            return span_of(token), "TOP ranks each window if the clause has SLIDE, as in WINDOW 10 SLIDE 5. Leave PER WINDOW out"
+        return span_of(token), "TOP ranks the matches of each partition. Name the keys in PARTITION BY, and write PER PARTITION"
+    if said.startswith("expected CHECKS after") and token.text != ")":
+        return span_of(before(cursor)), f"the number of checks is missing its word. Write BUDGET {last.text} CHECKS"
     if not whole_clause(said):
         return None
+    if _is(token, "HISTORY", "USING") and _is(last, "CHECKS"):
+        table = cursor.peek().text
+        return span_of(token), f"a history's table follows USING HISTORY. Write USING HISTORY {table if table != ')' else 'h'}"
+    if _is(token, *_OF_A_REPORT) and _part_before(cursor) != "EVENT":
+        return span_of(token), f"{token.upper} is not a report by itself. Write {_OF_A_REPORT[token.upper]}"
+    if _is(token, "EXTRA"):
+        return span_of(token), f"EXTRA is a weight. Write WEIGHTS (EXTRA {cursor.peek().text if cursor.peek().kind == NUMBER else 1})"
+    if token.text == "%" and _is(before(cursor, 2), "APPROX"):
+        return Span(last.start, token.end), "APPROX takes a number of errors, not a share of the match. Write APPROX 1, or another number"
+    if (_is(token, "PER") and _is(last, "OVERALL")) or (_is(token, "OVERALL") and _is(last, "PARTITION")):
+        return Span(token.start, cursor.peek().end if _is(token, "PER") else token.end), "OVERALL and PER PARTITION exclude each other. Write one of them"
+    if _is(token, "MAX", "MIN") and _part_before(cursor) == "PREF":
+        return span_of(token), f"objectives have AND between them. Write AND {token.upper} (...)"
     if _is(token, "ERRORS", "ERROR") and _is(before(cursor, 2), "APPROX"):
         return span_of(token), f"APPROX takes the number of errors alone; write APPROX {last.text}"
     if _is(token, "BY", "ORDER") and _is(before(cursor, 2), "TOP"):
@@ -227,6 +280,34 @@ def _of_a_ranking(cursor: Cursor, said: str) -> Slip | None:
     return None
 
 
+def _of_an_automaton(cursor: Cursor, said: str) -> Slip | None:
+    """What other notations write between the items of AUTOMATON, and in them."""
+    token, last, items = cursor.token, before(cursor), ("REGISTER", "STATE", "ARC", "ARCS")
+    if not said.startswith(("expected REGISTER, STATE", "expected ARC", "expected FROM and the state")):
+        return None
+    if _is(last, *items) and before(cursor, 2).text == ",":
+        return span_of(before(cursor, 2)), f"no comma separates {last.upper} from the item before it. Take the comma out"
+    if token.text == ",":
+        return span_of(token), "no comma separates the items of AUTOMATON, except names behind one STATE or REGISTER. Take the comma out"
+    if _is(last, *items) and (_is(before(cursor, 3), "REGISTER") or before(cursor, 3).text == ","):
+        name = before(cursor, 2)
+        return span_of(name), f"the register {name.text} has no type. Write REGISTER {name.text} INT, or another type"
+    if _is(before(cursor, 2), *items) and before(cursor, 3).text == ",":
+        return span_of(before(cursor, 3)), f"no comma separates {before(cursor, 2).upper} from the item before it. Take the comma out"
+    if _is(token, "INITIAL", "ACCEPTING") and (_is(before(cursor, 2), "STATE") or before(cursor, 2).text == ","):
+        mark = "FINAL" if _is(token, "ACCEPTING") else "START"
+        return span_of(token), f"a state is marked by START or FINAL. Write {last.text} {mark}"
+    if _is(token, "DEFAULT"):
+        return span_of(token), f"the first value of a register follows an equals sign. Write = {cursor.peek().text}"
+    if _is(token, "IF", "WHERE"):
+        return span_of(token), f"the condition of an arc follows WHEN. Write WHEN in place of {token.text}"
+    if _is(token, "START", "FINAL", "INITIAL", "ACCEPTING") and _is(cursor.peek(), "STATE"):
+        mark = "FINAL" if _is(token, "FINAL", "ACCEPTING") else "START"
+        return Span(token.start, cursor.peek().end), f"{mark} follows the state's name. Write STATE {cursor.peek(2).text} {mark}"
+    return None
+
+
 OF_THE_PARTS: tuple[Callable[[Cursor, str], Slip | None], ...] = (
     _by_forgotten, _of_a_key, _head_again, _semicolon, _of_a_measure, _of_the_rows, _of_a_skip, _of_the_pattern, _of_a_condition, _of_a_size, _of_a_ranking,
+    _of_an_automaton,
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sparkcep.clause.automaton import Automaton
@@ -125,6 +126,7 @@ class Approx:
     runs: str | None = None
     intervals: Expr | None = None
     budget: Budget | None = None
+    parts: tuple[Span, ...] = field(default=(), compare=False, repr=False)  # where WEIGHTS, the report and BUDGET are
     span: Span = _span()
 
 
@@ -180,6 +182,7 @@ class MatchClause:
     report: Report | None = None
     speculate: Speculate | None = None
     words: tuple[Span, ...] = field(default=(), compare=False, repr=False)  # see clause/words
+    parameters: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)  # see Cursor
     text: str = field(default="", compare=False, repr=False)
     span: Span = _span()
 

@@ -630,6 +630,8 @@ class ConditionCompiler:
             return b if a.kind == "null" else a
         if (temporal := self._temporal(op, left, right, a, b)) is not None:
             return temporal
+        if op == "-" and a == b == Type("nested", detail="time"):
+            raise _error("TIME - TIME is not computed in DEFINE. Write time_diff('SECOND', earlier, later), or compare with earlier + INTERVAL '1' HOUR")
         if not (a.is_number and b.is_number):
             raise _error(f"{op} is not defined for {a} and {b}; cast them, or compute it in a subquery below the clause")
         if a.is_float or b.is_float:

@@ -11,7 +11,8 @@ from sparkcep.clause.lexer import Span, tokenize
 from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import ClauseError, position
 from sparkcep.plan import costs
-from sparkcep.plan.options import ROWS
+from sparkcep.plan.constants import is_literal, number
+from sparkcep.plan.options import ROWS, window_size
 from sparkcep.plan.records import Budget, History, OfHistory, Part
 
 HISTORY = "HISTORY"  # the report
@@ -73,7 +74,7 @@ def _check_checks(clause: MatchClause, budget: tree.Budget) -> None:
 
 def _whole(clause: MatchClause, expr, what: str, most: int) -> int:
     """A literal whole number from 1 to ``most``."""
-    value = costs.constant(clause.text, expr)
+    value = number(expr, clause.text, clause.parameters)
     if value is None or value.denominator != 1 or not 1 <= value <= most:
         raise _fail(clause, expr.span, f"{what} takes a whole number from 1 to {most}, not {expr.span.of(clause.text)}")
     return int(value)
@@ -138,11 +139,13 @@ def _parts(clause: MatchClause, runs: str) -> list[Part]:
     assert approx is not None and clause.window is not None
     defines = sorted((d.variable.lower(), _words(d.condition.span.of(clause.text))) for d in clause.defines)
     subsets = sorted((s.name.lower(), _words(s.span.of(clause.text))) for s in clause.subsets)
-    weights = sorted((name.lower(), str(costs.constant(clause.text, weight))) for name, weight in approx.weights)
-    window = _words(clause.window.size.span.of(clause.text)) + (f" {ROWS}" if clause.window.rows else "")
+    weights = sorted((name.lower(), str(number(weight, clause.text, clause.parameters))) for name, weight in approx.weights)
+    size = clause.window.size
+    window = _words(size.span.of(clause.text)) if is_literal(size, clause.text) else " ".join(window_size(clause, size, clause.window.rows))
+    window += f" {ROWS}" if clause.window.rows else ""
     texts = {
         "PATTERN": _words(clause.pattern.span.of(clause.text)), "DEFINE": repr((defines, subsets)), "WINDOW": window,
-        "APPROX": str(costs.constant(clause.text, approx.k)), "WEIGHTS": repr(weights),
+        "APPROX": str(number(approx.k, clause.text, clause.parameters)), "WEIGHTS": repr(weights),
     }
     return [Part(name, hashlib.sha256(text.encode()).hexdigest()[:12]) for name, text in texts.items()]
 

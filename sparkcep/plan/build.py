@@ -111,7 +111,20 @@ def begun(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: frozens
         idle=settings.idle,
         place=Place(*position(clause.text, clause.pattern.span.start), clause.pattern.span.of(clause.text).split("\n")[0][:40]),
     )
-    return Draft(clause, settings, qualifiers, plan, Scope(clause.text, ids, {}, names, qualifiers), Inputs())
+    return Draft(clause, settings, qualifiers, plan, Scope(clause.text, ids, {}, names, qualifiers, clause.parameters), Inputs())
+
+
+# Words of other languages' patterns, and what to write instead. Without a condition, none of them is a variable.
+NO_VARIABLES = {
+    "AND": "Write A & B for both in any order, or A B for one after the other",
+    "OR": "Write A | B",
+    "NOT": "Write ~B for no row of B, or a variable with the negated condition",
+    "AS": "Name several variables in SUBSET, as in SUBSET S = (A, B)",
+    "EVERY": "Leave it out: every match is reported, and AFTER MATCH SKIP TO NEXT ROW reports overlapping ones",
+    "THEN": "Write A B for one row directly after the other",
+    "PERMUTE": "Write PERMUTE(A, B)",
+    "FOLLOWED": "Write A B, and EVENT SELECTION SKIP TILL NEXT MATCH if other rows may lie between them",
+}
 
 
 # -- names and keys ---------------------------------------------------------------------------------------------------
@@ -169,8 +182,13 @@ def _subsets(draft: Draft, ids: Mapping[str, int], members: str) -> dict[str, in
 
 
 def pattern(draft: Draft) -> Draft:
-    """Refuses a pattern that is too large for its instructions, or that its rows do not allow."""
+    """Refuses a pattern that is too large for its instructions, that its rows do not allow, or with an operator of another
+    language, which would be a variable that takes any row."""
+    defined = {define.variable.upper() for define in draft.clause.defines}
     for node in nodes.walk(draft.clause.pattern):
+        if isinstance(node, nodes.Var) and (word := node.name.upper()) in NO_VARIABLES and word not in defined and node.span.of(draft.clause.text)[0] != "`":
+            message = f"{node.name} is not an operator of row patterns, and DEFINE has no condition for a variable {node.name}. {NO_VARIABLES[word]}"
+            raise draft.error(node.span, "PATTERN_WORD", message)
         if isinstance(node, nodes.Permute) and len(node.items) > MAX_PERMUTE:
             raise draft.error(node.span, "PERMUTE_TOO_LARGE", f"PERMUTE takes at most {MAX_PERMUTE} patterns", LIMIT)
         if isinstance(node, nodes.Exclude) and draft.clause.rows == WITH_UNMATCHED:

@@ -160,7 +160,7 @@ def _speculated(clause: MatchClause) -> tuple[str, Window | None]:
     size = clause.speculate.size
     if size is None:
         return clause.speculate.what, None
-    kind, amount = window_size(size, clause.text, False, zero=True)
+    kind, amount = window_size(clause, size, False, zero=True)
     assert kind in (MICROS, NUMBER)
     if not Fraction(amount):
         return "NONE", None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
 from math import lcm
 
@@ -11,13 +10,13 @@ from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span
 from sparkcep.clause.tree import NEXT_ROW, MatchClause
 from sparkcep.errors import ClauseError, offered
+from sparkcep.plan.constants import number
 from sparkcep.plan.facts import least, tree_of, trees_of, variables_in
 from sparkcep.plan.records import Approx
 
 PROXY, PER_ERROR, ALL, BUNDLES = "PROXY", "PER ERROR", "ALL", "BUNDLES"
 EXTRA = "EXTRA"
 MAX_COST = 1 << 40  # of a bound or weight in units of their common denominator
-_NUMBER = re.compile(r"[+-]?\d{0,400}(\.\d{0,400})?([eE][+-]?\d{1,3})?(/\d{1,400})?")
 BUNDLE_LEAVES = ("bundle_start", "bundle_end", "bundle_size")
 BUDGET_LEAVES = ("complete", "left_out", "coverage")
 
@@ -26,7 +25,7 @@ def check_approx(clause: MatchClause) -> None:
     """Raises ClauseError for an APPROX that cannot apply, at its place."""
     approx = clause.approx
     assert approx is not None
-    if (k := constant(clause.text, approx.k)) is None or k < 0:
+    if (k := _number(clause, approx.k)) is None or k < 0:
         raise _fail(clause, approx.k.span, f"APPROX takes a number of errors, 0 or more, not {approx.k.span.of(clause.text)}")
     selection = clause.selection
     if selection is not None and selection.strategy == "NEXT":
@@ -68,7 +67,7 @@ def approx_of(clause: MatchClause, names: tuple[str, ...]) -> Approx:
     """The costs of a checked clause with these variables."""
     assert clause.approx is not None
     weights = _weights(clause)
-    k = constant(clause.text, clause.approx.k)
+    k = _number(clause, clause.approx.k)
     assert k is not None
     unit = _scale(k, weights)
 
@@ -81,13 +80,8 @@ def approx_of(clause: MatchClause, names: tuple[str, ...]) -> Approx:
     )
 
 
-def constant(text: str, expr: Expr) -> Fraction | None:
-    """A literal number, with its sign; None for anything else, and for one of hundreds of digits."""
-    written = expr.span.of(text).replace(" ", "")
-    try:
-        return Fraction(written) if _NUMBER.fullmatch(written) else None
-    except (ValueError, ZeroDivisionError):
-        return None
+def _number(clause: MatchClause, expr: Expr) -> Fraction | None:
+    return number(expr, clause.text, clause.parameters)
 
 
 def _scale(k: Fraction, weights: dict[str, Fraction]) -> int:
@@ -111,7 +105,7 @@ def _weights(clause: MatchClause) -> dict[str, Fraction]:
     strict = clause.selection is not None and clause.selection.strategy == "STRICT"
     found: dict[str, Fraction] = {}
     for name, weight in approx.weights:
-        value = constant(clause.text, weight)
+        value = _number(clause, weight)
         if value is None or value <= 0:
             raise _fail(clause, weight.span, f"the weight of {name} must be a number above 0, not {weight.span.of(clause.text)}")
         key = name.lower()

@@ -290,12 +290,10 @@ class ConditionSplitter:
             beside = "holds a subquery beside values of the match, which is not computed in DEFINE"
             raise self._dependent(expr, f"{what} {beside}; join the table below the clause instead")
         most = MAX_PAIRED + 1
-        raise self._dependent(
-            expr,
-            f"{what} looks at an aggregate, MATCH_NUMBER() or more than {most} rows of the match at once, which is not computed in "
-            "DEFINE; use comparisons, arithmetic and number functions there, or apply it to at most "
-            f"{most} rows, or to CLASSIFIER() of few of them",
-        )
+        instead = f"Apply it to at most {most} rows of the match, or to CLASSIFIER() of few of them"
+        if any(f.value in AGGREGATES or f.value == "MATCH_NUMBER" for f in self._match_functions(expr)):
+            instead = "Compare the value itself with =, <, IN or CASE, compute with + - * / and number functions, or use the function in MEASURES"
+        raise self._dependent(expr, f"{what} looks at an aggregate, MATCH_NUMBER() or more than {most} rows of the match at once, which DEFINE does not compute. {instead}")
 
     def _labelled(self, expr: Expr, variable: int) -> tuple[records.Label, tuple[Span, ...], list[str | None]] | None:
         """The first CLASSIFIER in an expression over nothing but columns and CLASSIFIERs: its tree, the calls that give it and what

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from sparkcep.clause.expression import NAMED_FUNCTIONS, TO_QUOTE, Expr, render, render_values
 from sparkcep.clause.lexer import Span, quote
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, offered
+from sparkcep.plan.constants import Parameters, number
 from sparkcep.plan.records import ALL_ROWS, Computed
 
 NAVIGATIONS = frozenset(["PREV", "NEXT", "FIRST", "LAST"])
@@ -20,6 +21,7 @@ APPROXIMATE = {
     "COMPLETE": "complete", "CHECKS_LEFT_OUT": "left_out", "COVERAGE": "coverage",
 }  # measures of approximate matches, and their leaves
 MAX_OFFSET = (1 << 31) - 1
+_OPPOSITE = {"PREV": "NEXT", "NEXT": "PREV"}
 MAX_DIGITS = 38  # of Spark's decimals
 MAX_OFFSET_IN_DEFINE = 500  # of FIRST and LAST: each row back is a slot of every thread
 AGGREGATES = frozenset(
@@ -143,13 +145,14 @@ class Row:
 @dataclass(frozen=True)
 class Scope:
     """Names of one clause: ``ids`` variable (lower case) to id, ``subsets`` name to bit mask of ids, ``tables`` those that may
-    qualify the input's columns (lower case)."""
+    qualify the input's columns (lower case), ``parameters`` the values of the statement's parameters."""
 
     text: str
     ids: dict[str, int]
     subsets: dict[str, int]
     variables: tuple[str, ...]
     tables: frozenset[str] = frozenset()
+    parameters: Parameters = field(default_factory=dict)
 
     def mask_of(self, name: str) -> int | None:
         """Bit mask of a variable or subset; None where there is none of that name."""
@@ -249,9 +252,22 @@ class Scope:
                         f"{node.value[0]} is no row pattern variable, and beside one {what.value}() takes no column without a variable; "
                         "a column of an outer query cannot stand in the clause at all",
                     )
-            message = f"one {what.value}() call names one row pattern variable; give each variable its own call"
+            message = f"one {what.value}() call names one row pattern variable. {self._of_one(expr, what) or 'Give each variable its own call'}"
             raise self.error(what, "MIXED_VARIABLES", message)
         return next(iter(masks), ALL_ROWS)
+
+    def _of_one(self, expr: Expr, what: Expr) -> str:
+        """How the columns of a FILTER get the variable of the aggregate's argument; "" if that is not what is missing."""
+        if "filter" not in what.flags:
+            return ""
+        named = {node.value[0] for a in what.args[:-1] for node in self.columns(a) if self.qualifier(node) is not None}
+        bare = [node for node in self.columns(what.args[-1]) if self.qualifier(node) is None]
+        labels = [n for n in what.args[-1].walk() if n.op == "call" and n.value == "CLASSIFIER" and not n.args]
+        if len(named) != 1 or not (bare or labels):
+            return ""
+        variable = named.pop()
+        swaps = {node.span: f"{variable}.{node.span.of(self.text)}" for node in bare} | {n.span: f"CLASSIFIER({variable})" for n in labels}
+        return f"Write FILTER (WHERE {render(self.text, what.args[-1], swaps)})"
 
     def _masks(self, expr: Expr) -> dict[int, Expr]:
         # CLASSIFIER(A)'s argument parses as a column, but is no reference of its own
@@ -326,10 +342,13 @@ class Scope:
             raise self.error(node, "NAVIGATION", f"{node.value} takes an expression of one row, not *")
         if len(node.args) == 1:
             return default
-        arg = node.args[1].bare()
-        if arg.op != "lit" or not str(arg.value).isdigit():
-            raise self.error(node.args[1], "NAVIGATION_OFFSET", f"the offset of {node.value} must be a whole number, 0 or more")
-        digits = str(arg.value).lstrip("0")
-        if len(digits) > len(str(MAX_OFFSET)) or int(digits or 0) > MAX_OFFSET:
-            raise self.error(node.args[1], "NAVIGATION_OFFSET", f"the offset of {node.value} must be at most {MAX_OFFSET}")
-        return int(digits or 0)
+        arg = node.args[1]
+        offset = number(arg, self.text, self.parameters)
+        if offset is None or offset < 0 or offset.denominator != 1:
+            message = f"the offset of {node.value} must be a whole number, 0 or more"
+            if offset is not None and offset < 0 and offset.denominator == 1 and node.value in _OPPOSITE:
+                message += f". Write {_OPPOSITE[node.value]}({node.args[0].span.of(self.text)}, {-offset})"
+            raise self.error(arg, "NAVIGATION_OFFSET", message)
+        if offset > MAX_OFFSET:
+            raise self.error(arg, "NAVIGATION_OFFSET", f"the offset of {node.value} must be at most {MAX_OFFSET}")
+        return int(offset)

@@ -12,6 +12,7 @@ alone (:func:`branches_of`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import reduce
@@ -21,7 +22,8 @@ from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import Span
 from sparkcep.clause.tree import WITH_UNMATCHED, MatchClause, Preference
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
-from sparkcep.plan.costs import BUNDLES, constant, report
+from sparkcep.plan.constants import number
+from sparkcep.plan.costs import BUNDLES, report
 from sparkcep.plan.facts import Branch, branches, occurrences, of_single_rows, unbounded, variables_in
 from sparkcep.plan.measures import MeasureSplitter
 from sparkcep.plan.options import slide_of, window_size
@@ -42,8 +44,8 @@ def check_ranking(clause: MatchClause) -> None:
         _check_slide(clause)
     if top is None:
         return
-    number = constant(clause.text, top.k)
-    if number is None or not 1 <= number <= MAX_TOP or number.denominator != 1:
+    count = number(top.k, clause.text, clause.parameters)
+    if count is None or not 1 <= count <= MAX_TOP or count.denominator != 1:
         raise _fail(clause, top.k.span, "TOP", f"TOP takes a whole number, 1 or more, not {top.k.span.of(clause.text)}")
     if pref is None and clause.approx is None:
         raise _fail(clause, top.span, "TOP", "TOP k ranks by a preference: add PREF MAX (...) or PREF MIN (...)")
@@ -58,7 +60,7 @@ def _check_slide(clause: MatchClause) -> None:
     assert window is not None and window.slide is not None
     if clause.top is None:
         raise _fail(clause, window.span, "SLIDE_WITHOUT_TOP", "SLIDE ranks the matches of each window, so it needs TOP k")
-    kind, size = window_size(window.size, clause.text, window.rows)
+    kind, size = window_size(clause, window.size, window.rows)
     slide = slide_of(clause)
     assert slide is not None
     if kind != slide.kind:
@@ -89,8 +91,8 @@ def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ra
         order = ["__g0", measures.duration()]
     if top is None:
         return Ranking(objectives, score, 0, False, (), "", place, terms)
-    number = constant(clause.text, top.k)
-    assert number is not None
+    count = number(top.k, clause.text, clause.parameters)
+    assert count is not None
     vector = measures.vector()
     if measures.step:
         measures.window_start()
@@ -98,7 +100,7 @@ def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ra
     # between matches that only their variables tell apart preferment decides
     order += [vector, *((f"{key} ASC NULLS FIRST" for key in plan.key_texts()) if overall else ()), measures.match_number()]
     scored = None if terms or clause.automaton is not None or any(owners) else scored_by(clause, plan, measures.scope, measures.inputs)
-    return Ranking(objectives, score, int(number), overall, tuple(order), vector, place, terms, scored=scored)
+    return Ranking(objectives, score, int(count), overall, tuple(order), vector, place, terms, scored=scored)
 
 
 def with_join(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ranking:
@@ -520,10 +522,10 @@ class _MonotoneReader(_Reader):
     def _number(self, node: Expr) -> float | None:
         """A literal that is a whole number or a DOUBLE; others are decimals, whose arithmetic is not that of floating numbers."""
         node = node.bare()
-        number = constant(self.text, node)
-        if number is None or ("." in node.span.of(self.text) and "e" not in node.span.of(self.text).lower()):
+        if not re.fullmatch(r"[+-]?\s*(\d{1,400}|(\d{1,400}\.?\d*|\.\d{1,400})[eE][+-]?\d{1,3})", node.span.of(self.text)):
             return None
-        return float(number) if abs(number) < 1 << 53 else None
+        value = number(node, self.text)
+        return float(value) if value is not None and abs(value) < 1 << 53 else None
 
     def _operation(self, name: str, operands: tuple[Expr, ...], directions: tuple[int, ...], positive: bool) -> tuple | None:
         parts = []

@@ -16,6 +16,7 @@ from sparkcep.clause.nodes import Var, walk
 from sparkcep.clause.tree import ONE_ROW, MatchClause
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, excerpt, nearest, position
 from sparkcep.plan.afa import like_a_column
+from sparkcep.plan.budget import COLUMNS
 from sparkcep.plan.changes import ALL_COLUMNS
 from sparkcep.plan.scope import AGGREGATES, COLUMN_OVERLOOKED, MATCH_FUNCTIONS, NAVIGATIONS, overlooked
 from sparkcep.sql.occurrences import Statement
@@ -116,13 +117,15 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
     if places is None:
         return ErrorText(statement, message, next((found for spot in failure.spots if (found := _standing(*spot, statement)) is not None), None))
     message = places.named(message)
+    if failure.condition == "INVALID_TEMP_OBJ_REFERENCE" and "match_recognize" in str(failure.parameters):
+        return _of_view(places, statement)
     if not failure.spots:
         return _unplaced(failure, statement, message, places)
     fragment, start = failure.spots[0]
     stop = start + len(fragment)
     span = Span(start, stop) if places.restored else places.find(start, stop)
     span = next((key for name in _KEY.findall(str(failure.parameters)) if (key := places.key_at(span, name)) is not None), span)
-    own = _of_register(places, span, statement) or _of_word(failure, places, span, statement) or _of_condition(failure, places, span, statement) or _of_name(failure, span, statement)
+    own = _of_same_names(failure, places, statement) or _of_outer(failure, places, span, statement) or _of_history(failure, places, statement) or _of_register(places, span, statement) or _of_word(failure, places, span, statement) or _of_condition(failure, places, span, statement) or _of_name(failure, span, statement)
     if own is not None:
         return own
     clause = places.clause_at(span)
@@ -130,6 +133,10 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
         message = _hinted(message, _hint(failure, clause, span.of(statement)) or _about_rows(failure, places, span))
     elif failure.condition.startswith("UNRESOLVED_COLUMN"):
         message = _hinted(message, _about_output(failure, places))
+    if failure.condition.endswith("NON_DETERMINISTIC_LATERAL_SUBQUERIES"):
+        message = _hinted(_STATE.sub("", message.partition(":\n")[0]) + "".join(m[1] for m in _STATE.finditer(message)), _OF_LATERAL)
+    if failure.condition == "AMBIGUOUS_REFERENCE" and clause is not None:
+        message = _hinted(message, _about_two(failure))
     return ErrorText(statement, message, span)
 
 
@@ -160,6 +167,18 @@ def without_clause(sql: str) -> ClauseError | None:
         return not_begun(sql)
     except ClauseError:  # an open literal or comment, of which Spark has told
         return None
+
+
+def immediate(sql: str) -> ClauseError | None:
+    """The error of EXECUTE IMMEDIATE with a clause in its text, where Spark's JVM knows no clause."""
+    first, second, text = tokenize(sql)[:3]
+    if (first.upper, second.upper) != ("EXECUTE", "IMMEDIATE") or "MATCH_RECOGNIZE" not in sql.upper():
+        return None
+    message = (
+        "EXECUTE IMMEDIATE parses its text in Spark's JVM, which has no sparkcep here. Run the text itself by spark.sql(text, args=...), or start Spark with the settings that "
+        "`sparkcep jar` prints"
+    )
+    return error_at(sql, first.start, second.end, "EXECUTE_IMMEDIATE", message, UNSUPPORTED)
 
 
 def spots(contexts: list[tuple[str, int]], parameters: Mapping[str, str], message: str) -> tuple[tuple[str, int], ...]:
@@ -246,6 +265,60 @@ def _of_name(failure: Failure, span: Span, statement: str) -> ClauseError | None
     return error_at(statement, span.start, span.end, "COLUMN_NAME", message, SEMANTIC)
 
 
+def _of_view(places: Places, statement: str) -> ClauseError:
+    """The clause's own error for a view that stays, where match_recognize is a function of the session alone."""
+    message = (
+        "a view that outlives the session needs match_recognize as a function of every session. Write CREATE TEMPORARY VIEW, or start Spark with the settings that `sparkcep jar` prints"
+    )
+    words = next((t for t in tokenize(statement) if t.upper == "MATCH_RECOGNIZE"), None)
+    span = Span(words.start, words.end) if words is not None else Span(0, 0)
+    return error_at(statement, span.start, span.end, "VIEW", message, UNSUPPORTED)
+
+
+def _of_same_names(failure: Failure, places: Places, statement: str) -> ClauseError | None:
+    """The clause's own error for two columns of the input with one name, of which ALL ROWS PER MATCH cannot return both."""
+    if failure.condition != "AMBIGUOUS_REFERENCE" or "__auto_generated_subquery_name" not in failure.parameters.get("referenceNames", ""):
+        return None
+    name = failure.parameters.get("name", "").replace("`", "").rpartition(".")[2]
+    for clause in places.outermost():
+        keys = [*clause.partition_by, *(item.expr for item in clause.order_by)]
+        key = next((e for e in keys if e.op == "col" and e.value[-1].lower() == name.lower()), None)
+        if clause.rows != ONE_ROW and key is not None:
+            span = key.span if clause.text == statement else Span(0, 0)
+            message = f"two columns of the input are called {name}, and ALL ROWS PER MATCH gives them all back. Rename one in a subquery below the clause"
+            return error_at(statement, span.start, span.end, "COLUMN_NAME", message, SEMANTIC)
+    return None
+
+
+def _of_outer(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
+    """The clause's own error for a column of an outer query, which neither the table nor the expressions of a clause can read."""
+    around = places.around(span) if failure.condition.startswith("UNRESOLVED_COLUMN") else None
+    written = re.fullmatch(r"(`[^`]+`|\w+)\s*\.\s*(`[^`]+`|\w+)", span.of(statement))
+    if around is None or written is None:
+        return None
+    whole, table = around
+    name = written[1].strip("`").lower()
+    tokens = tokenize(statement)
+    named = [t for t, behind in zip(tokens, tokens[1:]) if t.kind in (WORD, QUOTED) and t.text.strip("`").lower() == name and behind.text != "."]
+    if any(table.start <= t.start < table.end for t in named) or all(whole.start <= t.start < whole.end for t in named):
+        return None
+    message = f"{span.of(statement)} is a column of an outer query, which the table of a clause and its expressions cannot read. Name the column it is compared with in PARTITION BY, and write the condition behind the clause, in WHERE"
+    return error_at(statement, span.start, span.end, "OUTER_COLUMN", message, UNSUPPORTED)
+
+
+def _of_history(failure: Failure, places: Places, statement: str) -> ClauseError | None:
+    """The clause's own error for a table behind USING HISTORY that has not the columns of a history."""
+    name = failure.parameters.get("objectName", "").replace("`", "")
+    if not failure.condition.startswith("UNRESOLVED_COLUMN") or not name.startswith("history."):
+        return None
+    for clause in places.outermost():
+        used = clause.approx.budget.history if clause.approx is not None and clause.approx.budget is not None else None
+        if used is not None and clause.text == statement:
+            message = f"{used.text} is not a history: it has no column {name.removeprefix('history.')}. Write a table that was made by a clause with MATCH HISTORY, with the columns {', '.join(COLUMNS)}"
+            return error_at(statement, used.table.start, used.table.end, "BUDGET", message, SEMANTIC)
+    return None
+
+
 def _hinted(message: str, hint: str) -> str:
     if not hint or hint in message:
         return message
@@ -266,11 +339,35 @@ def _hint(failure: Failure, clause: MatchClause, fragment: str) -> str:
         return _about_function(_NAMES.findall(parameters.get("routineName", "``")), fragment)
     if failure.condition.endswith("LAMBDA_FUNCTION_WITH_PYTHON_UDF"):
         return "a Python UDF in the clause can look at one row only; call it in a column below the clause, or use Spark's own functions"
+    if failure.condition.endswith("LAMBDA_FUNCTION_WITH_SQL_UDF"):
+        return "a SQL function in DEFINE can look at its row and at rows a fixed number before or behind it; write the function's expression in its place"
+    if failure.condition.endswith("PARTITION_BY_VARIANT"):
+        return f"write to_json({fragment}), or a part of it, as in variant_get({fragment}, '$.id', 'string')"
     if failure.condition.endswith("INVALID_ORDERING_TYPE") and ALL_COLUMNS in parameters.get("dataType", ""):
         return "CHANGES IN compares a retraction with rows in every column; leave columns whose type has no order out in a subquery"
     if failure.condition.endswith("INVALID_ORDERING_TYPE") and fragment in [e.span.of(clause.text) for e in clause.partition_by]:
-        return "rows are sorted by the keys of PARTITION BY too; take a part of it that has an order"
+        return f"rows are sorted by the keys of PARTITION BY too; {_with_order(failure, fragment)}"
+    if failure.condition.endswith("INVALID_ORDERING_TYPE") and fragment in [item.expr.span.of(clause.text) for item in clause.order_by]:
+        return f"rows are sorted by ORDER BY; {_with_order(failure, fragment)}"
     return ""
+
+
+_OF_LATERAL = "a clause whose MEASURES need Spark's own aggregates (percentile, median) cannot be in LATERAL; join it, as in FROM a JOIN (SELECT * FROM t MATCH_RECOGNIZE (...)) AS m ON m.k = a.k"
+
+
+def _about_two(failure: Failure) -> str:
+    """What to write for a column that two tables of a join have."""
+    found = [name.replace("`", "") for name in re.findall(r"(?:`[^`]*`\.?)+", failure.parameters.get("referenceNames", ""))]
+    if len(set(found)) > 1:
+        return f"write {' or '.join(found[:8])}"
+    return "two columns of the input have this name; rename one in a subquery below the clause"
+
+
+def _with_order(failure: Failure, key: str) -> str:
+    """What to write for a key of a type without an order."""
+    kind = failure.parameters.get("dataType", "").strip('"').partition("<")[0].partition("(")[0]
+    instead = {"MAP": f"to_json({key})", "GEOMETRY": f"st_asbinary({key})", "GEOGRAPHY": f"st_asbinary({key})", "VARIANT": f"to_json({key})"}.get(kind)
+    return f"write {instead}, or a part of {key} that has an order" if instead else f"write a part of {key} that has an order"
 
 
 def _about_name(name: str, clause: MatchClause) -> str:
@@ -313,7 +410,11 @@ def _about_output(failure: Failure, places: Places) -> str:
     for clause in places.outermost():
         given = {m.name.lower() for m in clause.measures} | {e.span.of(clause.text).strip("`").lower() for e in clause.partition_by}
         if clause.rows == ONE_ROW and offered and offered <= given:
-            name = _NAMES.findall(failure.parameters.get("objectName", "``"))[-1]
+            names = _NAMES.findall(failure.parameters.get("objectName", "``"))
+            name = names[-1]
+            proposed = [p for p in re.findall(r"(?:`[^`]*`\.?)+", failure.parameters.get("proposal", "")) if _NAMES.findall(p)[-1].lower() == name.lower()]
+            if len(names) > 1 and proposed:
+                return f"behind the clause its table's name is hidden; write {proposed[0].replace('`', '')}"
             return f"of a match the clause gives the columns of PARTITION BY and its measures; add one such as LAST({name}) AS {name}, or write ALL ROWS PER MATCH"
     return ""
 

@@ -15,7 +15,7 @@ from pyspark.errors.exceptions.base import QueryContext, QueryContextType
 from pyspark.logger import PySparkLogger
 
 from sparkcep.errors import ClauseError
-from sparkcep.spark.error_text import ErrorText, Failure, clause_error, in_words_of, reworded, spots, stands_in, without_clause
+from sparkcep.spark.error_text import ErrorText, Failure, clause_error, immediate, in_words_of, reworded, spots, stands_in, without_clause
 from sparkcep.sql.rewrite import known
 
 try:
@@ -52,6 +52,12 @@ class ClauseParseException(ClauseError, ParseException):
     def not_begun(cls, sql: str) -> ClauseParseException | None:
         """The error of a statement that Spark cannot parse and that was to have a clause; None if it is not like one."""
         error = without_clause(sql)
+        return None if error is None else cls.of(error, sql)
+
+    @classmethod
+    def of_immediate(cls, sql: str) -> ClauseParseException | None:
+        """The error of EXECUTE IMMEDIATE with a clause in its text, which a JVM without the extension cannot parse."""
+        error = immediate(sql)
         return None if error is None else cls.of(error, sql)
 
     @classmethod

@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     Key = str | Column
     Keys = Key | Sequence[Key]
 
-_HEAD, _TAIL = "SELECT * FROM {frame} MATCH_RECOGNIZE (\n", "\n)"
+_HEAD, _TAIL = "SELECT * FROM {frame}%s MATCH_RECOGNIZE (\n", "\n)"
+_VIEW = re.compile(r"`?_pyspark_\w+`?\.")  # the view that stands for the frame
 _ORDERED = re.compile(r"(.*?)((?: (?:ASC|DESC))?(?: NULLS (?:FIRST|LAST))?)", re.S)
 
 
-def match_recognize(frame: DataFrame, *, clause: str, partition_by: Keys | None = None, order_by: Keys | None = None) -> DataFrame:
+def match_recognize(
+    frame: DataFrame, *, clause: str, partition_by: Keys | None = None, order_by: Keys | None = None, args: dict[str, Any] | list[Any] | None = None,
+) -> DataFrame:
     """The matches of a row pattern in ``frame``, as a data frame that is computed when it is used.
 
     Works in classic sessions and in Spark Connect, whether or not ``enable`` was called.
@@ -41,6 +44,9 @@ def match_recognize(frame: DataFrame, *, clause: str, partition_by: Keys | None 
             of the frame (``frame.symbol``, ``col("symbol")``).
         order_by: the order of the rows, in the same forms; a text may end in ASC or DESC and NULLS FIRST or NULLS LAST, a column
             may be ``col("day").desc()``.
+        args: the values of parameters in the clause, as ``spark.sql`` takes them: ``{"low": 3}`` for ``:low``, a list for ``?``.
+
+    The clause may name columns by the alias of the frame (``frame.alias("b")``, ``b.day``).
 
     Returns:
         The columns that ``SELECT * FROM frame MATCH_RECOGNIZE (...)`` has.
@@ -75,13 +81,24 @@ def match_recognize(frame: DataFrame, *, clause: str, partition_by: Keys | None 
         raise ClauseParseException.of(error, clause) from None
     statement = f"{clause[:cut]}{keys}{clause[cut:]}"
     try:
-        return sql_in(frame.sparkSession, f"{_HEAD}{unformatted(statement)}{_TAIL}", frame=frame)
+        alias = _alias(frame)
+        head = _HEAD % (f" AS {quote(alias)}" if alias else "")
+        return sql_in(frame.sparkSession, f"{head}{unformatted(statement)}{_TAIL}", args, frame=frame)
     except ClauseError as error:
-        raise ClauseParseException.of(_placed(error, statement, clause, cut, len(keys)), clause) from None
+        raise ClauseParseException.of(_placed(error, statement, clause, cut, keys), clause) from None
     except PySparkException as error:
         if not isinstance(error, StatementError):
             raise
-        raise with_text(error, _in_clause(error.text, statement, clause, cut, len(keys))) from None
+        raise with_text(error, _in_clause(error.text, statement, clause, cut, keys)) from None
+
+
+def _alias(frame: DataFrame) -> str:
+    """The name that ``frame.alias`` gave the frame; "" without one."""
+    logical = getattr(frame, "_plan", None)  # Connect
+    if logical is not None:
+        return str(logical._alias) if type(logical).__name__ == "SubqueryAlias" else ""
+    plan = frame._jdf.queryExecution().logical()
+    return str(plan.alias()) if plan.getClass().getSimpleName() == "SubqueryAlias" else ""
 
 
 def _listed(keys: Any, argument: str) -> list[Any]:
@@ -156,23 +173,37 @@ def _keys(parsed: MatchClause, clause: str, partition: list[str], order: list[st
     return cut, f"{text} " if text else ""
 
 
-def _in_clause(text: ErrorText, statement: str, clause: str, cut: int, inserted: int) -> ErrorText:
-    """An error's text with its place in the clause in place of the SQL statement; without one if that is in the inserted keys or
-    the table."""
-    span = text.span
-    start = span and _offset(span.start - (len(text.statement) - len(statement) - len(_TAIL)), cut, inserted)
-    return replace(text, statement=clause, span=None if start is None else Span(start, start + span.end - span.start))
+def _in_clause(text: ErrorText, statement: str, clause: str, cut: int, keys: str) -> ErrorText:
+    """An error's text with its place in the clause in place of the SQL statement; without one if that is in the table. An error in
+    the inserted keys names their argument."""
+    span, message = text.span, _VIEW.sub("", text.message)
+    begin = len(text.statement) - len(statement) - len(_TAIL)
+    start = span and _offset(span.start - begin, cut, len(keys))
+    if span is not None and start is None:
+        message = _of_argument(message, keys, span.start - begin - cut, span.of(text.statement))
+    return replace(text, statement=clause, message=message, span=None if start is None else Span(start, start + span.end - span.start))
 
 
-def _placed(error: ClauseError, statement: str, clause: str, cut: int, inserted: int) -> ClauseError:
+def _placed(error: ClauseError, statement: str, clause: str, cut: int, keys: str) -> ClauseError:
     """Moves the place of ``error``, which counts in the whole SQL statement, into the clause. An error in the inserted keys has no
-    place."""
+    place, and names their argument."""
     line, column = 0, 0
+    name, message = error.error_class.removeprefix("SPARKCEP."), _VIEW.sub("", error.message)
     if error.line > 1:
         before = statement.split("\n")[: error.line - 2]
-        offset = _offset(sum(len(x) + 1 for x in before) + error.column - 1, cut, inserted)
+        at = sum(len(x) + 1 for x in before) + error.column - 1
+        offset = _offset(at, cut, len(keys))
         line, column = (0, 0) if offset is None else position(clause, offset)
-    return error.moved(line, column)
+        message = message if offset is not None else _of_argument(message, keys, at - cut, error.fragment)
+    return ClauseError(name, message, sqlstate=error.sqlstate, line=line, column=column, fragment=error.fragment)
+
+
+def _of_argument(message: str, keys: str, at: int, fragment: str) -> str:
+    """``message`` with the argument in whose text, at this offset of the inserted keys, an error is."""
+    if not 0 <= at < len(keys):
+        return message
+    argument = "order_by" if "PARTITION BY" not in keys[:at] or "ORDER BY" in keys[:at] else "partition_by"
+    return f"{argument}={fragment!r}: {message}"
 
 
 def _offset(offset: int, cut: int, inserted: int) -> int | None:

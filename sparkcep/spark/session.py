@@ -27,7 +27,7 @@ from sparkcep.errors import ClauseError
 from sparkcep.plan.scope import COLUMN_OVERLOOKED
 from sparkcep.settings import Settings, unknown
 from sparkcep.spark.connection import is_connect
-from sparkcep.sql.rewrite import MARKER_PREFIX, Months, name_markers, translated
+from sparkcep.sql.rewrite import MARKER_PREFIX, Months, double_braces, name_markers, translated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,14 +77,15 @@ def disable(spark: SparkSession) -> None:
             extension.setActive(False)
 
 
-def sql_in(session: SparkSession, statement: str, **frames: DataFrame) -> DataFrame:
+def sql_in(session: SparkSession, statement: str, args: Any = None, **frames: DataFrame) -> DataFrame:
     """Runs ``statement``, in which ``{name}`` stands for the data frame given by that name, whether or not the session was enabled.
+    ``args``: the values of its parameters.
 
     Only the functions are registered in the session. What it does with other statements stays as it is.
     """
     _register(session)
     sql = _session_class(session).sql
-    return _run(session, getattr(sql, "_sparkcep_original", sql), statement, None, dict(frames))
+    return _run(session, getattr(sql, "_sparkcep_original", sql), statement, args, dict(frames))
 
 
 def settings_of(session: SparkSession) -> Settings:
@@ -172,7 +173,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
 
     streams = None
     try:
-        settings = settings_of(session)
+        settings = replace(settings_of(session), parameters={f":{name}": value for name, value in bound.items()} if isinstance(bound, dict) else {})
         streams = framer(session, settings, run, _has_operator(session))
         choose = Sampler.of(session, settings, run)
         places = translated(formatted, settings=settings, named_markers=positional, choose=choose, frames=streams)
@@ -183,7 +184,9 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
             return original(session, text, args, **kwargs)
         except AnalysisException as raised:
             # from the JVM's parser, for a statement inside this one (EXECUTE IMMEDIATE), or from analyze for a view's clause
-            begun = None if not isinstance(raised, ParseException) else ClauseParseException.not_begun(formatted)
+            knows = not is_connect(session) and _loaded(session) is not None  # the JVM reads clauses, so its errors are of the text
+            of_text = None if knows or not isinstance(raised, ParseException) else ClauseParseException.of_immediate(formatted)
+            begun = of_text if of_text is not None or not isinstance(raised, ParseException) else ClauseParseException.not_begun(formatted)
             raise begun or ClauseParseException.from_spark(raised) or raised from None
 
     def placed(places: Places) -> DataFrame:
@@ -227,7 +230,8 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
 def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[str, Any]]:
     """Fills the ``{name}`` fields of ``text`` by Spark's own rules, and the data frames by their stand-in names.
 
-    They are filled in before rewriting, because a clause may hold braces of its own (``A{{2,}}`` in such a text).
+    They are filled in before rewriting. The braces of a row pattern (``A{2,}``, ``{- B -}``) are not fields; they may be doubled,
+    as other braces must be in such a text.
     """
     if is_connect(session):
         from pyspark.sql.connect.sql_formatter import SQLStringFormatter
@@ -235,7 +239,7 @@ def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[s
         from pyspark.sql.sql_formatter import SQLStringFormatter
     formatter = SQLStringFormatter(session)
     try:
-        formatted = formatter.format(text, **kwargs)
+        formatted = formatter.format(double_braces(text), **kwargs)
         return formatted, {name: frame for frame, name in formatter._temp_views}
     finally:
         formatter.clear()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparkcep.clause.lexer import name_of
+from sparkcep.clause.lexer import name_of, quote
 from sparkcep.clause.parser import parse_between
 from sparkcep.errors import ToolError
 from sparkcep.sql.occurrences import Statement
@@ -111,8 +111,8 @@ class Opened:
         """A frame of the same columns with dates and numbers in place of their texts."""
         from pyspark.sql import functions as f
 
-        found = {column: f.to_date(f"`{column}`", form) for column, form in self.dates.items()}
-        numbers = {column: f.expr(f"CAST(replace(replace(`{column}`, '.'), ',', '.') AS DOUBLE)") for column in self.commas}
+        found = {column: f.to_date(quote(column), form) for column, form in self.dates.items()}
+        numbers = {column: f.expr(f"CAST(replace(replace({quote(column)}, '.'), ',', '.') AS DOUBLE)") for column in self.commas}
         return frame.withColumns(found | numbers)
 
 
@@ -120,6 +120,8 @@ def opened(spark: SparkSession, source: Source, tell: Callable[[str], None]) -> 
     """Looks at a source, see :func:`define`. Raises SourceError."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
+
+    from sparkcep.spark.errors import without_log
 
     options = dict(source.options)
     kind = options.pop("format")
@@ -131,13 +133,14 @@ def opened(spark: SparkSession, source: Source, tell: Callable[[str], None]) -> 
     elif kind == "json" and _first(source.path).lstrip()[:1] == "[":
         options.setdefault("multiLine", "true")
     try:
-        frame = spark.read.format(kind).options(**options).load(source.path)
-        if kind == "json" and "_corrupt_record" in frame.columns:
-            advice = f"--option {source.name}.multiLine=true where a record takes several lines"
-            raise SourceError(f"--table {source.name}={source.path}: it holds lines that are no JSON records; {advice}")
-        if kind != "csv":
-            return Opened(kind, options, frame, {})
-        return Opened(kind, options, frame, _dates(frame, source.name, tell) if dates else {}, _commas(frame, source.name, tell) if commas and _has_commas(lines, options["sep"]) else ())
+        with without_log():
+            frame = spark.read.format(kind).options(**options).load(source.path)
+            if kind == "json" and "_corrupt_record" in frame.columns:
+                advice = f"--option {source.name}.multiLine=true where a record takes several lines"
+                raise SourceError(f"--table {source.name}={source.path}: it holds lines that are no JSON records; {advice}")
+            if kind != "csv":
+                return Opened(kind, options, frame, {})
+            return Opened(kind, options, frame, _dates(frame, source.name, tell) if dates else {}, _commas(frame, source.name, tell) if commas and _has_commas(lines, options["sep"]) else ())
     except (PySparkException, Py4JJavaError) as error:  # the latter for a format whose class is not there
         told = str(error) if isinstance(error, PySparkException) else error.java_exception.getMessage()
         missing = f"; its package is not there: PYSPARK_SUBMIT_ARGS, or spark.jars.packages, names it ({kind})" if kind in ("delta", "iceberg", "avro") else ""
@@ -196,7 +199,7 @@ def _commas(frame: DataFrame, name: str, tell: Callable[[str], None]) -> list[st
     texts = [column for column, kind in frame.dtypes if kind == "string"]
     if not texts:
         return []
-    sample = frame.select(*(f.col(f"`{column}`").alias(str(i)) for i, column in enumerate(texts))).limit(_ROWS)
+    sample = frame.select(*(f.col(quote(column)).alias(str(i)) for i, column in enumerate(texts))).limit(_ROWS)
     counts = (
         (f.count(f"{i}"), f.count_if(f.col(f"{i}").rlike(_NUMBER)), f.count_if(f.col(f"{i}").rlike(",")), f.count_if(f.col(f"{i}").rlike(_THOUSANDS))) for i in range(len(texts))
     )
@@ -234,9 +237,9 @@ def _forms(frame: DataFrame, texts: Sequence[str]) -> dict[str, list[str]]:
     if not texts:
         return {}
     fits = [
-        (f.count(f"`{column}`") > 0) & (f.count(f"`{column}`") == f.count(f.try_to_date(f"`{column}`", form))) for column in texts for form in _DATES
+        (f.count(quote(column)) > 0) & (f.count(quote(column)) == f.count(f.try_to_date(quote(column), form))) for column in texts for form in _DATES
     ]
-    found = iter(frame.select(*texts).limit(_ROWS).agg(*(fit.alias(str(i)) for i, fit in enumerate(fits))).first())
+    found = iter(frame.select(*map(quote, texts)).limit(_ROWS).agg(*(fit.alias(str(i)) for i, fit in enumerate(fits))).first())
     return {column: [form for form in _DATES if next(found)] for column in texts}
 
 

@@ -112,7 +112,7 @@ class MatchRecognize:
         if self.analysis.prepared is None:
             # a clause text's row expressions get their types from Spark, so it is compiled on its first batch
             strings = {f.name for f in schema if _holds_strings(f.type)}
-            _check_collations(self.analysis.plan, {n: c for n, c in (self.analysis.collated or {}).items() if n in strings})
+            _check_collations(self.analysis.plan, {n: c for n, c in (self.analysis.collated or {}).items() if n in strings}, dict(self.analysis.plan.inputs))
             return engine_for(prepare(self.analysis.plan, schema))
         plan = next(filter(is_plan, reversed(schema.names)))
         if Plan.from_json(plan) != self.analysis.prepared.plan:
@@ -166,7 +166,7 @@ def analyze_planned(table: T.StructType, *, distinct: bool, streaming: bool) -> 
     if streaming:
         check_stream(plan)
     _check_names(plan, schema.names, distinct)
-    _check_collations(plan, _collations(schema))
+    _check_collations(plan, _collations(schema), {}, _nested(schema))
     check_declared(plan, schema)
     prepared = prepare(plan, arrow_schema(schema, dict(plan.inputs)))
     if streaming:
@@ -312,31 +312,40 @@ def _perhaps_collated(plan: Plan, schema: T.StructType) -> dict[str, str]:
     return found
 
 
-def _check_collations(plan: Plan, collations: dict[str, str]) -> None:
-    """Refuses to compare strings of another collation, because the engine compares strings byte by byte."""
-    texts = dict(plan.inputs)
-    of_pattern = dict(zip(("line", "column", "fragment"), plan.place))  # what has no place of its own is named
+def _nested(schema: T.StructType) -> frozenset[str]:
+    """The columns that are not strings themselves."""
+    return frozenset(f.name for f in schema.fields if not isinstance(f.dataType, T.StringType))
+
+
+def _check_collations(plan: Plan, collations: dict[str, str], texts: Mapping[str, str], nested: frozenset[str] = frozenset()) -> None:
+    """Refuses to compare strings of another collation, because the engine compares strings byte by byte. ``texts``: of the input's
+    columns; without one a column is named, and the rewriter says what the user wrote there. ``nested``: columns that are not
+    strings, and may hold some."""
+    of_pattern = dict(zip(("line", "column", "fragment"), plan.place))  # of what has no place of its own
+
+    def fail(column: str, what: str, place: dict | None = None) -> ClauseError:
+        text = texts.get(column) or column
+        instead = "COLLATE UTF8_BINARY behind the strings in it" if column in nested else f"{text} COLLATE UTF8_BINARY; lower() around the string ignores case"
+        message = f"strings of collation {collations[column]} cannot {what}, as {text} is. Write {instead}"
+        place = place or (of_pattern if column in texts else {"fragment": column})
+        return ClauseError("COLLATION", message, sqlstate=UNSUPPORTED, **place)
+
     for key in plan.partition:
         if key.column in collations:
-            raise _collated(collations[key.column], f"be a key of PARTITION BY, as {texts.get(key.column) or key.name} is", **of_pattern)
+            raise fail(key.column, "be a key of PARTITION BY")
     for key in plan.equal_keys:
         if key.column in collations:
-            raise _collated(collations[key.column], f"be compared across rows, as {texts.get(key.column, key.column)} is", **of_pattern)
+            raise fail(key.column, "be compared across rows", of_pattern)
     places = {p.variable: {"line": p.line, "column": p.column, "fragment": p.text} for p in plan.places}
     for condition in plan.conditions:
         for column in sorted(set().union(*map(_compared_columns, condition.trees)) & collations.keys()):
-            raise _collated(collations[column], "be compared across rows", **places[condition.variable])
+            raise fail(column, "be compared across rows", places[condition.variable])
     for arc in plan.automaton.arcs if plan.automaton else ():
         for column in sorted(records.arc_columns(arc) & collations.keys()):
-            raise _collated(collations[column], "stand beside registers", line=arc.line, column=arc.column, fragment=arc.text)
+            raise fail(column, "be used beside registers", {"line": arc.line, "column": arc.column, "fragment": arc.text})
     for _, spec in plan.leaves:
         if spec.kind == "agg" and spec.function in ("min", "max") and spec.column in collations:
-            raise _collated(collations[spec.column], f"be aggregated by MIN or MAX, as {texts.get(spec.column, spec.column)} is", **of_pattern)
-
-
-def _collated(collation: str, what: str, **place) -> ClauseError:
-    message = f"strings of collation {collation} cannot {what}; take lower(x), or x COLLATE UTF8_BINARY"
-    return ClauseError("COLLATION", message, sqlstate=UNSUPPORTED, **place)
+            raise fail(spec.column, "be aggregated by MIN or MAX")
 
 
 def _compared_columns(tree: tuple) -> set[str]:
@@ -523,7 +532,7 @@ def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
     if taken:
         raise ClauseError("COLUMN_NAME", f"the input has columns with reserved names: {', '.join(taken)}; rename them")
     known = _known_types(plan, schema)
-    _check_collations(plan, _collations(known))
+    _check_collations(plan, _collations(known), dict(plan.inputs), _nested(known))
     check_declared(plan, known)
     engine_columns = {f.name: f for f in _spark_fields(plan, output_schema(plan, arrow_schema(known)), known)}
     columns, texts = _columns(plan, schema), dict(plan.inputs)
@@ -594,7 +603,7 @@ def _count(graph: list | None) -> Decimal | None:
         return None
     number = graphs.count_matches(graph)
     if number >= 10**38:
-        raise MatchRuntimeError("COUNT_RANGE", "count_matches: the number exceeds DECIMAL(38)", sqlstate="22003")
+        raise MatchRuntimeError("COUNT_RANGE", "count_matches: the number has more than the 38 digits of DECIMAL(38). Bound the matches by WINDOW, or list some with sample_matches(graph, n, seed)", sqlstate="22003")
     return Decimal(number)
 
 

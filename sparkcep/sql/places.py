@@ -82,6 +82,11 @@ class Places:
         clause = self._clause(span)
         return None if clause is None else clause.of.clause
 
+    def around(self, span: Span) -> tuple[Span, Span] | None:
+        """The innermost clause with its table around a place, and the table alone."""
+        spans = [(self._own(clause.of.origin.whole), self._own(clause.of.origin.table)) for clause in self._clauses]
+        return min((found for found in spans if found[0].holds(span)), key=lambda found: found[0].end - found[0].start, default=None)
+
     def condition_at(self, span: Span) -> Define | None:
         """The variable whose whole condition stands at a place."""
         clause = self._clause(span)

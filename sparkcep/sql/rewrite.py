@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from sparkcep.clause.identifiers import backticked
-from sparkcep.clause.lexer import OP, STRING, WORD, Span, matching, quote, tokenize
+from sparkcep.clause.lexer import NUMBER, OP, STRING, WORD, Span, Token, matching, quote, tokenize
 from sparkcep.clause.parser import parse_between, parse_clause
 from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import UNSUPPORTED, ClauseError, error_at, position
@@ -107,7 +107,8 @@ def translated(
     except ClauseError:
         if marked != read:
             # once more as the user wrote it, for an error with the user's own positions
-            rewrite_all(read, settings)
+            values = {f"?{t.start}": settings.parameters.get(f":{MARKER_PREFIX}{i}") for i, t in enumerate(_markers(read), 1)}
+            rewrite_all(read, replace(settings, parameters=values))
         raise
     if out == marked:
         return None
@@ -130,21 +131,55 @@ def rewritten_from(rewritten: str) -> Places | None:
 
 
 def name_markers(sql: str) -> str:
-    """Writes the n-th ``?`` marker of ``sql`` as a named one. Inside PATTERN ``?`` is a quantifier and stays."""
+    """Writes the n-th ``?`` marker of ``sql`` as a named one."""
+    pieces, at = [], 0
+    for number, t in enumerate(_markers(sql), 1):
+        pieces += [sql[at : t.start], f":{MARKER_PREFIX}{number}"]
+        at = t.end
+    return "".join([*pieces, sql[at:]])
+
+
+def _markers(sql: str) -> list[Token]:
+    """The ``?`` markers of ``sql``. Inside PATTERN ``?`` is a quantifier."""
     tokens = tokenize(sql)
-    close, quantifiers = matching(tokens), set()
+    quantifiers = _in_patterns(tokens)
+    return [t for i, t in enumerate(tokens) if t.kind == OP and t.text == "?" and i not in quantifiers]
+
+
+def double_braces(sql: str) -> str:
+    """Doubles the braces of quantifiers and exclusions in each PATTERN of a format string, unless they are doubled already."""
+    tokens = tokenize(sql)
+    inside, doubled = _in_patterns(tokens), []
+    for i in sorted(inside):
+        if tokens[i].text != "{" or (tokens[i - 1].text == "{" and _touches(tokens, i - 1, "{")) or _touches(tokens, i, "{"):
+            continue
+        end = next((j for j in range(i + 1, len(tokens)) if tokens[j].text in "{}"), i)
+        if _touches(tokens, i, "-"):
+            end = next((j for j in range(i + 2, len(tokens)) if tokens[j].text == "}" and _touches(tokens, j - 1, "}") and tokens[j - 1].text == "-"), i)
+        elif any(t.kind != NUMBER and t.text != "," for t in tokens[i + 1 : end]) or end == i + 1:
+            continue  # the field of a data frame or value
+        doubled += [tokens[i].start, tokens[end].start]
+    for at in sorted(doubled, reverse=True):
+        sql = sql[: at + 1] + sql[at:]
+    return sql
+
+
+def _touches(tokens: list[Token], i: int, text: str) -> bool:
+    """Whether this text follows token ``i`` without a blank between them."""
+    return 0 <= i < len(tokens) - 1 and tokens[i + 1].text == text and tokens[i + 1].start == tokens[i].end
+
+
+def _in_patterns(tokens: list[Token]) -> set[int]:
+    """The indexes of the tokens inside the parentheses of each PATTERN of a clause."""
+    close, found = matching(tokens), set()
     for i, t in enumerate(tokens):
         if t.kind == WORD and t.upper == KEYWORD and i + 1 in close:
             j = i + 2
             while j < close[i + 1]:
                 if tokens[j].upper == "PATTERN" and j + 1 in close:
-                    quantifiers |= set(range(j + 1, close[j + 1]))
+                    found |= set(range(j + 1, close[j + 1]))
                 j = close.get(j, j) + 1
-    pieces, at = [], 0
-    for number, t in enumerate((t for i, t in enumerate(tokens) if t.kind == OP and t.text == "?" and i not in quantifiers), 1):
-        pieces += [sql[at : t.start], f":{MARKER_PREFIX}{number}"]
-        at = t.end
-    return "".join([*pieces, sql[at:]])
+    return found
 
 
 def unmarked(offset: int, marked: str) -> int:
@@ -185,6 +220,7 @@ class _Rewriter:
         self.pieces: list[_Piece] = []
         self.found: list[Rewritten] = []
         self.explaining = self.tokens[0].upper == "EXPLAIN"
+        self.in_function = self.tokens[0].upper == "CREATE" and "FUNCTION" in [t.upper for t in self.tokens[1:5]]
 
     def run(self) -> tuple[str, list[Rewritten]]:
         i = 0
@@ -202,7 +238,7 @@ class _Rewriter:
             return i + 1
         close = self.statement.closing(i)
         self._check_recursion(start, i, i)
-        clause = parse_between(self.text, self.tokens, i + 1, close, columns=self.settings.columns)
+        clause = parse_between(self.text, self.tokens, i + 1, close, columns=self.settings.columns, parameters=self.settings.parameters)
         self._replace(clause, start, i, self.tokens[close].end)
         return close + 1
 
@@ -212,6 +248,9 @@ class _Rewriter:
     ) -> None:
         """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``. The function form gives
         its ``table`` and its ``origin``. ``moved``: where a line and column of the clause's own text lie in the statement."""
+        if self.in_function:
+            message = "Spark cannot run a clause in the body of a SQL function. Create a view of the clause, and select from the view in the function's place"
+            raise self.statement.error(stop, "SQL_FUNCTION", message, UNSUPPORTED)
         begin = self.tokens[start].start
         origin = origin or Origin(Span(begin, end), Span(begin, self.tokens[stop - 1].end))
         qualifiers = table_names(self.tokens, self.close, start, stop)

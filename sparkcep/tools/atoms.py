@@ -166,6 +166,7 @@ def _roles(clause: MatchClause) -> _Roles:
         rest.append(clause.top.k)
     of_automaton = (clause.automaton, clause.lifetime, clause.changes, clause.report, clause.speculate)
     r.options += [o.span for o in (*of_automaton, clause.selection, clause.window, clause.approx, clause.pref, clause.top) if o is not None]
+    r.options += clause.approx.parts if clause.approx is not None else ()
     r.expressions += [e.span for e in (*keys, *rest)]
     for expression in rest:
         r.verbatim += [s for node in expression.walk() if (s := _sliced(clause.text, node)) is not None]
@@ -176,8 +177,8 @@ def _weights(clause: MatchClause) -> Span:
     """The tokens from the parenthesis of WEIGHTS to the last weight. Words among them are variables."""
     text, approx = clause.text, clause.approx
     assert approx is not None
-    words = tokenize(text[approx.k.span.end : approx.span.end])
-    return Span(approx.k.span.end + words[1].start, approx.weights[-1][1].span.end)
+    part = next(span for span in approx.parts if span.holds(approx.weights[0][1].span))
+    return Span(part.start + tokenize(part.of(text))[1].start, approx.weights[-1][1].span.end)
 
 
 def _sliced(text: str, node: Expr) -> Span | None:

@@ -325,20 +325,6 @@ def _selection_in_pattern(clause: MatchClause) -> Iterator[tuple[Span | None, st
             return
 
 
-_OPERATORS = {
-    "AND": "both in any order are A & B", "OR": "one of two is A | B", "NOT": "what must not be there is ~B", "THEN": "variables stand side by side, as in A B",
-    "FOLLOWED": "variables stand side by side, as in A B", "AS": "conditions stand in DEFINE", "PERMUTE": "parentheses stand behind PERMUTE, as in PERMUTE(A, B)",
-}  # fmt: skip
-
-
-@_rule("OPERATOR_AS_VARIABLE", WARNING)
-def _operator_as_variable(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
-    for node in nodes.walk(clause.pattern):
-        if isinstance(node, nodes.Var) and node.name.upper() in _OPERATORS and _is_any(clause, node):
-            yield node.span, f"{node.name} is a variable here, and any row matches it; {_OPERATORS[node.name.upper()]}"
-            return
-
-
 @_rule("OTHER_ENGINE", WARNING)
 def _other_engine(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     for node in (n for e in _expressions(clause) for n in e.walk() if n.op == "call" and n.value in ELSEWHERE):

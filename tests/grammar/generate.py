@@ -75,11 +75,13 @@ WEIGHTS = {
     ("pattern_primary", "variable"): 7,
     ("argument", "expression"): 8,
     ("matched", "pattern"): 4,
+    ("constant_factor", "interval"): 8,
+    ("constant_factor", "number"): 8,
 }
 # Rules that chain operands of one precedence: most of the time there is one operand.
 CHAINS = {
     "disjunction": 0.1, "logical_and": 0.15, "logical_not": 0.1, "comparison": 0.3, "bit_or": 0.03, "bit_xor": 0.03, "bit_and": 0.03,
-    "sum": 0.15, "product": 0.12, "unary": 0.08, "dotted_name": 0.3, "alternation": 0.25, "conjunction": 0.15,
+    "sum": 0.15, "product": 0.12, "constant": 0.15, "constant_product": 0.1, "unary": 0.08, "dotted_name": 0.3, "alternation": 0.25, "conjunction": 0.15,
     "negation": 0.15,
 }  # fmt: skip
 NESTING = {"expression", "alternation", "type"}
@@ -126,7 +128,8 @@ class Generator:
         flat = nesting > self.max_nesting or (nesting > 0 and len(out) > self.limit)
         production = self._choose(name, flat)
         if name == "option":  # each at most once, which the grammar leaves to its README
-            if production.expansion[0].name in self.options:
+            chosen = production.expansion[0].name
+            if chosen in self.options or (chosen in ("weights", "approx_report", "budget") and "approx" not in self.options):
                 return
             self.options.add(production.expansion[0].name)
         shown = rule_name if name.startswith("_") else name

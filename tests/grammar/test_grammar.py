@@ -87,7 +87,7 @@ def test_examples_are_in_the_grammar():
 
 
 # Spark expressions that the grammar's subset of them leaves out, and what the plan refuses behind the parser
-BEYOND_THE_SUBSET = re.compile(r"LIKE ANY|trim\(|\(end\)|EXTRACT\(|WITHIN GROUP|COLLATE |\w:\w|(IGNORE|RESPECT) NULLS|\(\w+ ORDER BY|\(SELECT|MEASURES A\.\* AS|PARTITION BY \*|APPROX (-1|many)|TOP 1\.5|\(A -2\)|WINDOW i\b|[ (]:\w|[>=] \?| \(\w+\.\w+, |\(\(\w+, |ARCS FROM \(|\"\.|\w\.(PREV|LAST)")
+BEYOND_THE_SUBSET = re.compile(r"LIKE ANY|trim\(|\(end\)|EXTRACT\(|WITHIN GROUP|COLLATE |\w:\w|(IGNORE|RESPECT) NULLS|\(\w+ ORDER BY|\(SELECT|MEASURES A\.\* AS|PARTITION BY \*|APPROX (-1|many)|TOP 1\.5|\(A -2\)|WINDOW i\b|[ (]:\w|[>=] \?|(INTERVAL|WINDOW|TOP) \?|WITHIN 1 \+ 1\)| \(\w+\.\w+, |\(\(\w+, |ARCS FROM \(|\"\.|\w\.(PREV|LAST)")
 
 
 def test_what_the_parser_reads_of_cases_and_guides_is_in_the_grammar():
@@ -142,11 +142,11 @@ def in_the_grammar(clause: MatchClause) -> bool:
             extents.append((clause.window.slide, clause.window.slide_rows))
     if clause.speculate is not None and clause.speculate.size is not None:
         extents.append((clause.speculate.size, False))
-    groups = [node.size for node in walk(clause.pattern) if isinstance(node, Within)]
+    groups = [(node.size, node.rows) for node in walk(clause.pattern) if isinstance(node, Within)]
     return (
         all(map(is_number, numbers))
-        and all(is_number(e) or (e.op == "interval" and not rows) for e, rows in extents)
-        and all(e.op == "interval" or is_number(e) for e in groups)
+        and all(is_constant(e) for e, _ in extents)
+        and all((e.op == "interval" and not rows) or is_number(e) for e, rows in groups)
         and (clause.top is None or (is_number(clause.top.k) and clause.top.k.value.isdigit()))
         and not any((e.op, e.value) == ("special", "row") for top in expressions_of(clause) for e in top.walk())
         and not any(is_expression_word(e, clause.text) for top in expressions_of(clause) for e in top.walk())
@@ -175,7 +175,7 @@ def breaks_a_side_condition(text: str) -> bool:
     found = tree(text)
     assert found is not None
     options = [child.data for child in found.children if child.data in OPTIONS]
-    if len(options) != len(set(options)):
+    if len(options) != len(set(options)) or ({"weights", "approx_report", "budget"} & set(options) and "approx" not in options):
         return True
     for node in found.iter_subtrees():
         bounds = [int(t) for t in node.scan_values(lambda t: t.type == "INTEGER")] if node.data in BOUNDED else []
@@ -184,8 +184,13 @@ def breaks_a_side_condition(text: str) -> bool:
     return False
 
 
-OPTIONS = {"event_selection", "window", "lifetime", "approx", "pref", "top"}
+OPTIONS = {"event_selection", "window", "lifetime", "approx", "weights", "approx_report", "budget", "pref", "top"}
 BOUNDED = {"exactly", "at_most", "bounded"}
+
+
+def is_constant(e: Expr) -> bool:
+    """Whether the grammar reads a size: numbers, intervals and arithmetic without signs."""
+    return is_number(e) or e.op == "interval" or (e.op in ("bin", "paren") and e.value in (None, *"+-*/%", "DIV") and all(map(is_constant, e.args)))
 
 
 def is_number(e: Expr) -> bool:

@@ -85,6 +85,8 @@ run("ctas", lambda: spark.table("found"))
 spark.sql("INSERT INTO found " + query.replace("> 10", "> 20"))
 run("insert", lambda: spark.table("found"))
 run("permanent_view", lambda: spark.sql("CREATE VIEW kept AS SELECT * FROM found " + MATCH.replace("price", "p").replace("ts", "p")))
+run("immediate", lambda: spark.sql("EXECUTE IMMEDIATE 'SELECT * FROM ticks " + MATCH.replace("'", "''") + "'"))
+run("frame_args", lambda: match_recognize(ticks.alias("q"), partition_by="sym", clause="ORDER BY q.ts\\n" + rest.replace("10", ":low"), args={"low": 20}))
 fresh = spark.newSession()
 run("new_session", lambda: fresh.sql("SELECT * FROM (SELECT * FROM " + ROWS + ") " + MATCH))
 run("clause_error", lambda: spark.sql("SELECT * FROM ticks " + BAD))
@@ -154,14 +156,19 @@ def test_insert(report):
     assert report["insert"] == [*EXPECTED, ["b", 25]]
 
 
-def test_permanent_views_are_refused_by_spark(report):
+def test_permanent_views_are_refused(report):
     # the function is a temporary one there; docs/adr/0002-session-route.md
-    assert report["permanent_view"]["condition"] == "INVALID_TEMP_OBJ_REFERENCE"
+    assert report["permanent_view"]["condition"] == "SPARKCEP.VIEW"
+
+
+def test_a_clause_in_execute_immediate_says_what_to_run(report):
+    assert report["immediate"]["condition"] == "SPARKCEP.EXECUTE_IMMEDIATE"
 
 
 def test_markers_and_fields(report):
     assert report["named"] == [["b", 25]]
     assert report["positional"] == [[1, "b", 25]]
+    assert report["frame_args"] == [["b", 25]]
     assert report["format"] == [["b", 25, "{}"]]
 
 

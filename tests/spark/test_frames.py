@@ -182,3 +182,39 @@ def test_sparks_errors_stay_sparks(frame):
     with pytest.raises(AnalysisException) as caught:
         sparkcep.match_recognize(frame, partition_by="sym", order_by="nowhere", clause=REST)
     assert not isinstance(caught.value, ClauseError) and caught.value.getCondition().startswith("UNRESOLVED_COLUMN")
+
+
+def test_values_of_parameters(frame):
+    named = sparkcep.match_recognize(frame, partition_by="sym", order_by="ts", clause=REST.replace("10", ":low"), args={"low": 20})
+    placed = sparkcep.match_recognize(frame, partition_by="sym", order_by="ts", clause=REST.replace("10", "?"), args=[20])
+    assert rows(named) == rows(placed) == [("b", 25)]
+
+
+def test_columns_by_the_alias_of_the_frame(frame):
+    clause = "PARTITION BY q.sym ORDER BY q.ts MEASURES LAST(q.price) AS p PATTERN (A) DEFINE A AS q.price > 10"
+    assert rows(sparkcep.match_recognize(frame.alias("q"), clause=clause)) == FOUND
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"order_by": "tss"}, "order_by='tss'"), ({"partition_by": ["sym", "lower(symm)"], "order_by": "ts"}, "partition_by='symm'"),
+        ({"order_by": ["ts", "PREV(ts)"]}, "order_by='PREV(ts)'"),
+    ],
+)  # fmt: skip
+def test_an_error_in_a_key_names_its_argument(frame, keys, said):
+    with pytest.raises((AnalysisException, ParseException)) as caught:
+        sparkcep.match_recognize(frame, clause=REST, **keys)
+    assert said in str(caught.value)
+
+
+def test_an_error_does_not_name_the_view_that_stands_for_the_frame(frame):
+    with pytest.raises(AnalysisException) as caught:
+        sparkcep.match_recognize(frame, order_by="ts", clause=REST.replace("A.price", "A.prize"))
+    assert "_pyspark_" not in str(caught.value) and "prize" in str(caught.value)
+
+
+def test_braces_of_a_pattern_beside_fields(spark, frame):
+    sparkcep.enable(spark)
+    clause = "MATCH_RECOGNIZE (PARTITION BY sym ORDER BY ts MEASURES count(*) AS n PATTERN (A{1,} {- B? -}) DEFINE A AS price > {low})"
+    assert rows(spark.sql(f"SELECT * FROM {{df}} {clause}", df=frame, low=10)) == [("a", 1), ("b", 1)]

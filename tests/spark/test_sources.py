@@ -62,6 +62,12 @@ def test_dates_are_told_apart_from_texts(spark, tmp_path):
     assert defined(spark, path, "dates=false")[0]["a"] == "string"
 
 
+def test_names_with_dots(spark, tmp_path):
+    (tmp_path / "dotted.csv").write_text('a.b,d.ay,v.x\nx,31.12.2020,"1,5"\ny,01.01.2021,"2,5"\n')
+    types, rows, _ = defined(spark, tmp_path / "dotted.csv")
+    assert types == {"a.b": "string", "d.ay": "date", "v.x": "double"} and [(str(day), number) for _, day, number in rows] == [("2020-12-31", 1.5), ("2021-01-01", 2.5)]
+
+
 def test_quotes_are_doubled_within_quotes(spark, tmp_path):
     """As pandas, spreadsheets and databases write them; Spark's own reader loses what stands behind them without a word."""
     texts = ['say "hi", ok', "two\nlines", "plain", '""', "a; b"]

@@ -7,7 +7,7 @@ SELECT visitor, began_at, ended_at, clicks, actions, CAST(began_at AS DATE) AS d
 FROM (
   SELECT * FROM {{ ref('stg_clicks') }}
   {% if is_incremental() -%}
-  WHERE clicked_at >= (SELECT date_sub(max(day), 2) FROM {{ this }})
+  WHERE clicked_at >= (SELECT coalesce(date_sub(max(day), 2), DATE '1900-01-01') FROM {{ this }})
   {%- endif %}
 ) MATCH_RECOGNIZE (
   PARTITION BY visitor
@@ -21,5 +21,5 @@ FROM (
   DEFINE MORE AS clicked_at <= PREV(clicked_at) + INTERVAL 30 MINUTES
 )
 {% if is_incremental() -%}
-WHERE CAST(began_at AS DATE) >= (SELECT date_sub(max(day), 1) FROM {{ this }})
+WHERE CAST(began_at AS DATE) >= (SELECT coalesce(date_sub(max(day), 1), DATE '1900-01-01') FROM {{ this }})
 {%- endif %}
