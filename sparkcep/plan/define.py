@@ -538,7 +538,7 @@ class ConditionSplitter:
         if len(rows) == 1 and Row("special") not in rows and self._strict(expr):
             row = next(iter(rows))
             date = replace(expr, op="cast", value="DATE", args=(expr,), flags=frozenset())
-            text = f"date_add({self._cur_text(expr, variable)}, 0)"  # casts what datediff casts, and nothing else
+            text = f"CAST(date_add({self._cur_text(expr, variable)}, 0) AS DATE)"  # of what datediff casts, and nothing else
             return self._checked(date, text, lambda column: records.Here("col", column) if row == Row("cur") else self._at(row, column, None))
         return self._lower(expr, variable)
 
