@@ -31,7 +31,7 @@ from sparkcep.plan.cutting import behind, behind_leaves
 from sparkcep.plan.failing import spoken
 from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.plan.records import ALL_ROWS, Budget, LeafPlace, Window, has
+from sparkcep.plan.records import ALL_ROWS, Budget, LeafPlace, PatternTree, Window, has
 
 IDLE = "sparkcep.stream.idleTimeout"
 YET = "does not stream yet; store the stream in a table, and match over that"
@@ -328,7 +328,7 @@ def _back(plan: dict, now: dict) -> int:
     looks = [(leaf["spec"].get("physical", 0), leaf["spec"].get("mask", ALL_ROWS)) for leaf in plan.get("leaves", ()) if leaf["spec"]["kind"] in ("nav", "cls")]
     if now.get("automaton") or now.get("approximate") or now.get("changes"):
         return max([0, *(-physical for physical, _ in looks)])
-    return behind_leaves(read(tuple, now["pattern"]), len(now["variables"]), looks)
+    return behind_leaves(read(PatternTree, now["pattern"], now), len(now["variables"]), looks)
 
 
 def _ahead(plan: dict) -> int:

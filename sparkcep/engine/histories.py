@@ -176,7 +176,10 @@ def _intervals(rows: list[dict[str, Any]], wanted: History) -> int:
         if parts.get("INTERVALS", "").isdigit() and 1 <= int(parts["INTERVALS"]) <= MAX_INTERVALS:
             return int(parts["INTERVALS"])
         raise _wrong("its column pattern says nothing of INTERVALS")
-    return max([1, *(row["remaining"] or 0 for row in rows), *((row["idle"] or 0) + 1 for row in rows)]) if rows else INTERVALS
+    told = max([1, *(row["remaining"] or 0 for row in rows), *((row["idle"] or 0) + 1 for row in rows)]) if rows else INTERVALS
+    if told > MAX_INTERVALS:
+        raise _wrong(f"its columns remaining and idle tell of {told} intervals, and {MAX_INTERVALS} are the most")
+    return told
 
 
 def _vectors(rows: list[dict[str, Any]], approx: Approx, published: bool, bounded: bool) -> Vectors:
