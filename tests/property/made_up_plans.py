@@ -52,6 +52,7 @@ HISTORY = pa.list_(pa.struct([
     ("points", pa.int64()), ("bundles", pa.list_(pa.int32())),
 ]))  # fmt: skip
 OF_KIND = {"boolean": [pa.bool_()], "whole": [pa.int64(), pa.int32()], "list": [pa.list_(pa.int64()), pa.list_(pa.bool_()), pa.list_(pa.float64())], "history": [HISTORY]}
+LINE = limits.Range(0, 1 << 31)
 INFINITE = "@1e400"  # a number that JSON can say
 Path_ = tuple[typing.Any, ...]
 
@@ -59,9 +60,9 @@ Path_ = tuple[typing.Any, ...]
 # -- plans ------------------------------------------------------------------------------------------------------------
 
 
-def of_cases() -> Iterator[Plan]:
-    """The plans of the case corpus."""
-    for path in sorted(CASES.glob("**/*.test")):
+def of_cases(files: list[Path] | None = None) -> Iterator[Plan]:
+    """The plans of the case corpus, or of those files of it."""
+    for path in sorted(CASES.glob("**/*.test")) if files is None else files:
         for case in read_case_file(path).cases:
             if case.read is None and not case.params:
                 yield from planned(case.statements[-1])
@@ -225,28 +226,27 @@ def numbers_for(mark: limits.Range, around: tuple[dict, ...]) -> list[object]:
 
 TEXTS = ["1e999999999", "1e5", "", "-1", "0", "0.0", "1", "2", "1.5", ".5", "9" * 100, "9" * 101, "9" * 5000, "1/0", "1/3", "NaN", "Infinity", "٣", "4611686018427387904", "9223372036854775807",
          "-9223372036854775808", "-2147483648", "2147483648"]  # fmt: skip
-WORDS = ["x", "", "NEXT", "ANY", "ALL", "STRICT", "F", "L", "cur", "first", "last", "next_row", "past_last", "one", "show", "omit", "unmatched", "rows", "micros", "number", "none", "count", "sum", "avg",
-         "min", "max", "list", "row", "branch", "CHANGES", "NET", "SIZE", "HISTORY", "BUNDLES", "PROXY", "PER ERROR", "empty", "expiry", "sum", "mean", "way", "like", "int", "string", "decimal(38,38)",
-         "decimal(99)", "null", "bool", "long", "date", "type", "UTC", "../../etc/passwd", "+99:99", "Europe/Berlin", "mno", "cnt", "graph", "rank", "vector", "match_from", "change", "register", "agg", "nav"]  # fmt: skip
 SHAPES = [None, [], {}, "x", 0, -1, True, [[]], [None], {"kind": "lit"}, ["var", 0], ["empty"], ["call", "not", ["mno"]], {"kind": "agg", "function": "count", "mask": -1, "column": None, "keep": None, "distinct": False},
           {"kind": "isfirst", "mask": 1}, {"kind": "cls", "which": "F", "mask": -1, "logical": 0, "physical": 0}]  # fmt: skip
 
 
 def changes_of(plan: Plan) -> Iterator[tuple[Path_, list[object]]]:
-    """The places of a plan's numbers and texts, with what each is set to."""
+    """The places of a plan's numbers, texts and names, with what each is set to."""
     whole = json.loads(plan.to_json())
     columns = [*columns_of(plan), "no_such", "", LETTERS, "__r0", "__b0", "__k0", "cls", "__a_base"]
     for path, mark, around in places(Plan, whole):
-        if isinstance(mark, limits.Range):
+        if mark == LINE:
+            yield path, [-1, 1 << 31, True]
+        elif isinstance(mark, limits.Range):
             yield path, numbers_for(mark, around)
         elif isinstance(mark, limits.Text):
             yield path, TEXTS
         elif isinstance(mark, limits.Column):
             yield path, columns
         elif mark is str:
-            yield path, [*WORDS, *TEXTS[:4]]
+            yield path, ["", "x", "mno", "UTC", "../../etc/passwd", "+99:99", TEXTS[0], "9" * 5000]
         elif typing.get_origin(mark) is typing.Literal:
-            yield path, [*WORDS, *typing.get_args(mark), 1, True]
+            yield path, [*typing.get_args(mark), "", "x", 0, True]
         elif mark is bool:
             yield path, [True, False, 1, None]
 
@@ -366,7 +366,6 @@ def sweep(plans: list[Plan], seed: str, *, each: int | None, structures: int, se
     None: all."""
     counts: collections.Counter = collections.Counter()
     wrong: dict[str, list] = {}
-    seen: set[tuple] = set()
     until = time.monotonic() + seconds
     for number, plan in enumerate(plans):
         rng = random.Random(f"{seed} {number}")
@@ -374,23 +373,21 @@ def sweep(plans: list[Plan], seed: str, *, each: int | None, structures: int, se
         if tried is None:
             counts["without an input"] += 1
             continue
+        if time.monotonic() > until:
+            break
         whole = json.loads(tried.plan.to_json())
         before = tried.run(text_of(whole))
         counts["plans"] += 1
         if before.startswith("!"):
             wrong.setdefault(f"unchanged {before}", []).append(text_of(whole))
             continue
-        changes = [(path, value) for path, values in changes_of(tried.plan) for value in values if path[-1] not in ("line", "column_at") or (path[-1], repr(value)) not in seen]
+        changes = [(path, value) for path, values in changes_of(tried.plan) for value in values]
         if each is not None:
             changes = rng.sample(changes, min(each, len(changes)))
         for path, changed in changes:
-            if path[-1] in ("line", "column_at"):
-                seen.add((path[-1], repr(changed)))
             one = json.loads(json.dumps(whole))
             at(one, path[:-1])[path[-1]] = changed
             _count(tried, text_of(one), f"{path} = {changed!r}"[:200], counts, wrong)
-            if time.monotonic() > until:
-                return counts, wrong
         for _ in range(structures):
             with contextlib.suppress(RecursionError, IndexError, KeyError, TypeError):
                 text, how = reshaped(json.loads(json.dumps(whole)), rng)
@@ -413,7 +410,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--each", type=int)
     parser.add_argument("--structures", type=int, default=40)
     parser.add_argument("--generators", type=int, default=400)
-    parser.add_argument("--share", default="0/1")
+    parser.add_argument("--share", default="0/1", help="one of so many parts of the plans")
+    parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--compiled", action="store_true")
     asked = parser.parse_args(arguments)
     if asked.compiled and os.environ.get("NUMBA_BOUNDSCHECK") != "1":
@@ -421,7 +419,7 @@ def main(arguments: list[str]) -> int:
     part, parts = map(int, asked.share.split("/"))
     plans = corpus(asked.seed, asked.plans, asked.generators)[part::parts]
     with contextlib.nullcontext() if asked.compiled else all_interpreted():
-        counts, wrong = sweep(plans, asked.seed, each=asked.each, structures=asked.structures)
+        counts, wrong = sweep(plans, asked.seed, each=asked.each, structures=asked.structures, seconds=asked.seconds)
     for kind, number in counts.most_common():
         print(f"{number:8d}  {kind}")
     for what, examples in sorted(wrong.items(), key=lambda item: -len(item[1])):
