@@ -58,5 +58,5 @@ class Tree(NamedTuple):
 
 
 _NUMBER = rf"(?:\d{{1,{MAX_DIGITS}}}(?:\.\d{{0,{MAX_DIGITS}}})?|\.\d{{1,{MAX_DIGITS}}})"
-SIZE = Text(re.compile(rf"|{_NUMBER}"))  # empty where there is no window
-STEP = Text(re.compile(rf"|{_NUMBER}|1/\d{{1,{MAX_DIGITS + 1}}}"))
+SIZE = Text(re.compile(rf"|{_NUMBER}", re.ASCII))  # empty where there is no window
+STEP = Text(re.compile(rf"|{_NUMBER}|1/\d{{1,{MAX_DIGITS + 1}}}", re.ASCII))

@@ -27,6 +27,7 @@ from types import NoneType, UnionType
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import engine_for, match_batches, prepare
@@ -34,6 +35,7 @@ from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan import checked, limits, records
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS, Plan
+from sparkcep.search.compiled import KEY
 from sparkcep.sql.rewrite import rewrite
 from tests.caught import without_catching
 from tests.property import stream_cases, test_stream_changes
@@ -42,9 +44,9 @@ from tests.property.test_interpreted import all_interpreted
 from tests.sql_case_files import read_case_file
 
 CASES = Path(__file__).parents[1] / "cases"
-SECONDS = 20  # in which a run over a few rows ends
+SECONDS = 60  # of processor time in which a run over a few rows ends
 ROWS = 14
-BOUNDS = tuple(records.Bound(*bound) for bound in (("max_steps", 20_000), ("max_matches", 2_000), ("max_state_bytes", 1 << 24)))
+BOUNDS = tuple(records.Bound(*bound) for bound in (("max_steps", 3_000), ("max_matches", 200), ("max_state_bytes", 1 << 24)))
 OURS = (ClauseError, MatchRuntimeError)
 TYPES = [pa.int64(), pa.string(), pa.timestamp("us", tz="UTC"), pa.float64(), pa.int32(), pa.date32(), pa.bool_(), pa.decimal128(12, 2), pa.duration("us"), pa.list_(pa.int64())]
 HISTORY = pa.list_(pa.struct([
@@ -325,8 +327,8 @@ class Tried:
 
     def run(self, text: str) -> str:
         """The kind of what a changed plan gives: "rows", the class of an error of ours, or what is wrong."""
-        signal.signal(signal.SIGALRM, _alarm)
-        signal.alarm(SECONDS)
+        signal.signal(signal.SIGVTALRM, _alarm)
+        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
         try:
             plan = Plan.from_json(text)
             prepared = prepare(plan, self.table.schema)
@@ -340,7 +342,7 @@ class Tried:
         except Exception as error:
             return f"! {type(error).__name__}: {str(error)[:100]}: {_where(error.__traceback__)}"
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
 def _where(trace) -> str:
@@ -403,6 +405,14 @@ def _count(tried: Tried, text: str, how: str, counts: collections.Counter, wrong
         wrong.setdefault(found, []).append((how, text, str(tried.schema).split("\n")))
 
 
+@contextlib.contextmanager
+def interpreted_only() -> Iterator[None]:
+    """Inside, no kernel is compiled or called as machine code."""
+    with pytest.MonkeyPatch.context() as patch, all_interpreted():
+        patch.setenv(KEY, "always")
+        yield
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--plans", type=int)
@@ -418,10 +428,11 @@ def main(arguments: list[str]) -> int:
         parser.error("set NUMBA_BOUNDSCHECK=1 and SPARKCEP_CACHE_DIR to a folder of its own")
     part, parts = map(int, asked.share.split("/"))
     plans = corpus(asked.seed, asked.plans, asked.generators)[part::parts]
-    with contextlib.nullcontext() if asked.compiled else all_interpreted():
+    with contextlib.nullcontext() if asked.compiled else interpreted_only():
         counts, wrong = sweep(plans, asked.seed, each=asked.each, structures=asked.structures, seconds=asked.seconds)
     for kind, number in counts.most_common():
         print(f"{number:8d}  {kind}")
+    print(f"{len(plans)} plans of different shapes")
     for what, examples in sorted(wrong.items(), key=lambda item: -len(item[1])):
         print(f"\n{len(examples):6d}  {what}")
         for example in examples[:3]:

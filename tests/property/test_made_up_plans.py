@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.property import made_up_plans as made_up
-from tests.property.test_interpreted import all_interpreted
 from tests.selection import first
 
 
@@ -21,7 +20,7 @@ def test_changed_plans_give_rows_or_an_error_of_ours(seed):
     files = rng.sample(sorted(made_up.CASES.glob("**/*.test")), 5)
     plans = list({made_up.shape(plan): plan for plan in made_up.of_cases(files)}.values())
     plans = [*rng.sample(plans, min(8, len(plans))), *(made_up.drawn(rng) for _ in range(8))]
-    with all_interpreted():
+    with made_up.interpreted_only():
         counts, wrong = made_up.sweep(plans, str(seed), each=30, structures=6)
     assert wrong == {}
     assert counts["changes"] > 300 and counts["rows"] > 50 and counts["SPARKCEP.ARGUMENT"] > 50
@@ -30,7 +29,7 @@ def test_changed_plans_give_rows_or_an_error_of_ours(seed):
 @pytest.mark.slow
 def test_every_number_of_every_plan():
     """Each place of the plans of the whole case corpus, and of 400 that generators draw, has each value."""
-    with all_interpreted():
+    with made_up.interpreted_only():
         counts, wrong = made_up.sweep(made_up.corpus("whole"), "whole", each=None, structures=40)
     assert wrong == {}
     assert counts["plans"] > 1000
