@@ -432,7 +432,7 @@ class ConditionCompiler:
             # rows of a match are adjacent: the neighbour is an earlier row of the match or outside it
             which, mask, logical, physical = "L", ALL_ROWS, -physical, 0
             if logical > MAX_OFFSET_IN_DEFINE:
-                raise _error(f"the offset of PREV around CLASSIFIER() in DEFINE must be at most {MAX_OFFSET_IN_DEFINE}")
+                raise ClauseError("NAVIGATION_OFFSET", f"the offset of PREV around CLASSIFIER() in DEFINE must be at most {MAX_OFFSET_IN_DEFINE}", sqlstate=SEMANTIC)
         self._reach(physical)
         if which == "cur":
             self.op("CLS", -1, physical)
