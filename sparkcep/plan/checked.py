@@ -132,7 +132,8 @@ def _below(name: str, around: tuple[Mapping, ...]) -> int:
     if name == "sets":
         variables = _below("variables", around)
         return 1 << variables if variables <= MAX_VARIABLES else _fail(variables)
-    found = next((record[name] for record in around if name in record), None)
+    inside = around[-1:] if name == "variables" else around  # those of the plan, as a set of some may have the name, too
+    found = next((record[name] for record in inside if name in record), None)
     return len(found) if isinstance(found, list) else _fail(found)
 
 

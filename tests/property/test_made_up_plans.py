@@ -1,4 +1,4 @@
-"""Plans that somebody made up: an error of ours or rows, and no index outside an array, whatever their numbers, texts and shapes are."""
+"""Plans that somebody made up: an error of ours or rows, and no index outside an array, whatever a plan says."""
 
 from __future__ import annotations
 
