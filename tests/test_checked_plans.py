@@ -322,3 +322,35 @@ def test_random_changes_give_a_plan_or_an_error_of_ours(clause):
         except ClauseError as error:
             outcomes.add(error.error_class)
     assert "SPARKCEP.ARGUMENT" in outcomes and outcomes <= {"", "SPARKCEP.ARGUMENT", "SPARKCEP.VERSION"}
+
+
+# -- work that grows ----------------------------------------------------------------------------------------------------
+
+
+def test_many_variables_that_others_name_are_told_at_once():
+    """Which of 30 variables are missing can be so in few ways if one may be; all others were tried, too."""
+    names = [f"V{i}" for i in range(30)]
+    conditions = ", ".join(f"{b} AS {b}.v > {a}.v" for a, b in zip(names, names[1:]))
+    plan = make_plan(parse_clause(f"ORDER BY t MEASURES MATCH_ERRORS() AS e PATTERN ({' '.join(names)}) WINDOW 50 APPROX 1 DEFINE {conditions}"))
+    found = prepare(plan, pa.schema([(name, pa.int64()) for name, _ in plan.inputs]))
+    assert len(found.strategy.automaton.copies.guesses) == 30
+
+
+def test_instructions_of_a_condition_have_a_bound():
+    """PMOD of decimals computes its operands three times, and so does one around it."""
+    plan = make_plan(parse_clause(f"ORDER BY t MEASURES count(*) AS n PATTERN (A) DEFINE A AS {'pmod(' * 16}FIRST(A.v) + v{', 7)' * 16} > 0"))
+    with pytest.raises(ClauseError, match="need more than 200000 instructions"):
+        prepare(plan, pa.schema([(name, pa.decimal128(10, 2)) for name, _ in plan.inputs]))
+
+
+def test_trees_that_are_nested_too_deep():
+    plan = members()
+    tree = VALUE | {"absent": None}
+    for _ in range(limits.MAX_TREE - 2):
+        tree = ["call", "neg", tree]
+    plan["conditions"] = [{"variable": 0, "trees": [["call", ">", tree, ["mno"]]]}]
+    found = Plan.from_json(json.dumps(plan))
+    with pytest.raises(ClauseError, match="nested too deep|has a chain"):
+        prepare(found, pa.schema([*((name, pa.int64()) for name, _ in found.inputs), (LETTERS, pa.int64())]))
+    plan["conditions"] = [{"variable": 0, "trees": [["call", ">", ["call", "neg", tree], ["mno"]]]}]
+    assert refused(plan).error_class == "SPARKCEP.ARGUMENT"

@@ -25,23 +25,33 @@ _HISTORY = {
 
 
 def check_columns(plan: Plan, schema: pa.Schema) -> None:
-    """Raises ClauseError where a column that the plan names is not among those of ``schema``, or cannot be what it says."""
-    own = _own_columns(plan)
+    """Raises ClauseError where a column that the plan names is not among those of ``schema``, or is no array that it should be."""
     for name, column in _named(plan):
-        if name is None or name in column.also or (column.own and name in own):
-            continue
         if schema.get_field_index(name) < 0:  # also of several columns with one name
             raise wrong(f"the input has not one column {name}")
-        if not _KINDS[column.kinds](schema.field(name).type):
-            raise wrong(f"the column {name} is of type {schema.field(name).type}, which it cannot be of there")
+        if column.kinds == "list":
+            _check_type(name, column, schema)
     taken = [name for name in (arcs.BASE, arcs.ARC) if name in schema.names]
     if taken:
         raise wrong(f"the name {taken[0]} of an input column is the engine's own")
 
 
-def _named(plan: Plan) -> list[tuple[str | None, Column]]:
-    """The columns that a plan names, with what each is."""
-    found = list(marked(Column, plan))
+def check_types(plan: Plan, schema: pa.Schema) -> None:
+    """Raises ClauseError where a column is of a type that it cannot be of there. Columns that a user chooses have errors with
+    places of their own, which come first."""
+    for name, column in _named(plan):
+        _check_type(name, column, schema)
+
+
+def _check_type(name: str, column: Column, schema: pa.Schema) -> None:
+    if not _KINDS[column.kinds](schema.field(name).type):
+        raise wrong(f"the column {name} is of type {schema.field(name).type}, which it cannot be of there")
+
+
+def _named(plan: Plan) -> list[tuple[str, Column]]:
+    """The columns of the input that a plan names, with what each is."""
+    own = _own_columns(plan)
+    found = [(name, column) for name, column in marked(Column, plan) if not (name is None or name in column.also or (column.own and name in own))]
     if plan.letters:
         found.append((LETTERS, Column("whole")))
     if plan.rows != "one":

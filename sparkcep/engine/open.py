@@ -35,7 +35,7 @@ from sparkcep.engine.classes import BestOfLastRows
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.conjoined import Sides
 from sparkcep.engine.ended_windows import EndedWindows
-from sparkcep.engine.fitting import check_columns
+from sparkcep.engine.fitting import check_columns, check_types
 from sparkcep.engine.found import Found
 from sparkcep.engine.in_turn import WindowsInTurn
 from sparkcep.engine.joined import Sequences
@@ -66,11 +66,13 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     patterns that are too complex."""
     check_columns(plan, schema)
     try:
-        return _prepared(plan, schema)
+        prepared = _prepared(plan, schema)
     except RecursionError:
         line, column, text = plan.place or (0, 0, "")
         message = "the expressions of the clause are nested too deep; compute parts of them in a subquery below the clause"
         raise ClauseError("EXPRESSION_TOO_DEEP", message, sqlstate=LIMIT, line=line, column=column, fragment=text) from None
+    check_types(plan, schema)
+    return prepared
 
 
 def _prepared(plan: Plan, schema: pa.Schema) -> Prepared:

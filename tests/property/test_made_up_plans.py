@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -10,7 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.open import match_table
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import Plan
+from tests.caught import without_catching
 from tests.property import made_up_plans as made_up
+from tests.property.in_process import inputs
 from tests.selection import first
 
 
@@ -24,6 +31,36 @@ def test_changed_plans_give_rows_or_an_error_of_ours(seed):
         counts, wrong = made_up.sweep(plans, str(seed), each=30, structures=6)
     assert wrong == {}
     assert counts["changes"] > 300 and counts["rows"] > 50 and counts["SPARKCEP.ARGUMENT"] > 50
+
+
+NAVIGATION = """PARTITION BY p ORDER BY id MEASURES FIRST(v) AS x, array_agg(id) AS ids, array_agg(CLASSIFIER()) AS labels
+  PATTERN (A B* C?) DEFINE A AS v > 0, B AS v <> 2, C AS v = 2"""
+
+
+@pytest.mark.parametrize("seed", first(range(8)))
+def test_numbers_of_a_navigation_mean_what_they_say(seed):
+    """Whatever mask and offsets a leaf has within its bounds, it gives the value of that row."""
+    rng = random.Random(f"navigation {seed}")
+    partitions = {p: [{"p": p, "id": 1000 * p + i, "v": rng.randrange(4), "w": 0, "s": "a"} for i in range(7)] for p in range(3)}
+    plan = without_catching(make_plan(parse_clause(NAVIGATION)))
+    table, names, compared = inputs(plan, partitions), plan.variables, 0
+    values = {row["id"]: row["v"] for rows in partitions.values() for row in rows}
+    for _ in range(40):
+        which, mask = rng.choice("FL"), rng.choice([-1, 0, 1, 2, 3, 4, 5, 6, 7])
+        logical, physical = rng.choice([0, 1, 2, 3, 6, 7, 63, 1 << 20, (1 << 31) - 1]), rng.choice([0, 1, -1, 2, -6, 7, 1 << 20, (1 << 31) - 1, 1 - (1 << 31)])
+        whole = json.loads(plan.to_json())
+        leaf = next(leaf for leaf in whole["leaves"] if leaf["spec"]["kind"] == "nav")
+        leaf["spec"] |= {"which": which, "mask": mask, "logical": logical, "physical": physical}
+        with made_up.interpreted_only():
+            found = match_table(Plan.from_json(json.dumps(whole)), table)
+        lists = [column for column in found.column_names if column not in (leaf["name"], *plan.keys)]
+        for value, *match in zip(*(found[column].to_pylist() for column in (leaf["name"], *lists)), strict=True):
+            ids, labels = sorted(match, key=lambda part: isinstance(part[0], str))
+            taken = [at for at, label in zip(ids, labels, strict=True) if mask == -1 or mask >> names.index(label) & 1]
+            row = taken[logical if which == "F" else -1 - logical] + physical if logical < len(taken) else None
+            assert value == values.get(row), (which, mask, logical, physical, ids, labels)
+            compared += 1
+    assert compared > 100
 
 
 @pytest.mark.slow
