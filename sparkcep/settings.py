@@ -98,16 +98,15 @@ def _one_of(**meanings: bool | str) -> Callable[[str, str], bool | str]:
 
 
 def _number(key: str, text: str) -> int:
-    found = re.fullmatch(r"\s*(\d{1,100})\s*([bkmgt]?)b?\s*", text.lower())
-    number = int(found[1]) * _UNITS[found[2]] if found else 0
-    if not 0 < number < 1 << 63:
-        raise ClauseError("SETTING", f"{key} must be a number above 0 and below 2^63, such as 1000000 or 512m, not {text[:100]!r}")
-    return number
+    found = re.fullmatch(r"\s*(\d+)\s*([bkmgt]?)b?\s*", text.lower())
+    if not found or int(found[1]) == 0:
+        raise ClauseError("SETTING", f"{key} must be a number above 0, such as 1000000 or 512m, not {text!r}")
+    return int(found[1]) * _UNITS[found[2]]
 
 
 def _duration(key: str, text: str) -> int:
     """Microseconds."""
-    found = re.fullmatch(r"\s*(?:interval\s+)?'?(\d{1,100})'?\s*([a-z]+?)s?'?\s*", text.lower())
+    found = re.fullmatch(r"\s*(?:interval\s+)?'?(\d+)'?\s*([a-z]+?)s?'?\s*", text.lower())
     micros = int(found[1]) * _MICROS[found[2]] if found and found[2] in _MICROS else 0
     if not 0 < micros < 1 << 62:
         raise ClauseError("SETTING", f"{key} must be a time above 0, a whole number with {', '.join(f'{unit}s' for unit in list(_MICROS)[:-1])} or weeks, such as 10 minutes, not {text!r}")

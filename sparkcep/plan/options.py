@@ -14,9 +14,9 @@ from sparkcep.clause.tree import TO_FIRST, TO_LAST, MatchClause
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, error_at, position, shown
 from sparkcep.plan import records
 from sparkcep.plan.facts import nullable, tree_of
-from sparkcep.plan.limits import MAX_DIGITS
 
 NO_WINDOW, ROWS, MICROS, NUMBER = "none", "rows", "micros", "number"  # kinds of windows
+_MAX_DIGITS = 100
 
 _MICROS = {
     "WEEK": 604_800_000_000, "DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000,
@@ -160,8 +160,8 @@ def window_size(size: Expr, text: str, rows: bool, *, zero: bool = False) -> tup
         negative = node.op == "un" and node.value == "-"
         wanted = "above 0" if negative else "a constant: an interval such as INTERVAL '10' MINUTE, a number, or n ROWS"
         raise _error(size, text, f"the size of a window must be {wanted}, not {shown(size.span.of(text))}")
-    if len(source) > MAX_DIGITS:
-        raise _error(size, text, f"the size of a window has at most {MAX_DIGITS} digits, not the {len(source)} of {source}")
+    if len(source) > _MAX_DIGITS:
+        raise _error(size, text, f"the size of a window has at most {_MAX_DIGITS} digits, not the {len(source)} of {source}")
     if rows and not source.isdigit():
         raise _error(size, text, f"a WINDOW of ROWS takes a whole number, not {source}")
     if Fraction(source) < 0 or not (zero or Fraction(source)):
@@ -193,8 +193,6 @@ def _interval(node: Expr, text: str, zero: bool = False) -> int:
         raise _error(node, text, f"{source} is no interval of days and smaller units")
     if micros < 0 or not (zero or micros) or micros.denominator != 1:
         raise _error(node, text, f"the size of a window must be above 0, in whole microseconds, not {source}")
-    if micros >= 10**MAX_DIGITS:
-        raise _error(node, text, f"the size of a window has at most {MAX_DIGITS} digits in microseconds; write a shorter interval, or leave WINDOW out")
     return int(micros)
 
 
@@ -206,7 +204,7 @@ def _amounts(body: str) -> Fraction | None:
     while at < len(body.rstrip()):
         found = re.compile(_AMOUNT).match(body, at)
         unit = found[3].upper().removesuffix("S") if found else ""
-        if unit not in _MICROS or len(found[2]) > MAX_DIGITS:
+        if unit not in _MICROS or len(found[2]) > _MAX_DIGITS:
             return None
         amount = Fraction(found[2]) * _MICROS[unit]
         total += -amount if found[1] == "-" else amount
@@ -219,7 +217,7 @@ def _fields(value: str, first: str, last: str) -> Fraction | None:
     sign, value = (-1, value[1:]) if value[:1] == "-" else (1, value.removeprefix("+"))
     fields = _FIELDS[_FIELDS.index(first) : _FIELDS.index(last) + 1]
     parts = re.split(r"[ :]+", value)
-    if len(parts) != len(fields) or not all(re.fullmatch(r"\d+(\.\d+)?", p) and len(p) <= MAX_DIGITS for p in parts):
+    if len(parts) != len(fields) or not all(re.fullmatch(r"\d+(\.\d+)?", p) and len(p) <= _MAX_DIGITS for p in parts):
         return None
     return sign * sum((Fraction(p) * _MICROS[f] for p, f in zip(parts, fields)), Fraction(0))
 
