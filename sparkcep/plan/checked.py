@@ -16,6 +16,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from sparkcep.errors import UNSUPPORTED, ClauseError
+from sparkcep.plan.arcs import input_columns
 from sparkcep.plan.define import MATH_CALLS, NUMBER_TYPES
 from sparkcep.plan.facts import least, of_single_rows, variables_in
 from sparkcep.plan.limits import MAX_CELLS, MAX_PERMUTE, MAX_TREE, MAX_VARIABLES, Column, Range, Text, Tree
@@ -23,6 +24,7 @@ from sparkcep.plan.records import (
     OF_COLUMN,
     Aggregate,
     Approx,
+    Arcs,
     Automaton,
     ConditionTree,
     LeafSpec,
@@ -293,7 +295,7 @@ def is_right(found: Mapping) -> bool:
         and (found["ranking"] is None or _is_ranking(found["ranking"], found))
         and (selection is not None or automaton is not None or approx is found["slide"] is None)
         and (changes is None or (changes.size is not None) == (changes.speculate == "SIZE"))
-        and (found["arcs"] is None or automaton is not None)
+        and (found["arcs"] is None or (automaton is not None and _are_arcs(found["arcs"], automaton)))
         and found["place"] is not None
     )
 
@@ -414,6 +416,11 @@ def _are_groups(found: Mapping) -> bool:
     negated = {part[1] for part in walk(found["pattern"]) if part[0] == "not"}
     parts = {part[0] for group in found["without"] for part in walk(group.pattern)}
     return _differ(names) and negated >= set(names) and not parts & {"not", "and", "start", "end", "exclude"} and (not names or found["selection"] is not None)
+
+
+def _are_arcs(arcs: Arcs, automaton: Automaton) -> bool:
+    """Whether the columns of ARCS FROM are those that the engine looks for."""
+    return arcs.columns == input_columns(len(automaton.parameters), len(arcs.keys), len(arcs.came), arcs.texts)
 
 
 def _is_automaton(automaton: Automaton, variables: int) -> bool:

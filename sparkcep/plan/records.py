@@ -608,7 +608,7 @@ class Arcs(NamedTuple):
 
     table: str
     arrival: tuple[str, ...]
-    came: tuple[Input, ...]
+    came: tuple[str, ...]
     keys: tuple[str, ...]
     columns: tuple[Input, ...]
     texts: bool
