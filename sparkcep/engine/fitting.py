@@ -26,7 +26,7 @@ _HISTORY = {
 
 def check_columns(plan: Plan, schema: pa.Schema) -> None:
     """Raises ClauseError where a column that the plan names is not among those of ``schema``, or is no array that it should be."""
-    for name, column in _named(plan):
+    for name, column in _named(plan, schema):
         if schema.get_field_index(name) < 0:  # also of several columns with one name
             raise wrong(f"the input has not one column {name}")
         if column.kinds == "list":
@@ -39,7 +39,7 @@ def check_columns(plan: Plan, schema: pa.Schema) -> None:
 def check_types(plan: Plan, schema: pa.Schema) -> None:
     """Raises ClauseError where a column is of a type that it cannot be of there. Columns that a user chooses have errors with
     places of their own, which come first."""
-    for name, column in _named(plan):
+    for name, column in _named(plan, schema):
         _check_type(name, column, schema)
 
 
@@ -48,10 +48,12 @@ def _check_type(name: str, column: Column, schema: pa.Schema) -> None:
         raise wrong(f"the column {name} is of type {schema.field(name).type}, which it cannot be of there")
 
 
-def _named(plan: Plan) -> list[tuple[str, Column]]:
+def _named(plan: Plan, schema: pa.Schema) -> list[tuple[str, Column]]:
     """The columns of the input that a plan names, with what each is."""
     own = _own_columns(plan)
     found = [(name, column) for name, column in marked(Column, plan) if not (name is None or name in column.also or (column.own and name in own))]
+    # over a stream a history comes beside the rows; engine.histories tells where it is missing
+    found = [(name, column) for name, column in found if column.kinds != "history" or name in schema.names]
     if plan.letters:
         found.append((LETTERS, Column("whole")))
     if plan.rows != "one":
