@@ -354,3 +354,15 @@ def test_trees_that_are_nested_too_deep():
         prepare(found, pa.schema([*((name, pa.int64()) for name, _ in found.inputs), (LETTERS, pa.int64())]))
     plan["conditions"] = [{"variable": 0, "trees": [["call", ">", ["call", "neg", tree], ["mno"]]]}]
     assert refused(plan).error_class == "SPARKCEP.ARGUMENT"
+
+
+def test_the_stack_holds_what_is_inside_of_checked_values():
+    """A sum whose right side is a sum needs a place for each left side, also where it is inside another tree."""
+    plan = members()
+    tree, one = VALUE | {"absent": None}, {"kind": "lit", "type": "int", "text": "1"}
+    for _ in range(100):
+        tree = ["call", "+", one, tree]
+    plan["conditions"] = [{"variable": 0, "trees": [["call", ">", {"kind": "prior", "mask": 1, "tree": tree}, one]]}]
+    found = Plan.from_json(json.dumps(plan))
+    prepared = prepare(found, pa.schema([*((name, pa.int64()) for name, _ in found.inputs), (LETTERS, pa.int64())]))
+    assert prepared.conditions.stack > 102

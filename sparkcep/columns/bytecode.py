@@ -1146,6 +1146,10 @@ def _index(items: list, item, *behind) -> int:
 
 
 def _depth(tree: tuple) -> int:
+    if tree[0] == "prior":
+        return 1 + _depth(tree.tree)
+    if tree[0] == "checked":
+        return 1 + max(_depth(tree.tree), 1 + _depth(tree.failed))
     if tree[0] != "call":
         return 2
     if tree[1] == "if":  # each condition and value is popped before the next

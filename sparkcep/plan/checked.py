@@ -20,6 +20,7 @@ from sparkcep.plan.arcs import input_columns
 from sparkcep.plan.define import MATH_CALLS, NUMBER_TYPES
 from sparkcep.plan.facts import least, of_single_rows, variables_in
 from sparkcep.plan.limits import MAX_CELLS, MAX_PERMUTE, MAX_TREE, MAX_VARIABLES, Column, Range, Text, Tree
+from sparkcep.plan.options import common_unit
 from sparkcep.plan.records import (
     OF_COLUMN,
     Aggregate,
@@ -346,7 +347,7 @@ def _is_leaf(spec: LeafSpec, found: Mapping) -> bool:
     if spec.kind in ("match_from", "match_to"):
         return automaton is not None and spec.column == automaton.time
     if spec.kind in ("window_start", "window_end"):
-        return slide is not None and spec.column == found["windows"][0].order
+        return slide is not None and spec.column == found["windows"][0].order and spec.step == common_unit(slide.step, found["windows"][0].size)
     if spec.kind in ("change", "change_number", "changed_by"):
         return changes is not None and changes.report == "CHANGES"
     if spec.kind == "agg":
@@ -356,7 +357,7 @@ def _is_leaf(spec: LeafSpec, found: Mapping) -> bool:
     if spec.kind == "rank":
         return ranking is not None and ranking.by_engine
     if spec.kind in ("errors", "missing", "kind"):
-        return approx is not None and approx.report != "HISTORY"
+        return approx is not None and approx.report != "HISTORY" and (spec.kind != "errors" or spec.whole == approx.whole)
     if spec.kind in ("bundle_start", "bundle_end", "bundle_size"):
         return approx is not None and approx.report == "BUNDLES"
     if spec.kind in ("complete", "left_out", "coverage"):
@@ -364,9 +365,9 @@ def _is_leaf(spec: LeafSpec, found: Mapping) -> bool:
     if spec.kind.startswith("history_"):
         return approx is not None and approx.report == "HISTORY"
     if spec.kind == "cnt":
-        return found["selection"] is not None and automaton is None and (approx is None or (approx.budget is None and approx.report in ("PROXY", "PER ERROR", "BUNDLES")))
+        return found["selection"] is not None and automaton is None and (approx is not None or found["rows"] != "unmatched") and (approx is None or (approx.budget is None and approx.report in ("PROXY", "PER ERROR", "BUNDLES")))
     if spec.kind == "graph":
-        return found["selection"] is not None and automaton is approx is None
+        return found["selection"] is not None and automaton is approx is None and found["rows"] != "unmatched"
     return True
 
 
