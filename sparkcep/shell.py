@@ -163,7 +163,7 @@ class Shell:
             self.say(f"{source.name}: {', '.join(self.session.table(source.name).columns)}")
 
     def _limit(self, rest: str) -> None:
-        if not rest.isdecimal() or int(rest) == 0:
+        if not rest.isdecimal() or not rest.strip("0") or len(rest) > 18:
             raise ToolError(f":limit takes a number of rows above 0, not {rest or 'nothing'}")
         self.limit = int(rest)
 

@@ -20,7 +20,7 @@ from sparkcep.errors import SEMANTIC, ClauseError, nearest
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS, Plan
 
-_ROW = re.compile(r"(?P<letters>[^@\s]+)(@(?P<time>-?\d+))?")
+_ROW = re.compile(r"(?P<letters>[^@\s]+)(@(?P<time>-?\d{1,18}))?")
 _NONE = "."
 _BEFORE = "PATTERN ("
 

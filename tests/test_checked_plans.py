@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import random
+import typing
 from importlib import resources
 
+import pyarrow as pa
 import pytest
 
 from sparkcep import __version__
-from sparkcep.clause.parser import parse_clause
+from sparkcep.clause.parser import MAX_BOUND, parse_clause
+from sparkcep.engine.open import match_table, prepare
 from sparkcep.errors import ClauseError
-from sparkcep.plan import checked
+from sparkcep.plan import checked, limits, records
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan
+from tests.caught import without_catching
 
 CLAUSE = """PARTITION BY k ORDER BY t MEASURES FIRST(A.v) AS f, sum(B.v) AS s, CLASSIFIER() AS c AFTER MATCH SKIP TO LAST B
   PATTERN (A B{2,3} (C | PERMUTE(A, C))? {- D -}) SUBSET U = (A, B) DEFINE A AS v > 1, B AS v > PREV(v) AND v > max(U.v), C AS v = 2"""
@@ -105,6 +109,20 @@ def test_text_that_is_no_plan(text):
         ("leaves", [{"name": "__l0", "spec": VALUE | {"mask": 16, "final": True}}]),
         ("leaves", [{"name": "__l0", "spec": VALUE | {"physical": 1 << 40, "final": True}}]),
         ("leaves", [{"name": "__l0", "spec": VALUE}]),
+        ("leaves", [{"name": "__l0", "spec": VALUE | {"logical": -5, "final": True}}]),
+        ("leaves", [{"name": "__l0", "spec": VALUE | {"logical": -(1 << 31), "final": True}}]),
+        ("leaves", [{"name": "__l0", "spec": VALUE | {"logical": 1 << 31, "final": True}}]),
+        ("leaves", [{"name": "__l0", "spec": VALUE | {"logical": 0.0, "final": True}}]),
+        ("leaves", [{"name": "__l0", "spec": VALUE | {"final": True}}, {"name": "__l0", "spec": VALUE | {"final": True}}]),
+        ("conditions", [{"variable": 0, "trees": [VALUE | {"logical": 501, "absent": None}]}]),
+        ("conditions", [{"variable": 0, "trees": [["call", "no such function", ["mno"]]]}]),
+        ("conditions", [{"variable": 0, "trees": [["call", "<", ["mno"]]]}]),
+        ("conditions", [{"variable": 0, "trees": [["call", "cast", ["mno"], ["mno"]]]}]),
+        ("conditions", [{"variable": 0, "trees": [{"kind": "lit", "type": "int", "text": "9" * 5000}]}]),
+        ("conditions", [{"variable": 0, "trees": [{"kind": "lit", "type": "long", "text": "9223372036854775808"}]}]),
+        ("windows", [{"kind": "number", "size": "1e999999999", "order": "__o0", "line": 0, "column": 0, "text": ""}]),
+        ("bounds", [{"name": "max_steps", "value": 1 << 63}]),
+        ("idle", 1 << 62),
         ("leaves", [{"name": "__l0", "spec": []}]),
         ("variables", ["A"] * 63),
         ("variables", [1, 2]),
@@ -131,6 +149,133 @@ def test_automata_that_no_clause_gives(path, value):
         holder = holder[key]
     holder[path[-1]] = value
     assert refused(plan).error_class == "SPARKCEP.ARGUMENT"
+
+
+@pytest.mark.parametrize("size", ["1e5", "-1", "0", "", "1/3", "NaN", "9" * 101, "1.5", "\u0663"])
+def test_sizes_of_windows_that_are_no_whole_numbers_of_microseconds(size):
+    plan = members(SELECTED.replace("WINDOW 5", "WINDOW INTERVAL '5' SECONDS"))
+    assert plan["windows"][0]["kind"] == "micros"
+    plan["windows"][0]["size"] = size
+    assert refused(plan).error_class == "SPARKCEP.ARGUMENT"
+
+
+def reachable(hint) -> typing.Iterator[tuple[type, str, object]]:
+    """Each field of the plan and of all records that it may hold: record, name, hint without the tuples and choices around it."""
+    todo, seen = [hint], set()
+    while todo:
+        record = todo.pop()
+        if record in seen:
+            continue
+        seen.add(record)
+        for name, field in typing.get_type_hints(record, include_extras=True).items():
+            parts = [field]
+            while parts:
+                part = parts.pop()
+                if typing.get_origin(part) is typing.Annotated or not typing.get_args(part) or typing.get_origin(part) is typing.Literal:
+                    yield record, name, part
+                    mark = typing.get_args(part)[1:] if typing.get_origin(part) is typing.Annotated else ()
+                    if any(isinstance(one, limits.Tree) for one in mark):
+                        todo += typing.get_args({"pattern": records.Repeat | records.Within, "condition": records.ConditionTree, "score": records.Term | None}[mark[0].sort])
+                    elif hasattr(part, "_fields"):
+                        todo.append(part)
+                else:
+                    parts += [one for one in typing.get_args(part) if one is not ...]
+        todo = [one for one in todo if one is not type(None)]
+
+
+def test_each_number_of_each_record_has_bounds():
+    """A field added later is refused until it has some."""
+    found = list(reachable(Plan))
+    assert {record for record, *_ in found} > {records.At, records.Arc, records.Within, records.Monotone, records.Budget, records.Rows}
+    assert [(record.__name__, name) for record, name, hint in found if hint in (int, float, tuple, object, typing.Any)] == []
+    marks = [typing.get_args(hint)[1] for _, _, hint in found if typing.get_origin(hint) is typing.Annotated and typing.get_args(hint)[0] is int]
+    assert len(marks) > 60 and all(isinstance(mark, limits.Range) for mark in marks)
+    with pytest.raises(TypeError):
+        checked.read(int, 1)
+
+
+def test_a_quantifier_has_the_bound_of_the_parser():
+    assert limits.MAX_BOUND == MAX_BOUND
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "ORDER BY t MEASURES LAST(A.v, 2147483647) AS l, NEXT(LAST(A.v), 2147483647) AS n PATTERN (A{1000000,}) DEFINE A AS v > PREV(v, 2147483647)",
+        "ORDER BY t MEASURES LAST(v) AS l PATTERN (A+) DEFINE A AS LAST(A.v, 500) IS NULL AND v = -9223372036854775808 OR v < 1.23456789012345678",
+        f"ORDER BY t MEASURES LAST(v) AS l EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) WINDOW {'9' * 98}.5 DEFINE A AS v > 1",
+        f"ORDER BY t MEASURES LAST(v) AS l EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) WINDOW INTERVAL '{'9' * 88}' WEEK DEFINE A AS v > 1",
+        f"ORDER BY t MEASURES WINDOW_START() AS l PATTERN (A B) WINDOW {'9' * 100} SLIDE .{'3' * 99} PREF MAX (A.v) TOP 1000000000 DEFINE A AS v > 1",
+        "ORDER BY t MEASURES MATCH_ERRORS() AS e PATTERN (A B C) WINDOW 5 APPROX 1 WEIGHTS (A 1099511627776)",
+        "ORDER BY t MEASURES MATCH_ERRORS() AS e PATTERN (A B C) WINDOW 5 APPROX 1 BUDGET 2147483647 CHECKS USING HISTORY h SKETCH (1024, 1024)",
+        "ORDER BY t MEASURES count(*) AS n PATTERN (" + " ".join(f"A{i}" for i in range(62)) + ") SUBSET U = (A0, A61) DEFINE A61 AS v > max(U.v)",
+        "ORDER BY t MEASURES count(*) AS n PATTERN (A) DEFINE A AS " + " + ".join(["PREV(v)"] * 145) + " > 0",
+        "ORDER BY t MEASURES count(*) AS n PATTERN (A) DEFINE A AS " + "ISNOTNULL(NVL2(abs(" * 15 + "PREV(v)" + "), 1, 2))" * 15,
+        "ORDER BY t MEASURES count(*) AS n PATTERN (" + "(" * 24 + "A" + "+)" * 24 + ")",
+    ],
+)  # fmt: skip
+def test_what_a_clause_may_say_at_most_is_a_plan(clause):
+    made = make_plan(parse_clause(clause))
+    for plan in (made, made.without_sql()):
+        assert Plan.from_json(plan.to_json()) == plan
+
+
+# -- the input --------------------------------------------------------------------------------------------------------
+
+FILTERED = """ORDER BY t MEASURES sum(v) FILTER (WHERE v > 1) AS s, FIRST(A.v) AS f PATTERN (A B+)
+  DEFINE B AS levenshtein(s, FIRST(A.s)) > 0 AND max(v) FILTER (WHERE v > 0) > 0"""
+
+
+def input_of(plan: Plan) -> dict[str, pa.Array]:
+    """Three rows for :data:`FILTERED`."""
+    parts = [part for condition in plan.conditions for tree in condition.trees for part in records.walk(tree)]
+    failed = {inner.column for part in parts if part[0] == "checked" for inner in records.walk(part.failed)}
+    kinds = {name: column.kinds for name, column in checked.marked(limits.Column, plan) if name}
+    found = {}
+    for name, _ in (*plan.inputs, *plan.ordered_inputs):
+        kind = kinds.get(name)
+        own = [[None if name in failed else True] * (n + 1) for n in (1, 2, 3)] if kind == "list" else [None] * 3 if name in failed else [True] * 3 if kind == "boolean" else [1, 2, 3]
+        found[name] = pa.array(own, pa.list_(pa.bool_()) if kind == "list" else pa.bool_() if kind == "boolean" else pa.int64())
+    return found
+
+
+def test_columns_that_the_input_has_not():
+    plan = without_catching(make_plan(parse_clause(FILTERED)))
+    whole = input_of(plan)
+    assert match_table(plan, pa.table(whole)).num_rows == 1
+    named = {name for name, _ in checked.marked(limits.Column, plan) if name}
+    for name in named:
+        with pytest.raises(ClauseError, match=f"the input has not one column {name}"):
+            prepare(plan, pa.table({other: column for other, column in whole.items() if other != name}).schema)
+    with pytest.raises(ClauseError, match="the input has not one column"):
+        prepare(plan, pa.schema([*pa.table(whole).schema, (min(named), pa.int64())]))
+
+
+def test_columns_of_types_that_kernels_do_not_take_there():
+    plan = without_catching(make_plan(parse_clause(FILTERED)))
+    whole = input_of(plan)
+    wrong = {"boolean": pa.array([1.5] * 3), "list": pa.array([1] * 3), "whole": pa.array([1.5] * 3)}
+    tried = {(name, column.kinds) for name, column in checked.marked(limits.Column, plan) if column.kinds in wrong}
+    assert {kind for _, kind in tried} == set(wrong)
+    for name, kind in tried:
+        with pytest.raises(ClauseError, match=f"the column {name} is of type"):
+            prepare(plan, pa.table(whole | {name: wrong[kind]}).schema)
+
+
+@pytest.mark.parametrize(
+    ("which", "values"),
+    [
+        ("number", [1, 2, 1 << 40]), ("number", [1, 2, -5]), ("number", [0, 1, 2]), ("number", [3, 2, 1]), ("number", [1, 2, None]), ("column", [[], [], []]), ("column", [[True]] * 3),
+        ("column", [None] * 3),
+    ],
+)  # fmt: skip
+def test_numbers_of_rows_that_lie_outside_the_arrays(which, values):
+    plan = without_catching(make_plan(parse_clause(FILTERED)))
+    pair = next(part for condition in plan.conditions for tree in condition.trees for part in records.walk(tree) if part[0] == "pair")
+    whole = input_of(plan)
+    name = getattr(pair, which)
+    with pytest.raises(ClauseError, match="have not an element for each row"):
+        match_table(plan, pa.table(whole | {name: pa.array(values, whole[name].type)}))
 
 
 def test_the_smallest_changes_are_plans():
@@ -177,3 +322,47 @@ def test_random_changes_give_a_plan_or_an_error_of_ours(clause):
         except ClauseError as error:
             outcomes.add(error.error_class)
     assert "SPARKCEP.ARGUMENT" in outcomes and outcomes <= {"", "SPARKCEP.ARGUMENT", "SPARKCEP.VERSION"}
+
+
+# -- work that grows ----------------------------------------------------------------------------------------------------
+
+
+def test_many_variables_that_others_name_are_told_at_once():
+    """Which of 30 variables are missing can be so in few ways if one may be; all others were tried, too."""
+    names = [f"V{i}" for i in range(30)]
+    conditions = ", ".join(f"{b} AS {b}.v > {a}.v" for a, b in zip(names, names[1:]))
+    plan = make_plan(parse_clause(f"ORDER BY t MEASURES MATCH_ERRORS() AS e PATTERN ({' '.join(names)}) WINDOW 50 APPROX 1 DEFINE {conditions}"))
+    found = prepare(plan, pa.schema([(name, pa.int64()) for name, _ in plan.inputs]))
+    assert len(found.strategy.automaton.copies.guesses) == 30
+
+
+def test_instructions_of_a_condition_have_a_bound():
+    """PMOD of decimals computes its operands three times, and so does one around it."""
+    plan = make_plan(parse_clause(f"ORDER BY t MEASURES count(*) AS n PATTERN (A) DEFINE A AS {'pmod(' * 16}FIRST(A.v) + v{', 7)' * 16} > 0"))
+    with pytest.raises(ClauseError, match="need more than 200000 instructions"):
+        prepare(plan, pa.schema([(name, pa.decimal128(10, 2)) for name, _ in plan.inputs]))
+
+
+def test_trees_that_are_nested_too_deep():
+    plan = members()
+    tree = VALUE | {"absent": None}
+    for _ in range(limits.MAX_TREE - 2):
+        tree = ["call", "neg", tree]
+    plan["conditions"] = [{"variable": 0, "trees": [["call", ">", tree, ["mno"]]]}]
+    found = Plan.from_json(json.dumps(plan))
+    with pytest.raises(ClauseError, match="nested too deep|has a chain"):
+        prepare(found, pa.schema([*((name, pa.int64()) for name, _ in found.inputs), (LETTERS, pa.int64())]))
+    plan["conditions"] = [{"variable": 0, "trees": [["call", ">", ["call", "neg", tree], ["mno"]]]}]
+    assert refused(plan).error_class == "SPARKCEP.ARGUMENT"
+
+
+def test_the_stack_holds_what_is_inside_of_checked_values():
+    """A sum whose right side is a sum needs a place for each left side, also where it is inside another tree."""
+    plan = members()
+    tree, one = VALUE | {"absent": None}, {"kind": "lit", "type": "int", "text": "1"}
+    for _ in range(100):
+        tree = ["call", "+", one, tree]
+    plan["conditions"] = [{"variable": 0, "trees": [["call", ">", {"kind": "prior", "mask": 1, "tree": tree}, one]]}]
+    found = Plan.from_json(json.dumps(plan))
+    prepared = prepare(found, pa.schema([*((name, pa.int64()) for name, _ in found.inputs), (LETTERS, pa.int64())]))
+    assert prepared.conditions.stack > 102

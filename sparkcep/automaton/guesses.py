@@ -8,12 +8,11 @@ the rows that stand for a variable without fulfilling its condition, and one tak
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import product
 
 from sparkcep.automaton.steps import too_complex
-from sparkcep.plan.checked import MAX_VARIABLES
+from sparkcep.plan.limits import MAX_VARIABLES
 from sparkcep.plan.define import looks_at_match
 from sparkcep.plan.facts import variables_in
 from sparkcep.plan.plan import Plan
@@ -88,19 +87,28 @@ class _Copier:
 
     def _states(self, single: int, grouped: int) -> list[tuple[int, int, int]]:
         """(missing, absent, present) masks that the bound allows."""
-        variables = [v for v in range(len(self.plan.variables)) if (single | grouped) >> v & 1]
-        found = []
-        for states in product(*(("mpa" if grouped >> v & 1 else "mu") for v in variables)):
-            masks = {s: sum(1 << v for v, state in zip(variables, states) if state == s) for s in "mpa"}
-            if sum(self.approx.missing[v] for v in variables if masks["m"] >> v & 1) <= self.approx.bound:
-                found.append((masks["m"], masks["a"], masks["p"]))
-            if len(found) > MAX_GUESSES:
+        found = [(0, 0, 0)]
+        for v in (v for v in range(len(self.plan.variables)) if (single | grouped) >> v & 1):
+            found = [way for masks in found for way in self._with(v, grouped, masks)]
+            if len(found) > MAX_GUESSES:  # each goes on to a whole one at least
                 raise too_complex(
                     "too many variables are named in conditions of others: which of them are missing can be so in more than "
                     f"{MAX_GUESSES} ways; allow fewer errors or name fewer variables"
                 )
         # fewest missing first: the preferred way among those of equal cost
         return sorted(found, key=lambda masks: masks[0].bit_count())
+
+    def _with(self, variable: int, grouped: int, masks: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
+        """The masks with what a further variable may be, as the bound allows."""
+        missing, absent, present = masks
+        own = 1 << variable
+        if sum(self.approx.missing[v] for v in range(variable + 1) if (missing | own) >> v & 1) <= self.approx.bound:
+            yield missing | own, absent, present
+        if grouped & own:
+            yield missing, absent, present | own
+            yield missing, absent | own, present
+        else:
+            yield masks
 
     def _guess(self, missing: int, absent: int, present: int) -> Guess:
         copies = tuple(self._copy(v, self._exempt(v, missing, missing | absent)) for v in range(len(self.plan.variables)))

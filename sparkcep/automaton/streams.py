@@ -31,9 +31,10 @@ from sparkcep.plan.cutting import behind, behind_leaves
 from sparkcep.plan.failing import spoken
 from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.plan.records import ALL_ROWS, Budget, LeafPlace, Window, has
+from sparkcep.plan.records import ALL_ROWS, Budget, LeafPlace, PatternTree, Window, has
 
 IDLE = "sparkcep.stream.idleTimeout"
+MAX_WIDE = 1 << 61  # of windows, so that a time and a size have a sum
 YET = "does not stream yet; store the stream in a table, and match over that"
 
 
@@ -65,6 +66,11 @@ def check_stream(plan: Plan) -> None:
     if window.kind == NUMBER:
         message = "the first ORDER BY expression of a stream is a TIMESTAMP, in which a number is no distance; write WINDOW INTERVAL '...' or WINDOW n ROWS"
         raise _wrong(plan, message, at=window)
+    speculated = plan.changes.size if plan.changes is not None else None
+    for wide in (*plan.windows, *([speculated] if speculated is not None else [])):
+        if wide.kind in (MICROS, ROWS) and int(wide.size) > MAX_WIDE:
+            unit = "microseconds, some 73,000 years" if wide.kind == MICROS else "rows"
+            raise _wrong(plan, f"over a stream a window has at most {MAX_WIDE} {unit}; write a smaller one", at=wide)
     if window.kind == NO_WINDOW and not plan.idle and plan.reports_all and strategy.search != COMPUTATIONS and strategy.question == EVERY:
         raise _wrong(plan, f"over a stream ALL MATCHES without WINDOW would keep all rows for ever; add WINDOW INTERVAL '...' or WINDOW n ROWS, or set {IDLE}")
 
@@ -328,7 +334,7 @@ def _back(plan: dict, now: dict) -> int:
     looks = [(leaf["spec"].get("physical", 0), leaf["spec"].get("mask", ALL_ROWS)) for leaf in plan.get("leaves", ()) if leaf["spec"]["kind"] in ("nav", "cls")]
     if now.get("automaton") or now.get("approximate") or now.get("changes"):
         return max([0, *(-physical for physical, _ in looks)])
-    return behind_leaves(read(tuple, now["pattern"]), len(now["variables"]), looks)
+    return behind_leaves(read(PatternTree, now["pattern"], now), len(now["variables"]), looks)
 
 
 def _ahead(plan: dict) -> int:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from sparkcep.automaton.net import ACCEPT, Edge, Net
 from sparkcep.automaton.remembered import FALSE, Memory
 from sparkcep.errors import LIMIT, ClauseError
-from sparkcep.plan.checked import MAX_VARIABLES
+from sparkcep.plan.limits import MAX_VARIABLES
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import WAY, Arc, Automaton, Here, Lit, Place, Register, letter_column
 

@@ -37,8 +37,9 @@ from sparkcep.columns.types import (
     wider,
 )
 from sparkcep.columns.zones import DAY, transitions
-from sparkcep.errors import SEMANTIC, ClauseError
+from sparkcep.errors import LIMIT, SEMANTIC, ClauseError
 from sparkcep.plan.define import MATH_CALLS, looks_at_match
+from sparkcep.plan.limits import MAX_OFFSET_IN_DEFINE
 from sparkcep.plan.records import ALL_ROWS, At, Checked, Condition, ConditionPlace, Extreme, Label, Lit, Pair, Prior, Running, walk
 
 _OPS = """RETURN LOADI LOADF NAVI NAVF SLOTI SLOTF STD CONSTI CONSTF NULL MNO CLS
@@ -60,6 +61,7 @@ SLOT = {name: i for i, name in enumerate(_SLOT_KINDS)}
 
 _LIMITS = {k: (1 << (b - 1)) - 1 for k, b in INT_BITS.items()} | {"months": (1 << 31) - 1}
 _MOST = (1 << 63) - 1
+MAX_INSTRUCTIONS = 200_000
 _PART = "map_entries(m), element_at(m, 'key')"
 _PARTS = {"variant": "variant_get(v, '$.x', 'int')", "geometry": "ST_AsBinary(g)", "geography": "ST_AsBinary(g)"}
 _DATE, _STAMPS = Type("date"), ("timestamp", "timestamp_ntz")
@@ -288,6 +290,9 @@ class ConditionCompiler:
         return out
 
     def op(self, name: str, a: int = 0, b: int = 0, c: int = 0, d: int = 0) -> int:
+        if len(self.code) >= MAX_INSTRUCTIONS:
+            message = f"the conditions need more than {MAX_INSTRUCTIONS} instructions; compute parts of them in a subquery below the clause"
+            raise ClauseError("EXPRESSION_TOO_DEEP", message, sqlstate=LIMIT)
         self.code.append([OP[name], a, b, c, d])
         return len(self.code) - 1
 
@@ -330,8 +335,10 @@ class ConditionCompiler:
 
     def row_slot(self, kind: str, which: str, mask: int, k: int) -> int:
         """The slot of the position (``kind`` "") or the LABEL of a mask's first or last row but k, and the slots that it needs."""
-        helper = self.row_slot(kind, which, mask, k - 1) if k else -1
-        return self.slot(kind + {"L": "LAST", "F": "FIRST"}[which], mask, k, helper=helper)
+        slot = -1
+        for before in range(k + 1):
+            slot = self.slot(kind + {"L": "LAST", "F": "FIRST"}[which], mask, before, helper=slot)
+        return slot
 
     # -- trees ----------------------------------------------------------------------------------------------
 
@@ -424,6 +431,8 @@ class ConditionCompiler:
         if which == "cur" and physical < 0 and self.adjacent:
             # rows of a match are adjacent: the neighbour is an earlier row of the match or outside it
             which, mask, logical, physical = "L", ALL_ROWS, -physical, 0
+            if logical > MAX_OFFSET_IN_DEFINE:
+                raise ClauseError("NAVIGATION_OFFSET", f"the offset of PREV around CLASSIFIER() in DEFINE must be at most {MAX_OFFSET_IN_DEFINE}", sqlstate=SEMANTIC)
         self._reach(physical)
         if which == "cur":
             self.op("CLS", -1, physical)
@@ -1139,6 +1148,10 @@ def _index(items: list, item, *behind) -> int:
 
 
 def _depth(tree: tuple) -> int:
+    if tree[0] == "prior":
+        return 1 + _depth(tree.tree)
+    if tree[0] == "checked":
+        return 1 + max(_depth(tree.tree), 1 + _depth(tree.failed))
     if tree[0] != "call":
         return 2
     if tree[1] == "if":  # each condition and value is popped before the next

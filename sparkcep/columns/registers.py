@@ -17,7 +17,7 @@ from sparkcep.columns.bytecode import ConditionCompiler
 from sparkcep.columns.inferred import typed
 from sparkcep.columns.types import MAX_DIGITS, NULL, Type
 from sparkcep.errors import SEMANTIC, ClauseError
-from sparkcep.plan.checked import MAX_VARIABLES
+from sparkcep.plan.limits import MAX_VARIABLES
 from sparkcep.plan.records import Arc, Automaton, Parameter, Register, letter_column, parameter_column, register_column
 
 WORD, FLOAT, WIDE = range(3)  # how a value is held: one word, one floating word, two words

@@ -154,11 +154,11 @@ def is_double(node: exp.Expr) -> bool:
 
 
 def whole(node: exp.Expr | None) -> int | None:
-    """The value of an integer literal."""
+    """The value of an integer literal of at most 100 digits."""
     if isinstance(node, exp.Neg):
         found = whole(node.this)
         return None if found is None else -found
-    return int(node.name) if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() else None
+    return int(node.name) if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and len(node.name) <= 100 else None
 
 
 def literal(node: exp.Expr | None) -> str | None:

@@ -283,7 +283,7 @@ class _Translation:
         if self.read != _FLINK:
             return text
         found = _INTERVAL.fullmatch(window.size.span.of(self.sql).strip())
-        if found is None or found[2].upper() not in _SECONDS:
+        if found is None or found[2].upper() not in _SECONDS or len(found[1]) > 100:
             self._note(window.span.start, "WITHIN takes a match of just this length; WINDOW does not: make it a little larger where that matters")
             return text
         self._note(window.span.start, "WITHIN takes a match of just this length: WINDOW is a microsecond longer")

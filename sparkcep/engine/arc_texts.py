@@ -23,7 +23,7 @@ from sparkcep.engine.prepared import Task
 from sparkcep.errors import ClauseError, MatchRuntimeError, shown
 from sparkcep.plan import arcs as names
 from sparkcep.plan.arc_texts import TextReader, field_column
-from sparkcep.plan.checked import MAX_VARIABLES
+from sparkcep.plan.limits import MAX_VARIABLES
 from sparkcep.plan.records import Arc
 
 Answer = Callable[[Chunk], Iterator[pa.Table]]

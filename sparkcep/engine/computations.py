@@ -27,9 +27,8 @@ from sparkcep.engine.tables import Tables
 from sparkcep.engine.timetable import Timetable, whole
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.arcs import BASE
-from sparkcep.plan.measures import CLASSIFIER_COLUMN
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.plan.records import letter_column, parameter_column
+from sparkcep.plan.records import CLASSIFIER_COLUMN, letter_column, parameter_column
 from sparkcep.search import codes
 from sparkcep.search import computations as kernels
 from sparkcep.search.computations import APART, I_WAY, I_WORDS, M_EMIT_NULLS, M_END, M_EXPIRED, M_NULLS, M_WORDS, O_LIMIT

@@ -13,6 +13,7 @@ from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.prepared import Task
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.budget import COLUMNS, INTERVALS, MAX_BUNDLES, MAX_INTERVALS, MAX_VECTORS
+from sparkcep.plan.checked import wrong
 from sparkcep.plan.records import Approx, History
 from sparkcep.search import budgeted as searching
 from sparkcep.search.promises import COARSER, PROMISE_FIELDS, Promises
@@ -71,7 +72,9 @@ class HistoryReader:
         """The vectors of the history, and how promising they are, of which nothing is counted yet. Where no rows of it were taken
         the first chunk of a task brings them. Raises MatchRuntimeError for one that is none, or of another clause."""
         if self.read is None:
-            values = chunk.columns[self.column]
+            values = chunk.columns.get(self.column)
+            if values is None:
+                raise wrong(f"the input has not one column {self.column}")
             self.take((values[0].as_py() if len(values) else None) or [])
         assert self.read is not None
         told, promises = self.read
@@ -176,7 +179,10 @@ def _intervals(rows: list[dict[str, Any]], wanted: History) -> int:
         if parts.get("INTERVALS", "").isdigit() and 1 <= int(parts["INTERVALS"]) <= MAX_INTERVALS:
             return int(parts["INTERVALS"])
         raise _wrong("its column pattern says nothing of INTERVALS")
-    return max([1, *(row["remaining"] or 0 for row in rows), *((row["idle"] or 0) + 1 for row in rows)]) if rows else INTERVALS
+    told = max([1, *(row["remaining"] or 0 for row in rows), *((row["idle"] or 0) + 1 for row in rows)]) if rows else INTERVALS
+    if told > MAX_INTERVALS:
+        raise _wrong(f"its columns remaining and idle tell of {told} intervals, and {MAX_INTERVALS} are the most")
+    return told
 
 
 def _vectors(rows: list[dict[str, Any]], approx: Approx, published: bool, bounded: bool) -> Vectors:

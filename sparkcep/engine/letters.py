@@ -13,6 +13,7 @@ from sparkcep.columns.bytecode import KNOWN, OP, Conditions
 from sparkcep.columns.types import AS_DOUBLE, HIGH, WORD
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.failures import EagerConditionError, of_condition
+from sparkcep.engine.fitting import check_pairs
 from sparkcep.engine.prepared import Prepared
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import looks_away, walk
@@ -47,7 +48,7 @@ def kernel_data(prepared: Prepared, chunk: Chunk) -> Data:
         if not conditioned >> variable & 1:
             letters |= np.int64(1 << variable)
     known = _rows_known(prepared, chunk)
-    ints, inull, arrays, codes, bytecode = _int_columns(prepared, columns, rows, known)
+    ints, inull, arrays, codes, bytecode = _int_columns(prepared, chunk, rows, known)
     flts = np.empty((len(c.float_columns), rows), dtype=np.float64)
     fnull = np.empty((len(c.float_columns), rows), dtype=np.uint8)
     for i, (name, part) in enumerate(c.float_columns):
@@ -107,10 +108,13 @@ def _looking_ahead(plan: Plan) -> int:
     return sum({1 << v for v, trees in plan.conditions if max(looks_away(trees), default=0) > 0})
 
 
-def _int_columns(prepared: Prepared, columns: dict[str, pa.Array], rows: int, known: np.ndarray):
+def _int_columns(prepared: Prepared, chunk: Chunk, rows: int, known: np.ndarray):
     """Integer words, NULL marks, arrays of paired functions, label ranks, and the bytecode with this buffer's string
     ranks patched in."""
     c = prepared.conditions
+    if c.pairs:
+        check_pairs(prepared.plan, chunk)
+    columns = chunk.columns
     ints = np.empty((len(c.int_columns), rows), dtype=np.int64)
     inull = np.empty((len(c.int_columns), rows), dtype=np.uint8)
     ranked = dict(c.ranked)

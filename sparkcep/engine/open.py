@@ -35,6 +35,7 @@ from sparkcep.engine.classes import BestOfLastRows
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.conjoined import Sides
 from sparkcep.engine.ended_windows import EndedWindows
+from sparkcep.engine.fitting import check_columns, check_types
 from sparkcep.engine.found import Found
 from sparkcep.engine.in_turn import WindowsInTurn
 from sparkcep.engine.joined import Sequences
@@ -51,8 +52,10 @@ from sparkcep.engine.tables import Tables
 from sparkcep.engine.told import MatchTables
 from sparkcep.engine.walk import Walk
 from sparkcep.engine.windows import check_slide, check_window
-from sparkcep.errors import SEMANTIC, ClauseError
+from sparkcep.errors import LIMIT, SEMANTIC, ClauseError
+from sparkcep.plan.checked import marked
 from sparkcep.plan.cutting import behind, variables_ahead
+from sparkcep.plan.limits import Column
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Ranking
 from sparkcep.search import codes, interpreted
@@ -61,6 +64,18 @@ from sparkcep.search import codes, interpreted
 def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     """Compiles ``plan`` for input columns ``schema``. Raises ClauseError for conditions that make no sense in types, and
     patterns that are too complex."""
+    check_columns(plan, schema)
+    try:
+        prepared = _prepared(plan, schema)
+    except RecursionError:
+        line, column, text = plan.place or (0, 0, "")
+        message = "the expressions of the clause are nested too deep; compute parts of them in a subquery below the clause"
+        raise ClauseError("EXPRESSION_TOO_DEEP", message, sqlstate=LIMIT, line=line, column=column, fragment=text) from None
+    check_types(plan, schema)
+    return prepared
+
+
+def _prepared(plan: Plan, schema: pa.Schema) -> Prepared:
     strategy = placed_strategy(plan)
     plan = strategy.plan
     looks = variables_ahead(plan)
@@ -69,7 +84,7 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     )
     out = output_schema(plan, schema)
     if plan.ranking:
-        _check_objectives(plan.ranking, schema, out)
+        _check_objectives(plan, plan.ranking, schema, out)
     if plan.selection:
         for window in plan.windows:
             check_window(window, schema)
@@ -84,11 +99,11 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
     return Prepared(strategy, schema, conditions, out, *memo_of(strategy, conditions), looks=looks)
 
 
-def _check_objectives(ranking: Ranking, schema: pa.Schema, out: pa.Schema) -> None:
+def _check_objectives(plan: Plan, ranking: Ranking, schema: pa.Schema, out: pa.Schema) -> None:
     types = [out.field(name).type for name in ranking.objectives if name in out.names]
-    for t in map(type_of, [*types, *(schema.field(term.column).type for term in ranking.terms if term.column)]):
+    for t in map(type_of, [*types, *(schema.field(name).type for name, column in marked(Column, plan) if column.kinds == "number" and name)]):
         if not (t.is_number or t.kind == "null"):
-            line, column, text = ranking.place
+            line, column, text = ranking.place or (0, 0, "")
             raise ClauseError("PREF", f"PREF needs a number, not {t}; rank by a number made of it", sqlstate=SEMANTIC, line=line, column=column, fragment=text)
 
 

@@ -51,7 +51,7 @@ def came_column(number: int) -> str:
     return f"__a_w{number}"
 
 
-def _inputs(parameters: int, keys: int, arrival: int, texts: bool) -> tuple[str, ...]:
+def input_columns(parameters: int, keys: int, arrival: int, texts: bool) -> tuple[str, ...]:
     """All columns of the input that rows of ARCS FROM have of their own, by how many parameters, partition keys and expressions of
     ARRIVAL BY there are."""
     numbers = range(parameters)
@@ -108,5 +108,5 @@ def arcs_of(clause: MatchClause, scope: Scope, inputs: Inputs, automaton: Automa
     rows, texts = clause.changes.arrival if arrival else (), reads_texts(clause)
     return Arcs(
         table.table.of(clause.text), arrival, tuple(inputs.column(scope.plain_text(expr, "ARRIVAL BY")) for expr in rows), keys,
-        _inputs(len(automaton.parameters), len(keys), len(arrival), texts), texts, *position(clause.text, table.span.start), table.span.of(clause.text).split("\n")[0][:40],
+        input_columns(len(automaton.parameters), len(keys), len(arrival), texts), texts, *position(clause.text, table.span.start), table.span.of(clause.text).split("\n")[0][:40],
     )

@@ -12,15 +12,13 @@ from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import ClauseError, position
 from sparkcep.plan import costs
 from sparkcep.plan.constants import is_literal, number
+from sparkcep.plan.limits import MAX_CELLS, MAX_CHECKS, MAX_INTERVALS
 from sparkcep.plan.options import ROWS, window_size
 from sparkcep.plan.records import Budget, History, OfHistory, Part
 
 HISTORY = "HISTORY"  # the report
 HISTORY_COLUMN = "__history"  # of the input: the whole table, in the first row of each task
 INTERVALS = 8
-MAX_INTERVALS = 1000
-MAX_CELLS = 1 << 20  # of a sketch
-MAX_CHECKS = (1 << 31) - 1
 MAX_VECTORS = MAX_BUNDLES = 4096
 # the columns of a history, with their SQL types
 COLUMNS = {

@@ -12,11 +12,11 @@ from sparkcep.clause.tree import NEXT_ROW, MatchClause
 from sparkcep.errors import ClauseError, offered
 from sparkcep.plan.constants import number
 from sparkcep.plan.facts import least, tree_of, trees_of, variables_in
+from sparkcep.plan.limits import MAX_COST
 from sparkcep.plan.records import Approx
 
 PROXY, PER_ERROR, ALL, BUNDLES = "PROXY", "PER ERROR", "ALL", "BUNDLES"
 EXTRA = "EXTRA"
-MAX_COST = 1 << 40  # of a bound or weight in units of their common denominator
 BUNDLE_LEAVES = ("bundle_start", "bundle_end", "bundle_size")
 BUDGET_LEAVES = ("complete", "left_out", "coverage")
 

@@ -17,7 +17,7 @@ from sparkcep.plan import failing, records
 from sparkcep.plan.budget import history_leaves
 from sparkcep.plan.costs import BUDGET_LEAVES, BUNDLE_LEAVES, BUNDLES
 from sparkcep.plan.define import aggregate_parts, skips_nulls, words_behind
-from sparkcep.plan.records import ALL_ROWS
+from sparkcep.plan.records import ALL_ROWS, CLASSIFIER_COLUMN
 from sparkcep.plan.scope import (
     AGGREGATES,
     APPROXIMATE,
@@ -33,7 +33,6 @@ from sparkcep.plan.scope import (
     Scope,
 )
 
-CLASSIFIER_COLUMN = "cls"
 ELEMENT, POSITION = "__e", "__pos"  # an array's element and its position, in the aggregates of ``rewrite``
 
 _NATIVE = {

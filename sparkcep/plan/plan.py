@@ -14,10 +14,12 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from typing import Annotated, Literal
 
 from sparkcep.clause.lexer import quote
 from sparkcep.clause.tree import ONE_ROW, PAST_LAST
 from sparkcep.plan import checked, records, timed
+from sparkcep.plan.limits import MAX_IDLE, MAX_TEXT, Range
 
 LETTERS = "__letters"
 PLAN_HEAD = '{"variables":'  # how a plan's JSON begins
@@ -29,8 +31,8 @@ class Plan:
     """See the module's docstring; :mod:`sparkcep.plan.records` says what is in each record."""
 
     variables: tuple[str, ...]
-    pattern: tuple  # a tree
-    rows: str  # of the modes of clause.tree
+    pattern: records.PatternTree
+    rows: Literal["one", "show", "omit", "unmatched"]
     skip: records.Skip = records.Skip(PAST_LAST, 0)
     partition: tuple[records.Key, ...] = ()
     order: tuple[records.Order, ...] = ()
@@ -61,13 +63,13 @@ class Plan:
     equal_keys: tuple[records.EqualKey, ...] = ()  # beside those of ``partition``
     candidates: tuple[records.Candidate, ...] = ()  # empty where they may not part rows
     near: bool = False  # whether rows farther than WINDOW from all that fulfil a candidate may be dropped
-    slice: str = ""  # the input column by which partitions are cut into slices of time (sql.slices); empty: they are whole
+    slice: records.PerhapsInput = ""  # the input column by which partitions are cut into slices of time (sql.slices); empty: they are whole
     automaton: records.Automaton | None = None  # the pattern is empty then, and its variables are the names of arcs
     changes: records.Changes | None = None  # of an automaton, or of a pattern, which becomes one
     arcs: records.Arcs | None = None  # those of an automaton that rows of a table make present
     words: tuple[records.Word, ...] = ()  # that were counted as something other than a column; of no use below the table function
-    idle: int = 0  # over a stream: so many microseconds without a row end a partition; 0: none do
-    format: int = checked.FORMAT
+    idle: Annotated[int, Range(0, MAX_IDLE)] = 0  # over a stream: so many microseconds without a row end a partition; 0: none do
+    format: Annotated[int, Range(0, 1 << 31)] = checked.FORMAT
     made_by: str = checked.MADE_BY
     given: tuple[str, ...] = ()  # names of the output columns that something above the engine reads, in their order; empty: all of them
 
@@ -166,14 +168,16 @@ class Plan:
     def from_json(text: str) -> Plan:
         """Raises ClauseError where ``text`` is no plan, or another version's."""
         try:
-            found = json.loads(text)
+            found = json.loads(text) if len(text) <= MAX_TEXT else None
         except (ValueError, RecursionError):
-            raise checked.wrong("it cannot be read") from None
+            found = None
+        if not isinstance(found, dict):
+            raise checked.wrong("it cannot be read")
         checked.check_version(found, {f.name for f in fields(Plan)})
         try:
             members = checked.members(Plan, found)
             right = checked.is_right(members)
-        except (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError):  # another shape than a plan's
+        except (TypeError, ValueError, KeyError, IndexError, RecursionError):  # another shape than a plan's
             right = False
         if not right:
             raise checked.wrong("its variables, masks or counts are none that a clause gives")

@@ -21,11 +21,51 @@ or :data:`ALL_ROWS`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from sparkcep.plan.limits import (
+    MAX_BOUND,
+    MAX_CELLS,
+    MAX_CHECKS,
+    MAX_COST,
+    MAX_INTERVALS,
+    MAX_OFFSET,
+    MAX_OFFSET_IN_DEFINE,
+    MAX_TOP,
+    MAX_VARIABLES,
+    MAX_WORD,
+    SIZE,
+    STEP,
+    Column,
+    Range,
+    Tree,
+)
 
 ALL_ROWS = -1  # the mask of the universal row pattern variable
 LIKE, SUM, MEAN = OF_COLUMN = ("like", "sum", "mean")  # types of registers that a column gives
 WAY = "way"  # the type of the register that tells by which rows, under which labels, a computation came: a number that the kernel gives each such way
+
+CLASSIFIER_COLUMN = "cls"  # in place of a column: the name of a row's variable
+
+
+# -- fields -----------------------------------------------------------------------------------------------------------
+
+
+PatternTree = Annotated[tuple, Tree("pattern")]
+ConditionPart = Annotated[tuple, Tree("condition")]
+Line = Annotated[int, Range(0, 1 << 31)]  # a line of a statement, or a place in it
+Variable = Annotated[int, Range(0, "variables")]
+Mask = Annotated[int, Range(ALL_ROWS, "sets")]
+Logical = Annotated[int, Range(0, MAX_OFFSET_IN_DEFINE + 1)]
+Offset = Annotated[int, Range(-MAX_OFFSET, MAX_OFFSET + 1)]
+Cost = Annotated[int, Range(0, MAX_COST + 1)]
+Weighed = Annotated[int, Range(1, MAX_COST + 1)]
+State = Annotated[int, Range(0, "states")]
+Input = Annotated[str, Column()]
+PerhapsInput = Annotated[str, Column(also=("",))]
+Labelled = Annotated[str, Column(also=(CLASSIFIER_COLUMN,))]
+Filter = Annotated[str, Column("boolean")]
+Whole = Annotated[str, Column("whole")]
 
 
 # -- columns and places -----------------------------------------------------------------------------------------------
@@ -43,7 +83,7 @@ class Key(NamedTuple):
     column of the input under its own name."""
 
     name: str
-    column: str
+    column: Input
     plain: bool
 
 
@@ -60,15 +100,15 @@ class Order(NamedTuple):
 class EqualKey(NamedTuple):
     """An input column in which all rows of a match agree, and the tests of the conditions that say so."""
 
-    column: str
+    column: Input
     tests: tuple[str, ...]
 
 
 class Place(NamedTuple):
     """Where a part of the clause stands in the statement, and how it begins."""
 
-    line: int
-    column: int
+    line: Line
+    column: Line
     text: str
 
 
@@ -76,8 +116,8 @@ class Word(NamedTuple):
     """A word of the clause that was counted as something other than a column, and where it is."""
 
     name: str
-    line: int
-    column: int
+    line: Line
+    column: Line
 
 
 class LeafPlace(NamedTuple):
@@ -85,17 +125,17 @@ class LeafPlace(NamedTuple):
     ``$`` is named by itself, and the beginning of the clause by no name."""
 
     name: str
-    line: int
-    column: int
+    line: Line
+    column: Line
     text: str
 
 
 class ConditionPlace(NamedTuple):
     """Where the condition of a variable stands."""
 
-    variable: int
-    line: int
-    column: int
+    variable: Variable
+    line: Line
+    column: Line
     text: str
 
 
@@ -106,42 +146,42 @@ class Skip(NamedTuple):
     """AFTER MATCH SKIP: one of the modes of :mod:`sparkcep.clause.tree`; of TO FIRST and TO LAST also the mask of the variables
     that they name, and the place of that name."""
 
-    mode: str
-    targets: int
+    mode: Literal["past_last", "next_row", "first", "last"]
+    targets: Annotated[int, Range(0, "sets")]
     place: Place | None = None
 
 
 class Selection(NamedTuple):
     """EVENT SELECTION: ``strategy`` is STRICT, NEXT or ANY, ``report`` FIRST or ALL."""
 
-    strategy: str
-    report: str
+    strategy: Literal["STRICT", "NEXT", "ANY"]
+    report: Literal["FIRST", "ALL"]
 
 
 class Window(NamedTuple):
     """The size of a WINDOW or WITHIN as a decimal text, the order column that it measures ("" for rows) and its place. ``kind`` is
     one of those of :mod:`sparkcep.plan.options`."""
 
-    kind: str
-    size: str
-    order: str
-    line: int
-    column: int
+    kind: Literal["none", "rows", "micros", "number"]
+    size: Annotated[str, SIZE]
+    order: PerhapsInput
+    line: Line
+    column: Line
     text: str
 
 
 class Slide(NamedTuple):
     """The step of windows that SLIDE, in the kind of their WINDOW, as a decimal text."""
 
-    kind: str
-    step: str
+    kind: Literal["rows", "micros", "number"]
+    step: Annotated[str, SIZE]
 
 
 class Bound(NamedTuple):
     """A bound of the settings that is not the default one."""
 
-    name: str
-    value: int
+    name: Literal["max_state_bytes", "max_steps", "max_matches"]
+    value: Annotated[int, Range(1, MAX_WORD + 1)]
 
 
 class Part(NamedTuple):
@@ -156,7 +196,7 @@ class History(NamedTuple):
     of which parts of a clause."""
 
     runs: Literal["PROXY", "ALL"]
-    intervals: int
+    intervals: Annotated[int, Range(1, MAX_INTERVALS + 1)]
     parts: tuple[Part, ...]
 
 
@@ -165,13 +205,13 @@ class Budget(NamedTuple):
     tried in the order that is ``published``, or in our own; ``sketch`` has a depth and a width, or a number of cells, or nothing;
     ``explore``: agents follow what the history would not choose."""
 
-    checks: int
-    history: str
+    checks: Annotated[int, Range(1, MAX_CHECKS + 1)]
+    history: Annotated[str, Column("history", ("",))]
     published: bool
-    sketch: tuple[int, ...]
+    sketch: tuple[Annotated[int, Range(1, MAX_CELLS + 1)], ...]
     explore: bool
-    line: int
-    column: int
+    line: Line
+    column: Line
     text: str
 
 
@@ -181,11 +221,11 @@ class Approx(NamedTuple):
     costs ``extra``. ``budget`` bounds the candidates that are tried; ``history`` is what is recorded, or read."""
 
     report: Literal["PROXY", "PER ERROR", "ALL", "BUNDLES", "HISTORY"]
-    scale: int
-    bound: int
-    missing: tuple[int, ...]
-    extra: int
-    violation: tuple[int, ...]
+    scale: Weighed
+    bound: Cost
+    missing: tuple[Weighed, ...]
+    extra: Weighed
+    violation: tuple[Cost, ...]
     budget: Budget | None = None
     history: History | None = None
 
@@ -203,8 +243,8 @@ class Without(NamedTuple):
     """A negated group ``~(p)``: ``pattern`` is the tree of what must not match, ``text`` the group as it is written. ``variable``,
     the one that comes first in it, stands for the group in the pattern around it: ``("not", variable)``."""
 
-    variable: int
-    pattern: tuple
+    variable: Variable
+    pattern: PatternTree
     text: str
 
 
@@ -213,17 +253,17 @@ class Term(NamedTuple):
     the score NULL where ``kind`` is ``row``, and ``branch``, whose rows not each match has, and adds nothing where it is
     ``sum``."""
 
-    mask: int
-    column: str
-    sign: int
-    kind: str
+    mask: Mask
+    column: Annotated[str, Column("number", ("",))]
+    sign: Literal[-1, 1]
+    kind: Literal["row", "branch", "sum", "count"]
 
 
 class Weight(NamedTuple):
     """The number that the one row of a variable has."""
 
-    variable: int
-    column: str
+    variable: Variable
+    column: Annotated[str, Column("number")]
 
 
 class Monotone(NamedTuple):
@@ -232,8 +272,8 @@ class Monotone(NamedTuple):
     any leaf is if it is ``strict``."""
 
     leaves: tuple[Weight, ...]
-    tree: tuple
-    positive: tuple[int, ...]
+    tree: Annotated[tuple, Tree("score", "leaves")]
+    positive: tuple[Annotated[int, Range(0, "leaves")], ...]
     strict: bool
 
 
@@ -244,8 +284,8 @@ class Conjoined(NamedTuple):
     which it counts once."""
 
     sides: tuple[tuple[Term, ...], ...]
-    tree: tuple
-    positive: tuple[int, ...]
+    tree: Annotated[tuple, Tree("score", "sides")]
+    positive: tuple[Annotated[int, Range(0, "sides")], ...]
     whole: bool
     across: bool
 
@@ -255,7 +295,7 @@ class Scored(NamedTuple):
     NULL where any leaf is if it is ``strict``."""
 
     leaves: tuple[Term, ...]
-    tree: tuple
+    tree: Annotated[tuple, Tree("score", "leaves")]
     strict: bool
 
 
@@ -268,7 +308,7 @@ class Ranking(NamedTuple):
 
     objectives: tuple[str, ...]
     score: str
-    top: int
+    top: Annotated[int, Range(0, MAX_TOP + 1)]
     overall: bool
     order: tuple[str, ...]
     vector: str
@@ -291,15 +331,15 @@ class Ranking(NamedTuple):
 class Letter(NamedTuple):
     """The row-local part of a variable's condition, which Spark computes as a bit of one integer."""
 
-    variable: int
-    bit: int
+    variable: Variable
+    bit: Annotated[int, Range(0, MAX_VARIABLES)]
     text: str
 
 
 class Candidate(NamedTuple):
     """An SQL condition that some row of every match fulfils: one of the row-local conditions of ``variables``."""
 
-    variables: tuple[int, ...]
+    variables: tuple[Variable, ...]
     text: str
 
 
@@ -307,16 +347,16 @@ class Here(NamedTuple):
     """The value of an input column at the candidate row."""
 
     kind: Literal["col"]
-    column: str
+    column: Annotated[str, Column(own=True)]
 
 
 class Near(NamedTuple):
     """The value of an input column at the physical neighbour so many rows away."""
 
     kind: Literal["off"]
-    column: str
-    physical: int
-    absent: str | None
+    column: Input
+    physical: Offset
+    absent: Input | None
 
 
 class At(NamedTuple):
@@ -324,22 +364,22 @@ class At(NamedTuple):
     rows."""
 
     kind: Literal["nav"]
-    which: str
-    mask: int
-    logical: int
-    physical: int
-    column: str
-    absent: str | None
+    which: Literal["F", "L"]
+    mask: Mask
+    logical: Logical
+    physical: Offset
+    column: Input
+    absent: Input | None
 
 
 class Label(NamedTuple):
     """CLASSIFIER there; ``which`` is also ``cur``, the candidate row."""
 
     kind: Literal["cls"]
-    which: str
-    mask: int
-    logical: int
-    physical: int
+    which: Literal["F", "L", "cur"]
+    mask: Mask
+    logical: Logical
+    physical: Offset
 
 
 class Running(NamedTuple):
@@ -347,10 +387,10 @@ class Running(NamedTuple):
     filter."""
 
     kind: Literal["agg"]
-    function: str
-    mask: int
-    column: str | None
-    keep: str | None
+    function: Literal["count", "sum", "avg", "min", "max", "bool_and", "bool_or", "stddev_samp", "stddev_pop", "var_samp", "var_pop"]
+    mask: Mask
+    column: Input | None
+    keep: Filter | None
     distinct: bool
 
 
@@ -358,20 +398,20 @@ class Extreme(NamedTuple):
     """What the last of the mask's rows with the min or max ``key`` has in ``column`` (None: its label)."""
 
     kind: Literal["by"]
-    which: str
-    mask: int
-    column: str | None
-    key: str
-    keep: str | None
+    which: Literal["min", "max"]
+    mask: Mask
+    column: Input | None
+    key: Input
+    keep: Filter | None
 
 
 class RowAt(NamedTuple):
     """A row of the match, as in :class:`At`."""
 
-    which: str
-    mask: int
-    logical: int
-    physical: int
+    which: Literal["F", "L"]
+    mask: Mask
+    logical: Logical
+    physical: Offset
 
 
 class Pair(NamedTuple):
@@ -379,8 +419,8 @@ class Pair(NamedTuple):
     the row number; ``rows`` are the one or two rows that are looked at."""
 
     kind: Literal["pair"]
-    column: str
-    number: str
+    column: Annotated[str, Column("list")]
+    number: Whole
     rows: tuple[RowAt, ...]
 
 
@@ -389,15 +429,15 @@ class Prior(NamedTuple):
     it."""
 
     kind: Literal["prior"]
-    mask: int
-    tree: tuple
+    mask: Mask
+    tree: ConditionPart
 
 
 class IsFirst(NamedTuple):
     """Whether the row is the first one of ``mask``."""
 
     kind: Literal["isfirst"]
-    mask: int
+    mask: Mask
 
 
 class Failing(NamedTuple):
@@ -405,8 +445,8 @@ class Failing(NamedTuple):
     one."""
 
     error_class: str
-    line: int
-    column: int
+    line: Line
+    column: Line
     text: str
 
 
@@ -415,16 +455,16 @@ class Checked(NamedTuple):
     above 0. ``number`` is that of the expression among the plan's ``failing``."""
 
     kind: Literal["checked"]
-    tree: tuple
-    failed: tuple
-    number: int
+    tree: ConditionPart
+    failed: ConditionPart
+    number: Annotated[int, Range(0, "failing")]
 
 
 class Lit(NamedTuple):
     """A number, string, boolean, null or type name."""
 
     kind: Literal["lit"]
-    type: str
+    type: Literal["null", "bool", "int", "long", "decimal", "double", "date", "string", "type"]
     text: str
 
 
@@ -434,8 +474,8 @@ ConditionTree = Here | Near | At | Label | Running | Extreme | Pair | Prior | Is
 class Condition(NamedTuple):
     """The conjuncts of a variable's condition that look at other rows, as trees."""
 
-    variable: int
-    trees: tuple[tuple, ...]
+    variable: Variable
+    trees: tuple[ConditionPart, ...]
 
 
 # -- pattern ----------------------------------------------------------------------------------------------------------
@@ -445,9 +485,9 @@ class Repeat(NamedTuple):
     """A quantifier: ``low`` to ``high`` iterations (None: no bound)."""
 
     kind: Literal["repeat"]
-    item: tuple
-    low: int
-    high: int | None
+    item: PatternTree
+    low: Annotated[int, Range(0, MAX_BOUND + 1)]
+    high: Annotated[int, Range(0, MAX_BOUND + 1)] | None
     greedy: bool
 
 
@@ -455,8 +495,8 @@ class Within(NamedTuple):
     """A group with a window of its own, which is that of the plan's ``windows`` with this number."""
 
     kind: Literal["within"]
-    item: tuple
-    window: int
+    item: PatternTree
+    window: Annotated[int, Range(1, "windows")]
 
 
 # -- automaton --------------------------------------------------------------------------------------------------------
@@ -470,11 +510,11 @@ class Register(NamedTuple):
 
     name: str
     type: str
-    initial: tuple
-    line: int
-    column: int
+    initial: ConditionPart
+    line: Line
+    column: Line
     text: str
-    like: str = ""
+    like: PerhapsInput = ""
 
 
 class Parameter(NamedTuple):
@@ -483,16 +523,16 @@ class Parameter(NamedTuple):
 
     name: str
     type: str
-    line: int
-    column: int
+    line: Line
+    column: Line
     text: str
 
 
 class Assignment(NamedTuple):
     """The tree whose value an arc gives to a register."""
 
-    register: int
-    tree: tuple
+    register: Annotated[int, Range(0, "registers")]
+    tree: ConditionPart
 
 
 class Arc(NamedTuple):
@@ -503,20 +543,20 @@ class Arc(NamedTuple):
     variable that CLASSIFIER() names. ``template``: the name by which rows of ARCS FROM make it present, "" of an arc that always
     is; ``parameters``: the first of its parameters and that behind the last."""
 
-    source: int
-    target: int
+    source: State
+    target: State
     on: Literal["row", "empty", "expiry"]
-    letter: int
-    fence: tuple[tuple, ...]
+    letter: Annotated[int, Range(-1, MAX_VARIABLES)]
+    fence: tuple[ConditionPart, ...]
     sets: tuple[Assignment, ...]
-    emits: tuple[tuple, ...]
-    label: int
-    line: int
-    column: int
+    emits: tuple[ConditionPart, ...]
+    label: Annotated[int, Range(0, MAX_VARIABLES + 1)]
+    line: Line
+    column: Line
     text: str
     template: str
-    parameters: tuple[int, ...]
-    limits: tuple[int, ...] = ()
+    parameters: tuple[Annotated[int, Range(0, MAX_VARIABLES + 1)], ...]
+    limits: tuple[Annotated[int, Range(0, MAX_WORD + 1)], ...] = ()
 
     @property
     def is_text(self) -> bool:
@@ -535,12 +575,12 @@ class Automaton(NamedTuple):
 
     registers: tuple[Register, ...]
     states: tuple[str, ...]
-    start: int
-    final: tuple[int, ...]
+    start: State
+    final: tuple[State, ...]
     arcs: tuple[Arc, ...]
     emits: tuple[str, ...]
-    time: str
-    lifetime: str
+    time: Input
+    lifetime: PerhapsInput
     parameters: tuple[Parameter, ...]
 
     @property
@@ -570,10 +610,10 @@ class Arcs(NamedTuple):
     arrival: tuple[str, ...]
     came: tuple[str, ...]
     keys: tuple[str, ...]
-    columns: tuple[str, ...]
+    columns: tuple[Input, ...]
     texts: bool
-    line: int
-    column: int
+    line: Line
+    column: Line
     text: str
 
 
@@ -584,19 +624,19 @@ class Changes(NamedTuple):
     CHANGES, and ``speculate`` ALL, NONE or SIZE, whose ``size`` is. ``punctuate``, the value of PUNCTUATE BY, or "". ``came``: the
     columns of ARRIVAL BY where punctuations of one partition may be for all."""
 
-    column: str
-    same: str
-    arrival: str
-    consecutive: str
-    punctuate: str
+    column: Input
+    same: Input
+    arrival: Annotated[str, Column("whole", ("",))]
+    consecutive: Annotated[str, Column("whole", ("",))]
+    punctuate: PerhapsInput
     report: Literal["NET", "CHANGES"]
     speculate: Literal["ALL", "NONE", "SIZE"]
     size: Window | None
-    came: tuple[str, ...]
-    line: int
-    column_at: int
+    came: tuple[Input, ...]
+    line: Line
+    column_at: Line
     text: str
-    time: str
+    time: Input
 
 
 def register_column(register: int) -> str:
@@ -628,11 +668,11 @@ class Value(NamedTuple):
     """The value of an input column, at the row as in :class:`At`, by FINAL or RUNNING semantics."""
 
     kind: Literal["nav"]
-    which: str
-    mask: int
-    logical: int
-    physical: int
-    column: str
+    which: Literal["F", "L"]
+    mask: Mask
+    logical: Annotated[int, Range(0, MAX_OFFSET + 1)]
+    physical: Offset
+    column: Input
     final: bool
 
 
@@ -640,10 +680,10 @@ class Classifier(NamedTuple):
     """CLASSIFIER there."""
 
     kind: Literal["cls"]
-    which: str
-    mask: int
-    logical: int
-    physical: int
+    which: Literal["F", "L"]
+    mask: Mask
+    logical: Annotated[int, Range(0, MAX_OFFSET + 1)]
+    physical: Offset
     final: bool
 
 
@@ -658,7 +698,7 @@ class BundleEdge(NamedTuple):
     """BUNDLE_START() or BUNDLE_END(): the column's value, or a position where ``column`` is ""."""
 
     kind: Literal["bundle_start", "bundle_end"]
-    column: str
+    column: PerhapsInput
 
 
 class OfHistory(NamedTuple):
@@ -666,7 +706,7 @@ class OfHistory(NamedTuple):
     or positions."""
 
     kind: Literal["history_place", "history_so_far", "history_remaining", "history_idle", "history_visits", "history_points", "history_starts"]
-    column: str
+    column: PerhapsInput
 
 
 class WindowEdge(NamedTuple):
@@ -674,15 +714,15 @@ class WindowEdge(NamedTuple):
     ""."""
 
     kind: Literal["window_start", "window_end"]
-    column: str
-    step: str
+    column: PerhapsInput
+    step: Annotated[str, STEP]
 
 
 class Score(NamedTuple):
     """A floating sum over the match's rows, divided by ``parts``."""
 
     kind: Literal["score"]
-    parts: int
+    parts: Annotated[int, Range(1, MAX_OFFSET + 1)]
     terms: tuple[Term, ...]
 
 
@@ -691,10 +731,10 @@ class Aggregate(NamedTuple):
     ``keep`` is the column of its filter."""
 
     kind: Literal["agg"]
-    function: str
-    mask: int
-    column: str | None
-    keep: str | None
+    function: Literal["count", "sum", "avg", "min", "max", "list"]
+    mask: Mask
+    column: Labelled | None
+    keep: Filter | None
     final: bool
 
 
@@ -702,8 +742,8 @@ class Rows(NamedTuple):
     """The mask's rows as an array of structs (a0, a1, ...) of the columns."""
 
     kind: Literal["rows"]
-    mask: int
-    columns: tuple[str, ...]
+    mask: Mask
+    columns: tuple[Labelled, ...]
     final: bool
 
 
@@ -717,28 +757,28 @@ class MatchId(NamedTuple):
     """MATCH_ID(), which is made of the rows' values in ``column``."""
 
     kind: Literal["match_id"]
-    column: str
+    column: Input
 
 
 class ChangedBy(NamedTuple):
     """CHANGED_BY(), in the type of the first expression of ARRIVAL BY, which is in ``column``."""
 
     kind: Literal["changed_by"]
-    column: str
+    column: Input
 
 
 class OfComputation(NamedTuple):
     """What an automaton's computation ends with: the value of the register, or EMIT's column, of this number."""
 
     kind: Literal["register", "emit"]
-    number: int
+    number: Annotated[int, Range(0, MAX_VARIABLES)]
 
 
 class LifetimeEdge(NamedTuple):
     """MATCH_FROM() or MATCH_TO(), in the type of the rows' times, which are in ``column``."""
 
     kind: Literal["match_from", "match_to"]
-    column: str
+    column: Input
 
 
 LeafSpec = Plain | Value | Classifier | Errors | BundleEdge | OfHistory | WindowEdge | Score | Aggregate | Rows | OfComputation | LifetimeEdge | OfChange | MatchId | ChangedBy

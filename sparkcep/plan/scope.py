@@ -11,6 +11,7 @@ from sparkcep.clause.expression import NAMED_FUNCTIONS, TO_QUOTE, Expr, render, 
 from sparkcep.clause.lexer import Span, quote
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, offered
 from sparkcep.plan.constants import Parameters, number
+from sparkcep.plan.limits import MAX_OFFSET, MAX_OFFSET_IN_DEFINE
 from sparkcep.plan.records import ALL_ROWS, Computed
 
 NAVIGATIONS = frozenset(["PREV", "NEXT", "FIRST", "LAST"])
@@ -20,10 +21,8 @@ APPROXIMATE = {
     "BUNDLE_START": "bundle_start", "BUNDLE_END": "bundle_end", "BUNDLE_SIZE": "bundle_size",
     "COMPLETE": "complete", "CHECKS_LEFT_OUT": "left_out", "COVERAGE": "coverage",
 }  # measures of approximate matches, and their leaves
-MAX_OFFSET = (1 << 31) - 1
 _OPPOSITE = {"PREV": "NEXT", "NEXT": "PREV"}
 MAX_DIGITS = 38  # of Spark's decimals
-MAX_OFFSET_IN_DEFINE = 500  # of FIRST and LAST: each row back is a slot of every thread
 AGGREGATES = frozenset(
     """ANY ANY_VALUE APPROX_COUNT_DISTINCT APPROX_PERCENTILE APPROX_TOP_K APPROX_TOP_K_ACCUMULATE APPROX_TOP_K_COMBINE ARRAY_AGG AVG
     BIT_AND BIT_OR BIT_XOR BITMAP_AND_AGG BITMAP_OR_AGG BOOL_AND BOOL_OR COLLECT_LIST COLLECT_SET COLLECT_UNION CORR COUNT COUNT_IF

@@ -25,13 +25,13 @@ from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
 from sparkcep.plan.constants import number
 from sparkcep.plan.costs import BUNDLES, report
 from sparkcep.plan.facts import Branch, branches, occurrences, of_single_rows, unbounded, variables_in
+from sparkcep.plan.limits import MAX_TOP
 from sparkcep.plan.measures import MeasureSplitter
 from sparkcep.plan.options import slide_of, window_size
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ALL_ROWS, Conjoined, Monotone, Place, Ranking, Scored, Term, Weight, has
 from sparkcep.plan.scope import SCORE, Inputs, Scope
 
-MAX_TOP = 1_000_000_000
 _NUMBERS = "'tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'void'"
 
 

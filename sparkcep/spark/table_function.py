@@ -44,8 +44,8 @@ from sparkcep.plan import records
 from sparkcep.plan.afa import like_a_column
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.failing import spoken
-from sparkcep.plan.measures import CLASSIFIER_COLUMN
 from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan
+from sparkcep.plan.records import CLASSIFIER_COLUMN
 from sparkcep.plan.scope import COLUMN_OVERLOOKED, RANK, SCORE, overlooked
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.spark.connection import is_connect

@@ -127,7 +127,7 @@ class _Expressions:
             raise _Outside(f"its {expr.value} takes a column, not an expression such as {self.shown(column)}")
         if any(not (o.op == "lit" and str(o.value).isdigit()) for o in offset):
             raise _Outside(f"its {expr.value} takes a literal offset")
-        if expr.value in ("FIRST", "LAST") and offset and int(offset[0].value) > 0:
+        if expr.value in ("FIRST", "LAST") and offset and str(offset[0].value).strip("0"):
             raise _Outside(f"its documentation lets {expr.value} with an offset leave the match")
         return column
 

@@ -22,7 +22,7 @@ MOST = 64  # alternatives that are looked at, and constants of a register that a
 # what a comparison allows of the order of its sides: less, equal, greater
 _ALLOWS = {"<": {-1}, "<=": {-1, 0}, "=": {0}, "!=": {-1, 1}, ">": {1}, ">=": {0, 1}}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_NUMBER = re.compile(r"(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)(?:bd|[lsydf])?", re.I)
+_NUMBER = re.compile(r"(\d+\.?\d*(?:e[+-]?\d{1,3})?|\.\d+(?:e[+-]?\d{1,3})?)(?:bd|[lsydf])?", re.I)
 _WHOLE = frozenset("tinyint byte smallint short int integer bigint long".split())
 _UNKNOWN = None  # of a register that may have any value
 

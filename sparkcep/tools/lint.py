@@ -393,7 +393,7 @@ def _null_first(expr: Expr, variable: str, sure: bool = False) -> Expr | None:
     expr = expr.bare()
     if expr.op == "call" and expr.value in ("FIRST", "LAST") and len(expr.args) == 2:
         offset, own = expr.args[1].bare(), {str(n.value[0]).lower() for n in expr.args[0].walk() if n.op == "col" and len(n.value) > 1}
-        return expr if own == {variable} and offset.op == "lit" and str(offset.value).isdigit() and int(str(offset.value)) > 0 else None
+        return expr if own == {variable} and offset.op == "lit" and str(offset.value).isdigit() and str(offset.value).strip("0") else None
     if expr.op == "or":
         found = [_null_first(a, variable, sure) for a in expr.args]
         return found[0] if all(found) else None
