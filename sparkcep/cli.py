@@ -330,7 +330,7 @@ def _preview(options: argparse.Namespace) -> None:
 
     text = _text_of(options.pattern) if options.pattern.endswith(".sql") else options.pattern
     with _placed(text):
-        print(printable(preview(text, options.rows)))
+        print(printable(str(preview(text, options.rows))))
 
 
 def _test(options: argparse.Namespace) -> int:
@@ -486,8 +486,8 @@ def _check_format(options: argparse.Namespace) -> None:
         raise UsageError(f"--format {options.format} is how results are printed; the name of --output {options.output} says how it is written")
 
 
-def _note(text: str) -> None:
-    print(f"note: {printable(text)}", file=sys.stderr)
+def _note(text: object) -> None:
+    print(f"note: {printable(str(text))}", file=sys.stderr)
 
 
 def _print(options: argparse.Namespace, frame: DataFrame, first: bool = True) -> None:

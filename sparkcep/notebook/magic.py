@@ -116,7 +116,7 @@ class Cells:
         except ValueError as error:
             raise CellError(f"--{error}") from None
         for note in done.notes:
-            print(f"note: {printable(note)}")
+            print(f"note: {printable(str(note))}")
         return done.sql
 
     def _explained(self, statements: list[str]) -> _Explained:
