@@ -6,6 +6,7 @@ A plan travels as a column's name, in views and from a driver to workers. So it 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from functools import cache
 from types import NoneType, UnionType
@@ -14,6 +15,8 @@ from typing import Literal, get_args, get_origin, get_type_hints
 from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.records import Automaton, Checked, ConditionTree, LeafSpec, Repeat, Within, walk
 from sparkcep.version import __version__
+
+log = logging.getLogger("sparkcep")
 
 FORMAT = 15  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
 MADE_BY = f"sparkcep {__version__}"
@@ -92,9 +95,11 @@ _TREES = ConditionTree | Repeat | Within
 
 def check_version(found: Mapping, known: set[str]) -> None:
     """Raises ClauseError, which names both versions, where a plan is not in this version's format."""
-    if found.get("format") == FORMAT and set(found) == known:
-        return
     made = found.get("made_by")
+    if found.get("format") == FORMAT and set(found) == known:
+        if made != MADE_BY:
+            _say_other(made[:80] if isinstance(made, str) else "an unknown version")
+        return
     maker = f"{made if isinstance(made, str) else 'an older sparkcep'} (format {found.get('format', 'without a number')})"
     raise ClauseError(
         "VERSION",
@@ -102,6 +107,12 @@ def check_version(found: Mapping, known: set[str]) -> None:
         "and a view that an older one made must be created again",
         sqlstate=UNSUPPORTED,
     )
+
+
+@cache
+def _say_other(made: str) -> None:
+    """Warns once of another version, whose plans have the same format: its results may differ from this one's."""
+    log.warning("a plan made by %s runs with %s: the driver and its workers should have the same version of sparkcep, and views that another one made should be created again", made, MADE_BY)
 
 
 def wrong(why: str) -> ClauseError:
