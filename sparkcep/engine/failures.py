@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from sparkcep.engine.limits import Limits
 from sparkcep.errors import MatchRuntimeError
+from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Failing, walk
 from sparkcep.search import codes, machine
@@ -31,8 +32,9 @@ class Failures:
         keys = ", ".join(f"{n} = {columns[c][row].as_py()!r}" for n, c, _ in self.plan.partition)
         return f" in the partition {keys}" if keys else ""
 
-    def state(self, row: int, columns: Columns, instead: str = "tighter quantifiers") -> MatchRuntimeError:
-        """The search needs too many bytes."""
+    def state(self, row: int, columns: Columns, instead: str = "") -> MatchRuntimeError:
+        """The search needs too many bytes. ``instead``: what needs less, by default a WINDOW."""
+        instead = instead or f"{'a smaller' if any(window.kind != NO_WINDOW for window in self.plan.windows) else 'a'} WINDOW, tighter quantifiers,"
         return MatchRuntimeError(
             "STATE_LIMIT",
             f"matching{self.where(row, columns)} needs more than sparkcep.maxStateBytes = {self.limits.max_state_bytes} bytes of "
