@@ -30,7 +30,7 @@ from sparkcep.engine.listing import Open
 from sparkcep.engine.prepared import Prepared
 from sparkcep.engine.promises import NEVER
 from sparkcep.engine.sessions import Sessions
-from sparkcep.engine.state import NO_BYTES, TOLD, StateBytes
+from sparkcep.engine.state import FAR, NO_BYTES, TOLD, StateBytes, check_numbers
 from sparkcep.engine.stream import NOTHING_DUE, Kept, Stream, parted, whole
 from sparkcep.engine.told import MATCH, PART, MatchTables
 from sparkcep.engine.windows import whole_micros
@@ -57,7 +57,9 @@ class ToldForm:
         return told.number[:, None], []
 
     def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Told:
-        return Told(rows, numbers[:, 0])
+        number = numbers[:, 0]
+        check_numbers(number >= 0, number < FAR)
+        return Told(rows, number)
 
 
 class RevisedStream(Stream):
@@ -80,7 +82,7 @@ class RevisedStream(Stream):
         it."""
         parts = len(states)
         inner, outer = parted(states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary()))
-        clock, outer = self.clocks(outer)
+        clock, outer = self.clocks(outer, watermark)
         waiting, told_bytes = parted(outer)
         told_bytes, promised = parted(told_bytes) if self.promises is not None else (told_bytes, None)
         rows = rows.select(self.schema.names)
