@@ -23,7 +23,7 @@ from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.changes import INSERT, PUNCTUATE, RETRACT, kinds_of
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.identified import OF_CHANGES, apart
-from sparkcep.engine.identity import equal_key
+from sparkcep.engine.identity import equal_keys
 from sparkcep.engine.kept_promises import KeptPromises
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.listing import Open
@@ -82,7 +82,7 @@ class RevisedStream(Stream):
         it."""
         parts = len(states)
         inner, outer = parted(states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary()))
-        clock, outer = self.clocks(outer, watermark)
+        clock, outer = self.clocks(outer)
         waiting, told_bytes = parted(outer)
         told_bytes, promised = parted(told_bytes) if self.promises is not None else (told_bytes, None)
         rows = rows.select(self.schema.names)
@@ -152,8 +152,8 @@ class RevisedStream(Stream):
             touched = np.isin(of, of[gone])
             stacks: dict[tuple, list[int]] = {}
             some = np.flatnonzero(touched)
-            same = table.column(self.changes.same).take(pa.array(some)).to_pylist()
-            keys = {row: (int(of[row]), equal_key(value)) for row, value in zip(some.tolist(), same, strict=True)}
+            same = equal_keys(table.column(self.changes.same).take(pa.array(some)))
+            keys = {row: (int(of[row]), value) for row, value in zip(some.tolist(), same, strict=True)}
             for row in some[there[some]].tolist():
                 stacks.setdefault(keys[row], []).append(row)
             for row in gone.tolist():
@@ -264,7 +264,7 @@ def _by_match(table: pa.Table, rows: np.ndarray, names: list[str]) -> dict[tuple
     """The rows of matches by what these are compared by: their partition and all their output rows."""
     some = table.take(pa.array(rows))
     of = list(zip(some.column(PART).to_pylist(), some.column(MATCH).to_pylist(), strict=True))
-    values = [equal_key(row) for row in some.select(names).to_pylist()]
+    values = list(zip(*map(equal_keys, some.select(names).columns), strict=True)) if names else [()] * some.num_rows
     matches: dict[tuple[int, int], list[int]] = {}
     for i, match in enumerate(of):
         matches.setdefault(match, []).append(i)

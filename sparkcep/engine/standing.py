@@ -13,7 +13,7 @@ from sparkcep.engine.bundled_again import BundledAgain
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.listing import Open
 from sparkcep.engine.revisions import RevisedStream
-from sparkcep.engine.stream import NOTHING_DUE, Stream, parted
+from sparkcep.engine.stream import Stream, parted
 from sparkcep.plan.options import MICROS
 
 
@@ -33,7 +33,7 @@ class Standing:
 def standing(stream: Stream, states: pa.Array) -> Standing:
     """Reads states, a column of type large_binary. Raises MatchRuntimeError for bytes that are not the stream's."""
     inner, outer = parted(states)
-    _, outer = stream.clocks(outer, NOTHING_DUE)
+    _, outer = stream.clocks(outer)
     waiting, _ = stream.pending.read(parted(outer)[0] if isinstance(stream, RevisedStream) else outer)
     open, rows = stream.engine.bytes.read(inner)
     begins = np.cumsum(open.rows) - open.rows

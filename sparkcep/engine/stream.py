@@ -113,7 +113,7 @@ class Stream:
         """
         parts = len(states)
         inner, outer = parted(states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary()))
-        clock, outer = self.clocks(outer, watermark)
+        clock, outer = self.clocks(outer)
         rows = rows.select(self.schema.names)
         timed = null_marks(rows.column(self.order[0]).combine_chunks()) == 0
         if not timed.all():
@@ -145,12 +145,12 @@ class Stream:
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
-    def clocks(self, outer: pa.Array, watermark: int) -> tuple[np.ndarray, pa.Array]:
+    def clocks(self, outer: pa.Array) -> tuple[np.ndarray, pa.Array]:
         """int64 (keys): when the last released row of each was, where its rows are cut into sessions; and the rest of its state."""
         if not self.plan.idle:
             return np.full(len(outer), sessions.NO_CLOCK), outer
         told, outer = parted(outer)
-        return sessions.read(told, watermark), outer
+        return sessions.read(told), outer
 
     def sessions(self, of: np.ndarray, time: np.ndarray, clock: np.ndarray, watermark: int | None) -> sessions.Sessions:
         """The sessions of rows ``of`` keys, in order."""
@@ -186,10 +186,9 @@ class Stream:
         return _sorted(of, columns, self.plan.order), words(columns[0])
 
     def known(self, chunk: Chunk, watermark: int) -> Chunk:
-        """The chunk with what a watermark says of it. Raises MatchRuntimeError unless the rows are in order and were released:
-        those that came are, but those of a state may be any."""
-        time = self._times(chunk)
-        if len(time) and not (are_in_order(time, chunk.offsets) and time.max() <= watermark):
+        """The chunk with what a watermark says of it. Raises MatchRuntimeError unless the rows are in order: those that came are, but
+        those of a state may be in any."""
+        if not are_in_order(self._times(chunk), chunk.offsets):
             raise damaged("a key", "begin with a new checkpoint", "its rows are in another order")
         limits = np.where(chunk.going, watermark + 1, ENDLESS)
         return replace(chunk, closed=self._closed(chunk, watermark), watermark=watermark, limits=limits)
