@@ -23,6 +23,7 @@ from sparkcep.engine.arc_texts import ArcTexts, with_columns
 from sparkcep.engine.arcs import WORDS, ArcRows
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.computations import Computations
+from sparkcep.engine.failures import said
 from sparkcep.engine.identity import equal_keys
 from sparkcep.engine.lifetimes import in_order, times
 from sparkcep.engine.limits import Limits
@@ -82,7 +83,7 @@ class JournalRows(ArcRows):
         """The partition of a row, for errors."""
         if self.keys[row] is None:
             return ""
-        told = (f"{name} = {self.chunk.columns[names.key_column(i)][row].as_py()!r}" for i, name in enumerate(self.task.plan.arcs.keys))
+        told = (f"{name} = {said(self.chunk.columns[names.key_column(i)][row])}" for i, name in enumerate(self.task.plan.arcs.keys))
         return f" in the partition {', '.join(told)}"
 
     def _now(self, order: np.ndarray, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,6 +18,14 @@ _EXACT = ("and", "or", "not", "=", "!=", "<>", "<", "<=", ">", ">=", "<=>", "isn
 NARROWER = "a smaller WINDOW or a larger step of SLIDE"
 
 
+def said(value: pa.Scalar) -> str:
+    """A value as a message has it: as Python writes it, or, a time beyond Python's calendar, as Arrow does."""
+    try:
+        return repr(value.as_py())
+    except (OverflowError, ValueError):
+        return str(value.cast(pa.string()).as_py())
+
+
 class EagerConditionError(MatchRuntimeError):
     """A condition of physical neighbours failed on a row, for which it was evaluated ahead of the search."""
 
@@ -29,7 +37,7 @@ class Failures:
         self.plan, self.limits = plan, limits
 
     def where(self, row: int, columns: Columns) -> str:
-        keys = ", ".join(f"{n} = {columns[c][row].as_py()!r}" for n, c, _ in self.plan.partition)
+        keys = ", ".join(f"{n} = {said(columns[c][row])}" for n, c, _ in self.plan.partition)
         return f" in the partition {keys}" if keys else ""
 
     def state(self, row: int, columns: Columns, instead: str = "") -> MatchRuntimeError:

@@ -22,6 +22,7 @@ from sparkcep.engine.arc_journal import Standing
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.changes import INSERT, PUNCTUATE, RETRACT, kinds_of
 from sparkcep.engine.computations import Computations
+from sparkcep.engine.failures import said
 from sparkcep.engine.identified import OF_CHANGES, apart
 from sparkcep.engine.identity import equal_keys
 from sparkcep.engine.kept_promises import KeptPromises
@@ -164,10 +165,10 @@ class RevisedStream(Stream):
         return np.flatnonzero(there)
 
     def _without_row(self, table: pa.Table, row: int) -> MatchRuntimeError:
-        when = table.column(self.order[0])[row].as_py()
+        when = said(table.column(self.order[0])[row])
         return MatchRuntimeError(
             "RETRACTION_WITHOUT_ROW",
-            f"a retraction at {when!r} takes a row away that was not inserted before it: a row is meant that equals it in every column but that of CHANGES IN; leave out in a "
+            f"a retraction at {when} takes a row away that was not inserted before it: a row is meant that equals it in every column but that of CHANGES IN; leave out in a "
             "subquery what need not be equal", sqlstate="22000",
         )
 
