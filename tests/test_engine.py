@@ -224,4 +224,4 @@ def test_values_beyond_the_calendar_of_python_are_compared(t):
     assert equal_keys(far) == [1 << 61, 5, None]
     assert equal_keys(nested) == [(("a", (1 << 61,)), ("b", "NaN")), (("a", (5,)), ("b", 1.5)), (("a", (None,)), ("b", None))]
     assert equal_keys(pa.array([3], pa.int32()).cast(pa.date32())) == [3] and equal_keys(pa.array(["x"])) == ["x"]
-    assert str(1 << 61) in said(far[0]) or not pa.types.is_timestamp(t)
+    assert said(far[0]) and said(far[2]) == "None"

@@ -186,8 +186,8 @@ class Stream:
         return _sorted(of, columns, self.plan.order), words(columns[0])
 
     def known(self, chunk: Chunk, watermark: int) -> Chunk:
-        """The chunk with what a watermark says of it. Raises MatchRuntimeError unless the rows are in order: those that came are, but
-        those of a state may be in any."""
+        """The chunk with what a watermark says of it. Raises MatchRuntimeError unless the rows are in order: those that came are,
+        but those of a state may be in any."""
         if not are_in_order(self._times(chunk), chunk.offsets):
             raise damaged("a key", "begin with a new checkpoint", "its rows are in another order")
         limits = np.where(chunk.going, watermark + 1, ENDLESS)
