@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from sparkcep.errors import ToolError
 from sparkcep.trial import Preview, PreviewMatch, preview
 
-_ITEM = re.compile(r"(?P<first>\d+)(-(?P<last>\d+)|:(?P<variable>\S+))?")
+_ITEM = re.compile(r"(?P<first>\d{1,9})(-(?P<last>\d{1,9})|:(?P<variable>\S+))?")
+Item = tuple[range, str | None]
 
 
 class CaseError(ToolError):
@@ -26,11 +27,11 @@ class CaseError(ToolError):
 
 @dataclass(frozen=True)
 class Case:
-    """A case: its line, its rows, and for each match its items (row, variable or None)."""
+    """A case: its line, its rows, and for each match its items (rows, variable or None)."""
 
     line: int
     rows: str
-    matches: tuple[tuple[tuple[int, str | None], ...], ...]
+    matches: tuple[tuple[Item, ...], ...]
 
     def holds(self, found: Preview) -> bool:
         """Whether these matches were found, in this order."""
@@ -50,20 +51,26 @@ def cases(text: str) -> Iterator[Case]:
         yield Case(number, rows.strip(), tuple(expected))
 
 
-def _items(text: str, line: int) -> Iterator[tuple[int, str | None]]:
+def _items(text: str, line: int) -> Iterator[Item]:
     for part in text.split():
         found = _ITEM.fullmatch(part)
         if found is None:
             raise CaseError(f"line {line}: {part!r} is no row of a match; write 3, 1-3 or 3:UP")
-        first = int(found["first"])
-        for row in range(first, int(found["last"] or first) + 1):
-            yield row, found["variable"]
+        rows = range(int(found["first"]), int(found["last"] or found["first"]) + 1)
+        if not rows:
+            raise CaseError(f"line {line}: {part!r} ends before it begins; write {found['last']}-{found['first']}")
+        yield rows, found["variable"]
 
 
-def _agrees(expected: tuple[tuple[int, str | None], ...], found: PreviewMatch) -> bool:
-    if len(expected) != len(found.taken):
+def _agrees(expected: tuple[Item, ...], found: PreviewMatch) -> bool:
+    if sum(len(rows) for rows, _ in expected) != len(found.taken):  # a range may be far longer than what was found
         return False
-    return all(row == r and (variable is None or variable.upper() == v.upper()) for (row, variable), (r, v) in zip(expected, found.taken))
+    each = ((row, variable) for rows, variable in expected for row in rows)
+    return all(row == r and (variable is None or variable.upper() == v.upper()) for (row, variable), (r, v) in zip(each, found.taken))
+
+
+def _written(rows: range, variable: str | None) -> str:
+    return f"{rows[0]}:{variable}" if variable else str(rows[0]) if len(rows) == 1 else f"{rows[0]}-{rows[-1]}"
 
 
 def failures(statement: str, text: str) -> tuple[int, list[str]]:
@@ -73,7 +80,7 @@ def failures(statement: str, text: str) -> tuple[int, list[str]]:
         count += 1
         found = preview(statement, case.rows)
         if not case.holds(found):
-            expected = ", ".join(" ".join(f"{row}:{v}" if v else str(row) for row, v in match) for match in case.matches) or "none"
+            expected = ", ".join(" ".join(_written(*item) for item in match) for match in case.matches) or "none"
             came = ", ".join(" ".join(f"{row}:{v}" for row, v in match.taken) or "(empty)" for match in found.matches) or "none"
             told.append(f"line {case.line}: {case.rows}\n  expected  {expected}\n  came      {came}\n\n" + "\n".join(f"    {line}" for line in str(found).splitlines()))
     return count, told

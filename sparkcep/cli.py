@@ -48,7 +48,7 @@ import sparkcep
 from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.lexer import split_statements
 from sparkcep.draw.explain import FORMATS, TEXT
-from sparkcep.errors import ClauseError, NoSparkError, ToolError, lacks_spark, nearest
+from sparkcep.errors import ClauseError, NoSparkError, ToolError, lacks_spark, nearest, printable
 from sparkcep.settings import Settings
 from sparkcep.version import __version__
 
@@ -90,7 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
             if not lacks_spark(error):
                 raise
             error = NoSparkError()
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(str(error))}", file=sys.stderr)
         return error.code
 
 
@@ -262,7 +262,7 @@ def _lint(options: argparse.Namespace) -> int:
 
     found = [(name, finding) for name in options.files for finding in lint(_text_of(name), options.double_quoted_identifiers)]
     if text := written(found, options.format):
-        print(text)
+        print(printable(text))
     severities = {finding.severity for _, finding in found}
     return 2 if ERROR in severities else 1 if WARNING in severities else 0
 
@@ -313,7 +313,7 @@ def _transpile(options: argparse.Namespace) -> None:
         done = transpile(text, options.read, options.write, options.double_quoted_identifiers)
     print(done.sql.rstrip() + ";")
     for note in done.notes:
-        print(f"note: {note}", file=sys.stderr)
+        _note(note)
 
 
 def _explain(options: argparse.Namespace) -> None:
@@ -332,7 +332,7 @@ def _explain(options: argparse.Namespace) -> None:
     if options.output:
         _save(options.output, text)
     else:
-        print(text, end="")
+        print(printable(text), end="")
 
 
 def _preview(options: argparse.Namespace) -> None:
@@ -340,7 +340,7 @@ def _preview(options: argparse.Namespace) -> None:
 
     text = _text_of(options.pattern) if options.pattern.endswith(".sql") else options.pattern
     with _placed(text):
-        print(preview(text, options.rows))
+        print(printable(str(preview(text, options.rows))))
 
 
 def _test(options: argparse.Namespace) -> int:
@@ -356,7 +356,7 @@ def _test(options: argparse.Namespace) -> int:
             except CaseError as error:
                 raise UsageError(f"{beside}, {error}") from None
         for text in told:
-            print(f"{beside}, {text}\n")
+            print(f"{beside}, {printable(text)}\n")
         print(f"{name}: {count - len(told)} of {count} cases hold")
         code = 1 if told else code
     return code
@@ -491,7 +491,7 @@ def _run(options: argparse.Namespace) -> None:
         for i, statement in enumerate(statements):
             with _telling(statement):
                 for text in ordered_by_letters(spark, statement, [source.name for source in tables]):
-                    print(f"warning: {text}", file=sys.stderr)
+                    print(f"warning: {printable(text)}", file=sys.stderr)
                 frame = spark.sql(statement)
                 if options.output and i == len(statements) - 1:
                     results.write(frame, options.output)
@@ -507,12 +507,16 @@ def _check_format(options: argparse.Namespace) -> None:
         raise UsageError(f"--format {options.format} is how results are printed; the name of --output {options.output} says how it is written")
 
 
+def _note(text: object) -> None:
+    print(f"note: {printable(str(text))}", file=sys.stderr)
+
+
 def _print(options: argparse.Namespace, frame: DataFrame, first: bool = True) -> None:
     """Prints rows. ``first`` is whether none of the same query were printed before."""
     from sparkcep.spark import results
 
     if options.format == _TABLE:
-        frame.show(_TABLE_ROWS if options.limit is None else options.limit, truncate=False)
+        print(printable(frame._show_string(_TABLE_ROWS if options.limit is None else options.limit, truncate=False)))
     else:
         results.pour(frame if options.limit is None else frame.limit(options.limit), options.format, sys.stdout.buffer, header=first)
 
@@ -535,7 +539,7 @@ def _run_on(options: argparse.Namespace) -> None:
 
     def work(spark: SparkSession) -> None:
         _views(spark, tables)
-        streamed.define(spark, given, lambda text: print(f"note: {text}", file=sys.stderr))
+        streamed.define(spark, given, _note)
         for statement in statements[:-1]:
             with _telling(statement):
                 spark.sql(statement)
@@ -588,7 +592,7 @@ def _views(spark: SparkSession, tables: list[Source]) -> None:
     from sparkcep.spark.sources import define
 
     for source in tables:
-        define(spark, source, lambda text: print(f"note: {text}", file=sys.stderr))
+        define(spark, source, _note)
 
 
 def _shell(options: argparse.Namespace) -> None:

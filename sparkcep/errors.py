@@ -11,6 +11,9 @@ import re
 from collections.abc import Iterable
 
 _SHOWN = 60  # characters of a text of the user's that a message quotes
+# what moves the cursor, or changes the order in which a terminal or a browser shows a text: controls of C0 and C1 but newlines and
+# tabs, marks and embeddings of a direction, and separators of lines and paragraphs
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 SYNTAX = "42601"  # SQLSTATE: syntax error
 SEMANTIC = "42K0E"  # SQLSTATE: an expression is not allowed in its context
@@ -41,7 +44,7 @@ class ClauseError(Exception):
             where = f" (line {line}, column {column}" + (f": '{fragment}')" if fragment else ")")
         elif fragment:
             where = f" (at '{fragment}')"
-        super().__init__(f"[{self.error_class}] {message}{where} SQLSTATE: {sqlstate}")
+        super().__init__(printable(f"[{self.error_class}] {message}{where} SQLSTATE: {sqlstate}"))
 
     def moved(self, line: int, column: int, fragment: str | None = None) -> ClauseError:
         """The same error at another place."""
@@ -66,6 +69,13 @@ class MatchRuntimeError(ClauseError):
         line, column, fragment = place
         name = self.error_class.removeprefix("SPARKCEP.")
         return MatchRuntimeError(name, self.message, sqlstate=self.sqlstate, line=line, column=column, fragment=fragment.split("\n")[0])
+
+    def kept_in(self, path: str) -> MatchRuntimeError:
+        """The same error with the path of the checkpoint, if it is of a state."""
+        name = self.error_class.removeprefix("SPARKCEP.")
+        if name != "STATE_FORMAT" or not path:
+            return self
+        return MatchRuntimeError(name, f"{self.message} (the state is in {path})", sqlstate=self.sqlstate, line=self.line, column=self.column, fragment=self.fragment)
 
     def __reduce__(self):  # crosses the worker boundary
         fields = {name: getattr(self, name) for name in ("sqlstate", "line", "column", "fragment")}
@@ -126,7 +136,13 @@ def excerpt(sql: str, line: int, column: int, fragment: str) -> str:
     # tabs kept, so that the mark stands below what it means
     indent = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
     mark = "^" * max(1, min(len(fragment), len(text) - column + 1))
-    return f"\n\n== SQL (line {line}, position {column}) ==\n{text}\n{indent}{mark}"
+    return f"\n\n== SQL (line {line}, position {column}) ==\n{printable(text)}\n{indent}{mark}"
+
+
+def printable(text: str) -> str:
+    """A text of a table or a statement as people are shown it: each character that a terminal would obey is a replacement
+    character, so that no value can hide or rewrite what stands beside it."""
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
 
 
 def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str | None:

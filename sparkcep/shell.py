@@ -21,7 +21,7 @@ from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer
 
 from sparkcep.clause.lexer import split_statements, tokenize
-from sparkcep.errors import ClauseError, ToolError
+from sparkcep.errors import ClauseError, ToolError, printable
 from sparkcep.notebook import jobs
 from sparkcep.notebook.cell import Interrupted
 from sparkcep.notebook.progress import Reporter
@@ -49,7 +49,7 @@ class Shell:
 
     def __init__(self, session: SparkSession, say: Callable[[str], None] = print) -> None:
         self.session = session
-        self.say = say
+        self.say = lambda text: say(printable(text))
         self.limit = 50
         self.last: DataFrame | None = None
 

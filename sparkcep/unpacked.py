@@ -23,6 +23,11 @@ def folder(package: Path) -> str | None:
         return None
     name = f"packed-{hashlib.sha256(archive.read_bytes()).hexdigest()[:20]}"
     place = storage.places(storage.cache_root())[-1]
+    if not place.is_dir():
+        raise ImportError(
+            f"sparkcep was imported from the archive {archive}, and there is no folder to unpack it in; set SPARKCEP_CACHE_DIR to a folder that this user may write to, on the "
+            "executors too (spark.executorEnv.SPARKCEP_CACHE_DIR)"
+        )
     there = place / name
     if not (there.is_dir() and storage.trusted(there)):
         with tempfile.TemporaryDirectory(dir=place) as work:

@@ -64,6 +64,15 @@ def test_another_version_is_named(change, maker):
     assert maker in error.message and f"given to sparkcep {__version__} (format {checked.FORMAT})" in error.message
 
 
+def test_another_version_of_the_same_format_is_said_once(caplog):
+    checked._say_other.cache_clear()
+    for _ in range(2):
+        Plan.from_json(json.dumps(members() | {"made_by": "sparkcep 9.9"}))
+        Plan.from_json(json.dumps(members()))
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"a plan made by sparkcep 9.9 runs with sparkcep {__version__}: ")
+
+
 @pytest.mark.parametrize("left_out", ["format", "made_by", "selection", "windows", "bounds", "variables"])
 def test_a_plan_without_a_member_is_refused(left_out):
     plan = members()

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import sparkcep
-from sparkcep.cli import main
+from sparkcep.cli import _note, main
 
 CLAUSE = "SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY day MEASURES count(*) AS n\nPATTERN (UP{2,}) DEFINE UP AS price > PREV(price))"
 
@@ -162,3 +162,12 @@ def test_a_worker_whose_task_was_ended_says_nothing(raised, said):
     program = f"from sparkcep.spark.daemon import _until_hung_up\ndef work(*_): raise {raised}\n_until_hung_up(work)(None, False)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and (said in done.stderr if said else done.stderr == "")
+
+
+def test_texts_of_a_table_or_a_statement_move_no_cursor(capsys, tmp_path):
+    (tmp_path / "a.sql").write_text("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY i PATTERN (A \x1b[31m\u202e B)) DEFINE", encoding="utf-8")
+    assert main(["rewrite", str(tmp_path / "a.sql")]) == 2
+    _note("column \x1b]0;t\x07 is read as DATE")
+    told = capsys.readouterr().err
+    assert "== SQL" in told and "(A \ufffd[31m\ufffd B)" in told and "note: column \ufffd]0;t\ufffd is read" in told
+    assert not set(told) & set("\x1b\x07\u202e")

@@ -8,6 +8,8 @@ import pytest
 
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.failures import said
+from sparkcep.engine.identity import equal_keys
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.open import Engine, engine_for, match_batches, match_table, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
@@ -137,7 +139,7 @@ def test_effort_is_bounded_by_an_error_that_names_the_bound():
 def test_state_is_bounded_by_an_error_that_names_the_bound():
     plan = plan_of("ORDER BY ts MEASURES COUNT(*) AS n PATTERN ((A B | B A)* C) DEFINE A AS ts >= FIRST(A.ts), C AS ts < FIRST(A.ts)")
     engine = engine_for(prepare(plan, one_key(plan, 10).schema), limits=Limits(max_state_bytes=500_000))
-    with pytest.raises(MatchRuntimeError, match=r"STATE_LIMIT.*sparkcep.maxStateBytes = 500000"):
+    with pytest.raises(MatchRuntimeError, match=r"STATE_LIMIT.*sparkcep.maxStateBytes = 500000 .*use a WINDOW, tighter quantifiers, or raise"):
         list(match_batches(engine, one_key(plan, 100_000).to_batches()))
 
 
@@ -213,3 +215,13 @@ def test_too_many_sides_of_conjunctions_are_an_error():
     assert prepare(plan_of(text.format("(A & B) " * 30)), schema).strategy.automaton.sides == 61
     with pytest.raises(ClauseError, match="more than 61 sides"):
         prepare(plan_of(text.format("(A & B) " * 31)), schema)
+
+
+@pytest.mark.parametrize("t", [pa.timestamp("us"), pa.timestamp("us", "Asia/Tokyo"), pa.duration("us")])
+def test_values_beyond_the_calendar_of_python_are_compared(t):
+    far = pa.array([1 << 61, 5, None], pa.int64()).cast(t)
+    nested = pa.StructArray.from_arrays([pa.ListArray.from_arrays([0, 1, 2, 3], far), pa.array([float("nan"), 1.5, None])], names=["a", "b"])
+    assert equal_keys(far) == [1 << 61, 5, None]
+    assert equal_keys(nested) == [(("a", (1 << 61,)), ("b", "NaN")), (("a", (5,)), ("b", 1.5)), (("a", (None,)), ("b", None))]
+    assert equal_keys(pa.array([3], pa.int32()).cast(pa.date32())) == [3] and equal_keys(pa.array(["x"])) == ["x"]
+    assert said(far[0]) and said(far[2]) == "None"

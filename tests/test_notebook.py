@@ -94,6 +94,13 @@ def test_a_cell_that_cannot_be_read_says_so(line, sql, said):
         magic.Cells(SimpleNamespace(user_ns={})).sql(f"{line} --explain", sql)
 
 
+def test_a_value_moves_no_cursor():
+    table = Table(["a\x1b[31m", "b"], [("\x1b]0;title\x07\r", "abc\u202edef\n\t")], more=False)
+    for text in (repr(table), table._repr_html_()):
+        assert not set(text) & set("\x1b\x07\r\u202e")
+    assert "]0;title" in repr(table) and "abc\N{REPLACEMENT CHARACTER}def\\n" in repr(table)
+
+
 def test_a_table_as_text_and_html():
     table = Table(["name", "n"], [("a<b", 1), (None, Decimal("12.50"))], more=False)
     assert repr(table) == "name  n\n----  -----\na<b       1\nNULL  12.50\n(2 rows)"

@@ -90,6 +90,14 @@ def test_kinds_of_rows_have_markers():
     assert shapes["A"] == shapes["B"] and len({shapes["A"], shapes["A, SUBSTITUTED"], shapes["no variable, EXTRA"]}) == 3
 
 
+def test_values_are_drawn_as_they_are(tmp_path):
+    texts = ["$x$", "a $ b $ c", "$\\frac{$", "\\$", "\x1b[2J\u202e", "k" * 100_000]
+    rows = pd.DataFrame({"g": texts, "t": [1] * 6, "$v_{$": [2.0] * 6, "variable": texts, "match": texts})
+    figure = sparkcep.plot(rows, "t", "$v_{$", by="g", panels=9, path=tmp_path / "p.png")
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert sorted(map(len, titles))[-1] == 80 and r"\$x\$" in titles and "\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}" in titles
+
+
 def test_what_is_missing_or_wrong_is_named():
     with pytest.raises(KeyError, match="no column cost, kind in rows; there are day, price, variable, match"):
         sparkcep.plot(found(), "day", "cost", kind="kind")

@@ -71,9 +71,12 @@ def test_what_cannot_be_previewed_is_said(text, rows, said):
 
 def test_cases_are_read():
     (one, two, none) = cases("# about\n. A B -> 2-3, 4:A 5:b  # two\n\nA->1 3\nB -> none\n")
-    assert (one.line, one.rows, one.matches) == (2, ". A B", (((2, None), (3, None)), ((4, "A"), (5, "b"))))
-    assert (two.matches, none.matches) == ((((1, None), (3, None)),), ())
-    for text, said in (("A B", "line 1: write ROWS -> MATCHES"), ("\nA -> x", "line 2: 'x' is no row"), ("A ->", "line 1: write")):
+    assert (one.line, one.rows, one.matches) == (2, ". A B", (((range(2, 4), None),), ((range(4, 5), "A"), (range(5, 6), "b"))))
+    assert (two.matches, none.matches) == ((((range(1, 2), None), (range(3, 4), None)),), ())
+    for text, said in (
+        ("A B", "line 1: write ROWS -> MATCHES"), ("\nA -> x", "line 2: 'x' is no row"), ("A ->", "line 1: write"), ("A -> 3-1", "line 1: '3-1' ends before it begins; write 1-3"),
+        (f"A -> {'9' * 5000}", "is no row of a match"),
+    ):
         with pytest.raises(CaseError, match=said):
             list(cases(text))
 
@@ -81,8 +84,13 @@ def test_cases_are_read():
 def test_what_does_not_hold_is_shown():
     count, told = failures("A B+", "A B B -> 1-2\nA B -> 1:A 2:B\nB A -> 1-2\nA B -> 1:B 2:B\n")
     assert (count, len(told)) == (4, 3)
-    assert told[0].splitlines()[:3] == ["line 1: A B B", "  expected  1 2", "  came      1:A 2:B 3:B"]
+    assert told[0].splitlines()[:3] == ["line 1: A B B", "  expected  1-2", "  came      1:A 2:B 3:B"]
     assert "came      none" in told[1] and told[2].startswith("line 4")
+
+
+def test_a_range_of_many_rows_takes_no_memory():
+    count, told = failures("A", "A -> 1-999999999\nA -> 1-999999999 1-999999999\nA -> 1\n")
+    assert count == 3 and [text.splitlines()[1] for text in told] == ["  expected  1-999999999", "  expected  1-999999999 1-999999999"]
 
 
 def test_at_the_command_line(tmp_path, capsys):

@@ -96,6 +96,18 @@ def test_what_a_report_cannot_tell_has_its_reason(session):
     assert "no MATCH_RECOGNIZE clause" in text_of(plain) and ["x", "n", "\ufffd<i>", "NULL"] in tables(plain)
 
 
+def test_a_picture_that_fails_is_a_note(session, monkeypatch):
+    dollars = check(sparkcep.report(session, ALL_ROWS.replace("FROM ticks", "FROM (SELECT concat('$x_{$', symbol) AS symbol, day, price FROM ticks)")))
+    assert dollars.count("img") == 1 and "No picture" not in text_of(dollars)
+
+    def fails(*_, **__):
+        raise ArithmeticError("no axis")
+
+    monkeypatch.setattr("sparkcep.draw.matches.plot", fails)
+    page = check(sparkcep.report(session, ALL_ROWS))
+    assert page.count("img") == 0 and "No picture of matches: drawing it failed (ArithmeticError: no axis)." in text_of(page)
+
+
 def test_matches_without_partitions_are_counted_in_a_job_of_their_own(session):
     whole = ALL_ROWS.replace("PARTITION BY symbol ORDER BY day", "ORDER BY symbol, day")
     page = check(sparkcep.report(session, whole))

@@ -46,9 +46,10 @@ def random_table(rng: random.Random, rows: int, nulls: float) -> pa.Table:
 
 
 def opened(rng: random.Random, rows: np.ndarray, marked: bool) -> Open:
-    numbers = [np.array([rng.choice([0, 1, 1 << 40]) for _ in rows], dtype=np.int64) for _ in range(4)]
+    places = [np.array([rng.randint(0, n) for n in rows], dtype=np.int64) for _ in range(2)]
+    numbers = [np.array([rng.choice([0, 1, 1 << 40]) for _ in rows], dtype=np.int64) for _ in range(2)]
     taken = np.array([rng.randint(0, 1) for _ in range(int(rows.sum()) if marked else 0)], dtype=np.uint8)
-    return Open(rows, numbers[0], numbers[1], numbers[2], numbers[3], taken)
+    return Open(rows, places[0], numbers[0], places[1], numbers[1], taken)
 
 
 @pytest.mark.parametrize("nulls", [0, 0.3, 1])
@@ -90,7 +91,7 @@ def test_nothing_is_kept_of_a_partition_of_which_nothing_is_known():
         (lambda state: state[:-1], "damaged"),
         (lambda state: state + b"x", "damaged"),
         (lambda state: b"XXXX" + state[4:], "no state of sparkcep's"),
-        (lambda state: state[:4] + b"\x09\x00" + state[6:], "of format 9, and this version of sparkcep reads format 1"),
+        (lambda state: state[:4] + b"\x09\x00" + state[6:], "of format 9, and this version of sparkcep reads formats 1 and 2"),
     ],
 )
 def test_bytes_that_are_no_state(change, said):
@@ -100,6 +101,68 @@ def test_bytes_that_are_no_state(change, said):
     with pytest.raises(MatchRuntimeError, match=said) as caught:
         form.read([b"", change(state)])
     assert caught.value.error_class == "SPARKCEP.STATE_FORMAT"
+
+
+def test_each_flipped_bit_is_found():
+    table = pa.table({"a": pa.array([1, 2], pa.int64()), "s": ["x", None]})
+    form = StateBytes(table.schema, ListedForm())
+    (state,) = form.written(Open.of(np.array([2])), table, np.array([2]))
+    for bit in range(8 * len(state)):
+        changed = bytearray(state)
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(MatchRuntimeError) as caught:
+            form.read([state, bytes(changed), b""])
+        assert caught.value.error_class == "SPARKCEP.STATE_FORMAT"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ((3, 2), (-1, 6)),  # of bytes before those of the string
+        ((3, 2), (3 - (1 << 31), 2 - (1 << 31))),  # whose sum is 5 where only 32 bits are added
+        ((3, 2), (4, 2)),
+        ((2, 0), (3, -1)),
+        ((2, 0), (2, 1)),
+    ],
+)
+def test_lengths_that_are_not_of_these_bytes(old, new):
+    table = pa.table({"s": ["abc", "de"], "l": pa.array([[7, 8], []], pa.list_(pa.int64()))})
+    form = StateBytes(table.schema, WholeForm())
+    (state,) = form.written(Open.of(np.array([2])), table, np.array([2]))
+    with pytest.raises(MatchRuntimeError, match="damaged"):
+        form.read([with_checksum(state, *(np.array(lengths, dtype="<i4").tobytes() for lengths in (old, new)))])
+    _, again = form.read([with_checksum(state, *(np.array(lengths, dtype="<u4").tobytes() for lengths in ((3, 2), (1, 4))))])
+    assert again.column("s").to_pylist() == ["a", "bcde"]
+
+
+def with_checksum(state: bytes, old: bytes, new: bytes) -> bytes:
+    """The state with other bytes in the place of the last ones that are ``old``, and the sum of its words."""
+    at = state.rindex(old, 0, -8)
+    words = np.frombuffer(state[:at] + new + state[at + len(old) : -8], dtype="<u8")
+    return words.tobytes() + words.sum(dtype=np.uint64).tobytes()
+
+
+@pytest.mark.parametrize("schema", [pa.schema([("a", pa.null())]), pa.schema([("a", pa.struct([("b", pa.null())]))])])
+def test_rows_without_bytes_take_no_memory(schema):
+    table = pa.table([pa.nulls(2, schema.field(0).type)], schema=schema)
+    form = StateBytes(schema, WholeForm())
+    (state,) = form.written(Open.of(np.array([2])), table, np.array([2]))
+    open, again = form.read([state])
+    assert (open.rows.tolist(), again.num_rows) == ([2], 2)
+    many = state[:16] + b"\xff\xff\xff\xff" + state[20:-8]
+    many += np.frombuffer(many, dtype="<u8").sum(dtype=np.uint64).tobytes()
+    with pytest.raises(MatchRuntimeError, match="damaged"):
+        form.read([many])
+
+
+def test_values_that_are_none_of_their_type():
+    table = pa.table({"s": ["abc"], "d": pa.array([decimal.Decimal("1.5")], pa.decimal128(3, 1))})
+    form = StateBytes(table.schema, WholeForm())
+    (state,) = form.written(Open.of(np.array([1])), table, np.array([1]))
+    assert form.read([with_checksum(state, b"abc", b"abd")])[1].column("s").to_pylist() == ["abd"]
+    for old, new in ((b"abc", b"a\xffc"), ((15).to_bytes(16, "little"), (10**20).to_bytes(16, "little"))):
+        with pytest.raises(MatchRuntimeError, match="damaged"):
+            form.read([with_checksum(state, old, new)])
 
 
 def test_states_of_other_columns_and_searches():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkcep import storage
+from sparkcep import storage, unpacked
 
 pytestmark = pytest.mark.skipif(storage.pwd is None, reason="who may write is not looked at on Windows")
 
@@ -139,6 +139,14 @@ def test_no_folder_at_all(caplog, monkeypatch):
     with pytest.raises(OSError):
         storage.create(path)
     assert "each process compiles for itself" in caplog.text
+
+
+def test_an_archive_without_a_place_for_its_files_says_what_to_set(tmp_path, monkeypatch):
+    (tmp_path / "sparkcep.zip").write_bytes(b"PK")
+    monkeypatch.setattr(tempfile, "tempdir", "/dev/null")
+    monkeypatch.setenv("SPARKCEP_CACHE_DIR", "/dev/null/nothing")
+    with pytest.raises(ImportError, match=r"imported from the archive .*sparkcep.zip, and there is no folder to unpack it in; set SPARKCEP_CACHE_DIR"):
+        unpacked.folder(tmp_path / "sparkcep.zip" / "sparkcep")
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):

@@ -3,9 +3,11 @@
 A column is a few *sections*, which follow from its type: which of its values are there (nothing where all are), then
 
 * numbers, dates, timestamps, intervals and decimals: their values as Arrow has them; booleans: a byte each;
-* strings and binary: int32 lengths, then the bytes;
-* arrays and maps: int32 lengths, then the sections of the elements, or of keys and items;
+* strings and binary: uint32 lengths, then the bytes;
+* arrays and maps: uint32 lengths, then the sections of the elements, or of keys and items;
 * structs: the sections of the fields.
+
+Bytes may come from a damaged file, so nothing is read by a length before it is compared with the bytes that are there.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import flat, is_text, ranges
 
-INT32, BYTE = np.dtype("<i4"), np.dtype("u1")
+LENGTH, BYTE = np.dtype("<u4"), np.dtype("u1")
 
 
 class Sections:
@@ -37,7 +39,8 @@ class Sections:
 
 def slices(whole: pa.Buffer, begin: np.ndarray, end: np.ndarray) -> pa.Array:
     """The bytes from each ``begin`` to its ``end``, of which none begins before the one before it has ended; they lie together."""
-    ends = np.append(np.stack([begin, end], axis=1).ravel(), end[-1:]).astype(np.int64)
+    ends = np.zeros(2 * len(begin) + 1, dtype=np.int64)
+    ends[:-1:2], ends[1::2], ends[-1] = begin, end, end[-1] if len(end) else 0
     among = pa.Array.from_buffers(pa.large_binary(), 2 * len(begin), [None, pa.py_buffer(ends), whole])
     return among.take(pa.array(np.arange(0, 2 * len(begin), 2)))
 
@@ -76,11 +79,18 @@ def section_count(schema: pa.Schema) -> int:
     return sum(map(_count, schema.types))
 
 
+def has_bytes_of_each_row(schema: pa.Schema) -> bool:
+    """Whether some section has bytes of every row. If none has, the bytes do not bound the number of rows."""
+    return any(map(_has_bytes, schema.types))
+
+
 def unpacked(schema: pa.Schema, sections: Sequence[tuple[bytes, np.ndarray]], rows: np.ndarray) -> pa.Table:
     """A table of pieces of ``rows`` int64 (pieces) each. ``sections``: for each the bytes of all pieces, and int64 (pieces)
-    how many they are of each. Raises ValueError where they do not fit."""
+    how many they are of each. Raises ValueError for bytes that are not such pieces, or not values of the types."""
     left = iter(sections)
-    return pa.table([_column(t, left, rows) for t in schema.types], schema=schema)
+    table = pa.table([_column(t, left, rows) for t in schema.types], schema=schema)
+    table.validate(full=True)
+    return table
 
 
 def _is_list(t: pa.DataType) -> bool:
@@ -103,6 +113,12 @@ def _count(t: pa.DataType) -> int:
     return 3 if is_text(t) else 2
 
 
+def _has_bytes(t: pa.DataType) -> bool:
+    if pa.types.is_struct(t):
+        return any(_has_bytes(field.type) for field in t)
+    return not pa.types.is_null(t)
+
+
 def _sections(column: pa.Array, bounds: np.ndarray) -> Iterator[Sections]:
     t = column.type
     if pa.types.is_null(t):
@@ -114,7 +130,7 @@ def _sections(column: pa.Array, bounds: np.ndarray) -> Iterator[Sections]:
             yield from _sections(column.field(i), bounds)
     elif pa.types.is_map(t) or _is_list(t):
         offsets = np.asarray(column.offsets, dtype=np.int64)
-        yield Sections(np.diff(offsets).astype(INT32), bounds)
+        yield Sections(np.diff(offsets).astype(LENGTH), bounds)
         first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
         for values in (column.keys, column.items) if pa.types.is_map(t) else (column.values,):
             yield from _sections(values.slice(first, count), offsets[bounds] - first)
@@ -122,7 +138,7 @@ def _sections(column: pa.Array, bounds: np.ndarray) -> Iterator[Sections]:
         _, ends, data = column.buffers()
         width = np.int64 if _is_large(t) else np.int32
         offsets = np.frombuffer(ends, dtype=width, count=len(column) + 1, offset=column.offset * np.dtype(width).itemsize).astype(np.int64)
-        yield Sections(np.diff(offsets).astype(INT32), bounds)
+        yield Sections(np.diff(offsets).astype(LENGTH), bounds)
         first, last = int(offsets[0]), int(offsets[-1])
         yield Sections(np.frombuffer(data, dtype=BYTE)[first:last] if last > first else np.zeros(0, dtype=BYTE), offsets[bounds] - first)
     else:
@@ -141,8 +157,7 @@ def _column(t: pa.DataType, sections: Iterator[tuple[bytes, np.ndarray]], rows: 
     if pa.types.is_struct(t):
         return pa.StructArray.from_buffers(t, count, [there], children=[_column(field.type, sections, rows) for field in t])
     if pa.types.is_map(t) or _is_list(t):
-        lengths = _numbers(*next(sections), rows)
-        inside = np.add.reduceat(np.append(lengths, 0), np.cumsum(rows) - rows) * (rows > 0) if len(rows) else rows
+        lengths, inside = _lengths(*next(sections), rows)
         if pa.types.is_map(t):
             keys, items = _column(t.key_type, sections, inside), _column(t.item_type, sections, inside)
             entries = pa.StructArray.from_arrays([keys, items], fields=[t.key_field, t.item_field])
@@ -150,15 +165,11 @@ def _column(t: pa.DataType, sections: Iterator[tuple[bytes, np.ndarray]], rows: 
         width = np.int64 if pa.types.is_large_list(t) else np.int32
         return pa.Array.from_buffers(t, count, [there, _ends(lengths, width)], children=[_column(t.value_type, sections, inside)])
     if is_text(t):
-        lengths = _numbers(*next(sections), rows)
-        data, _ = next(sections)
-        if len(data) != lengths.sum():
-            raise ValueError("strings of other lengths")
+        lengths, inside = _lengths(*next(sections), rows)
+        data = _data(*next(sections), inside)
         return pa.Array.from_buffers(t, count, [there, _ends(lengths, np.int64 if _is_large(t) else np.int32), pa.py_buffer(data)])
-    data, _ = next(sections)
     stored = pa.uint8() if pa.types.is_boolean(t) else t
-    if len(data) != count * stored.bit_width // 8:
-        raise ValueError("values of another width")
+    data = _data(*next(sections), rows * (stored.bit_width // 8))
     return pa.Array.from_buffers(stored, count, [there, pa.py_buffer(data)]).cast(t)
 
 
@@ -174,10 +185,19 @@ def _there(data: bytes, sizes: np.ndarray, rows: np.ndarray) -> pa.Buffer | None
     return pa.py_buffer(np.packbits(there, bitorder="little"))
 
 
-def _numbers(data: bytes, sizes: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    if not np.array_equal(sizes, rows * INT32.itemsize):
-        raise ValueError("lengths of other rows")
-    return np.frombuffer(data, dtype=INT32).astype(np.int64)
+def _lengths(data: bytes, sizes: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """int64: the length of each value, and (pieces) the sum of those of each piece."""
+    lengths = np.frombuffer(_data(data, sizes, rows * LENGTH.itemsize), dtype=LENGTH).astype(np.int64)
+    sums = np.concatenate([[0], np.cumsum(lengths)])
+    ends = np.cumsum(rows)
+    return lengths, sums[ends] - sums[ends - rows]
+
+
+def _data(data: bytes, sizes: np.ndarray, wanted: np.ndarray) -> bytes:
+    """The bytes of a section. Raises ValueError unless each piece has as many as ``wanted``."""
+    if not np.array_equal(sizes, wanted):
+        raise ValueError("values of other rows")
+    return data
 
 
 def _ends(lengths: np.ndarray, width: type) -> pa.Buffer:

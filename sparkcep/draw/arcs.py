@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 
 from sparkcep.draw.graph import COMPLETE, TAKE, Edge, Graph, State
+from sparkcep.errors import printable
 
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 CHAR, LINE = 6.7, 14.0  # width and height of a character, in pixels
@@ -49,7 +50,7 @@ def picture(graphs: list[Graph]) -> ET.Element:
 
 def svg_text(element: ET.Element) -> str:
     """The element as a document of its own."""
-    return ET.tostring(element, encoding="unicode") + "\n"
+    return printable(ET.tostring(element, encoding="unicode")) + "\n"
 
 
 @dataclass

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sparkcep.errors import printable
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
@@ -19,6 +21,7 @@ _MARKERS = {"MATCHED": "o", "SUBSTITUTED": "s", "EXTRA": "X"}
 _OTHER_MARKERS = ("D", "^", "v", "P", "*")
 MAX_LANES = 30  # of overlapping matches in one panel
 _NUMBERS = 80  # a panel with more matches than these shows no numbers
+_TEXT = 80  # characters of a text of the rows
 
 
 @dataclass(frozen=True)
@@ -110,14 +113,14 @@ def plot(
         count, missing = _panel(axes, series, own, roles, colours, kinds)
         total, left_out = total + count, left_out + missing
         if keys:
-            axes.set_title(name, loc="left", fontsize=10)
-        axes.set_ylabel(label or y)
-    axes.set_xlabel(x)
+            axes.set_title(_plain(name), loc="left", fontsize=10)
+        axes.set_ylabel(label or _plain(y))
+    axes.set_xlabel(_plain(x))
     for _, series, own in parts[panels:]:
         total += len(_intervals(series, own, roles))
     notes = [f"{len(parts) - len(shown)} of {len(parts)} panels left out"] if len(parts) > len(shown) else []
     notes += [f"{left_out} overlapping matches not drawn"] if left_out else []
-    heading = "; ".join([title or f"{y} with {total} {'match' if total == 1 else 'matches'}", *notes])
+    heading = "; ".join([title or f"{_plain(y)} with {total} {'match' if total == 1 else 'matches'}", *notes])
     if keys:
         figure.suptitle(heading, x=0.01, ha="left")
     else:
@@ -224,6 +227,13 @@ def _lanes(spans: list[tuple]) -> list[int]:
     return out
 
 
+def _plain(text: str) -> str:
+    """A text of the rows as matplotlib shows it as it is: at most _TEXT characters, and no formula between dollars."""
+    text = printable(text).replace("\n", "\\n")
+    text = text if len(text) <= _TEXT else text[: _TEXT - 3] + "..."
+    return text.replace("$", r"\$")
+
+
 # -- one panel ----------------------------------------------------------------------------------------------------
 
 
@@ -264,7 +274,7 @@ def _spans(axes: Axes, spans: list[tuple], lanes: list[int]) -> None:
         if len(spans) <= _NUMBERS:
             height, shift, side = (middle, (-2, -3), "right") if several else (1, (1, -11), "left")
             axes.annotate(
-                name, (first, height), xycoords=("data", "axes fraction"), xytext=shift, ha=side,
+                _plain(name), (first, height), xycoords=("data", "axes fraction"), xytext=shift, ha=side,
                 textcoords="offset points", fontsize=8, color="#444444",
             )
 
@@ -279,9 +289,9 @@ def _rows(axes: Axes, matched: pd.DataFrame, roles: _Roles, colours: dict, kinds
             part = group if kind is None else group[group[roles.kind] == kind]
             if part.empty:
                 continue
-            said = "no variable" if name is None else str(name)
+            said = "no variable" if name is None else _plain(str(name))
             if kind not in (None, "MATCHED"):
-                said += f", {kind}"
+                said += f", {_plain(str(kind))}"
             size = 26 if marker == "o" else 48
             colour = _NO_VARIABLE if name is None else colours[name]
             axes.scatter(part[roles.x], part[roles.y], s=size, color=colour, marker=marker, label=said, zorder=2)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from sparkcep.errors import printable
+
 
 def page(template: str, **facts: object) -> str:
     """The page of a template in this folder."""
@@ -15,7 +17,5 @@ def page(template: str, **facts: object) -> str:
 
 
 def _printable(value: object) -> object:
-    """A text without characters that HTML cannot hold."""
-    if not isinstance(value, str) or isinstance(value, Markup):
-        return value
-    return "".join(c if c >= " " and not "\x7f" <= c <= "\x9f" or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in value)
+    """A text without characters that HTML cannot hold, and without those that turn its order round."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -23,7 +23,8 @@ from sparkcep.engine.arc_texts import ArcTexts, with_columns
 from sparkcep.engine.arcs import WORDS, ArcRows
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.computations import Computations
-from sparkcep.engine.identity import equal_key
+from sparkcep.engine.failures import said
+from sparkcep.engine.identity import equal_keys
 from sparkcep.engine.lifetimes import in_order, times
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.listing import Open
@@ -74,15 +75,15 @@ class JournalRows(ArcRows):
     @cached_property
     def keys(self) -> list[tuple | None]:
         """The partition keys that arcs have of their own, None without."""
-        columns = [self.chunk.columns[names.key_column(i)].to_pylist() for i in range(len(self.task.plan.arcs.keys))]
+        columns = [equal_keys(self.chunk.columns[names.key_column(i)]) for i in range(len(self.task.plan.arcs.keys))]
         values = list(zip(*columns)) if columns else [()] * self.chunk.rows
-        return [None if all(value is None for value in of) else equal_key(of) for of in values]
+        return [None if all(value is None for value in of) else of for of in values]
 
     def where(self, row: int) -> str:
         """The partition of a row, for errors."""
         if self.keys[row] is None:
             return ""
-        told = (f"{name} = {self.chunk.columns[names.key_column(i)][row].as_py()!r}" for i, name in enumerate(self.task.plan.arcs.keys))
+        told = (f"{name} = {said(self.chunk.columns[names.key_column(i)][row])}" for i, name in enumerate(self.task.plan.arcs.keys))
         return f" in the partition {', '.join(told)}"
 
     def _now(self, order: np.ndarray, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -170,7 +171,7 @@ def _differences(before: pa.Table | None, read: pa.Table) -> tuple[np.ndarray, n
     """int64: the rows that are read now and were not before, and those of before that are not read now; equal ones are counted."""
     if before is None:
         return np.arange(read.num_rows), np.zeros(0, dtype=np.int64)
-    old, new = ([equal_key(tuple(row)) for row in zip(*(column.to_pylist() for column in table.columns))] for table in (before, read))
+    old, new = (list(zip(*map(equal_keys, table.columns))) for table in (before, read))
     return _beyond(new, Counter(old)), _beyond(old, Counter(new))
 
 
@@ -313,9 +314,9 @@ class Standing:
         base = self.present.base(0, clock)
         if self.sets:
             some = np.flatnonzero(np.diff(chunk.offsets))
-            columns = [chunk.columns[key.column].take(pa.array(chunk.offsets[some])).to_pylist() for key in plan.partition]
+            columns = [equal_keys(chunk.columns[key.column].take(pa.array(chunk.offsets[some]))) for key in plan.partition]
             for part, key in zip(some.tolist(), zip(*columns), strict=True):
-                number = self.sets.get(equal_key(key))
+                number = self.sets.get(key)
                 if number is not None:
                     low, high = chunk.offsets[part : part + 2]
                     base[low:high] = self.present.base(number, clock[low:high])

@@ -9,6 +9,7 @@ knows up to when rows have been released before, by which late ones are told.
 from __future__ import annotations
 
 import json
+import struct
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,17 +21,22 @@ import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import flat, null_marks, words
 from sparkcep.columns.packed import bytes_of
+from sparkcep.columns.streams import read_table
 from sparkcep.columns.types import type_of
-from sparkcep.engine.state import NO_BYTES
+from sparkcep.engine.state import NO_BYTES, damaged
 from sparkcep.engine.stream import Stream
 from sparkcep.engine.totals import Totals
 from sparkcep.errors import MatchRuntimeError
 
-LAYOUT = 1  # of the bytes of a bucket
+LAYOUT, LAYOUT_UNCHECKED = 2, 1  # of the bytes of a bucket: what Arrow's stream of layout 2 has before it, layout 1 does without
+_BEGIN, _MAGIC = struct.Struct("<4sHI"), b"SCEB"  # then the layout, and a checksum of the stream
 _HEAD = b"sparkcep"  # the metadata of a bucket's Arrow stream that is this module's
+_LARGEST_STATEMENT = 1 << 26  # bytes
 _GATHERED_ROWS, _GATHERED_BYTES = 1 << 18, 1 << 27  # so much is gathered before pieces are made of it
 _OUTPUT_BYTES = 1 << 26  # of one piece of output
 _KEY, _LARGEST = "key", 2**31 - 1
+_FARTHEST = np.iinfo(np.int64).max
+_BUCKET, _AGAIN = "a bucket of keys", "begin with a new checkpoint"  # of errors
 _NO_KEYS = pa.schema([(_KEY, pa.binary()), ("state", pa.large_binary()), ("due", pa.int64())])
 
 
@@ -206,8 +212,9 @@ class Bucket:
 
     def written(self) -> bytes:
         """The bucket as bytes."""
-        head = {"layout": LAYOUT, "watermark": self.watermark, "kept": self.kept, "pending": self.pending}
-        data = _written(self.keys.replace_schema_metadata({_HEAD: json.dumps(head), b"statement": zlib.compress(self.statement)}))
+        head = {"layout": LAYOUT, "watermark": self.watermark, "kept": self.kept, "pending": self.pending, "statement": len(self.statement)}
+        stream = _written(self.keys.replace_schema_metadata({_HEAD: json.dumps(head), b"statement": zlib.compress(self.statement)}))
+        data = _BEGIN.pack(_MAGIC, LAYOUT, zlib.crc32(stream)) + stream
         if len(data) > _LARGEST:
             raise MatchRuntimeError(
                 "STATE_LIMIT", f"a bucket of keys has a state of {len(data):,} bytes, and {_LARGEST:,} are the most; begin with a new checkpoint and a larger sparkcep.stream.buckets",
@@ -217,18 +224,40 @@ class Bucket:
 
     @staticmethod
     def read(data: bytes) -> Bucket:
-        """A bucket that was written. Raises MatchRuntimeError for bytes that are none."""
+        """A bucket that was written. Raises MatchRuntimeError for bytes that are not one, or are damaged."""
         try:
-            keys = pa.ipc.open_stream(data).read_all()
+            stream, layout = memoryview(data), LAYOUT_UNCHECKED
+            if data[:4] == _MAGIC:
+                _, layout, check = _BEGIN.unpack_from(data)
+                stream = stream[_BEGIN.size :]
+                if layout == LAYOUT and check != zlib.crc32(stream):
+                    raise ValueError("another checksum")
+            if layout not in (LAYOUT, LAYOUT_UNCHECKED):
+                raise damaged(_BUCKET, _AGAIN, f"it is of layout {layout}, and this version of sparkcep reads layouts {LAYOUT_UNCHECKED} and {LAYOUT}")
+            keys = read_table(stream)
             metadata = keys.schema.metadata or {}
             head: dict[str, Any] = json.loads(metadata[_HEAD])
-            statement = zlib.decompress(metadata[b"statement"])
-        except (pa.ArrowInvalid, KeyError, ValueError, zlib.error) as error:
-            raise MatchRuntimeError("STATE_FORMAT", "the state of a bucket of keys cannot be read: its bytes are damaged; begin with a new checkpoint") from error
-        if head["layout"] != LAYOUT:
-            message = f"the state of a bucket of keys is of layout {head['layout']}, and this version of sparkcep reads layout {LAYOUT}; begin with a new checkpoint"
-            raise MatchRuntimeError("STATE_FORMAT", message)
-        return Bucket(keys.replace_schema_metadata(None).combine_chunks(), head["watermark"], statement, head["kept"], head["pending"])
+            keys = keys.replace_schema_metadata(None).combine_chunks()
+            numbers = [head[name] for name in ("layout", "watermark", "kept", "pending")]
+            if not all(type(number) is int and abs(number) <= _FARTHEST for number in numbers) or numbers[0] != layout:
+                raise ValueError("numbers that are not of a bucket")
+            if keys.schema != _NO_KEYS or any(column.null_count for column in keys.columns):
+                raise ValueError("columns that are not those of keys")
+            statement = _statement(metadata[b"statement"], head.get("statement", _LARGEST_STATEMENT))
+        except (KeyError, TypeError, ValueError, RecursionError, struct.error, zlib.error) as error:
+            raise damaged(_BUCKET, _AGAIN) from error
+        return Bucket(keys, head["watermark"], statement, head["kept"], head["pending"])
+
+
+def _statement(data: bytes, size: int) -> bytes:
+    """A statement of at most ``size`` bytes uncompressed. Raises ValueError for more."""
+    if size > _LARGEST_STATEMENT:
+        raise ValueError("a statement of that size")
+    whole = zlib.decompressobj()
+    statement = whole.decompress(data, size + 1)
+    if len(statement) > size or not whole.eof:
+        raise ValueError("a statement of another size")
+    return statement
 
 
 def _written(table: pa.Table) -> bytes:

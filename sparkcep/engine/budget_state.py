@@ -13,18 +13,20 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
+from sparkcep.automaton.net import ACCEPT, E_LABEL, E_VAR
 from sparkcep.columns.arrays import flat, ranges
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.found import WITH_ERRORS, Found
-from sparkcep.engine.state import BUDGETED
-from sparkcep.errors import MatchRuntimeError
+from sparkcep.engine.runs import follow
+from sparkcep.engine.state import BUDGETED, FAR, ascending, check_numbers, distinct, other_pattern
 from sparkcep.search import codes
 from sparkcep.search.agents import MOST
 from sparkcep.search.chains import NONE
-from sparkcep.search.parked import L_AGENTS, L_ENTRIES, L_RUNS, L_VALUES, L_VECTORS, LISTS, WIDTHS, Kept
+from sparkcep.search.parked import L_AGENTS, L_BEGUN, L_ENTRIES, L_RUNS, L_SUMS, L_VALUES, L_VECTORS, LISTS, WIDTHS, Kept
 
 _NONE = np.zeros(0, dtype=np.int64)
 _NAMES = pa.list_(pa.string())
+_MANY = 1 << 20  # intervals of a window
 
 
 def empty_lists(parts: int, sizes: tuple[int, ...] = (0,) * LISTS) -> Kept:
@@ -190,12 +192,12 @@ class BudgetForm:
     arrays = tuple(np.dtype(t) for t in (np.int64, np.int64, np.int32, np.int64, np.float64, np.uint8, *_lists, np.int32, np.uint8, np.int32, np.int64))
     _match = 8  # numbers of a match that is held
 
-    def __init__(self, net: tuple[np.ndarray, ...], edges: int, nodes: int, kinds: int, standings: int, variables: tuple[str, ...]) -> None:
-        """``net``: the arrays by which edges, places and costs, and what agents stand at, are numbered; how many ``edges`` and
-        ``nodes`` there are, ``kinds`` (places and costs) and ``standings``."""
+    def __init__(self, net: tuple[np.ndarray, ...], source: np.ndarray, kinds: int, standings: int, variables: tuple[str, ...]) -> None:
+        """``net``: the arrays by which edges (the first one), places and costs, and what agents stand at, are numbered; ``source``
+        int64 (edges): the node that each leaves; how many ``kinds`` (places and costs) and ``standings`` there are."""
         text = hashlib.sha256(b"".join(a.tobytes() for a in net))
         self.fingerprint = int.from_bytes(text.digest()[:8], "little", signed=True)
-        self.edges, self.nodes, self.kinds, self.standings, self.variables = edges, nodes, kinds, standings, variables
+        self.edges, self.source, self.kinds, self.standings, self.variables = net[0], source, kinds, standings, variables
 
     def written(self, open: Open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
         count, lists, short, held = len(open.rows), open.lists, open.short, open.held
@@ -237,17 +239,19 @@ class BudgetForm:
 
     def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Open:
         if not np.isin(numbers[:, 0], (0, self.fingerprint)).all():
-            raise MatchRuntimeError("STATE_FORMAT", "the state of an open partition cannot be read: it is of a clause with another pattern; begin without it", sqlstate="22000")
+            raise other_pattern()
         count, offsets = len(rows), np.cumsum(rows) - rows
         _, known, next, number, lone, intervals, steps, worn, saved = numbers.T
         (stood, floored), (places, lonely), (at, shorts), (left, lefts), (coverage, covered), (tied, ties), *lists = arrays
         lists, (matched, sizes), (labels, marks), (missing, _), (matches, cells) = lists[:LISTS], *lists[LISTS:]
         tables = self._tables(count, lists)
-        if not all(map(np.all, (
+        check_numbers(
             np.isin(floored, (0, len(self.variables))), lonely == lone, lone <= worn, worn <= rows, lone <= known, known <= rows, shorts == lefts, shorts == ties, (covered == 0) | (covered == shorts), at >= 0, at < np.repeat(rows, shorts), marks == sizes, cells % self._match == 0,
-            matched >= 0, matched < np.repeat(rows, sizes), missing >= 0, missing < len(self.variables),
-        ))):  # fmt: skip
-            raise ValueError("numbers of other rows")
+            matched >= 0, matched < np.repeat(rows, sizes), missing >= 0, missing < len(self.variables), np.isin(labels, self.edges[:, E_LABEL]), stood >= 0, stood < FAR,
+            next >= known, next < FAR, number >= 0, number < FAR, intervals >= 0, intervals < _MANY, steps >= 0, steps < _MANY, saved >= 0, saved < FAR,
+            ascending(places, lonely), places >= 0, ascending(at, shorts), left >= 0, left < FAR, (coverage >= 0) & (coverage <= 1), tied <= 1,
+        )  # fmt: skip
+        check_numbers(places < np.repeat(next, lonely))
         self._check(tables, rows, intervals)
         entries = tables.entries
         entries[:, 0] += np.repeat(offsets, np.diff(tables.until[:, L_ENTRIES]))
@@ -272,22 +276,28 @@ class BudgetForm:
         sizes = np.diff(lists.until, axis=0)
         entries, own = lists.entries, sizes[:, L_ENTRIES]
         number = ranges(0, own)
-        fits = (
-            entries[:, 0] >= 0, entries[:, 0] < np.repeat(rows, own), entries[:, 1] >= 0, entries[:, 1] < self.edges, entries[:, 2] >= NONE, entries[:, 2] < number,
+        check_numbers(
+            entries[:, 0] >= 0, entries[:, 0] < np.repeat(rows, own), entries[:, 1] >= 0, entries[:, 1] < len(self.edges), entries[:, 2] >= NONE, entries[:, 2] < number,
             lists.runs[:, 0] >= 0, lists.runs[:, 0] < np.repeat(own, sizes[:, L_RUNS]), lists.sums[:, 0] >= 0, lists.sums[:, 0] < self.kinds, lists.vectors[:, 0] >= 0,
             lists.vectors[:, 0] < np.repeat(self.kinds * intervals * intervals, sizes[:, L_VECTORS]),
             lists.agents[:, 0] >= NONE, lists.agents[:, 0] < np.repeat(own, sizes[:, L_AGENTS]), lists.agents[:, 1] >= 0, lists.agents[:, 1] < self.standings, lists.values[:, 0] >= 0,
             lists.begun[:, 0] >= 0, lists.begun[:, 0] < self.kinds, sizes[:, L_AGENTS] <= MOST,
+            *(distinct(table[:, 0], sizes[:, k]) for k, table in ((L_RUNS, lists.runs), (L_VECTORS, lists.vectors), (L_SUMS, lists.sums), (L_VALUES, lists.values), (L_BEGUN, lists.begun))),
+            *((counts >= 0) & (counts < FAR) for counts in (lists.vectors[:, 1:], lists.sums[:, 1:], lists.values[:, 1], lists.begun[:, 1])), lists.agents[:, 2] >= NONE,
         )  # fmt: skip
-        if not all(map(np.all, fits)):
-            raise ValueError("numbers of other rows")
+        before = np.where(entries[:, 2] == NONE, NONE, entries[:, 2] + np.repeat(np.cumsum(own) - own, own))
+        check_numbers(follow(before, entries[:, 1], entries[:, 0], self.edges, self.source))
 
     def _held(self, offsets: np.ndarray, rows: np.ndarray, many: np.ndarray, matches: np.ndarray, matched: np.ndarray, labels: np.ndarray, missing: np.ndarray) -> Held:
         part = np.repeat(np.arange(len(rows)), many)
         lengths, lacks, accepting, first, last, sizes, left, coverage = matches.T
         begin = np.cumsum(lengths) - lengths
-        if lengths.sum() != len(matched) or lacks.sum() != len(missing) or not all(map(np.all, (lengths > 0, lacks >= 0, first >= 0, last < rows[part], first <= last, accepting >= 0, accepting < self.edges))):
-            raise ValueError("matches of other rows")
+        check_numbers(
+            lengths > 0, lengths <= len(matched), lacks >= 0, lacks <= len(missing), first >= 0, last < rows[part], first <= last, accepting >= 0, accepting < len(self.edges), sizes > 0, sizes < FAR,
+            left >= 0, left < FAR,
+        )  # fmt: skip
+        check_numbers(lengths.sum() == len(matched), lacks.sum() == len(missing), self.edges[accepting, E_VAR] == ACCEPT)
+        check_numbers(ascending(matched, lengths))
         events = np.zeros((len(part), WITH_ERRORS), dtype=np.int64)
         events[:, codes.E_PART], events[:, codes.E_ROWS], events[:, codes.E_LABELS], events[:, codes.E_ACCEPT] = part, lengths, begin, accepting
         events[:, codes.E_START] = matched[begin]

@@ -23,6 +23,7 @@ from sparkcep.engine.live import live_windows
 from sparkcep.engine.prepared import Prepared, Task
 from sparkcep.engine.reporter import Reporter, bundle_groups
 from sparkcep.engine.runs import empty_runs, told_apart, with_room
+from sparkcep.engine.state import PARTITION, WITHOUT, damaged
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.totals import MILLIONTHS
 from sparkcep.engine.unbudgeted import Plainly, tells_ways
@@ -211,7 +212,7 @@ def in_order(found: Found) -> Found:
 
 def lost() -> MatchRuntimeError:
     """The error for a state that cannot be."""
-    return MatchRuntimeError("STATE_FORMAT", "the state of an open partition cannot be read: its bytes are damaged; begin without it", sqlstate="22000")
+    return damaged(PARTITION, WITHOUT)
 
 
 def windows_open(task: Task, chunk: Chunk, places: Measured, stand: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

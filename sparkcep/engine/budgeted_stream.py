@@ -46,7 +46,7 @@ class BudgetedStream:
         standings = agents.agents(1).standings if agents is not None else np.zeros((0, 0), dtype=np.int64)
         kinds = (int(net.places.max(initial=0)) + 1) * max(len(self.budgeted.costs), 1)
         arrays = (net.edges, net.accept_end, net.places, net.costs, standings)
-        self.form = BudgetForm(arrays, len(net.edges), len(net.masks), kinds, len(standings), task.plan.variables)
+        self.form = BudgetForm(arrays, self.budgeted.front.net.source, kinds, len(standings), task.plan.variables)
         self.telling = tells_ways(task.plan)
         self.behind = task.prepared.strategy.automaton.negates_behind
         # in the order of their first rows matches are numbered when no match to come begins before them

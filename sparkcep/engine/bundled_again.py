@@ -27,10 +27,9 @@ from sparkcep.engine.bundles import NO_BUNDLES, NUMBERS, Bundles
 from sparkcep.engine.classes import BestOfLastRows
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.prepared import Task
-from sparkcep.engine.state import POINTS
+from sparkcep.engine.state import FAR, POINTS, ascending, check_numbers, other_pattern
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.windows import next_places
-from sparkcep.errors import MatchRuntimeError
 from sparkcep.search import codes
 
 _NONE = np.zeros(0, dtype=np.int64)
@@ -237,12 +236,13 @@ class PointsForm:
 
     def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Open:
         if not np.isin(numbers[:, 0], (0, self.fingerprint)).all():
-            raise MatchRuntimeError("STATE_FORMAT", "the state of an open partition cannot be read: it is of a clause with another pattern; begin without it", sqlstate="22000")
+            raise other_pattern()
         (taken, marks), (places, apart), *matches = arrays
         _, start, number, covered, dropped, lone = numbers[:, :6].T
-        fits = (apart == lone, (marks == rows) | (len(taken) == 0), lone >= 0, lone <= np.minimum(start, covered), np.maximum(start, covered) <= rows)
-        if not all(map(np.all, fits)):
-            raise ValueError("numbers of other rows")
+        check_numbers(
+            apart == lone, (marks == rows) | (len(taken) == 0), taken <= 1, lone >= 0, lone <= np.minimum(start, covered), np.maximum(start, covered) <= rows,
+            number >= 0, number < FAR, np.abs(dropped) < FAR, ascending(places, apart), places >= 0, places < np.repeat(dropped + lone, apart),
+        )
         bundles = Bundles.read(rows, numbers[:, 6 : 6 + NUMBERS], matches, self.edges, self.source)
         words = np.ascontiguousarray(numbers[bundles.parts, -2:]).view(np.uint64).tolist() if self.sizing else []
         totals = np.array([(high << _WORD) + low for high, low in words], dtype=object)

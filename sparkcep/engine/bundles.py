@@ -10,6 +10,7 @@ import numpy as np
 from sparkcep.automaton.net import ACCEPT, E_LABEL, E_TARGET, E_VAR
 from sparkcep.engine.found import WITH_ERRORS, Found
 from sparkcep.engine.reporter import bundle_groups
+from sparkcep.engine.state import FAR, check_numbers
 from sparkcep.engine.windows import Measured
 from sparkcep.search import codes
 from sparkcep.search import derivations as finding
@@ -96,22 +97,18 @@ class Bundles:
         what cannot be of such rows and edges."""
         (matched, sizes), (paths, lengths) = arrays
         points, first, last, accepting = numbers.T
-        fits = (
-            (lengths == sizes) & ((points > 0) == (sizes > 0)), (matched >= 0) & (matched < np.repeat(rows, sizes)), (paths >= 0) & (paths < len(edges)),
-            (points == 0) | ((np.minimum(first, last) >= 0) & (np.maximum(first, last) < rows) & (accepting >= 0) & (accepting < len(edges))),
+        check_numbers(
+            (lengths == sizes) & ((points > 0) == (sizes > 0)), points >= 0, points < FAR, (matched >= 0) & (matched < np.repeat(rows, sizes)), (paths >= 0) & (paths < len(edges)),
+            (points == 0) | ((first >= 0) & (first <= last) & (last < rows) & (accepting >= 0) & (accepting < len(edges))),
         )  # fmt: skip
-        if not all(map(np.all, fits)):
-            raise ValueError("bundles of other rows")
         begins = np.zeros(len(paths), dtype=bool)
         begins[(np.cumsum(sizes) - sizes)[sizes > 0]] = True
         behind = np.where(begins, 0, np.concatenate([[0], edges[paths, E_TARGET]])[:-1])
         ends = edges[paths[np.cumsum(sizes)[sizes > 0] - 1], E_TARGET]
-        ways = (
+        check_numbers(
             source[paths] == behind, edges[paths, E_VAR] >= 0, begins | (np.diff(matched, prepend=-1) > 0),
             source[accepting[points > 0]] == ends, edges[accepting[points > 0], E_VAR] == ACCEPT,
         )  # fmt: skip
-        if not all(map(np.all, ways)):
-            raise ValueError("no match of this net")
         own, offsets = np.flatnonzero(points), np.cumsum(rows) - rows
         events = np.zeros((len(own), WITH_ERRORS), dtype=np.int64)
         each, found = sizes[own], matched + np.repeat(offsets, sizes)

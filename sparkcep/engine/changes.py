@@ -19,6 +19,7 @@ from sparkcep.columns.types import type_of
 from sparkcep.engine.arcs import ArcRows
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.computations import Computations
+from sparkcep.engine.failures import said
 from sparkcep.engine.identified import identified
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.promises import Promises, check_promises, values
@@ -145,11 +146,11 @@ def _partners(task: Task, chunk: Chunk, kinds: np.ndarray, order: np.ndarray, pa
             partner[row] = rows.pop()
             partner[partner[row]] = row
         else:
-            time = chunk.columns[task.plan.automaton.time][row].as_py()
+            time = said(chunk.columns[task.plan.automaton.time][row])
             before = " before it" if task.plan.changes.arrival else ""
             raise MatchRuntimeError(
                 "RETRACTION_WITHOUT_ROW",
-                f"a retraction at {time!r}{task.failures.where(row, chunk.columns)} takes a row away that was not inserted{before}: a row is meant that equals it in every "
+                f"a retraction at {time}{task.failures.where(row, chunk.columns)} takes a row away that was not inserted{before}: a row is meant that equals it in every "
                 "column but those of CHANGES IN and ARRIVAL BY; leave out in a subquery what need not be equal", sqlstate="22000",
             )
     return partner
@@ -175,7 +176,7 @@ def _check_punctuations(task: Task, chunk: Chunk, found: Turns, absent: np.ndarr
     if len(late):
         row = int(late[0])
         raise MatchRuntimeError(
-            "LATE_ROW", f"a change at {columns[plan.automaton.time][row].as_py()!r}{task.failures.where(row, columns)} comes behind a punctuation that promised no further change "
+            "LATE_ROW", f"a change at {said(columns[plan.automaton.time][row])}{task.failures.where(row, columns)} comes behind a punctuation that promised no further change "
             "before its time", sqlstate="22000",
         )
 

@@ -16,7 +16,7 @@ from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.computations import Computations
 from sparkcep.engine.found import WIDTH, Found
 from sparkcep.engine.identified import OF_CHANGES, Ids, logged
-from sparkcep.engine.identity import equal_key, match_ids
+from sparkcep.engine.identity import equal_keys, match_ids
 from sparkcep.engine.lifetimes import Lifetimes
 from sparkcep.engine.log import Told
 from sparkcep.search import codes
@@ -84,4 +84,4 @@ def _differing(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:
     """int64: numbers that equal values have in common."""
     known: dict[object, int] = {}
-    return np.array([known.setdefault(equal_key(value), len(known)) for value in column.to_pylist()], dtype=np.int64)
+    return np.array([known.setdefault(value, len(known)) for value in equal_keys(column)], dtype=np.int64)

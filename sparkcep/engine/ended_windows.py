@@ -122,7 +122,7 @@ class SlidingWindows:
 class EndedWindows(SlidingWindows):
     """Searches the rows of windows that have ended. ``answer``: makes output of whole partitions."""
 
-    form, begin = ListedForm(), NOTHING_OPEN
+    form, begin = ListedForm(places=True), NOTHING_OPEN
 
     def __init__(self, task: Task, answer: Callable[[Chunk], Iterator[pa.Table]]) -> None:
         super().__init__(task)

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from sparkcep.engine.limits import Limits
 from sparkcep.errors import MatchRuntimeError
+from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Failing, walk
 from sparkcep.search import codes, machine
@@ -15,6 +16,14 @@ LESS = "a smaller TOP, a smaller WINDOW"
 _DIVISIONS = ("/", "%", "div", "mod", "pmod")
 _EXACT = ("and", "or", "not", "=", "!=", "<>", "<", "<=", ">", ">=", "<=>", "isnull", "if", "coalesce", "greatest", "least")
 NARROWER = "a smaller WINDOW or a larger step of SLIDE"
+
+
+def said(value: pa.Scalar) -> str:
+    """A value as a message has it: as Python writes it, or, a time beyond Python's calendar, as Arrow does."""
+    try:
+        return repr(value.as_py())
+    except (OverflowError, ValueError):
+        return str(value.cast(pa.string()).as_py())
 
 
 class EagerConditionError(MatchRuntimeError):
@@ -28,11 +37,12 @@ class Failures:
         self.plan, self.limits = plan, limits
 
     def where(self, row: int, columns: Columns) -> str:
-        keys = ", ".join(f"{n} = {columns[c][row].as_py()!r}" for n, c, _ in self.plan.partition)
+        keys = ", ".join(f"{n} = {said(columns[c][row])}" for n, c, _ in self.plan.partition)
         return f" in the partition {keys}" if keys else ""
 
-    def state(self, row: int, columns: Columns, instead: str = "tighter quantifiers") -> MatchRuntimeError:
-        """The search needs too many bytes."""
+    def state(self, row: int, columns: Columns, instead: str = "") -> MatchRuntimeError:
+        """The search needs too many bytes. ``instead``: what needs less, by default a WINDOW."""
+        instead = instead or f"{'a smaller' if any(window.kind != NO_WINDOW for window in self.plan.windows) else 'a'} WINDOW, tighter quantifiers,"
         return MatchRuntimeError(
             "STATE_LIMIT",
             f"matching{self.where(row, columns)} needs more than sparkcep.maxStateBytes = {self.limits.max_state_bytes} bytes of "

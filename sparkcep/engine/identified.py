@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.found import Found
-from sparkcep.engine.identity import MATCH_ID, equal_key, id_leaf, match_ids, plain
+from sparkcep.engine.identity import MATCH_ID, equal_keys, id_leaf, match_ids, plain
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.told import MATCH, PART, MatchTables
 from sparkcep.plan.plan import Plan
@@ -88,8 +88,8 @@ def logged(task: Task, chunk: Chunk, found: Found, held: Ids) -> Found:
     found = replace(found, by_event=found.by_event | match_ids(task.plan, chunk, found))
     table = pa.concat_tables(MatchTables(replace(task)).of(chunk, found))  # a copy, since these rows are not told
     told: list[list[object]] = [[] for _ in range(len(found.events))]
-    for match, row in zip(table.column(MATCH).to_pylist(), table.select(names).to_pylist(), strict=True):
-        told[match].append(equal_key(row))
+    for match, *row in zip(table.column(MATCH).to_pylist(), *map(equal_keys, table.select(names).columns), strict=True):
+        told[match].append(tuple(row))
     parts, ids, changes = found.events[:, codes.E_PART].tolist(), found.by_event[MATCH_ID].to_pylist(), found.by_event["change"].to_pylist()
     numbers = [changed(held, (part, id), tuple(of), change) for part, id, of, change in zip(parts, ids, told, changes, strict=True)]
     return replace(found, by_event=found.by_event | {MATCH_ID: pa.array(map(_numbered, ids, numbers), pa.string())})

@@ -51,6 +51,28 @@ def equal_key(value: object) -> object:
     return value
 
 
+def equal_keys(column: pa.Array | pa.ChunkedArray) -> list:
+    """The :func:`equal_key` of each value of a column. Times are numbers, as Python's calendar ends with the year 9999."""
+    numbers = _numbers(column.type)
+    return [equal_key(value) for value in (column if numbers == column.type else column.cast(numbers)).to_pylist()]
+
+
+def _numbers(t: pa.DataType) -> pa.DataType:
+    """A type with numbers in the place of times."""
+    if pa.types.is_date32(t) or pa.types.is_time32(t):
+        return pa.int32()
+    if pa.types.is_date64(t) or pa.types.is_time64(t) or pa.types.is_timestamp(t) or pa.types.is_duration(t):
+        return pa.int64()
+    if pa.types.is_struct(t):
+        return pa.struct([field.with_type(_numbers(field.type)) for field in t])
+    if pa.types.is_map(t):
+        return pa.map_(_numbers(t.key_type), t.item_field.with_type(_numbers(t.item_type)))
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        made = pa.list_ if pa.types.is_list(t) else pa.large_list
+        return made(t.value_field.with_type(_numbers(t.value_type)))
+    return t
+
+
 def id_leaf(plan: Plan) -> str | None:
     """The column of MATCH_ID(), if a measure asks for that."""
     return next((leaf.name for leaf in plan.leaves if leaf.spec.kind == MATCH_ID), None)

@@ -20,7 +20,7 @@ from sparkcep.engine.failures import LESS
 from sparkcep.engine.found import Found
 from sparkcep.engine.listing import ListedForm, Open, Search
 from sparkcep.engine.prepared import Task
-from sparkcep.engine.state import IN_TURN
+from sparkcep.engine.state import FAR, IN_TURN, check_numbers
 from sparkcep.search import codes
 
 
@@ -39,7 +39,7 @@ class OpenInTurn(Open):
 class InTurnForm:
     """How :class:`OpenInTurn` is kept as bytes."""
 
-    listed = ListedForm()
+    listed = ListedForm(places=True)
     kind, numbers, arrays = IN_TURN, listed.numbers + 1, listed.arrays
 
     def written(self, open: OpenInTurn) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
@@ -47,7 +47,9 @@ class InTurnForm:
         return np.column_stack([numbers, open.matched]), arrays
 
     def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> OpenInTurn:
-        return OpenInTurn.of_listed(self.listed.read(rows, numbers[:, :-1], arrays), numbers[:, -1])
+        matched = numbers[:, -1]
+        check_numbers(matched >= 0, matched < FAR)
+        return OpenInTurn.of_listed(self.listed.read(rows, numbers[:, :-1], arrays), matched)
 
 
 _NONE = np.zeros(0, dtype=np.int64)

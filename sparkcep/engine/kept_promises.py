@@ -12,6 +12,7 @@ import pyarrow as pa
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.changes import PUNCTUATE
+from sparkcep.engine.failures import said
 from sparkcep.engine.listing import Open, WholeForm
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.promises import NEVER, values
@@ -85,9 +86,9 @@ class KeptPromises:
             )
 
     def _late(self, rows: pa.Table, row: int) -> MatchRuntimeError:
-        when, value = rows.column(self.time)[row].as_py(), rows.column(self.value)[row].as_py()
+        when, value = said(rows.column(self.time)[row]), said(rows.column(self.value)[row])
         return MatchRuntimeError(
-            "LATE_ROW", f"a change at {when!r} with the value {value!r} of PUNCTUATE BY{self._where(rows, row)} comes behind a punctuation that promised no further change with that value "
+            "LATE_ROW", f"a change at {when} with the value {value} of PUNCTUATE BY{self._where(rows, row)} comes behind a punctuation that promised no further change with that value "
             "before its time; leave out below the clause what comes too late, or the punctuations", sqlstate="22000",
         )
 

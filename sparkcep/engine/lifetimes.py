@@ -14,7 +14,7 @@ import pyarrow as pa
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import type_of
 from sparkcep.engine.buffer import Chunk
-from sparkcep.engine.failures import Failures
+from sparkcep.engine.failures import Failures, said
 from sparkcep.engine.windows import check_window, measured
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.plan.options import NO_WINDOW
@@ -63,7 +63,7 @@ def lifetimes(plan: Plan, chunk: Chunk, failures: Failures) -> Lifetimes:
         if len(wrong):
             raise MatchRuntimeError(
                 "LIFETIME",
-                f"LIFETIME TO gives {until[wrong[0]].as_py()!r} for a row of {column[wrong[0]].as_py()!r}{failures.where(wrong[0], chunk.columns)}: a row's life "
+                f"LIFETIME TO gives {said(until[wrong[0]])} for a row of {said(column[wrong[0]])}{failures.where(wrong[0], chunk.columns)}: a row's life "
                 "ends behind its time; use another expression, or leave such rows out by WHERE below the clause",
                 sqlstate="22000",
             )

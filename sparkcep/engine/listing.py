@@ -18,7 +18,7 @@ from sparkcep.engine.found import WIDTH, WITH_ERRORS, Found
 from sparkcep.engine.kept import Kept
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.scored import Scores, scores_of
-from sparkcep.engine.state import LISTED, WHOLE
+from sparkcep.engine.state import FAR, LISTED, WHOLE, check_numbers
 from sparkcep.engine.windows import plan_windows
 from sparkcep.search import codes
 
@@ -87,9 +87,12 @@ class Open:
 
 
 class ListedForm:
-    """How :class:`Open` is kept as bytes."""
+    """How :class:`Open` is kept as bytes. ``places``: whether ``number`` is a place in the measure of WINDOW."""
 
     kind, numbers, arrays = LISTED, 4, (np.dtype(np.uint8),)
+
+    def __init__(self, places: bool = False) -> None:
+        self.places = places
 
     def written(self, open: Open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
         numbers = np.stack([open.start, open.number, open.covered, open.dropped], axis=1)
@@ -97,9 +100,12 @@ class ListedForm:
 
     def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Open:
         taken, counts = arrays[0]
-        if len(taken) and not np.array_equal(counts, rows):
-            raise ValueError("marks of other rows")
-        return Open(rows, *numbers.T, taken)
+        start, number, covered, dropped = numbers.T
+        check_numbers(
+            (counts == rows) | (len(taken) == 0), taken <= 1, start >= 0, start <= rows, covered >= 0, covered <= rows, dropped >= 0, dropped < FAR,
+            number < FAR, number >= (-FAR if self.places else 0),
+        )
+        return Open(rows, start, number, covered, dropped, taken)
 
 
 class WholeForm:

@@ -24,12 +24,11 @@ from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.front import front_arrays
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.reporter import Reporter
-from sparkcep.engine.runs import compacted, empty_runs, node_classes, told_apart, with_room
-from sparkcep.engine.state import CHEAPEST
+from sparkcep.engine.runs import compacted, empty_runs, follow, node_classes, told_apart, with_room
+from sparkcep.engine.state import CHEAPEST, FAR, ascending, check_numbers, distinct, other_pattern
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.walk import CONTIGUITY, windowed
 from sparkcep.engine.windows import Measured, next_places
-from sparkcep.errors import MatchRuntimeError
 from sparkcep.search import cargo, chains, codes
 from sparkcep.search import front as fronts
 from sparkcep.search.chains import NONE
@@ -299,22 +298,23 @@ class ProxyForm:
     def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Open:
         count, offsets = len(rows), np.cumsum(rows) - rows
         if not np.isin(numbers[:, 0], (0, self.fingerprint)).all():
-            raise MatchRuntimeError("STATE_FORMAT", "the state of an open partition cannot be read: it is of a clause with another pattern; begin without it", sqlstate="22000")
+            raise other_pattern()
         (places, known), (taken, marks), (table, cells), (live, lives), *matches = arrays
+        check_numbers(cells % 3 == 0)
         entries = cells // 3
         _, stands, next, number, reported, *_ = numbers.T
         table = table.reshape(-1, 3).astype(np.int64)
         before, begin = table[:, 2], np.repeat(np.cumsum(entries) - entries, entries)
-        fits = [
-            (known == stands) & (marks == stands) & (stands <= rows) & (cells % 3 == 0),
-            (table[:, 0] >= 0) & (table[:, 0] < np.repeat(rows, entries)), (table[:, 1] >= 0) & (table[:, 1] < len(self.edges)),
+        check_numbers(
+            (known == stands) & (marks == stands) & (stands <= rows), taken <= 1, next >= known, next < FAR, number >= 0, number < FAR, reported >= 0, reported < FAR,
+            ascending(places, known), places >= 0, places < np.repeat(next, known),
+            (table[:, 0] >= 0) & (table[:, 0] < np.repeat(known, entries)), (table[:, 1] >= 0) & (table[:, 1] < len(self.edges)),
             (before >= NONE) & (before < np.arange(len(table)) - begin),
             (live >= 0) & (live < np.repeat(entries, lives)),
-        ]  # fmt: skip
-        if not all(map(np.all, fits)):
-            raise ValueError("numbers of other rows")
+        )  # fmt: skip
         at = table[:, 0] + np.repeat(offsets, entries)
         parents = np.where(before == NONE, NONE, before + begin)
+        check_numbers(follow(parents, table[:, 1], at, self.edges, self.source))
         position = np.zeros(int(rows.sum()), dtype=np.int64)
         position[ranges(offsets, known)] = places
         pool = np.zeros((max(len(at), ENTRIES), chains.C_FIELDS), dtype=np.int64)
@@ -322,7 +322,9 @@ class ProxyForm:
         run = np.full((count, self.nodes), NONE, dtype=np.int64)
         of = np.repeat(np.arange(count), lives)
         entry = live + (np.cumsum(entries) - entries)[of]
-        run[of, self.edges[table[entry, 1], E_TARGET]] = entry
+        stood = self.edges[table[entry, 1], E_TARGET]
+        check_numbers(distinct(stood, lives))
+        run[of, stood] = entry
         padded = np.concatenate([at, np.zeros(len(pool) - len(at), dtype=np.int64)])
         runs = empty_runs(0, 0, _NONE, Room(0, 0, WITH_ERRORS, paths=True))._replace(pool=pool, at=padded)
         return Open(rows, known, next, number, reported, places, taken, runs, len(at), run, Bundles.read(rows, numbers[:, 5:], matches, self.edges, self.source))

@@ -22,15 +22,16 @@ from sparkcep.engine.arc_journal import Standing
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.changes import INSERT, PUNCTUATE, RETRACT, kinds_of
 from sparkcep.engine.computations import Computations
+from sparkcep.engine.failures import said
 from sparkcep.engine.identified import OF_CHANGES, apart
-from sparkcep.engine.identity import equal_key
+from sparkcep.engine.identity import equal_keys
 from sparkcep.engine.kept_promises import KeptPromises
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.listing import Open
 from sparkcep.engine.prepared import Prepared
 from sparkcep.engine.promises import NEVER
 from sparkcep.engine.sessions import Sessions
-from sparkcep.engine.state import NO_BYTES, TOLD, StateBytes
+from sparkcep.engine.state import FAR, NO_BYTES, TOLD, StateBytes, check_numbers
 from sparkcep.engine.stream import NOTHING_DUE, Kept, Stream, parted, whole
 from sparkcep.engine.told import MATCH, PART, MatchTables
 from sparkcep.engine.windows import whole_micros
@@ -57,7 +58,9 @@ class ToldForm:
         return told.number[:, None], []
 
     def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Told:
-        return Told(rows, numbers[:, 0])
+        number = numbers[:, 0]
+        check_numbers(number >= 0, number < FAR)
+        return Told(rows, number)
 
 
 class RevisedStream(Stream):
@@ -150,8 +153,8 @@ class RevisedStream(Stream):
             touched = np.isin(of, of[gone])
             stacks: dict[tuple, list[int]] = {}
             some = np.flatnonzero(touched)
-            same = table.column(self.changes.same).take(pa.array(some)).to_pylist()
-            keys = {row: (int(of[row]), equal_key(value)) for row, value in zip(some.tolist(), same, strict=True)}
+            same = equal_keys(table.column(self.changes.same).take(pa.array(some)))
+            keys = {row: (int(of[row]), value) for row, value in zip(some.tolist(), same, strict=True)}
             for row in some[there[some]].tolist():
                 stacks.setdefault(keys[row], []).append(row)
             for row in gone.tolist():
@@ -162,10 +165,10 @@ class RevisedStream(Stream):
         return np.flatnonzero(there)
 
     def _without_row(self, table: pa.Table, row: int) -> MatchRuntimeError:
-        when = table.column(self.order[0])[row].as_py()
+        when = said(table.column(self.order[0])[row])
         return MatchRuntimeError(
             "RETRACTION_WITHOUT_ROW",
-            f"a retraction at {when!r} takes a row away that was not inserted before it: a row is meant that equals it in every column but that of CHANGES IN; leave out in a "
+            f"a retraction at {when} takes a row away that was not inserted before it: a row is meant that equals it in every column but that of CHANGES IN; leave out in a "
             "subquery what need not be equal", sqlstate="22000",
         )
 
@@ -262,7 +265,7 @@ def _by_match(table: pa.Table, rows: np.ndarray, names: list[str]) -> dict[tuple
     """The rows of matches by what these are compared by: their partition and all their output rows."""
     some = table.take(pa.array(rows))
     of = list(zip(some.column(PART).to_pylist(), some.column(MATCH).to_pylist(), strict=True))
-    values = [equal_key(row) for row in some.select(names).to_pylist()]
+    values = list(zip(*map(equal_keys, some.select(names).columns), strict=True)) if names else [()] * some.num_rows
     matches: dict[tuple[int, int], list[int]] = {}
     for i, match in enumerate(of):
         matches.setdefault(match, []).append(i)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkcep.automaton.net import ACCEPT, E_COST, E_VAR
+from sparkcep.automaton.net import ACCEPT, E_COST, E_TARGET, E_VAR
 from sparkcep.engine.drive import Room
 from sparkcep.search import cargo, futures
 from sparkcep.search.chains import C_FIELDS, NONE
@@ -29,6 +29,16 @@ def told_apart(runs: cargo.Runs, edges: np.ndarray, by_cost: bool) -> cargo.Runs
 def with_room(runs: cargo.Runs, room: Room) -> cargo.Runs:
     """The runs, whose matches go to ``room``."""
     return runs._replace(events=room.events, labels=room.labels, rows=room.rows, paths=room.paths)
+
+
+def follow(before: np.ndarray, taken: np.ndarray, rows: np.ndarray, edges: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """bool (entries): whether each entry may follow the entry ``before`` it, or begin a run where that is NONE: by the edge
+    ``taken``, which takes one of ``rows``. ``source`` int64: the node that each of ``edges`` leaves."""
+    first = before == NONE
+    if not len(before):
+        return first
+    node = np.where(first, 0, edges[taken[before], E_TARGET])
+    return (source[taken] == node) & (edges[taken, E_VAR] >= 0) & (first | (rows > rows[before]))
 
 
 def node_classes(head: np.ndarray, runs: cargo.Runs, additions: int, measure: np.dtype) -> futures.Classes:

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.columns.packed import Sections, bytes_of
-from sparkcep.engine.state import NO_BYTES
-from sparkcep.errors import MatchRuntimeError
+from sparkcep.columns.packed import Sections, bytes_of, slices
+from sparkcep.engine.state import NO_BYTES, damaged
 
 NO_CLOCK = np.iinfo(np.int64).min
 
@@ -43,13 +42,16 @@ class Sessions:
     def cut(of: np.ndarray, time: np.ndarray, clock: np.ndarray, idle: int, watermark: int | None) -> Sessions:
         """``of`` int64 (rows): the key of each, ascending; ``time`` int64: its time in microseconds, ascending in each key;
         ``clock`` int64 (keys): as it was before these rows; ``idle``: from how many microseconds on two neighbours are apart;
-        ``watermark``: the time that rows to come are behind, None where any may come."""
+        ``watermark``: the time that rows to come are behind, None where any may come. Raises MatchRuntimeError for a clock that is
+        later than a row."""
         before = np.concatenate([time[:1], time[:-1]])
         first = np.diff(of, prepend=-1) != 0
         before[first] = clock[of[first]]
         known = before != NO_CLOCK
         apart = np.zeros(len(of), dtype=bool)
-        apart[known] = time[known] - before[known] >= idle
+        if (time[known] < before[known]).any():  # rows are in order, so that a clock is wrong
+            raise damaged("a key", "begin with a new checkpoint")
+        apart[known] = (time[known] - before[known]).view(np.uint64) >= idle  # times may be more than 63 bits apart
         more = np.bincount(of[apart], minlength=len(clock))
         last = np.cumsum(more + 1) - 1
         key = np.repeat(np.arange(len(clock)), more + 1)
@@ -89,18 +91,25 @@ class Sessions:
 
 
 def written(clock: np.ndarray) -> pa.Array:
-    """Clocks as bytes."""
-    pieces = Sections(clock.astype("<i8"), np.arange(len(clock) + 1)).pieces()
+    """Clocks as bytes: each as int64, then inverted, so that a flipped bit is found."""
+    both = np.stack([clock, ~clock], axis=1).astype("<i8")
+    pieces = Sections(both.ravel(), 2 * np.arange(len(clock) + 1)).pieces()
     return pc.if_else(pa.array(clock != NO_CLOCK), pieces, NO_BYTES)
 
 
 def read(column: pa.Array) -> np.ndarray:
-    """Clocks back from bytes. Raises MatchRuntimeError."""
+    """Clocks back from bytes, also of version 0.1.0, which wrote them once. Raises MatchRuntimeError."""
     data, ends = bytes_of(column)
     sizes = np.diff(ends)
-    if not np.isin(sizes, (0, 8)).all():
-        raise MatchRuntimeError("STATE_FORMAT", "the state of a key cannot be read: its bytes are damaged; begin with a new checkpoint")
     clock = np.full(len(sizes), NO_CLOCK)
-    known = np.flatnonzero(sizes)
-    clock[known] = np.frombuffer(data, dtype="<i8", count=len(known), offset=int(ends[0]))
-    return clock
+    known, twice = np.flatnonzero(sizes), np.flatnonzero(sizes == 16)
+    if np.isin(sizes, (0, 8, 16)).all():
+        clock[known] = _times(data, ends[known])
+        if np.array_equal(_times(data, ends[twice] + 8), ~clock[twice]):
+            return clock
+    raise damaged("a key", "begin with a new checkpoint")
+
+
+def _times(data: pa.Buffer, begins: np.ndarray) -> np.ndarray:
+    """int64: the numbers at those places of bytes."""
+    return np.frombuffer(bytes_of(slices(data, begins, begins + 8))[0], dtype="<i8", count=len(begins))

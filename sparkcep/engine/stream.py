@@ -37,7 +37,7 @@ from sparkcep.engine.open import OpenPartitions
 from sparkcep.engine.prepared import Prepared
 from sparkcep.engine.proxies import Open as OpenRuns
 from sparkcep.engine.proxies import Proxies
-from sparkcep.engine.state import NO_BYTES, PENDING, StateBytes
+from sparkcep.engine.state import NO_BYTES, PENDING, StateBytes, damaged
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.walk import Walk
 from sparkcep.engine.windows import whole_micros
@@ -186,9 +186,21 @@ class Stream:
         return _sorted(of, columns, self.plan.order), words(columns[0])
 
     def known(self, chunk: Chunk, watermark: int) -> Chunk:
-        """The chunk with what a watermark says of it."""
+        """The chunk with what a watermark says of it. Raises MatchRuntimeError unless the rows are in order: those that came are,
+        but those of a state may be in any."""
+        if not are_in_order(self._times(chunk), chunk.offsets):
+            raise damaged("a key", "begin with a new checkpoint", "its rows are in another order")
         limits = np.where(chunk.going, watermark + 1, ENDLESS)
         return replace(chunk, closed=self._closed(chunk, watermark), watermark=watermark, limits=limits)
+
+    def _times(self, chunk: Chunk) -> np.ndarray:
+        """int64: the times of the rows; nothing where the engine reads no time. NULLs, of which there are none, come last."""
+        automaton = self.plan.automaton
+        name = automaton.time if automaton is not None else self._window.order if self._window.kind == MICROS else ""
+        if name not in chunk.columns:
+            return np.zeros(0, dtype=np.int64)
+        column = chunk.columns[name]
+        return np.where(null_marks(column) == 1, NOTHING_DUE, words(column)) if column.null_count else words(column)
 
     @property
     def _window(self) -> Window:
@@ -303,7 +315,7 @@ def parted(states: pa.Array) -> tuple[pa.Array, pa.Array]:
     at = begins.copy()
     at[known] += _HEAD
     if (at + sizes > ends).any():
-        raise MatchRuntimeError("STATE_FORMAT", "the state of a key cannot be read: its bytes are damaged; begin with a new checkpoint")
+        raise damaged("a key", "begin with a new checkpoint")
     return slices(data, at, at + sizes), slices(data, at + sizes, ends)
 
 
@@ -314,6 +326,14 @@ def whole(inner: pa.Array, outer: pa.Array) -> pa.Array:
     both = pc.binary_join_element_wise(head, inner, outer, NO_BYTES)
     nothing = (sizes == 0) & (np.diff(bytes_of(outer)[1]) == 0)
     return pc.if_else(pa.array(nothing), NO_BYTES, both)
+
+
+def are_in_order(values: np.ndarray, offsets: np.ndarray) -> bool:
+    """Whether the values of no partition descend. ``offsets`` int64 (partitions + 1): where each begins."""
+    descends = values[1:] < values[:-1]
+    begins = offsets[1:-1]
+    descends[begins[(begins > 0) & (begins < len(values))] - 1] = False
+    return not descends.any()
 
 
 def _sorted(keys: np.ndarray, columns: list[pa.Array], order: Sequence[Order]) -> np.ndarray:

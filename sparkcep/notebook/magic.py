@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from IPython.core.magic import no_var_expand
 
 from sparkcep.clause.lexer import split_statements
-from sparkcep.errors import ClauseError
+from sparkcep.errors import ClauseError, printable
 from sparkcep.notebook import jobs, picture
 from sparkcep.notebook.cell import CellError, Options, bound, parameters, parse
 from sparkcep.notebook.completion import MATCHER, matcher
@@ -116,7 +116,7 @@ class Cells:
         except ValueError as error:
             raise CellError(f"--{error}") from None
         for note in done.notes:
-            print(f"note: {note}")
+            print(f"note: {printable(str(note))}")
         return done.sql
 
     def _explained(self, statements: list[str]) -> _Explained:
@@ -132,7 +132,7 @@ class Cells:
                 parts.append(explain(statement, settings=settings).rstrip())
             except ClauseError as error:
                 raise CellError(error.over(statement)) from None
-        return _Explained("\n\n".join(parts))
+        return _Explained(printable("\n\n".join(parts)))
 
     def _run(self, statements: list[str], options: Options) -> Any:
         reporter = Reporter(self.shell)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from sparkcep.errors import printable
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -37,15 +39,16 @@ class Table:
 
     def __repr__(self) -> str:
         cells = [[_cut(shown(v)) for v in row] for row in self.rows]
-        widths = [max(map(len, [name, *(row[i] for row in cells)])) for i, name in enumerate(self.columns)]
+        names = [printable(name).replace("\n", "\\n") for name in self.columns]
+        widths = [max(map(len, [name, *(row[i] for row in cells)])) for i, name in enumerate(names)]
         right = self._numeric()
-        lines = ["  ".join(name.ljust(w) for name, w in zip(self.columns, widths)), "  ".join("-" * w for w in widths)]
+        lines = ["  ".join(name.ljust(w) for name, w in zip(names, widths)), "  ".join("-" * w for w in widths)]
         lines += ["  ".join(v.rjust(w) if r else v.ljust(w) for v, w, r in zip(row, widths, right)) for row in cells]
         return "\n".join(line.rstrip() for line in [*lines, f"({self.count})"])
 
     def _repr_html_(self) -> str:
         right = self._numeric()
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
+        head = "".join(f"<th>{html.escape(printable(name))}</th>" for name in self.columns)
         body = "".join(f"<tr>{''.join(map(_cell, row, right))}</tr>" for row in self.rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><small>{html.escape(self.count)}</small>"
 
@@ -62,11 +65,11 @@ def _cell(value: Any, right: bool) -> str:
     style = ' style="text-align: right"' if right else ' style="text-align: left"'
     if value is None:
         return f'<td{style}><i style="opacity: 0.5">NULL</i></td>'
-    return f"<td{style}>{html.escape(shown(value))}</td>"
+    return f"<td{style}>{html.escape(printable(shown(value)))}</td>"
 
 
 def _cut(text: str) -> str:
-    text = text.replace("\n", "\\n")
+    text = printable(text).replace("\n", "\\n")
     return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
 
 

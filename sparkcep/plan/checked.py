@@ -7,6 +7,7 @@ is therefore read with the bounds that its field has (:mod:`sparkcep.plan.limits
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -39,6 +40,8 @@ from sparkcep.plan.records import (
     walk,
 )
 from sparkcep.version import __version__
+
+log = logging.getLogger("sparkcep")
 
 FORMAT = 15  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
 MADE_BY = f"sparkcep {__version__}"
@@ -260,9 +263,11 @@ _TREES = {"pattern": _pattern, "condition": _condition, "score": _score}
 
 def check_version(found: Mapping, known: set[str]) -> None:
     """Raises ClauseError, which names both versions, where a plan is not in this version's format."""
-    if found.get("format") == FORMAT and set(found) == known:
-        return
     made = found.get("made_by")
+    if found.get("format") == FORMAT and set(found) == known:
+        if made != MADE_BY:
+            _say_other(made[:80] if isinstance(made, str) else "an unknown version")
+        return
     maker = f"{made if isinstance(made, str) else 'an older sparkcep'} (format {found.get('format', 'without a number')})"
     raise ClauseError(
         "VERSION",
@@ -270,6 +275,12 @@ def check_version(found: Mapping, known: set[str]) -> None:
         "and a view that an older one made must be created again",
         sqlstate=UNSUPPORTED,
     )
+
+
+@cache
+def _say_other(made: str) -> None:
+    """Warns once of another version, whose plans have the same format: its results may differ from this one's."""
+    log.warning("a plan made by %s runs with %s: the driver and its workers should have the same version of sparkcep, and views that another one made should be created again", made, MADE_BY)
 
 
 def wrong(why: str) -> ClauseError:

@@ -38,7 +38,7 @@ def checkpoint_of(physical: str) -> str | None:
 def under_way(spark: SparkSession, checkpoint: str, most: int) -> DataFrame | None:
     """The keys of which a match is under way for longest, ``most`` of each bucket; None before any state is committed."""
     kept = states(spark, checkpoint)
-    text = statement_of(kept)
+    text = statement_of(kept, checkpoint)
     if text is None:
         return None
     statement = json.loads(text)

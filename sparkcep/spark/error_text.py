@@ -259,7 +259,7 @@ def _of_name(failure: Failure, span: Span, statement: str) -> ClauseError | None
     said = failure.parameters.get({"AMBIGUOUS_REFERENCE": "name", "UNRESOLVED_COLUMN": "objectName"}.get(kind, ""), "")
     name = said.replace("`", "").rpartition(".")[2]
     written = span.of(statement).replace("`", "").rpartition(".")[2]
-    if not _COMPUTED.fullmatch(name) or name == written:
+    if not _COMPUTED.fullmatch(name) or (name == written and kind != "AMBIGUOUS_REFERENCE"):  # of which one is the rewriter's
         return None
     message = f"the name {name} is reserved for a column of sparkcep's, and ALL ROWS PER MATCH gives back the input's column of that name; rename it in the input"
     return error_at(statement, span.start, span.end, "COLUMN_NAME", message, SEMANTIC)

@@ -14,7 +14,7 @@ from pyspark.errors import ParseException, PySparkException
 from pyspark.errors.exceptions.base import QueryContext, QueryContextType
 from pyspark.logger import PySparkLogger
 
-from sparkcep.errors import ClauseError
+from sparkcep.errors import ClauseError, printable
 from sparkcep.spark.error_text import ErrorText, Failure, clause_error, immediate, in_words_of, reworded, spots, stands_in, without_clause
 from sparkcep.sql.rewrite import known
 
@@ -180,11 +180,11 @@ def shown(error: Exception, statement: str) -> str:
     """The text to show for an exception that Spark, or sparkcep inside it, raised when ``statement`` was analysed or when it
     ran."""
     if isinstance(error, StatementError):
-        return str(error)
+        return printable(str(error))
     if isinstance(error, ClauseError):
         return str(error) if "== SQL" in str(error) else error.over(statement)
     text = clause_error(_described(error)) or reworded(failure_of(error), statement, known(statement))
-    return text.over(statement) if isinstance(text, ClauseError) else str(text)
+    return text.over(statement) if isinstance(text, ClauseError) else printable(str(text))
 
 
 def failure_of(raised: Any) -> Failure:

@@ -24,8 +24,8 @@ from sparkcep.spark.table_function import (
     NAME,
     MatchRecognize,
     analyze_planned,
-    is_plan,
     match_batches,
+    plan_at,
     stream_error,
 )
 
@@ -46,7 +46,7 @@ def analyze(schema: str, distinct: bool, streaming: bool) -> dict[str, str]:
     ``distinct``, ``streaming``: see :func:`sparkcep.spark.table_function.analyze_planned`. Raises ClauseError.
     """
     table = StructType.fromJson(json.loads(schema))
-    if streaming and not any(map(is_plan, table.names)):
+    if streaming and plan_at(table.names) is None:
         raise stream_error()
     analysis = analyze_planned(table, distinct=distinct, streaming=streaming)
     return {"schema": analysis.schema.json(), "result": base64.b64encode(CPickleSerializer().dumps(analysis)).decode("ascii")}

@@ -234,7 +234,7 @@ class _Run:
             raise _NoPicture(f"the partitions with most matches have more than {DRAWN:,} rows")
         if fetched.empty:
             raise _NoPicture("there are no rows to draw")
-        more: dict[str, Any] = {"by": list(roles.keys) or None, "panels": PANELS, "label": y}
+        more: dict[str, Any] = {"by": list(roles.keys) or None, "panels": PANELS}
         if spans:
             own = _of_partitions(frame, frame, roles).select(*map(_column, _distinct(roles.start, roles.end, *roles.keys)))
             matches = self._timed("matches to draw, from the cache", lambda: own.limit(DRAWN + 1).toPandas())
@@ -246,7 +246,10 @@ class _Run:
         from sparkcep.draw.matches import plot
 
         out = io.BytesIO()
-        plot(fetched, roles.order, y, **more).savefig(out, dpi=90)
+        try:
+            plot(fetched, roles.order, y, **more).savefig(out, dpi=90)
+        except Exception as error:  # matplotlib raises many kinds, and the rest of the page does not need the picture
+            raise _NoPicture(f"drawing it failed ({type(error).__name__}: {str(error)[:_CELL]})") from error
         return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode("ascii")
 
     def _series(self, item: Rewritten) -> DataFrame:

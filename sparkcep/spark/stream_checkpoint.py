@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from sparkcep.engine.buckets import Bucket
-from sparkcep.errors import UNSUPPORTED
+from sparkcep.errors import UNSUPPORTED, MatchRuntimeError
 from sparkcep.plan.plan import Plan
 from sparkcep.spark.streaming import FRAME_OPERATORS, OPERATOR_NAME, check_changed, check_times, wrong
 
@@ -37,10 +37,14 @@ def states(session: SparkSession, checkpoint: str, operator: int = 0, several: b
     return reader.load(checkpoint).select(F.col(column).alias("state")).where("state IS NOT NULL")
 
 
-def statement_of(kept: DataFrame) -> bytes | None:
-    """The statement whose buckets are ``kept``, as :func:`states` has them; None where none is."""
+def statement_of(kept: DataFrame, checkpoint: str) -> bytes | None:
+    """The statement whose buckets are ``kept`` in a checkpoint, as :func:`states` has them; None where none is. Raises
+    MatchRuntimeError for a bucket that is damaged."""
     first = kept.first()
-    return None if first is None else Bucket.read(bytes(first.state)).statement
+    try:
+        return None if first is None else Bucket.read(bytes(first.state)).statement
+    except MatchRuntimeError as error:
+        raise error.kept_in(checkpoint) from error.__cause__
 
 
 def check_kept(session: SparkSession, checkpoint: str, statements: list[bytes]) -> None:
@@ -63,7 +67,7 @@ def check_kept(session: SparkSession, checkpoint: str, statements: list[bytes]) 
 def _statements(session: SparkSession, checkpoint: str, operator: int, several: bool) -> list[bytes]:
     """The statement of the clause whose state that is, empty where it is not known; none where it is a user's own function's."""
     try:
-        return [statement_of(states(session, checkpoint, operator, several)) or b""]
+        return [statement_of(states(session, checkpoint, operator, several), checkpoint) or b""]
     except PySparkException as error:
         if error.getCondition() not in _NOT_OURS:
             raise

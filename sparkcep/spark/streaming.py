@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import json
 import logging
@@ -352,8 +353,9 @@ def stream_batches(
 
     came = pa.Table.from_batches(list(batches))
     began, waited = time.perf_counter(), 0.0
-    watermark, *read = came.column(1).slice(0, 1 + len(tables)).to_pylist()
-    (watermark,), beside = struct.unpack(">q", watermark), tuple(zip(tables, read, strict=True))
+    said, *read = came.column(1).slice(0, 1 + len(tables)).to_pylist()
+    (watermark,), checkpoint = struct.unpack_from(">q", said), said[8:].decode()
+    beside = tuple(zip(tables, read, strict=True))
     came = came.slice(1 + len(tables))
     number = came.column(0).to_numpy()
     count = int(np.count_nonzero(number >= 0))  # rows come first, then states
@@ -361,7 +363,8 @@ def stream_batches(
     rows = pa.Table.from_arrays(came.columns[_OWN:], names=[f"c{i}" for i in range(came.num_columns - _OWN)]).slice(0, count)
     states = _states(came.column(1).slice(count), -1 - number[count:], keys)
     rows = _input(rows, columns, sent, ordered)
-    stream = stream_engine(plan, rows.schema, ordered, beside)
+    with told_alone(Plan.from_json(plan)), _of_checkpoint(checkpoint):
+        stream = stream_engine(plan, rows.schema, ordered, beside)
     out = stream.engine.task.prepared.output_schema
     names = [*map(str, range(len(out) + _TOLD))]
 
@@ -375,7 +378,7 @@ def stream_batches(
     task = stream.engine.task
     advance, before, checked = stream.advance(rows, number[:count].astype(np.int64), states, watermark), task.matches, task.totals.values()
     kept = None
-    with told_alone(stream.plan):
+    with told_alone(stream.plan), _of_checkpoint(checkpoint):
         while kept is None:
             try:
                 table = next(advance)
@@ -395,6 +398,15 @@ def stream_batches(
         numbers += task.totals.since(checked)
     counted = struct.pack(f"<{len(numbers)}q", *numbers)
     yield of_key(pa.array([-1], pa.int32()), pa.array([counted], pa.binary()), pa.nulls(1, pa.int64()))
+
+
+@contextlib.contextmanager
+def _of_checkpoint(path: str) -> Iterator[None]:
+    """Names the checkpoint in an error of its state."""
+    try:
+        yield
+    except MatchRuntimeError as error:
+        raise error.kept_in(path) from error.__cause__
 
 
 def _states(came: pa.ChunkedArray, keys: np.ndarray, count: int) -> pa.Array:
@@ -459,16 +471,27 @@ def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: tuple[tupl
     read, names = Plan.from_json(plan), _order_names(ordered)
     own, arcs = pa.schema([field for field in schema if field.name not in names]), None
     if ARCS in dict(beside):
-        journal = pa.ipc.open_stream(dict(beside)[ARCS]).read_all()
+        journal = _read(dict(beside)[ARCS], ARCS)
         arcs = Standing.of(prepare(read, with_table(read, own, journal.schema)), journal)
     prepared = prepare(read, own) if arcs is None else replace(arcs.prepared, input_schema=own)
     stream = (Stream if prepared.plan.changes is None else RevisedStream)(prepared, schema, names, arcs=arcs)
     if HISTORY in dict(beside):
-        stream.use(pa.ipc.open_stream(dict(beside)[HISTORY]).read_all().column(0)[0].as_py())
+        stream.use(_read(dict(beside)[HISTORY], HISTORY).column(0)[0].as_py())
     return stream
 
 
 # -- tables beside the rows ---------------------------------------------------------------------------------------------
+
+
+def _read(data: bytes, name: str) -> pa.Table:
+    """A table that is read beside the rows, as a checkpoint has it. Raises MatchRuntimeError."""
+    from sparkcep.columns.streams import MOST_BYTES, read_table
+    from sparkcep.engine.state import damaged
+
+    try:
+        return read_table(data, MOST_BYTES)
+    except ValueError as error:
+        raise damaged(f"a stream's tables ({_TABLES[name]})", "restore the checkpoint, or begin with a new one") from error
 
 
 def arrived(asked: dict[str, Any]) -> dict[str, Any]:
@@ -485,7 +508,7 @@ def arrived(asked: dict[str, Any]) -> dict[str, Any]:
 
     plan = Plan.from_json(asked["plan"])
     rows = _input(arrow_schema(StructType.fromJson(json.loads(asked["types"]))).empty_table(), asked["columns"], asked["sent"], asked["ordered"]).schema
-    read, before, journal = (None if asked[name] is None else pa.ipc.open_stream(base64.b64decode(asked[name])).read_all() for name in ("read", "before", "journal"))
+    read, before, journal = (None if asked[name] is None else _read(base64.b64decode(asked[name]), ARCS) for name in ("read", "before", "journal"))
     moment = arc_journal.Moment(asked["largest"], asked["late"], asked["watermark"])
     try:
         found = arc_journal.arrived(prepare(plan, arc_journal.with_table(plan, rows, read.schema)), journal, before, read, moment)

@@ -15,7 +15,7 @@ import inspect
 import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -81,7 +81,7 @@ class MatchRecognize:
     def analyze(table: AnalyzeArgument, spec: AnalyzeArgument | None = None) -> MatchAnalysis:
         if not table.isTable:
             raise ClauseError("ARGUMENT", "the first argument of match_recognize must be TABLE(...)")
-        if any(map(is_plan, table.dataType.names)):
+        if plan_at(table.dataType.names) is not None:
             return analyze_planned(table.dataType, distinct=True, streaming=False)
         if spec is None or not isinstance(spec.value, str):
             raise ClauseError("ARGUMENT", "match_recognize needs a string constant behind TABLE(...): the clause's text")
@@ -114,10 +114,11 @@ class MatchRecognize:
             strings = {f.name for f in schema if _holds_strings(f.type)}
             _check_collations(self.analysis.plan, {n: c for n, c in (self.analysis.collated or {}).items() if n in strings}, dict(self.analysis.plan.inputs))
             return engine_for(prepare(self.analysis.plan, schema))
-        plan = next(filter(is_plan, reversed(schema.names)))
+        at = plan_at(schema.names)
+        plan = schema.names[at]
         if Plan.from_json(plan) != self.analysis.prepared.plan:
             # planning dropped what nothing reads, and then did not find the call that mapInArrow would run
-            return engine_for(_prepared(plan, pa.schema([f for f in schema if not is_plan(f.name)])))
+            return engine_for(_prepared(plan, schema.remove(at)))
         return engine_for(self.analysis.prepared.arrived(schema))
 
     def _named(self, table: pa.Table) -> pa.Table:
@@ -147,9 +148,10 @@ def told_alone(plan: Plan | None = None) -> Iterator[None]:
         raise error.at(plan.place if plan is not None else None) from None
 
 
-def is_plan(name: str) -> bool:
-    """Whether the name of a column is a plan."""
-    return name.startswith(PLAN_HEAD)
+def plan_at(names: Sequence[str]) -> int | None:
+    """The place of the rewriter's column, whose name is a plan; None without one. It comes after the user's own columns, one of
+    which may have such a name, too."""
+    return next((i for i in range(len(names) - 1, -1, -1) if names[i].startswith(PLAN_HEAD)), None)
 
 
 def analyze_planned(table: T.StructType, *, distinct: bool, streaming: bool) -> MatchAnalysis:
@@ -161,8 +163,9 @@ def analyze_planned(table: T.StructType, *, distinct: bool, streaming: bool) -> 
     from sparkcep.engine.arc_journal import check_keys
     from sparkcep.engine.open import prepare
 
-    schema = T.StructType([f for f in table.fields if not is_plan(f.name)])
-    plan = Plan.from_json(next(filter(is_plan, reversed(table.names))))
+    at = plan_at(table.names)
+    assert at is not None
+    schema, plan = T.StructType(table.fields[:at] + table.fields[at + 1 :]), Plan.from_json(table.names[at])
     if streaming:
         check_stream(plan)
     _check_names(plan, schema.names, distinct)

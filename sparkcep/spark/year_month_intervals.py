@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from pyspark.sql.types import IntegerType, StructField, StructType, YearMonthIntervalType
 
-from sparkcep.plan.plan import PLAN_HEAD, Plan
+from sparkcep.plan.plan import Plan
 from sparkcep.settings import Settings
 from sparkcep.sql.rewrite import AVERAGE, Months, rewrite_all
 
@@ -20,10 +20,14 @@ _KEPT = ("min", "max", "sum")  # aggregates of months that are months
 
 def find_months(sql: str, settings: Settings, schema_of: Callable[[str], StructType]) -> tuple[Months | None, ...]:
     """The columns of each clause of a statement that must travel as months. ``schema_of`` gives the schema of a query."""
+    from sparkcep.spark.table_function import plan_at
+
     found: list[Months | None] = []
     while len(found) < len(clauses := rewrite_all(sql, settings, tuple(found))[1]):
         clause = clauses[len(found)]
-        schema = StructType([f for f in schema_of(clause.input).fields if not f.name.startswith(PLAN_HEAD)])
+        fields = schema_of(clause.input).fields
+        at = plan_at([f.name for f in fields])
+        schema = StructType(fields if at is None else fields[:at] + fields[at + 1 :])
         found.append(_months(clause.plan, schema))
     return tuple(found)
 

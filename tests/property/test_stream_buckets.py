@@ -6,8 +6,11 @@ from __future__ import annotations
 import collections
 import datetime
 import decimal
+import json
 import math
 import random
+import struct
+import zlib
 
 import numpy as np
 import pyarrow as pa
@@ -167,12 +170,60 @@ def test_keys_are_one_where_spark_groups_them(names):
     assert [others[n] for n in again] == [keys[number[i]] for i in (7, 3, 9)]
 
 
-def test_damaged_bytes_are_told():
-    known = Bucket.new(b"{}").written()
-    assert Bucket.read(known) == Bucket.new(b"{}")
-    for damaged in (b"", known[:-30], known.replace(b"sparkcep", b"sparkpec"), known.replace(b'"layout": 1', b'"layout": 7')):
-        with pytest.raises(MatchRuntimeError, match="state of a bucket of keys"):
-            Bucket.read(damaged)
+KEYS = pa.table({"key": pa.array([b"('a',)"], pa.binary()), "state": pa.array([b"SCEP"], pa.large_binary()), "due": pa.array([7])})
+
+
+def stream_of(keys: pa.Table = KEYS, packed: bytes = zlib.compress(b"{}"), compression: str | None = None, **head) -> bytes:
+    """A bucket as Arrow's stream; layout 1 is nothing more."""
+    sink = pa.BufferOutputStream()
+    metadata = {b"sparkcep": json.dumps({"layout": 1, "watermark": 5, "kept": 3, "pending": 2} | head), b"statement": packed}
+    with pa.ipc.new_stream(sink, keys.schema.with_metadata(metadata), options=pa.ipc.IpcWriteOptions(compression=compression)) as out:
+        out.write_table(keys.replace_schema_metadata(metadata))
+    return sink.getvalue().to_pybytes()
+
+
+def checked(stream: bytes, layout: int = 2) -> bytes:
+    """The same with a checksum."""
+    return b"SCEB" + struct.pack("<HI", layout, zlib.crc32(stream)) + stream
+
+
+def _zeros(size: int) -> bytes:
+    return zlib.compress(bytes(size))
+
+
+DAMAGED = {
+    "empty": lambda: b"",
+    "cut": lambda: checked(stream_of(layout=2))[:-30],
+    "another byte": lambda: checked(stream_of(layout=2)).replace(b"SCEP", b"SCEQ"),
+    "another layout": lambda: checked(stream_of(layout=7), 7),
+    "no checksum": lambda: stream_of(layout=2),
+    "two layouts": lambda: checked(stream_of()),
+    "a watermark beyond 64 bits": lambda: stream_of(watermark=10**25),
+    "half a row": lambda: stream_of(kept=1.5),
+    "no number": lambda: stream_of(pending=None),
+    "no statement": lambda: stream_of(packed=b"{}"),
+    "no states": lambda: stream_of(KEYS.select(["key", "due"])),
+    "a NULL": lambda: stream_of(KEYS.set_column(2, "due", pa.array([None], pa.int64()))),
+    "a longer statement than said": lambda: checked(stream_of(layout=2, packed=_zeros(99), statement=98)),
+    "more than any statement": lambda: stream_of(packed=_zeros((1 << 26) + 1)),
+    "more than any statement, as said": lambda: checked(stream_of(layout=2, packed=_zeros((1 << 26) + 1), statement=1 << 27)),
+    "compressed keys": lambda: stream_of(pa.concat_tables([KEYS] * 9000).combine_chunks(), compression="zstd"),
+}
+
+
+@pytest.mark.parametrize("damaged", DAMAGED)
+def test_damaged_bytes_are_told(damaged):
+    data, before = DAMAGED[damaged](), pa.total_allocated_bytes()
+    with pytest.raises(MatchRuntimeError, match="state of a bucket of keys"):
+        Bucket.read(data)
+    assert pa.total_allocated_bytes() - before < 1 << 16
+
+
+def test_a_bucket_is_read_as_it_was_written():
+    assert Bucket.read(Bucket.new(b"{}").written()) == Bucket.new(b"{}")
+    some = Bucket(KEYS, 5, b"x" * 1000, 3, 2)
+    assert Bucket.read(some.written()) == some
+    assert Bucket.read(stream_of()) == Bucket(KEYS, 5, b"{}", 3, 2)  # as version 0.1.0 wrote it
 
 
 def test_rows_that_no_variable_wants_go_nowhere():

@@ -1093,6 +1093,32 @@ def test_a_bundle_of_another_pattern_is_none():
         drained(stream.advance(table.slice(0, 0), np.zeros(0, dtype=np.int64), states[0], 9))
 
 
+def test_a_damaged_state_names_its_checkpoint():
+    pytest.importorskip("pyspark")
+    from sparkcep.spark.streaming import stream_batches
+
+    plan = planned(CLAUSES[0])
+    table = timed(plan, {0: [{"id": i + 1, "v": i % 4, "w": 1, "s": None} for i in range(8)]})
+    names = [name for name in table.column_names if name not in ("__s0", "__s1")]
+    said = (8).to_bytes(8, "big") + "file:/a/b c/state".encode()
+
+    def batch(number: int, state: bytes | None, row: int) -> pa.RecordBatch:
+        own = [pa.array([number], pa.int32()), pa.array([state], pa.binary())]
+        columns = [table.column(name).combine_chunks().slice(row, 1) for name in [*names, "__s0"]]
+        return pa.RecordBatch.from_arrays([*own, *columns], names=["__k", "__state", *(f"c{i}" for i in range(2, 2 + len(columns)))])
+
+    def run(state: bytes | None) -> list[pa.RecordBatch]:
+        rows, kept = [batch(0, None, row) for row in range(4)], [] if state is None else [batch(-1, state, 0)]
+        return list(stream_batches(plan.to_json(), [[name, name, ""] for name in names], names, 1, [], iter([batch(-(1 << 31), said, 0), *rows, *kept])))
+
+    told = pa.Table.from_batches(run(None))
+    (state,) = [state for state in told.column(told.num_columns - 2).to_pylist() if state is not None and len(state) > 64]
+    damaged = state[:30] + bytes([state[30] ^ 1]) + state[31:]
+    with pytest.raises(MatchRuntimeError, match=re.escape("(the state is in file:/a/b c/state)")) as caught:
+        run(damaged)
+    assert caught.value.error_class == "SPARKCEP.STATE_FORMAT"
+
+
 _VALUES = {
     pa.float64(): [0.0, -0.0, 1.5, -2.0, math.nan, -math.nan, math.inf, -math.inf, None],
     pa.float32(): [0.0, -0.0, 1.5, -2.0, math.nan, None],

@@ -130,6 +130,19 @@ def test_a_history_that_changes_takes_effect_and_is_read_once_for_a_micro_batch(
     run()
     assert len(told[again]) == 2 and told[again][0] == told[again][1]
 
+    # what was read is damaged, and then as version 0.1.0 wrote it, without a checksum
+    kept = tmp_path / "kept" / "state" / "0" / "_sparkcep" / "tables"
+    newest = max((path for path in kept.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+    data = newest.read_bytes()
+    put(source, 5, [{"symbol": "end", "at": 9 * END, "n": 0, "price": 1, "f": None}])
+    for damaged in (data[:15] + bytes([data[15] ^ 1]) + data[16:], data[:-9]):
+        kept.joinpath(f".{newest.name}.crc").unlink(missing_ok=True)  # Hadoop's own, which other file systems do not have
+        newest.write_bytes(damaged)
+        with pytest.raises(Exception, match=rf"SPARKCEP.STATE_FORMAT\] what was read of tables is damaged in .*/tables/{newest.name}"):
+            run()
+    newest.write_bytes((1).to_bytes(4, "big") + data[4:-8])
+    run()
+
 
 @pytest.mark.parametrize("route", first(["operator", "frames"]))
 def test_the_progress_has_what_checks_came_to(spark, tmp_path, route):

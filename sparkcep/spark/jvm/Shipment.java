@@ -11,6 +11,7 @@ import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Ascending$;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Chr;
 import org.apache.spark.sql.catalyst.expressions.EndsWith;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -24,7 +25,6 @@ import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.expressions.SortPrefix;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * The columns that go to Python for a call: one that the plan has under several names once, and strings by which partitions are cut
@@ -118,7 +118,7 @@ record Shipment(List<NamedExpression> columns, ArrayNode names) {
   private static List<NamedExpression> numbered(Expression value, String name, String number) {
     Expression prefix = new SortPrefix(new SortOrder(value, Ascending$.MODULE$, NullsFirst$.MODULE$, MatchStrategy.seq(List.<Expression>of())));
     Expression longer = new GreaterThan(new OctetLength(value), new Literal(BYTES, DataTypes.IntegerType));
-    Expression zero = new EndsWith(value, new Literal(UTF8String.fromString("\0"), DataTypes.StringType));
+    Expression zero = new EndsWith(value, new Chr(new Literal(0L, DataTypes.LongType))); // EXPLAIN would print a literal as a NUL character
     Expression rest = new If(new Or(longer, zero), value, new Literal(null, DataTypes.StringType));
     // it keeps the identity of an attribute, by which Spark knows how rows are distributed
     ExprId id = value instanceof Attribute attribute ? attribute.exprId() : NamedExpression.newExprId();

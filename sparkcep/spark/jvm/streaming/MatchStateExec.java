@@ -2,6 +2,7 @@ package org.sparkcep;
 
 import java.io.Serializable;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -61,7 +62,8 @@ import scala.runtime.AbstractFunction2;
  *
  * <p>Spark gives stateful operators their state by the names of its own classes, hence the class that it extends.
  *
- * <p>To Python goes first the watermark, as eight bytes in a row of its own, and then what was read of each table, in one more.
+ * <p>To Python goes first the watermark, as eight bytes in a row of its own, with the path of the checkpoint behind them, and then
+ * what was read of each table, in one more.
  * Then go rows: number of the key in the task, nothing, and the row's columns. Behind them comes for each key that has a state, or
  * is due, its number as -1 - k and the state.
  *
@@ -494,6 +496,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     private final boolean keepsUntimed;
     private final long late;
     private final long watermark;
+    private final byte[] checkpoint;
     private final SQLMetric dropped;
     private final SQLMetric untimed;
     private final SQLMetric searched;
@@ -513,6 +516,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       keepsUntimed = operator.output().last().metadata().getString(Streams.STATEMENT).contains("\\\"rows\\\":\\\"unmatched\\\"");
       late = micros(operator.eventTimeWatermarkForLateEvents());
       watermark = micros(operator.eventTimeWatermarkForEviction());
+      checkpoint = operator.getStateInfo().checkpointLocation().getBytes(StandardCharsets.UTF_8);
       dropped = operator.longMetric("numRowsDroppedByWatermark");
       untimed = operator.longMetric(UNTIMED);
       searched = operator.longMetric(KEYS);
@@ -602,7 +606,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
         throw new NoSuchElementException();
       }
       if (said <= beside.count()) {
-        byte[] told = said == 0 ? ByteBuffer.allocate(Long.BYTES).putLong(watermark).array() : beside.tables().value()[said - 1];
+        byte[] told = said == 0 ? ByteBuffer.allocate(Long.BYTES + checkpoint.length).putLong(watermark).put(checkpoint).array() : beside.tables().value()[said - 1];
         said++;
         return joined.of(SAID, told, nothing);
       }

@@ -2,10 +2,14 @@ package org.sparkcep;
 
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
+import java.io.EOFException;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.zip.CRC32;
+import java.util.zip.CheckedInputStream;
+import java.util.zip.CheckedOutputStream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -20,7 +24,8 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpera
  */
 final class TableLog {
   static final long NONE = Long.MIN_VALUE;
-  private static final int FORMAT = 1;
+  private static final int FORMAT = 2;
+  private static final int UNCHECKED = 1; // the format before, without a checksum
   private static final int SAME = -1; // in place of a length
 
   /**
@@ -50,16 +55,19 @@ final class TableLog {
 
   /** What a micro-batch has read; null where it has not. */
   Entry read(long batch) throws IOException {
-    try (DataInputStream in = manager.open(path(batch))) {
+    try (CheckedInputStream checked = new CheckedInputStream(manager.open(path(batch)), new CRC32());
+        DataInputStream in = new DataInputStream(checked)) {
       int format = in.readInt();
-      if (format != FORMAT) {
-        throw new IllegalStateException("what was read of tables is of format " + format + " in " + path(batch) + ", and this version of sparkcep reads format " + FORMAT);
+      if (format != FORMAT && format != UNCHECKED) {
+        throw new IllegalStateException(
+            "what was read of tables is of format " + format + " in " + path(batch) + ", and this version of sparkcep reads formats " + UNCHECKED + " and " + FORMAT);
       }
       long since = in.readLong();
       long largest = in.readLong();
       boolean again = in.readBoolean();
       if (since != batch) {
-        Entry content = read(since);
+        check(checked, in, format, batch);
+        Entry content = since < batch ? read(since) : null;
         if (content == null) {
           throw new IllegalStateException("what was read of tables in micro-batch " + since + " is missing in " + folder);
         }
@@ -68,21 +76,45 @@ final class TableLog {
       List<byte[]> read = new ArrayList<>();
       List<byte[]> given = new ArrayList<>();
       for (int count = in.readInt(); count > 0; count--) {
-        read.add(in.readNBytes(in.readInt()));
+        read.add(read(in, in.readInt()));
         int length = in.readInt();
-        given.add(length == SAME ? read.get(read.size() - 1) : in.readNBytes(length));
+        given.add(length == SAME ? read.get(read.size() - 1) : read(in, length));
       }
+      check(checked, in, format, batch);
       return new Entry(since, largest, again, read, given);
     } catch (FileNotFoundException e) {
       return null;
+    } catch (EOFException e) {
+      throw damaged(batch);
     }
+  }
+
+  private static byte[] read(DataInputStream in, int length) throws IOException {
+    byte[] bytes = in.readNBytes(Math.max(length, 0)); // takes no more memory than there are bytes
+    if (bytes.length != length) {
+      throw new EOFException();
+    }
+    return bytes;
+  }
+
+  /** Compares the checksum at the end of a file with that of what was read of it. */
+  private void check(CheckedInputStream checked, DataInputStream in, int format, long batch) throws IOException {
+    long sum = checked.getChecksum().getValue();
+    if (format != UNCHECKED && in.readLong() != sum) {
+      throw damaged(batch);
+    }
+  }
+
+  private IllegalStateException damaged(long batch) {
+    return new IllegalStateException("[SPARKCEP.STATE_FORMAT] what was read of tables is damaged in " + path(batch) + "; restore the checkpoint, or begin with a new one");
   }
 
   void write(long batch, Entry entry) throws IOException {
     manager.mkdirs(folder);
     var out = manager.createAtomic(path(batch), true);
     try {
-      DataOutputStream data = new DataOutputStream(out);
+      CheckedOutputStream checked = new CheckedOutputStream(out, new CRC32());
+      DataOutputStream data = new DataOutputStream(checked);
       data.writeInt(FORMAT);
       data.writeLong(entry.since());
       data.writeLong(entry.largest());
@@ -98,6 +130,7 @@ final class TableLog {
           }
         }
       }
+      data.writeLong(checked.getChecksum().getValue());
       data.flush();
       out.close();
     } catch (IOException | RuntimeException e) {
