@@ -51,6 +51,7 @@ class Rows:
     variables: tuple[str, ...]
     by_event: dict[str, pa.Array]
     ansi: bool = True
+    before: tuple[int, int] | None = None  # under a plan that is stepwise, see :func:`sparkcep.engine.gather.collect`
 
     @property
     def matches(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -114,7 +115,8 @@ def output_bytes(leaves: tuple[Leaf, ...], kept: list[str], rows: Rows, out_pos:
     events = [rows.by_event[kind] for kind in {spec.kind for spec in specs} & rows.by_event.keys()]
     names = [*kept, *(c for spec in specs if spec not in lists for c in _columns_of(spec))]
     single = sum(map(most_bytes, [*(columns[c] for c in names), *events]))
-    elements = int(np.maximum(rows.events[rows.out_event, E_ROWS], 0).sum()) if lists else 0
+    whole = [spec for spec in lists if rows.before is None or spec.kind != "rows"]
+    elements = int(np.maximum(rows.events[rows.out_event if whole else np.unique(rows.out_event), E_ROWS], 0).sum()) if lists else 0
     each = sum(ELEMENT_BYTES + sum(most_bytes(columns[c]) for c in _columns_of(spec)) for spec in lists)
     if len(out_pos) * single + elements * each <= most:
         return None
@@ -127,10 +129,14 @@ def output_bytes(leaves: tuple[Leaf, ...], kept: list[str], rows: Rows, out_pos:
     for spec in specs:
         sizes = sum((row_bytes(columns[c]) for c in _columns_of(spec)), np.zeros(buffered, dtype=np.int64))
         if spec in lists:
-            total += gather.aggregate(
+            summed = gather.aggregate(
                 gather.SUM_INT, np.int64(spec.mask), spec.final, sizes + ELEMENT_BYTES, _NONE_F, _NONE_B, _NONE_B, rows.matches,
                 rows.out_event, rows.out_upto,
             )[0]
+            if spec not in whole:  # less what the output row of the match before has
+                follows = rows.out_event[1:] == rows.out_event[:-1]
+                summed[1:] -= np.where(follows, summed[:-1], 0)
+            total += summed
         elif spec.kind == "nav":
             at = rows.position(spec.which, spec.mask, spec.logical, spec.physical, spec.final)[0]
             total += np.where(at >= 0, sizes[np.maximum(at, 0)], 0)
@@ -273,11 +279,11 @@ def _filter(keep: str | None, columns: dict[str, pa.Array]) -> np.ndarray:
 def _rows_list(spec: records.Rows, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     names = spec.columns
     offsets, at, ids = gather.collect(
-        np.int64(spec.mask), spec.final, CLASSIFIER_COLUMN in names, _NONE_B, _NONE_B, rows.matches, rows.out_event, rows.out_upto
+        np.int64(spec.mask), spec.final, CLASSIFIER_COLUMN in names, _NONE_B, _NONE_B, rows.matches, rows.out_event, rows.out_upto, rows.before
     )
-    values = [_names(ids, rows.variables) if n == CLASSIFIER_COLUMN else columns[n].take(pa.array(at)) for n in names]
+    values = [_names(ids, rows.variables) if n == CLASSIFIER_COLUMN else _taken(columns[n], at) for n in names]
     fields = [pa.field(f"a{i}", v.type) for i, v in enumerate(values)]
-    struct = pa.StructArray.from_arrays(values, fields=fields)
+    struct = pa.StructArray.from_arrays(values, fields=fields, mask=None if rows.before is None else pa.array(at < 0))
     return pa.ListArray.from_arrays(_list_offsets(offsets), struct)
 
 

@@ -15,7 +15,7 @@ from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.records import Automaton, Checked, ConditionTree, LeafSpec, Repeat, Within, walk
 from sparkcep.version import __version__
 
-FORMAT = 15  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
+FORMAT = 16  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
 MADE_BY = f"sparkcep {__version__}"
 MAX_VARIABLES = 62
 MAX_PERMUTE = 30

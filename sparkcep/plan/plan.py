@@ -67,6 +67,7 @@ class Plan:
     arcs: records.Arcs | None = None  # those of an automaton that rows of a table make present
     words: tuple[records.Word, ...] = ()  # that were counted as something other than a column; of no use below the table function
     idle: int = 0  # over a stream: so many microseconds without a row end a partition; 0: none do
+    stepwise: bool = False  # whether an output row has of the leaves "rows" only the rows that the match's output row before lacks (engine.gather)
     format: int = checked.FORMAT
     made_by: str = checked.MADE_BY
     given: tuple[str, ...] = ()  # names of the output columns that something above the engine reads, in their order; empty: all of them

@@ -91,11 +91,13 @@ final class MatchPruning extends Rule<LogicalPlan> {
       return node;
     }
     if (project.child() instanceof Generate generate) {
-      Generate pruned = pruned(generate, project.references());
+      Generate pruned = stepwise(pruned(generate, project.references()), expressions(project));
       return pruned == generate ? node : new Project(project.projectList(), pruned);
     }
     if (project.child() instanceof Filter filter && filter.child() instanceof Generate generate) {
-      Generate pruned = pruned(generate, project.references().$plus$plus(filter.references()));
+      List<Expression> above = expressions(project);
+      above.add(filter.condition());
+      Generate pruned = stepwise(pruned(generate, project.references().$plus$plus(filter.references())), above);
       return pruned == generate ? node : new Project(project.projectList(), new Filter(filter.condition(), pruned));
     }
     return node;
@@ -318,6 +320,25 @@ final class MatchPruning extends Rule<LogicalPlan> {
 
   private static boolean readsInput(Generate generate, AttributeSet read) {
     return CollectionConverters.asJava(generate.child().output()).stream().anyMatch(read::contains);
+  }
+
+  private static List<Expression> expressions(Project project) {
+    List<Expression> found = new ArrayList<>();
+    CollectionConverters.asJava(project.projectList()).forEach(column -> found.add((Expression) column));
+    return found;
+  }
+
+  /** The call with arrays of new rows where {@code above}, all that reads it, needs no others. */
+  private static Generate stepwise(Generate generate, List<Expression> above) {
+    Call call = call(generate);
+    ObjectNode plan = call == null ? null : MatchAggregates.asStepwise(call, generate, above);
+    if (plan == null) {
+      return generate;
+    }
+    List<Expression> columns = new ArrayList<>(CollectionConverters.asJava(call.columns().children()));
+    columns.set(columns.size() - 2, new Literal(UTF8String.fromString(plan.toString()), DataTypes.StringType));
+    List<Attribute> output = CollectionConverters.asJava(generate.generatorOutput());
+    return over(call, generate, columns, output, call.function().elementSchema());
   }
 
   /**
