@@ -92,6 +92,7 @@ class MeasureSplitter:
         self._totals: dict[str, Span] = {}  # sums, averages and numbers of matches, with their calls
         self._arrays: dict[str, str] = {}
         self._aggregates: dict[str, str] = {}
+        self._over_arrays: dict[str, str] = {}
 
     def arrays(self) -> tuple[records.Computed, ...]:
         """The arrays that Spark aggregates, with their SQL texts over leaves."""
@@ -100,6 +101,10 @@ class MeasureSplitter:
     def aggregates(self) -> tuple[records.Computed, ...]:
         """The aggregates, with their SQL texts over elements of those arrays."""
         return tuple(records.Computed(name, text) for text, name in self._aggregates.items())
+
+    def over_arrays(self) -> tuple[records.Computed, ...]:
+        """The functions of whole arrays that are values of several output rows of a match, with their SQL texts over leaves."""
+        return tuple(records.Computed(name, text) for text, name in self._over_arrays.items())
 
     def leaves(self) -> tuple[records.Leaf, ...]:
         return tuple(records.Leaf(name, spec) for spec, name in self._leaves.items())
@@ -279,9 +284,10 @@ class MeasureSplitter:
         if agg.name in _NATIVE and single and not agg.distinct and (by_row or self._is_of_labels(agg)):
             return self._native(agg, _NATIVE[agg.name])
         if agg.name in _OVER_ARRAY and agg.plain and (single or agg.name == "COUNT"):
-            of_rows = single and by_row and agg.arguments
+            of_rows = single and by_row and agg.arguments and self.one_row
             values = self._native(agg, "list") if of_rows else self._values(agg)
-            return _OVER_ARRAY[agg.name].format(f"array_distinct({values})" if agg.distinct else values)
+            text = _OVER_ARRAY[agg.name].format(f"array_distinct({values})" if agg.distinct else values)
+            return text if self.one_row else self._over_arrays.setdefault(text, f"__u{len(self._over_arrays)}")
         return self._by_spark(agg)
 
     def _parts(self, call: Expr) -> _Aggregate:

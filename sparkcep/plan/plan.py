@@ -45,6 +45,7 @@ class Plan:
     ordered_inputs: tuple[records.Computed, ...] = ()  # with lag/lead over the clause's order
     arrays: tuple[records.Computed, ...] = ()  # over leaves: the arrays whose elements Spark aggregates
     aggregates: tuple[records.Computed, ...] = ()  # over one element of those arrays
+    over_arrays: tuple[records.Computed, ...] = ()  # over leaves: functions of whole arrays, for several output rows of a match
     ansi: bool = True
     zone: str = "UTC"  # the session's time zone
     months: tuple[str, ...] = ()  # input columns that hold the months of year-month intervals
@@ -200,6 +201,6 @@ class Plan:
             letters=tuple(letter._replace(text="") for letter in self.letters),
             ordered_inputs=tuple(column._replace(text="") for column in self.ordered_inputs),
             equal_keys=tuple(key._replace(tests=()) for key in self.equal_keys),
-            outputs=self.time_output(), words=(), prefilter=(), candidates=(), near=False, arrays=(), aggregates=(), ranking=ranking,
+            outputs=self.time_output(), words=(), prefilter=(), candidates=(), near=False, arrays=(), aggregates=(), over_arrays=(), ranking=ranking,
             arcs=self.arcs and self.arcs._replace(table="", arrival=()), changes=self.changes and self.changes._replace(came=()),
         )

@@ -90,7 +90,7 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
     lines += [f"  {name} = {_show_leaf(spec, plan.variables)}" for name, spec in plan.leaves]
     if plan.outputs:
         lines.append("computed by Spark, per output row:")
-        lines += [f"  {name} = {text}" for name, text in (*plan.arrays, *plan.aggregates, *plan.outputs)]
+        lines += [f"  {name} = {text}" for name, text in (*plan.over_arrays, *plan.arrays, *plan.aggregates, *plan.outputs)]
     return "\n".join(lines)
 
 

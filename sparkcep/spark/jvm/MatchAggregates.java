@@ -10,11 +10,15 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.ArrayDistinct;
+import org.apache.spark.sql.catalyst.expressions.ArrayMax;
+import org.apache.spark.sql.catalyst.expressions.ArrayMin;
 import org.apache.spark.sql.catalyst.expressions.ArraysZip;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
@@ -22,10 +26,15 @@ import org.apache.spark.sql.catalyst.expressions.LateralSubquery;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
 import org.apache.spark.sql.catalyst.expressions.PosExplode;
+import org.apache.spark.sql.catalyst.expressions.Size;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
+import org.apache.spark.sql.catalyst.expressions.aggregate.CollectList;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
 import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
 import org.apache.spark.sql.catalyst.expressions.aggregate.ImperativeAggregate;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Min;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Generate;
@@ -51,6 +60,7 @@ import scala.runtime.AbstractPartialFunction;
  */
 final class MatchAggregates extends Rule<LogicalPlan> {
   private static final Set<String> SEARCHES = Set.of("approximate", "slide", "ranking", "automaton", "changes"); // whose output rows may come in another order
+  private static final String VALUE = "__u[0-9]+"; // as in plan/measures.py
 
   static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
     @Override
@@ -64,13 +74,14 @@ final class MatchAggregates extends Rule<LogicalPlan> {
     return plan.isStreaming() || !MatchStrategy.isOn() ? plan : (LogicalPlan) plan.transformUp(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
       @Override
       public boolean isDefinedAt(LogicalPlan node) {
-        return node instanceof Aggregate aggregate && aggregate.resolved() && StreamAggregates.isOverElements(aggregate);
+        return node.resolved()
+            && (node instanceof Aggregate aggregate && StreamAggregates.isOverElements(aggregate) || node instanceof Project project && hasValues(project));
       }
 
       @Override
       @SuppressWarnings("unchecked")
       public <A extends LogicalPlan, B> B applyOrElse(A node, Function1<A, B> otherwise) {
-        return isDefinedAt(node) ? (B) inRows((Aggregate) (LogicalPlan) node) : otherwise.apply(node);
+        return !isDefinedAt(node) ? otherwise.apply(node) : (B) ((LogicalPlan) node instanceof Aggregate aggregate ? inRows(aggregate) : running((Project) (LogicalPlan) node));
       }
     });
   }
@@ -83,7 +94,7 @@ final class MatchAggregates extends Rule<LogicalPlan> {
   private static LogicalPlan inRows(Aggregate aggregate) {
     Generate generate = (Generate) aggregate.child();
     Project numbered = (Project) (generate.child() instanceof SubqueryAlias alias ? alias.child() : generate.child());
-    Set<ExprId> leaves = leaves(numbered.child());
+    Set<ExprId> leaves = leaves(numbered);
     Map<Integer, Elements> arrays = new HashMap<>();
     List<Expression> zipped = CollectionConverters.asJava(((ArraysZip) ((PosExplode) generate.generator()).child()).children());
     for (int i = 0; i < zipped.size(); i++) {
@@ -127,7 +138,7 @@ final class MatchAggregates extends Rule<LogicalPlan> {
 
   private static Elements elements(Expression array, Project numbered, Set<ExprId> leaves) {
     Expression text = array;
-    for (NamedExpression column : CollectionConverters.asJava(numbered.projectList())) {
+    for (NamedExpression column : numbered == null ? List.<NamedExpression>of() : CollectionConverters.asJava(numbered.projectList())) {
       if (array instanceof Attribute name && column instanceof Alias alias && alias.exprId().equals(name.exprId())) {
         text = alias.child();
       }
@@ -224,6 +235,50 @@ final class MatchAggregates extends Rule<LogicalPlan> {
         return (B) change.apply(part);
       }
     });
+  }
+
+  // -- functions of whole arrays
+
+  /** Whether columns of the rewriter's are there that are functions of whole arrays. */
+  private static boolean hasValues(Project project) {
+    return CollectionConverters.asJava(project.projectList()).stream().anyMatch(MatchAggregates::isValue);
+  }
+
+  private static boolean isValue(NamedExpression column) {
+    return column instanceof Alias && column.name().matches(VALUE);
+  }
+
+  private static LogicalPlan running(Project project) {
+    Set<ExprId> leaves = leaves(project);
+    List<NamedExpression> columns = new ArrayList<>();
+    boolean changed = false;
+    for (NamedExpression column : CollectionConverters.asJava(project.projectList())) {
+      Expression value = isValue(column) ? running(((Alias) column).child(), leaves) : null;
+      changed |= value != null;
+      columns.add(value == null ? column : MatchStrategy.alias(value, column.name(), column.exprId()));
+    }
+    if (!changed) {
+      return project;
+    }
+    Streams.ship();
+    return new Project(MatchStrategy.seq(columns), project.child());
+  }
+
+  /** The aggregate that a function of a whole array stands for; null where it is another one, or of another array. */
+  private static Expression running(Expression value, Set<ExprId> leaves) {
+    if (value instanceof Cast cast && cast.child() instanceof Size size) {
+      return running(size.child(), leaves, element -> new Count(MatchStrategy.seq(List.of(element))));
+    }
+    if (value instanceof ArrayMin least) {
+      return running(least.child(), leaves, Min::new);
+    }
+    return value instanceof ArrayMax most ? running(most.child(), leaves, Max::new) : running(value, leaves, CollectList::new);
+  }
+
+  private static Expression running(Expression array, Set<ExprId> leaves, Function<Expression, AggregateFunction> function) {
+    Elements of = elements(array, null, leaves);
+    return of == null ? null
+        : new RunningAggregate(of.leaf(), of.made(), function.apply(of.variables().element()), null, of.variables(), false, of.once());
   }
 
   // -- the engine's part
