@@ -245,7 +245,8 @@ final class MatchAggregates extends Rule<LogicalPlan> {
   }
 
   private static boolean isValue(NamedExpression column) {
-    return column instanceof Alias && column.name().matches(VALUE);
+    // Spark analyses a plan again where it becomes part of another
+    return column instanceof Alias alias && column.name().matches(VALUE) && !(alias.child() instanceof RunningAggregate);
   }
 
   private static LogicalPlan running(Project project) {
