@@ -89,7 +89,7 @@ class MeasureSplitter:
         self.ranked = ranked
         self.arrival, self.arrived, self.identity = arrival, arrived, identity
         self._leaves: dict[records.LeafSpec, str] = {}
-        self._totals: dict[str, Span] = {}  # sums, averages and numbers of matches, with their calls
+        self._totals: dict[str, Span] = {}  # sums, averages and numbers of matches, and aggregates of several output rows, with their calls
         self._arrays: dict[str, str] = {}
         self._aggregates: dict[str, str] = {}
         self._over_arrays: dict[str, str] = {}
@@ -110,7 +110,7 @@ class MeasureSplitter:
         return tuple(records.Leaf(name, spec) for spec, name in self._leaves.items())
 
     def leaf_places(self) -> tuple[records.LeafPlace, ...]:
-        """Where the calls of sums, averages and numbers of matches stand."""
+        """Where the calls of sums, averages, numbers of matches and aggregates of several output rows are."""
         text = self.scope.text
         return tuple(records.LeafPlace(name, *position(text, span.start), span.of(text).split("\n")[0][:40]) for name, span in self._totals.items())
 
@@ -276,7 +276,12 @@ class MeasureSplitter:
     # -- aggregates -----------------------------------------------------------------------------------------
 
     def _aggregate(self, call: Expr) -> str:
-        agg = self._parts(call)
+        value = self._value_of(self._parts(call))
+        if not self.one_row and (value.startswith(("__a", "__u")) or (value.startswith("__l") and _NATIVE.get(call.value) == "list")):
+            self._totals.setdefault(value, call.span)  # EXPLAIN names the place
+        return value
+
+    def _value_of(self, agg: _Aggregate) -> str:
         by_row = not any(self._looks_at_match(e) for e in (*agg.arguments, *agg.conditions))
         single = agg.plain and len(agg.arguments) <= 1
         if agg.name in _ENDS and single and by_row and not agg.conditions:

@@ -1,5 +1,7 @@
-"""Every aggregate of Spark under ALL ROWS PER MATCH, RUNNING and FINAL, over random matches, against Spark's GROUP BY over the rows that
-a plain reading of the clause gives."""
+"""Every aggregate of Spark under ALL ROWS PER MATCH, RUNNING and FINAL, over random matches.
+
+The twin finds the matches by a regular expression and aggregates their rows by GROUP BY.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,9 @@ import re
 
 import pytest
 
-from tests.selection import first
+from tests.selection import first, one_in
 
-# Calls over x BIGINT, k INT, y DOUBLE, s STRING, b BOOLEAN, z BINARY, l ARRAY<INT>, id BIGINT; {A} is where a variable stands. Sketches
-# are compared by what is read of them: Spark merges partial ones.
+# {A} is where a variable goes. What is read of a sketch is compared, since Spark merges partial sketches.
 CALLS = {
     "any": ["any({A}b)"],
     "any_value": ["any_value({A}x)"],
@@ -131,7 +132,7 @@ def rows_of(draw: random.Random) -> list[tuple]:
 
 
 def matches_of(rows: list[tuple], regex: str, skip: str, shown: str) -> list[tuple]:
-    """(row of the output, match number or None, the rows of the match before and at it, all of its rows): in pairs (row, variable)."""
+    """(row of the output, match number or None, rows of the match up to it, all its rows), where rows of a match are (row, variable)."""
     out = []
     for g in range(KEYS):
         own = [row for row in rows if row[0] == g]
@@ -181,8 +182,8 @@ def measured(draw: random.Random) -> list[tuple[str, str, str]]:
     """(measure, the same as an aggregate of Spark over rows of the twin, the condition that is true of these rows)"""
     found = []
     for call in (call for calls in CALLS.values() for call in calls):
-        variables, final, keep = draw.choice(["", "", "A", "B", "U"]), draw.choice(["RUNNING ", "FINAL ", ""]), draw.choice(["", "", "x > 0"]) if "NULLS" not in call else ""
-        variables = "" if "CLASSIFIER" in call else variables
+        variables = draw.choice(["", "", "A", "B", "U"]) if "CLASSIFIER" not in call else ""
+        final, keep = draw.choice(["RUNNING ", "FINAL ", ""]), draw.choice(["", "", "x > 0"]) if "NULLS" not in call else ""
         head, aggregate, tail = parts(call)
         dot = f"{variables}." if variables else ""
         own = f"{head}{final}{aggregate}{f' FILTER (WHERE {dot}{keep})' if keep else ''}{tail}".replace("{A}", dot)
@@ -247,3 +248,65 @@ def wanted(calls: list[tuple[str, str, str]]) -> list[tuple[str, list[tuple[int,
     for i, (_, text, condition) in enumerate(calls):
         together.setdefault((condition, i if "DISTINCT" in text else None), []).append((i, text))
     return [(condition, texts) for (condition, _), texts in together.items()]
+
+
+MIXED = """SELECT * FROM plain MATCH_RECOGNIZE (PARTITION BY g ORDER BY id
+  MEASURES stddev(x) AS s, FINAL median(x) AS m, count(DISTINCT x) AS d, array_agg(DISTINCT A.x) AS l, listagg(B.c) AS t, MATCH_NUMBER() AS n,
+    FINAL max_by(c, x) FILTER (WHERE x > 1) AS b, mode() WITHIN GROUP (ORDER BY x) AS o, sum(DISTINCT x) AS u, CASE WHEN x > 2 THEN FINAL skewness(x) END AS k
+  ALL ROWS PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (A+ B) DEFINE A AS c = 'a', B AS c = 'b')"""
+FORMS_OF_PLANS = [
+    "SELECT * FROM ({})",
+    "SELECT s FROM ({})",
+    "SELECT d, l FROM ({})",
+    "SELECT count(*) FROM ({})",
+    "SELECT id, m, b FROM ({}) WHERE s > 1 OR d = 1",
+    "SELECT id, n, u FROM ({}) WHERE g = 1 AND n > 1",
+    "SELECT t.id, n, o, k FROM ({}) t JOIN plain USING (id) WHERE plain.x > 1",
+    "SELECT g, max(s), sum(d), max(k) FROM ({}) GROUP BY g",
+    "SELECT id, n, s FROM ({}) ORDER BY s DESC NULLS LAST, id, n LIMIT 7",
+    "SELECT id, lag(d) OVER (PARTITION BY g, n ORDER BY id) AS before FROM ({})",
+    "WITH w AS ({}) SELECT a.id, a.s, b.d FROM w a JOIN w b USING (id, n)",
+]
+
+
+@pytest.fixture(scope="module")
+def plain(spark):
+    spark.sql("SELECT id, id % 3 AS g, pmod(hash(id), 5) AS x, substr('aaab', pmod(hash(id), 4) + 1, 1) AS c FROM range(60)").createOrReplaceTempView("plain")
+
+
+def answered(spark, form: str, settings: dict[str, str]) -> list[str]:
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        return sorted(str(row) for row in spark.sql(form.format(MIXED)).collect())
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
+@pytest.mark.parametrize("form", one_in(3, FORMS_OF_PLANS))
+def test_any_plan_gives_the_rows_that_arrays_give(spark, plain, form):
+    """Without the operator of mapInArrow each output row has the array of its match's rows."""
+    arrays = answered(spark, form, {"sparkcep.mapInArrow": "false"})
+    assert arrays and arrays == answered(spark, form, {})
+    assert arrays == answered(spark, form, {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"})
+
+
+def test_an_array_is_sent_once(spark, plain):
+    plan = spark.sql(MIXED)._jdf.queryExecution().optimizedPlan().toString()
+    assert '"stepwise":true' in plan
+    assert "posexplode" not in plan
+
+
+def test_a_plan_is_analysed_again(spark, plain, tmp_path):
+    spark.sql(MIXED).write.parquet(str(tmp_path / "rows"))
+    assert sorted(map(str, spark.read.parquet(str(tmp_path / "rows")).collect())) == answered(spark, "{}", {})
+    assert spark.sql(MIXED).cache().where("s > 1").count() == spark.sql(MIXED).where("s > 1").count()
+
+
+def test_one_value_fails_as_spark_fails(spark):
+    query = """SELECT * FROM VALUES (1, 9223372036854775807L), (2, 1L) AS v(i, x)
+      MATCH_RECOGNIZE (ORDER BY i MEASURES {} AS s ALL ROWS PER MATCH PATTERN (A+))"""
+    assert [row.s for row in spark.sql(query.format("try_sum(x)")).collect()] == [9223372036854775807, None]
+    with pytest.raises(Exception, match="ARITHMETIC_OVERFLOW"):
+        spark.sql(query.format("sum(DISTINCT x)")).collect()
