@@ -293,7 +293,7 @@ def test_any_plan_gives_the_rows_that_arrays_give(spark, plain, form):
 
 
 def test_an_array_is_sent_once(spark, plain):
-    plan = spark.sql(MIXED)._jdf.queryExecution().optimizedPlan().toString()
+    plan = spark.sql(MIXED)._jdf.queryExecution().optimizedPlan().treeString()
     assert '"stepwise":true' in plan
     assert "posexplode" not in plan
 

@@ -87,20 +87,19 @@ final class MatchPruning extends Rule<LogicalPlan> {
     if (node instanceof Generate generate) {
       return exchangedOnce(generate);
     }
-    if (!(node instanceof Project project)) {
+    if (!(node instanceof Project given)) {
       return node;
     }
+    Project project = stepwise(given);
     if (project.child() instanceof Generate generate) {
-      Generate pruned = stepwise(pruned(generate, project.references()), expressions(project));
-      return pruned == generate ? node : new Project(project.projectList(), pruned);
+      Generate pruned = pruned(generate, project.references());
+      return pruned == generate ? project : new Project(project.projectList(), pruned);
     }
     if (project.child() instanceof Filter filter && filter.child() instanceof Generate generate) {
-      List<Expression> above = expressions(project);
-      above.add(filter.condition());
-      Generate pruned = stepwise(pruned(generate, project.references().$plus$plus(filter.references())), above);
-      return pruned == generate ? node : new Project(project.projectList(), new Filter(filter.condition(), pruned));
+      Generate pruned = pruned(generate, project.references().$plus$plus(filter.references()));
+      return pruned == generate ? project : new Project(project.projectList(), new Filter(filter.condition(), pruned));
     }
-    return node;
+    return project;
   }
 
   private static Call call(Generate generate) {
@@ -322,10 +321,30 @@ final class MatchPruning extends Rule<LogicalPlan> {
     return CollectionConverters.asJava(generate.child().output()).stream().anyMatch(read::contains);
   }
 
-  private static List<Expression> expressions(Project project) {
-    List<Expression> found = new ArrayList<>();
-    CollectionConverters.asJava(project.projectList()).forEach(column -> found.add((Expression) column));
-    return found;
+  /**
+   * The projection over a call with arrays of new rows, where it and the projections below it need no others. A leaf that one of
+   * these hands on counts by what is made of it above.
+   */
+  private static Project stepwise(Project project) {
+    List<Expression> above = new ArrayList<>();
+    CollectionConverters.asJava(project.projectList()).forEach(column -> above.add((Expression) column));
+    LogicalPlan node = project.child();
+    while (node instanceof Project || node instanceof Filter) {
+      if (node instanceof Project below) {
+        CollectionConverters.asJava(below.projectList()).stream().filter(column -> !(column instanceof Attribute)).forEach(column -> above.add((Expression) column));
+      } else {
+        above.add(((Filter) node).condition());
+      }
+      node = node.children().head();
+    }
+    Generate made = node instanceof Generate generate ? stepwise(generate, above) : null;
+    return made == null || made == node ? project : (Project) over(project, node, made);
+  }
+
+  /** {@code node} with {@code made} in place of {@code from}, which lies below it. */
+  private static LogicalPlan over(LogicalPlan node, LogicalPlan from, LogicalPlan made) {
+    LogicalPlan child = node.children().head();
+    return (LogicalPlan) node.withNewChildren(MatchStrategy.seq(List.of(child == from ? made : over(child, from, made))).toIndexedSeq());
   }
 
   /** The call with arrays of new rows where {@code above}, all that reads it, needs no others. */
