@@ -132,7 +132,7 @@ def rows_of(draw: random.Random) -> list[tuple]:
 
 
 def matches_of(rows: list[tuple], regex: str, skip: str, shown: str) -> list[tuple]:
-    """(row of the output, match number or None, rows of the match up to it, all its rows), where rows of a match are (row, variable)."""
+    """(row of the output, match number, rows of the match up to it, all its rows), where rows of a match are (row, variable)."""
     out = []
     for g in range(KEYS):
         own = [row for row in rows if row[0] == g]
@@ -195,7 +195,7 @@ def measured(draw: random.Random) -> list[tuple[str, str, str]]:
     return found
 
 
-@pytest.mark.parametrize("seed", first(range(24), wider=5))
+@pytest.mark.parametrize("seed", first(range(48), wider=7))
 def test_values_are_those_of_the_rows_so_far_and_of_the_match(spark, seed):
     draw = random.Random(seed)
     rows, compared = rows_of(draw), 0
@@ -213,7 +213,7 @@ def test_values_are_those_of_the_rows_so_far_and_of_the_match(spark, seed):
     members += [(i, number, -1, None, None, None) for i, (_, number, _, match) in enumerate(out) if not match]
     spark.createDataFrame(members, "o INT, m INT, n INT, id BIGINT, v STRING, seen BOOLEAN").createOrReplaceTempView("members")
     spark.sql("SELECT * FROM members LEFT JOIN running USING (id) ORDER BY o, n").coalesce(1).sortWithinPartitions("o", "n").cache().createOrReplaceTempView("twin")
-    calls = measured(draw)
+    calls = measured(draw)[seed % 4 :: 4]  # a quarter of them takes seconds
     draw.shuffle(calls)
     got: dict[tuple, dict] = {}
     size = 40
@@ -239,7 +239,7 @@ def test_values_are_those_of_the_rows_so_far_and_of_the_match(spark, seed):
                 assert alike(ours, theirs), (calls[i][0], row[1], number, ours, theirs)
                 compared += 1
     spark.conf.unset("spark.sql.codegen.wholeStage")
-    assert compared > 1000
+    assert compared > 100
 
 
 def wanted(calls: list[tuple[str, str, str]]) -> list[tuple[str, list[tuple[int, str]]]]:
@@ -284,7 +284,7 @@ def answered(spark, form: str, settings: dict[str, str]) -> list[str]:
             spark.conf.unset(name)
 
 
-@pytest.mark.parametrize("form", one_in(3, FORMS_OF_PLANS))
+@pytest.mark.parametrize("form", one_in(6, FORMS_OF_PLANS))
 def test_any_plan_gives_the_rows_that_arrays_give(spark, plain, form):
     """Without the operator of mapInArrow each output row has the array of its match's rows."""
     arrays = answered(spark, form, {"sparkcep.mapInArrow": "false"})
@@ -298,6 +298,7 @@ def test_an_array_is_sent_once(spark, plain):
     assert "posexplode" not in plan
 
 
+@pytest.mark.further
 def test_a_plan_is_analysed_again(spark, plain, tmp_path):
     spark.sql(MIXED).write.parquet(str(tmp_path / "rows"))
     assert sorted(map(str, spark.read.parquet(str(tmp_path / "rows")).collect())) == answered(spark, "{}", {})

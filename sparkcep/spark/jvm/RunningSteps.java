@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.aggregate.ImperativeAggregate;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Mode;
 import org.apache.spark.sql.catalyst.expressions.aggregate.PercentileBase;
+import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.TypeUtils;
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils;
 import org.apache.spark.util.collection.OpenHashMap;
@@ -37,9 +38,12 @@ final class RunningSteps {
   private static final class Percentiles implements ElementsFold.Steps {
     private final PercentileBase function;
     private final Comparator<Object> order;
+    private final double[] percentages;
     private Ranks ranks;
 
     Percentiles(PercentileBase function) {
+      Object asked = function.percentageExpression().eval(InternalRow.empty());
+      this.percentages = asked instanceof ArrayData several ? several.toDoubleArray() : new double[] {(Double) asked};
       this.function = function;
       this.order = TypeUtils.getInterpretedOrdering(function.child().dataType());
     }
@@ -74,7 +78,7 @@ final class RunningSteps {
     /** The ranks that Spark reads, and their neighbours, since it rounds: from 1, in either direction. */
     private TreeSet<Long> read(long size) {
       TreeSet<Long> read = new TreeSet<>();
-      for (double percentage : size == 0 ? new double[0] : function.percentages()) {
+      for (double percentage : size == 0 ? new double[0] : percentages) {
         for (double part : new double[] {percentage, 1 - percentage}) {
           for (double place : new double[] {(size - 1) * part + 1, size * part}) {
             for (long rank = (long) Math.floor(place) - 1; rank <= Math.ceil(place) + 1; rank++) {
