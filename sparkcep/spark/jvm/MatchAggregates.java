@@ -52,11 +52,11 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Computes the aggregates that Spark has over a match's rows, under ALL ROWS PER MATCH over a table, by {@link RunningAggregate}: the
- * rewriter spreads an array of the match's rows for each output row, which takes the square of a match's rows.
+ * Computes aggregates of Spark's over a match's rows, in a table, by {@link RunningAggregate}. The rewriter spreads an array of the
+ * match's rows for each output row, so under ALL ROWS PER MATCH the cost is the square of a match's rows.
  *
- * <p>{@code Aggregate(Generate(posexplode(elements), rows))} becomes a projection over the rows. {@link #asStepwise} then has the engine
- * return what is new in each output row, in place of arrays of all rows.
+ * <p>{@code Aggregate(Generate(posexplode(elements), rows))} becomes a projection over the rows. {@link #asStepwise} then has the
+ * engine return only the new rows in each output row, instead of arrays of all rows.
  */
 final class MatchAggregates extends Rule<LogicalPlan> {
   private static final Set<String> SEARCHES = Set.of("approximate", "slide", "ranking", "automaton", "changes"); // whose output rows may come in another order
@@ -284,7 +284,7 @@ final class MatchAggregates extends Rule<LogicalPlan> {
 
   // -- the engine's part
 
-  /** The plan of a call whose arrays of rows only running aggregates above it read: one that is stepwise. Null where that is not so. */
+  /** The stepwise plan of a call whose arrays of rows are read by running aggregates alone; null if anything else reads them. */
   static ObjectNode asStepwise(Call call, Generate generate, List<Expression> above) {
     JsonNode plan = call.plan();
     if (plan.path("stepwise").asBoolean() || call.oneRow() || SEARCHES.stream().anyMatch(member -> !plan.path(member).isNull())) {
