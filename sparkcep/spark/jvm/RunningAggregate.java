@@ -22,7 +22,7 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * One of Spark's aggregate functions over the rows of a match, in each output row of the match. It goes through each row of the match
+ * One of Spark's aggregate functions over the rows of a match, in each output row of the match. It takes each row of the match
  * once: from one output row to the next the function's buffer stays, and takes the rows that are new.
  *
  * <p>The engine says what is new, by NULLs at the beginning of {@code leaf}, the array that it returns (engine/gather.py, {@code

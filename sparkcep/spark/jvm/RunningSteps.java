@@ -32,7 +32,7 @@ final class RunningSteps {
   }
 
   /**
-   * {@code percentile}, {@code median}, {@code percentile_cont}, {@code percentile_disc}. The value is made of those at few ranks, so
+   * {@code percentile}, {@code median}, {@code percentile_cont}, {@code percentile_disc}. The value depends on few ranks, so
    * the buffer has these values alone, each as often as it takes to be at its rank.
    */
   private static final class Percentiles implements ElementsFold.Steps {
