@@ -19,6 +19,7 @@ from sparkcep.search.machine import add_overflows
 
 ONE, SHOW, OMIT, UNMATCHED = range(4)
 COUNT, SUM_INT, SUM_FLOAT, MIN_INT, MAX_INT, MIN_FLOAT, MAX_FLOAT = range(7)
+FIRST_MARKS = 2  # of the first output row of a match, see collect
 
 
 @inlined
@@ -264,20 +265,27 @@ def _match_sums(events, labels, scattered, weights, out):
 
 def collect(
     mask: int, final: bool, pairs: bool, nulls: np.ndarray, keep: np.ndarray, matches: tuple[np.ndarray, ...], out_event: np.ndarray, out_upto: np.ndarray,
+    before: tuple[int, int] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """Rows of ``mask`` for each output row as (offsets int64 (n + 1), rows int64, labels int64); ``pairs``: a row with two labels
-    twice. ``nulls``, ``keep``, ``matches``: see :func:`aggregate`."""
+    twice. ``nulls``, ``keep``, ``matches``: see :func:`aggregate`.
+
+    With ``before`` (the event of the output row before the first one, and how many rows it saw; -1, 0 for none) an output row has
+    only the rows that the match's output row before did not have. They come after marks, rows -1: two in the first output row of a
+    match, one in the others. So the arrays of a match take as much room as the match, however many output rows it has.
+    """
     offsets = np.zeros(len(out_event) + 1, dtype=np.int64)
     found = np.empty((2, 0), dtype=np.int64)
-    _collect(mask, final, pairs, nulls, keep, matches, out_event, out_upto, offsets, found)
+    stepwise, (event, upto) = before is not None, before or (-1, 0)
+    _collect(mask, final, pairs, nulls, keep, matches, out_event, out_upto, stepwise, event, upto, offsets, found)
     found = np.empty((2, int(offsets[-1])), dtype=np.int64)
-    _collect(mask, final, pairs, nulls, keep, matches, out_event, out_upto, offsets, found)
+    _collect(mask, final, pairs, nulls, keep, matches, out_event, out_upto, stepwise, event, upto, offsets, found)
     return offsets, found[0], found[1]
 
 
 @kernel
-def _collect(mask, final, pairs, nulls, keep, matches, out_event, out_upto, offsets, found):
-    """Fills ``offsets``, and ``found`` (rows, labels) as far as it has room."""
+def _collect(mask, final, pairs, nulls, keep, matches, out_event, out_upto, stepwise, event, seen, offsets, found):
+    """Fills ``offsets``, and ``found`` (rows, labels) as far as it has room. ``event``, ``seen``: the output row before."""
     events, labels, scattered = matches
     use_nulls = nulls.shape[0] > 0
     use_keep = keep.shape[0] > 0
@@ -290,7 +298,28 @@ def _collect(mask, final, pairs, nulls, keep, matches, out_event, out_upto, offs
         base = events[e, E_LABELS]
         upto = rows if final else max(out_upto[r], 0)
         previous = -1
-        for i in range(upto):
+        begin = 0
+        if stepwise:
+            marks = FIRST_MARKS
+            if e == event:
+                marks = 1
+                begin = min(seen, upto)
+                # the last row of the mask that was there: the label at hand may be another of that row
+                i = begin
+                while i > 0 and previous < 0:
+                    i -= 1
+                    if _row(start, base, i, scattered) != _row(start, base, begin - 1, scattered):
+                        break
+                    if _in(mask, labels[base + i]):
+                        previous = _row(start, base, i, scattered)
+            for _ in range(marks):
+                if fill:
+                    found[0, total] = -1
+                    found[1, total] = -1
+                total += 1
+            event = e
+            seen = upto
+        for i in range(begin, upto):
             at = _row(start, base, i, scattered)
             if not _in(mask, labels[base + i]) or (at == previous and not pairs):
                 continue

@@ -51,6 +51,7 @@ class Rows:
     by_event: dict[str, pa.Array]
     ansi: bool = True
     forest: shared_ends.Forest | None = None
+    before: tuple[int, int] | None = None  # under a plan that is stepwise, see :func:`sparkcep.engine.gather.collect`
 
     @property
     def matches(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -73,16 +74,20 @@ class Rows:
             return values[self.out_event], sums[self.out_event], counts[self.out_event]
         return gather.aggregate(kind, np.int64(mask), final, ints, flts, nulls, keep, self.matches, self.out_event, self.out_upto)
 
-    def collect(self, mask: int, final: bool, pairs: bool, nulls: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def collect(
+        self, mask: int, final: bool, pairs: bool, nulls: np.ndarray, keep: np.ndarray, before: tuple[int, int] | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(offsets, rows, labels) of the rows that each output row gathers, see :func:`sparkcep.engine.gather.collect`."""
-        if self.forest is not None:
-            offsets, at, labels = shared_ends.collect(np.int64(mask), nulls, keep, self.forest)
-            if len(self.out_event) == len(offsets) - 1:
-                return offsets, at, labels
-            sizes = np.diff(offsets)[self.out_event]
-            chosen = ranges(offsets[self.out_event], sizes)
-            return np.concatenate([[0], np.cumsum(sizes)]), at[chosen], labels[chosen]
-        return gather.collect(np.int64(mask), final, pairs, nulls, keep, self.matches, self.out_event, self.out_upto)
+        if self.forest is None:
+            return gather.collect(np.int64(mask), final, pairs, nulls, keep, self.matches, self.out_event, self.out_upto, before)
+        # matches that share their ends have one output row each
+        offsets, at, labels = shared_ends.collect(np.int64(mask), nulls, keep, self.forest)
+        sizes, marks = np.diff(offsets)[self.out_event], 0 if before is None else gather.FIRST_MARKS
+        until = np.concatenate([[0], np.cumsum(sizes + marks)])
+        out = np.full((2, int(until[-1])), -1, dtype=np.int64)
+        chosen, places = ranges(offsets[self.out_event], sizes), ranges(until[:-1] + marks, sizes)
+        out[0, places], out[1, places] = at[chosen], labels[chosen]
+        return until, out[0], out[1]
 
 
 def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
@@ -138,7 +143,8 @@ def output_bytes(leaves: tuple[Leaf, ...], kept: list[str], rows: Rows, out_pos:
     events = [rows.by_event[kind] for kind in {spec.kind for spec in specs} & rows.by_event.keys()]
     names = [*kept, *(c for spec in specs if spec not in lists for c in _columns_of(spec))]
     single = sum(map(most_bytes, [*(columns[c] for c in names), *events]))
-    elements = int(np.maximum(rows.events[rows.out_event, E_ROWS], 0).sum()) if lists else 0
+    whole = [spec for spec in lists if rows.before is None or spec.kind != "rows"]
+    elements = int(np.maximum(rows.events[rows.out_event if whole else np.unique(rows.out_event), E_ROWS], 0).sum()) if lists else 0
     each = sum(ELEMENT_BYTES + sum(most_bytes(columns[c]) for c in _columns_of(spec)) for spec in lists)
     if len(out_pos) * single + elements * each <= most:
         return None
@@ -151,7 +157,11 @@ def output_bytes(leaves: tuple[Leaf, ...], kept: list[str], rows: Rows, out_pos:
     for spec in specs:
         sizes = sum((row_bytes(columns[c]) for c in _columns_of(spec)), np.zeros(buffered, dtype=np.int64))
         if spec in lists:
-            total += rows.aggregate(gather.SUM_INT, spec.mask, spec.final, sizes + ELEMENT_BYTES, _NONE_F, _NONE_B, _NONE_B)[0]
+            summed = rows.aggregate(gather.SUM_INT, spec.mask, spec.final, sizes + ELEMENT_BYTES, _NONE_F, _NONE_B, _NONE_B)[0]
+            if spec not in whole:  # less what the output row of the match before has
+                follows = rows.out_event[1:] == rows.out_event[:-1]
+                summed[1:] -= np.where(follows, summed[:-1], 0)
+            total += summed
         elif spec.kind == "nav":
             at = rows.position(spec.which, spec.mask, spec.logical, spec.physical, spec.final)[0]
             total += np.where(at >= 0, sizes[np.maximum(at, 0)], 0)
@@ -293,10 +303,10 @@ def _filter(keep: str | None, columns: dict[str, pa.Array]) -> np.ndarray:
 
 def _rows_list(spec: records.Rows, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
     names = spec.columns
-    offsets, at, ids = rows.collect(spec.mask, spec.final, CLASSIFIER_COLUMN in names, _NONE_B, _NONE_B)
-    values = [_names(ids, rows.variables) if n == CLASSIFIER_COLUMN else columns[n].take(pa.array(at)) for n in names]
+    offsets, at, ids = rows.collect(spec.mask, spec.final, CLASSIFIER_COLUMN in names, _NONE_B, _NONE_B, rows.before)
+    values = [_names(ids, rows.variables) if n == CLASSIFIER_COLUMN else _taken(columns[n], at) for n in names]
     fields = [pa.field(f"a{i}", v.type) for i, v in enumerate(values)]
-    struct = pa.StructArray.from_arrays(values, fields=fields)
+    struct = pa.StructArray.from_arrays(values, fields=fields, mask=None if rows.before is None else pa.array(at < 0))
     return pa.ListArray.from_arrays(_list_offsets(offsets), struct)
 
 

@@ -49,9 +49,12 @@ class Tables:
         if len(out_event) == 0:
             return
         forest = shared_ends.forest(events, labels, found.joins) if len(found.joins) else None
-        rows = Rows(events, labels, found.rows, chunk.offsets, out_event, out_upto, plan.variables, by_event, plan.ansi, forest)
+        before = (-1, 0) if plan.stepwise else None
+        rows = Rows(events, labels, found.rows, chunk.offsets, out_event, out_upto, plan.variables, by_event, plan.ansi, forest, before)
         for piece in self._pieces(rows, out_pos, chunk.columns):
-            part = rows if len(out_pos) == piece.stop - piece.start else replace(rows, out_event=out_event[piece], out_upto=out_upto[piece])
+            part = rows if len(out_pos) == piece.stop - piece.start else replace(rows, out_event=out_event[piece], out_upto=out_upto[piece], before=before)
+            if before is not None:
+                before = int(out_event[piece.stop - 1]), int(out_upto[piece.stop - 1])
             yield self._table(part, out_pos[piece], chunk.columns)
 
     def slides(self, chunk: Chunk) -> Slides | None:

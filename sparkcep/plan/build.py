@@ -365,7 +365,7 @@ def one_column(draft: Draft) -> Draft:
 
 def leaves(draft: Draft) -> Draft:
     """Collects what MEASURES and the ranking need of the engine."""
-    return draft.with_(leaves=draft.measures.leaves(), leaf_places=(*draft.plan.leaf_places, *draft.measures.leaf_places()), arrays=draft.measures.arrays(), aggregates=draft.measures.aggregates())
+    return draft.with_(leaves=draft.measures.leaves(), leaf_places=(*draft.plan.leaf_places, *draft.measures.leaf_places()), arrays=draft.measures.arrays(), aggregates=draft.measures.aggregates(), over_arrays=draft.measures.over_arrays())
 
 
 def counting(draft: Draft) -> Draft:

@@ -43,7 +43,7 @@ from sparkcep.version import __version__
 
 log = logging.getLogger("sparkcep")
 
-FORMAT = 15  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
+FORMAT = 16  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
 MADE_BY = f"sparkcep {__version__}"
 
 # -- records as JSON --------------------------------------------------------------------------------------------------

@@ -88,9 +88,10 @@ class MeasureSplitter:
         self.ranked = ranked
         self.arrival, self.arrived, self.identity = arrival, arrived, identity
         self._leaves: dict[records.LeafSpec, str] = {}
-        self._totals: dict[str, Span] = {}  # sums, averages and numbers of matches, with their calls
+        self._totals: dict[str, Span] = {}  # sums, averages and numbers of matches, and aggregates of several output rows, with their calls
         self._arrays: dict[str, str] = {}
         self._aggregates: dict[str, str] = {}
+        self._over_arrays: dict[str, str] = {}
 
     def arrays(self) -> tuple[records.Computed, ...]:
         """The arrays that Spark aggregates, with their SQL texts over leaves."""
@@ -100,11 +101,15 @@ class MeasureSplitter:
         """The aggregates, with their SQL texts over elements of those arrays."""
         return tuple(records.Computed(name, text) for text, name in self._aggregates.items())
 
+    def over_arrays(self) -> tuple[records.Computed, ...]:
+        """The functions of whole arrays that are values of several output rows of a match, with their SQL texts over leaves."""
+        return tuple(records.Computed(name, text) for text, name in self._over_arrays.items())
+
     def leaves(self) -> tuple[records.Leaf, ...]:
         return tuple(records.Leaf(name, spec) for spec, name in self._leaves.items())
 
     def leaf_places(self) -> tuple[records.LeafPlace, ...]:
-        """Where the calls of sums, averages and numbers of matches stand."""
+        """Where the calls of sums, averages, numbers of matches and aggregates of several output rows are."""
         text = self.scope.text
         return tuple(records.LeafPlace(name, *position(text, span.start), span.of(text).split("\n")[0][:40]) for name, span in self._totals.items())
 
@@ -270,7 +275,12 @@ class MeasureSplitter:
     # -- aggregates -----------------------------------------------------------------------------------------
 
     def _aggregate(self, call: Expr) -> str:
-        agg = self._parts(call)
+        value = self._value_of(self._parts(call))
+        if not self.one_row and (value.startswith(("__a", "__u")) or (value.startswith("__l") and _NATIVE.get(call.value) == "list")):
+            self._totals.setdefault(value, call.span)  # EXPLAIN names the place
+        return value
+
+    def _value_of(self, agg: _Aggregate) -> str:
         by_row = not any(self._looks_at_match(e) for e in (*agg.arguments, *agg.conditions))
         single = agg.plain and len(agg.arguments) <= 1
         if agg.name in _ENDS and single and by_row and not agg.conditions:
@@ -278,9 +288,10 @@ class MeasureSplitter:
         if agg.name in _NATIVE and single and not agg.distinct and (by_row or self._is_of_labels(agg)):
             return self._native(agg, _NATIVE[agg.name])
         if agg.name in _OVER_ARRAY and agg.plain and (single or agg.name == "COUNT"):
-            of_rows = single and by_row and agg.arguments
+            of_rows = single and by_row and agg.arguments and self.one_row
             values = self._native(agg, "list") if of_rows else self._values(agg)
-            return _OVER_ARRAY[agg.name].format(f"array_distinct({values})" if agg.distinct else values)
+            text = _OVER_ARRAY[agg.name].format(f"array_distinct({values})" if agg.distinct else values)
+            return text if self.one_row else self._over_arrays.setdefault(text, f"__u{len(self._over_arrays)}")
         return self._by_spark(agg)
 
     def _parts(self, call: Expr) -> _Aggregate:

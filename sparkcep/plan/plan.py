@@ -47,6 +47,7 @@ class Plan:
     ordered_inputs: tuple[records.Computed, ...] = ()  # with lag/lead over the clause's order
     arrays: tuple[records.Computed, ...] = ()  # over leaves: the arrays whose elements Spark aggregates
     aggregates: tuple[records.Computed, ...] = ()  # over one element of those arrays
+    over_arrays: tuple[records.Computed, ...] = ()  # over leaves: functions of whole arrays, for several output rows of a match
     ansi: bool = True
     zone: str = "UTC"  # the session's time zone
     months: tuple[str, ...] = ()  # input columns that hold the months of year-month intervals
@@ -69,6 +70,7 @@ class Plan:
     arcs: records.Arcs | None = None  # those of an automaton that rows of a table make present
     words: tuple[records.Word, ...] = ()  # that were counted as something other than a column; of no use below the table function
     idle: Annotated[int, Range(0, MAX_IDLE)] = 0  # over a stream: so many microseconds without a row end a partition; 0: none do
+    stepwise: bool = False  # whether an output row has of the leaves "rows" only the rows that the match's output row before lacks (engine.gather)
     format: Annotated[int, Range(0, 1 << 31)] = checked.FORMAT
     made_by: str = checked.MADE_BY
     given: tuple[str, ...] = ()  # names of the output columns that something above the engine reads, in their order; empty: all of them
@@ -203,6 +205,6 @@ class Plan:
             letters=tuple(letter._replace(text="") for letter in self.letters),
             ordered_inputs=tuple(column._replace(text="") for column in self.ordered_inputs),
             equal_keys=tuple(key._replace(tests=()) for key in self.equal_keys),
-            outputs=self.time_output(), words=(), prefilter=(), candidates=(), near=False, arrays=(), aggregates=(), ranking=ranking,
+            outputs=self.time_output(), words=(), prefilter=(), candidates=(), near=False, arrays=(), aggregates=(), over_arrays=(), ranking=ranking,
             arcs=self.arcs and self.arcs._replace(table="", arrival=()), changes=self.changes and self.changes._replace(came=()),
         )

@@ -9,6 +9,7 @@ from sparkcep.automaton import strategy as by
 from sparkcep.automaton.net import E_NOT, E_VAR, Net
 from sparkcep.automaton.strategy import Strategy, strategy_of
 from sparkcep.clause.automaton import ROW
+from sparkcep.clause.tree import ONE_ROW
 from sparkcep.plan.budget import HISTORY, HISTORY_COLUMN
 from sparkcep.plan.costs import ALL
 from sparkcep.plan.define import ORDER, looks_at_match
@@ -90,8 +91,34 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
     lines += [f"  {name} = {_show_leaf(spec, plan.variables)}" for name, spec in plan.leaves]
     if plan.outputs:
         lines.append("computed by Spark, per output row:")
-        lines += [f"  {name} = {text}" for name, text in (*plan.arrays, *plan.aggregates, *plan.outputs)]
+        lines += [f"  {name} = {text}" for name, text in (*plan.over_arrays, *plan.arrays, *plan.aggregates, *plan.outputs)]
+    lines += _growth(plan)
     return "\n".join(lines)
+
+
+_AS_LONG = re.compile(r"\b(array_agg|collect_list|collect_set|listagg|string_agg)\(|^(array_distinct|transform|filter)\(", re.IGNORECASE)
+
+
+def _growth(plan: Plan) -> list[str]:
+    """How the cost of aggregates grows with the rows of a match that has several output rows."""
+    if plan.rows == ONE_ROW:
+        return []
+    places = {place.name: f"{place.text} (line {place.line}, column {place.column})" for place in plan.leaf_places}
+    by_spark = {name: bool(_AS_LONG.search(text)) for name, text in (*plan.aggregates, *plan.over_arrays)}
+    lists = [name for name, spec in plan.leaves if spec.kind == "agg" and spec.function == "list" and name in places]
+    long = [name for name, is_long in by_spark.items() if is_long] + lists
+    once = [name for name in by_spark if name not in long]
+    lines = []
+    if once:
+        searched = plan.approximate or plan.slide or plan.ranking or plan.automaton or plan.changes
+        cost = "O(rows of the match) for each output row" if searched else (
+            "each row of a match once; without the JVM extension, and over a stream, O(rows of the match) for each output row"
+        )
+        lines += ["cost of aggregates that Spark computes:", f"  {', '.join(places.get(name, name) for name in once)}: {cost}"]
+    if long:
+        lines.append("values as long as the rows that they are made of, so O(rows of the match) for each output row:")
+        lines.append(f"  {', '.join(places.get(name, name) for name in long)}")
+    return lines
 
 
 def _filtered(plan: Plan, choice: Choice) -> str:

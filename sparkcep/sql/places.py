@@ -24,7 +24,7 @@ from sparkcep.sql.rewritten import Rewritten
 if TYPE_CHECKING:
     from sparkcep.clause.tree import Define, MatchClause
 
-_INNER = re.compile(r"__[poclaw]\d+\b|__letters\b|__d\d+\b")  # columns that the rewriter names
+_INNER = re.compile(r"__[poclawu]\d+\b|__letters\b|__d\d+\b")  # columns that the rewriter names
 _KEY = re.compile(r"__[po]\d+\b")
 REGISTER_FIELD = "__register"  # of the column by which the rewriter asks whether the table has a column of a register's name
 _LEAF = "?"  # stands for a value of the match among the tokens of a measure
@@ -394,7 +394,7 @@ class _Clause:
             if measure.name == name:
                 return measure.expr.span
         users = {name}
-        for column, text in [*plan.leaves, *plan.arrays, *plan.aggregates]:
+        for column, text in [*plan.leaves, *plan.over_arrays, *plan.arrays, *plan.aggregates]:
             if users & set(_INNER.findall(str(text))):
                 users.add(column)
         for measure, (_, text) in zip(clause.measures, plan.outputs):

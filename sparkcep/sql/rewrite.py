@@ -509,6 +509,8 @@ def subquery(
         call = f"(SELECT * EXCEPT ({OWN}) FROM {call} WHERE {owned(slices)})"
     if plan.approximate is not None and plan.approximate.report == HISTORY:
         return _history(plan, call)
+    if plan.over_arrays:
+        call = f"(SELECT *, {', '.join(f'{text} AS {name}' for name, text in plan.over_arrays)} FROM {call})"
     rows = _aggregated(plan, call) if plan.aggregates else call
     if plan.ranking and not (frame and plan.ranking.by_spark):
         rows = _ranked(plan, plan.ranking, rows)
@@ -795,7 +797,7 @@ def _output(plan: Plan) -> list[str]:
         seen.add(name)
         keys.append(quote(key.name) if key.plain else f"{key.column} AS {quote(key.name)}")
         hidden.append(quote(key.name) if key.plain else key.column)
-    hidden += _kept_leaves(plan) + [column.name for column in plan.aggregates] + (["__matched"] if plan.rows == WITH_UNMATCHED else [])
+    hidden += _kept_leaves(plan) + [column.name for column in (*plan.aggregates, *plan.over_arrays)] + (["__matched"] if plan.rows == WITH_UNMATCHED else [])
     if plan.ranking:
         hidden += [*(f"__g{i}" for i in range(len(plan.ranking.objectives))), SCORE, *([RANK] if plan.ranking.top else [])]
     rest = f"* EXCEPT ({', '.join(hidden)})" if hidden else "*"

@@ -1,6 +1,7 @@
 """``python -m tests.benchmarks [PART] [--rows N] [--json FILE] ...``: kernels, whole queries, the suite of query shapes
 (docs/benchmarks.md), the experiments of the papers (sase, acep, cpr, afa, budget), many open partitions, sliding windows, streams,
-statements of the shell, the first query of a session, the rewriting of statements, a cluster of one and of two workers."""
+statements of the shell, the first query of a session, the rewriting of statements, a cluster of one and of two workers,
+aggregates of long matches."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from .stream import DATA
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "budget", "open", "sliding", "streams", "shell", "cold", "rewriting", "cluster", "all"], default="all")
+    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "budget", "open", "sliding", "streams", "shell", "cold", "rewriting", "cluster", "aggregates", "all"], default="all")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--figures", default="benchmarks", help="folder of the figures of sase, acep, afa and budget")
     parser.add_argument("--json", default="benchmarks.json")
@@ -82,6 +83,10 @@ def main() -> None:
         from . import shell
 
         results["shell"] = shell.run()
+    if options.part in ("aggregates", "all"):
+        from . import aggregates
+
+        results["aggregates"] = aggregates.run()
     if options.part in ("cold", "all"):
         from . import cold
 

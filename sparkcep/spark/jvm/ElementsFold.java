@@ -43,43 +43,93 @@ final class ElementsFold {
   private final List<Expression> arguments; // by which elements are distinct; null where all count
   private final InterpretedOrdering order; // of these
   private final Steps steps;
+  private final GenericInternalRow given = new GenericInternalRow(1); // the new rows
+  private final Expression elements; // of these; null where they are the elements
+  private final InterpretedOrdering values; // of elements, where equal ones count once
+  private TreeSet<InternalRow> seen; // arguments
+  private TreeSet<InternalRow> had; // elements
+  private int count;
 
   ElementsFold(ElementsAggregate aggregate) {
-    UnaryOperator<Expression> place = expression -> {
+    this(aggregate.position(), aggregate.element(), aggregate.function(), aggregate.filter(), aggregate.distinct(), null, false);
+  }
+
+  /** {@code elements}: an array of the new rows, for which a variable stands; {@code once}: whether equal elements count once. */
+  ElementsFold(Expression elements, RunningAggregate.Variables variables, AggregateFunction function, Expression filter, boolean distinct, boolean once) {
+    this(
+        variables.position(), variables.element(), function, filter, distinct,
+        elements instanceof NamedLambdaVariable rows && rows.exprId().equals(variables.rows().exprId()) ? null : replaced(elements, place(1, variables.rows())), once);
+  }
+
+  private ElementsFold(
+      NamedLambdaVariable position, NamedLambdaVariable element, AggregateFunction called, Expression filter, boolean distinct,
+      Expression elements, boolean once) {
+    UnaryOperator<Expression> place = place(own.numFields(), position, element);
+    type = element.dataType();
+    this.filter = filter == null ? null : Predicate.create(replaced(filter, place));
+    AggregateFunction function = (AggregateFunction) replaced(called, place);
+    arguments = distinct ? CollectionConverters.asJava(function.children()) : null;
+    order = arguments == null ? null : InterpretedOrdering.forSchema(MatchStrategy.seq(arguments.stream().map(Expression::dataType).toList()));
+    this.elements = elements;
+    values = once ? InterpretedOrdering.forSchema(MatchStrategy.seq(List.of(type))) : null;
+    Steps running = function instanceof ImperativeAggregate imperative ? RunningSteps.of(imperative) : null;
+    steps = running != null ? running : function instanceof DeclarativeAggregate declarative ? new Declared(declarative) : new Called((ImperativeAggregate) function);
+  }
+
+  /** References to a row whose first columns the variables are, and behind these those of the array's row. */
+  private static UnaryOperator<Expression> place(int before, NamedLambdaVariable... variables) {
+    return expression -> {
       if (expression instanceof BoundReference column) {
-        return new BoundReference(own.numFields() + column.ordinal(), column.dataType(), column.nullable());
+        return new BoundReference(before + column.ordinal(), column.dataType(), column.nullable());
       }
       if (expression instanceof NamedLambdaVariable variable) {
-        ExprId id = variable.exprId();
-        int at = id.equals(aggregate.position().exprId()) ? 0 : id.equals(aggregate.element().exprId()) ? 1 : -1;
-        return at < 0 ? variable : new BoundReference(at, variable.dataType(), true);
+        for (int i = 0; i < variables.length; i++) {
+          if (variable.exprId().equals(variables[i].exprId())) {
+            return new BoundReference(i, variable.dataType(), true);
+          }
+        }
       }
       return expression;
     };
-    type = aggregate.element().dataType();
-    filter = aggregate.filter() == null ? null : Predicate.create(replaced(aggregate.filter(), place));
-    AggregateFunction function = (AggregateFunction) replaced(aggregate.function(), place);
-    arguments = aggregate.distinct() ? CollectionConverters.asJava(function.children()) : null;
-    order = arguments == null ? null : InterpretedOrdering.forSchema(MatchStrategy.seq(arguments.stream().map(Expression::dataType).toList()));
-    steps = function instanceof DeclarativeAggregate declarative ? new Declared(declarative) : new Called((ImperativeAggregate) function);
   }
 
   /** What the function gives for the elements of a row's array. */
   Object over(ArrayData elements, InternalRow row) {
-    TreeSet<InternalRow> seen = arguments == null ? null : new TreeSet<>(order);
-    joined.apply(own, row);
-    steps.begin();
-    int count = elements == null ? 0 : elements.numElements();
-    if (count == 0) {
-      take(null, null, seen); // as OUTER has it
+    begin();
+    if (elements == null || elements.numElements() == 0) {
+      joined.apply(own, row);
+      take(null, null); // as OUTER has it
+      return steps.end();
     }
-    for (int i = 0; i < count; i++) {
-      take(i, elements.isNullAt(i) ? null : elements.get(i, type), seen);
+    return with(elements, row);
+  }
+
+  /** Starts over, without any element. */
+  void begin() {
+    seen = arguments == null ? null : new TreeSet<>(order);
+    had = values == null ? null : new TreeSet<>(values);
+    count = 0;
+    steps.begin();
+  }
+
+  /** What the function gives for the elements so far and those of {@code rows}, beside {@code row}. */
+  Object with(ArrayData rows, InternalRow row) {
+    ArrayData more = rows;
+    if (elements != null) {
+      given.update(0, rows);
+      more = (ArrayData) elements.eval(joined.apply(given, row));
+    }
+    joined.apply(own, row);
+    for (int i = 0; i < more.numElements(); i++) {
+      Object element = more.isNullAt(i) ? null : more.get(i, type);
+      if (had == null || had.add(new GenericInternalRow(new Object[] {InternalRow.copyValue(element)}))) {
+        take(count++, element);
+      }
     }
     return steps.end();
   }
 
-  private void take(Integer position, Object element, TreeSet<InternalRow> seen) {
+  private void take(Integer position, Object element) {
     own.update(0, position);
     own.update(1, element);
     if ((filter == null || filter.eval(joined)) && (seen == null || seen.add(values()))) {
@@ -88,7 +138,7 @@ final class ElementsFold {
   }
 
   private InternalRow values() {
-    return new GenericInternalRow(arguments.stream().map(argument -> argument.eval(joined)).toArray());
+    return new GenericInternalRow(arguments.stream().map(argument -> InternalRow.copyValue(argument.eval(joined))).toArray());
   }
 
   /** {@code expression} with what {@code change} makes of each part. */
@@ -112,7 +162,7 @@ final class ElementsFold {
   }
 
   /** A function under way. */
-  private interface Steps {
+  interface Steps {
     void begin();
 
     void take(InternalRow row);

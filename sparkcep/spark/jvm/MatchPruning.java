@@ -87,18 +87,19 @@ final class MatchPruning extends Rule<LogicalPlan> {
     if (node instanceof Generate generate) {
       return exchangedOnce(generate);
     }
-    if (!(node instanceof Project project)) {
+    if (!(node instanceof Project given)) {
       return node;
     }
+    Project project = stepwise(given);
     if (project.child() instanceof Generate generate) {
       Generate pruned = pruned(generate, project.references());
-      return pruned == generate ? node : new Project(project.projectList(), pruned);
+      return pruned == generate ? project : new Project(project.projectList(), pruned);
     }
     if (project.child() instanceof Filter filter && filter.child() instanceof Generate generate) {
       Generate pruned = pruned(generate, project.references().$plus$plus(filter.references()));
-      return pruned == generate ? node : new Project(project.projectList(), new Filter(filter.condition(), pruned));
+      return pruned == generate ? project : new Project(project.projectList(), new Filter(filter.condition(), pruned));
     }
-    return node;
+    return project;
   }
 
   private static Call call(Generate generate) {
@@ -318,6 +319,45 @@ final class MatchPruning extends Rule<LogicalPlan> {
 
   private static boolean readsInput(Generate generate, AttributeSet read) {
     return CollectionConverters.asJava(generate.child().output()).stream().anyMatch(read::contains);
+  }
+
+  /**
+   * The projection over a call with arrays of new rows, where it and the projections below it need no others. A leaf that one of
+   * these hands on counts by what is made of it above.
+   */
+  private static Project stepwise(Project project) {
+    List<Expression> above = new ArrayList<>();
+    CollectionConverters.asJava(project.projectList()).forEach(column -> above.add((Expression) column));
+    LogicalPlan node = project.child();
+    while (node instanceof Project || node instanceof Filter) {
+      if (node instanceof Project below) {
+        CollectionConverters.asJava(below.projectList()).stream().filter(column -> !(column instanceof Attribute)).forEach(column -> above.add((Expression) column));
+      } else {
+        above.add(((Filter) node).condition());
+      }
+      node = node.children().head();
+    }
+    Generate made = node instanceof Generate generate ? stepwise(generate, above) : null;
+    return made == null || made == node ? project : (Project) over(project, node, made);
+  }
+
+  /** {@code node} with {@code made} in place of {@code from}, which lies below it. */
+  private static LogicalPlan over(LogicalPlan node, LogicalPlan from, LogicalPlan made) {
+    LogicalPlan child = node.children().head();
+    return (LogicalPlan) node.withNewChildren(MatchStrategy.seq(List.of(child == from ? made : over(child, from, made))).toIndexedSeq());
+  }
+
+  /** The call with arrays of new rows where {@code above}, all that reads it, needs no others. */
+  private static Generate stepwise(Generate generate, List<Expression> above) {
+    Call call = call(generate);
+    ObjectNode plan = call == null ? null : MatchAggregates.asStepwise(call, generate, above);
+    if (plan == null) {
+      return generate;
+    }
+    List<Expression> columns = new ArrayList<>(CollectionConverters.asJava(call.columns().children()));
+    columns.set(columns.size() - 2, new Literal(UTF8String.fromString(plan.toString()), DataTypes.StringType));
+    List<Attribute> output = CollectionConverters.asJava(generate.generatorOutput());
+    return over(call, generate, columns, output, call.function().elementSchema());
   }
 
   /**

@@ -44,7 +44,7 @@ import scala.runtime.AbstractPartialFunction;
  */
 final class StreamAggregates extends Rule<LogicalPlan> {
   private static final String ROW = "__row_id"; // the rewriter's number of a row
-  private static final String KEPT = "__t"; // the rewriter's column with what is kept of it
+  static final String KEPT = "__t"; // the rewriter's column with what is kept of it
 
   static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
     @Override
@@ -69,7 +69,7 @@ final class StreamAggregates extends Rule<LogicalPlan> {
     });
   }
 
-  private static boolean isOverElements(Aggregate aggregate) {
+  static boolean isOverElements(Aggregate aggregate) {
     return aggregate.groupingExpressions().size() == 1 && aggregate.groupingExpressions().head() instanceof Attribute key && key.name().equals(ROW)
         && aggregate.aggregateExpressions().head().name().equals(KEPT);
   }
@@ -105,13 +105,13 @@ final class StreamAggregates extends Rule<LogicalPlan> {
   }
 
   /** The aggregates as Spark's optimizer makes them of those that are written, before it plans them: these have its values. */
-  private static Aggregate rewritten(Aggregate aggregate) {
+  static Aggregate rewritten(Aggregate aggregate) {
     LogicalPlan alone = (LogicalPlan) aggregate.withNewChildren(MatchStrategy.seq(List.<LogicalPlan>of(new OneRowRelation())).toIndexedSeq());
     return (Aggregate) DecimalAggregates$.MODULE$.apply(ReplaceExpressions$.MODULE$.apply(alone));
   }
 
   /** The rows with a constant for their number, which nothing reads any more, and which Spark refuses to count over a stream. */
-  private static LogicalPlan unnumbered(LogicalPlan rows) {
+  static LogicalPlan unnumbered(LogicalPlan rows) {
     if (rows instanceof SubqueryAlias alias) {
       return new SubqueryAlias(alias.identifier(), unnumbered(alias.child()));
     }
@@ -153,7 +153,7 @@ final class StreamAggregates extends Rule<LogicalPlan> {
   }
 
   /** Spark takes 0.0 and -0.0 for one value where it looks for distinct ones, and hands on the first. */
-  private static Expression normalized(AggregateFunction function) {
+  static Expression normalized(AggregateFunction function) {
     List<Expression> arguments = new ArrayList<>();
     CollectionConverters.asJava(function.children()).forEach(argument ->
         arguments.add(argument.foldable() ? argument : NormalizeFloatingNumbers$.MODULE$.normalize(argument)));

@@ -704,8 +704,8 @@ final class Streams {
 
   private static String shipped = ""; // the application whose executors have the jar
 
-  /** Lets executors have the operator's class, once. */
-  private static synchronized void ship() {
+  /** Lets executors have the classes of this jar, once. */
+  static synchronized void ship() {
     org.apache.spark.SparkContext context = org.apache.spark.sql.classic.SparkSession.active().sparkContext();
     if (!shipped.equals(context.applicationId())) {
       context.addJar(Streams.class.getProtectionDomain().getCodeSource().getLocation().getPath());

@@ -1,0 +1,177 @@
+package org.sparkcep;
+
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
+import org.apache.spark.sql.catalyst.expressions.codegen.CodegenContext;
+import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback;
+import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
+import scala.collection.immutable.IndexedSeq;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * One of Spark's aggregate functions over the rows of a match, in each output row of the match. It takes each row of the match
+ * once: from one output row to the next the function's buffer stays, and takes the rows that are new.
+ *
+ * <p>The engine says what is new, by NULLs at the beginning of {@code leaf}, the array that it returns (engine/gather.py, {@code
+ * collect}): two of them in the first output row of a match, one in the others. An array without them has all rows that count, as
+ * the engine gives it under a plan that is not stepwise. {@code elements} makes the function's elements of the new rows, which the
+ * variable {@code rows} stands for; with {@code once} equal elements count once, by their first.
+ *
+ * <p>The value depends on the rows before, so Spark must compute the expression for each row of the engine, and in their order: it
+ * is one that is not deterministic, which stays in the projection where {@link MatchAggregates} put it.
+ */
+public final class RunningAggregate extends Expression implements CodegenFallback, Serializable {
+  private static final long serialVersionUID = 1L;
+
+  private final Expression leaf;
+  private final Expression elements;
+  private final Expression function;
+  private final Expression filter;
+  private final Variables variables;
+  private final boolean distinct;
+  private final boolean once;
+  private transient ElementsFold fold;
+  private transient DataType type; // of the rows in the leaf
+  private transient boolean begun;
+  private transient Object value; // in the output row before
+
+  /** What stands for the new rows, and for an element and its position among those of the match. */
+  record Variables(NamedLambdaVariable rows, NamedLambdaVariable position, NamedLambdaVariable element) implements Serializable {}
+
+  RunningAggregate(Expression leaf, Expression elements, Expression function, Expression filter, Variables variables, boolean distinct, boolean once) {
+    this.leaf = leaf;
+    this.elements = elements;
+    this.function = function;
+    this.filter = filter;
+    this.variables = variables;
+    this.distinct = distinct;
+    this.once = once;
+  }
+
+  Expression leaf() {
+    return leaf;
+  }
+
+  @Override
+  public Object eval(InternalRow row) {
+    if (fold == null) {
+      fold = new ElementsFold(elements, variables, (AggregateFunction) function, filter, distinct, once);
+      type = ((ArrayType) leaf.dataType()).elementType();
+    }
+    ArrayData given = (ArrayData) leaf.eval(row);
+    int count = given == null ? 0 : given.numElements();
+    int marks = 0;
+    while (marks < Math.min(2, count) && given.isNullAt(marks)) {
+      marks++;
+    }
+    boolean first = marks != 1 || !begun;
+    if (first) {
+      fold.begin();
+      begun = true;
+    }
+    if (first || marks < count) {
+      value = fold.with(marks == 0 ? given : behind(given, marks, count), row);
+    }
+    return value;
+  }
+
+  private ArrayData behind(ArrayData given, int marks, int count) {
+    Object[] fresh = new Object[count - marks];
+    for (int i = marks; i < count; i++) {
+      fresh[i - marks] = given.get(i, type);
+    }
+    return new GenericArrayData(fresh);
+  }
+
+  @Override
+  public ExprCode doGenCode(CodegenContext context, ExprCode code) {
+    return CodegenFallback.super.doGenCode(context, code);
+  }
+
+  /** It holds a buffer. */
+  @Override
+  public boolean stateful() {
+    return true;
+  }
+
+  @Override
+  public boolean deterministic() {
+    return false;
+  }
+
+  /** Variables count as references, and these are given here. */
+  @Override
+  public AttributeSet references() {
+    List<NamedExpression> own = List.of(variables.rows(), variables.position(), variables.element());
+    return super.references().$minus$minus(MatchStrategy.seq(own));
+  }
+
+  @Override
+  public boolean nullable() {
+    return true;
+  }
+
+  @Override
+  public DataType dataType() {
+    return function.dataType();
+  }
+
+  @Override
+  public Seq<Expression> children() {
+    List<Expression> all = new ArrayList<>(List.of(leaf, elements, function));
+    if (filter != null) {
+      all.add(filter);
+    }
+    return MatchStrategy.seq(all);
+  }
+
+  @Override
+  public Expression withNewChildrenInternal(IndexedSeq<Expression> children) {
+    Expression kept = filter == null ? null : children.apply(3);
+    return new RunningAggregate(children.apply(0), children.apply(1), children.apply(2), kept, variables, distinct, once);
+  }
+
+  @Override
+  public String toString() {
+    return ((AggregateFunction) function).toAggString(distinct || once) + (filter == null ? "" : " FILTER (WHERE " + filter + ")") + " OVER ROWS IN " + leaf;
+  }
+
+  @Override
+  public int productArity() {
+    return 7;
+  }
+
+  @Override
+  public Object productElement(int i) {
+    return new Object[] {leaf, elements, function, filter, variables, distinct, once}[i];
+  }
+
+  @Override
+  public boolean canEqual(Object other) {
+    return other instanceof RunningAggregate;
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof RunningAggregate that && leaf.equals(that.leaf) && elements.equals(that.elements) && function.equals(that.function)
+        && Objects.equals(filter, that.filter) && variables.equals(that.variables) && distinct == that.distinct && once == that.once;
+  }
+
+  @Override
+  public int hashCode() {
+    return Objects.hash(leaf, elements, function, filter, distinct, once);
+  }
+}

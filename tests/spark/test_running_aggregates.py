@@ -1,0 +1,313 @@
+"""Every aggregate of Spark under ALL ROWS PER MATCH, RUNNING and FINAL, over random matches.
+
+The twin finds the matches by a regular expression and aggregates their rows by GROUP BY.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+
+import pytest
+
+from tests.selection import first, one_in
+
+# {A} is where a variable goes. What is read of a sketch is compared, since Spark merges partial sketches.
+CALLS = {
+    "any": ["any({A}b)"],
+    "any_value": ["any_value({A}x)"],
+    "approx_count_distinct": ["approx_count_distinct({A}x)"],
+    "approx_percentile": ["approx_percentile({A}x, 0.5, 100)"],
+    "approx_top_k": ["get(approx_top_k({A}k, 10), 0).count"],
+    "approx_top_k_accumulate": ["get(approx_top_k_estimate(approx_top_k_accumulate({A}k), 10), 0).count"],
+    "array_agg": ["array_agg({A}x)", "array_agg(DISTINCT {A}x)", "array_agg({A}x || CLASSIFIER())"],
+    "avg": ["avg({A}x)", "avg(DISTINCT {A}x)", "avg({A}y * 2)"],
+    "bit_and": ["bit_and({A}x)"],
+    "bit_or": ["bit_or({A}x)"],
+    "bit_xor": ["bit_xor({A}x)"],
+    "bitmap_and_agg": ["bitmap_count(bitmap_and_agg({A}z))"],
+    "bitmap_construct_agg": ["bitmap_count(bitmap_construct_agg({A}k))"],
+    "bitmap_or_agg": ["bitmap_count(bitmap_or_agg({A}z))"],
+    "bool_and": ["bool_and({A}b)"],
+    "bool_or": ["bool_or({A}b)"],
+    "collect_list": ["collect_list({A}s)"],
+    "collect_set": ["array_sort(collect_set({A}s))"],
+    "collect_union": ["array_sort(collect_union({A}l))"],
+    "corr": ["corr({A}x, {A}y)"],
+    "count": ["count({A}x)", "count(DISTINCT {A}x)", "count(DISTINCT {A}x, {A}s)", "count({A}x, {A}s)", "count(DISTINCT {A}y)"],
+    "count_if": ["count_if({A}b)"],
+    "count_min_sketch": ["hex(count_min_sketch({A}x, 0.5D, 0.5D, 1))"],
+    "covar_pop": ["covar_pop({A}x, {A}y)"],
+    "covar_samp": ["covar_samp({A}x, {A}y)"],
+    "every": ["every({A}b)"],
+    "first_value": ["first_value({A}x)", "first_value({A}x) IGNORE NULLS"],
+    "histogram_numeric": ["histogram_numeric({A}x, 50)"],
+    "hll_sketch_agg": ["hll_sketch_estimate(hll_sketch_agg({A}x))"],
+    "kll_sketch_agg_bigint": ["kll_sketch_get_n_bigint(kll_sketch_agg_bigint({A}x))"],
+    "kll_sketch_agg_double": ["kll_sketch_get_n_double(kll_sketch_agg_double({A}y))"],
+    "kll_sketch_agg_float": ["kll_sketch_get_n_float(kll_sketch_agg_float(CAST({A}y AS FLOAT)))"],
+    "kurtosis": ["kurtosis({A}x)"],
+    "last_value": ["last_value({A}x)", "last_value({A}x) IGNORE NULLS"],
+    "listagg": ["listagg({A}s, ',')", "listagg({A}s, ',') WITHIN GROUP (ORDER BY {A}s DESC)", "listagg(DISTINCT {A}s) WITHIN GROUP (ORDER BY {A}s)"],
+    "max": ["max({A}s)", "max({A}s || CLASSIFIER())"],
+    "max_by": ["max_by({A}s, {A}id)"],
+    "mean": ["mean({A}x)"],
+    "median": ["median({A}x)", "median(DISTINCT {A}x)"],
+    "min": ["min({A}y)", "min({A}s || CLASSIFIER())"],
+    "min_by": ["min_by({A}s, {A}id)"],
+    "mode": ["mode() WITHIN GROUP (ORDER BY {A}x)", "mode() WITHIN GROUP (ORDER BY {A}s DESC)", "mode({A}x, true)"],
+    "percentile": ["percentile({A}x, array(0.0, 0.1, 0.25, 0.9, 1.0))", "percentile({A}x, 0.3, {A}k)", "percentile({A}y, 0.77)"],
+    "percentile_approx": ["percentile_approx({A}x, array(0.2, 0.9), 100)"],
+    "percentile_cont": ["percentile_cont(0.4) WITHIN GROUP (ORDER BY {A}y)", "percentile_cont(0.1) WITHIN GROUP (ORDER BY {A}x DESC)"],
+    "percentile_disc": [f"percentile_disc({p}) WITHIN GROUP (ORDER BY {{A}}x{d})" for p in (0.0, 0.3, 0.5, 0.51, 1.0) for d in ("", " DESC")],
+    **{name: [f"{name}({{A}}x, {{A}}y)"] for name in "regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy".split()},
+    "skewness": ["skewness({A}y)"],
+    "some": ["some({A}b)"],
+    "std": ["std({A}x)"],
+    "stddev": ["stddev({A}x)", "stddev(DISTINCT {A}x)"],
+    "stddev_pop": ["stddev_pop({A}x)"],
+    "stddev_samp": ["stddev_samp({A}x)"],
+    "string_agg": ["string_agg({A}s)"],
+    "sum": ["sum({A}x)", "sum(DISTINCT {A}x)", "sum(CAST({A}y AS DECIMAL(9, 2)))", "sum({A}x * MATCH_NUMBER())"],
+    "theta_sketch_agg": ["theta_sketch_estimate(theta_sketch_agg({A}x))"],
+    "try_avg": ["try_avg({A}x)"],
+    "try_sum": ["try_sum({A}x)"],
+    "tuple_sketch_agg_double": ["tuple_sketch_estimate_double(tuple_sketch_agg_double({A}x, {A}y))"],
+    "tuple_sketch_agg_integer": ["tuple_sketch_estimate_integer(tuple_sketch_agg_integer({A}x, {A}k))"],
+    "var_pop": ["var_pop({A}x)"],
+    "var_samp": ["var_samp({A}x)"],
+    "variance": ["variance({A}x)"],
+}
+# what combines sketches, which are a column of the input
+SKETCHES = {
+    "approx_top_k_combine": ("approx_top_k_accumulate(k)", "get(approx_top_k_estimate(approx_top_k_combine({}, 100), 10), 0).count"),
+    "hll_union_agg": ("hll_sketch_agg(x)", "hll_sketch_estimate(hll_union_agg({}))"),
+    "kll_merge_agg_bigint": ("kll_sketch_agg_bigint(x)", "kll_sketch_get_n_bigint(kll_merge_agg_bigint({}))"),
+    "kll_merge_agg_double": ("kll_sketch_agg_double(y)", "kll_sketch_get_n_double(kll_merge_agg_double({}))"),
+    "kll_merge_agg_float": ("kll_sketch_agg_float(CAST(y AS FLOAT))", "kll_sketch_get_n_float(kll_merge_agg_float({}))"),
+    "theta_intersection_agg": ("theta_sketch_agg(x)", "theta_sketch_estimate(theta_intersection_agg({}))"),
+    "theta_union_agg": ("theta_sketch_agg(x)", "theta_sketch_estimate(theta_union_agg({}))"),
+    **{
+        f"tuple_{how}_agg_{kind}": (f"tuple_sketch_agg_{kind}(x, {value})", f"tuple_sketch_estimate_{kind}(tuple_{how}_agg_{kind}({{}}))")
+        for how in ("intersection", "union")
+        for kind, value in (("double", "y"), ("integer", "k"))
+    },
+}
+CALLS |= {name: [text.format("{A}" + name)] for name, (_, text) in SKETCHES.items()}
+# first and last navigate; the others are of GROUP BY and of metric views
+NOT_HERE = {"first", "last", "grouping", "grouping_id", "measure"}
+
+# pattern, the same as a regular expression over the values of c, what follows ALL ROWS PER MATCH
+FORMS = [
+    ("(A+ B)", "a+b", "", "PAST LAST ROW"),
+    ("(A+ {- B -} A*)", "a+ba*", "", "PAST LAST ROW"),
+    ("((A | B)+)", "[ab]+", "", "TO NEXT ROW"),
+    ("(A* B?)", "a*b?", "SHOW EMPTY MATCHES", "PAST LAST ROW"),
+    ("(A B+ A?)", "ab+a?", "WITH UNMATCHED ROWS", "PAST LAST ROW"),
+    ("({- A -} A* {- B -})", "a+b", "", "TO NEXT ROW"),
+]
+KEYS = 3
+
+
+def test_each_aggregate_of_sparks_is_here(spark):
+    session = spark._jsparkSession.sessionState()
+    identifier = spark._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier
+    names = [row[0] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect() if row[0][0].isalpha()]
+    aggregates = {name for name in names if session.catalog().lookupFunctionInfo(identifier(name)).getGroup() == "agg_funcs"}
+    assert aggregates - NOT_HERE == set(CALLS)
+
+
+def rows_of(draw: random.Random) -> list[tuple]:
+    """(g, id, c, x, k, y, s, b, z, l)"""
+    rows = []
+    for g in range(KEYS):
+        for i in range(draw.randint(5, 14)):
+            values = (
+                draw.randint(-3, 5), draw.randint(0, 4), draw.choice([0.5, -1.25, 3.0, 2.5]), draw.choice(["p", "q", "rr", ""]), draw.random() < 0.6,
+                bytes([draw.randint(0, 255)]), [draw.randint(0, 3) for _ in range(draw.randint(0, 3))],
+            )
+            rows.append((g, 100 * g + i, draw.choice("aaabbx"), *(None if draw.random() < 0.2 else value for value in values)))
+    return rows
+
+
+def matches_of(rows: list[tuple], regex: str, skip: str, shown: str) -> list[tuple]:
+    """(row of the output, match number, rows of the match up to it, all its rows), where rows of a match are (row, variable)."""
+    out = []
+    for g in range(KEYS):
+        own = [row for row in rows if row[0] == g]
+        word, at, number = "".join(row[2] for row in own), 0, 0
+        while at < len(own):
+            found = re.compile(regex).match(word, at)
+            if found is None or (found.end() == at and not shown):
+                out += [(own[at], None, [], [])] if shown == "WITH UNMATCHED ROWS" else []
+                at += 1
+                continue
+            number += 1
+            labelled = [(row, row[2].upper()) for row in own[at : found.end()]]
+            out += [(row, number, labelled[: i + 1], labelled) for i, (row, _) in enumerate(labelled)] or [(own[at], number, [], [])]
+            at = max(at + 1, found.end() if skip == "PAST LAST ROW" else 0)
+    return out
+
+
+def hidden(pattern: str, match: list[tuple], upto: int) -> bool:
+    """Whether the row is excluded from the output."""
+    if pattern == "(A+ {- B -} A*)":
+        return match[upto - 1][1] == "B"
+    return pattern.startswith("({- A") and upto in (1, len(match))
+
+
+def alike(a: object, b: object) -> bool:
+    if isinstance(a, float) and isinstance(b, float):
+        return a == b or (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(alike, a, b))
+    return a == b
+
+
+def parts(call: str) -> tuple[str, str, str]:
+    """What stands before the aggregate, the aggregate, and what is behind it."""
+    name = max((name for name in CALLS if re.search(rf"\b{name}\(", call)), key=len)
+    begin = end = re.search(rf"\b{name}\(", call).start()
+    depth = -1
+    while depth:
+        depth = max(depth, 0) + (call[end] == "(") - (call[end] == ")") if call[end] in "()" else depth
+        end += 1
+    within = re.match(r" WITHIN GROUP \([^()]*\)", call[end:])
+    end += within.end() if within else 0
+    return call[:begin], call[begin:end], call[end:]
+
+
+def measured(draw: random.Random) -> list[tuple[str, str, str]]:
+    """(measure, the same as an aggregate of Spark over rows of the twin, the condition that is true of these rows)"""
+    found = []
+    for call in (call for calls in CALLS.values() for call in calls):
+        variables = draw.choice(["", "", "A", "B", "U"]) if "CLASSIFIER" not in call else ""
+        final, keep = draw.choice(["RUNNING ", "FINAL ", ""]), draw.choice(["", "", "x > 0"]) if "NULLS" not in call else ""
+        head, aggregate, tail = parts(call)
+        dot = f"{variables}." if variables else ""
+        own = f"{head}{final}{aggregate}{f' FILTER (WHERE {dot}{keep})' if keep else ''}{tail}".replace("{A}", dot)
+        counts = {"": "v IS NOT NULL", "U": "v IS NOT NULL"}.get(variables, f"v = '{variables}'")
+        counts += ("" if final == "FINAL " else " AND seen") + (f" AND {keep}" if keep else "")
+        plain = aggregate in ("listagg({A}s, ',')", "string_agg({A}s)")  # in the order of the rows
+        twin = f"{head}{aggregate}{' WITHIN GROUP (ORDER BY n)' if plain else ''}{tail}".replace("{A}", "")
+        found.append((own, twin.replace("CLASSIFIER()", "v").replace("MATCH_NUMBER()", "m"), counts))
+    return found
+
+
+@pytest.mark.parametrize("seed", first(range(48), wider=7))
+def test_values_are_those_of_the_rows_so_far_and_of_the_match(spark, seed):
+    draw = random.Random(seed)
+    rows, compared = rows_of(draw), 0
+    columns = "g INT, id BIGINT, c STRING, x BIGINT, k INT, y DOUBLE, s STRING, b BOOLEAN, z BINARY, l ARRAY<INT>"
+    spark.createDataFrame(rows, columns).createOrReplaceTempView("given")
+    sketches = ", ".join(f"{text} AS {name}" for name, (text, _) in SKETCHES.items())
+    spark.sql(f"SELECT * FROM given JOIN (SELECT id, {sketches} FROM given GROUP BY id) USING (id)").cache().createOrReplaceTempView("running")
+    pattern, regex, shown, skip = FORMS[seed % len(FORMS)] if seed < len(FORMS) else draw.choice(FORMS)
+    out = [row for row in matches_of(rows, regex, skip, shown) if not (row[2] and hidden(pattern, row[3], len(row[2])))]
+    members = [
+        (i, number, n, row[1], label, n < len(before))
+        for i, (_, number, before, match) in enumerate(out)
+        for n, (row, label) in enumerate(match)
+    ]
+    members += [(i, number, -1, None, None, None) for i, (_, number, _, match) in enumerate(out) if not match]
+    spark.createDataFrame(members, "o INT, m INT, n INT, id BIGINT, v STRING, seen BOOLEAN").createOrReplaceTempView("members")
+    spark.sql("SELECT * FROM members LEFT JOIN running USING (id) ORDER BY o, n").coalesce(1).sortWithinPartitions("o", "n").cache().createOrReplaceTempView("twin")
+    calls = measured(draw)[seed % 4 :: 4]  # a quarter of them takes seconds
+    draw.shuffle(calls)
+    got: dict[tuple, dict] = {}
+    size = 40
+    for begin in range(0, len(calls), size):
+        measures = ", ".join(f"{own} AS q{i}" for i, (own, _, _) in enumerate(calls[begin : begin + size], begin))
+        found = spark.sql(
+            f"""SELECT * FROM running MATCH_RECOGNIZE (PARTITION BY g ORDER BY id MEASURES MATCH_NUMBER() AS mn, {measures} ALL ROWS PER MATCH {shown}
+            AFTER MATCH SKIP {skip} PATTERN {pattern} SUBSET U = (A, B) DEFINE A AS c = 'a', B AS c = 'b')"""
+        ).collect()
+        assert len(found) == len(out)
+        for row in found:
+            got.setdefault((row.id, row.mn), {}).update(row.asDict())
+    assert len(got) == len(out)
+    spark.conf.set("spark.sql.codegen.wholeStage", "false")  # to compile each query takes longer than to run it
+    for condition, texts in wanted(calls):
+        aggregates = ", ".join(f"{text} AS q{i}" for i, text in texts)
+        rows_that_count = spark.sql(f"SELECT o, {aggregates} FROM twin WHERE {condition} GROUP BY o").collect()
+        values = {row.o: row for row in rows_that_count}
+        (of_none,) = spark.sql(f"SELECT {aggregates} FROM twin WHERE false").collect()
+        for o, (row, number, _, _) in enumerate(out):
+            for i, text in texts:
+                ours, theirs = got[row[1], number][f"q{i}"], None if number is None else values.get(o, of_none)[f"q{i}"]
+                assert alike(ours, theirs), (calls[i][0], row[1], number, ours, theirs)
+                compared += 1
+    spark.conf.unset("spark.sql.codegen.wholeStage")
+    assert compared > 100
+
+
+def wanted(calls: list[tuple[str, str, str]]) -> list[tuple[str, list[tuple[int, str]]]]:
+    """The calls that one query of the twin computes: with one condition, those with DISTINCT alone."""
+    together: dict[tuple, list] = {}
+    for i, (_, text, condition) in enumerate(calls):
+        together.setdefault((condition, i if "DISTINCT" in text else None), []).append((i, text))
+    return [(condition, texts) for (condition, _), texts in together.items()]
+
+
+MIXED = """SELECT * FROM plain MATCH_RECOGNIZE (PARTITION BY g ORDER BY id
+  MEASURES stddev(x) AS s, FINAL median(x) AS m, count(DISTINCT x) AS d, array_agg(DISTINCT A.x) AS l, listagg(B.c) AS t, MATCH_NUMBER() AS n,
+    FINAL max_by(c, x) FILTER (WHERE x > 1) AS b, mode() WITHIN GROUP (ORDER BY x) AS o, sum(DISTINCT x) AS u, CASE WHEN x > 2 THEN FINAL skewness(x) END AS k
+  ALL ROWS PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (A+ B) DEFINE A AS c = 'a', B AS c = 'b')"""
+FORMS_OF_PLANS = [
+    "SELECT * FROM ({})",
+    "SELECT s FROM ({})",
+    "SELECT d, l FROM ({})",
+    "SELECT count(*) FROM ({})",
+    "SELECT id, m, b FROM ({}) WHERE s > 1 OR d = 1",
+    "SELECT id, n, u FROM ({}) WHERE g = 1 AND n > 1",
+    "SELECT t.id, n, o, k FROM ({}) t JOIN plain USING (id) WHERE plain.x > 1",
+    "SELECT g, max(s), sum(d), max(k) FROM ({}) GROUP BY g",
+    "SELECT id, n, s FROM ({}) ORDER BY s DESC NULLS LAST, id, n LIMIT 7",
+    "SELECT id, lag(d) OVER (PARTITION BY g, n ORDER BY id) AS before FROM ({})",
+    "WITH w AS ({}) SELECT a.id, a.s, b.d FROM w a JOIN w b USING (id, n)",
+]
+
+
+@pytest.fixture(scope="module")
+def plain(spark):
+    spark.sql("SELECT id, id % 3 AS g, pmod(hash(id), 5) AS x, substr('aaab', pmod(hash(id), 4) + 1, 1) AS c FROM range(60)").createOrReplaceTempView("plain")
+
+
+def answered(spark, form: str, settings: dict[str, str]) -> list[str]:
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        return sorted(str(row) for row in spark.sql(form.format(MIXED)).collect())
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
+@pytest.mark.parametrize("form", one_in(6, FORMS_OF_PLANS))
+def test_any_plan_gives_the_rows_that_arrays_give(spark, plain, form):
+    """Without the operator of mapInArrow each output row has the array of its match's rows."""
+    arrays = answered(spark, form, {"sparkcep.mapInArrow": "false"})
+    assert arrays and arrays == answered(spark, form, {})
+    assert arrays == answered(spark, form, {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"})
+
+
+def test_an_array_is_sent_once(spark, plain):
+    plan = spark.sql(MIXED)._jdf.queryExecution().optimizedPlan().treeString()
+    assert '"stepwise":true' in plan
+    assert "posexplode" not in plan
+
+
+@pytest.mark.further
+def test_a_plan_is_analysed_again(spark, plain, tmp_path):
+    spark.sql(MIXED).write.parquet(str(tmp_path / "rows"))
+    assert sorted(map(str, spark.read.parquet(str(tmp_path / "rows")).collect())) == answered(spark, "{}", {})
+    assert spark.sql(MIXED).cache().where("s > 1").count() == spark.sql(MIXED).where("s > 1").count()
+
+
+def test_one_value_fails_as_spark_fails(spark):
+    query = """SELECT * FROM VALUES (1, 9223372036854775807L), (2, 1L) AS v(i, x)
+      MATCH_RECOGNIZE (ORDER BY i MEASURES {} AS s ALL ROWS PER MATCH PATTERN (A+))"""
+    assert [row.s for row in spark.sql(query.format("try_sum(x)")).collect()] == [9223372036854775807, None]
+    with pytest.raises(Exception, match="ARITHMETIC_OVERFLOW"):
+        spark.sql(query.format("sum(DISTINCT x)")).collect()
