@@ -18,7 +18,7 @@ from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, excerp
 from sparkcep.plan.afa import like_a_column
 from sparkcep.plan.changes import ALL_COLUMNS
 from sparkcep.plan.scope import AGGREGATES, COLUMN_OVERLOOKED, MATCH_FUNCTIONS, NAVIGATIONS, overlooked
-from sparkcep.sql.occurrences import Statement
+from sparkcep.sql.occurrences import MAX_STATEMENT, Statement
 from sparkcep.sql.places import Places
 
 _OURS = re.compile(
@@ -153,7 +153,9 @@ def stands_in(error: ClauseError, sql: str) -> bool:
 
 
 def without_clause(sql: str) -> ClauseError | None:
-    """The error of a statement that Spark cannot parse and that was to have a clause; None if it is not like one."""
+    """The error of a statement that Spark cannot parse and that was to have a clause; None if it is not like one, or too long."""
+    if len(sql) > MAX_STATEMENT:
+        return None
     try:
         if next(Statement(sql).clauses(), None) is not None:  # it has one, which was left to a platform of which Spark knows nothing
             return None

@@ -293,7 +293,7 @@ final class PythonFunctions {
       try {
         JsonNode answer = RewritingParser.ask(request);
         return answer.has("error") ? new ClauseException(null, answer.get("error")) : raised;
-      } catch (HelperProcess.HelperException | JsonProcessingException e) {
+      } catch (ClauseException | HelperProcess.HelperException | JsonProcessingException e) {
         raised.addSuppressed(e);
         return raised;
       }
@@ -319,7 +319,7 @@ final class PythonFunctions {
       return RewritingParser.ask(request);
     } catch (JsonProcessingException e) {
       throw new UncheckedIOException(e);
-    } catch (HelperProcess.HelperException e) {
+    } catch (ClauseException | HelperProcess.HelperException e) {
       throw PythonFunctions.<RuntimeException>unchecked(e);
     }
   }

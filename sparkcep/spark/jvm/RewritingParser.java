@@ -9,6 +9,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.function.Function;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -147,10 +148,32 @@ final class RewritingParser implements InvocationHandler {
   }
 
   /** The rewriter's answer to a request of any kind. */
-  static JsonNode ask(ObjectNode request) throws HelperProcess.HelperException, JsonProcessingException {
-    JsonNode answer = JSON.readTree(SparkcepExtensions.rewriter().apply(JSON.writeValueAsString(request)));
+  static JsonNode ask(ObjectNode request) throws ClauseException, HelperProcess.HelperException, JsonProcessingException {
+    String sql = request.path("sql").asText();
+    Helpers helpers = null;
+    JsonNode answer;
+    try {
+      Function<String, String> rewriter = SparkcepExtensions.rewriter();
+      if (rewriter instanceof Helpers some) {
+        helpers = some;
+        ObjectNode before = request.has("kind") ? helpers.request(sql) : null;
+        if (before != null) {
+          request.set("before", before); // for a helper that did not rewrite the statement
+        }
+      }
+      answer = JSON.readTree(rewriter.apply(JSON.writeValueAsString(request)));
+    } catch (Helpers.Refusal e) {
+      ClauseException error = new ClauseException(request.has("kind") ? null : sql, e.fields());
+      error.addSuppressed(e);
+      throw error;
+    }
     if (answer.has("failure")) {
       throw new HelperProcess.HelperException("sparkcep's rewriter failed:\n" + answer.get("failure").asText(), null);
+    }
+    if (helpers != null && answer.path("placed").asBoolean()) {
+      helpers.remember(request, answer.get("sql").asText());
+    } else if (helpers != null && "places".equals(request.path("kind").asText())) {
+      helpers.restored(sql);
     }
     return answer;
   }
