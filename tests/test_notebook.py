@@ -204,13 +204,19 @@ def test_a_notebook_shows_a_stream_in_one_place(monkeypatch):
 
 def test_settings_where_the_platform_has_a_list_of_its_own(monkeypatch):
     errors = pytest.importorskip("pyspark.errors")
-    from sparkcep.spark.session import settings_of
+    from sparkcep.spark.configured import settings_of
 
     class Session:
         """As serverless compute answers."""
 
+        __module__ = "pyspark.sql.connect.session"
+
         def __init__(self, condition):
             self.conf, self.condition = self, condition
+
+        @property
+        def getAll(self):
+            return self.get("all", None)
 
         def get(self, key, default):
             if key.startswith("spark.sql."):

@@ -14,9 +14,10 @@ from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.lexer import Span, quote
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError, error_at, position
+from sparkcep.spark.configured import settings_of
 from sparkcep.spark.error_text import ErrorText
 from sparkcep.spark.errors import ClauseParseException, StatementError, with_text
-from sparkcep.spark.session import settings_of, sql_in, unformatted
+from sparkcep.spark.session import sql_in, unformatted
 
 if TYPE_CHECKING:
     from sparkcep.clause.tree import MatchClause

@@ -9,6 +9,7 @@ import base64
 import functools
 import json
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.serializers import CloudPickleSerializer, CPickleSerializer
@@ -18,6 +19,7 @@ from pyspark.util import PythonEvalType
 from sparkcep.automaton.chained import passed
 from sparkcep.automaton.streams import kept
 from sparkcep.plan.plan import Plan
+from sparkcep.settings import DEFAULT, allowed, beyond
 from sparkcep.spark.streaming import stream_batches
 from sparkcep.spark.table_function import (
     GRAPH_FUNCTIONS,
@@ -39,17 +41,27 @@ def describe() -> dict[str, Any]:
     return {"functions": functions, "python": sys.executable, "version": "{}.{}".format(*sys.version_info)}
 
 
-def analyze(schema: str, distinct: bool, streaming: bool) -> dict[str, str]:
+def analyze(schema: str, distinct: bool, streaming: bool, application: Mapping[str, str]) -> dict[str, str]:
     """Analyses the table function over a table of type ``schema`` (Spark's JSON), one of whose columns is named by a plan.
 
-    Of a clause's text it only says whether it may run.
+    Of a clause's text it only says whether it may run. ``application``: the settings that bound the plan's limits.
     ``distinct``, ``streaming``: see :func:`sparkcep.spark.table_function.analyze_planned`. Raises ClauseError.
     """
     table = StructType.fromJson(json.loads(schema))
     if streaming and not any(map(is_plan, table.names)):
         raise stream_error()
+    for name in filter(is_plan, table.names):
+        _check_limits(Plan.from_json(name), application)
     analysis = analyze_planned(table, distinct=distinct, streaming=streaming)
     return {"schema": analysis.schema.json(), "result": base64.b64encode(CPickleSerializer().dumps(analysis)).decode("ascii")}
+
+
+def _check_limits(plan: Plan, application: Mapping[str, str]) -> None:
+    """Refuses a plan whose limits are above those of the application: made by hand, or kept in a view. Raises ClauseError."""
+    given = dict(plan.bounds)
+    for name, most in allowed(application.get).items():
+        if given.get(name, getattr(DEFAULT, name)) > most:
+            raise beyond("a limit of this clause's plan", given.get(name, getattr(DEFAULT, name)), name, most)
 
 
 def mapper(plan: str, columns: list[list[str]], sent: list[str]) -> str:

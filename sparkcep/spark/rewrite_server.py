@@ -11,12 +11,12 @@ that does not know it. There ``restored`` says that the ``places`` were asked fo
 Requests, by their ``kind``:
 
 - none: rewrites the statement ``sql`` under ``settings`` (configuration key to text, see sparkcep.settings) with ``named_markers``
-  (see sql.rewrite.translated). Answer: ``sql``, ``marker_prefix`` and whether ``places`` can be asked of that text, or ``error``
-  with the fields of a ClauseError.
+  (see sql.rewrite.translated), bounded by the settings of the ``application``. Answer: ``sql``, ``marker_prefix`` and whether
+  ``places`` can be asked of that text, or ``error`` with the fields of a ClauseError; also what is wrong with ``unknown`` settings.
 - ``functions``: asks for what the JVM needs to run the Python functions itself (see python_functions.describe).
 - ``analyze``: analyses the rewriter's form of the table function, whose table has the type ``schema`` (Spark's JSON). ``distinct``
   says whether each column must have a name of its own, ``streaming`` whether the table is a stream, ``sql`` is the user's statement
-  or empty. Answer: the output's ``schema`` and ``result``, the pickled analysis in base64, or ``error``.
+  or empty, and the settings of the ``application`` bound the plan's limits. Answer: the output's ``schema`` and ``result``, the pickled analysis in base64, or ``error``.
 - ``mapper``: asks for the command by which mapInArrow runs the engine for ``plan`` over ``columns``, with the names of the columns
   that are ``sent``. Answer: ``command`` in base64.
 - ``streamer``: likewise for a clause over a stream, with the number of the columns of ORDER BY (``ordered``) behind those that are
@@ -63,7 +63,7 @@ from typing import Any, BinaryIO
 
 from sparkcep.clause.lexer import Span
 from sparkcep.errors import INTERNAL, LIMIT, ClauseError, position
-from sparkcep.settings import Settings
+from sparkcep.settings import Settings, all_unknown
 from sparkcep.spark.error_text import Failure, clause_error, in_words_of, reworded, spots, stands_in, without_clause
 from sparkcep.sql.places import Places
 from sparkcep.sql.rewrite import MARKER_PREFIX, known, rewritten_from, translated
@@ -102,7 +102,7 @@ def answer(request: str) -> str:
         if kind == "streamer":
             return json.dumps(python_functions.streamer(asked["plan"], asked["columns"], asked["sent"], asked["ordered"], asked["tables"]))
         try:
-            return json.dumps(python_functions.analyze(asked["schema"], asked["distinct"], asked["streaming"]))
+            return json.dumps(python_functions.analyze(asked["schema"], asked["distinct"], asked["streaming"], asked["application"]))
         except Exception as raised:
             return json.dumps(_told_over(_of_ours(raised), asked["sql"]))
     answers = {None: _rewritten, "places": _places, "tell": _reworded, "told": _found, "unbegun": _unbegun}
@@ -112,16 +112,17 @@ def answer(request: str) -> str:
 
 
 def _rewritten(asked: dict[str, Any]) -> dict[str, Any]:
+    unknown = {"unknown": list(all_unknown(asked["settings"]))}
     try:
         places = _translated(asked)
     except Exception as raised:
-        return _told(_of_ours(raised), asked["sql"])
+        return unknown | _told(_of_ours(raised), asked["sql"])
     sql = asked["sql"] if places is None else places.rewritten
-    return {"sql": sql, "marker_prefix": MARKER_PREFIX, "placed": rewritten_from(sql) is not None}
+    return unknown | {"sql": sql, "marker_prefix": MARKER_PREFIX, "placed": rewritten_from(sql) is not None}
 
 
 def _translated(asked: dict[str, Any]) -> Places | None:
-    settings = Settings.read(asked["settings"].get)
+    settings = Settings.read(asked["settings"].get, asked["application"].get)
     return translated(asked["sql"], settings=settings, named_markers=asked["named_markers"])
 
 

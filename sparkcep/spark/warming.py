@@ -17,6 +17,8 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sparkcep.spark.configured import setting
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -44,7 +46,7 @@ def warm(spark: SparkSession, pythons: Iterable[str] = ()) -> threading.Thread |
     ``pythons``: those that functions of the session may ask for, beside the one of its workers.
     """
     context = spark.sparkContext
-    wanted = spark.conf.get(KEY, "true").strip().lower() != "false"
+    wanted = (setting(spark, KEY) or "true").strip().lower() != "false"
     if not wanted or not context.master.startswith("local") or context.pythonExec != sys.executable or context.applicationId in _begun:
         return None
     asked = threading.Event()

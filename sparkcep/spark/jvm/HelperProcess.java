@@ -44,6 +44,8 @@ final class HelperProcess {
             return thread;
           });
 
+  private static final long START_MILLISECONDS = 60_000; // a busy machine needs several seconds
+
   private final long milliseconds;
   private final Process process;
   private final DataOutputStream to;
@@ -60,7 +62,7 @@ final class HelperProcess {
     process = builder.start();
     to = new DataOutputStream(process.getOutputStream());
     from = new DataInputStream(process.getInputStream());
-    read();
+    ended(START_MILLISECONDS, this::text);
   }
 
   boolean runs() {
@@ -85,15 +87,11 @@ final class HelperProcess {
       end();
       throw new GoneException(e);
     }
-    return ended(() -> {
+    return ended(milliseconds, () -> {
       to.write(bytes);
       to.flush();
       return text();
     });
-  }
-
-  private String read() throws IOException, TimeoutException {
-    return ended(this::text);
   }
 
   private String text() throws IOException {
@@ -106,9 +104,9 @@ final class HelperProcess {
     String run() throws IOException;
   }
 
-  /** Runs {@code talk} under the time limit. The process has ended if it throws, so that nobody reads the rest of an answer. */
-  private String ended(Talk talk) throws IOException, TimeoutException {
-    ScheduledFuture<?> end = CLOCK.schedule(this::end, milliseconds, TimeUnit.MILLISECONDS);
+  /** Runs {@code talk} under a time limit. The process has ended if it throws, so that nobody reads the rest of an answer. */
+  private String ended(long limit, Talk talk) throws IOException, TimeoutException {
+    ScheduledFuture<?> end = CLOCK.schedule(this::end, limit, TimeUnit.MILLISECONDS);
     boolean done = false;
     try {
       String answer = talk.run();

@@ -273,7 +273,7 @@ final class PythonFunctions {
       // Spark's own operator for table functions cannot send two columns of one name
       request.put("kind", "analyze").put("schema", schema.json()).put("distinct", !MatchStrategy.isOn()).put("streaming", streaming);
       Option<String> statement = CurrentOrigin.get().sqlText();
-      request.put("sql", statement.isDefined() ? statement.get() : "");
+      request.put("sql", statement.isDefined() ? statement.get() : "").set("application", Configured.application());
       JsonNode answer = asked(request);
       if (answer.has("error")) {
         throw PythonFunctions.<RuntimeException>unchecked(new ClauseException(null, answer.get("error")));

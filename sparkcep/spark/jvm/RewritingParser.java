@@ -9,6 +9,8 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.AnalysisException;
@@ -20,6 +22,8 @@ import org.apache.spark.sql.catalyst.parser.PositionalParameterContext;
 import org.apache.spark.sql.catalyst.trees.CurrentOrigin;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.VariableSubstitution;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -28,6 +32,8 @@ final class RewritingParser implements InvocationHandler {
   static final Pattern MENTION = Pattern.compile("match_recognize", Pattern.CASE_INSENSITIVE);
   private static final Pattern PATTERN = Pattern.compile("\\bpattern\\s*\\(", Pattern.CASE_INSENSITIVE);
   private static final String EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"; // as in settings.py
+  private static final Logger LOG = LoggerFactory.getLogger(SparkcepExtensions.class);
+  private static final Set<String> TOLD = ConcurrentHashMap.newKeySet(); // what was logged of settings that nobody reads
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private final ParserInterface spark;
@@ -113,6 +119,7 @@ final class RewritingParser implements InvocationHandler {
   private static JsonNode asked(String text, Object[] args)
       throws ClauseException, HelperProcess.HelperException, JsonProcessingException {
     JsonNode answer = ask(request(text, isPositional(args)));
+    answer.path("unknown").forEach(setting -> { if (TOLD.add(setting.asText())) LOG.warn(setting.asText()); });
     if (answer.has("error")) {
       throw new ClauseException(text, answer.get("error"));
     }
@@ -136,13 +143,14 @@ final class RewritingParser implements InvocationHandler {
     SQLConf conf = SQLConf.get();
     ObjectNode request = JSON.createObjectNode();
     request.put("sql", text);
-    ObjectNode settings = request.putObject("settings");
+    ObjectNode settings = Configured.session();
+    request.set("settings", settings);
+    request.set("application", Configured.application());
     settings.put("spark.sql.caseSensitive", String.valueOf(conf.caseSensitiveAnalysis()));
     settings.put("spark.sql.ansi.enabled", String.valueOf(conf.ansiEnabled()));
     settings.put("spark.sql.session.timeZone", conf.sessionLocalTimeZone());
     settings.put("spark.sql.ansi.doubleQuotedIdentifiers", String.valueOf(conf.doubleQuotedIdentifiers()));
-    CollectionConverters.asJava(conf.getAllConfs())
-        .forEach((key, value) -> { if (key.startsWith("sparkcep.") || key.equals(EXCLUDED_RULES)) settings.put(key, value); });
+    settings.put(EXCLUDED_RULES, conf.getConfString(EXCLUDED_RULES, ""));
     request.put("named_markers", positional);
     return request;
   }
