@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -160,3 +162,15 @@ def test_no_home_directory(monkeypatch, own):
     with pytest.raises(RuntimeError):
         Path.home()
     assert storage.cache_root() is None and storage.places(None) == (own,)
+
+
+def test_a_temporary_folder_of_its_own_is_handed_on_and_removed(tmp_path):
+    """A process that cannot have the shared temporary folder has one of its own, gives it to those that it starts, and removes it."""
+    (tmp_path / f"sparkcep-{os.geteuid()}").symlink_to(tmp_path)
+    program = "import subprocess, sys\nfrom pathlib import Path\nfrom sparkcep import storage\nprint(storage.places(Path('/dev/null/nothing'))[0], flush=True)\n"
+    both = f"{program}subprocess.run([sys.executable, '-c', {program!r}], check=True)\n"
+    root = str(Path(storage.__file__).resolve().parents[1])
+    done = subprocess.run([sys.executable, "-c", both], env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": root}, capture_output=True, text=True, check=True)
+    first, second = done.stdout.split()
+    assert first == second and Path(first).parent == tmp_path and not Path(first).exists()
+    assert done.stderr.count("is not used for what is compiled: it is a link") == 1 and "SPARKCEP_CACHE_DIR" in done.stderr

@@ -47,6 +47,7 @@ from sparkcep.plan.failing import spoken
 from sparkcep.plan.measures import CLASSIFIER_COLUMN
 from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan
 from sparkcep.plan.scope import COLUMN_OVERLOOKED, RANK, SCORE, overlooked
+from sparkcep.search import requests
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.spark.connection import is_connect
 from sparkcep.spark.declared import check_declared, declared
@@ -575,6 +576,15 @@ def _check_registers(plan: Plan, names: list[str]) -> None:
         if register.name.lower() in columns:
             place = {"line": register.line, "column": register.column, "fragment": register.text}
             raise ClauseError("AUTOMATON", like_a_column(register.name), sqlstate=SEMANTIC, **place)
+
+
+def _on_executor() -> bool:
+    """Whether this worker belongs to an executor of a cluster, by the settings that Spark gives its tasks."""
+    task = TaskContext.get()
+    return task is not None and not (task.getLocalProperty("spark.master") or "local").startswith("local")
+
+
+requests.on_executor = _on_executor
 
 
 def _bounds() -> Settings:

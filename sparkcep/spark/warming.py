@@ -122,5 +122,5 @@ def _missing_daemon(python: str, folder: str, environment: dict[str, str]) -> st
     found = shutil.which(python, path=environment.get("PATH"))
     if found is None:
         return "no such program"
-    done = subprocess.run([found, "-c", f"import {DAEMON_MODULE}"], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run([found, "-P", "-c", f"import {DAEMON_MODULE}"], cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return done.stderr.strip().rpartition("\n")[2] if done.returncode else ""
