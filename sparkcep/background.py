@@ -1,7 +1,7 @@
 """Compiles the kernels that other processes asked for (:mod:`sparkcep.search.requests`), and ends when no request is left.
 
-``python -m sparkcep.background FOLDER`` is one such process. ``--with-asker`` ends it when its standard input ends, as that does with
-the process that started it.
+``python -m sparkcep.background FOLDER`` is one such process. ``--with-asker`` ends it when its standard input ends, as that does
+with the process that started it.
 """
 
 from __future__ import annotations

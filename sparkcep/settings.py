@@ -76,8 +76,8 @@ class Settings:
 
     @staticmethod
     def read(get: Reader, application: Reader = lambda _: None) -> Settings:
-        """Reads the settings of a session. ``get`` reads the session's configuration, ``application`` that of the application, which
-        bounds the limits. Raises ClauseError."""
+        """Reads the settings of a session. ``get`` reads the session's configuration, ``application`` that of the application,
+        which bounds the limits. Raises ClauseError."""
         excluded = get(EXCLUDED_RULES) or ""
         if _NEEDED_RULE in excluded:
             message = f"{EXCLUDED_RULES} holds {_NEEDED_RULE}, without which Spark calls a table function for each row by itself; leave that rule in"

@@ -131,7 +131,7 @@ def test_a_helper_ends_when_its_input_does_while_it_works():
 def test_a_request_beyond_its_memory_is_an_error_of_its_statement():
     with Helper(size=200 << 20) as helper:
         helper.send(LONG)
-        error = helper.read()["error"]
+        error = helper.read()["ended"]
         assert error["error_class"] == "SPARKCEP.REWRITER_ENDED" and "spark.sparkcep.rewriter.memory" in error["message"]
         helper.send(f"SELECT * FROM t {CLAUSE}")
         assert "match_recognize" in helper.read()["sql"]

@@ -39,8 +39,8 @@ def stretches(text: str) -> Iterator[tuple[int, str]]:
 
 
 def mentions(text: str, word: str) -> bool:
-    """Whether ``word``, in any case, is in the text outside of literals, quoted names and comments. In linear time and little memory.
-    Raises ClauseError for what has no end before it."""
+    """Whether ``word``, in any case, is in the text outside of literals, quoted names and comments. In linear time and little
+    memory. Raises ClauseError for what has no end before it."""
     named = re.compile(rf"(?<!\w){word}(?!\w)", re.I)
     at = named.search(text)
     if at is None:

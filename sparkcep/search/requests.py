@@ -47,8 +47,8 @@ class Request(NamedTuple):
 
 
 class Asked:
-    """What this process has asked for below one folder of kernels. ``root`` gives the folder, ``shipped`` is that of the kernels that
-    came with the package."""
+    """What this process has asked for below one folder of kernels. ``root`` gives the folder, ``shipped`` is that of the kernels
+    that came with the package."""
 
     def __init__(self, root: Callable[[], Path], shipped: Path) -> None:
         self._root = root

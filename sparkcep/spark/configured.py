@@ -38,8 +38,8 @@ def setting(session: SparkSession, key: str) -> str | None:
 
 
 def _reader(session: SparkSession, own: Mapping[str, str] | None) -> Reader:
-    """Returns a reader of the session's configuration. ``own``: the settings of sparkcep's in it, None if the platform does not list
-    them."""
+    """Returns a reader of the session's configuration. ``own``: the settings of sparkcep's in it, None if the platform does not
+    list them."""
     from pyspark.errors import PySparkException
 
     classic = not is_connect(session)

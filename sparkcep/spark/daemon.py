@@ -42,8 +42,8 @@ def main() -> None:
 
 @contextlib.contextmanager
 def _without_current_folder() -> Iterator[None]:
-    """Inside, nothing is imported from the current folder, unless sparkcep lies there. Functions of a user may import from it, as in
-    PySpark's own daemon."""
+    """Inside, nothing is imported from the current folder, unless sparkcep lies there. Functions of a user may import from it, as
+    in PySpark's own daemon."""
     before = sys.path[:]
     own = Path(__file__).resolve().parents[2]
     sys.path[:] = [path for path in before if Path(path).resolve() != Path.cwd() or Path(path).resolve() == own]

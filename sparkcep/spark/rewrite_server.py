@@ -1,9 +1,9 @@
 """Rewriting as a service: JSON request in, JSON answer out.
 
 The JVM's parser asks this way, by a Py4J callback inside a Python driver or, where none lives, by helper processes:
-``python -m sparkcep.spark.rewrite_server MILLISECONDS BYTES`` speaks length-prefixed (4 bytes, big-endian) UTF-8 JSON over stdin and
-stdout until its stdin ends. It says ``{}`` first, when it is ready. A request that takes more than the milliseconds ends the process;
-the bytes bound its memory (see ``_bound_memory``). It also ends when its stdin ends while it works.
+``python -m sparkcep.spark.rewrite_server MILLISECONDS BYTES`` speaks length-prefixed (4 bytes, big-endian) UTF-8 JSON over stdin
+and stdout until its stdin ends. It says ``{}`` first, when it is ready. A request that takes more than the milliseconds ends the
+process; the bytes bound its memory (see ``_bound_memory``). It also ends when its stdin ends while it works.
 
 A request of another kind than the first one may have ``before``: the request by which its statement was rewritten, for a helper
 that does not know it. There ``restored`` says that the ``places`` were asked for.
@@ -16,7 +16,8 @@ Requests, by their ``kind``:
 - ``functions``: asks for what the JVM needs to run the Python functions itself (see python_functions.describe).
 - ``analyze``: analyses the rewriter's form of the table function, whose table has the type ``schema`` (Spark's JSON). ``distinct``
   says whether each column must have a name of its own, ``streaming`` whether the table is a stream, ``sql`` is the user's statement
-  or empty, and the settings of the ``application`` bound the plan's limits. Answer: the output's ``schema`` and ``result``, the pickled analysis in base64, or ``error``.
+  or empty, and the settings of the ``application`` bound the plan's limits. Answer: the output's ``schema`` and ``result``, the
+  pickled analysis in base64, or ``error``.
 - ``mapper``: asks for the command by which mapInArrow runs the engine for ``plan`` over ``columns``, with the names of the columns
   that are ``sent``. Answer: ``command`` in base64.
 - ``streamer``: likewise for a clause over a stream, with the number of the columns of ORDER BY (``ordered``) behind those that are
@@ -44,7 +45,8 @@ Requests, by their ``kind``:
 - ``unbegun``: asks whether the statement ``sql``, which Spark could not parse, was to have a clause. Answer: ``error``, or nothing.
 - ``told``: finds the clause error inside ``text``, Spark's words for an exception of ``analyze``. Answer: ``error``, or nothing.
 
-A request that cannot be answered gets ``failure``, a traceback, and the process goes on.
+A request that cannot be answered gets ``failure``, a traceback, and the process goes on. One that needs too much memory gets
+``ended``, the fields of a ClauseError.
 """
 
 from __future__ import annotations
@@ -69,6 +71,12 @@ from sparkcep.sql.places import Places
 from sparkcep.sql.rewrite import MARKER_PREFIX, known, rewritten_from, translated
 
 log = logging.getLogger("sparkcep")
+
+_TOO_LARGE = ClauseError(
+    "REWRITER_ENDED",
+    "this statement needs more memory than the process that rewrites MATCH_RECOGNIZE may take; make it smaller, for example by views for its parts, or let the operator raise spark.sparkcep.rewriter.memory",
+    sqlstate=LIMIT,
+)
 
 
 def answer(request: str) -> str:
@@ -183,8 +191,7 @@ def _of_ours(raised: Exception) -> ClauseError:
     if isinstance(raised, ClauseError):
         return raised
     if isinstance(raised, MemoryError):
-        message = "this statement needs more memory than the process that rewrites MATCH_RECOGNIZE may take; make it smaller, for example by views for its parts, or let the operator raise spark.sparkcep.rewriter.memory"
-        return ClauseError("REWRITER_ENDED", message, sqlstate=LIMIT)
+        raise raised
     log.error("sparkcep failed over a clause", exc_info=raised)
     what = f"{type(raised).__name__}: {raised}".split("\n")[0][:300]
     return ClauseError("INTERNAL", f"this is an error in sparkcep, not in the statement; please report it with the statement and the log: {what}", sqlstate=INTERNAL)
@@ -209,6 +216,8 @@ def serve(source: BinaryIO, sink: BinaryIO, seconds: float = 0.0, at_end: Callab
         _set_alarm(seconds)
         try:
             reply = answer(request.decode("utf-8"))
+        except MemoryError:  # in a few words, because there may be no room for more
+            reply = json.dumps({"ended": _told(_TOO_LARGE)["error"]})
         except Exception:  # told to the one who asked; the next request may be a good one
             reply = json.dumps({"failure": traceback.format_exc()})
         _say(sink, reply)
@@ -233,8 +242,8 @@ def _say(sink: BinaryIO, text: str) -> None:
 
 
 def _set_alarm(seconds: float) -> None:
-    """Ends this process after ``seconds``, even inside a computation of C that lets no other thread run; 0: no more. The JVM does so as
-    well; this is for a JVM that has ended. Windows has no such clock."""
+    """Ends this process after ``seconds``, even inside a computation of C that lets no other thread run; 0: no more. The JVM does
+    so as well; this is for a JVM that has ended. Windows has no such clock."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
@@ -242,8 +251,8 @@ def _set_alarm(seconds: float) -> None:
 def _bound_memory(size: int) -> None:
     """Bounds the memory that this process may allocate. More is a MemoryError.
 
-    Linux counts private writable memory against RLIMIT_DATA, so shared libraries do not count. Elsewhere the limit has less effect or
-    none, and the time limit remains.
+    Linux counts private writable memory against RLIMIT_DATA, so shared libraries do not count. Elsewhere the limit has less effect
+    or none, and the time limit remains.
     """
     try:
         import resource

@@ -1,5 +1,5 @@
-"""Helper processes that rewrite for a JVM: slow ones, killed ones, several at a time; and the settings of the application that bound
-them and its sessions. One application for all, whose Python driver steps aside."""
+"""Helper processes that rewrite for a JVM: slow ones, killed ones, several at a time; and the settings of the application that
+bound them and its sessions. One application for all, whose Python driver steps aside."""
 
 from __future__ import annotations
 

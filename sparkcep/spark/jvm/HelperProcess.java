@@ -50,6 +50,7 @@ final class HelperProcess {
   private final Process process;
   private final DataOutputStream to;
   private final DataInputStream from;
+  private volatile boolean ended; // before the system says so
 
   /** Starts {@code python} as a helper. Throws IOException if it does not say that it is ready. */
   HelperProcess(String python, long milliseconds, long bytes) throws IOException, TimeoutException {
@@ -66,11 +67,12 @@ final class HelperProcess {
   }
 
   boolean runs() {
-    return process.isAlive();
+    return !ended && process.isAlive();
   }
 
   /** Ends the process. */
   void end() {
+    ended = true;
     process.destroyForcibly();
   }
 

@@ -175,6 +175,9 @@ final class RewritingParser implements InvocationHandler {
       error.addSuppressed(e);
       throw error;
     }
+    if (answer.has("ended")) {
+      throw new ClauseException(null, answer.get("ended"));
+    }
     if (answer.has("failure")) {
       throw new HelperProcess.HelperException("sparkcep's rewriter failed:\n" + answer.get("failure").asText(), null);
     }
