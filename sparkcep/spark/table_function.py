@@ -52,6 +52,7 @@ from sparkcep.settings import DEFAULT, Settings
 from sparkcep.spark.connection import is_connect
 from sparkcep.spark.declared import check_declared, declared
 from sparkcep.spark.totals import tell
+from sparkcep.spark.versions import wrong
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
 
 WATERMARK = "spark.watermarkDelayMs"  # metadata of the column of a watermark
 NAME = "match_recognize"
-_SPARK_VERSIONS = ((4, 1), (5, 0))  # at least, below
 
 
 @dataclass
@@ -627,9 +627,8 @@ def register(spark: SparkSession) -> None:
     unsupported Spark version."""
     import pyspark
 
-    version = tuple(int(x) for x in pyspark.__version__.split(".")[:2])
-    if not _SPARK_VERSIONS[0] <= version < _SPARK_VERSIONS[1]:
-        raise PySparkRuntimeError(f"sparkcep needs Spark 4.1 or later 4.x, found {pyspark.__version__}")
+    if problem := wrong(pyspark.__version__):
+        raise PySparkRuntimeError(problem)
     if is_connect(spark):
         from pyspark.sql.connect.udtf import UserDefinedTableFunction
     else:
