@@ -170,10 +170,10 @@ def test_a_temporary_folder_of_its_own_is_handed_on_and_removed(tmp_path):
     it."""
     (tmp_path / f"sparkcep-{os.geteuid()}").symlink_to(tmp_path)
     variables = {name: value for name, value in os.environ.items() if not name.startswith("SPARKCEP_")}
-    program = "import subprocess, sys\nfrom pathlib import Path\nfrom sparkcep import
-    storage\nprint(storage.places(Path('/dev/null/nothing'))[0], flush=True)\n" both = f"{program}subprocess.run([sys.executable,
-    '-c', {program!r}], check=True)\n" root = str(Path(storage.__file__).resolve().parents[1])
-    done = subprocess.run([sys.executable, "-c", both], env={**variables, "TMPDIR": str(tmp_path), "PYTHONPATH": root},
-    capture_output=True, text=True, check=True) first, second = done.stdout.split()
+    variables |= {"TMPDIR": str(tmp_path), "PYTHONPATH": str(Path(storage.__file__).resolve().parents[1])}
+    one = "import subprocess, sys\nfrom pathlib import Path\nfrom sparkcep import storage\nprint(storage.places(Path('/dev/null/nothing'))[0], flush=True)\n"
+    both = f"{one}subprocess.run([sys.executable, '-c', {one!r}], check=True)\n"
+    done = subprocess.run([sys.executable, "-c", both], env=variables, capture_output=True, text=True, check=True)
+    first, second = done.stdout.split()
     assert first == second and Path(first).parent == tmp_path and not Path(first).exists()
     assert done.stderr.count("is not used for what is compiled: it is a link") == 1 and "SPARKCEP_CACHE_DIR" in done.stderr
