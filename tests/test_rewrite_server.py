@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import logging
@@ -15,6 +16,8 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pyspark")
+
+from pyspark.serializers import CPickleSerializer  # noqa: E402
 
 from sparkcep.clause.parser import parse_clause  # noqa: E402
 from sparkcep.plan.build import make_plan  # noqa: E402
@@ -148,3 +151,15 @@ def test_another_helper_is_told_how_the_statement_was_rewritten(monkeypatch, res
     monkeypatch.setattr(rewrite, "_recent", {})
     told = {"kind": "tell", "sql": before["sql"], "condition": "X", "message": "wrong", "parameters": {}, "spots": [], "before": {**before, "restored": restored}}
     assert "message" in json.loads(rewrite_server.answer(json.dumps(told))) and rewrite.known(before["sql"]).restored == restored
+
+
+def test_a_worker_without_the_package_says_what_to_do():
+    command = base64.b64decode(python_functions.mapper("{}", [], []))
+    program = (
+        "import base64, pickle, sys\nsys.modules['sparkcep'] = None\n"
+        f"try:\n    pickle.loads(base64.b64decode({base64.b64encode(command)!r}))\nexcept RuntimeError as error:\n    print(error)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said.startswith("[SPARKCEP.NOT_INSTALLED] the Python of Spark's workers has no sparkcep; install") and "`sparkcep pack`" in said
+    function, _ = CPickleSerializer().loads(command)
+    assert function.func is python_functions.match_batches and len(command) < 2_500

@@ -53,8 +53,13 @@ def _of_lack(text: str) -> ClauseError | None:
     lacks = _LACKS.search(text)
     if lacks is None or (lacks[1] != "sparkcep" and not _WITHIN.search(text)):
         return None
+    return lack(lacks[1])
+
+
+def lack(name: str) -> ClauseError:
+    """The error of a worker's Python that lacks a package."""
     message = (
-        f"the Python of Spark's workers has no {lacks[1]}; install sparkcep there, or send it along: spark.addArtifacts or spark.archives with the archive of "
+        f"the Python of Spark's workers has no {name}; install sparkcep there, or send it along: spark.addArtifacts or spark.archives with the archive of "
         "`sparkcep pack` (docs/cluster.md)"
     )
     return ClauseError("NOT_INSTALLED", message, sqlstate=UNSUPPORTED)

@@ -168,10 +168,23 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
             begun = None if not isinstance(raised, ParseException) else ClauseParseException.not_begun(formatted)
             raise begun or ClauseParseException.from_spark(raised) or raised from None
 
+    def run_installed(statement: str) -> DataFrame:
+        """Runs a statement, over Connect with the functions registered again if the server's Python lacked the package: a function
+        keeps the artifacts that the session had when it was registered, and more may have been added."""
+        try:
+            return run(statement)
+        except PySparkException as raised:
+            ours = ClauseParseException.from_spark(raised, formatted) if is_connect(session) else None
+            if ours is None or ours.error_class != "SPARKCEP.NOT_INSTALLED":
+                raise
+            _registered.discard(session)
+            _register(session)
+            return run(statement)
+
     def placed(places: Places) -> DataFrame:
         """Runs the statement; its errors have their places in the user's text."""
         try:
-            frame = run(places.rewritten)
+            frame = run_installed(places.rewritten)
             try:
                 return frame if streams is None else streams.checked(frame, lambda: run(places.rewritten))
             except ClauseError as error:
