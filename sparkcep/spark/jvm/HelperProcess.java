@@ -4,6 +4,7 @@ import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.util.Map;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledFuture;
@@ -44,6 +45,7 @@ final class HelperProcess {
             return thread;
           });
 
+  private static final long GRACE_MILLISECONDS = 2_000; // the helper's own clock is for a JVM that has ended
   private static final long START_MILLISECONDS = 60_000; // a busy machine needs several seconds
 
   private final long milliseconds;
@@ -58,7 +60,10 @@ final class HelperProcess {
     // -P: nothing is imported from the directory that the shell was started in
     ProcessBuilder builder =
         new ProcessBuilder(
-            python, "-P", "-m", "sparkcep.spark.rewrite_server", Long.toString(milliseconds), Long.toString(bytes));
+            python, "-P", "-m", "sparkcep.spark.rewrite_server", Long.toString(milliseconds + GRACE_MILLISECONDS), Long.toString(bytes));
+    // memory that libraries set aside for threads and arrays counts against the limit
+    builder.environment().putAll(
+        Map.of("OMP_NUM_THREADS", "1", "OPENBLAS_NUM_THREADS", "1", "ARROW_DEFAULT_MEMORY_POOL", "system"));
     builder.redirectError(ProcessBuilder.Redirect.INHERIT);
     process = builder.start();
     to = new DataOutputStream(process.getOutputStream());

@@ -80,7 +80,7 @@ final class Helpers implements Function<String, String> {
 
   private Helpers() {
     milliseconds = bounded(TIMEOUT, timeout, "100ms to 1d, such as 60s", 100, 86_400_000L, JavaUtils::timeStringAsMs);
-    bytes = bounded(MEMORY, memory, "256m to 1t, such as 1g", 256L << 20, 1L << 40, JavaUtils::byteStringAsBytes);
+    bytes = bounded(MEMORY, memory, "512m to 1t, such as 1g", 512L << 20, 1L << 40, JavaUtils::byteStringAsBytes);
     most = (int) bounded(PROCESSES, given(PROCESSES, "4"), "1 to 64", 1, 64, Long::parseLong);
   }
 
