@@ -33,7 +33,13 @@ _STARTS = 6  # of processes by one process, at most: those that end at once woul
 _DAY = 86_400
 
 locks = Locks()
-on_executor: Callable[[], bool] = lambda: False  # whether this process works for a cluster; spark/table_function knows
+
+
+def _on_no_executor() -> bool:
+    return False
+
+
+on_executor: Callable[[], bool] = _on_no_executor  # whether this process works for a cluster; spark/table_function knows
 
 
 class Request(NamedTuple):
