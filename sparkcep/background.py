@@ -1,6 +1,7 @@
 """Compiles the kernels that other processes asked for (:mod:`sparkcep.search.requests`), and ends when no request is left.
 
-``python -m sparkcep.background FOLDER`` is one such process.
+``python -m sparkcep.background FOLDER`` is one such process. ``--with-asker`` ends it when its standard input ends, as that does
+with the process that started it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import importlib
 import logging
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -20,13 +22,20 @@ _LOOK_SECONDS = 0.2
 _NICENESS = 5
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, with_asker: bool = False) -> None:
     """Takes a place among the processes at work, if one is free, and serves requests."""
     os.nice(_NICENESS)  # what users wait for comes first
+    if with_asker:
+        threading.Thread(target=_end_with_input, name="sparkcep-asker", daemon=True).start()
     while requests.waiting(folder):
-        with requests.slot(folder) as at_work:
+        with requests.slot(folder, one=with_asker) as at_work:
             if not at_work or not _serve(folder):
                 return  # behind a request that comes now another process is started
+
+
+def _end_with_input() -> None:
+    sys.stdin.buffer.read()
+    os._exit(0)  # a lock ends with its process, and the request stays for the next one
 
 
 def _serve(folder: Path) -> bool:
@@ -70,4 +79,4 @@ def _compile(request: requests.Request) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), requests.WITH_ASKER in sys.argv[2:])

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
+from sparkcep import processes
 from sparkcep.clause.parser import parse_clause
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS, Plan
@@ -57,7 +58,8 @@ CLAUSES = {
 def compile_all(tell: Callable[[int, int, str, float], None]) -> int:
     """Compiles the kernels that are not on disk yet, in two processes where there are two processors, and returns the number of
     clauses. ``tell`` hears (number, of how many, name, seconds) after each clause."""
-    helper = subprocess.Popen([sys.executable, "-m", __name__], stdin=subprocess.DEVNULL) if (os.cpu_count() or 1) > 1 and sys.executable else None
+    several = (os.cpu_count() or 1) > 1 and sys.executable
+    helper = subprocess.Popen(processes.python("-m", __name__), env=processes.environment(), stdin=subprocess.DEVNULL) if several else None
     for number, (name, text) in enumerate(CLAUSES.items(), 1):
         start = time.perf_counter()
         _compile(text)

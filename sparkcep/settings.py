@@ -1,12 +1,17 @@
-"""The session's settings for a clause: Spark's own that matter here, and sparkcep's."""
+"""The session's settings for a clause: Spark's own that matter here, and sparkcep's.
+
+A setting of sparkcep's, such as ``sparkcep.maxSteps``, has two names. spark-submit, spark-defaults.conf and servers drop every key
+that does not begin with ``spark.``, so ``spark.sparkcep.maxSteps`` is read as well. The session's ``sparkcep.maxSteps`` goes first.
+``spark.sparkcep.maxSteps`` of the application's configuration is also the most that a session may set.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
-from sparkcep.errors import ClauseError, nearest
+from sparkcep.errors import ClauseError, nearest, shown
 
 EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _NEEDED_RULE = "org.apache.spark.sql.catalyst.optimizer.OptimizeOneRowRelationSubquery"
@@ -16,6 +21,9 @@ AUTO, OPERATOR, FRAMES = "auto", "operator", "frames"
 _MICROS = {
     "microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000, "week": 604_800_000_000,
 }  # fmt: skip
+Reader = Callable[[str], str | None]  # the text of a key; None for a key that is not set
+OPERATOR_HEAD = "spark."  # before a name, it is the one that spark-submit hands on
+_HEAD = "sparkcep."
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -69,15 +77,22 @@ class Settings:
     max_matches: int = 1_000_000_000
 
     @staticmethod
-    def read(get: Callable[[str], str | None]) -> Settings:
-        """Reads the settings from a session's configuration. ``get`` gives None for a key that is not set. Raises ClauseError."""
+    def read(get: Reader, application: Reader = lambda _: None) -> Settings:
+        """Reads the settings of a session. ``get`` reads the session's configuration, ``application`` that of the application,
+        which bounds the limits. Raises ClauseError."""
         excluded = get(EXCLUDED_RULES) or ""
         if _NEEDED_RULE in excluded:
             message = f"{EXCLUDED_RULES} holds {_NEEDED_RULE}, without which Spark calls a table function for each row by itself; leave that rule in"
             raise ClauseError("SETTING", message, fragment=_NEEDED_RULE)
-        texts = {name: get(key) for name, (key, _) in _READERS.items()}
-        found = Settings(**{name: read(key, texts[name]) for name, (key, read) in _READERS.items() if texts[name] is not None})
+        given = {name: given_in(get, key) for name, (key, _) in _READERS.items()}
+        found = Settings(**{name: _READERS[name][1](*pair) for name, pair in given.items() if pair is not None})
         found = replace(found, double_quoted=found.double_quoted and found.ansi)  # Spark heeds it under ANSI alone
+        for name, most in allowed(application).items():
+            value = getattr(found, name)
+            if given[name] is None:
+                found = replace(found, **{name: most})
+            elif value > most:
+                raise beyond(given[name][0], value, name, most)
         return replace(found, prefilter=False) if found.idle else found
 
     def bounds(self) -> tuple[tuple[str, int], ...]:
@@ -93,25 +108,54 @@ def _one_of(**meanings: bool | str) -> Callable[[str, str], bool | str]:
     def read(key: str, text: str) -> bool | str:
         word = text.strip().lower()
         if word not in meanings:
-            raise ClauseError("SETTING", f"{key} must be {', '.join(others)} or {last}, not {text!r}")
+            raise ClauseError("SETTING", f"{key} must be {', '.join(others)} or {last}, not {shown(text)!r}")
         return meanings[word]
 
     return read
 
 
-def _number(key: str, text: str) -> int:
-    found = re.fullmatch(r"\s*(\d+)\s*([bkmgt]?)b?\s*", text.lower())
-    if not found or int(found[1]) == 0:
-        raise ClauseError("SETTING", f"{key} must be a number above 0, such as 1000000 or 512m, not {text!r}")
-    return int(found[1]) * _UNITS[found[2]]
+def given_in(get: Reader, key: str) -> tuple[str, str] | None:
+    """The name under which a setting is given, and its text. None if it is not set."""
+    for name in (key, OPERATOR_HEAD + key) if key.startswith(_HEAD) else (key,):
+        if (text := get(name)) is not None:
+            return name, text
+    return None
+
+
+def allowed(application: Reader) -> dict[str, int]:
+    """The limits that the application's configuration has: the most that a session may set, by the member of Settings. Raises
+    ClauseError."""
+    keys = {f.name: OPERATOR_HEAD + _READERS[f.name][0] for f in fields(Settings) if f.name.startswith("max_")}
+    return {name: _READERS[name][1](key, text) for name, key in keys.items() if (text := application(key)) is not None}
+
+
+def beyond(what: str, value: int, name: str, most: int) -> ClauseError:
+    """The error of a limit that is above that of the application."""
+    key = OPERATOR_HEAD + _READERS[name][0]
+    return ClauseError("SETTING", f"{what} is {value}, and the application allows at most {most} ({key}); set it to at most {most}")
+
+
+def _number(most: int, units: bool = True) -> Callable[[str, str], int]:
+    """A reader of whole numbers from 1 to ``most``, with units such as k and m if these make sense."""
+    pattern = re.compile(r"\s*(\d{1,19})\s*([bkmgt]?)b?\s*" if units else r"\s*(\d{1,19})()\s*")
+    such = "1000000 or 512m" if units else "64"
+
+    def read(key: str, text: str) -> int:
+        found = pattern.fullmatch(text.lower())
+        value = int(found[1]) * _UNITS[found[2]] if found else 0
+        if not 0 < value <= most:
+            raise ClauseError("SETTING", f"{key} must be a number from 1 to {most}, such as {such}, not {shown(text)!r}")
+        return value
+
+    return read
 
 
 def _duration(key: str, text: str) -> int:
     """Microseconds."""
-    found = re.fullmatch(r"\s*(?:interval\s+)?'?(\d+)'?\s*([a-z]+?)s?'?\s*", text.lower())
+    found = re.fullmatch(r"\s*(?:interval\s+)?'?(\d{1,19})'?\s*([a-z]+?)s?'?\s*", text.lower())
     micros = int(found[1]) * _MICROS[found[2]] if found and found[2] in _MICROS else 0
     if not 0 < micros < 1 << 62:
-        raise ClauseError("SETTING", f"{key} must be a time above 0, a whole number with {', '.join(f'{unit}s' for unit in list(_MICROS)[:-1])} or weeks, such as 10 minutes, not {text!r}")
+        raise ClauseError("SETTING", f"{key} must be a time above 0, a whole number with {', '.join(f'{unit}s' for unit in list(_MICROS)[:-1])} or weeks, such as 10 minutes, not {shown(text)!r}")
     return micros
 
 
@@ -127,22 +171,31 @@ _READERS = {  # member -> its key, how its text is read
     "map_in_arrow": ("sparkcep.mapInArrow", _flag),
     "stream_route": ("sparkcep.stream.route", _one_of(auto=AUTO, operator=OPERATOR, frames=FRAMES)),
     "late_rows": ("sparkcep.stream.lateRows", lambda _, text: text.strip()),
-    "stream_buckets": ("sparkcep.stream.buckets", _number),
+    "stream_buckets": ("sparkcep.stream.buckets", _number(10_000, units=False)),
     "stream_several": ("sparkcep.stream.several", _flag),
     "rocksdb": ("spark.sql.streaming.stateStore.providerClass", lambda _, text: "RocksDB" in text),
     "idle": ("sparkcep.stream.idleTimeout", _duration),
-    "max_state_bytes": ("sparkcep.maxStateBytes", _number),
-    "max_steps": ("sparkcep.maxSteps", _number),
-    "max_matches": ("sparkcep.maxMatchesPerPartition", _number),
+    "max_state_bytes": ("sparkcep.maxStateBytes", _number(1 << 40)),
+    "max_steps": ("sparkcep.maxSteps", _number(1 << 53)),
+    "max_matches": ("sparkcep.maxMatchesPerPartition", _number(1 << 53)),
 }
 DEFAULT = Settings()
 _OTHERS = ("sparkcep.warm",)  # read by spark/warming.py
+_OPERATORS = ("spark.sparkcep.python", "spark.sparkcep.rewriter.processes", "spark.sparkcep.rewriter.timeout", "spark.sparkcep.rewriter.memory")  # read by Helpers.java
 
 
 def unknown(key: str) -> str | None:
     """What is wrong with the name of a setting that nobody reads; None for one that somebody may."""
-    known = [*(k for k, _ in _READERS.values() if k.startswith("sparkcep.")), *_OTHERS]
-    if not key.startswith("sparkcep.") or key in known:
+    known = [*(k for k, _ in _READERS.values() if k.startswith(_HEAD)), *_OTHERS]
+    if not key.startswith((_HEAD, OPERATOR_HEAD + _HEAD)) or key.removeprefix(OPERATOR_HEAD) in known or key in _OPERATORS:
         return None
-    near = nearest(key, known)
-    return f"{key} is no setting of sparkcep's, and has no effect; " + (f"did you mean {near}?" if near is not None else f"the settings are {', '.join(known)}")
+    head = OPERATOR_HEAD if key.startswith(OPERATOR_HEAD) else ""
+    if OPERATOR_HEAD + key in _OPERATORS:
+        return f"{key} has no effect in a session; the operator sets {OPERATOR_HEAD}{key} when the application starts"
+    near = nearest(key, [*(head + k for k in known), *(_OPERATORS if head else ())])
+    return f"{key} is not a setting of sparkcep, and has no effect; " + (f"did you mean {near}?" if near is not None else f"the settings are {', '.join(known)}")
+
+
+def all_unknown(keys: Iterable[str]) -> Iterator[str]:
+    """What is wrong with those of the keys that look like settings of sparkcep's and are none."""
+    return filter(None, map(unknown, sorted(keys)))

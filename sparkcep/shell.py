@@ -132,7 +132,7 @@ class Shell:
 
     def _explain(self, statement: str) -> None:
         from sparkcep.draw.explain import explain
-        from sparkcep.spark.session import settings_of
+        from sparkcep.spark.configured import settings_of
 
         for text in split_statements(statement):
             try:

@@ -8,10 +8,12 @@ what is compiled in addition goes to the temporary one.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import logging
 import os
+import shutil
 import stat
 import tempfile
 from pathlib import Path
@@ -25,6 +27,7 @@ except ImportError:  # Windows: who may write is not looked at
 log = logging.getLogger("sparkcep")
 
 _NAME = __name__.partition(".")[0]
+_GIVEN = "SPARKCEP_TEMPORARY_DIR"  # the temporary folder of the process that started this one
 _NOWHERE = Path(os.devnull, _NAME)  # no file can be there
 _FOLDER_MODE, _FILE_MODE = 0o755, 0o644  # less the umask; what is compiled is no secret
 
@@ -151,15 +154,32 @@ def _private(gid: int) -> bool:
 
 
 def _temporary() -> Path:
-    """A temporary folder that this user's processes share. Where that is another user's, it is one for this process alone."""
+    """A temporary folder that this user's processes share. If that is another user's, it is one for this process and those that it
+    starts, and is removed when this process ends."""
     user = os.geteuid() if hasattr(os, "geteuid") else "user"
     try:
         path = Path(tempfile.gettempdir()).resolve() / f"{_NAME}-{user}"
         with contextlib.suppress(FileExistsError):
             path.mkdir(mode=0o700)
-        if path.is_dir() and _distrust(path) is None:
+        problem = _distrust(path) if path.is_dir() else "it is not a folder"
+        if problem is None:
             return path
-        return Path(tempfile.mkdtemp(prefix=f"{_NAME}-"))
+        given = os.environ.get(_GIVEN)
+        if given and Path(given).is_dir() and _distrust(Path(given)) is None:
+            return Path(given)
+        own = Path(tempfile.mkdtemp(prefix=f"{_NAME}-"))
     except OSError as error:
         log.warning("there is no folder to keep what is compiled (%s): each process compiles for itself. SPARKCEP_CACHE_DIR names a folder", error)
         return _NOWHERE
+    log.warning(
+        "%s is not used for what is compiled: %s. %s takes its place until this process ends, so each process compiles again. SPARKCEP_CACHE_DIR names a folder to keep it",
+        path, problem, own,
+    )  # fmt: skip
+    os.environ[_GIVEN] = str(own)  # for processes that this one starts
+    atexit.register(_remove, own, os.getpid())
+    return own
+
+
+def _remove(folder: Path, maker: int) -> None:
+    if os.getpid() == maker:  # not in a fork
+        shutil.rmtree(folder, ignore_errors=True)

@@ -46,7 +46,7 @@ def package(folder: Path, called: str = CALLED, factor: int = 3) -> Path:
     """A sparkcep in ``folder`` that holds nothing but the cache and two kernels."""
     search = folder / "sparkcep" / "search"
     search.mkdir(parents=True)
-    for name in ("storage.py", "background.py", *(f"search/{n}.py" for n in ("compiled", "linking", "old_kernels", "pipeline", "locks", "interpreted", "arithmetic", "requests", "shared", "shortcuts", "signatures", "sources"))):
+    for name in ("storage.py", "processes.py", "background.py", *(f"search/{n}.py" for n in ("compiled", "linking", "old_kernels", "pipeline", "locks", "interpreted", "arithmetic", "requests", "shared", "shortcuts", "signatures", "sources"))):
         shutil.copy(PACKAGE / name, folder / "sparkcep" / name)
     for path, text in {"../__init__": "", "__init__": "", "called": called, "kernels_here": KERNELS, "constants": f"FACTOR = {factor}\n"}.items():
         (search / f"{path}.py").write_text(text)

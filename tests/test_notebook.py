@@ -204,20 +204,26 @@ def test_a_notebook_shows_a_stream_in_one_place(monkeypatch):
     reporter.live("2", picture.Picture(figure, "price"), None)
     reporter.close("stopped")
     table, drawn, end = [value._repr_html_() for value in shown]
-    assert "0.0 s: &lt;1&gt;</small><table>" in table and "<th>a&lt;b</th>" in table and "a<b\n---\n  1" in repr(shown[0])
+    assert '0.0 s: &lt;1&gt;</small><div class="tex2jax_ignore mathjax_ignore"><table>' in table and "<th>a&lt;b</th>" in table and "a<b\n---\n  1" in repr(shown[0])
     assert '<img src="data:image/png;base64,iVBORw==">' in drawn and "<picture of price" in repr(shown[1])
     assert end == "<small>stopped, 0.0 s</small>"
 
 
 def test_settings_where_the_platform_has_a_list_of_its_own(monkeypatch):
     errors = pytest.importorskip("pyspark.errors")
-    from sparkcep.spark.session import settings_of
+    from sparkcep.spark.configured import settings_of
 
     class Session:
         """As serverless compute answers."""
 
+        __module__ = "pyspark.sql.connect.session"
+
         def __init__(self, condition):
             self.conf, self.condition = self, condition
+
+        @property
+        def getAll(self):
+            return self.get("all", None)
 
         def get(self, key, default):
             if key.startswith("spark.sql."):

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
 import logging
+import os
+import signal
+import struct
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.serializers import CPickleSerializer  # noqa: E402
+
 from sparkcep.clause.parser import parse_clause  # noqa: E402
 from sparkcep.plan.build import make_plan  # noqa: E402
 from sparkcep.spark import python_functions, rewrite_server  # noqa: E402
+from sparkcep.sql import rewrite  # noqa: E402
 
 INTERVAL = "interval"
 ARRAY = {"type": "array", "elementType": "interval", "containsNull": True}
@@ -21,7 +32,7 @@ def analysed(clause: str, sql: str = "", **types) -> dict:
     """The answer about a clause whose plan's columns have these types (Spark's JSON)."""
     plan = make_plan(parse_clause(clause)).without_sql().to_json()
     fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in {**types, plan: "void"}.items()]
-    request = {"kind": "analyze", "schema": json.dumps({"type": "struct", "fields": fields}), "distinct": True, "streaming": False, "sql": sql}
+    request = {"kind": "analyze", "schema": json.dumps({"type": "struct", "fields": fields}), "distinct": True, "streaming": False, "sql": sql, "application": {}}
     return json.loads(rewrite_server.answer(json.dumps(request)))
 
 
@@ -45,8 +56,8 @@ def test_what_should_not_have_been_is_told_as_such(monkeypatch, caplog):
 
     monkeypatch.setattr(python_functions, "analyze", broken)
     monkeypatch.setattr(rewrite_server, "translated", broken)
-    statement = {"sql": "SELECT 1", "settings": {}, "named_markers": False}
-    for request in ({"kind": "analyze", "schema": "", "distinct": True, "streaming": False, "sql": ""}, statement):
+    statement = {"sql": "SELECT 1", "settings": {}, "application": {}, "named_markers": False}
+    for request in ({"kind": "analyze", "schema": "", "distinct": True, "streaming": False, "sql": "", "application": {}}, statement):
         with caplog.at_level(logging.ERROR, logger="sparkcep"):
             error = json.loads(rewrite_server.answer(json.dumps(request)))["error"]
         assert error["error_class"] == "SPARKCEP.INTERNAL" and error["sqlstate"] == "XX000" and "\n" not in error["description"]
@@ -59,7 +70,7 @@ def test_an_error_of_the_analysis_is_told_over_the_statement():
     """The request names the statement, which was rewritten before."""
     clause = "ORDER BY t MEASURES array_agg(make_interval(0, t)) AS n PATTERN (A)"
     statement = f"SELECT *\nFROM t MATCH_RECOGNIZE ({clause})"
-    rewrite = {"sql": statement, "settings": {}, "named_markers": False}
+    rewrite = {"sql": statement, "settings": {}, "application": {}, "named_markers": False}
     assert "sql" in json.loads(rewrite_server.answer(json.dumps(rewrite)))
     error = analysed(clause, statement, __o0="integer", __c0=INTERVAL)["error"]
     assert (error["line"], error["fragment"]) == (2, "array_agg(make_interval(0, t))") and error["message"].startswith("make_interval(0, t) is of type")
@@ -70,3 +81,85 @@ def test_a_statement_without_a_clause_is_told_why():
     asked = {"kind": "unbegun", "sql": "SELECT * FROM t MATCH_RECOGNISE (ORDER BY t PATTERN (A))"}
     assert "did you mean MATCH_RECOGNIZE?" in json.loads(rewrite_server.answer(json.dumps(asked)))["error"]["message"]
     assert json.loads(rewrite_server.answer(json.dumps({**asked, "sql": "SELECT FROM t PATTERN (a)"}))) == {}
+
+
+class Helper:
+    """A helper process, as the JVM starts one."""
+
+    def __init__(self, milliseconds: int = 600_000, size: int = 1 << 30) -> None:
+        command = [sys.executable, "-P", "-m", "sparkcep.spark.rewrite_server", str(milliseconds), str(size)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        assert self.read() == {}
+
+    def send(self, sql: str) -> None:
+        data = json.dumps({"sql": sql, "settings": {}, "application": {}, "named_markers": False}).encode()
+        self.process.stdin.write(struct.pack(">i", len(data)) + data)
+        self.process.stdin.flush()
+
+    def read(self) -> dict:
+        (size,) = struct.unpack(">i", self.process.stdout.read(4))
+        return json.loads(self.process.stdout.read(size))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+
+
+ROOT = Path(rewrite_server.__file__).resolve().parents[2]
+CLAUSE = "MATCH_RECOGNIZE (ORDER BY i MEASURES A.i AS a PATTERN (A B) DEFINE B AS i > PREV(i))"
+LONG = f"SELECT * FROM (VALUES {', '.join(f'({i})' for i in range(400_000))}) AS t(i) {CLAUSE}"  # of four million characters, which take seconds
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no alarm clock on this system")
+def test_a_request_beyond_its_time_ends_the_helper():
+    with Helper(milliseconds=200) as helper:
+        helper.send(LONG)
+        assert helper.process.wait(60) == -signal.SIGALRM
+
+
+def test_a_helper_ends_when_its_input_does_while_it_works():
+    with Helper() as helper:
+        helper.send(LONG)
+        helper.process.stdin.close()
+        assert helper.process.wait(60) == 0 and helper.process.stdout.read() == b""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the memory of a process is bounded on Linux alone")
+def test_a_request_beyond_its_memory_is_an_error_of_its_statement():
+    with Helper(size=200 << 20) as helper:
+        helper.send(LONG)
+        error = helper.read()["ended"]
+        assert error["error_class"] == "SPARKCEP.REWRITER_ENDED" and "spark.sparkcep.rewriter.memory" in error["message"]
+        helper.send(f"SELECT * FROM t {CLAUSE}")
+        assert "match_recognize" in helper.read()["sql"]
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_another_helper_is_told_how_the_statement_was_rewritten(monkeypatch, restored):
+    before = {"sql": f"SELECT * FROM t {CLAUSE}", "settings": {}, "application": {}, "named_markers": False}
+    sql = json.loads(rewrite_server.answer(json.dumps(before)))["sql"]
+    places = {"kind": "places", "sql": sql, "spans": [[sql.index("match_recognize"), len(sql)]]}
+    expected = json.loads(rewrite_server.answer(json.dumps(places)))
+    monkeypatch.setattr(rewrite, "_recent", {})
+    assert json.loads(rewrite_server.answer(json.dumps({**places, "before": {**before, "restored": restored}}))) == expected
+    monkeypatch.setattr(rewrite, "_recent", {})
+    told = {"kind": "tell", "sql": before["sql"], "condition": "X", "message": "wrong", "parameters": {}, "spots": [], "before": {**before, "restored": restored}}
+    assert "message" in json.loads(rewrite_server.answer(json.dumps(told))) and rewrite.known(before["sql"]).restored == restored
+
+
+def test_a_worker_without_the_package_says_what_to_do():
+    command = base64.b64decode(python_functions.mapper("{}", [], []))
+    program = (
+        "import base64, pickle, sys\nsys.modules['sparkcep'] = None\n"
+        f"try:\n    pickle.loads(base64.b64decode({base64.b64encode(command)!r}))\nexcept RuntimeError as error:\n    print(error)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said.startswith("[SPARKCEP.NOT_INSTALLED] the Python of Spark's workers has no sparkcep; install") and "`sparkcep pack`" in said
+    function, _ = CPickleSerializer().loads(command)
+    assert function.func is python_functions.match_batches and len(command) < 2_500

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -127,6 +129,7 @@ def test_what_cannot_be_written_is_read(tmp_path, own, caplog, monkeypatch):
 
 
 def test_a_foreign_temporary_folder_is_not_used(tmp_path, own, monkeypatch):
+    monkeypatch.setenv("SPARKCEP_TEMPORARY_DIR", "")
     own.symlink_to(tmp_path)
     (path,) = storage.places(Path("/dev/null/nothing"))
     assert path not in (own, tmp_path) and path.parent == own.parent
@@ -168,3 +171,17 @@ def test_no_home_directory(monkeypatch, own):
     with pytest.raises(RuntimeError):
         Path.home()
     assert storage.cache_root() is None and storage.places(None) == (own,)
+
+
+def test_a_temporary_folder_of_its_own_is_handed_on_and_removed(tmp_path):
+    """A process that cannot have the shared temporary folder has one of its own, gives it to those that it starts, and removes
+    it."""
+    (tmp_path / f"sparkcep-{os.geteuid()}").symlink_to(tmp_path)
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("SPARKCEP_")}
+    variables |= {"TMPDIR": str(tmp_path), "PYTHONPATH": str(Path(storage.__file__).resolve().parents[1])}
+    one = "import subprocess, sys\nfrom pathlib import Path\nfrom sparkcep import storage\nprint(storage.places(Path('/dev/null/nothing'))[0], flush=True)\n"
+    both = f"{one}subprocess.run([sys.executable, '-c', {one!r}], check=True)\n"
+    done = subprocess.run([sys.executable, "-c", both], env=variables, capture_output=True, text=True, check=True)
+    first, second = done.stdout.split()
+    assert first == second and Path(first).parent == tmp_path and not Path(first).exists()
+    assert done.stderr.count("is not used for what is compiled: it is a link") == 1 and "SPARKCEP_CACHE_DIR" in done.stderr

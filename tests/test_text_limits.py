@@ -14,7 +14,8 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import prepare
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
-from sparkcep.sql.rewrite import _string_value, rewrite
+from sparkcep.settings import DEFAULT
+from sparkcep.sql.rewrite import _string_value, rewrite, translated
 from tests.steps import steps
 
 CLAUSE = "FROM t MATCH_RECOGNIZE (ORDER BY i MEASURES count(*) AS n PATTERN (A))"
@@ -147,3 +148,38 @@ def test_a_deep_case_is_refused_at_its_place():
         deep = f"CASE WHEN t > A.t + {i} THEN false ELSE {deep} END"
     with pytest.raises(ClauseError, match="EXPRESSION_TOO_DEEP.*line 1, column"):
         _prepared(deep)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "SELECT /* {} */ 1", "SELECT 1 -- {}\n", "SELECT '{}'", 'SELECT "{}"', "SELECT 1 AS `{}`", "SELECT r'{}', X'00'", "SELECT /* /* {} */ {} */ 1",
+        "SELECT my_match_recognize, match_recognizes",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("named_markers", [False, True])
+def test_a_long_statement_without_the_word_of_the_clause_is_not_cut(monkeypatch, head, named_markers):
+    """The word in a comment, in a literal, in a name or within another word is none."""
+    for module in ("rewrite", "occurrences", "restated"):
+        monkeypatch.setattr(f"sparkcep.sql.{module}.tokenize", None)
+    sql = f"{head.replace('{}', 'Match_Recognize (ORDER BY i PATTERN (A))')}, 1 IN ({', '.join(map(str, range(100_000)))})"
+    tracemalloc.start()
+    assert rewrite(sql) is sql and translated(sql, settings=DEFAULT, named_markers=named_markers) is None
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * len(sql)
+
+
+def test_the_work_of_finding_no_clause_grows_as_the_text():
+    counts = [steps(rewrite, f"SELECT {many} /* match_recognize */ ''") for many in ("'a', /* b */ `c`, " * n for n in (1_000, 2_000))]
+    assert counts[1] < 2.2 * counts[0]
+
+
+def test_a_statement_with_a_clause_has_a_bound(monkeypatch):
+    monkeypatch.setattr("sparkcep.sql.occurrences.MAX_STATEMENT", 1_000)
+    long = f"SELECT * FROM (VALUES {', '.join(f'({i})' for i in range(400))}) AS t(i) MATCH_RECOGNIZE (ORDER BY i MEASURES count(*) AS n PATTERN (A))"
+    for call in (rewrite, lambda sql: translated(sql, settings=DEFAULT, named_markers=True)):
+        with pytest.raises(ClauseError, match=r"STATEMENT_TOO_LARGE.*with MATCH_RECOGNIZE at most 1000 are read. Move long lists into a table") as caught:
+            call(long)
+        assert (caught.value.line, caught.value.column) == (1, 1)
+    assert "match_recognize(" in rewrite(f"SELECT * {CLAUSE}")

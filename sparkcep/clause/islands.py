@@ -38,6 +38,23 @@ def stretches(text: str) -> Iterator[tuple[int, str]]:
     yield begin, "".join(out)
 
 
+def mentions(text: str, word: str) -> bool:
+    """Whether ``word``, in any case, is in the text outside of literals, quoted names and comments. In linear time and little
+    memory. Raises ClauseError for what has no end before it."""
+    named = re.compile(rf"(?<!\w){word}(?!\w)", re.I)
+    at = named.search(text)
+    if at is None:
+        return False
+    for start, end in islands(text):
+        if at.start() < start:
+            return True
+        if at.start() < end:
+            at = named.search(text, end)
+            if at is None:
+                return False
+    return True
+
+
 def islands(text: str) -> Iterator[tuple[int, int]]:
     """The places of literals, quoted names and comments. Raises ClauseError."""
     yield from ((start, end) for start, end, _ in _islands(text) if start < end)

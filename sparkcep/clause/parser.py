@@ -38,6 +38,24 @@ def parse_clause(text: str, columns: frozenset[str] = frozenset(), parameters: M
     return _whole(_ClauseParser(Cursor(text, tokenize(text), columns=columns, parameters=parameters)), "the end of the clause")
 
 
+def parse_key(text: str, *, ordered: bool) -> Span:
+    """The place of the one key of PARTITION BY, or of ORDER BY if it is ``ordered``, that the text is, without comments around it.
+    Raises ClauseError."""
+    _check_size(text, 0, len(text))
+    tokens = tokenize(text)
+    cursor = Cursor(text, tokens)
+    parser = _ClauseParser(cursor)
+    try:
+        parser._sort_item() if ordered else parser.expr()
+    except RecursionError:
+        raise cursor.error("the expression is nested too deep; flatten it", "CLAUSE_TOO_DEEP", LIMIT) from None
+    if cursor.token.text == ",":
+        raise cursor.error("it has a comma; give several as a list")
+    if cursor.token.kind != END:
+        raise cursor.error(f"it ends before '{cursor.token.text}'")
+    return Span(tokens[0].start, tokens[-2].end)
+
+
 def parse_between(
     text: str, tokens: list[Token], open_index: int, close_index: int, read: str = "", columns: frozenset[str] = frozenset(),
     parameters: Mapping[str, object] = MappingProxyType({}),

@@ -122,7 +122,7 @@ class Cells:
     def _explained(self, statements: list[str]) -> _Explained:
         from sparkcep.draw.explain import explain
         from sparkcep.settings import DEFAULT
-        from sparkcep.spark.session import settings_of
+        from sparkcep.spark.configured import settings_of
 
         session = session_of(self.namespace, start=False)
         settings = DEFAULT if session is None else settings_of(session)

@@ -50,7 +50,8 @@ class Table:
         right = self._numeric()
         head = "".join(f"<th>{html.escape(printable(name))}</th>" for name in self.columns)
         body = "".join(f"<tr>{''.join(map(_cell, row, right))}</tr>" for row in self.rows)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><small>{html.escape(self.count)}</small>"
+        # notebooks read $...$ as a formula, but not in elements of these classes
+        return '<div class="tex2jax_ignore mathjax_ignore">' f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><small>{html.escape(self.count)}</small></div>"
 
     def _numeric(self) -> list[bool]:
         values = [[row[i] for row in self.rows if row[i] is not None] for i in range(len(self.columns))]

@@ -283,7 +283,7 @@ class _SharedCache(_KernelCache):
 # -- calls from Python ----------------------------------------------------------------------------------------
 
 KEY = "SPARKCEP_INTERPRET"  # false: kernels are waited for; always: none is compiled, so that a debugger can step through them
-_asked = requests.Asked(root)
+_asked = requests.Asked(root, SHIPPED)
 
 
 def _entered(kernel: Any, compile_for: Callable) -> Callable:

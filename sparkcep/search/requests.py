@@ -2,6 +2,9 @@
 
 A request is a file beside the kernels. A few processes at a time serve them for all others on the machine, so that many workers
 that need the same kernels do not all compile them. They go on when whoever asked has ended, so that the next one finds the kernels.
+
+On an executor their memory counts as its own, so one process at a time compiles there, and ends with the worker that asked for it.
+None does where kernels came with the package.
 """
 
 from __future__ import annotations
@@ -18,18 +21,25 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from sparkcep import storage
+from sparkcep import processes, storage
 from sparkcep.search.locks import Locks, fcntl
 
 log = logging.getLogger("sparkcep")
 
-MODULE = "sparkcep.background"
+MODULE, WITH_ASKER = "sparkcep.background", "--with-asker"
 _FOLDER, _ENDING = "wanted", ".request"
 _START_SECONDS = 5.0  # a process that was started may need that long to take its place
 _STARTS = 6  # of processes by one process, at most: those that end at once would be started for ever
 _DAY = 86_400
 
 locks = Locks()
+
+
+def _on_no_executor() -> bool:
+    return False
+
+
+on_executor: Callable[[], bool] = _on_no_executor  # whether this process works for a cluster; spark/table_function knows
 
 
 class Request(NamedTuple):
@@ -43,17 +53,19 @@ class Request(NamedTuple):
 
 
 class Asked:
-    """What this process has asked for below one folder of kernels. ``root`` gives the folder."""
+    """What this process has asked for below one folder of kernels. ``root`` gives the folder, ``shipped`` is that of the kernels
+    that came with the package."""
 
-    def __init__(self, root: Callable[[], Path]) -> None:
+    def __init__(self, root: Callable[[], Path], shipped: Path) -> None:
         self._root = root
+        self._shipped = shipped
         self._written: set[Path] = set()
         self._started: list[tuple[float, subprocess.Popen]] = []
 
     def of(self, request: Request, kept: Callable[[], bool]) -> bool:
         """Sees to it that a process compiles the kernel. False where none does, or none could: then whoever asks has to. ``kept``
         says whether the kernel is there."""
-        if fcntl is None or not sys.executable:
+        if fcntl is None or not sys.executable or (on_executor() and self._shipped.is_dir()):
             return False
         folder = self._root() / _FOLDER
         data = json.dumps(request).encode()
@@ -72,7 +84,8 @@ class Asked:
 
     def _served(self, folder: Path) -> bool:
         """Whether a process is at work, or is started now."""
-        slots = _slots(folder)
+        there = on_executor()
+        slots = _slots(folder, one=there)
         free = [slot for slot in slots if locks.free(slot)]
         for slot in free:
             locks.give(slot)
@@ -81,11 +94,12 @@ class Asked:
             return True
         if len(self._started) == _STARTS:
             return len(free) < len(slots) or on_their_way > 0
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         nothing = subprocess.DEVNULL
+        command = processes.python("-m", MODULE, str(folder), *([WITH_ASKER] if there else ()))
         try:
+            # the pipe ends when this process does
             process = subprocess.Popen(
-                [sys.executable, "-m", MODULE, str(folder)], env=environment, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
+                command, env=processes.environment(), stdin=subprocess.PIPE if there else nothing, stdout=nothing, stderr=nothing, start_new_session=True
             )
         except OSError as error:
             log.info("no process can be started that compiles kernels: %s", error)
@@ -95,15 +109,15 @@ class Asked:
         return True
 
 
-def _slots(folder: Path) -> list[Path]:
-    """The places of processes at work: as many as there are processors, but not many."""
-    return [folder / f"process {i}" for i in range(min(os.cpu_count() or 1, 3))]
+def _slots(folder: Path, one: bool) -> list[Path]:
+    """The places of processes at work: as many as there are processors, but not many; ``one`` on executors."""
+    return [folder / f"process {i}" for i in range(1 if one else min(os.cpu_count() or 1, 3))]
 
 
 @contextlib.contextmanager
-def slot(folder: Path) -> Iterator[bool]:
+def slot(folder: Path, one: bool) -> Iterator[bool]:
     """Inside, this process is one of those at work; False where there are enough of them."""
-    taken = next((place for place in _slots(folder) if locks.free(place)), None)
+    taken = next((place for place in _slots(folder, one) if locks.free(place)), None)
     try:
         yield taken is not None
     finally:

@@ -13,7 +13,7 @@ import contextlib
 import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,7 +26,8 @@ def main() -> None:
     # the JVM reads a port number from standard output
     with contextlib.redirect_stdout(sys.stderr):
         try:
-            load()
+            with _without_current_folder():
+                load()
         except ImportError as error:
             _give_way(f"this Python does not have {error.name}")
     gc.freeze()  # a worker collects behind each task: 0.09 s for what is loaded here
@@ -37,6 +38,19 @@ def main() -> None:
 
     daemon.worker = _until_hung_up(daemon.worker)
     daemon.manager()
+
+
+@contextlib.contextmanager
+def _without_current_folder() -> Iterator[None]:
+    """Inside, nothing is imported from the current folder, unless sparkcep lies there. Functions of a user may import from it, as
+    in PySpark's own daemon."""
+    before = sys.path[:]
+    own = Path(__file__).resolve().parents[2]
+    sys.path[:] = [path for path in before if Path(path).resolve() != Path.cwd() or Path(path).resolve() == own]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
 
 
 def _give_way(reason: str) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -17,10 +18,12 @@ import sparkcep
 from sparkcep import storage
 from sparkcep.errors import ToolError
 from sparkcep.spark.java import find_java_tool, require_java
+from sparkcep.spark.versions import require_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_PYTHON = "spark.pyspark.python"
 _JAVA = 17  # the oldest that Spark 4 runs on
 _LIBRARIES = ("pyspark", "pyarrow", "numba", "llvmlite", "numpy", "pandas", "sqlglot")
 _STATEMENT = """SELECT n FROM VALUES (1, 3), (2, 2), (3, 4) AS t(ts, v)
@@ -46,16 +49,21 @@ def examined() -> Iterator[Finding]:
     java = _java()
     yield java
     yield _compiler()
-    yield from _libraries()
+    libraries = list(_libraries())
+    yield from libraries
     yield _folder()
     yield _kernels()
-    yield _statement() if java.good else Finding("a statement", "not run: there is no Java", good=False)
+    missing = [finding.what for finding in (java, *libraries) if not finding.good and finding.what in ("Java", "pyspark", "pyarrow", "pandas")]
+    yield Finding("a statement", f"not run before {' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} mended", good=False) if missing else _statement()
 
 
 def of_executors(master: str, settings: Mapping[str, str]) -> Iterator[Finding]:
     """Likewise of the executors of a cluster; the last one runs a statement there."""
     require_java()
+    require_spark()
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    if _PYTHON in settings:
+        os.environ["PYSPARK_PYTHON"] = settings[_PYTHON]  # PySpark reads the setting where spark-submit starts the driver alone
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(master).appName("sparkcep doctor").config("spark.ui.showConsoleProgress", "false")
@@ -73,37 +81,32 @@ def of_executors(master: str, settings: Mapping[str, str]) -> Iterator[Finding]:
 
 def _executors(spark: SparkSession) -> Iterator[Finding]:
     """One finding for each executor that a task reached."""
-    import pandas as pd
-
     here = _seen()
     look = FunctionType(_look.__code__, {"__builtins__": __builtins__}, "look")
     look.__module__ = "__main__"  # so that it travels as code: executors may lack the package
     tasks = max(16, 4 * spark.sparkContext.defaultParallelism)
-    found = spark.range(tasks, numPartitions=tasks).mapInPandas(look, "host string, executor string, seen string, problem string").distinct().toPandas()
-    assert isinstance(found, pd.DataFrame)
-    for row in found.sort_values(["host", "executor"]).itertuples():
-        there = dict(part.split(" ", 1) for part in row.seen.split("\n") if part)
+    # an RDD, because data frames need pandas and pyarrow there
+    for host, executor, seen, problem in sorted(set(spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(look).collect())):
+        there = dict(part.split(" ", 1) for part in seen.split("\n") if part)
         differ = [f"{name} {there.get(name, 'none')} there, {version} here" for name, version in here.items() if name != "place" and there.get(name) != version]
-        advice = row.problem or ("; ".join(differ) + "; sparkcep, Python and PySpark must be the same, the others should be" if differ else "")
-        if row.problem:
+        advice = problem or ("; ".join(differ) + "; sparkcep, Python and PySpark must be the same, the others should be" if differ else "")
+        if problem:
             advice += "; install the package there, or send it along: sparkcep pack"
         needed = all(there.get(name) == here[name] for name in ("sparkcep", "Python", "pyspark"))
-        yield Finding(f"executor {row.executor}", f"{row.host}, sparkcep {there.get('sparkcep', 'none')} in {there.get('place', '-')}", not row.problem and needed, advice)
+        yield Finding(f"executor {executor}", f"{host}, sparkcep {there.get('sparkcep', 'none')} in {there.get('place', '-')}", not problem and needed, advice)
 
 
-def _look(batches):
+def _look(rows):
     """What is on an executor, as text. It stands by itself, because it is sent as code."""
     import os
     import platform
     import time
     from importlib import import_module, metadata
 
-    import pandas as pd
-
-    list(batches)
+    list(rows)
     time.sleep(0.2)  # so that others than the first executor get tasks too
     seen, problem = {"Python": ".".join(platform.python_version_tuple()[:2])}, ""
-    for name in ("pyspark", "pyarrow", "numba", "numpy"):
+    for name in ("pyspark", "pyarrow", "pandas", "numba", "numpy"):
         try:
             seen[name] = import_module(name).__version__
         except ImportError:
@@ -117,13 +120,13 @@ def _look(batches):
     except metadata.PackageNotFoundError as error:
         problem = problem or f"there is no {error}"
     text = "\n".join(f"{key} {value}" for key, value in seen.items())
-    yield pd.DataFrame({"host": [platform.node()], "executor": [os.path.basename(os.getcwd())], "seen": [text], "problem": [problem]})
+    yield platform.node(), os.path.basename(os.getcwd()), text, problem
 
 
 def _seen() -> dict[str, str]:
     """What is on this machine, as :func:`_look` tells it of another."""
     (found,) = _look(())
-    return dict(part.split(" ", 1) for part in found.seen[0].split("\n"))
+    return dict(part.split(" ", 1) for part in found[2].split("\n"))
 
 
 def _java() -> Finding:

@@ -19,7 +19,7 @@ from sparkcep.plan.afa import like_a_column
 from sparkcep.plan.budget import COLUMNS
 from sparkcep.plan.changes import ALL_COLUMNS
 from sparkcep.plan.scope import AGGREGATES, COLUMN_OVERLOOKED, MATCH_FUNCTIONS, NAVIGATIONS, overlooked
-from sparkcep.sql.occurrences import Statement
+from sparkcep.sql.occurrences import MAX_STATEMENT, Statement
 from sparkcep.sql.places import Places
 
 _OURS = re.compile(
@@ -54,8 +54,13 @@ def _of_lack(text: str) -> ClauseError | None:
     lacks = _LACKS.search(text)
     if lacks is None or (lacks[1] != "sparkcep" and not _WITHIN.search(text)):
         return None
+    return lack(lacks[1])
+
+
+def lack(name: str) -> ClauseError:
+    """The error of a worker's Python that lacks a package."""
     message = (
-        f"the Python of Spark's workers has no {lacks[1]}; install sparkcep there, or send it along: spark.addArtifacts or spark.archives with the archive of "
+        f"the Python of Spark's workers has no {name}; install sparkcep there, or send it along: spark.addArtifacts or spark.archives with the archive of "
         "`sparkcep pack` (docs/cluster.md)"
     )
     return ClauseError("NOT_INSTALLED", message, sqlstate=UNSUPPORTED)
@@ -160,7 +165,9 @@ def stands_in(error: ClauseError, sql: str) -> bool:
 
 
 def without_clause(sql: str) -> ClauseError | None:
-    """The error of a statement that Spark cannot parse and that was to have a clause; None if it is not like one."""
+    """The error of a statement that Spark cannot parse and that was to have a clause; None if it is not like one, or too long."""
+    if len(sql) > MAX_STATEMENT:
+        return None
     try:
         if next(Statement(sql).clauses(), None) is not None:  # it has one, which was left to a platform of which Spark knows nothing
             return None

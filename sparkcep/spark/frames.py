@@ -12,11 +12,12 @@ from pyspark.sql import Column, DataFrame
 
 from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.lexer import Span, quote
-from sparkcep.clause.parser import parse_clause
+from sparkcep.clause.parser import parse_clause, parse_key
 from sparkcep.errors import ClauseError, error_at, position
+from sparkcep.spark.configured import settings_of
 from sparkcep.spark.error_text import ErrorText
 from sparkcep.spark.errors import ClauseParseException, StatementError, with_text
-from sparkcep.spark.session import settings_of, sql_in, unformatted
+from sparkcep.spark.session import sql_in, unformatted
 
 if TYPE_CHECKING:
     from sparkcep.clause.tree import MatchClause
@@ -124,17 +125,12 @@ def _text(frame: DataFrame, key: Any, argument: str, named: Callable[[str], str]
         raise _wrong(key, argument)
     if key in frame.columns:
         return quote(key)
-    words = "PARTITION BY" if argument == "partition_by" else "ORDER BY"
+    text = named(key)
     try:
-        parsed = parse_clause(named(f"{words} {key}\nPATTERN (A)"))
-        alone = len(parsed.partition_by) == 1 if argument == "partition_by" else len(parsed.order_by) == 1
-        reason = "" if alone else "; give several as a list"
+        return parse_key(text, ordered=argument == "order_by").of(text)
     except ClauseError as error:
-        alone, reason = False, f": {error.message}"
-    if not alone:
-        message = f"{argument}: {key!r} is no column of the frame and not one SQL expression{reason}"
-        raise ClauseParseException.of(ClauseError("ARGUMENT", message, fragment=key), "")
-    return key
+        message = f"{argument}: {key!r} is not a column of the frame and not one SQL expression: {error.message}"
+        raise ClauseParseException.of(ClauseError("ARGUMENT", message, fragment=key), "") from None
 
 
 def _of_column(frame: DataFrame, column: Column, argument: str) -> str:

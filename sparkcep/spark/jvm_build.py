@@ -19,6 +19,7 @@ from pathlib import Path
 from sparkcep import storage
 from sparkcep.errors import ToolError
 from sparkcep.spark.java import find_java_tool
+from sparkcep.spark.versions import wrong
 
 log = logging.getLogger("sparkcep")
 
@@ -102,6 +103,9 @@ def _spark_jars(spark_home: str | None) -> Path:
     jars = Path(spark_home or find_spark_home()) / "jars"
     if not any(jars.glob("spark-catalyst_*.jar")):
         raise JvmBuildError(f"no Spark jars to compile against in {jars}")
+    for jar in jars.glob("spark-catalyst_*.jar"):
+        if problem := wrong(jar.stem.split("-")[2]):
+            raise JvmBuildError(f"{problem}; {jar.parent} is of that version")
     return jars
 
 

@@ -18,6 +18,7 @@ from sparkcep.errors import ToolError
 from sparkcep.spark.java import require_java
 from sparkcep.spark.jvm_build import EXTENSION_CLASS, extension_jar, find_spark_home
 from sparkcep.spark.session import BATCH_BYTES, UNBOUNDED
+from sparkcep.spark.versions import require_spark
 
 _CLASS_PATH, _EXTENSIONS, _PYTHON = "spark.driver.extraClassPath", "spark.sql.extensions", "spark.sparkcep.python"
 _BIND_HOST = "hive.server2.thrift.bind.host"
@@ -30,9 +31,11 @@ def settings() -> dict[str, str]:
     """The configuration that a Spark application needs: the class path of its driver, the extension, the Python that rewrites, and
     no bound in bytes on batches for Python.
 
-    Builds the extension's jar if there is none yet. Raises JavaNotFoundError, JvmBuildError.
+    Builds the extension's jar if there is none yet. Raises JavaNotFoundError, SparkVersionError,
+    JvmBuildError.
     """
     require_java()
+    require_spark()
     return {_CLASS_PATH: str(extension_jar()), _EXTENSIONS: EXTENSION_CLASS, _PYTHON: sys.executable, BATCH_BYTES: UNBOUNDED}
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sparkcep.spark import jvm_output
 from sparkcep.spark.java import require_java
 from sparkcep.spark.session import enable
+from sparkcep.spark.versions import require_spark
 from sparkcep.spark.warming import DAEMON_KEY, DAEMON_MODULE
 
 if TYPE_CHECKING:
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
 
 
 def start_spark(name: str, settings: Mapping[str, str] | None = None, *, command: bool = False, verbose: bool = False) -> SparkSession:
-    """A local session in which the clause is enabled. ``settings`` are added to Spark's own. Raises JavaNotFoundError.
+    """A local session in which the clause is enabled. ``settings`` are added to Spark's own. Raises JavaNotFoundError,
+    SparkVersionError.
 
     Spark logs errors only, with ``verbose`` what it does by itself. ``command``: the session belongs to a command, whose standard
     output is not the JVM's to write to.
     """
     require_java()
+    require_spark()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark says which of the machine's names it uses
     # of pandas on Spark, which is not used here

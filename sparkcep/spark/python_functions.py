@@ -1,6 +1,7 @@
 """Gives a JVM without a Python driver the Python functions behind the clause, in the form in which the JVM runs them itself.
 
 A worker unpickles references to functions of the installed package. They are some hundred bytes, made when somebody asks for them.
+The engine's come with a few lines of code, so that a worker that lacks the package says what to do (``_Installed``).
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import base64
 import functools
 import json
 import sys
+from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any
 
 from pyspark.serializers import CloudPickleSerializer, CPickleSerializer
@@ -18,6 +21,8 @@ from pyspark.util import PythonEvalType
 from sparkcep.automaton.chained import passed
 from sparkcep.automaton.streams import kept
 from sparkcep.plan.plan import Plan
+from sparkcep.settings import DEFAULT, allowed, beyond
+from sparkcep.spark.error_text import lack
 from sparkcep.spark.streaming import stream_batches
 from sparkcep.spark.table_function import (
     GRAPH_FUNCTIONS,
@@ -39,34 +44,71 @@ def describe() -> dict[str, Any]:
     return {"functions": functions, "python": sys.executable, "version": "{}.{}".format(*sys.version_info)}
 
 
-def analyze(schema: str, distinct: bool, streaming: bool) -> dict[str, str]:
+def analyze(schema: str, distinct: bool, streaming: bool, application: Mapping[str, str]) -> dict[str, str]:
     """Analyses the table function over a table of type ``schema`` (Spark's JSON), one of whose columns is named by a plan.
 
-    Of a clause's text it only says whether it may run.
+    Of a clause's text it only says whether it may run. ``application``: the settings that bound the plan's limits.
     ``distinct``, ``streaming``: see :func:`sparkcep.spark.table_function.analyze_planned`. Raises ClauseError.
     """
     table = StructType.fromJson(json.loads(schema))
     if streaming and plan_at(table.names) is None:
         raise stream_error()
+    for name in filter(is_plan, table.names):
+        _check_limits(Plan.from_json(name), application)
     analysis = analyze_planned(table, distinct=distinct, streaming=streaming)
     return {"schema": analysis.schema.json(), "result": base64.b64encode(CPickleSerializer().dumps(analysis)).decode("ascii")}
+
+
+def _check_limits(plan: Plan, application: Mapping[str, str]) -> None:
+    """Refuses a plan whose limits are above those of the application: made by hand, or kept in a view. Raises ClauseError."""
+    given = dict(plan.bounds)
+    for name, most in allowed(application.get).items():
+        if given.get(name, getattr(DEFAULT, name)) > most:
+            raise beyond("a limit of this clause's plan", given.get(name, getattr(DEFAULT, name)), name, most)
 
 
 def mapper(plan: str, columns: list[list[str]], sent: list[str]) -> str:
     """The pickled command of ``mapInArrow`` for a clause's plan (JSON), in base64. ``columns`` and ``sent`` are
     those of :func:`match_batches`."""
-    return _pickled((functools.partial(match_batches, plan, columns, sent), StructType()))  # a worker reads no result type from it
+    return _pickled((functools.partial(_Installed(match_batches), plan, columns, sent), StructType()))  # a worker reads no result type from it
 
 
 def streamer(plan: str, columns: list[list[str]], sent: list[str], ordered: int, tables: list[str]) -> dict[str, Any]:
     """Likewise for a clause over a stream, see :func:`sparkcep.spark.streaming.stream_batches`; what is kept of each key, in words;
     and by how many milliseconds the watermark of the output is behind the input's, also in words."""
-    command = _pickled((functools.partial(stream_batches, plan, columns, sent, ordered, tables), StructType()))
+    command = _pickled((functools.partial(_Installed(stream_batches), plan, columns, sent, ordered, tables), StructType()))
     read = Plan.from_json(plan)
     given = passed(read)
     behind = given.milliseconds
     told = f"its output has no watermark: {given.why}" if behind is None else f"the watermark of its output is {behind / 1000:g} seconds behind that of its rows"
     return {"command": command, "kept": f"of each key are kept: {'; '.join(kept(read))}", "behind": behind, "passed": told}
+
+
+def _imported(module: str, name: str, advice: str) -> Any:
+    """A function of the package. It stands by itself, because it is sent as code to workers that may lack the package."""
+    import importlib
+
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise RuntimeError(advice.replace("{name}", (error.name or "sparkcep").partition(".")[0])) from None
+
+
+_SENT = FunctionType(_imported.__code__, {"__builtins__": __builtins__}, "imported")
+_SENT.__module__ = "__main__"  # pickled as code
+
+
+class _Installed:
+    """A function of the package that is pickled so that a worker without the package raises NOT_INSTALLED."""
+
+    def __init__(self, function: Callable) -> None:
+        self._function = function
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._function(*arguments)
+
+    def __reduce__(self):
+        return _SENT, (self._function.__module__, self._function.__qualname__, str(lack("{name}")))
 
 
 def _described(name: str, command: Any, eval_type: int, returns: DataType | None) -> dict[str, Any]:

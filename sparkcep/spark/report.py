@@ -24,11 +24,12 @@ from sparkcep.errors import ClauseError
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import LeafSpec
 from sparkcep.spark.builtin import FUNCTION
+from sparkcep.spark.configured import settings_of
 from sparkcep.spark.connection import is_connect
 from sparkcep.spark.errors import ClauseParseException
 from sparkcep.spark.physical import nodes, without_plans
 from sparkcep.spark.sampling import Sampler
-from sparkcep.spark.session import settings_of, sql_in
+from sparkcep.spark.session import sql_in
 from sparkcep.spark.totals import budget_totals
 from sparkcep.sql.describe import NO_CLAUSE
 from sparkcep.sql.rewrite import rewrite_all

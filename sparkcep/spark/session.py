@@ -25,7 +25,8 @@ from sparkcep.clause.expression import NAMED_FUNCTIONS
 from sparkcep.clause.lexer import unquoted
 from sparkcep.errors import ClauseError
 from sparkcep.plan.scope import COLUMN_OVERLOOKED
-from sparkcep.settings import Settings, unknown
+from sparkcep.settings import unknown
+from sparkcep.spark.configured import settings_of
 from sparkcep.spark.connection import is_connect
 from sparkcep.sql.rewrite import MARKER_PREFIX, Months, double_braces, name_markers, translated
 
@@ -39,7 +40,7 @@ log = logging.getLogger("sparkcep")
 _MENTION = "match_recognize"
 # Spark asks after each row how many bytes the batch has, unless the bound is this one: a quarter of the JVM's time
 BATCH_BYTES, UNBOUNDED = "spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1)
-_SET = re.compile(r"\s*SET\s+`?(sparkcep\.[\w.]+)", re.I)
+_SET = re.compile(r"\s*SET\s+`?((?:spark\.)?sparkcep\.[\w.]+)", re.I)
 _lock = threading.RLock()
 _registered: weakref.WeakSet[Any] = weakref.WeakSet()  # sessions that have the functions
 _prepared: weakref.WeakSet[Any] = weakref.WeakSet()  # and whose parser knows the clause
@@ -86,25 +87,6 @@ def sql_in(session: SparkSession, statement: str, args: Any = None, **frames: Da
     _register(session)
     sql = _session_class(session).sql
     return _run(session, getattr(sql, "_sparkcep_original", sql), statement, args, dict(frames))
-
-
-def settings_of(session: SparkSession) -> Settings:
-    """The settings of ``session`` that concern a clause. Raises ClauseError.
-
-    Serverless compute of Databricks answers for settings of its own list only, not even with a default. There an environment
-    variable stands for a setting of ours: SPARKCEP_NATIVE for ``sparkcep.native``.
-    """
-    from pyspark.errors import PySparkException
-
-    def get(key: str) -> str | None:
-        try:
-            return session.conf.get(key, None)
-        except PySparkException as error:
-            if error.getCondition() != "CONFIG_NOT_AVAILABLE":
-                raise
-            return os.environ.get(key.upper().replace(".", "_")) if key.startswith("sparkcep.") else None
-
-    return Settings.read(get)
 
 
 def _session_class(spark: SparkSession) -> Any:
@@ -189,10 +171,23 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
             begun = of_text if of_text is not None or not isinstance(raised, ParseException) else ClauseParseException.not_begun(formatted)
             raise begun or ClauseParseException.from_spark(raised) or raised from None
 
+    def run_installed(statement: str) -> DataFrame:
+        """Runs a statement, over Connect with the functions registered again if the server's Python lacked the package: a function
+        keeps the artifacts that the session had when it was registered, and more may have been added."""
+        try:
+            return run(statement)
+        except PySparkException as raised:
+            ours = ClauseParseException.from_spark(raised, formatted) if is_connect(session) else None
+            if ours is None or ours.error_class != "SPARKCEP.NOT_INSTALLED":
+                raise
+            _registered.discard(session)
+            _register(session)
+            return run(statement)
+
     def placed(places: Places) -> DataFrame:
         """Runs the statement; its errors have their places in the user's text."""
         try:
-            frame = run(places.rewritten)
+            frame = run_installed(places.rewritten)
             try:
                 return frame if streams is None else streams.checked(frame, lambda: run(places.rewritten))
             except ClauseError as error:

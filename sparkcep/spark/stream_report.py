@@ -26,8 +26,8 @@ from sparkcep.draw.progress import Figure, progress_picture
 from sparkcep.errors import ClauseError
 from sparkcep.plan.plan import Plan
 from sparkcep.spark.bucket_report import checkpoint_of, under_way
+from sparkcep.spark.configured import settings_of
 from sparkcep.spark.physical import nodes, without_plans
-from sparkcep.spark.session import settings_of
 from sparkcep.spark.streamed import ran_of
 from sparkcep.spark.streaming import figures, stream_of
 from sparkcep.spark.table_function import arrow_schema

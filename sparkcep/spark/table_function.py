@@ -47,10 +47,12 @@ from sparkcep.plan.failing import spoken
 from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan
 from sparkcep.plan.records import CLASSIFIER_COLUMN
 from sparkcep.plan.scope import COLUMN_OVERLOOKED, RANK, SCORE, overlooked
+from sparkcep.search import requests
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.spark.connection import is_connect
 from sparkcep.spark.declared import check_declared, declared
 from sparkcep.spark.totals import tell
+from sparkcep.spark.versions import wrong
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +62,6 @@ if TYPE_CHECKING:
 
 WATERMARK = "spark.watermarkDelayMs"  # metadata of the column of a watermark
 NAME = "match_recognize"
-_SPARK_VERSIONS = ((4, 1), (5, 0))  # at least, below
 
 
 @dataclass
@@ -589,6 +590,15 @@ def _check_registers(plan: Plan, names: list[str]) -> None:
             raise ClauseError("AUTOMATON", like_a_column(register.name), sqlstate=SEMANTIC, **place)
 
 
+def _on_executor() -> bool:
+    """Whether this worker belongs to an executor of a cluster, by the settings that Spark gives its tasks."""
+    task = TaskContext.get()
+    return task is not None and not (task.getLocalProperty("spark.master") or "local").startswith("local")
+
+
+requests.on_executor = _on_executor
+
+
 def _bounds() -> Settings:
     """The session's bounds. Spark gives its tasks all settings whose names begin with "spark"."""
     task = TaskContext.get()
@@ -629,9 +639,8 @@ def register(spark: SparkSession) -> None:
     unsupported Spark version."""
     import pyspark
 
-    version = tuple(int(x) for x in pyspark.__version__.split(".")[:2])
-    if not _SPARK_VERSIONS[0] <= version < _SPARK_VERSIONS[1]:
-        raise PySparkRuntimeError(f"sparkcep needs Spark 4.1 or later 4.x, found {pyspark.__version__}")
+    if problem := wrong(pyspark.__version__):
+        raise PySparkRuntimeError(problem)
     if is_connect(spark):
         from pyspark.sql.connect.udtf import UserDefinedTableFunction
     else:

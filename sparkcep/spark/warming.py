@@ -17,6 +17,8 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sparkcep.spark.configured import setting
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -44,7 +46,7 @@ def warm(spark: SparkSession, pythons: Iterable[str] = ()) -> threading.Thread |
     ``pythons``: those that functions of the session may ask for, beside the one of its workers.
     """
     context = spark.sparkContext
-    wanted = spark.conf.get(KEY, "true").strip().lower() != "false"
+    wanted = (setting(spark, KEY) or "true").strip().lower() != "false"
     if not wanted or not context.master.startswith("local") or context.pythonExec != sys.executable or context.applicationId in _begun:
         return None
     asked = threading.Event()
@@ -120,5 +122,5 @@ def _missing_daemon(python: str, folder: str, environment: dict[str, str]) -> st
     found = shutil.which(python, path=environment.get("PATH"))
     if found is None:
         return "no such program"
-    done = subprocess.run([found, "-c", f"import {DAEMON_MODULE}"], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run([found, "-P", "-c", f"import {DAEMON_MODULE}"], cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return done.stderr.strip().rpartition("\n")[2] if done.returncode else ""

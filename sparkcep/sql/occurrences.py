@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sparkcep.clause.islands import mentions
 from sparkcep.clause.lexer import OP, WORD, Token, matching, tokenize
-from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, error_at
+from sparkcep.errors import LIMIT, SYNTAX, UNSUPPORTED, ClauseError, error_at
 
 KEYWORD = "MATCH_RECOGNIZE"
+MAX_STATEMENT = 4_194_304  # characters of a statement with a clause
 _STARTS = frozenset(["FROM", "JOIN", "LATERAL"])
 _NOT_A_TABLE = frozenset("WHERE GROUP HAVING SELECT ORDER LIMIT WINDOW UNION INTERSECT EXCEPT QUALIFY SET BY".split())
 _HEADS = _STARTS | _NOT_A_TABLE | {"VALUES", "AS", "ON"}
+
+
+def has_keyword(sql: str) -> bool:
+    """Whether the statement has the word MATCH_RECOGNIZE outside of literals, quoted names and comments. The statement is not
+    tokenised. Raises ClauseError for one that has the word and is too long to be tokenised."""
+    if not mentions(sql, KEYWORD):
+        return False
+    if len(sql) > MAX_STATEMENT:
+        message = f"the statement has {len(sql)} characters; with MATCH_RECOGNIZE at most {MAX_STATEMENT} are read. Move long lists into a table and join it"
+        raise error_at(sql, 0, 20, "STATEMENT_TOO_LARGE", message, LIMIT)
+    return True
 
 
 class Statement:

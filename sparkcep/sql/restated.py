@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from sparkcep.automaton.selection import selection_automaton
 from sparkcep.automaton.translated import translated
+from sparkcep.clause.islands import stretches
 from sparkcep.clause.lexer import quote, tokenize
 from sparkcep.clause.printed import to_sql
 from sparkcep.clause.tree import OMIT_EMPTY, SHOW_EMPTY, MatchClause
@@ -27,11 +28,15 @@ from sparkcep.settings import Settings
 from sparkcep.sql.rewritten import Rewritten
 
 _WIDTH = 160
+_EXPLAINED = re.compile(r"\s*EXPLAIN\s+AUTOMATON\b", re.I)
 _FROM_ARC = frozenset(["FROM"])  # what no arc is called without backquotes
 
 
 def asked(sql: str) -> str | None:
     """The statement behind EXPLAIN AUTOMATON, at its place; None for another statement."""
+    head = next((text for _, text in stretches(sql) if text.strip()), "")  # comments are blanks in it
+    if not _EXPLAINED.match(head):
+        return None
     tokens = tokenize(sql)
     if [token.upper for token in tokens[:2]] != ["EXPLAIN", "AUTOMATON"] or len(tokens) < 4 or tokens[2].text == "(":
         return None

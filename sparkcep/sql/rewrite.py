@@ -40,7 +40,7 @@ from sparkcep.plan.scope import RANK, SCORE
 from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
 from sparkcep.sql import restated
 from sparkcep.sql.arcs import with_arcs, with_promises
-from sparkcep.sql.occurrences import KEYWORD, Statement
+from sparkcep.sql.occurrences import KEYWORD, Statement, has_keyword
 from sparkcep.sql.places import REGISTER_FIELD, Places
 from sparkcep.sql.probe import Chooser, Framer, Question, Streamed
 from sparkcep.sql.rewritten import Origin, Rewritten
@@ -80,7 +80,7 @@ def rewrite_all(
     read twice to filter it, or cut into slices, asked where that is possible. ``frames``: makes data frames of clauses over
     streams, where these have no operator.
     """
-    if KEYWORD not in sql.upper():
+    if not has_keyword(sql):
         return sql, []
     read = backticked(sql) if settings.double_quoted else sql
     if (explained := restated.asked(read)) is not None:
@@ -100,7 +100,9 @@ def translated(
     move an expression or write it twice, and ``?`` is bound by its position. ``choose``, ``frames``: see
     ``rewrite_all``.
     """
-    read = backticked(sql) if settings.double_quoted and KEYWORD in sql.upper() else sql
+    if not has_keyword(sql):
+        return None
+    read = backticked(sql) if settings.double_quoted else sql
     marked = name_markers(read) if named_markers else read
     try:
         out, clauses = rewrite_all(marked, settings, months, choose, frames)

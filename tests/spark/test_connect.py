@@ -77,6 +77,22 @@ run("untouched", lambda: spark.sql("SELECT 'match' || '_recognize'"))
 run("named", lambda: spark.sql("SELECT * FROM ticks " + MATCH.replace("10", ":low"), {"low": 20}))
 run("positional", lambda: spark.sql("SELECT ? AS k, m.* FROM ticks " + low + " AS m", [1, 20]))
 run("format", lambda: spark.sql("SELECT m.*, {w} AS w FROM {data} " + low + " AS m", [20], data=ticks, w="{}"))
+from sparkcep.spark import session as ours, table_function
+registered = []
+register = table_function.register
+table_function.register = lambda session: (registered.append(session), register(session))
+
+
+def lacking(self, text, *arguments, **frames):
+    if not registered:  # as of functions that were registered before the artifacts were added
+        text_of_error = "Traceback:\\nModuleNotFoundError: No module named 'sparkcep'"
+        raise AnalysisException(text_of_error, errorClass="TABLE_VALUED_FUNCTION_FAILED_TO_ANALYZE_IN_PYTHON")
+    return original(self, text, *arguments, **frames)
+
+
+run("artifacts_added", lambda: ours._run(spark, lacking, query, None, {}))
+table_function.register = register
+report["registered_again"] = len(registered)
 run("script", lambda: spark.sql("BEGIN SELECT * FROM ticks " + MATCH + "; END"))
 spark.sql("CREATE OR REPLACE TEMP VIEW matches AS " + query)
 run("view", lambda: spark.table("matches"))
@@ -150,6 +166,10 @@ def test_the_filter_by_a_second_read(report):
 def test_slices(report):
     assert "partitions are not cut into slices of t: of 20,000 sampled rows, the key with most has an estimated 67% of all, and 2 tasks" in report["slices told"]
     assert report["slices always"] == report["slices false"] and report["slices always"][0][0] > 100_000
+
+
+def test_functions_are_registered_again_where_artifacts_came_later(report):
+    assert report["artifacts_added"] == EXPECTED and report["registered_again"] == 1
 
 
 def test_insert(report):

@@ -143,12 +143,22 @@ def test_keys_in_both_places(frame, argument):
     assert (error.line, error.fragment) == ((1, "sym") if argument == "partition_by" else (2, "ts"))
 
 
-@pytest.mark.parametrize("key", ["", "sym,", "sym, ts", "sym PATTERN (B)", "a b", "(sym", "sym)", "sym DESC NULLS", "'x"])
+@pytest.mark.parametrize("key", ["", "sym,", "sym, ts", "sym PATTERN (B)", "a b", "(sym", "sym)", "sym DESC NULLS", "'x", "sym MEASURES ts AS x", "sym AFTER MATCH SKIP TO NEXT ROW", "-- sym"])
 def test_a_text_is_one_expression(frame, key):
     for argument in ("partition_by", "order_by"):
         error = failure(frame, clause=REST, **{argument: key})
         assert error.error_class == "SPARKCEP.ARGUMENT" and repr(key) in error.message and argument in error.message
     assert "give several as a list" in failure(frame, clause=REST, partition_by="sym, ts").message
+
+
+def test_a_partition_key_has_no_order(frame):
+    for key in ("sym ORDER BY ts", "sym DESC"):
+        error = failure(frame, clause=f"ORDER BY ts {REST}", partition_by=key)
+        assert error.error_class == "SPARKCEP.ARGUMENT" and f"it ends before '{key.split()[1]}'" in error.message
+
+
+def test_a_comment_in_a_key_hides_nothing(frame):
+    assert rows(sparkcep.match_recognize(frame, partition_by="sym -- of the table", order_by="/* time */ ts -- ", clause=REST)) == FOUND
 
 
 @pytest.mark.parametrize("clause", ["", "PATTERN (A)) JOIN x ON (true", "MATCH_RECOGNIZE (PATTERN (A))", "PATTERN (A) PATTERN (B)"])

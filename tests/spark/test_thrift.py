@@ -142,7 +142,7 @@ def test_sessions_side_by_side(server):
     with ThreadPoolExecutor(6) as pool:
         results = list(pool.map(one, range(1, 7)))
     assert results == [[(0, 50, n * 150), (1, 50, n * 151), (2, 50, n * 152)] for n in range(1, 7)]
-    assert len(helpers(server.process.pid)) == 1
+    assert 1 <= len(helpers(server.process.pid)) <= 4
 
 
 def test_beeline(server):
@@ -174,6 +174,6 @@ def test_only_this_machine_can_connect(server):
 
 
 def test_the_helper_ends_with_the_server(server):
-    (helper,) = helpers(server.process.pid)
+    there = helpers(server.process.pid)
     server.stop()
-    assert wait_until_gone(helper)
+    assert there and all(map(wait_until_gone, there))

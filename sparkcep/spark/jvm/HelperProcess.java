@@ -4,18 +4,22 @@ import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
-import java.util.function.Function;
-import org.apache.spark.SparkConf;
-import org.apache.spark.SparkEnv;
+import java.util.Map;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.spark.SparkException;
 
 /**
- * The rewriter for a JVM without a Python driver: one Python process, length-prefixed JSON both ways.
+ * A Python process that rewrites statements: length-prefixed JSON both ways, one request at a time.
  *
- * <p>It ends when its input does, so it cannot outlive this JVM, however that ends.
+ * <p>It ends when its input does, and a request that takes longer than its time limit ends it, so it cannot outlive this JVM,
+ * however that ends.
  */
-final class HelperProcess implements Function<String, String> {
-  /** The helper could not be started or asked. */
+final class HelperProcess {
+  /** A helper could not be started or asked. */
   static final class HelperException extends SparkException {
     private static final long serialVersionUID = 1L;
 
@@ -24,98 +28,106 @@ final class HelperProcess implements Function<String, String> {
     }
   }
 
-  private static HelperProcess instance;
+  /** The helper had ended before it was given the request. */
+  static final class GoneException extends IOException {
+    private static final long serialVersionUID = 1L;
 
-  private final String python;
+    GoneException(IOException cause) {
+      super(cause);
+    }
+  }
+
+  private static final ScheduledExecutorService CLOCK =
+      Executors.newSingleThreadScheduledExecutor(
+          task -> {
+            Thread thread = new Thread(task, "sparkcep-helpers");
+            thread.setDaemon(true);
+            return thread;
+          });
+
+  private static final long GRACE_MILLISECONDS = 2_000; // the helper's own clock is for a JVM that has ended
+  private static final long START_MILLISECONDS = 60_000; // a busy machine needs several seconds
+
+  private final long milliseconds;
   private final Process process;
   private final DataOutputStream to;
   private final DataInputStream from;
-  private volatile boolean works; // it has answered
+  private volatile boolean ended; // before the system says so
 
-  private HelperProcess(String python) throws IOException {
-    this.python = python;
+  /** Starts {@code python} as a helper. Throws IOException if it does not say that it is ready. */
+  HelperProcess(String python, long milliseconds, long bytes) throws IOException, TimeoutException {
+    this.milliseconds = milliseconds;
     // -P: nothing is imported from the directory that the shell was started in
-    ProcessBuilder builder = new ProcessBuilder(python, "-P", "-m", "sparkcep.spark.rewrite_server");
+    ProcessBuilder builder =
+        new ProcessBuilder(
+            python, "-P", "-m", "sparkcep.spark.rewrite_server", Long.toString(milliseconds + GRACE_MILLISECONDS), Long.toString(bytes));
+    // memory that libraries set aside for threads and arrays counts against the limit
+    builder.environment().putAll(
+        Map.of("OMP_NUM_THREADS", "1", "OPENBLAS_NUM_THREADS", "1", "ARROW_DEFAULT_MEMORY_POOL", "system"));
     builder.redirectError(ProcessBuilder.Redirect.INHERIT);
     process = builder.start();
     to = new DataOutputStream(process.getOutputStream());
     from = new DataInputStream(process.getInputStream());
+    ended(START_MILLISECONDS, this::text);
   }
 
-  static synchronized HelperProcess running() throws HelperException {
-    if (instance == null || !instance.process.isAlive()) {
-      String python = python();
-      try {
-        instance = new HelperProcess(python);
-      } catch (IOException e) {
-        throw new HelperException(
-            "Cannot start " + python + ", the Python that rewrites MATCH_RECOGNIZE; spark.sparkcep.python names another.", e);
-      }
-    }
-    return instance;
+  boolean runs() {
+    return !ended && process.isAlive();
   }
 
-  /** From the application's configuration alone: what a session may SET must not choose a program to run. */
-  private static String python() {
-    SparkConf conf = SparkEnv.get().conf();
-    for (String key :
-        new String[] {"spark.sparkcep.python", "spark.pyspark.driver.python", "spark.pyspark.python"}) {
-      if (conf.contains(key)) {
-        return conf.get(key);
-      }
-    }
-    for (String name : new String[] {"PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON"}) {
-      String value = System.getenv(name);
-      if (value != null && !value.isEmpty()) {
-        return value;
-      }
-    }
-    return "python3";
+  /** Ends the process. */
+  void end() {
+    ended = true;
+    process.destroyForcibly();
   }
 
-  @Override
-  public String apply(String request) {
+  /**
+   * The answer to a request. Throws TimeoutException if it takes too long, GoneException if the process had ended before, and
+   * IOException if it ends meanwhile; it has ended then.
+   */
+  String answer(String request) throws IOException, TimeoutException {
+    byte[] bytes = request.getBytes(StandardCharsets.UTF_8);
     try {
-      return answered(request);
-    } catch (IOException e) {
-      if (!works) {
-        throw new IllegalStateException(
-            "The process that rewrites MATCH_RECOGNIZE ended; is sparkcep installed for " + python
-                + "? spark.sparkcep.python names another Python.",
-            e);
-      }
-      return successor().apply(request); // killed from outside, and the JVM had not noticed yet
-    }
-  }
-
-  private HelperProcess successor() {
-    synchronized (HelperProcess.class) {
-      if (instance == this) {
-        instance = null;
-      }
-    }
-    try {
-      return running();
-    } catch (HelperException e) {
-      throw new IllegalStateException(e);
-    }
-  }
-
-  private synchronized String answered(String request) throws IOException {
-    boolean answered = false;
-    try {
-      byte[] bytes = request.getBytes(StandardCharsets.UTF_8);
       to.writeInt(bytes.length);
+      to.flush();
+    } catch (IOException e) {
+      end();
+      throw new GoneException(e);
+    }
+    return ended(milliseconds, () -> {
       to.write(bytes);
       to.flush();
-      byte[] answer = new byte[from.readInt()];
-      from.readFully(answer);
-      answered = true;
-      works = true;
-      return new String(answer, StandardCharsets.UTF_8);
+      return text();
+    });
+  }
+
+  private String text() throws IOException {
+    byte[] answer = new byte[from.readInt()];
+    from.readFully(answer);
+    return new String(answer, StandardCharsets.UTF_8);
+  }
+
+  private interface Talk {
+    String run() throws IOException;
+  }
+
+  /** Runs {@code talk} under a time limit. The process has ended if it throws, so that nobody reads the rest of an answer. */
+  private String ended(long limit, Talk talk) throws IOException, TimeoutException {
+    ScheduledFuture<?> end = CLOCK.schedule(this::end, limit, TimeUnit.MILLISECONDS);
+    boolean done = false;
+    try {
+      String answer = talk.run();
+      done = true;
+      return answer;
+    } catch (IOException e) {
+      if (end.isDone()) {
+        throw new TimeoutException();
+      }
+      throw e;
     } finally {
-      if (!answered) {
-        process.destroy(); // the next statement starts a new one, rather than reading the rest of this answer
+      end.cancel(false);
+      if (!done) {
+        end();
       }
     }
   }

@@ -31,7 +31,7 @@ final class LateRows {
 
   /** The table's name; empty where late rows are dropped. */
   static String table() {
-    return SQLConf.get().getConfString(SETTING, "").trim();
+    return Configured.get(SETTING, "");
   }
 
   /** The table's name, kind and columns, and those of the clause's rows, for the rewriter's process to compare; null without. */

@@ -30,7 +30,6 @@ import org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreePattern;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StringType;
@@ -110,7 +109,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
 
   private static LogicalPlan withKeysFiltered(Filter filter, Generate generate) {
     Call call = call(generate);
-    if (call == null || "false".equalsIgnoreCase(SQLConf.get().getConfString("sparkcep.prefilter", "true").trim())) {
+    if (call == null || "false".equalsIgnoreCase(Configured.get("sparkcep.prefilter", "true"))) {
       return filter;
     }
     Map<ExprId, Expression> keys = keys(call, generate.generatorOutput());

@@ -24,7 +24,6 @@ import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
 import org.apache.spark.sql.execution.window.WindowExec;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
@@ -53,7 +52,7 @@ final class MatchStrategy extends SparkStrategy {
 
   /** Whether the session wants it; a setting for comparison, and for a Spark in which the operator misbehaves. */
   static boolean isOn() {
-    return Boolean.parseBoolean(SQLConf.get().getConfString(SETTING, "true").trim());
+    return Boolean.parseBoolean(Configured.get(SETTING, "true"));
   }
 
   @Override

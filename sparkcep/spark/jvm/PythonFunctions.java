@@ -273,7 +273,7 @@ final class PythonFunctions {
       // Spark's own operator for table functions cannot send two columns of one name
       request.put("kind", "analyze").put("schema", schema.json()).put("distinct", !MatchStrategy.isOn()).put("streaming", streaming);
       Option<String> statement = CurrentOrigin.get().sqlText();
-      request.put("sql", statement.isDefined() ? statement.get() : "");
+      request.put("sql", statement.isDefined() ? statement.get() : "").set("application", Configured.application());
       JsonNode answer = asked(request);
       if (answer.has("error")) {
         throw PythonFunctions.<RuntimeException>unchecked(new ClauseException(null, answer.get("error")));
@@ -293,7 +293,7 @@ final class PythonFunctions {
       try {
         JsonNode answer = RewritingParser.ask(request);
         return answer.has("error") ? new ClauseException(null, answer.get("error")) : raised;
-      } catch (HelperProcess.HelperException | JsonProcessingException e) {
+      } catch (ClauseException | HelperProcess.HelperException | JsonProcessingException e) {
         raised.addSuppressed(e);
         return raised;
       }
@@ -319,7 +319,7 @@ final class PythonFunctions {
       return RewritingParser.ask(request);
     } catch (JsonProcessingException e) {
       throw new UncheckedIOException(e);
-    } catch (HelperProcess.HelperException e) {
+    } catch (ClauseException | HelperProcess.HelperException e) {
       throw PythonFunctions.<RuntimeException>unchecked(e);
     }
   }

@@ -9,6 +9,9 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Function;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -19,6 +22,8 @@ import org.apache.spark.sql.catalyst.parser.PositionalParameterContext;
 import org.apache.spark.sql.catalyst.trees.CurrentOrigin;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.VariableSubstitution;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -27,6 +32,8 @@ final class RewritingParser implements InvocationHandler {
   static final Pattern MENTION = Pattern.compile("match_recognize", Pattern.CASE_INSENSITIVE);
   private static final Pattern PATTERN = Pattern.compile("\\bpattern\\s*\\(", Pattern.CASE_INSENSITIVE);
   private static final String EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"; // as in settings.py
+  private static final Logger LOG = LoggerFactory.getLogger(SparkcepExtensions.class);
+  private static final Set<String> TOLD = ConcurrentHashMap.newKeySet(); // what was logged of settings that nobody reads
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private final ParserInterface spark;
@@ -112,6 +119,7 @@ final class RewritingParser implements InvocationHandler {
   private static JsonNode asked(String text, Object[] args)
       throws ClauseException, HelperProcess.HelperException, JsonProcessingException {
     JsonNode answer = ask(request(text, isPositional(args)));
+    answer.path("unknown").forEach(setting -> { if (TOLD.add(setting.asText())) LOG.warn(setting.asText()); });
     if (answer.has("error")) {
       throw new ClauseException(text, answer.get("error"));
     }
@@ -135,22 +143,48 @@ final class RewritingParser implements InvocationHandler {
     SQLConf conf = SQLConf.get();
     ObjectNode request = JSON.createObjectNode();
     request.put("sql", text);
-    ObjectNode settings = request.putObject("settings");
+    ObjectNode settings = Configured.session();
+    request.set("settings", settings);
+    request.set("application", Configured.application());
     settings.put("spark.sql.caseSensitive", String.valueOf(conf.caseSensitiveAnalysis()));
     settings.put("spark.sql.ansi.enabled", String.valueOf(conf.ansiEnabled()));
     settings.put("spark.sql.session.timeZone", conf.sessionLocalTimeZone());
     settings.put("spark.sql.ansi.doubleQuotedIdentifiers", String.valueOf(conf.doubleQuotedIdentifiers()));
-    CollectionConverters.asJava(conf.getAllConfs())
-        .forEach((key, value) -> { if (key.startsWith("sparkcep.") || key.equals(EXCLUDED_RULES)) settings.put(key, value); });
+    settings.put(EXCLUDED_RULES, conf.getConfString(EXCLUDED_RULES, ""));
     request.put("named_markers", positional);
     return request;
   }
 
   /** The rewriter's answer to a request of any kind. */
-  static JsonNode ask(ObjectNode request) throws HelperProcess.HelperException, JsonProcessingException {
-    JsonNode answer = JSON.readTree(SparkcepExtensions.rewriter().apply(JSON.writeValueAsString(request)));
+  static JsonNode ask(ObjectNode request) throws ClauseException, HelperProcess.HelperException, JsonProcessingException {
+    String sql = request.path("sql").asText();
+    Helpers helpers = null;
+    JsonNode answer;
+    try {
+      Function<String, String> rewriter = SparkcepExtensions.rewriter();
+      if (rewriter instanceof Helpers some) {
+        helpers = some;
+        ObjectNode before = request.has("kind") ? helpers.request(sql) : null;
+        if (before != null) {
+          request.set("before", before); // for a helper that did not rewrite the statement
+        }
+      }
+      answer = JSON.readTree(rewriter.apply(JSON.writeValueAsString(request)));
+    } catch (Helpers.Refusal e) {
+      ClauseException error = new ClauseException(request.has("kind") ? null : sql, e.fields());
+      error.addSuppressed(e);
+      throw error;
+    }
+    if (answer.has("ended")) {
+      throw new ClauseException(null, answer.get("ended"));
+    }
     if (answer.has("failure")) {
       throw new HelperProcess.HelperException("sparkcep's rewriter failed:\n" + answer.get("failure").asText(), null);
+    }
+    if (helpers != null && answer.path("placed").asBoolean()) {
+      helpers.remember(request, answer.get("sql").asText());
+    } else if (helpers != null && "places".equals(request.path("kind").asText())) {
+      helpers.restored(sql);
     }
     return answer;
   }

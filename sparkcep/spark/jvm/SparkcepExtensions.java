@@ -26,8 +26,8 @@ import scala.runtime.BoxedUnit;
  * <p>Two ways in: named in {@code spark.sql.extensions} when the JVM starts, which brings the functions too, or {@link
  * #install} on a running session, whose Python driver registers them. The rewriting itself is Python's work; it is
  * reached through a function from a JSON request to a JSON answer (see sparkcep/spark/rewrite_server.py): a Py4J
- * callback where a Python driver lives ({@link #setRewriter}), else a helper process that is started with the first
- * statement that needs it.
+ * callback where a Python driver lives ({@link #setRewriter}), else helper processes, the first of which is started with
+ * the first statement that needs it ({@link Helpers}).
  */
 public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   private static volatile Function<String, String> rewriter;
@@ -53,7 +53,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     extensions.injectHintResolutionRule(new StreamStart.Builder()); // ahead of Spark's rules
   }
 
-  /** The function that answers requests; null goes back to the helper process. */
+  /** The function that answers requests; null goes back to helper processes. */
   public static void setRewriter(Function<String, String> function) {
     rewriter = function;
   }
@@ -63,9 +63,9 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     TokenClient.install(server, token);
   }
 
-  static Function<String, String> rewriter() throws HelperProcess.HelperException {
+  static Function<String, String> rewriter() {
     Function<String, String> function = rewriter;
-    return function == null ? HelperProcess.running() : function;
+    return function == null ? Helpers.running() : function;
   }
 
   /** Rewriting on or off for the whole JVM; off, every text reaches Spark's parser as it is. */
