@@ -41,7 +41,6 @@ from sparkcep.engine.state import NO_BYTES, PENDING, StateBytes, damaged
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.walk import Walk
 from sparkcep.engine.windows import whole_micros
-from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.options import MICROS, NO_WINDOW, ROWS
 from sparkcep.plan.records import Order, Window, has
 from sparkcep.search import interpreted

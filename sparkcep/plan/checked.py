@@ -290,7 +290,7 @@ def wrong(why: str) -> ClauseError:
 def is_right(found: Mapping) -> bool:
     """Whether the members of a plan, each within its bounds, go together as those of a clause do. Engines count on it."""
     count, approx, selection = len(found["variables"]), found["approximate"], found["selection"]
-    specs, automaton, windows, changes = [leaf.spec for leaf in found["leaves"]], found["automaton"], found["windows"], found["changes"]
+    specs, automaton, changes = [leaf.spec for leaf in found["leaves"]], found["automaton"], found["changes"]
     return (
         count <= MAX_VARIABLES
         and _differ(letter.bit for letter in found["letters"])

@@ -51,10 +51,11 @@ def analyze(schema: str, distinct: bool, streaming: bool, application: Mapping[s
     ``distinct``, ``streaming``: see :func:`sparkcep.spark.table_function.analyze_planned`. Raises ClauseError.
     """
     table = StructType.fromJson(json.loads(schema))
-    if streaming and plan_at(table.names) is None:
+    at = plan_at(table.names)
+    if at is None and streaming:
         raise stream_error()
-    for name in filter(is_plan, table.names):
-        _check_limits(Plan.from_json(name), application)
+    if at is not None:
+        _check_limits(Plan.from_json(table.names[at]), application)
     analysis = analyze_planned(table, distinct=distinct, streaming=streaming)
     return {"schema": analysis.schema.json(), "result": base64.b64encode(CPickleSerializer().dumps(analysis)).decode("ascii")}
 
