@@ -1,4 +1,5 @@
-"""Aggregates of ALL ROWS PER MATCH over one match of many rows, beside Spark's window functions, which take turns with them."""
+"""Aggregates of long matches beside Spark's window functions, which take turns with them: of ALL ROWS PER MATCH over one match of
+many rows, and of matches that overlap, one from each row."""
 
 from __future__ import annotations
 
@@ -29,6 +30,16 @@ CALLS = {
     "mode() WITHIN GROUP (ORDER BY x)": "",
 }
 
+OVERLAPPING = "SELECT * FROM rows MATCH_RECOGNIZE (ORDER BY id MEASURES {call} AFTER MATCH SKIP TO NEXT ROW PATTERN (A+) DEFINE A AS x >= 0)"
+FROM_THE_END = "SELECT {call} FROM rows WINDOW w AS (ORDER BY id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+# measures of overlapping matches, and the window functions over the rows in reverse order
+OVERLAPS = {
+    "count(*) AS n": "count(*) OVER w AS n",
+    "count(*) AS n, sum(x) AS s, min(x) AS a, max(x) AS b": "count(*) OVER w AS n, sum(x) OVER w AS s, min(x) OVER w AS a, max(x) OVER w AS b",
+    "FIRST(x) AS f, LAST(x) AS l": "x AS f, first(x) OVER w AS l",
+    "sum(y) AS s": "sum(y) OVER w AS s",
+}
+
 
 def run(repeats: int = 3, sizes: tuple[int, ...] = SIZES) -> dict:
     """Medians of seconds by call and number of rows, and their ratio to the window function's."""
@@ -43,8 +54,10 @@ def run(repeats: int = 3, sizes: tuple[int, ...] = SIZES) -> dict:
         return time.perf_counter() - begin
 
     found: dict = {}
-    for call, window in CALLS.items():
-        texts = [CLAUSE.format(call=call), *([WINDOW.format(call=window)] if window else [])]
+    statements = {call: (CLAUSE.format(call=call), window and WINDOW.format(call=window)) for call, window in CALLS.items()}
+    statements |= {f"overlapping: {call}": (OVERLAPPING.format(call=call), FROM_THE_END.format(call=window)) for call, window in OVERLAPS.items()}
+    for call, pair in statements.items():
+        texts = [text for text in pair if text]
         for text in texts:
             seconds(text, sizes[0])
         found[call] = {}
