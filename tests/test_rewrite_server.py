@@ -147,9 +147,9 @@ def test_another_helper_is_told_how_the_statement_was_rewritten(monkeypatch, res
     places = {"kind": "places", "sql": sql, "spans": [[sql.index("match_recognize"), len(sql)]]}
     expected = json.loads(rewrite_server.answer(json.dumps(places)))
     monkeypatch.setattr(rewrite, "_recent", {})
-    assert json.loads(rewrite_server.answer(json.dumps({**places, "before": {**before, "restored": restored}}))) == expected
+    assert json.loads(rewrite_server.answer(json.dumps({**places, "earlier": {**before, "restored": restored}}))) == expected
     monkeypatch.setattr(rewrite, "_recent", {})
-    told = {"kind": "tell", "sql": before["sql"], "condition": "X", "message": "wrong", "parameters": {}, "spots": [], "before": {**before, "restored": restored}}
+    told = {"kind": "tell", "sql": before["sql"], "condition": "X", "message": "wrong", "parameters": {}, "spots": [], "earlier": {**before, "restored": restored}}
     assert "message" in json.loads(rewrite_server.answer(json.dumps(told))) and rewrite.known(before["sql"]).restored == restored
 
 

@@ -125,6 +125,8 @@ class _Place(NamedTuple):
 def distances(pattern: tuple) -> dict[tuple[int, int], Distance]:
     """The distances that are the same in all matches, by the two variables, the earlier one first. Rows of a match are adjacent,
     and the later variable has one place in the pattern."""
+    if has(pattern, "and", "not", "within"):
+        return {}  # between rows of such patterns others may lie
     numbers, places = count(1), {}
     seen = Counter(part[1] for part in walk(pattern) if part[0] == "var")
 

@@ -5,7 +5,7 @@ The JVM's parser asks this way, by a Py4J callback inside a Python driver or, wh
 and stdout until its stdin ends. It says ``{}`` first, when it is ready. A request that takes more than the milliseconds ends the
 process; the bytes bound its memory (see ``_bound_memory``). It also ends when its stdin ends while it works.
 
-A request of another kind than the first one may have ``before``: the request by which its statement was rewritten, for a helper
+A request of another kind than the first one may have ``earlier``: the request by which its statement was rewritten, for a helper
 that does not know it. There ``restored`` says that the ``places`` were asked for.
 
 Requests, by their ``kind``:
@@ -83,8 +83,8 @@ def answer(request: str) -> str:
     """The answer to one request, both as JSON text."""
     asked = json.loads(request)
     kind = asked.get("kind")
-    if "before" in asked:
-        _learn(asked["before"], asked["sql"])
+    if "earlier" in asked:
+        _learn(asked["earlier"], asked["sql"])
     if kind in ("stream", "table", "chained", "started", "restarted", "aggregated"):
         from sparkcep.spark import streaming
 

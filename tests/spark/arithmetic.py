@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -231,7 +232,7 @@ def _data(compiler: ConditionCompiler, columns: dict[str, pa.Array], rows: int, 
     for i, (name, part) in enumerate(compiler.flts):
         values = columns[name].cast(pa.float64()) if part else columns[name]
         flts[i], fnull[i] = letters.words(values), letters.null_marks(values)
-    return letters._int_columns(Planned, columns, rows, np.zeros(0, dtype=np.int64)), flts, fnull
+    return letters._int_columns(Planned, SimpleNamespace(columns=columns), rows, np.zeros(0, dtype=np.int64)), flts, fnull
 
 
 def _float(x: float) -> object:

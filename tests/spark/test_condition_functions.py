@@ -135,4 +135,4 @@ def test_a_clause_text_over_collated_strings():
     ]:
         plan = make_plan(parse_clause(f"ORDER BY i MEASURES 1 AS o PATTERN (A B) DEFINE B AS {condition}"))
         with pytest.raises(ClauseError, match="COLLATION") if refused else contextlib.nullcontext():
-            _check_collations(plan, _perhaps_collated(plan, schema))
+            _check_collations(plan, _perhaps_collated(plan, schema), {})

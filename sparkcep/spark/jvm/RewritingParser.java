@@ -166,7 +166,7 @@ final class RewritingParser implements InvocationHandler {
         helpers = some;
         ObjectNode before = request.has("kind") ? helpers.request(sql) : null;
         if (before != null) {
-          request.set("before", before); // for a helper that did not rewrite the statement
+          request.set("earlier", before); // for a helper that did not rewrite the statement
         }
       }
       answer = JSON.readTree(rewriter.apply(JSON.writeValueAsString(request)));
