@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 _SHOWN = 60  # characters of a text of the user's that a message quotes
-# what moves the cursor, or changes the order in which a terminal or a browser shows a text: controls of C0 and C1 but newlines and
+# characters that move the cursor, or change the order of a text in a terminal or a browser: controls of C0 and C1 but newlines and
 # tabs, marks and embeddings of a direction, and separators of lines and paragraphs
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
@@ -140,8 +140,8 @@ def excerpt(sql: str, line: int, column: int, fragment: str) -> str:
 
 
 def printable(text: str) -> str:
-    """A text of a table or a statement as people are shown it: each character that a terminal would obey is a replacement
-    character, so that no value can hide or rewrite what stands beside it."""
+    """A text of a table or a statement as people are shown it. Each character that a terminal would obey is a replacement
+    character, so that no value can hide or rewrite the text beside it."""
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
 
 

@@ -13,7 +13,7 @@ def python(*arguments: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """This process's variables, by which the other one finds the packages that this one has. The current folder is one of their
+    """This process's variables, so that the other one finds the packages that this one has. The current folder is one of their
     places only if sparkcep itself lies there."""
     own = Path(__file__).resolve().parents[1]
     places = [path for path in sys.path if path and (Path(path).resolve() != Path.cwd() or Path(path).resolve() == own)]

@@ -197,5 +197,5 @@ def unknown(key: str) -> str | None:
 
 
 def all_unknown(keys: Iterable[str]) -> Iterator[str]:
-    """What is wrong with those of the keys that look like settings of sparkcep's and are none."""
+    """Says what is wrong with each key that looks like a setting of sparkcep but is not one."""
     return filter(None, map(unknown, sorted(keys)))

@@ -1,4 +1,4 @@
-"""Another version of Spark is told in one line, with what to install, and nothing is compiled against it."""
+"""Another version of Spark is reported in one line, with what to install, and nothing is compiled against it."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def stretches(text: str) -> Iterator[tuple[int, str]]:
 
 def mentions(text: str, word: str) -> bool:
     """Whether ``word``, in any case, is in the text outside of literals, quoted names and comments. In linear time and little
-    memory. Raises ClauseError for what has no end before it."""
+    memory. Raises ClauseError for one of these without an end before the word."""
     named = re.compile(rf"(?<!\w){word}(?!\w)", re.I)
     at = named.search(text)
     if at is None:

@@ -21,7 +21,7 @@ MAX_NESTING = 50  # of a row pattern
 MAX_BOUND = 1_000_000  # of a quantifier
 _REPORT = "the report of APPROX"
 _OF_APPROX = ("weights", _REPORT, "budget")
-# words that are the name of a measure only behind AS: expressions are made of them, or what may follow a measure begins with them
+# words that are the name of a measure only after AS: expressions are made of them, or what may follow a measure begins with them
 _NEEDS_AS = frozenset(
     """AFTER ALL AND AS BETWEEN BUDGET BY CASE CAST DEFINE DISTINCT DIV ELSE END FALSE FILTER FINAL FROM IGNORE ILIKE IN INTERVAL IS LIKE MATCH MEASURES NOT NULL NULLS ONE OR ORDER
     PARTITION PROXY RLIKE RUNNING SUBSET THEN TRUE TRY_CAST USING WEIGHTS WHEN WHERE WITH""".split()
@@ -32,7 +32,7 @@ _ORDER = "PARTITION BY, ORDER BY, MEASURES, ROWS PER MATCH, AFTER MATCH SKIP, th
 
 
 def parse_clause(text: str, columns: frozenset[str] = frozenset(), parameters: Mapping[str, object] = MappingProxyType({})) -> tree.MatchClause:
-    """The clause whose text is ``text``, as it stands between the parentheses. ``columns``, ``parameters``: see Cursor. Raises
+    """The clause whose text is ``text``, as it is between the parentheses. ``columns``, ``parameters``: see Cursor. Raises
     ClauseError."""
     _check_size(text, 0, len(text))
     return _whole(_ClauseParser(Cursor(text, tokenize(text), columns=columns, parameters=parameters)), "the end of the clause")
@@ -176,7 +176,7 @@ class _ClauseParser:
         return tree.Measure(expr, *self.name("a name for the measure"))
 
     def _named_without_as(self, expr: Expr) -> bool:
-        """Whether the word behind a measure's expression is its name, and not the beginning of the clause's next part."""
+        """Whether the word after a measure's expression is its name, and not the beginning of the clause's next part."""
         t, behind = self.c.token, self.c.peek()
         if expr.op == "col" and expr.span.of(self.c.text).upper() in ("FINAL", "RUNNING"):
             return False  # a column without FIRST or LAST around it
@@ -298,7 +298,7 @@ class _ClauseParser:
         return tree.Window(size, rows, slide, slide is not None and c.take_word("ROWS"), c.span(start))
 
     def _of_approx(self) -> tuple[str, dict] | None:
-        """What belongs to APPROX, right behind it or beside the other options: its members, under the part's name."""
+        """A part that belongs to APPROX, right after it or beside the other options: its members, under the part's name."""
         c, start = self.c, self.c.token.start
         if c.at_word("WEIGHTS") and c.peek().text == "(":
             c.i += 2
@@ -431,7 +431,7 @@ class _ForeignClauseParser(_ClauseParser):
 
 
 class _SizeParser(ConstantParser):
-    """Reads the size of a group's WITHIN, behind which + and * are quantifiers unless a number or an interval follows."""
+    """Reads the size of a group's WITHIN; + and * after it are quantifiers unless a number or an interval follows."""
 
     follows = frozenset()
     names = False

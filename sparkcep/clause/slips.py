@@ -281,7 +281,7 @@ def _of_a_ranking(cursor: Cursor, said: str) -> Slip | None:
 
 
 def _of_an_automaton(cursor: Cursor, said: str) -> Slip | None:
-    """What other notations write between the items of AUTOMATON, and in them."""
+    """Finds what other notations write between the items of AUTOMATON, and in them."""
     token, last, items = cursor.token, before(cursor), ("REGISTER", "STATE", "ARC", "ARCS")
     if not said.startswith(("expected REGISTER, STATE", "expected ARC", "expected FROM and the state")):
         return None

@@ -193,8 +193,8 @@ class BudgetForm:
     _match = 8  # numbers of a match that is held
 
     def __init__(self, net: tuple[np.ndarray, ...], source: np.ndarray, kinds: int, standings: int, variables: tuple[str, ...]) -> None:
-        """``net``: the arrays by which edges (the first one), places and costs, and what agents stand at, are numbered; ``source``
-        int64 (edges): the node that each leaves; how many ``kinds`` (places and costs) and ``standings`` there are."""
+        """``net``: the arrays that number edges (the first one), places and costs, and standings of agents. ``source`` int64
+        (edges): the node that each edge leaves. ``kinds`` (places and costs) and ``standings``: how many there are."""
         text = hashlib.sha256(b"".join(a.tobytes() for a in net))
         self.fingerprint = int.from_bytes(text.digest()[:8], "little", signed=True)
         self.edges, self.source, self.kinds, self.standings, self.variables = net[0], source, kinds, standings, variables

@@ -25,7 +25,7 @@ _HISTORY = {
 
 
 def check_columns(plan: Plan, schema: pa.Schema) -> None:
-    """Raises ClauseError where a column that the plan names is not among those of ``schema``, or is no array that it should be."""
+    """Raises ClauseError where a column that the plan names is not among those of ``schema``, or is not the array it should be."""
     for name, column in _named(plan, schema):
         if schema.get_field_index(name) < 0:  # also of several columns with one name
             raise wrong(f"the input has not one column {name}")
@@ -52,7 +52,7 @@ def _named(plan: Plan, schema: pa.Schema) -> list[tuple[str, Column]]:
     """The columns of the input that a plan names, with what each is."""
     own = _own_columns(plan)
     found = [(name, column) for name, column in marked(Column, plan) if not (name is None or name in column.also or (column.own and name in own))]
-    # over a stream a history comes beside the rows; engine.histories tells where it is missing
+    # over a stream a history comes beside the rows; engine.histories reports where it is missing
     found = [(name, column) for name, column in found if column.kinds != "history" or name in schema.names]
     if plan.letters:
         found.append((LETTERS, Column("whole")))
@@ -89,7 +89,7 @@ _KINDS: dict[str, Callable[[pa.DataType], bool]] = {
 
 
 def check_pairs(plan: Plan, chunk: Chunk) -> None:
-    """Raises ClauseError where the numbers of rows, by which elements of arrays are picked, lie outside these arrays.
+    """Raises ClauseError where the numbers of rows that pick elements of arrays lie outside these arrays.
 
     The array of a row has an element for each row of the partition up to it, or to some rows after it, and one for no row. With two
     rows it has one for each pair.

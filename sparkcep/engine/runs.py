@@ -32,8 +32,8 @@ def with_room(runs: cargo.Runs, room: Room) -> cargo.Runs:
 
 
 def follow(before: np.ndarray, taken: np.ndarray, rows: np.ndarray, edges: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """bool (entries): whether each entry may follow the entry ``before`` it, or begin a run where that is NONE: by the edge
-    ``taken``, which takes one of ``rows``. ``source`` int64: the node that each of ``edges`` leaves."""
+    """bool (entries): whether each entry may follow the entry ``before`` it, or begin a run where that is NONE. The entry goes
+    by the edge ``taken``, which takes one of ``rows``. ``source`` int64: the node that each of ``edges`` leaves."""
     first = before == NONE
     if not len(before):
         return first

@@ -25,8 +25,8 @@ _EXACT = 2.0**53  # whole numbers below it are the same in any order of addition
 
 
 class Forest(NamedTuple):
-    """``after`` int64 (labels): the place of the label of the next row, -1 after the last one; ``at`` int64 (labels): the row;
-    ``first`` int64 (m): the place of each match's first label, -1 of an empty match."""
+    """``after`` int64 (labels): the place of the next row's label, -1 after the last one. ``at`` int64 (labels): the row. ``first``
+    int64 (m): the place of each match's first label, -1 if it is empty."""
 
     events: np.ndarray
     labels: np.ndarray
@@ -65,7 +65,7 @@ def _in(mask, label):
 
 def navigate(first: bool, mask: int, logical: int, physical: int, trees: Forest, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(row, label) int64 of FIRST or LAST of ``mask`` with offsets for each event, -1 where there is none. A ``physical`` offset
-    leaves the match; the label is that of the row from which it goes."""
+    leaves the match; the label is that of the row where the offset begins."""
     at, labels = np.empty(len(trees.events), dtype=np.int64), np.empty(len(trees.events), dtype=np.int64)
     found, count = np.empty(len(trees.labels), dtype=np.int64), np.empty(len(trees.labels), dtype=np.int64)
     _navigate(first, mask, logical, physical, trees, offsets, found, count, at, labels)
@@ -127,8 +127,8 @@ def aggregate(
 
 
 def collect(mask: int, nulls: np.ndarray, keep: np.ndarray, trees: Forest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The rows of ``mask`` that count, for each event, as :func:`sparkcep.engine.gather.collect` gives them; O(labels and rows
-    told)."""
+    """The rows of ``mask`` that count, for each event, as :func:`sparkcep.engine.gather.collect` gives them, in O(labels and
+    collected rows)."""
     found, count = np.empty(len(trees.labels), dtype=np.int64), np.empty(len(trees.labels), dtype=np.int64)
     offsets = np.zeros(len(trees.events) + 1, dtype=np.int64)
     _find(mask, nulls, keep, trees, found, count, offsets)
@@ -216,8 +216,8 @@ def _fold(kind, mask, ints, flts, nulls, keep, forest, counts, totals, sums):
 
 def _sums_in_order(mask: int, flts: np.ndarray, nulls: np.ndarray, keep: np.ndarray, trees: Forest) -> np.ndarray:
     """float64 of each event: the sum of its rows' values from the first row on, since the last bits of a sum depend on the order.
-    That takes an addition for each row of each match, many at a time: matches are put in an order in which those that have a
-    label in common stand together."""
+    That takes an addition for each row of each match, many at a time: the matches are ordered so that matches with a
+    common label are neighbours."""
     size, matches = len(trees.labels), len(trees.events)
     many, begin, filled = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
     sums, out = np.zeros(matches, dtype=np.float64), np.zeros(matches, dtype=np.float64)
@@ -227,7 +227,7 @@ def _sums_in_order(mask: int, flts: np.ndarray, nulls: np.ndarray, keep: np.ndar
 
 @kernel
 def _spread(mask, flts, nulls, keep, forest, many, begin, filled, order, sums, out):
-    """Fills ``out``. ``many`` (labels): how many matches have the label, which stand from ``begin`` on in ``sums``."""
+    """Fills ``out``. ``many`` (labels): how many matches have the label; they are in ``sums`` from ``begin`` on."""
     events, labels, joins, after, at, first = forest
     matches = events.shape[0]
     for e in range(matches - 1, -1, -1):
@@ -251,7 +251,7 @@ def _spread(mask, flts, nulls, keep, forest, many, begin, filled, order, sums, o
                 begin[n] = free
                 free += many[n]
             filled[n] = begin[n]
-    steps = np.int64(0)  # the labels that count, in an order in which those of each match are in the order of its rows
+    steps = np.int64(0)  # the labels that count, ordered so that the labels of each match follow its rows
     for e in range(matches - 1, -1, -1):
         base = events[e, E_LABELS]
         for i in range(joins[e, 0]):

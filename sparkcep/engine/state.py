@@ -173,7 +173,7 @@ class StateBytes:
 
     @functools.cached_property
     def _of_nothing(self) -> pa.Scalar:
-        """The state of a partition of which nothing is known, as it would be written."""
+        """The state of a partition that nothing is known about, as it would be written."""
         fill = b"\0" * int(_filled(np.array([self.head.itemsize]))[0])
         return _checked(pa.array([self.nothing.tobytes() + fill], pa.large_binary()))[0]
 
@@ -198,7 +198,7 @@ def _filled(sizes: np.ndarray) -> np.ndarray:
 
 
 def _checked(states: pa.Array) -> pa.Array:
-    """States, each of which ends with a word of zeros, with their checksums there."""
+    """The states, each with its checksum instead of the word of zeros at its end."""
     data, begins = bytes_of(states)
     if not len(states):
         return states

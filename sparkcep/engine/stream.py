@@ -193,7 +193,7 @@ class Stream:
         return replace(chunk, closed=self._closed(chunk, watermark), watermark=watermark, limits=limits)
 
     def _times(self, chunk: Chunk) -> np.ndarray:
-        """int64: the times of the rows; nothing where the engine reads no time. NULLs, of which there are none, come last."""
+        """int64: the times of the rows; nothing where the engine reads no time. NULLs would come last, but there are none."""
         automaton = self.plan.automaton
         name = automaton.time if automaton is not None else self._window.order if self._window.kind == MICROS else ""
         if name not in chunk.columns:

@@ -62,7 +62,7 @@ def constant(expr: Expr, text: str, parameters: Parameters = NONE) -> Constant |
 
 
 def decimal_text(value: Fraction) -> str | None:
-    """The number as a decimal text, or None if it has no finite one."""
+    """The number as a finite decimal text, or None if it cannot be one."""
     digits = 0
     while digits <= MAX_DIGITS and (value * 10**digits).denominator != 1:
         digits += 1
@@ -142,13 +142,13 @@ def _interval(node: Expr, text: str, parameters: Parameters) -> Fraction:
 
 
 def no_value(node: Expr, text: str, parameter: str) -> ClauseError:
-    """The error of a parameter whose value is not known before Spark reads the statement, or has a type that cannot stand there."""
+    """The error of a parameter whose value is not known before Spark reads the statement, or has a type not allowed there."""
     message = f"the value of the parameter {parameter} is not a number or interval known here. Give it by args=, as a Python int, Decimal or timedelta, or write it as a literal"
     return error_at(text, node.span.start, node.span.end, "PARAMETER", message, SEMANTIC)
 
 
 def _with_values(source: str, offset: int, parameters: Parameters) -> tuple[str, str]:
-    """The text behind INTERVAL without comments and with the values of parameters, and the first parameter without a value."""
+    """The text after INTERVAL without comments and with the values of parameters, and the first parameter without a value."""
     tokens, out, unknown, i = tokenize(source)[1:-1], [], "", 0
     while i < len(tokens):
         token, piece = tokens[i], tokens[i].text
@@ -165,7 +165,7 @@ def _with_values(source: str, offset: int, parameters: Parameters) -> tuple[str,
 
 
 def _amount(value: object) -> str | None:
-    """A parameter's value as it is written behind INTERVAL, or None."""
+    """A parameter's value as it is written after INTERVAL, or None."""
     found = _of_value(value)
     if isinstance(value, str):
         return f"'{value}'"

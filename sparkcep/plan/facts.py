@@ -106,14 +106,14 @@ def written_out(pattern: tuple, most: int = 1 << 20) -> tuple:
 
 
 class Distance(NamedTuple):
-    """How many rows lie from the last row of a variable to that of another one; ``only``: the first one has no other row."""
+    """How many rows lie from the last row of a variable to that of another one; ``only``: the first one has just this row."""
 
     rows: int
     only: bool
 
 
 class _Place(NamedTuple):
-    """Where a variable's last row stands: ``rows`` after a point of the pattern. ``inside``: the alternatives and iterations around
+    """Where a variable's last row is: ``rows`` after a point of the pattern. ``inside``: the alternatives and iterations around
     it, the outermost first."""
 
     point: int

@@ -1,7 +1,7 @@
-"""Bounds of a plan's numbers, texts and names, which stand beside the fields of :mod:`sparkcep.plan.records` as annotations.
+"""Bounds of a plan's numbers, texts and names, as annotations beside the fields of :mod:`sparkcep.plan.records`.
 
-:mod:`sparkcep.plan.checked` refuses a number without a bound, so that a field added later has one. Kernels have no bounds checks of
-their own.
+:mod:`sparkcep.plan.checked` refuses a number without a bound, so that a field added later has one. Kernels do not check
+bounds.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ MAX_CHECKS = (1 << 31) - 1
 MAX_IDLE = 1 << 62  # microseconds
 MAX_WORD = (1 << 63) - 1  # what kernels hold
 MAX_DIGITS = 100  # of a text that becomes a number
-MAX_TREE = 250  # parts of a tree inside one another; a clause nests 50 expressions, of 150 operators one behind the other
+MAX_TREE = 250  # parts of a tree inside one another; a clause nests 50 expressions, of 150 operators one after the other
 MAX_TEXT = 1 << 25  # characters of a plan
 
 
 class Range(NamedTuple):
     """From ``low`` to before ``below``. That is a number, or the name of a list: one of the record around the number, of a record
-    around that, or of the plan. ``sets`` stands for the number of sets of variables."""
+    around that, or of the plan. ``sets`` means the number of sets of variables."""
 
     low: int
     below: int | str
@@ -41,8 +41,8 @@ class Text(NamedTuple):
 
 
 class Column(NamedTuple):
-    """The name of an input column, whose type is of one of the ``kinds`` (all are, where there are none). ``also``: names that
-    stand for something else. ``own``: registers, letters and parameters of an automaton have such names as well."""
+    """The name of an input column. Its type is of one of the ``kinds`` (of any kind if there are none). ``also``: names that mean
+    something else. ``own``: registers, letters and parameters of an automaton have such names, too."""
 
     kinds: str = ""
     also: tuple[str, ...] = ()
@@ -58,5 +58,5 @@ class Tree(NamedTuple):
 
 
 _NUMBER = rf"(?:\d{{1,{MAX_DIGITS}}}(?:\.\d{{0,{MAX_DIGITS}}})?|\.\d{{1,{MAX_DIGITS}}})"
-SIZE = Text(re.compile(rf"|{_NUMBER}", re.ASCII))  # empty where there is no window
+SIZE = Text(re.compile(rf"|{_NUMBER}", re.ASCII))  # empty without a window
 STEP = Text(re.compile(rf"|{_NUMBER}|1/\d{{1,{MAX_DIGITS + 1}}}", re.ASCII))

@@ -64,7 +64,7 @@ class Plan:
     equal_keys: tuple[records.EqualKey, ...] = ()  # beside those of ``partition``
     candidates: tuple[records.Candidate, ...] = ()  # empty where they may not part rows
     near: bool = False  # whether rows farther than WINDOW from all that fulfil a candidate may be dropped
-    slice: records.PerhapsInput = ""  # the input column by which partitions are cut into slices of time (sql.slices); empty: they are whole
+    slice: records.PerhapsInput = ""  # the input column that cuts partitions into slices of time (sql.slices); empty: no cuts
     automaton: records.Automaton | None = None  # the pattern is empty then, and its variables are the names of arcs
     changes: records.Changes | None = None  # of an automaton, or of a pattern, which becomes one
     arcs: records.Arcs | None = None  # those of an automaton that rows of a table make present

@@ -45,7 +45,7 @@ ALL_ROWS = -1  # the mask of the universal row pattern variable
 LIKE, SUM, MEAN = OF_COLUMN = ("like", "sum", "mean")  # types of registers that a column gives
 WAY = "way"  # the type of the register that tells by which rows, under which labels, a computation came: a number that the kernel gives each such way
 
-CLASSIFIER_COLUMN = "cls"  # in place of a column: the name of a row's variable
+CLASSIFIER_COLUMN = "cls"  # instead of a column: the name of a row's variable
 
 
 # -- fields -----------------------------------------------------------------------------------------------------------

@@ -113,11 +113,13 @@ class RowArrays(NamedTuple):
 
 
 class SharedEnds(NamedTuple):
-    """Paths that succeeded. ``futures`` int32 ((rows + partitions) x ``width``) has a number for each state at each row: 0 if the
-    state has not been reached, -1 if it has failed, else the number of the match that went on from it. Numbers up to ``before`` are
-    those of matches that have left ``events``. ``joins`` int64 (capacity, 4): how many labels a match has of its own; the place
-    of the label after them in ``out_labels``, which belongs to an earlier match, and the event of that match (-1 if there is none);
-    the last row to which AFTER MATCH SKIP may go."""
+    """Paths that succeeded. ``futures`` int32 ((rows + partitions) x ``width``) has a number for each state at each row. It is 0 if
+    the state has not been reached, -1 if it has failed, else the number of the match that went on from it. Numbers up to ``before``
+    are those of matches that have left ``events``.
+
+    ``joins`` int64 (capacity, 4): how many labels a match has of its own, and the place of the label after them in ``out_labels``.
+    That label belongs to an earlier match. The other two are the event of the earlier match (-1 if there is none) and the last row
+    that AFTER MATCH SKIP may go to."""
 
     futures: np.ndarray
     width: int

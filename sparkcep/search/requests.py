@@ -53,8 +53,8 @@ class Request(NamedTuple):
 
 
 class Asked:
-    """What this process has asked for below one folder of kernels. ``root`` gives the folder, ``shipped`` is that of the kernels
-    that came with the package."""
+    """Remembers what this process has asked for below one folder of kernels. ``root`` gives the folder, ``shipped`` is that of the
+    kernels that came with the package."""
 
     def __init__(self, root: Callable[[], Path], shipped: Path) -> None:
         self._root = root

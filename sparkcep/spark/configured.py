@@ -23,7 +23,7 @@ def settings_of(session: SparkSession) -> Settings:
     """The settings of ``session`` that concern a clause. Raises ClauseError.
 
     Serverless compute of Databricks answers for settings of its own list only, not even with a default. There an environment
-    variable stands for a setting of ours: SPARKCEP_NATIVE for ``sparkcep.native``.
+    variable replaces a setting of ours: SPARKCEP_NATIVE for ``sparkcep.native``.
     """
     own = _own_settings(session)
     for wrong in all_unknown(own or ()):

@@ -266,7 +266,7 @@ def _of_name(failure: Failure, span: Span, statement: str) -> ClauseError | None
     said = failure.parameters.get({"AMBIGUOUS_REFERENCE": "name", "UNRESOLVED_COLUMN": "objectName"}.get(kind, ""), "")
     name = said.replace("`", "").rpartition(".")[2]
     written = span.of(statement).replace("`", "").rpartition(".")[2]
-    if not _COMPUTED.fullmatch(name) or (name == written and kind != "AMBIGUOUS_REFERENCE"):  # of which one is the rewriter's
+    if not _COMPUTED.fullmatch(name) or (name == written and kind != "AMBIGUOUS_REFERENCE"):  # one of the two is the rewriter's
         return None
     message = f"the name {name} is reserved for a column of sparkcep's, and ALL ROWS PER MATCH gives back the input's column of that name; rename it in the input"
     return error_at(statement, span.start, span.end, "COLUMN_NAME", message, SEMANTIC)
@@ -283,7 +283,7 @@ def _of_view(places: Places, statement: str) -> ClauseError:
 
 
 def _of_same_names(failure: Failure, places: Places, statement: str) -> ClauseError | None:
-    """The clause's own error for two columns of the input with one name, of which ALL ROWS PER MATCH cannot return both."""
+    """The clause's own error for two columns of the input with one name; ALL ROWS PER MATCH cannot return both."""
     if failure.condition != "AMBIGUOUS_REFERENCE" or "__auto_generated_subquery_name" not in failure.parameters.get("referenceNames", ""):
         return None
     name = failure.parameters.get("name", "").replace("`", "").rpartition(".")[2]
@@ -314,7 +314,7 @@ def _of_outer(failure: Failure, places: Places, span: Span, statement: str) -> C
 
 
 def _of_history(failure: Failure, places: Places, statement: str) -> ClauseError | None:
-    """The clause's own error for a table behind USING HISTORY that has not the columns of a history."""
+    """The clause's own error for a table after USING HISTORY that lacks columns of a history."""
     name = failure.parameters.get("objectName", "").replace("`", "")
     if not failure.condition.startswith("UNRESOLVED_COLUMN") or not name.startswith("history."):
         return None
@@ -363,7 +363,7 @@ _OF_LATERAL = "a clause whose MEASURES need Spark's own aggregates (percentile, 
 
 
 def _about_two(failure: Failure) -> str:
-    """What to write for a column that two tables of a join have."""
+    """Says what to write for a column that two tables of a join have."""
     found = [name.replace("`", "") for name in re.findall(r"(?:`[^`]*`\.?)+", failure.parameters.get("referenceNames", ""))]
     if len(set(found)) > 1:
         return f"write {' or '.join(found[:8])}"
@@ -371,7 +371,7 @@ def _about_two(failure: Failure) -> str:
 
 
 def _with_order(failure: Failure, key: str) -> str:
-    """What to write for a key of a type without an order."""
+    """Says what to write for a key of a type without an order."""
     kind = failure.parameters.get("dataType", "").strip('"').partition("<")[0].partition("(")[0]
     instead = {"MAP": f"to_json({key})", "GEOMETRY": f"st_asbinary({key})", "GEOGRAPHY": f"st_asbinary({key})", "VARIANT": f"to_json({key})"}.get(kind)
     return f"write {instead}, or a part of {key} that has an order" if instead else f"write a part of {key} that has an order"

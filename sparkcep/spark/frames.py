@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Keys = Key | Sequence[Key]
 
 _HEAD, _TAIL = "SELECT * FROM {frame}%s MATCH_RECOGNIZE (\n", "\n)"
-_VIEW = re.compile(r"`?_pyspark_\w+`?\.")  # the view that stands for the frame
+_VIEW = re.compile(r"`?_pyspark_\w+`?\.")  # the view that represents the frame
 _ORDERED = re.compile(r"(.*?)((?: (?:ASC|DESC))?(?: NULLS (?:FIRST|LAST))?)", re.S)
 
 
@@ -170,7 +170,7 @@ def _keys(parsed: MatchClause, clause: str, partition: list[str], order: list[st
 
 
 def _in_clause(text: ErrorText, statement: str, clause: str, cut: int, keys: str) -> ErrorText:
-    """An error's text with its place in the clause in place of the SQL statement; without one if that is in the table. An error in
+    """An error's text with its place in the clause instead of the SQL statement; without one if that is in the table. An error in
     the inserted keys names their argument."""
     span, message = text.span, _VIEW.sub("", text.message)
     begin = len(text.statement) - len(statement) - len(_TAIL)
@@ -195,7 +195,7 @@ def _placed(error: ClauseError, statement: str, clause: str, cut: int, keys: str
 
 
 def _of_argument(message: str, keys: str, at: int, fragment: str) -> str:
-    """``message`` with the argument in whose text, at this offset of the inserted keys, an error is."""
+    """``message`` with the argument whose text has an error at this offset of the inserted keys."""
     if not 0 <= at < len(keys):
         return message
     argument = "order_by" if "PARTITION BY" not in keys[:at] or "ORDER BY" in keys[:at] else "partition_by"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def start_spark(name: str, settings: Mapping[str, str] | None = None, *, command: bool = False, verbose: bool = False) -> SparkSession:
-    """A local session in which the clause is enabled. ``settings`` are added to Spark's own. Raises JavaNotFoundError,
+    """A local session with the clause enabled. ``settings`` are added to Spark's own. Raises JavaNotFoundError,
     SparkVersionError.
 
     Spark logs errors only, with ``verbose`` what it does by itself. ``command``: the session belongs to a command, whose standard

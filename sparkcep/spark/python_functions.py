@@ -86,7 +86,7 @@ def streamer(plan: str, columns: list[list[str]], sent: list[str], ordered: int,
 
 
 def _imported(module: str, name: str, advice: str) -> Any:
-    """A function of the package. It stands by itself, because it is sent as code to workers that may lack the package."""
+    """A function of the package. It needs no other code, because it is sent as code to workers that may lack the package."""
     import importlib
 
     try:

@@ -207,7 +207,7 @@ def serve(source: BinaryIO, sink: BinaryIO, seconds: float = 0.0, at_end: Callab
     """Answers requests until ``source`` ends.
 
     ``seconds``: after so long in one request the process is ended by its alarm clock, if there is one on this system; 0: never.
-    ``at_end`` is called as soon as ``source`` ends, also during a request.
+    The function ``at_end`` is called as soon as ``source`` ends, also during a request.
     """
     requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(source, requests.put, at_end), name="sparkcep-requests", daemon=True).start()
@@ -243,7 +243,7 @@ def _say(sink: BinaryIO, text: str) -> None:
 
 def _set_alarm(seconds: float) -> None:
     """Ends this process after ``seconds``, even inside a computation of C that lets no other thread run; 0: no more. The JVM does
-    so as well; this is for a JVM that has ended. Windows has no such clock."""
+    so as well; this is for a JVM that has ended. Windows lacks this clock."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds)
 

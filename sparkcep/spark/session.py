@@ -172,7 +172,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
             raise begun or ClauseParseException.from_spark(raised) or raised from None
 
     def run_installed(statement: str) -> DataFrame:
-        """Runs a statement, over Connect with the functions registered again if the server's Python lacked the package: a function
+        """Runs a statement, over Connect with the functions registered again if the server's Python lacked the package. A function
         keeps the artifacts that the session had when it was registered, and more may have been added."""
         try:
             return run(statement)

@@ -150,8 +150,8 @@ def told_alone(plan: Plan | None = None) -> Iterator[None]:
 
 
 def plan_at(names: Sequence[str]) -> int | None:
-    """The place of the rewriter's column, whose name is a plan; None without one. It comes after the user's own columns, one of
-    which may have such a name, too."""
+    """The place of the rewriter's column, whose name is a plan; None without one. It comes after the user's own columns, and
+    one of these may have such a name, too."""
     return next((i for i in range(len(names) - 1, -1, -1) if names[i].startswith(PLAN_HEAD)), None)
 
 
@@ -322,10 +322,11 @@ def _nested(schema: T.StructType) -> frozenset[str]:
 
 
 def _check_collations(plan: Plan, collations: dict[str, str], texts: Mapping[str, str], nested: frozenset[str] = frozenset()) -> None:
-    """Refuses to compare strings of another collation, because the engine compares strings byte by byte. ``texts``: of the input's
-    columns; without one a column is named, and the rewriter says what the user wrote there. ``nested``: columns that are not
-    strings, and may hold some."""
-    of_pattern = dict(zip(("line", "column", "fragment"), plan.place))  # of what has no place of its own
+    """Refuses to compare strings of another collation, because the engine compares strings byte by byte.
+
+    ``texts``: those of the input's columns. Without one a column is named, and the rewriter says what the user wrote there.
+    ``nested``: columns that are not strings, and may hold some."""
+    of_pattern = dict(zip(("line", "column", "fragment"), plan.place))  # for errors without a place of their own
 
     def fail(column: str, what: str, place: dict | None = None) -> ClauseError:
         text = texts.get(column) or column

@@ -1,4 +1,4 @@
-"""The versions of Spark with which sparkcep works."""
+"""The versions of Spark that sparkcep works with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class SparkVersionError(ToolError, RuntimeError):
 
 
 def wrong(version: str) -> str:
-    """What is wrong with a version of Spark, and what to do; "" if sparkcep works with it."""
+    """Says what is wrong with a version of Spark, and what to do; "" if sparkcep works with it."""
     first, second = (int("".join(filter(str.isdigit, part)) or 0) for part in f"{version}.0".split(".")[:2])
     if _OLDEST <= (first, second) < _BELOW:
         return ""

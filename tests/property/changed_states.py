@@ -1,7 +1,7 @@
 """``python -m tests.property.changed_states [--changes N] [--families WORDS ...] [--seed TEXT]``: states of streams with random
 changes, counted.
 
-A state comes from a file that a fault or a person can change. Each family of ``stream_cases`` runs its random streams, and before a
+A state comes from a file that a fault or a person can change. Each family of ``stream_cases`` runs its random streams. Before a
 micro-batch goes on from its states, it goes on from states that are changed: flipped bits, other numbers, bytes that are missing or
 too many, halves of two states. Half of the changes give the state its right checksum again, so that the checks of numbers are
 tried, too. Each must end in STATE_FORMAT, in another error of the data, or in rows; a flipped bit in STATE_FORMAT. Then the stream
@@ -40,7 +40,7 @@ from tests.property.in_process import drained
 
 SECONDS = 60  # for one change
 MEMORY = 3 << 30  # bytes of address space more than at the start
-AHEAD = 1 << 40  # microseconds by which the watermark moves behind a changed state
+AHEAD = 1 << 40  # microseconds that the watermark moves after a changed state
 _NUMBERS = [-1, 0, 1, 2, -2, 1 << 31, -(1 << 31), (1 << 31) - 1, (1 << 32) - 1, 1 << 62, -(1 << 62), (1 << 63) - 1, -(1 << 63)]
 _RIGHT, _WRONG = "with its checksum", "as it is"
 JOURNALS, BUCKETS = "a journal of arcs", "a bucket of keys"
@@ -106,7 +106,7 @@ CHANGES = (flipped, numbered, cut, longer, crossed)
 
 
 def changed(states: Sequence[bytes], rng: random.Random) -> tuple[list[bytes], str, bool]:
-    """States of which one is another, how it was changed, and whether it must be refused."""
+    """The states with one of them changed, how it was changed, and whether it must be refused."""
     states = list(states)
     which = rng.choice([i for i, one in enumerate(states) if one])
     data, change = states[which], rng.choice([*CHANGES, numbered, numbered])
@@ -132,7 +132,7 @@ def changed(states: Sequence[bytes], rng: random.Random) -> tuple[list[bytes], s
 
 
 class Tally:
-    """What came of changes. ``last`` is written before each, so that it is known if it was the end."""
+    """Counts what came of changes. ``last`` is written before each change, so that it is known if the change was the end."""
 
     def __init__(self, rng: random.Random, each: int) -> None:
         self.rng, self.each = rng, each
@@ -166,7 +166,7 @@ class Tally:
 
 
 def _tried(stream: Stream, advance, rows: pa.Table, keys: np.ndarray, states: list[bytes], watermark: int) -> Iterator[pa.Table]:
-    """What a stream gives behind a changed state, and when all windows have ended."""
+    """The rows that a stream gives after a changed state, and when all windows have ended."""
     tables, kept = drained(advance(stream, rows, keys, states, watermark))
     yield from tables
     tables, kept = drained(advance(stream, rows.slice(0, 0), keys[:0], kept.states, watermark + AHEAD))
@@ -305,7 +305,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def in_process(arguments: list[str]) -> tuple[int, str]:
-    """The exit code of a process with these arguments, and what it printed; behind a crash also its last words."""
+    """The exit code of a process with these arguments, and what it printed; after a crash also its last words."""
     ran = subprocess.run([sys.executable, "-m", "tests.property.changed_states", *arguments, "--inside"], capture_output=True, text=True)
     return ran.returncode, ran.stdout + ("" if ran.returncode in (0, 1) else f"ended with {ran.returncode}\n{ran.stderr[-4000:]}\n")
 

@@ -44,7 +44,7 @@ from tests.property.test_interpreted import all_interpreted
 from tests.sql_case_files import read_case_file
 
 CASES = Path(__file__).parents[1] / "cases"
-SECONDS = 600 if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else 60  # of processor time in which a run ends; kernels may be compiled in it
+SECONDS = 600 if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else 60  # of processor time for a run, which may compile kernels
 ROWS = 14
 BOUNDS = tuple(records.Bound(*bound) for bound in (("max_steps", 3_000), ("max_matches", 200), ("max_state_bytes", 1 << 24)))
 OURS = (ClauseError, MatchRuntimeError)
@@ -100,7 +100,7 @@ def drawn(rng: random.Random) -> Plan:
 
 
 def shape(plan: Plan) -> str:
-    """What two plans have in common that differ in names, numbers and texts alone."""
+    """A text that two plans have in common if they differ in names, numbers and texts alone."""
     return re.sub(r"-?\d+|\"(?:[^\"\\]|\\.)*\"(?!:)", lambda found: found[0] if found[0].count("_") or len(found[0]) < 9 and found[0][0] == '"' else "0", plan.to_json())
 
 
@@ -221,7 +221,7 @@ def places_of_tree(mark: limits.Tree, given, path: Path_, around: tuple[dict, ..
 
 
 def numbers_for(mark: limits.Range, around: tuple[dict, ...]) -> list[object]:
-    """What a number is set to."""
+    """The values that a number is set to."""
     below = checked._below(mark.below, around) if isinstance(mark.below, str) else mark.below
     return [*dict.fromkeys([-1, 0, 1, mark.low - 1, mark.low, below - 1, below, below + 1, 1 << 31, -(1 << 31), 1 << 63, -(1 << 63), (1 << 63) - 1, 62, 63, 64])] + [True, 1.5, "1", None, INFINITE]
 
@@ -364,8 +364,8 @@ def corpus(seed: str, count: int | None = None, of_generators: int = 400) -> lis
 
 
 def sweep(plans: list[Plan], seed: str, *, each: int | None, structures: int, seconds: float = 1e9) -> tuple[collections.Counter, dict[str, list]]:
-    """What changed plans give, and what is wrong with examples. ``each``: how many values of how many places are tried of a plan;
-    None: all."""
+    """Counts what changed plans give, and collects what is wrong with examples. ``each``: how many values of how many places are
+    tried of a plan; None: all."""
     counts: collections.Counter = collections.Counter()
     wrong: dict[str, list] = {}
     until = time.monotonic() + seconds

@@ -1,4 +1,4 @@
-"""Plans that somebody made up: an error of ours or rows, and no index outside an array, whatever a plan says."""
+"""Any plan that somebody made up gives an error of ours or rows, and no index outside an array."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NAVIGATION = """PARTITION BY p ORDER BY id MEASURES FIRST(v) AS x, array_agg(id)
 
 @pytest.mark.parametrize("seed", first(range(8)))
 def test_numbers_of_a_navigation_mean_what_they_say(seed):
-    """Whatever mask and offsets a leaf has within its bounds, it gives the value of that row."""
+    """A leaf gives the value of the row that its mask and offsets mean, for all of them within their bounds."""
     rng = random.Random(f"navigation {seed}")
     partitions = {p: [{"p": p, "id": 1000 * p + i, "v": rng.randrange(4), "w": 0, "s": "a"} for i in range(7)] for p in range(3)}
     plan = without_catching(make_plan(parse_clause(NAVIGATION)))

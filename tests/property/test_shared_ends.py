@@ -52,7 +52,7 @@ def partition(rng: random.Random, size: int) -> list[dict]:
 
 
 def labelled(pattern: str) -> re.Pattern:
-    """Python's expression; only in patterns without X does a letter tell its variable."""
+    """Python's expression. A letter shows its variable only in patterns without X."""
     return re.compile("".join(LETTER.get(token, token) for token in pattern if token != " "))
 
 
@@ -234,7 +234,7 @@ def test_a_sum_beyond_64_bits():
 
 @pytest.mark.parametrize("pattern", ["A+", "A+ B*", "(A|B)+", "X* C", "((A B?)+ C?)*"])
 def test_labels_grow_with_the_rows(pattern):
-    """The labels that all matches have together are at most a few for each row, whatever the length of the matches."""
+    """The labels that all matches have together are at most a few for each row, however long the matches are."""
     for size in (500, 1000, 2000, 4000):
         rows = [{"r": r, "letter": "c" if r == size - 1 else "aab"[r % 3] if "(" in pattern else "a", "i": 1, "x": 0.1, "t": "", "d": None} for r in range(size)]
         written = []

@@ -13,7 +13,7 @@ import pytest
 
 from tests.selection import first, one_in
 
-# {A} is where a variable goes. What is read of a sketch is compared, since Spark merges partial sketches.
+# {A} is where a variable goes. Values read of a sketch are compared, since Spark merges partial sketches.
 CALLS = {
     "any": ["any({A}b)"],
     "any_value": ["any_value({A}x)"],
@@ -166,7 +166,7 @@ def alike(a: object, b: object) -> bool:
 
 
 def parts(call: str) -> tuple[str, str, str]:
-    """What stands before the aggregate, the aggregate, and what is behind it."""
+    """The text before the aggregate, the aggregate, and the text after it."""
     name = max((name for name in CALLS if re.search(rf"\b{name}\(", call)), key=len)
     begin = end = re.search(rf"\b{name}\(", call).start()
     depth = -1
