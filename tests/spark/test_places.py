@@ -67,7 +67,7 @@ WRONG = {
     "variable in a condition": (over(define="A AS price > ⟦Q.price⟧"), UNRESOLVED, "no variable of PATTERN is called Q. SQLSTATE"),
     "another engine's": (over(measures="⟦MATCH_SEQUENCE_NUMBER()⟧ AS m"), "UNRESOLVED_ROUTINE", "RUNNING count(*)"),
     "python over two rows": (
-        over(pattern="A+ B", define="B AS ⟦cheap(price - A.price)⟧"), "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_PYTHON_UDF", "one row only",
+        over(pattern="A B+", define="B AS ⟦cheap(price - A.price)⟧"), "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_PYTHON_UDF", "one row only",
     ),
     "syntax": (over(behind="WHERE 1 ⟦2⟧"), "PARSE_SYNTAX_ERROR", "near '2'"),
     "function form": (

@@ -471,7 +471,7 @@ def test_rewrite_server_protocol():
         return struct.pack(">i", len(text)) + text
 
     def ask(**request):
-        return framed(json.dumps({"settings": {}, "named_markers": False, **request}).encode())
+        return framed(json.dumps({"settings": {}, "application": {}, "named_markers": False, **request}).encode())
 
     asked = [
         ask(sql="SELECT 'ü'"),
@@ -484,14 +484,19 @@ def test_rewrite_server_protocol():
         ask(kind="functions"),
         ask(sql=f"SELECT * FROM ticks {MATCH}"),
     ]
-    command = [sys.executable, "-m", "sparkcep.spark.rewrite_server"]
-    # a request that is cut off at the end is left
-    out = subprocess.run(command, input=b"".join(asked) + asked[0][:-1], capture_output=True, check=True).stdout
-    answers = []
-    while out:
-        (size,) = struct.unpack(">i", out[:4])
-        answers.append(json.loads(out[4 : 4 + size]))
-        out = out[4 + size :]
+    command = [sys.executable, "-m", "sparkcep.spark.rewrite_server", "60000", str(1 << 30)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as helper:
+        helper.stdin.write(b"".join(asked) + asked[0][:-1])  # a request that is cut off at the end is left
+        helper.stdin.flush()
+
+        def answer() -> dict:
+            (size,) = struct.unpack(">i", helper.stdout.read(4))
+            return json.loads(helper.stdout.read(size))
+
+        assert answer() == {}  # it is there
+        answers = [answer() for _ in asked]
+        helper.stdin.close()
+        assert helper.stdout.read() == b"" and helper.wait(60) == 0
     assert answers[0]["sql"] == "SELECT 'ü'"
     assert answers[1]["error"]["fragment"] == "X" and answers[1]["error"]["line"] == 1
     assert "JSONDecodeError" in answers[2]["failure"] and "UnicodeDecodeError" in answers[3]["failure"]

@@ -179,7 +179,7 @@ def test_errors_of_a_history(spark, tmp_path, histories):
     statement = STATEMENT.format(t="ticks_stream", measures=MEASURES, budget="BUDGET 1 CHECKS USING HISTORY {h}")
     assert "TABLE_OR_VIEW_NOT_FOUND" in refused(spark, statement.format(h="nowhere"))
     spark.sql("SELECT pattern, place, errors, remaining, idle, points, bundles FROM history_now").createOrReplaceTempView("history_short")
-    assert "`visits`" in refused(spark, statement.format(h="history_short"))
+    assert "has no column visits" in refused(spark, statement.format(h="history_short"))
     spark.readStream.table("history_now").createOrReplaceTempView("history_stream")
     text = refused(spark, statement.format(h="history_stream"))
     assert "the table of USING HISTORY is a stream itself" in text and text.startswith("[SPARKCEP.STREAM]")
