@@ -1,4 +1,4 @@
-"""The steps of clauses over growing partitions: ``python -m tests.property.cost_claims`` prints them as JSON.
+"""The steps of clauses over growing partitions, as JSON: ``SPARKCEP_INTERPRET=always python -m tests.property.cost_claims 0 1``.
 
 Kernels run interpreted, and each pass of a loop counts as a step. So the numbers are the same on each machine.
 """
@@ -11,16 +11,14 @@ import os
 import random
 import sys
 
-os.environ["SPARKCEP_INTERPRET"] = "always"
-
-from sparkcep.automaton.strategy import strategy_of  # noqa: E402
-from sparkcep.clause.parser import parse_clause  # noqa: E402
-from sparkcep.engine.open import match_table  # noqa: E402
-from sparkcep.errors import MatchRuntimeError  # noqa: E402
-from sparkcep.plan.build import make_plan  # noqa: E402
-from sparkcep.search import interpreted  # noqa: E402
-from tests.caught import without_catching  # noqa: E402
-from tests.property.in_process import inputs  # noqa: E402
+from sparkcep.automaton.strategy import strategy_of
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.open import match_table
+from sparkcep.errors import MatchRuntimeError
+from sparkcep.plan.build import make_plan
+from sparkcep.search import interpreted
+from tests.caught import without_catching
+from tests.property.in_process import inputs
 
 SIZES = (60, 120, 240)
 HEAD = "PARTITION BY p ORDER BY id MEASURES "
@@ -83,6 +81,7 @@ steps = [0]
 
 
 def main(part: int, parts: int) -> None:
+    assert os.environ.get("SPARKCEP_INTERPRET") == "always", "compiled kernels count no steps"
     before = interpreted._tick
 
     def ticked() -> None:
