@@ -158,12 +158,12 @@ def _partners(task: Task, chunk: Chunk, kinds: np.ndarray, order: np.ndarray, pa
 
 def _check_punctuations(task: Task, chunk: Chunk, found: Turns, absent: np.ndarray) -> None:
     """Refuses punctuations that say nothing, and what comes behind one that promised that it would not."""
-    said = np.flatnonzero((found.kinds == PUNCTUATE) | (found.kinds == PROMISE))
-    if not len(said):
+    punctuations = np.flatnonzero((found.kinds == PUNCTUATE) | (found.kinds == PROMISE))
+    if not len(punctuations):
         return
     columns, plan = chunk.columns, task.plan
-    if absent[said].any():
-        row = int(said[absent[said]][0])
+    if absent[punctuations].any():
+        row = int(punctuations[absent[punctuations]][0])
         message = f"a punctuation has no time{task.failures.where(row, columns)}; it says before which time no further change comes"
         raise MatchRuntimeError("CHANGE_VALUE", message, sqlstate="22023")
     if not plan.changes.arrival:

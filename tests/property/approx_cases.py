@@ -13,6 +13,7 @@ from fractions import Fraction
 import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.fitting import _HISTORY as HISTORY_TYPES
 from sparkcep.engine.open import engine_for, match_batches, match_table, prepare
 from sparkcep.plan.budget import HISTORY_COLUMN
 from sparkcep.plan.build import make_plan
@@ -389,7 +390,7 @@ def _inputs(plan, case, some, database) -> pa.Table:
         wanted.update({c: c for c in COLUMNS})
     types = {name: pa.bool_() if _is_boolean(unguarded(sql)) else None for name, sql in wanted.items()}
     if case.explore:
-        types[HISTORY_COLUMN] = pa.list_(pa.null())
+        types[HISTORY_COLUMN] = pa.list_(pa.struct(list(HISTORY_TYPES.items())))
     if case.unit:
         types |= {name: pa.timestamp("us") for name, sql in wanted.items() if sql == "t"}
     if plan.letters:

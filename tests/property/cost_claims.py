@@ -51,6 +51,7 @@ def define(pattern: str, conditions: str) -> str:
 def clauses() -> list[str]:
     found = [f"{HEAD}{ENDS} {skip} PATTERN ({pattern}) {define(pattern, LETTERS)}" for pattern in PATTERNS for skip in SKIPS if "A" in pattern and not (skip.endswith("A") and pattern in ("A", "A B"))]
     found += [f"{HEAD}{ENDS} {skip} PATTERN ({pattern}) DEFINE A AS v >= PREV(v) OR v IS NOT NULL" for pattern in ("A+", "A X+", "A+ X") for skip in SKIPS[:2]]
+    found += [f"{HEAD}{ENDS} {skip} PATTERN (A+ B C?) {NEIGHBOURS}" for skip in SKIPS[:2]]
     found += [f"{HEAD}{ENDS} {skip} PATTERN (A+ B) {condition}" for condition in MATCHES for skip in SKIPS[:2]]
     return [*found, *OTHERS]
 
