@@ -33,13 +33,16 @@ final class RunningSteps {
 
   /**
    * {@code percentile}, {@code median}, {@code percentile_cont}, {@code percentile_disc}. The value depends on few ranks, so
-   * the buffer has these values alone, each as often as it takes to be at its rank.
+   * the buffer has these values alone, each as often as it takes to be at its rank. The first value of a match is Spark's own,
+   * of the whole buffer, since 0.0 and -0.0 are equal ranks of which Spark takes either.
    */
   private static final class Percentiles implements ElementsFold.Steps {
     private final PercentileBase function;
     private final Comparator<Object> order;
     private final double[] percentages;
-    private Ranks ranks;
+    private OpenHashMap<Object, Object> counts; // up to the first value of a match
+    private boolean fresh; // no value has been asked for
+    private Ranks ranks; // afterwards
 
     Percentiles(PercentileBase function) {
       Object asked = function.percentageExpression().eval(InternalRow.empty());
@@ -50,17 +53,34 @@ final class RunningSteps {
 
     @Override
     public void begin() {
-      ranks = new Ranks(order);
+      counts = function.createAggregationBuffer();
+      fresh = true;
     }
 
     @Override
     public void take(InternalRow row) {
-      OpenHashMap<Object, Object> one = function.update(function.createAggregationBuffer(), row);
-      CollectionConverters.asJava(one).forEach(pair -> ranks.add(pair._1(), (Long) pair._2()));
+      if (fresh) {
+        counts = function.update(counts, row);
+        return;
+      }
+      if (counts != null) {
+        ranks = new Ranks(order);
+        rank(counts);
+        counts = null;
+      }
+      rank(function.update(function.createAggregationBuffer(), row));
+    }
+
+    private void rank(OpenHashMap<Object, Object> some) {
+      CollectionConverters.asJava(some).forEach(pair -> ranks.add(pair._1(), (Long) pair._2()));
     }
 
     @Override
     public Object end() {
+      if (counts != null) {
+        fresh = false;
+        return function.eval(counts);
+      }
       OpenHashMap<Object, Object> few = function.createAggregationBuffer();
       long before = 0;
       Object value = null;
