@@ -193,7 +193,12 @@ def recall(part, low, high, parked, net, looking, hinders, classes, agents, runs
             runs.run[c] = NONE
         agents.alive[count, G_CLASS] = c
         agents.alive[count, G_STANDS] = kept.agents[i, 1]
-        agents.alive[count, G_ACTION] = kept.agents[i, 2]
+        at = kept.agents[i, 2]
+        if at != NONE and agents.owner[at] != part:  # an action without a value yet; what is there belongs to another partition
+            agents.owner[at] = part
+            agents.tries[at] = 0
+            agents.value_bits[at] = 0
+        agents.alive[count, G_ACTION] = at
         agents.earned_bits[count] = kept.agents[i, 3]
         count += 1
     return count
