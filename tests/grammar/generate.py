@@ -52,6 +52,8 @@ INTEGERS = ["0", "1", "2", "3", "5", "10", "007"]
 DECIMALS = ["1.5", ".5", "2.", "1e3", "1.5E-3", "10L", "2.5BD", "3d"]
 BINARIES = ["X'1F'", "x''"]
 
+NAMED_NOT = re.compile(r"\b(NOT|ALL|DISTINCT)\s+(PATTERN|AUTOMATON|EMIT)\s*\(", re.I)  # a column called so, before the next part of the clause
+
 # Weight of a production by its rule and its alias or else its first symbol; 1 where nothing is said.
 WEIGHTS = {
     ("name", "IDENTIFIER"): 12,
@@ -62,6 +64,7 @@ WEIGHTS = {
     ("arc_name", "IDENTIFIER"): 20,
     ("any_name", "QUOTED_IDENTIFIER"): 2,
     ("any_name", "_unit_word"): 0.5,
+    ("measure", "measure_without_as"): 0,  # the parser reads NOT before some words as a name there: write AS
     ("primary", "column"): 5,
     ("primary", "call"): 2,
     ("primary", "parenthesised"): 0.8,
@@ -116,7 +119,7 @@ class Generator:
             self._expand(start, start, 0, False, out)
             _mend_bounds(out)
             # Two tokens that read as a longer construct (README "Names") make another sentence or none: draw again.
-            if accepts(plain(out), start):
+            if accepts(plain(out), start) and not NAMED_NOT.search(plain(out)):
                 return out
 
     def _expand(self, name: str, rule_name: str, nesting: int, in_expression: bool, out: list[Piece]) -> None:
