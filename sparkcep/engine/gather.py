@@ -160,7 +160,7 @@ def _index(row, start, base, count, scattered):
 
 
 @inlined
-def _float_less(x, y):
+def float_less(x, y):
     if math.isnan(x):
         return False
     return math.isnan(y) or x < y
@@ -237,10 +237,10 @@ def _aggregate(kind, mask, final, ints, flts, nulls, keep, matches, out_event, o
                 if best < 0 or ints[at] > ints[best]:
                     best = at
             elif kind == MIN_FLOAT:
-                if best < 0 or _float_less(flts[at], flts[best]):
+                if best < 0 or float_less(flts[at], flts[best]):
                     best = at
             elif kind == MAX_FLOAT:
-                if best < 0 or _float_less(flts[best], flts[at]):
+                if best < 0 or float_less(flts[best], flts[at]):
                     best = at
         counts[r] = -1 if bad else count
         vi[r] = total if kind == SUM_INT else best

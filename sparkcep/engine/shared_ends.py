@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkcep.engine import gather
+from sparkcep.engine.gather import float_less
 from sparkcep.search.codes import E_LABELS, E_PART, E_ROWS, E_START
 from sparkcep.search.compiled import inlined, kernel
 
@@ -204,10 +205,10 @@ def _fold(kind, mask, ints, flts, nulls, keep, forest, counts, totals, sums):
                     if total < 0 or ints[row] >= ints[total]:
                         total = row
                 elif kind == gather.MIN_FLOAT:
-                    if total < 0 or not gather._float_less(flts[total], flts[row]):
+                    if total < 0 or not float_less(flts[total], flts[row]):
                         total = row
                 elif kind == gather.MAX_FLOAT:
-                    if total < 0 or not gather._float_less(flts[row], flts[total]):
+                    if total < 0 or not float_less(flts[row], flts[total]):
                         total = row
             counts[n] = count
             totals[n] = total
