@@ -331,17 +331,44 @@ LONG, WIDE = {"scan", "match_partitions"}, {"plot"}
 KERNELS = {"kernel", "inlined", "embedded", "allocating", "standing_apart"}  # decorators: numba's functions take arrays one by one
 
 
+def is_kernel(function: ast.FunctionDef) -> bool:
+    decorators = [decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in function.decorator_list]
+    return any(isinstance(decorator, ast.Name) and decorator.id in KERNELS for decorator in decorators)
+
+
 def too_large(source: str) -> Iterator[str]:
     """The functions with too many lines, or too many parameters."""
     for node in ast.walk(parsed(source)):
         if isinstance(node, ast.FunctionDef):
-            decorators = [decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in node.decorator_list]
-            compiled = any(isinstance(decorator, ast.Name) and decorator.id in KERNELS for decorator in decorators)
+            compiled = is_kernel(node)
             given = node.args
             if node.name not in LONG and (node.end_lineno or 0) - node.lineno >= MOST_LINES:
                 yield node.name
             elif not compiled and node.name not in WIDE and len(given.args) + len(given.kwonlyargs) > MOST_PARAMETERS:
                 yield node.name
+
+
+def called_by_attribute(source: str) -> Iterator[str]:
+    """The calls in kernels of functions that are attributes of a module of ours: the twin that Python interprets knows kernels by
+    their names alone, so such a call would wait for the kernel that makes it."""
+    tree = parsed(source)
+    imported = [(node.module or "", alias) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names]
+    ours = {alias.asname or alias.name for module, alias in imported if (ROOT / module.replace(".", "/") / f"{alias.name}.py").exists()}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and is_kernel(node):
+            for call in ast.walk(node):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id in ours:
+                    yield ast.unparse(call.func)
+
+
+def test_kernels_call_each_other_by_name():
+    assert {path: calls for path in modules() if (calls := list(called_by_attribute((PACKAGE / path).read_text(encoding="utf-8"))))} == {}
+
+
+def test_a_call_by_attribute_is_found():
+    head = "from sparkcep.engine import gather\n"
+    assert list(called_by_attribute(f"{head}@kernel\ndef f(x):\n    return gather.less(x, gather.ONE)")) == ["gather.less"]
+    assert list(called_by_attribute(f"{head}def f(x):\n    return gather.less(x)")) == []
 
 
 def test_functions_are_small():
