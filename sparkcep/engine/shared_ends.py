@@ -22,6 +22,7 @@ from sparkcep.search.compiled import inlined, kernel
 
 TILE = 1 << 11  # sums that stay in the processor's nearest cache while numbers are added to them
 MOST_LABELS = 1 << 20  # of matches that have all their labels, at a time
+_ALL = np.zeros(0, dtype=np.uint8)  # of NULL marks and filters: all rows count
 _EXACT = 2.0**53  # whole numbers below it are the same in any order of additions
 
 
@@ -68,37 +69,22 @@ def navigate(first: bool, mask: int, logical: int, physical: int, trees: Forest,
     """(row, label) int64 of FIRST or LAST of ``mask`` with offsets for each event, -1 where there is none. A ``physical`` offset
     leaves the match; the label is that of the row where the offset begins."""
     at, labels = np.empty(len(trees.events), dtype=np.int64), np.empty(len(trees.events), dtype=np.int64)
-    found, count = np.empty(len(trees.labels), dtype=np.int64), np.empty(len(trees.labels), dtype=np.int64)
-    _navigate(first, mask, logical, physical, trees, offsets, found, count, at, labels)
+    found, _ = _hits(mask, 0 if first else logical + 1, _ALL, _ALL, trees)
+    _navigate(logical if first else 0, physical, trees, offsets, found, at, labels)
     return at, labels
 
 
 @kernel
-def _navigate(first_of, mask, logical, physical, forest, offsets, found, count, out_at, out_label):
-    """Fills the last two arrays. ``found``, ``count`` (labels): the label looked for from there on, and the number of rows of
-    ``mask``."""
+def _navigate(steps, physical, forest, offsets, found, out_at, out_label):
+    """Fills the last two arrays: goes to the label ``found``, and ``steps`` times from a label to the next one found."""
     events, labels, joins, after, at, first = forest
     for e in range(events.shape[0]):
-        base = events[e, E_LABELS]
-        for i in range(joins[e, 0] - 1, -1, -1):
-            n = base + i
-            rest = after[n]
-            place = found[rest] if rest >= 0 else -1
-            many = count[rest] if rest >= 0 else 0
-            if _in(mask, labels[n]):
-                many += 1
-                if first_of or many == logical + 1:
-                    place = n
-            found[n] = place
-            count[n] = many
-    for e in range(events.shape[0]):
         n = found[first[e]] if first[e] >= 0 else -1
-        if first_of:
-            for _ in range(logical):
-                if n < 0:
-                    break
-                rest = after[n]
-                n = found[rest] if rest >= 0 else -1
+        for _ in range(steps):
+            if n < 0:
+                break
+            rest = after[n]
+            n = found[rest] if rest >= 0 else -1
         row = np.int64(-1)
         if n >= 0:
             row = at[n] + physical
@@ -109,51 +95,65 @@ def _navigate(first_of, mask, logical, physical, forest, offsets, found, count, 
         out_label[e] = labels[n] & 63 if n >= 0 else -1
 
 
-def aggregate(
-    kind: int, mask: int, ints: np.ndarray, flts: np.ndarray, nulls: np.ndarray, keep: np.ndarray, trees: Forest,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """(int64 value, float64 value, count) for each event, as :func:`sparkcep.engine.gather.aggregate` gives them."""
-    if kind == gather.SUM_INT and not np.abs(ints.astype(np.float64)).sum() < 2.0**62:
-        return _one_by_one(kind, mask, ints, flts, nulls, keep, trees)
-    size, matches = len(trees.labels), len(trees.events)
-    counts, totals, sums = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.float64)
-    _fold(kind, mask, ints, flts, nulls, keep, trees, counts, totals, sums)
-    there = trees.first >= 0
-    at = np.where(there, trees.first, 0)
-    empty = np.int64(0 if kind == gather.SUM_INT else -1)
-    found = [np.where(there, values[at], none) if size else np.full(matches, none) for values, none in ((totals, empty), (sums, 0.0), (counts, np.int64(0)))]
-    if kind == gather.SUM_FLOAT and not (np.abs(flts).sum() < _EXACT and (np.trunc(flts) == flts).all()):
-        found[1] = _sums_in_order(mask, flts, nulls, keep, trees)
-    return found[0], found[1], found[2]
-
-
-def collect(mask: int, nulls: np.ndarray, keep: np.ndarray, trees: Forest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The rows of ``mask`` that count, for each event, as :func:`sparkcep.engine.gather.collect` gives them, in O(labels and
-    collected rows)."""
+def _hits(mask: int, wanted: int, nulls: np.ndarray, keep: np.ndarray, trees: Forest) -> tuple[np.ndarray, np.ndarray]:
+    """int64 (labels): for each label the first one from there on that counts, or with ``wanted`` the one from which so many count
+    to the end, -1 for none; and how many count from there on."""
     found, count = np.empty(len(trees.labels), dtype=np.int64), np.empty(len(trees.labels), dtype=np.int64)
-    offsets = np.zeros(len(trees.events) + 1, dtype=np.int64)
-    _find(mask, nulls, keep, trees, found, count, offsets)
-    rows = np.empty((2, int(offsets[-1])), dtype=np.int64)
-    _collect(trees, found, offsets, rows)
-    return offsets, rows[0], rows[1]
+    _find(mask, wanted, nulls, keep, trees, found, count)
+    return found, count
 
 
 @kernel
-def _find(mask, nulls, keep, forest, found, count, offsets):
-    """Fills the last three arrays: of each label the first one from there on that counts, and how many do; where the rows of each
-    event begin."""
+def _find(mask, wanted, nulls, keep, forest, found, count):
+    """Fills the last two arrays."""
     events, labels, joins, after, at, first = forest
     for e in range(events.shape[0]):
         base = events[e, E_LABELS]
         for i in range(joins[e, 0] - 1, -1, -1):
             n = base + i
             rest = after[n]
-            found[n] = found[rest] if rest >= 0 else -1
-            count[n] = count[rest] if rest >= 0 else 0
+            place = found[rest] if rest >= 0 else -1
+            many = count[rest] if rest >= 0 else 0
             if _counts(mask, labels[n], at[n], nulls, keep):
-                found[n] = n
-                count[n] += 1
-        offsets[e + 1] = offsets[e] + (count[first[e]] if first[e] >= 0 else 0)
+                many += 1
+                if wanted == 0 or many == wanted:
+                    place = n
+            found[n] = place
+            count[n] = many
+
+
+def aggregate(
+    kind: int, mask: int, ints: np.ndarray, flts: np.ndarray, nulls: np.ndarray, keep: np.ndarray, trees: Forest,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """(int64 value, float64 value, count) for each event, as :func:`sparkcep.engine.gather.aggregate` gives them."""
+    if kind == gather.SUM_INT and not np.abs(ints.astype(np.float64)).sum() < 2.0**62:
+        return _one_by_one(kind, mask, ints, flts, nulls, keep, trees)
+    size = len(trees.labels)
+    counts, totals, sums = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.float64)
+    _fold(kind, mask, ints, flts, nulls, keep, trees, counts, totals, sums)
+    values = _at_first(totals, trees, np.int64(0 if kind == gather.SUM_INT else -1))
+    if kind == gather.SUM_FLOAT and not (np.abs(flts).sum() < _EXACT and (np.trunc(flts) == flts).all()):
+        return values, _sums_in_order(mask, flts, nulls, keep, trees), _at_first(counts, trees, np.int64(0))
+    return values, _at_first(sums, trees, 0.0), _at_first(counts, trees, np.int64(0))
+
+
+def collect(mask: int, nulls: np.ndarray, keep: np.ndarray, trees: Forest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The rows of ``mask`` that count, for each event, as :func:`sparkcep.engine.gather.collect` gives them, in O(labels and
+    collected rows)."""
+    found, count = _hits(mask, 0, nulls, keep, trees)
+    sizes = _at_first(count, trees, np.int64(0))
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    rows = np.empty((2, int(offsets[-1])), dtype=np.int64)
+    _collect(trees, found, offsets, rows)
+    return offsets, rows[0], rows[1]
+
+
+def _at_first(values: np.ndarray, trees: Forest, none: np.generic | float) -> np.ndarray:
+    """Of each event the value at its first label, ``none`` for an empty match."""
+    out = np.full(len(trees.events), none)
+    there = trees.first >= 0
+    out[there] = values[trees.first[there]]
+    return out
 
 
 @kernel

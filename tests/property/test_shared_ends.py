@@ -26,7 +26,7 @@ from tests.selection import first
 # the pattern for Python, where X takes any row; each group of variables is lower case there
 PATTERNS = [
     "A+", "A*", "A B*", "A B+ C", "A+?", "A*? B", "(A B)+", "(A|B)+ C?", "(A B|C)+", "A{2,} B?", "A{1,3} B*", "(A{2} B){1,} C?", "X* C", "X*? C",
-    "A X+", "(A|B C)* X", "((A B?)+ C)*", "A+ B+ C*", "(A+ B){2,3}", "^ X+", "A+ $", "(A|X B)+?  C", "X+ A", "(A? B?)* C",
+    "A X+", "(A|B C)* X", "((A B?)+ C)*", "A+ B+ C*", "(A+ B){2,3}", "^ X+", "A+ $", "(A|X B)+?  C", "X+ A", "(A? B?)* C", "(C A | A) (X* | B)",
 ]  # fmt: skip
 LETTER = {"A": "a", "B": "b", "C": "c", "X": "."}
 MEASURES = {
