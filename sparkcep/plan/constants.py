@@ -17,10 +17,10 @@ from typing import NamedTuple
 from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import OP, STRING, tokenize
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, shown
+from sparkcep.plan.limits import MAX_DIGITS
 
 Parameters = Mapping[str, object]  # the values of a statement's parameters, by their text, of ? by "?" and its offset
 NONE: Parameters = MappingProxyType({})
-MAX_DIGITS = 100
 _MICROS = {
     "WEEK": 604_800_000_000, "DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000,
     "MILLISECOND": 1_000, "MICROSECOND": 1,

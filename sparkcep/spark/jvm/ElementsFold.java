@@ -142,7 +142,7 @@ final class ElementsFold {
   }
 
   /** {@code expression} with what {@code change} makes of each part. */
-  private static Expression replaced(Expression expression, UnaryOperator<Expression> change) {
+  static Expression replaced(Expression expression, UnaryOperator<Expression> change) {
     return (Expression) expression.transformUp(new AbstractPartialFunction<Expression, Expression>() {
       @Override
       public boolean isDefinedAt(Expression part) {

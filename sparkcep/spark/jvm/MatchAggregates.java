@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
+import java.util.function.UnaryOperator;
 import java.util.function.Function;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Alias;
@@ -168,16 +169,13 @@ final class MatchAggregates extends Rule<LogicalPlan> {
   /** {@code value} with each aggregate in it over the rows of a leaf; null where one of them cannot be computed so. */
   private static Expression inRow(Expression value, Generate generate, Map<Integer, Elements> arrays) {
     boolean[] refused = new boolean[1];
-    Expression made = transformed(value, new AbstractFunction1<Expression, Expression>() {
-      @Override
-      public Expression apply(Expression part) {
-        if (!(part instanceof AggregateExpression call)) {
-          return part;
-        }
-        RunningAggregate running = running(call, generate, arrays);
-        refused[0] |= running == null;
-        return running == null ? part : running;
+    Expression made = ElementsFold.replaced(value, part -> {
+      if (!(part instanceof AggregateExpression call)) {
+        return part;
       }
+      RunningAggregate running = running(call, generate, arrays);
+      refused[0] |= running == null;
+      return running == null ? part : running;
     });
     return refused[0] ? null : made;
   }
@@ -204,37 +202,19 @@ final class MatchAggregates extends Rule<LogicalPlan> {
       return null;
     }
     Elements of = arrays.get(read.iterator().next());
-    AbstractFunction1<Expression, Expression> placed = new AbstractFunction1<Expression, Expression>() {
-      @Override
-      public Expression apply(Expression node) {
-        if (node instanceof GetStructField field && field.child() instanceof Attribute array && array.exprId().equals(element.exprId())) {
-          return of.variables().element();
-        }
-        return node instanceof Attribute at && at.exprId().equals(position.exprId()) ? of.variables().position() : node;
+    UnaryOperator<Expression> placed = node -> {
+      if (node instanceof GetStructField field && field.child() instanceof Attribute array && array.exprId().equals(element.exprId())) {
+        return of.variables().element();
       }
+      return node instanceof Attribute at && at.exprId().equals(position.exprId()) ? of.variables().position() : node;
     };
-    Expression filter = transformed(call.filter().get(), placed);
-    return new RunningAggregate(of.leaf(), of.made(), transformed(over, placed), filter, of.variables(), call.isDistinct(), of.once());
+    Expression filter = ElementsFold.replaced(call.filter().get(), placed);
+    return new RunningAggregate(of.leaf(), of.made(), ElementsFold.replaced(over, placed), filter, of.variables(), call.isDistinct(), of.once());
   }
 
   private static void visit(Expression expression, Consumer<Expression> visitor) {
     visitor.accept(expression);
     CollectionConverters.asJava(expression.children()).forEach(child -> visit(child, visitor));
-  }
-
-  private static Expression transformed(Expression expression, Function1<Expression, Expression> change) {
-    return (Expression) expression.transformUp(new AbstractPartialFunction<Expression, Expression>() {
-      @Override
-      public boolean isDefinedAt(Expression part) {
-        return true;
-      }
-
-      @Override
-      @SuppressWarnings("unchecked")
-      public <A extends Expression, B> B applyOrElse(A part, Function1<A, B> otherwise) {
-        return (B) change.apply(part);
-      }
-    });
   }
 
   // -- functions of whole arrays
