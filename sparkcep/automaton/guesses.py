@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from sparkcep.automaton.steps import too_complex
-from sparkcep.plan.limits import MAX_VARIABLES
 from sparkcep.plan.define import looks_at_match
 from sparkcep.plan.facts import variables_in
+from sparkcep.plan.limits import MAX_VARIABLES
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ALL_ROWS, Approx, Condition, Leaf, Pair
 

@@ -15,7 +15,17 @@ from sparkcep.engine import gather, shared_ends
 from sparkcep.engine.windows import window_type
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.plan import records
-from sparkcep.plan.records import ALL_ROWS, CLASSIFIER_COLUMN, Aggregate, Classifier, Leaf, LeafSpec, OfComputation, OfHistory, Value
+from sparkcep.plan.records import (
+    ALL_ROWS,
+    CLASSIFIER_COLUMN,
+    Aggregate,
+    Classifier,
+    Leaf,
+    LeafSpec,
+    OfComputation,
+    OfHistory,
+    Value,
+)
 from sparkcep.search.codes import E_LABELS, E_NUMBER, E_ROWS, E_START
 
 ELEMENT_BYTES = 32  # of an array's element beside its value: its row, its label

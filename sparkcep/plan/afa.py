@@ -17,9 +17,9 @@ from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.plan.arcs import check_arcs
 from sparkcep.plan.changes import check_changes, reports_changes
-from sparkcep.plan.limits import MAX_VARIABLES
 from sparkcep.plan.define import ConditionSplitter, conjuncts, literal_tree
 from sparkcep.plan.failing import may_fail
+from sparkcep.plan.limits import MAX_VARIABLES
 from sparkcep.plan.measures import MeasureSplitter
 from sparkcep.plan.records import (
     LIKE,

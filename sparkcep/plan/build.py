@@ -22,10 +22,10 @@ from sparkcep.plan.afa import AutomatonMeasures, automaton_of, check_beside
 from sparkcep.plan.arcs import arcs_of, moment_column
 from sparkcep.plan.budget import COLUMNS, HISTORY, HISTORY_COLUMN, budget_of, check_budget, fingerprint, history_of, history_text
 from sparkcep.plan.changes import arrival_of, changes_of, check_pattern_changes, compared_values, reports_changes
-from sparkcep.plan.limits import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.plan.costs import ALL, approx_of, check_approx
 from sparkcep.plan.define import ConditionSplitter, looks_at_match, reads_labels
 from sparkcep.plan.facts import distances, negated_in, trees_of, variables_in
+from sparkcep.plan.limits import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.plan.measures import MeasureSplitter
 from sparkcep.plan.options import check_options, common_unit, selection, slide_of, windows
 from sparkcep.plan.plan import Plan

@@ -15,7 +15,17 @@ from pyspark.errors.exceptions.base import QueryContext, QueryContextType
 from pyspark.logger import PySparkLogger
 
 from sparkcep.errors import ClauseError, printable
-from sparkcep.spark.error_text import ErrorText, Failure, clause_error, immediate, in_words_of, reworded, spots, stands_in, without_clause
+from sparkcep.spark.error_text import (
+    ErrorText,
+    Failure,
+    clause_error,
+    immediate,
+    in_words_of,
+    reworded,
+    spots,
+    stands_in,
+    without_clause,
+)
 from sparkcep.sql.rewrite import known
 
 try:
