@@ -28,6 +28,7 @@ from sparkcep.automaton.strategy import (
     strategy_of,
 )
 from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.adjacent import Adjacent
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.budget import HISTORY_COLUMN
@@ -73,6 +74,15 @@ def engine_and_text(clause: str, measure: str = "FIRST(t)"):
 def test_whether_failed_states_are_remembered(pattern, define):
     engine, text = engine_and_text(f"{pattern} DEFINE {define}")
     assert ("failed states are remembered" in text) == (engine.prepared.memo != codes.NO_MEMO)
+
+
+@pytest.mark.parametrize("measure", ["sum(v)", "PREV(CLASSIFIER())"])
+@pytest.mark.parametrize("skip", ["PAST LAST ROW", "TO NEXT ROW", "TO LAST B"])
+def test_whether_matches_share_their_ends(skip, measure):
+    engine, text = engine_and_text(f"AFTER MATCH SKIP {skip} PATTERN (A+ B) DEFINE B AS v > 1", measure)
+    shares = Adjacent(engine.task).shares
+    assert shares == (skip != "PAST LAST ROW" and measure == "sum(v)") == ("share their ends" in text)
+    assert ("cost of sum(v) (line 1, column 21) over FLOAT or DOUBLE" in text) == shares
 
 
 @pytest.mark.parametrize("define", CONDITIONS)

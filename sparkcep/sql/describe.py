@@ -99,11 +99,16 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
 _AS_LONG = re.compile(r"\b(array_agg|collect_list|collect_set|listagg|string_agg)\(|^(array_distinct|transform|filter)\(", re.IGNORECASE)
 
 
+def _written(plan: Plan) -> dict[str, str]:
+    """The text and place of the leaves that have one."""
+    return {place.name: f"{place.text} (line {place.line}, column {place.column})" for place in plan.leaf_places}
+
+
 def _growth(plan: Plan) -> list[str]:
     """How the cost of aggregates grows with the rows of a match that has several output rows."""
     if plan.rows == ONE_ROW:
         return []
-    places = {place.name: f"{place.text} (line {place.line}, column {place.column})" for place in plan.leaf_places}
+    places = _written(plan)
     by_spark = {name: bool(_AS_LONG.search(text)) for name, text in (*plan.aggregates, *plan.over_arrays)}
     lists = [name for name, spec in plan.leaves if spec.kind == "agg" and spec.function == "list" and name in places]
     long = [name for name, is_long in by_spark.items() if is_long] + lists
@@ -389,11 +394,11 @@ def _additions(strategy: Strategy) -> list[str]:
     leaves = strategy.plan.leaves if strategy.shares_ends else ()
     sums = [name for name, spec in leaves if spec.kind == "agg" and spec.function in ("sum", "avg")]
     arrays = [name for name, spec in leaves if spec.kind == "rows" or (spec.kind == "agg" and spec.function == "list")]
-    lines = []
+    lines, places = [], _written(strategy.plan)
     if sums:
-        lines.append(f"cost of {', '.join(sums)} over FLOAT or DOUBLE: one addition for each row of each match, in the order of the rows; DECIMAL is linear in rows")
+        lines.append(f"cost of {', '.join(places.get(name, name) for name in sums)} over FLOAT or DOUBLE: one addition for each row of each match, in the order of the rows; DECIMAL is linear in rows")
     if arrays:
-        lines.append(f"cost of {', '.join(arrays)}: the elements of all arrays")
+        lines.append(f"cost of {', '.join(places.get(name, name) for name in arrays)}: the elements of all arrays")
     return lines
 
 
