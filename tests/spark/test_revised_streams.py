@@ -140,6 +140,7 @@ def test_ids_over_a_table_are_one_column_among_others(spark, shape, adaptive):
         assert wrong == set() and found == set(pairs), [FORMS[int(i)] for i in wrong]
     finally:
         spark.conf.unset("spark.sql.adaptive.enabled")
+        spark.catalog.dropTempView("told")
 
 
 @pytest.mark.parametrize(
