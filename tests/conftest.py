@@ -22,6 +22,10 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA)
 
 
+# Of the session of all tests. To unset one gives Spark's own default, with which later tests run: 200 partitions take minutes.
+SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"}
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """A small local session whose ``sql`` understands MATCH_RECOGNIZE."""
@@ -30,11 +34,10 @@ def spark(tmp_path_factory):
     import sparkcep
 
     settings = {
+        **SETTINGS,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": JAVA,
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.ui.enabled": "false",
     }
@@ -55,6 +58,18 @@ def level_of_the_log():
     before = log.level
     yield
     log.setLevel(before)
+
+
+@pytest.fixture(autouse=True)
+def settings_of_the_session(request):
+    """A test leaves the session's settings as it found them."""
+    spark = request.getfixturevalue("spark") if "spark" in request.fixturenames else None
+    before = {key: spark.conf.get(key) for key in SETTINGS} if spark else {}
+    yield
+    left = {key: spark.conf.get(key) for key in before}
+    for key, value in before.items():
+        spark.conf.set(key, value)
+    assert left == before
 
 
 # Python looks for garbage among all objects again and again, which took a seventh of the time: most objects, those of tests and of

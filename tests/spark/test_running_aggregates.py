@@ -11,6 +11,7 @@ import re
 
 import pytest
 
+from tests.planning_differential import configured
 from tests.selection import first, one_in
 
 # {A} is where a variable goes. Values read of a sketch are compared, since Spark merges partial sketches.
@@ -275,13 +276,8 @@ def plain(spark):
 
 
 def answered(spark, form: str, settings: dict[str, str]) -> list[str]:
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
+    with configured(spark, settings):
         return sorted(str(row) for row in spark.sql(form.format(MIXED)).collect())
-    finally:
-        for name in settings:
-            spark.conf.unset(name)
 
 
 @pytest.mark.parametrize("form", one_in(6, FORMS_OF_PLANS))
