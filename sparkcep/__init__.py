@@ -9,16 +9,31 @@ the package starts neither Spark nor numba.
 
 from __future__ import annotations
 
-from importlib import import_module
-from pathlib import Path
+from importlib import import_module as _import_module
+from pathlib import Path as _Path
+from typing import TYPE_CHECKING
 
-if not Path(__file__).is_file():  # in an archive
-    from sparkcep import unpacked
+if not _Path(__file__).is_file():  # in an archive
+    from sparkcep import unpacked as _unpacked
 
-    __path__ = [unpacked.folder(Path(__file__).parent) or __path__[0]]
+    __path__ = [_unpacked.folder(_Path(__file__).parent) or __path__[0]]
 
-from sparkcep.errors import ClauseError, MatchRuntimeError, NoSparkError, lacks_spark
+from sparkcep.errors import ClauseError, MatchRuntimeError, NoSparkError
+from sparkcep.errors import lacks_spark as _lacks_spark
 from sparkcep.version import __version__ as __version__
+
+if TYPE_CHECKING:  # editors and type checkers read these; at run time __getattr__ loads them
+    from sparkcep.dialect.lineage import lineage, see_through
+    from sparkcep.dialect.transpile import transpile
+    from sparkcep.draw.explain import explain
+    from sparkcep.draw.matches import plot
+    from sparkcep.spark.frames import match_recognize
+    from sparkcep.spark.report import report
+    from sparkcep.spark.session import disable, enable
+    from sparkcep.spark.totals import budget_totals
+    from sparkcep.sql.rewrite import rewrite
+    from sparkcep.tools.complete import complete
+    from sparkcep.trial import preview
 
 __all__ = ["ClauseError", "MatchRuntimeError", "budget_totals", "complete", "disable", "enable", "explain", "lineage", "match_recognize", "plot", "preview", "report", "rewrite", "see_through", "transpile"]
 
@@ -46,12 +61,14 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_MODULES})
 
 
-def __getattr__(name: str):
-    if name not in _MODULES:
-        raise AttributeError(f"module 'sparkcep' has no attribute {name!r}")
-    try:
-        return getattr(import_module(_MODULES[name]), name)
-    except ModuleNotFoundError as error:
-        if lacks_spark(error):
-            raise NoSparkError() from None
-        raise
+if not TYPE_CHECKING:  # else any name would seem to be there
+
+    def __getattr__(name: str):
+        if name not in _MODULES:
+            raise AttributeError(f"module 'sparkcep' has no attribute {name!r}")
+        try:
+            return getattr(_import_module(_MODULES[name]), name)
+        except ModuleNotFoundError as error:
+            if _lacks_spark(error):
+                raise NoSparkError() from None
+            raise

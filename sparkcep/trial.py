@@ -63,15 +63,24 @@ class Preview:
 
 
 def preview(text: str, rows: str | Iterable[str]) -> Preview:
-    """The matches of a pattern over rows of letters.
+    """Finds the matches of a pattern over rows of letters, in milliseconds and without Spark.
 
-    ``text``: a statement with one clause, what stands between a clause's parentheses, or a row pattern alone (``A B+ C?``). Its
-    PARTITION BY, ORDER BY, MEASURES and conditions are left out; all else holds: windows, AFTER MATCH SKIP, event selection,
-    negation, APPROX. Where it has DEFINE, a variable that is not defined there fits every row, as in the statement. ``rows``: a
-    text of rows with blanks between them, or a sequence of rows. A row is a ``.`` or variables, with ``|`` between those of more
-    than one letter; ``A@7`` has the time 7 for windows (seconds, where they are intervals), others follow the row before by one.
+    Args:
+        text: a statement with one clause, the text between a clause's parentheses, or a row pattern alone (``A B+ C?``). PARTITION
+            BY, ORDER BY, MEASURES and conditions are left out. Windows, AFTER MATCH SKIP, event selection, negation and APPROX
+            apply. If it has DEFINE, a variable that is not defined there takes every row, as in the statement.
+        rows: a text of rows with blanks between them, or a sequence of rows. A row is a ``.`` or the variables whose conditions it
+            fulfils, with ``|`` between variables of more than one letter. ``A@7`` has the time 7 for windows (seconds, if they are
+            intervals); other rows follow the row before by one.
 
-    Raises ClauseError as :func:`sparkcep.rewrite` does, and for rows that cannot be read.
+    Raises:
+        ClauseError: an error in the pattern, or rows that cannot be read.
+
+    Example:
+        >>> print(sparkcep.preview("FAIL{3,} OK", "FAIL FAIL FAIL OK FAIL"))
+        row      1     2     3     4   5
+                 FAIL  FAIL  FAIL  OK  FAIL
+        match 1  FAIL  FAIL  FAIL  OK
     """
     clause = _clause(text)
     if clause.automaton is not None or clause.pref is not None or clause.approx is not None and clause.approx.report == "BUNDLES":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import inspect
 import subprocess
 import sys
 from importlib.resources import files
@@ -70,3 +72,74 @@ def test_without_spark_it_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", WITHOUT_SPARK], capture_output=True, text=True, check=False)
     assert done.returncode == 3, done.stderr
     assert "pip install 'sparkcep[spark]'" in done.stdout and done.stderr == f"error: {done.stdout}"
+
+
+FUNCTIONS = [name for name in sparkcep.__all__ if not name.endswith("Error")]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_function_has_an_example_that_runs(spark, name):
+    from pyspark.sql import SparkSession
+
+    function = getattr(sparkcep, name)
+    examples = doctest.DocTestFinder(recurse=False).find(function, name, globs={"sparkcep": sparkcep, "spark": spark, "SparkSession": SparkSession})
+    assert examples and examples[0].examples
+    assert doctest.DocTestRunner().run(examples[0]).failed == 0
+
+
+HEAD = "import sparkcep\nfrom pyspark.sql import SparkSession\nspark = sparkcep.enable(SparkSession.builder.getOrCreate())\n"
+
+
+def written(line: str):
+    """An editor's view of a file with this line, and the place at the end of it (before a closing parenthesis)."""
+    jedi = pytest.importorskip("jedi")
+    return jedi.Script(HEAD + line + "\n"), 4, len(line) - line.endswith(")")
+
+
+def test_an_editor_completes_names_and_arguments():
+    script, *place = written("sparkcep.")
+    assert set(sparkcep.__all__) <= {name.name for name in script.complete(*place)}
+    script, *place = written("sparkcep.match_recognize(part)")
+    assert [name.name for name in script.complete(*place)] == ["partition_by="]
+    script, *place = written("spark.")
+    assert {"sql", "table", "readStream"} <= {name.name for name in script.complete(*place)}
+    script, *place = written("sparkcep.match_recognize(spark.range(1), pattern='A').")
+    assert {"select", "collect"} <= {name.name for name in script.complete(*place)}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_an_editor_shows_signatures_and_documentation(name):
+    script, *place = written(f"sparkcep.{name}()")
+    (signature,) = script.get_signatures(*place)
+    assert signature.name == name and len(signature.params) == len(inspect.signature(getattr(sparkcep, name)).parameters)
+    script, line, column = written(f"sparkcep.{name}")
+    assert inspect.getdoc(getattr(sparkcep, name)).split("\n")[0] in script.help(line, column - 1)[0].docstring()
+
+
+USE = '''
+from pyspark.sql import DataFrame, SparkSession
+
+import sparkcep
+
+spark: SparkSession = sparkcep.enable(SparkSession.builder.getOrCreate())
+found: DataFrame = sparkcep.match_recognize(spark.table("t"), order_by=["day"], pattern="A B", define={"A": "x > 1"})
+text: str = sparkcep.rewrite("SELECT 1") + sparkcep.explain("SELECT 1") + sparkcep.transpile("SELECT 1", "trino").sql
+rows: tuple[str, ...] = sparkcep.preview("A B", "A B").rows
+try:
+    found.collect()
+except sparkcep.ClauseError as error:
+    line: int = error.line
+'''
+WRONG = {"no such argument": "sparkcep.match_recognize(found, patern='A')", "another type": "number: int = sparkcep.rewrite('SELECT 1')", "no such name": "sparkcep.enabled(spark)"}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("checker", [["mypy", "--no-error-summary", "--follow-imports", "silent"], ["basedpyright", "--level", "error", "--pythonpath", sys.executable]], ids=["mypy", "pyright"])
+def test_a_users_file_is_checked(tmp_path, checker):
+    pytest.importorskip(checker[0])
+    (tmp_path / "sparkcep").symlink_to(files("sparkcep"))  # type checkers cannot follow the hook of an editable installation
+    for name, more in {"right": "", **WRONG}.items():
+        (tmp_path / f"{name}.py").write_text(f"{USE}{more}\n")
+        done = subprocess.run([sys.executable, "-m", *checker, f"{name}.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode != 0) == bool(more), done.stdout + done.stderr
+        assert f"{name}.py:{USE.count(chr(10)) + 1}" in done.stdout or not more, done.stdout

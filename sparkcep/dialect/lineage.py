@@ -19,9 +19,22 @@ _OF_VARIABLES = frozenset(["CLASSIFIER", "MATCH_NUMBER", "MISSING", "MATCH_ERROR
 
 
 def see_through(expression: exp.Expr) -> exp.Expr:
-    """The tree with a derived table in place of each clause: its keys and measures over its input, without row pattern variables,
-    and what its conditions and its order look at as the query's WHERE and ORDER BY. It has the clause's columns, not its rows: for
-    qualify, scopes and lineage, never to be run."""
+    """Returns a query's tree with a derived table in place of each clause, for tools that analyse trees of sqlglot.
+
+    The derived table has the clause's keys and measures over its input, without row pattern variables. The columns that its
+    conditions and its order read are in WHERE and ORDER BY. It has the clause's columns, not its rows: use it for qualify, scopes
+    and lineage, and never run it.
+
+    Args:
+        expression: a tree of sqlglot that the dialect ``sparkcep`` read.
+
+    Example:
+        >>> import sqlglot
+        >>> clause = "ORDER BY d MEASURES LAST(B.p) AS x PATTERN (A B)"
+        >>> tree = sqlglot.parse_one(f"SELECT * FROM t MATCH_RECOGNIZE ({clause})", read="sparkcep")
+        >>> sparkcep.see_through(tree).sql("spark")
+        'SELECT * FROM (SELECT LAST(p) AS x FROM t ORDER BY d ASC NULLS LAST)'
+    """
     root = exp.Paren(this=expression.copy())
     while (found := next(innermost(root), None)) is not None:
         found.replace(beside(exp.Subquery(this=_derived(found.this), alias=found.args.get("alias")), found))
@@ -75,11 +88,19 @@ def _bare(part: exp.Expr, hidden: set[str], registers: set[str]) -> exp.Expr:
 
 
 def lineage(sql: str, schema: Mapping | None = None) -> dict[str, tuple[str, ...]]:
-    """For each column of a query, or of what a statement creates or inserts, the columns of tables from which its values come, as
-    ``table.column``.
+    """Returns the source columns of each column of a query, or of what a statement creates or inserts.
 
-    ``schema``: the columns of tables, as sqlglot takes them (``{"ticks": {"price": "double"}}``); needed where the statement has
-    ``*``.
+    Args:
+        sql: a statement of Spark SQL, with or without the clause.
+        schema: the columns of tables, as sqlglot takes them: ``{"ticks": {"price": "double"}}``. Needed if the statement has ``*``.
+
+    Returns:
+        For each output column the columns from which its values come, as ``table.column``.
+
+    Example:
+        >>> clause = "ORDER BY day MEASURES LAST(price) - FIRST(price) AS gain PATTERN (A+)"
+        >>> sparkcep.lineage(f"SELECT gain FROM ticks MATCH_RECOGNIZE ({clause})")
+        {'gain': ('ticks.price',)}
     """
     statement = sqlglot.parse_one(sql, read=NAME)
     query = statement if isinstance(statement, exp.Query) else statement.find(exp.Query)

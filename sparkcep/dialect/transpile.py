@@ -86,9 +86,32 @@ class _Source:
 
 
 def transpile(sql: str, read: str, write: str = _SPARK, double_quoted: bool = False) -> Transpiled:
-    """Statements of one engine (``read``: one of READS) in the SQL of another (``write``: one of WRITES).
+    """Translates statements of one engine into the SQL of another.
 
-    ``double_quoted``: whether Spark's statements have names in double quotes. Raises ClauseError.
+    Args:
+        sql: one statement or several.
+        read: the engine of the statements, one of ``sparkcep.dialect.transpile.READS``: ``"trino"``, ``"snowflake"``, ...
+        write: the engine to write for, one of ``sparkcep.dialect.transpile.WRITES``.
+        double_quoted: whether Spark's statements have names in double quotes.
+
+    Returns:
+        The statements as ``sql``, and ``notes`` on what may give other values, each with its line and column.
+
+    Raises:
+        ClauseError: a statement cannot be read, or has no counterpart. ValueError: an engine that is not known.
+
+    Example:
+        >>> clause = "ORDER BY d MEASURES LAST(p) AS x PATTERN (a b+) DEFINE b AS p > 1"
+        >>> found = sparkcep.transpile(f"SELECT * FROM t MATCH_RECOGNIZE ({clause})", "trino")
+        >>> print(found.sql)
+        SELECT * FROM t MATCH_RECOGNIZE (
+        ORDER BY d NULLS LAST
+        MEASURES LAST(p) AS `x`
+        ONE ROW PER MATCH
+        AFTER MATCH SKIP PAST LAST ROW
+        PATTERN (A B+)
+        DEFINE B AS p > 1
+        )
     """
     for name, given, known in (("read", read, READS), ("write", write, WRITES)):
         if given not in known:

@@ -15,16 +15,30 @@ if TYPE_CHECKING:
 TEXT, SVG, HTML, AUTOMATON = FORMATS = ("text", "svg", "html", "automaton")
 
 
-def explain(sql: str, format: str = TEXT, *, settings: Settings = DEFAULT) -> str:
-    """For each clause its program, its conditions and the engine chosen, and then the rewritten statement.
+def explain(sql: str, format: str = TEXT, *, settings: Settings | None = None) -> str:
+    """Describes how each clause of a statement runs: its program, its conditions, the engine, and the rewritten statement.
 
-    ``format``: ``"text"``; ``"automaton"``, the statement with each PATTERN as the AUTOMATON that gives the same matches;
-    ``"svg"``, a picture of each clause's automaton; ``"html"``, a page with all of it, in one file that loads nothing. No session
-    needed. Raises ValueError for another format and for SVG of a statement without a clause, ClauseError as
-    :func:`sparkcep.rewrite` does, TypeError for what is no text.
+    No session is needed.
+
+    Args:
+        sql: the statement.
+        format: ``"text"``; ``"automaton"``, the statement with each PATTERN as the AUTOMATON that gives the same matches;
+            ``"svg"``, a picture of each clause's automaton; ``"html"``, a page with all of it in one file that loads nothing.
+        settings: the session's settings; sparkcep's defaults if not given.
+
+    Raises:
+        ClauseError: an error in a clause. ValueError: another format, or SVG of a statement without a clause. TypeError: ``sql`` is
+        not a text.
+
+    Example:
+        >>> clause = "ORDER BY d MEASURES count(*) AS n PATTERN (A B+) DEFINE B AS p > PREV(p)"
+        >>> text = sparkcep.explain(f"SELECT * FROM t MATCH_RECOGNIZE ({clause})")
+        >>> print(text.splitlines()[0])
+        == Clause 1 ==
     """
     from sparkcep.sql.describe import NO_CLAUSE, describe
 
+    settings = DEFAULT if settings is None else settings
     if not isinstance(sql, str):
         raise TypeError(f"explain takes the text of a statement, not {type(sql).__name__}")
 

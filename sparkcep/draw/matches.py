@@ -87,6 +87,16 @@ def plot(
     Raises:
         KeyError: a column that is not there. ValueError: more rows than ``limit``, or ``start`` and ``end`` without ``matches`` or
         the reverse. TypeError: a column of ``x`` or ``y`` that holds neither numbers nor times.
+
+    Example:
+        >>> ticks = spark.createDataFrame([(1, 5), (2, 3), (3, 4), (4, 1)], "day int, price int")
+        >>> rows = sparkcep.match_recognize(
+        ...     ticks, order_by="day", pattern="STRT DOWN UP", define={"DOWN": "price < PREV(price)", "UP": "price > PREV(price)"},
+        ...     measures={"variable": "CLASSIFIER()", "match": "MATCH_NUMBER()"}, rows="ALL ROWS PER MATCH WITH UNMATCHED ROWS",
+        ... )
+        >>> figure = sparkcep.plot(rows, "day", "price")
+        >>> len(figure.axes)
+        1
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

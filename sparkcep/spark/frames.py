@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 
 from sparkcep.clause.identifiers import backticked
-from sparkcep.clause.lexer import Span, quote
+from sparkcep.clause.lexer import quote
 from sparkcep.clause.parser import parse_clause, parse_key
+from sparkcep.clause.printed import variable_text
 from sparkcep.errors import ClauseError, error_at, position
+from sparkcep.spark.arguments import Composed, Part
 from sparkcep.spark.configured import settings_of
 from sparkcep.spark.error_text import ErrorText
 from sparkcep.spark.errors import ClauseParseException, StatementError, with_text
@@ -22,8 +24,8 @@ from sparkcep.spark.session import sql_in, unformatted
 if TYPE_CHECKING:
     from sparkcep.clause.tree import MatchClause
 
-    Key = str | Column
-    Keys = Key | Sequence[Key]
+Key: TypeAlias = "str | Column"
+Keys: TypeAlias = "Key | Sequence[Key]"
 
 _HEAD, _TAIL = "SELECT * FROM {frame}%s MATCH_RECOGNIZE (\n", "\n)"
 _VIEW = re.compile(r"`?_pyspark_\w+`?\.")  # the view that represents the frame
@@ -31,16 +33,36 @@ _ORDERED = re.compile(r"(.*?)((?: (?:ASC|DESC))?(?: NULLS (?:FIRST|LAST))?)", re
 
 
 def match_recognize(
-    frame: DataFrame, *, clause: str, partition_by: Keys | None = None, order_by: Keys | None = None, args: dict[str, Any] | list[Any] | None = None,
+    frame: DataFrame,
+    *,
+    clause: str | None = None,
+    pattern: str | None = None,
+    define: Mapping[str, str] | None = None,
+    measures: Mapping[str, str] | None = None,
+    rows: str | None = None,
+    after_match: str | None = None,
+    options: str | None = None,
+    subset: Mapping[str, Sequence[str]] | None = None,
+    partition_by: Keys | None = None,
+    order_by: Keys | None = None,
+    args: dict[str, Any] | list[Any] | None = None,
 ) -> DataFrame:
-    """The matches of a row pattern in ``frame``, as a data frame that is computed when it is used.
+    """Returns the matches of a row pattern in ``frame``, as a DataFrame that is computed when it is used.
 
-    Works in classic sessions and in Spark Connect, whether or not ``enable`` was called.
+    Give the parts of the clause by name (``pattern``, ``define``, ``measures``, ...), or its text as ``clause``. It works in
+    classic sessions and in Spark Connect, whether or not ``enable`` was called.
 
     Args:
         frame: the rows to search.
-        clause: what stands between the parentheses of MATCH_RECOGNIZE: ``"MEASURES ... PATTERN (...) DEFINE ..."``. It may begin
-            with PARTITION BY and ORDER BY itself.
+        clause: the text between the parentheses of MATCH_RECOGNIZE: ``"MEASURES ... PATTERN (...) DEFINE ..."``. It may begin
+            with PARTITION BY and ORDER BY.
+        pattern: the row pattern, without its parentheses: ``"STRT DOWN+ UP+"``.
+        define: the condition of each variable, as SQL: ``{"UP": "price > PREV(price)"}``. A variable without one takes any row.
+        measures: the columns to compute of each match, by name: ``{"gain": "LAST(UP.price) - STRT.price"}``.
+        rows: ``"ONE ROW PER MATCH"``, which is the default, or ``"ALL ROWS PER MATCH"`` with what may follow it.
+        after_match: where the search resumes: ``"SKIP TO NEXT ROW"``. The default is ``"SKIP PAST LAST ROW"``.
+        options: other parts of the clause as text: ``"EVENT SELECTION SKIP TILL NEXT MATCH WINDOW INTERVAL '1' HOUR"``.
+        subset: names for several variables: ``{"MOVE": ["DOWN", "UP"]}``.
         partition_by: keys of the partitions: one key or several, each the name of a column, a SQL expression as text, or a column
             of the frame (``frame.symbol``, ``col("symbol")``).
         order_by: the order of the rows, in the same forms; a text may end in ASC or DESC and NULLS FIRST or NULLS LAST, a column
@@ -53,44 +75,123 @@ def match_recognize(
         The columns that ``SELECT * FROM frame MATCH_RECOGNIZE (...)`` has.
 
     Raises:
-        TypeError: an argument of another type, or a column that is more than a column's name.
-        ClauseError: an error in the clause, with its line and column in ``clause``; also a pyspark ParseException. Raised before
+        TypeError: an argument of another type, a column that is more than a column's name, or ``clause`` beside one of its parts.
+        ClauseError: an error in the clause, with its line and column in the argument; also a pyspark ParseException. Raised before
             any job starts.
 
-    Example::
-
-        sparkcep.match_recognize(
-            ticks, partition_by="symbol", order_by="day",
-            clause="MEASURES FIRST(day) AS a, LAST(day) AS b PATTERN (UP{3,}) DEFINE UP AS price > PREV(price)",
-        )
+    Example:
+        >>> ticks = spark.createDataFrame([(1, 5), (2, 3), (3, 4)], "day int, price int")
+        >>> falls_and_rises = sparkcep.match_recognize(
+        ...     ticks, order_by="day", pattern="STRT DOWN+ UP+",
+        ...     define={"DOWN": "price < PREV(price)", "UP": "price > PREV(price)"},
+        ...     measures={"bottom": "LAST(DOWN.price)", "end_day": "LAST(UP.day)"},
+        ... )
+        >>> falls_and_rises.show()
+        +------+-------+
+        |bottom|end_day|
+        +------+-------+
+        |     3|      3|
+        +------+-------+
+        <BLANKLINE>
     """
     if not isinstance(frame, DataFrame):
         is_pandas = type(frame).__module__.partition(".")[0] == "pandas"
         instead = "; make one of the pandas frame by spark.createDataFrame(frame)" if is_pandas else ""
         raise TypeError(f"match_recognize needs a pyspark DataFrame, not {'pandas.' * is_pandas}{type(frame).__name__}{instead}")
-    if not isinstance(clause, str):
-        raise TypeError(f"clause must be the text between the parentheses of MATCH_RECOGNIZE, not {type(clause).__name__}")
+    parts = {"pattern": pattern, "define": define, "measures": measures, "rows": rows, "after_match": after_match, "options": options, "subset": subset}
+    given = [name for name, part in parts.items() if part is not None]
+    if clause is not None and given:
+        raise TypeError(f"{given[0]} is given beside clause; write it in the clause, or give all parts by name")
+    if clause is None and pattern is None:
+        raise TypeError('match_recognize needs pattern="...", or clause="..." with the text between the parentheses of MATCH_RECOGNIZE')
+    for name, part in {"clause": clause, **parts}.items():
+        if part is not None:
+            _check_type(name, part)
     try:
         named = backticked if settings_of(frame.sparkSession).double_quoted else str
     except ClauseError as error:
-        raise ClauseParseException.of(error, clause) from None
-    partition = [_text(frame, key, "partition_by", named) for key in _listed(partition_by, "partition_by")]
-    order = [_text(frame, key, "order_by", named) for key in _listed(order_by, "order_by")]
-    try:
-        cut, keys = _keys(parse_clause(named(clause)), clause, partition, order)
-    except ClauseError as error:
-        raise ClauseParseException.of(error, clause) from None
-    statement = f"{clause[:cut]}{keys}{clause[cut:]}"
+        raise ClauseParseException.of(error, clause or pattern or "") from None
+    keys = {
+        "partition_by": [_text(frame, key, "partition_by", named) for key in _listed(partition_by, "partition_by")],
+        "order_by": [_text(frame, key, "order_by", named) for key in _listed(order_by, "order_by")],
+    }
+    if clause is not None:
+        composed = _with_keys(clause, keys, named)
+    else:
+        composed = Composed.of([*_key_parts(keys), *_parts(named, **parts)])
     try:
         alias = _alias(frame)
         head = _HEAD % (f" AS {quote(alias)}" if alias else "")
-        return sql_in(frame.sparkSession, f"{head}{unformatted(statement)}{_TAIL}", args, frame=frame)
+        return sql_in(frame.sparkSession, f"{head}{unformatted(composed.text)}{_TAIL}", args, frame=frame)
     except ClauseError as error:
-        raise ClauseParseException.of(_placed(error, statement, clause, cut, keys), clause) from None
+        raise _placed(error, composed) from None
     except PySparkException as error:
         if not isinstance(error, StatementError):
             raise
-        raise with_text(error, _in_clause(error.text, statement, clause, cut, keys)) from None
+        raise with_text(error, _in_arguments(error.text, composed)) from None
+
+
+_FORMS = {
+    "clause": "the text between the parentheses of MATCH_RECOGNIZE",
+    "define": 'a dict of texts: {"UP": "price > PREV(price)"}',
+    "measures": 'a dict of texts: {"gain": "LAST(price) - FIRST(price)"}',
+    "subset": 'a dict of lists: {"MOVE": ["DOWN", "UP"]}',
+}  # fmt: skip
+
+
+def _check_type(name: str, given: Any) -> None:
+    """Raises TypeError if an argument has another type."""
+    form = _FORMS.get(name, "a text")
+    if not isinstance(given, Mapping if form.startswith("a dict") else str):
+        raise TypeError(f"{name} must be {form}, not {type(given).__name__}")
+    for key, value in given.items() if isinstance(given, Mapping) else ():
+        listed = isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(member, str) for member in value)
+        if not isinstance(key, str) or not (listed if name == "subset" else isinstance(value, str)):
+            raise TypeError(f"{name} must be {form}; {key!r} has {type(value).__name__} {value!r}")
+
+
+def _key_parts(keys: Mapping[str, list[str]]) -> Iterator[Part]:
+    """The keys as a part of the clause."""
+    for argument, texts in keys.items():
+        for number, text in enumerate(texts):
+            yield Part(", " if number else f" {argument.upper().replace('_', ' ')} ")
+            yield Part(text, text, argument=argument)
+    yield Part(" " if any(keys.values()) else "")
+
+
+def _parts(named: Callable[[str], str], *, pattern: Any, define: Any, measures: Any, rows: Any, after_match: Any, options: Any, subset: Any) -> Iterator[Part]:
+    """The parts of a clause that are given by name, in the order of the clause."""
+
+    def text(argument: str, given: str) -> Part:
+        return Part(named(given), named(given), argument=argument)
+
+    def listed(words: str, argument: str, given: Mapping[str, str], write: Callable[[str, Part], list[Part]]) -> Iterator[Part]:
+        for number, (name, value) in enumerate(given.items()):
+            yield Part(",\n" if number else f"\n{words} ")
+            yield from write(name, _expression(text(f"{argument}[{name!r}]", value), value))
+
+    yield from listed("MEASURES", "measures", measures or {}, lambda name, value: [value, Part("\nAS "), Part(quote(name), name, argument="measures")])
+    if rows is not None:
+        yield from (Part("\n"), text("rows", rows))
+    if after_match is not None:
+        yield from (Part("\nAFTER MATCH "), text("after_match", after_match))
+    if options is not None:
+        yield from (Part("\n"), text("options", options))
+    yield from (Part("\nPATTERN ("), text("pattern", pattern), Part("\n)"))
+    for number, (name, members) in enumerate((subset or {}).items()):
+        yield Part(", " if number else "\nSUBSET ")
+        yield Part(f"{variable_text(name)} = ({', '.join(map(variable_text, members))})", f"{name} = ({', '.join(members)})", argument=f"subset[{name!r}]")
+    yield from listed("DEFINE", "define", define or {}, lambda name, value: [Part(variable_text(name), name, argument="define"), Part(" AS "), value])
+
+
+def _expression(part: Part, given: str) -> Part:
+    """The part without comments around it, if it is one SQL expression."""
+    try:
+        span = parse_key(part.text, ordered=False)
+    except ClauseError as error:
+        message = f"{part.argument}: {given!r} is not one SQL expression: {error.message}"
+        raise ClauseParseException.of(ClauseError("ARGUMENT", message, fragment=given), "") from None
+    return Part(span.of(part.text), part.source, span.start, part.argument)
 
 
 def _alias(frame: DataFrame) -> str:
@@ -152,58 +253,47 @@ def _is_literal(column: Column) -> bool:
     return type(getattr(column, "_expr", None)).__name__ == "LiteralExpression"
 
 
-def _keys(parsed: MatchClause, clause: str, partition: list[str], order: list[str]) -> tuple[int, str]:
-    """Finds the place in the clause where the keys given as arguments belong, and writes their text. Raises ClauseError."""
-    for argument, given, written in (
-        ("partition_by", partition, parsed.partition_by),
-        ("order_by", order, [item.expr for item in parsed.order_by]),
-    ):
-        if given and written:
+def _with_keys(clause: str, keys: Mapping[str, list[str]], named: Callable[[str], str]) -> Composed:
+    """The clause with the keys that are given as arguments where they belong."""
+    try:
+        cut = _cut(parse_clause(named(clause)), clause, keys)
+    except ClauseError as error:
+        raise ClauseParseException.of(error, clause) from None
+    return Composed.of([Part(clause[:cut], clause), *_key_parts(keys), Part(clause[cut:], clause, cut)])
+
+
+def _cut(parsed: MatchClause, clause: str, keys: Mapping[str, list[str]]) -> int:
+    """Finds the offset in the clause where the keys belong. Raises ClauseError if the clause has such keys."""
+    for argument, written in (("partition_by", parsed.partition_by), ("order_by", [item.expr for item in parsed.order_by])):
+        if keys[argument] and written:
             words = argument.upper().replace("_", " ")
             span = written[0].span
             message = f"the argument {argument} is given, and the clause has {words} too; keep one"
             raise error_at(clause, span.start, span.end, "ARGUMENT", message)
-    text = f" PARTITION BY {', '.join(partition)}" if partition else ""
-    text += f" ORDER BY {', '.join(order)}" if order else ""
-    cut = parsed.partition_by[-1].span.end if parsed.partition_by else 0
-    return cut, f"{text} " if text else ""
+    return parsed.partition_by[-1].span.end if parsed.partition_by else 0
 
 
-def _in_clause(text: ErrorText, statement: str, clause: str, cut: int, keys: str) -> ErrorText:
-    """An error's text with its place in the clause instead of the SQL statement; without one if that is in the table. An error in
-    the inserted keys names their argument."""
-    span, message = text.span, _VIEW.sub("", text.message)
-    begin = len(text.statement) - len(statement) - len(_TAIL)
-    start = span and _offset(span.start - begin, cut, len(keys))
-    if span is not None and start is None:
-        message = _of_argument(message, keys, span.start - begin - cut, span.of(text.statement))
-    return replace(text, statement=clause, message=message, span=None if start is None else Span(start, start + span.end - span.start))
+def _in_arguments(text: ErrorText, composed: Composed) -> ErrorText:
+    """An error's text with its place in an argument instead of the SQL statement; without one if that is in the table."""
+    message, place = _VIEW.sub("", text.message), None
+    if text.span is not None:
+        begin = len(text.statement) - len(composed.text) - len(_TAIL)
+        place = composed.place(text.span.start - begin, text.span.end - begin) if text.span.start >= begin else None
+    if place is None:
+        return replace(text, statement=composed.text, message=message, span=None)
+    return replace(text, statement=place.source, message=place.named(message), span=place.span)
 
 
-def _placed(error: ClauseError, statement: str, clause: str, cut: int, keys: str) -> ClauseError:
-    """Moves the place of ``error``, which counts in the whole SQL statement, into the clause. An error in the inserted keys has no
-    place, and names their argument."""
-    line, column = 0, 0
+def _placed(error: ClauseError, composed: Composed) -> ClauseParseException:
+    """Moves the place of ``error``, which counts in the whole SQL statement, into an argument."""
     name, message = error.error_class.removeprefix("SPARKCEP."), _VIEW.sub("", error.message)
+    place = None
     if error.line > 1:
-        before = statement.split("\n")[: error.line - 2]
-        at = sum(len(x) + 1 for x in before) + error.column - 1
-        offset = _offset(at, cut, len(keys))
-        line, column = (0, 0) if offset is None else position(clause, offset)
-        message = message if offset is not None else _of_argument(message, keys, at - cut, error.fragment)
-    return ClauseError(name, message, sqlstate=error.sqlstate, line=line, column=column, fragment=error.fragment)
-
-
-def _of_argument(message: str, keys: str, at: int, fragment: str) -> str:
-    """``message`` with the argument whose text has an error at this offset of the inserted keys."""
-    if not 0 <= at < len(keys):
-        return message
-    argument = "order_by" if "PARTITION BY" not in keys[:at] or "ORDER BY" in keys[:at] else "partition_by"
-    return f"{argument}={fragment!r}: {message}"
-
-
-def _offset(offset: int, cut: int, inserted: int) -> int | None:
-    """An offset without the keys that were inserted at ``cut``; None for one before the text, or in the keys."""
-    if offset < 0 or cut <= offset < cut + inserted:
-        return None
-    return offset if offset < cut else offset - inserted
+        lines = composed.text.split("\n")
+        at = sum(len(line) + 1 for line in lines[: error.line - 2]) + error.column - 1
+        place = composed.place(at, at + len(error.fragment))
+    if place is None:
+        return ClauseParseException.of(ClauseError(name, message, sqlstate=error.sqlstate, fragment=error.fragment), "")
+    line, column = position(place.source, place.span.start)
+    moved = ClauseError(name, place.named(message), sqlstate=error.sqlstate, line=line, column=column, fragment=place.span.of(place.source).split("\n")[0])
+    return ClauseParseException.of(moved, place.source)

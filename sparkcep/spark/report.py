@@ -72,6 +72,12 @@ def report(of: SparkSession | StreamingQuery, sql: str | None = None, path: str 
     Raises:
         ValueError: the text is no query, or several. TypeError for a session without a query, and for a streaming query with one.
         What ``spark.sql`` raises for a wrong one.
+
+    Example:
+        >>> clause = "ORDER BY day MEASURES count(*) AS n PATTERN (A+)"
+        >>> page = sparkcep.report(spark, f"SELECT * FROM VALUES (1), (2) AS t(day) MATCH_RECOGNIZE ({clause})")
+        >>> page.startswith("<!DOCTYPE html>")
+        True
     """
     streams = type(of).__name__ == "StreamingQuery"
     if streams != (sql is None):

@@ -49,11 +49,36 @@ _parser: tuple[Any, Any] | None = None  # the Py4J gateway, and the Java extensi
 
 
 def enable(spark: SparkSession, *, warm: bool = True) -> SparkSession:
-    """Makes ``spark.sql`` understand MATCH_RECOGNIZE in this and every other session of the process.
+    """Makes ``spark.sql`` understand MATCH_RECOGNIZE, in this and every other session of the process.
 
-    Registers the table function ``match_recognize`` as well, and in a local session begins to start Python workers with the engine
-    loaded (:mod:`sparkcep.spark.warming`) unless ``warm`` is false. Calling it again changes nothing. Returns ``spark``. Raises
-    TypeError for what is no session.
+    It also registers the table function ``match_recognize``. Calling it again changes nothing.
+
+    Args:
+        spark: a classic session or one of Spark Connect.
+        warm: whether a local session starts Python workers with the engine loaded in the background, before the first query.
+
+    Returns:
+        ``spark``.
+
+    Raises:
+        TypeError: ``spark`` is not a session.
+
+    Example:
+        >>> spark = sparkcep.enable(SparkSession.builder.getOrCreate())
+        >>> spark.sql('''
+        ...     SELECT * FROM VALUES (1, 5), (2, 3), (3, 4) AS ticks(day, price)
+        ...     MATCH_RECOGNIZE (
+        ...       ORDER BY day
+        ...       MEASURES LAST(UP.day) AS rose
+        ...       PATTERN (DOWN UP)
+        ...       DEFINE DOWN AS price < PREV(price), UP AS price > PREV(price)
+        ...     )''').show()
+        +----+
+        |rose|
+        +----+
+        |   3|
+        +----+
+        <BLANKLINE>
     """
     if not callable(getattr(spark, "sql", None)):
         hint = "; end the builder with .getOrCreate()" if hasattr(spark, "getOrCreate") else ""
@@ -70,7 +95,17 @@ def enable(spark: SparkSession, *, warm: bool = True) -> SparkSession:
 
 
 def disable(spark: SparkSession) -> None:
-    """Takes the clause away again. The table function stays, so that views and tables made with it can be read."""
+    """Takes the clause away again, from every session of the process.
+
+    The table function stays registered, so that views and tables made with it can be read.
+
+    Args:
+        spark: the session that was given to ``enable``.
+
+    Example:
+        >>> sparkcep.disable(spark)
+        >>> _ = sparkcep.enable(spark)  # and again
+    """
     with _lock:
         session_class = _session_class(spark)
         session_class.sql = getattr(session_class.sql, "_sparkcep_original", session_class.sql)

@@ -31,19 +31,29 @@ class BudgetTotals(NamedTuple):
 
 
 def budget_totals(frame: DataFrame) -> list[BudgetTotals]:
-    """The totals of each clause with BUDGET in a query that ran, in the order of Spark's plan.
+    """Returns the totals of each clause with BUDGET in a query that ran, in the order of Spark's plan.
 
-    The frame itself has to have run: by ``collect`` or ``toPandas``, from Spark's cache, or as an INSERT; ``count`` or ``write``
-    make a query of their own of it.
+    The frame itself has to have run: by ``collect`` or ``toPandas``, from Spark's cache, or as an INSERT. ``count`` and ``write``
+    run a query of their own.
 
     Args:
-        frame: of a classic session.
+        frame: a DataFrame of a classic session.
 
     Returns:
-        A record of each such clause; all are 0 where the frame did not run.
+        A record for each such clause. All of its numbers are 0 if the frame did not run.
 
     Raises:
-        TypeError: the session is one of Spark Connect, which tells nothing of its plans.
+        TypeError: the session is one of Spark Connect, which gives no access to its plans.
+
+    Example:
+        >>> ticks = spark.createDataFrame([(1, "a"), (2, "b"), (3, "b")], "day int, kind string")
+        >>> found = sparkcep.match_recognize(
+        ...     ticks, order_by="day", pattern="A B", define={"A": "kind = 'a'", "B": "kind = 'b'"}, measures={"n": "COVERAGE()"},
+        ...     options="APPROX 0 BUDGET 9 CHECKS EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES WINDOW 3",
+        ... )
+        >>> rows = found.collect()
+        >>> sparkcep.budget_totals(found)[0].left_out
+        0
     """
     if is_connect(frame.sparkSession):
         raise TypeError("budget_totals reads the plan that ran, which Spark Connect does not tell")

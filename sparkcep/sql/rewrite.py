@@ -62,13 +62,22 @@ _KEPT = 64
 _recent: dict[str, Places] = {}  # of the statements that were rewritten lately
 
 
-def rewrite(sql: str, *, settings: Settings = DEFAULT) -> str:
-    """Plain Spark SQL for a statement; a statement without the clause comes back as the same object.
+def rewrite(sql: str, *, settings: Settings | None = None) -> str:
+    """Returns a statement as plain Spark SQL, with a call of the table function in place of each clause.
 
-    ``settings``: what the session's configuration says.
-    Raises ClauseError.
+    Args:
+        sql: the statement. One without the clause is returned as the same object.
+        settings: the session's settings; sparkcep's defaults if not given.
+
+    Raises:
+        ClauseError: an error in a clause.
+
+    Example:
+        >>> plain = sparkcep.rewrite("SELECT x FROM t MATCH_RECOGNIZE (ORDER BY d MEASURES LAST(p) AS x PATTERN (A B+))")
+        >>> "FROM match_recognize(TABLE(" in plain
+        True
     """
-    return rewrite_all(sql, settings)[0]
+    return rewrite_all(sql, DEFAULT if settings is None else settings)[0]
 
 
 def rewrite_all(

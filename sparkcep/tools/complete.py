@@ -48,12 +48,22 @@ def complete(
     tables: Callable[[], Sequence[str]] | None = None,
     functions: Callable[[], Sequence[str]] | None = None,
 ) -> list[Proposal]:
-    """What may be written at offset ``at`` of the statement or statements ``text`` (its end if None), the nearest kind first.
+    """Proposes what may be written at a place of a statement, the nearest kind first.
 
-    ``columns`` gives the names of the columns of a table, whose text it gets as it stands in the statement behind FROM (a query in
-    parentheses, a table with its clause); ``tables`` gives the names of tables, ``functions`` those of SQL's functions. Functions
-    and words around clauses are proposed when their first letter is there. Inside literals, comments and names in backquotes
-    nothing is proposed.
+    Functions and words around clauses are proposed once their first letter is typed. Nothing is proposed inside literals, comments
+    and names in backquotes.
+
+    Args:
+        text: the statement or statements.
+        at: the offset in ``text``; its end if None.
+        columns: returns the names of the columns of a table. It gets the table's text as the statement has it after FROM: a name, a
+            query in parentheses, a table with its clause.
+        tables: returns the names of tables.
+        functions: returns the names of SQL functions.
+
+    Example:
+        >>> [proposal.text for proposal in sparkcep.complete("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY d PATTERN (A) DEF")]
+        ['DEFINE']
     """
     at = len(text) if at is None else at
     try:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: E402
 import sparkcep  # noqa: E402
 from sparkcep.errors import ClauseError  # noqa: E402
 from sparkcep.spark import session  # noqa: E402
+from tests.planning_differential import configured  # noqa: E402
 
 REST = "MEASURES A.price AS p\nPATTERN (A{1,2}?) -- reluctant\nDEFINE A AS price > 10"
 FOUND = [("a", 15), ("b", 25)]
@@ -175,7 +176,7 @@ def test_a_text_is_one_clause(frame, clause):
         ({"partition_by": lambda: F.lit("sym")}, "more than the name"),
         ({"partition_by": lambda: F.col("sym").desc()}, "more than the name"),
         ({"order_by": lambda: F.col("nowhere")}, "more than the name of a column of the frame"),
-        ({"clause": None}, "clause must be the text"),
+        ({"clause": None}, "needs pattern="),
     ],
 )
 def test_wrong_types(frame, arguments, said):
@@ -228,3 +229,60 @@ def test_braces_of_a_pattern_beside_fields(spark, frame):
     sparkcep.enable(spark)
     clause = "MATCH_RECOGNIZE (PARTITION BY sym ORDER BY ts MEASURES count(*) AS n PATTERN (A{1,} {- B? -}) DEFINE A AS price > {low})"
     assert rows(spark.sql(f"SELECT * FROM {{df}} {clause}", df=frame, low=10)) == [("a", 1), ("b", 1)]
+
+
+BY_NAME = {"partition_by": "sym", "order_by": "ts", "pattern": "A", "define": {"A": "price > 10"}, "measures": {"p": "LAST(price)"}}
+
+
+def test_parts_by_name_are_the_clause(frame):
+    assert rows(sparkcep.match_recognize(frame, **BY_NAME)) == FOUND
+    pieces = {"measures": {"c d": "CLASSIFIER()", "n": "count(MOVE.*) -- of both"}, "rows": "ALL ROWS PER MATCH", "after_match": "SKIP TO NEXT ROW /* each */"}
+    pieces |= {"pattern": "A B? -- one or two", "options": "EVENT SELECTION SKIP TILL NEXT MATCH WINDOW 5 -- rows", "subset": {"MOVE": ["A", "B"]}}
+    pieces |= {"define": {"A": "price > 0 -- all", "B": "price > A.price"}}
+    text = """MEASURES CLASSIFIER() AS `c d`, count(MOVE.*) AS n ALL ROWS PER MATCH AFTER MATCH SKIP TO NEXT ROW EVENT SELECTION SKIP TILL NEXT MATCH WINDOW 5
+      PATTERN (A B?) SUBSET MOVE = (A, B) DEFINE A AS price > 0, B AS price > A.price"""
+    found, wanted = (sparkcep.match_recognize(frame, partition_by="sym", order_by="ts", **given) for given in (pieces, {"clause": text}))
+    assert found.columns == wanted.columns and rows(found) == rows(wanted) and rows(found)
+
+
+@pytest.mark.parametrize(
+    ("part", "argument", "line", "fragment"),
+    [
+        ({"pattern": "A{2,1}"}, "pattern", 1, "{2,1}"), ({"pattern": "A |\n B{"}, "pattern", 2, ""), ({"define": {"X": "true"}}, "define='X'", 1, "X"),
+        ({"define": {"A": "price >\n prize"}}, "define['A']", 2, "prize"), ({"measures": {"m": "1 + LAST(prize)"}}, "measures['m']", 1, "prize"),
+        ({"measures": {"m": "sum(sym) > A.price"}}, "measures['m']", 1, None), ({"after_match": "SKIP TO Z"}, "after_match", 1, "Z"), ({"rows": "ALL ROWS"}, "rows", 1, ""),
+        ({"options": "WINDOW"}, "options", 1, "WINDOW"), ({"options": "WINDOW 5 WINDOW 6"}, "options", 1, None), ({"subset": {"M": ["A", "Q"]}}, "subset['M']", 1, None),
+    ],
+)  # fmt: skip
+def test_an_error_names_its_part_and_the_place_there(frame, part, argument, line, fragment):
+    with pytest.raises((AnalysisException, ParseException)) as caught:
+        sparkcep.match_recognize(frame, **BY_NAME | part).collect()
+    error, said = caught.value, str(caught.value)
+    assert (argument if "='" in argument else f"{argument}=") in said, said
+    assert error.line == line and fragment in (None, error.fragment), said
+    assert f"== SQL (line {line}, position {error.column}) ==" in said
+
+
+@pytest.mark.parametrize("text", ["", "price, sym AS s", "price) DEFINE (B", "price AS p", "'x"])
+def test_a_measure_or_a_condition_is_one_expression(frame, text):
+    for argument, name in (("measures", "m"), ("define", "A")):
+        error = failure(frame, **BY_NAME | {argument: {name: text}})
+        assert error.error_class == "SPARKCEP.ARGUMENT" and f"{argument}['{name}']: {text!r} is not one SQL expression" in error.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"clause": REST}, "is given beside clause"), ({"pattern": None}, "needs pattern="), ({"pattern": 1}, "pattern must be a text"), ({"define": "A AS true"}, "define must be a dict"),
+        ({"define": {"A": True}}, "'A' has bool True"), ({"measures": ["price"]}, "measures must be a dict"), ({"subset": {"M": "A"}}, "subset must be a dict of lists"),
+    ],
+)  # fmt: skip
+def test_wrong_types_of_parts(frame, arguments, said):
+    with pytest.raises(TypeError, match=said):
+        sparkcep.match_recognize(frame, **BY_NAME | arguments)
+
+
+def test_names_in_double_quotes_in_parts(spark, frame):
+    with configured(spark, {"spark.sql.ansi.doubleQuotedIdentifiers": "true"}):
+        found = sparkcep.match_recognize(frame, **BY_NAME | {"measures": {"p": 'LAST("price")'}, "define": {"A": '"price" > 10'}})
+        assert rows(found) == FOUND
