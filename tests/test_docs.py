@@ -16,6 +16,12 @@ from tests.test_sql_examples import table_text
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("tour", "reference_standard", "reference_selection", "reference_automaton", "reference_approx", "reference_ranking", "reference_settings", "coming_from", "troubleshooting", "budget", "automata", "use", "cookbook"))]
 _EXAMPLE = re.compile(r"```sql\n((?:(?!```).)*?)```\n\s*```(text|error)\n(.*?)```", re.S)
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+BLOCKS = [(found[1], found[2]) for found in re.finditer(r"```(\w+)\n(.*?)```", README, re.S)]
+(_, FAILED_LOGINS), (_, LOGINS_FOUND), (_, TRY_IT), (_, TRIED), (_, V_SHAPE), (_, SHAPES_FOUND), (_, WINDOWS) = BLOCKS[:7]
+LOGINS = re.search(r"VALUES.*?AS logins\(.*?\)", TRY_IT, re.S)[0]
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
 _RAISED = re.compile(r'(?:error|_fail|error_at|ClauseError|MatchRuntimeError)\([^)]*?"([A-Z_]+)"', re.S)
 
@@ -29,15 +35,28 @@ EXAMPLES = [
 @pytest.fixture(scope="module")
 def views(spark):
     """The views the pages speak of: those of two examples."""
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW logins AS SELECT * FROM {LOGINS}")
     for name in ("v_shape", "reluctant"):
         spark.sql(split_statements((ROOT / "sql_examples" / f"{name}.sql").read_text(encoding="utf-8"))[0])
     return spark
 
 
+def cells(table: str) -> list[list[str]]:
+    """The cells of a table as ``show`` prints it, line by line."""
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")]
+
+
+def aligned(table: str) -> bool:
+    """Whether a table is as ``show`` prints it."""
+    lines = table.splitlines()
+    return lines[0] == lines[2] == lines[-1] and re.fullmatch(r"(\+-*)+\+", lines[0]) is not None and {len(line) for line in lines} == {len(lines[0])}
+
+
 @pytest.mark.parametrize(("sql", "kind", "expected"), one_in(6, EXAMPLES, wider=2))
 def test_example(views, sql, kind, expected):
     if kind == "text":
-        assert sorted(table_text(views.sql(sql)).splitlines()) == sorted(expected.splitlines())
+        assert aligned(expected)
+        assert sorted(table_text(views.sql(sql)).splitlines()) == sorted("\t".join(row) for row in cells(expected))
         return
     error_class, place = expected.split()
     with pytest.raises(ClauseError) as caught:
@@ -45,21 +64,18 @@ def test_example(views, sql, kind, expected):
     assert (caught.value.error_class, f"{caught.value.line}:{caught.value.column}") == (error_class, place)
 
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
 def test_the_readme_compares_like_with_like(views):
-    """Its window functions find what its clause finds, and the picture is that of the clause."""
-    windows, clause = re.findall(r"```sql\n(.*?)```", README, re.S)[:2]
-    wanted = re.search(r"```text\n(.*?)```", README, re.S)[1].splitlines()
-    assert sorted(table_text(views.sql(windows)).splitlines()) == sorted(table_text(views.sql(clause)).splitlines()) == sorted(wanted)
-    assert (ROOT / "docs" / "v_shape.svg").read_text(encoding="utf-8") == explain(clause, "svg")
+    """Its window functions find what its clause finds, and the pictures are those of its clauses."""
+    found, windows = (sorted(table_text(views.sql(sql)).splitlines()) for sql in (V_SHAPE, WINDOWS))
+    assert found == windows == sorted("\t".join(row) for row in cells(SHAPES_FOUND))
+    for name, statement in (("failed_logins", FAILED_LOGINS), ("v_shape", V_SHAPE)):
+        assert (ROOT / "docs" / f"{name}.svg").read_text(encoding="utf-8") == explain(statement, "svg")
 
 
-def test_the_readmes_five_lines(spark, capsys):
-    code, shown = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.S).groups()
-    exec(compile(code, "README.md", "exec"), {})
-    assert capsys.readouterr().out.strip() == shown.strip()
+def test_what_the_readme_lets_you_try(spark, capsys):
+    exec(compile(TRY_IT, "README.md", "exec"), {})
+    assert capsys.readouterr().out.strip() == TRIED.strip() == LOGINS_FOUND.strip()
+    assert FAILED_LOGINS.split() == re.search(r'"""(.*?)"""', TRY_IT, re.S)[1].replace(LOGINS, "logins").split()
 
 
 def test_the_pages_have_examples():
