@@ -301,3 +301,20 @@ def test_each_row_of_the_table_of_engines_is_shown_by_statements():
                 has = part.startswith(("yes", "as ", "anywhere", "at ", "not "))
                 assert (f"questions/{case}_{engine}" in there) == has, (name, engine)
     assert len(CASES) >= 150
+
+
+@pytest.mark.parametrize(
+    ("read", "condition", "error_class", "fragment"),
+    [
+        ("snowflake", "price > avg(price) over (rows between unbounded preceding and unbounded following)", "WINDOW_FUNCTION", None),
+        ("trino", "price > LAST(PREV(price) + PREV(price, 2))", None, None),
+        ("flink", "MATCH_PROCTIME() > price", "TRANSPILE", "MATCH_PROCTIME"), ("oracle", "ROWNUM > price", "TRANSPILE", "ROWNUM"), ("oracle", "TRUNC(price) > 1", "TRANSPILE", None),
+    ],
+)  # fmt: skip
+def test_what_the_clause_would_refuse_is_an_error_at_its_place(read, condition, error_class, fragment):
+    sql = f"SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY d\nMEASURES count(*) AS n PATTERN (A)\nDEFINE A AS {condition})"
+    with pytest.raises(ClauseError) as caught:
+        sparkcep.transpile(sql, read)
+    assert error_class is None or caught.value.error_class == f"SPARKCEP.{error_class}"
+    assert caught.value.line in (1, 3) if fragment is None else (caught.value.line, caught.value.fragment) == (3, fragment), caught.value
+    assert "current_timestamp()" in str(caught.value) or "PROCTIME" not in condition

@@ -30,6 +30,7 @@ from sparkcep.dialect.engines import ENGINES
 from sparkcep.dialect.targets import TARGETS, Target, printed, unsaid
 from sparkcep.errors import UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.sql.occurrences import Statement
+from sparkcep.sql.rewrite import rewrite
 
 READS = ("trino", "snowflake", "oracle", "flink", "databricks", "duckdb", "bigquery", "spark")
 _TRINO, _SNOWFLAKE, _ORACLE, _FLINK = READS[:4]
@@ -148,8 +149,30 @@ class _Translation:
             message = f"sqlglot cannot read the statement in the SQL of {self.read} from here on"
             raise ClauseError("TRANSPILE", message, line=line, column=column, fragment=token) from None
         texts = [print_around(found, self._text, self._clause_text) for found in trees if found is not None]
+        if self.write == _SPARK:
+            self._check(texts)
         notes = {(*position(self.sql, at), text): None for at, text in sorted(self.notes)}
         return Transpiled(";\n".join(texts), tuple(Note(*note) for note in notes))
+
+    def _check(self, texts: list[str]) -> None:
+        """Raises the error that the clause of a translated statement would have, at its place in the source if that is known."""
+        for text in texts:
+            try:
+                rewrite(text)
+            except ClauseError as error:
+                message = f"Spark's clause does not take what this becomes: {error.message}"
+                start, stop = self._place(error.fragment)
+                raise error_at(self.sql, start, stop, error.error_class.removeprefix("SPARKCEP."), message, error.sqlstate) from None
+
+    def _place(self, fragment: str) -> tuple[int, int]:
+        """Where the only tokens in the source are that a fragment of the translation has; else where the first clause begins."""
+        words = [token.upper for token in tokenize(fragment)[:-1]] if fragment else []
+        own = [token.upper for token in self.tokens]
+        found = [i for i in range(len(own)) if words and own[i : i + len(words)] == words]
+        if len(found) != 1:
+            i = own.index("MATCH_RECOGNIZE")
+            return self.tokens[i].start, self.tokens[i].end
+        return self.tokens[found[0]].start, self.tokens[found[0] + len(words) - 1].end
 
     def _parsed(self, tokens: list) -> list:
         """The trees that sqlglot reads of tokens. Its parser raises errors of Python for some calls with too few arguments."""
@@ -385,7 +408,8 @@ class _Translation:
         if token.upper == "MATCH_SEQUENCE_NUMBER":
             return "count(*)"
         if token.upper == "MATCH_PROCTIME" or not self.order:
-            message = f"{token.upper}() has no counterpart here; a query over a table has no processing time"
+            instead = "write current_timestamp(), the time of the query" if token.upper == "MATCH_PROCTIME" else "write LAST of the column that is the time of a row"
+            message = f"{token.upper}() has no counterpart in Spark: {instead}"
             raise error_at(self.sql, token.start, token.end, "TRANSPILE", message, UNSUPPORTED)
         return f"{_MARK}LAST({self.order})"
 
