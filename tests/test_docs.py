@@ -10,6 +10,7 @@ import pytest
 from sparkcep import explain, rewrite
 from sparkcep.clause.lexer import split_statements
 from sparkcep.errors import ClauseError
+from sparkcep.tools.fmt import format_sql
 from tests.selection import one_in
 from tests.test_sql_examples import table_text
 
@@ -62,6 +63,31 @@ def test_example(views, sql, kind, expected):
     with pytest.raises(ClauseError) as caught:
         views.sql(sql)
     assert (caught.value.error_class, f"{caught.value.line}:{caught.value.column}") == (error_class, place)
+
+
+RECIPES = sorted((ROOT / "docs" / "recipes").glob("*.md"))
+_RECIPE = re.compile(r"\n## [^\n]+\n\n(?P<problem>[^\n]+)\n\n```sql\n(?P<rows>CREATE.*?);\n```\n\n```sql\n(?P<statement>.*?)```\n\n```text\n(?P<found>.*?)```\n\n!\[[^]]+\]\((?P<picture>\w+\.svg)\)", re.S)
+
+
+@pytest.mark.parametrize("page", RECIPES, ids=lambda page: page.stem)
+def test_recipes_give_what_they_show(spark, page):
+    """Each has its rows, a statement in the layout of ``fmt``, its result and its picture."""
+    text = page.read_text(encoding="utf-8")
+    recipes = list(_RECIPE.finditer(text))
+    assert len(recipes) == text.count("\n## ") and len(recipes) >= 2
+    for recipe in recipes:
+        rows, statement, found, picture = recipe.group("rows", "statement", "found", "picture")
+        spark.sql(rows)
+        assert aligned(found) and sorted(cells(spark.sql(statement)._jdf.showString(100, 100, False))) == sorted(cells(found))
+        assert (page.parent / picture).read_text(encoding="utf-8") == explain(statement, "svg")
+        assert format_sql(statement) == statement
+
+
+def test_there_are_thirteen_recipes_and_the_failed_logins_come_first():
+    assert sum(page.read_text(encoding="utf-8").count("\n## ") for page in RECIPES) >= 13
+    nav = (ROOT / ".mkdocs.yml").read_text(encoding="utf-8")
+    assert re.search(r"recipes/(\w+)\.md", nav)[1] == "security"
+    assert "## Failed logins" in (ROOT / "docs" / "recipes" / "security.md").read_text(encoding="utf-8").split("\n\n")[2]
 
 
 def test_the_readme_compares_like_with_like(views):
