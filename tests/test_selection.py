@@ -59,6 +59,15 @@ def test_the_readme_and_ci_run_the_default():
     assert '"$venv/bin/python" -m pytest\n' in (TESTS.parent / ".ci" / "run").read_text(encoding="utf-8")
 
 
+def test_the_workflow_runs_it_for_the_versions_that_the_package_names():
+    root = TESTS.parent
+    workflow = (root / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = {found[1] for text in project["classifiers"] if (found := re.search(r"Python :: (3\.\d+)$", text))}
+    assert set(re.findall(r'python: "(\S+)"', workflow)) == named and set(re.findall(r'spark: "(\S+)"', workflow)) == set(VERSIONS)
+    assert "- run: .ci/run" in workflow and f"Spark {min(VERSIONS)} or newer" in (root / "README.md").read_text(encoding="utf-8")
+
+
 def test_every_file_has_a_test_in_the_default_run_or_starts_programs(found):
     by_file: dict[Path, list[set[str]]] = {}
     for path, _, marks in found:
