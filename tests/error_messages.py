@@ -23,7 +23,12 @@ from tests.sql_case_files import Case, CaseFile, read_case_file
 ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted((ROOT / "tests" / "cases" / "errors").glob("*.test"))
 PAGE = ROOT / "docs" / "errors.md"
-_HEAD = """# Wrong statements and their messages
+_HEAD = """---
+search:
+  exclude: true
+---
+
+# Wrong statements and their messages
 
 {count} statements that are wrong, each with the whole message that its writer gets: in `spark.sql`, data frames, the command line and cells alike. The spark-sql shell and JDBC say the same of all that is
 found before a statement runs; what the data make wrong comes there in Spark's own form, with the same class and place.
