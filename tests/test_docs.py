@@ -98,6 +98,19 @@ def test_the_readme_compares_like_with_like(views):
         assert (ROOT / "docs" / f"{name}.svg").read_text(encoding="utf-8") == explain(statement, "svg")
 
 
+def test_the_readmes_figures_are_those_of_the_benchmark():
+    rows = re.findall(r"\n\| (V pattern|three steps[^|]*|five letters[^|]*) \| [\d.]+ \| [\d.]+ \| ([\d.]+) \|", (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8"))
+    figures = {name.partition(",")[0]: f"{float(ratio):.1f} times" for name, ratio in rows[:3]}
+    said = " ".join(README.split())
+    for name, about in (("V pattern", "this query takes {} as long"), ("three steps", "rows in between takes {}"), ("five letters", "two errors takes {}")):
+        assert about.format(figures[name]) in said
+
+
+def test_the_minutes_of_the_tests_are_the_same_everywhere():
+    minutes = re.search(r"The tests take about (\w+) minutes on two cores", README)[1]
+    assert f"about {minutes} minutes" in (ROOT / "tests" / "README.md").read_text(encoding="utf-8")
+
+
 def test_what_the_readme_lets_you_try(spark, capsys):
     exec(compile(TRY_IT, "README.md", "exec"), {})
     assert capsys.readouterr().out.strip() == TRIED.strip() == LOGINS_FOUND.strip()
