@@ -14,7 +14,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -26,6 +26,7 @@ from sparkcep.draw.explain import FORMATS, TEXT
 from sparkcep.errors import ClauseError, NoSparkError, ToolError, lacks_spark, nearest, printable
 from sparkcep.settings import Settings
 from sparkcep.version import __version__
+from sparkcep.waiting import waiting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -322,7 +323,8 @@ def _lint(options: argparse.Namespace) -> int:
     from sparkcep.tools.findings import written
     from sparkcep.tools.lint import ERROR, WARNING, lint
 
-    found = [(name, finding) for name in options.files for finding in lint(_text_of(name), options.double_quoted_identifiers)]
+    with waiting("reading"):
+        found = [(name, finding) for name in options.files for finding in lint(_text_of(name), options.double_quoted_identifiers)]
     if text := written(found, options.format):
         print(printable(text))
     elif options.format == "text" and sys.stderr.isatty():
@@ -459,7 +461,8 @@ def _pack(options: argparse.Namespace) -> None:
 
     output = Path(options.output or pack.usual_name())
     try:
-        files, kernels = pack.pack(output)
+        with waiting("packing"):
+            files, kernels = pack.pack(output)
     except OSError as error:
         raise UsageError(f"--output {output}: {error.strerror}") from None
     print(f"{output}: {files} files of the package, {kernels} compiled kernels")
@@ -473,10 +476,13 @@ def _doctor(options: argparse.Namespace) -> int:
     wrong = False
     settings = dict(_pair(text, "--conf KEY=VALUE") for text in options.conf)
     findings = doctor.of_executors(options.master, settings) if options.master else doctor.examined()
-    for finding in findings:
+    while True:
+        with waiting("looking"):
+            finding = next(findings, None)
+        if finding is None:
+            return 2 if wrong else 0
         print(finding)
         wrong = wrong or not finding.good
-    return 2 if wrong else 0
 
 
 def _compile(options: argparse.Namespace) -> None:
@@ -502,14 +508,8 @@ def _compile(options: argparse.Namespace) -> None:
 def _with_spark(options: argparse.Namespace, work: Callable[[SparkSession], None]) -> None:
     from sparkcep.spark.local import start_spark
 
-    waiting = sys.stderr.isatty()
-    if waiting:  # the line goes when Spark is there
-        print("starting Spark ...", end="", file=sys.stderr, flush=True)
-    try:
+    with waiting("starting Spark"):
         spark = start_spark(f"sparkcep {options.command}", command=True, verbose=options.verbose)
-    finally:
-        if waiting:
-            print("\r                  \r", end="", file=sys.stderr, flush=True)
     # PySpark's own handler would call the JVM in the middle of the call that it interrupts
     before = signal.signal(signal.SIGINT, _interrupt)
     try:
@@ -556,9 +556,11 @@ def _run(options: argparse.Namespace) -> None:
             with _telling(statement):
                 for text in ordered_by_letters(spark, statement, [source.name for source in tables]):
                     print(f"warning: {printable(text)}", file=sys.stderr)
-                frame = spark.sql(statement)
+                with _running(spark):
+                    frame = spark.sql(statement)
                 if options.output and i == len(statements) - 1:
-                    results.write(frame, options.output)
+                    with _running(spark):
+                        results.write(frame, options.output)
                     print(f"written to {options.output}")
                 elif frame.columns:
                     _print(options, frame)
@@ -580,7 +582,9 @@ def _print(options: argparse.Namespace, frame: DataFrame, first: bool = True) ->
     from sparkcep.spark import results
 
     if options.format == _TABLE:
-        print(printable(frame._show_string(_TABLE_ROWS if options.limit is None else options.limit, truncate=False)))
+        with _running(frame.sparkSession):
+            table = frame._show_string(_TABLE_ROWS if options.limit is None else options.limit, truncate=False)
+        print(printable(table))
     else:
         results.pour(frame if options.limit is None else frame.limit(options.limit), options.format, sys.stdout.buffer, header=first)
 
@@ -630,12 +634,20 @@ def _report(options: argparse.Namespace) -> None:
                 spark.sql(statement)
         try:
             with _telling(statements[-1]):
-                page = sparkcep.report(spark, statements[-1])
+                with _running(spark):
+                    page = sparkcep.report(spark, statements[-1])
         except ValueError as error:
             raise UsageError(str(error)) from None
         _save(options.output, page)
 
     _with_spark(options, work)
+
+
+def _running(spark: SparkSession) -> AbstractContextManager[None]:
+    """A line on the terminal while a query runs."""
+    from sparkcep.spark.local import tasks
+
+    return waiting("running the query", partial(tasks, spark))
 
 
 @contextmanager

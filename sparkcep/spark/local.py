@@ -52,3 +52,11 @@ def start_spark(name: str, settings: Mapping[str, str] | None = None, *, command
     if command and not SparkContext._gateway:  # else there is a JVM already, which the session will have
         SparkContext(conf=conf, gateway=jvm_output.launch(conf, verbose))
     return enable(SparkSession.builder.config(conf=conf).getOrCreate(), warm=False)  # the first query comes at once, or none does
+
+
+def tasks(spark: SparkSession) -> str:
+    """How far the stages are that run now, as in ``12 of 40 tasks``; empty if none does."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = [stage for number in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(number)) is not None]
+    of = sum(stage.numTasks for stage in stages)
+    return f"{sum(stage.numCompletedTasks for stage in stages)} of {of} tasks" if of else ""
