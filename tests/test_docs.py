@@ -180,3 +180,22 @@ def test_anchors_are_headings(page):
         text = (page.parent / target if target else page).read_text(encoding="utf-8")
         headings = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in re.findall(r"^#+ (.+)$", text, re.M)}
         assert anchor in headings, (target, anchor)
+
+
+def test_pages_install_from_a_checkout():
+    """The package is on no index yet."""
+    for page in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]:
+        if page.stem not in ("errors", "CHANGELOG"):
+            assert not re.search(r"pip install '?sparkcep", page.read_text(encoding="utf-8")), page.name
+
+
+def test_the_settings_page_names_both_forms_of_a_setting():
+    """Spark drops keys that begin with another word than spark."""
+    page = (ROOT / "docs" / "reference_settings.md").read_text(encoding="utf-8")
+    assert "--conf spark.sparkcep.maxSteps" in page and "drop keys that begin otherwise" in page
+
+
+def test_an_engine_that_transpile_reads_has_a_column_or_a_section():
+    page = (ROOT / "docs" / "coming_from.md").read_text(encoding="utf-8")
+    for engine in ("Oracle", "Trino", "Snowflake", "Flink SQL", "Databricks", "DuckDB"):
+        assert f"| {engine} |" in page
