@@ -19,6 +19,7 @@ from sparkcep.plan.afa import like_a_column
 from sparkcep.plan.budget import COLUMNS
 from sparkcep.plan.changes import ALL_COLUMNS
 from sparkcep.plan.scope import AGGREGATES, COLUMN_OVERLOOKED, MATCH_FUNCTIONS, NAVIGATIONS, overlooked
+from sparkcep.redaction import Redaction
 from sparkcep.sql.occurrences import MAX_STATEMENT, Statement
 from sparkcep.sql.places import Places
 
@@ -92,6 +93,7 @@ class ErrorText:
     statement: str
     message: str
     span: Span | None = None
+    redact: Redaction = Redaction()
 
     @property
     def line(self) -> int:
@@ -103,13 +105,14 @@ class ErrorText:
 
     @property
     def fragment(self) -> str:
-        return self.span.of(self.statement).split("\n")[0] if self.span else ""
+        return self.redact(self.span.of(self.statement).split("\n")[0]) if self.span else ""
 
     def __str__(self) -> str:
         if self.span is None:
-            return self.message
+            return self.redact(self.message)
         place = f"; line {self.line}, column {self.column}"
-        return self.message + place + excerpt(self.statement, self.line, self.column, self.fragment)
+        fragment = self.span.of(self.statement).split("\n")[0]
+        return self.redact.of_error(self.message + place + excerpt(self.statement, self.line, self.column, fragment))
 
 
 def reworded(failure: Failure, statement: str, places: Places | None = None) -> ErrorText | ClauseError:
