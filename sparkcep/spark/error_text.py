@@ -27,6 +27,8 @@ _OURS = re.compile(
     r"Error: \[SPARKCEP\.([A-Z_]+)\] (.*?)(?: \((?:at|line (\d+), column (\d+):) '(.*?)'\))? SQLSTATE: (\w{5})", re.S
 )
 _LACKS = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
+# Spark's words where the Python of an executor lacks the daemon that the application is set to
+_NO_DAEMON = re.compile(r"from sparkcep\.spark\.daemon's stdout|No module named '?sparkcep\.spark\.daemon|Error while finding module specification for 'sparkcep\.spark\.daemon'")
 _WITHIN = re.compile(r'File "[^"\n]*[/\\]sparkcep[/\\][^"\n]*", line')  # a traceback that goes through the package
 _PARSED = re.compile(r"\(line (\d+), pos (\d+)\)")  # the end of a ParseException
 _AT = r"(?:; line \d+ pos \d+|; line \d+, column \d+| \(line \d+, pos \d+\))"  # Spark's, or ours
@@ -52,10 +54,19 @@ def clause_error(text: str) -> ClauseError | None:
 
 def _of_lack(text: str) -> ClauseError | None:
     """The error of a worker's Python that lacks the package, or something that the package needs."""
+    if _NO_DAEMON.search(text):
+        return without_daemon()
     lacks = _LACKS.search(text)
     if lacks is None or (lacks[1] != "sparkcep" and not _WITHIN.search(text)):
         return None
     return lack(lacks[1])
+
+
+def without_daemon() -> ClauseError:
+    """The error of an application whose executors lack the package, and so the daemon that starts all its Python workers."""
+    advice = "; or leave spark.python.daemon.module out, without which Python functions other than the clause run"
+    error = lack("sparkcep")
+    return ClauseError("NOT_INSTALLED", error.message + advice, sqlstate=error.sqlstate)
 
 
 def lack(name: str) -> ClauseError:
