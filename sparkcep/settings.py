@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
 from sparkcep.errors import ClauseError, nearest, shown
+from sparkcep.redaction import Redaction
 
 EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _NEEDED_RULE = "org.apache.spark.sql.catalyst.optimizer.OptimizeOneRowRelationSubquery"
@@ -54,6 +55,8 @@ class Settings:
 
     ``max_state_bytes``: the memory of one search beyond its rows. ``max_steps``: the steps of one attempt at a match.
     ``max_matches``: the matches of a partition under an event selection.
+
+    ``redaction``: what is replaced in texts that are shown of a statement.
     """
 
     case_sensitive: bool = False
@@ -75,6 +78,7 @@ class Settings:
     max_state_bytes: int = 1 << 30
     max_steps: int = 2_000_000_000
     max_matches: int = 1_000_000_000
+    redaction: Redaction = Redaction()
 
     @staticmethod
     def read(get: Reader, application: Reader = lambda _: None) -> Settings:
@@ -86,6 +90,7 @@ class Settings:
             raise ClauseError("SETTING", message, fragment=_NEEDED_RULE)
         given = {name: given_in(get, key) for name, (key, _) in _READERS.items()}
         found = Settings(**{name: _READERS[name][1](*pair) for name, pair in given.items() if pair is not None})
+        found = replace(found, redaction=Redaction.read(get))
         found = replace(found, double_quoted=found.double_quoted and found.ansi)  # Spark heeds it under ANSI alone
         for name, most in allowed(application).items():
             value = getattr(found, name)

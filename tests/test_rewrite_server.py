@@ -154,7 +154,7 @@ def test_another_helper_is_told_how_the_statement_was_rewritten(monkeypatch, res
 
 
 def test_a_worker_without_the_package_says_what_to_do():
-    command = base64.b64decode(python_functions.mapper("{}", [], []))
+    command = base64.b64decode(python_functions.mapper("{}", [], [], {"limit": 0, "cores": 1}))
     program = (
         "import base64, pickle, sys\nsys.modules['sparkcep'] = None\n"
         f"try:\n    pickle.loads(base64.b64decode({base64.b64encode(command)!r}))\nexcept RuntimeError as error:\n    print(error)\n"

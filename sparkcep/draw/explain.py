@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sparkcep.redaction import Redaction
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.rewrite import rewrite_all
 
@@ -24,7 +25,7 @@ def explain(sql: str, format: str = TEXT, *, settings: Settings | None = None) -
         sql: the statement.
         format: ``"text"``; ``"automaton"``, the statement with each PATTERN as the AUTOMATON that gives the same matches;
             ``"svg"``, a picture of each clause's automaton; ``"html"``, a page with all of it in one file that loads nothing.
-        settings: the session's settings; sparkcep's defaults if not given.
+        settings: the session's settings, sparkcep's defaults if not given. The texts that they redact are replaced.
 
     Raises:
         ClauseError: an error in a clause. ValueError: another format, or SVG of a statement without a clause. TypeError: ``sql`` is
@@ -47,7 +48,7 @@ def explain(sql: str, format: str = TEXT, *, settings: Settings | None = None) -
     if format == AUTOMATON:
         from sparkcep.sql.restated import restated
 
-        return restated(sql, rewrite_all(sql, settings)[1], settings) + "\n"
+        return settings.redaction(restated(sql, rewrite_all(sql, settings)[1], settings) + "\n")
     if format != TEXT:
         return drawn([sql], format, settings)
     text, found = rewrite_all(sql, settings)
@@ -57,7 +58,7 @@ def explain(sql: str, format: str = TEXT, *, settings: Settings | None = None) -
     for i, item in enumerate(found, 1):
         about = [item.choice] if item.choice else []
         parts += [f"== Clause {i} ==", *about, *([] if item.native else [describe(item.plan, item.filtering, item.slicing)]), ""]
-    return "\n".join([*parts, "== Rewritten statement ==", text, ""])
+    return settings.redaction("\n".join([*parts, "== Rewritten statement ==", text, ""]))
 
 
 def drawn(statements: Sequence[str], format: str, settings: Settings = DEFAULT) -> str:
@@ -70,16 +71,16 @@ def drawn(statements: Sequence[str], format: str, settings: Settings = DEFAULT) 
 
     rewritten = [(sql, *rewrite_all(sql, settings)) for sql in statements]
     if format == HTML:
-        return page("explain.html", no_clause=NO_CLAUSE, statements=[explained(*one) for one in rewritten])
+        return page("explain.html", no_clause=NO_CLAUSE, statements=[explained(*one, settings.redaction) for one in rewritten])
     graphs = [graph_of(item.plan, item.clause) for *_, found in rewritten for item in found]
     if not graphs:
         raise ValueError(f"{NO_CLAUSE}; there is no automaton to draw")
     if len(graphs) > 1:
         graphs = [replace(g, title=f"{i}. {g.title}") for i, g in enumerate(graphs, 1)]
-    return svg_text(picture(graphs))
+    return settings.redaction.of_picture(svg_text(picture(graphs)))
 
 
-def explained(sql: str, rewritten: str, found: Sequence[Rewritten]) -> dict[str, object]:
+def explained(sql: str, rewritten: str, found: Sequence[Rewritten], redact: Redaction) -> dict[str, object]:
     """A statement, the text that runs in its place, and the picture and the plan of each clause, for a page."""
     from markupsafe import Markup
 
@@ -87,6 +88,6 @@ def explained(sql: str, rewritten: str, found: Sequence[Rewritten]) -> dict[str,
     from sparkcep.draw.automata import graph_of
     from sparkcep.sql.describe import describe
 
-    drawn = [Markup(svg_text(picture([graph_of(item.plan, item.clause)]))) for item in found]
-    plans = [describe(item.plan, item.filtering, item.slicing) for item in found]
-    return {"sql": sql.strip(), "rewritten": rewritten, "clauses": list(zip(drawn, plans))}
+    drawn = [Markup(redact.of_picture(svg_text(picture([graph_of(item.plan, item.clause)])))) for item in found]
+    plans = [redact(describe(item.plan, item.filtering, item.slicing)) for item in found]
+    return {"sql": redact(sql.strip()), "rewritten": redact(rewritten), "clauses": list(zip(drawn, plans))}

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from sparkcep.redaction import Redaction
 from sparkcep.settings import Reader, Settings, all_unknown, given_in
 from sparkcep.spark.connection import is_connect
 
@@ -29,6 +30,11 @@ def settings_of(session: SparkSession) -> Settings:
     for wrong in all_unknown(own or ()):
         warnings.warn(wrong, stacklevel=2)
     return Settings.read(_reader(session, own), _application(session))
+
+
+def redaction_of(session: SparkSession) -> Redaction:
+    """Returns what is replaced in errors and other texts that are shown of a statement."""
+    return Redaction.read(_reader(session, None))
 
 
 def setting(session: SparkSession, key: str) -> str | None:

@@ -4,7 +4,8 @@ A worker that PySpark's own daemon forks imports pandas, numba and the engine an
 worker does so for itself.
 
 A fork keeps one thread, so none may run in the daemon. What is imported here starts none, because OMP_NUM_THREADS is 1, which Spark
-sets for workers. If one runs all the same, or a package of the engine is missing, workers are forked from PySpark's daemon.
+sets for workers. If one runs all the same, or a package of the engine is missing, or workers may map less memory than this
+process has mapped (``spark.executor.pyspark.memory``), workers are forked from PySpark's daemon.
 """
 
 from __future__ import annotations
@@ -18,10 +19,17 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 _NO_JEMALLOC_THREAD = "JE_ARROW_MALLOC_CONF", "background_thread:false"  # of Arrow's allocator
+# Arrow's other allocator maps 1 GiB for its first array. A worker has a limit of mapped memory only after the fork.
+_SMALL_ARENAS = "MIMALLOC_ARENA_RESERVE", str(64 << 10)  # in KiB
+_ROOM = 160  # MB that a worker maps for itself with its first query
+_LIMIT = "PYSPARK_EXECUTOR_MEMORY_MB"  # spark.executor.pyspark.memory for one core, which Spark gives its daemon
 
 
 def main() -> None:
     os.environ.setdefault(*_NO_JEMALLOC_THREAD)
+    limit = _limit()
+    if limit:
+        os.environ.setdefault(*_SMALL_ARENAS)
     gc.disable()  # what is imported stays
     # the JVM reads a port number from standard output
     with contextlib.redirect_stdout(sys.stderr):
@@ -34,6 +42,8 @@ def main() -> None:
     gc.enable()
     if _threads() > 1:
         _give_way("a thread is running in their daemon")
+    if 0 < limit < (least := _mapped() + _ROOM):
+        _give_way(f"spark.executor.pyspark.memory gives each of them {limit} MB; set {least} MB for each core of an executor")
     from pyspark import daemon
 
     daemon.worker = _until_hung_up(daemon.worker)
@@ -86,6 +96,18 @@ def _threads() -> int:
     """How many threads run in this process; 1 where there is no /proc."""
     tasks = Path("/proc/self/task")
     return len(list(tasks.iterdir())) if tasks.is_dir() else 1
+
+
+def _limit() -> int:
+    """Returns how many MB a worker may map; 0 if there is no limit."""
+    text = os.environ.get(_LIMIT, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _mapped() -> int:
+    """Returns how many MB this process has mapped; 0 where there is no /proc."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE") >> 20 if statm.exists() else 0
 
 
 if __name__ == "__main__":

@@ -66,6 +66,8 @@ def of_executors(master: str, settings: Mapping[str, str]) -> Iterator[Finding]:
         os.environ["PYSPARK_PYTHON"] = settings[_PYTHON]  # PySpark reads the setting where spark-submit starts the driver alone
     from pyspark.sql import SparkSession
 
+    from sparkcep.spark.errors import RAISED
+
     builder = SparkSession.builder.master(master).appName("sparkcep doctor").config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}")
     for key, value in settings.items():
@@ -73,10 +75,24 @@ def of_executors(master: str, settings: Mapping[str, str]) -> Iterator[Finding]:
     spark = builder.getOrCreate()
     try:
         yield Finding("driver", ", ".join(f"{name} {version}" for name, version in _seen().items() if name != "place"))
-        yield from _executors(spark)
+        try:
+            yield from _executors(spark)
+        except RAISED as error:
+            yield _without_workers(error)
+            return
         yield _statement_in(sparkcep.enable(spark, warm=False))
     finally:
         spark.stop()
+
+
+def _without_workers(error: Exception) -> Finding:
+    """The finding where no Python function runs on the executors. Raises ``error`` if that is not for lack of the package."""
+    from sparkcep.spark.error_text import clause_error
+
+    known = clause_error(str(error))
+    if known is None:
+        raise error
+    return Finding("executors", "no Python worker starts", good=False, advice=known.message)
 
 
 def _executors(spark: SparkSession) -> Iterator[Finding]:

@@ -19,6 +19,7 @@ from sparkcep.plan.afa import like_a_column
 from sparkcep.plan.budget import COLUMNS
 from sparkcep.plan.changes import ALL_COLUMNS
 from sparkcep.plan.scope import AGGREGATES, COLUMN_OVERLOOKED, MATCH_FUNCTIONS, NAVIGATIONS, overlooked
+from sparkcep.redaction import Redaction
 from sparkcep.sql.occurrences import MAX_STATEMENT, Statement
 from sparkcep.sql.places import Places
 
@@ -26,6 +27,8 @@ _OURS = re.compile(
     r"Error: \[SPARKCEP\.([A-Z_]+)\] (.*?)(?: \((?:at|line (\d+), column (\d+):) '(.*?)'\))? SQLSTATE: (\w{5})", re.S
 )
 _LACKS = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
+# Spark's words where the Python of an executor lacks the daemon that the application is set to
+_NO_DAEMON = re.compile(r"from sparkcep\.spark\.daemon's stdout|No module named '?sparkcep\.spark\.daemon|Error while finding module specification for 'sparkcep\.spark\.daemon'")
 _WITHIN = re.compile(r'File "[^"\n]*[/\\]sparkcep[/\\][^"\n]*", line')  # a traceback that goes through the package
 _PARSED = re.compile(r"\(line (\d+), pos (\d+)\)")  # the end of a ParseException
 _AT = r"(?:; line \d+ pos \d+|; line \d+, column \d+| \(line \d+, pos \d+\))"  # Spark's, or ours
@@ -51,10 +54,19 @@ def clause_error(text: str) -> ClauseError | None:
 
 def _of_lack(text: str) -> ClauseError | None:
     """The error of a worker's Python that lacks the package, or something that the package needs."""
+    if _NO_DAEMON.search(text):
+        return without_daemon()
     lacks = _LACKS.search(text)
     if lacks is None or (lacks[1] != "sparkcep" and not _WITHIN.search(text)):
         return None
     return lack(lacks[1])
+
+
+def without_daemon() -> ClauseError:
+    """The error of an application whose executors lack the package, and so the daemon that starts all its Python workers."""
+    advice = "; or leave spark.python.daemon.module out, without which Python functions other than the clause run"
+    error = lack("sparkcep")
+    return ClauseError("NOT_INSTALLED", error.message + advice, sqlstate=error.sqlstate)
 
 
 def lack(name: str) -> ClauseError:
@@ -92,6 +104,7 @@ class ErrorText:
     statement: str
     message: str
     span: Span | None = None
+    redact: Redaction = Redaction()
 
     @property
     def line(self) -> int:
@@ -103,13 +116,14 @@ class ErrorText:
 
     @property
     def fragment(self) -> str:
-        return self.span.of(self.statement).split("\n")[0] if self.span else ""
+        return self.redact(self.span.of(self.statement).split("\n")[0]) if self.span else ""
 
     def __str__(self) -> str:
         if self.span is None:
-            return self.message
+            return self.redact(self.message)
         place = f"; line {self.line}, column {self.column}"
-        return self.message + place + excerpt(self.statement, self.line, self.column, self.fragment)
+        fragment = self.span.of(self.statement).split("\n")[0]
+        return self.redact.of_error(self.message + place + excerpt(self.statement, self.line, self.column, fragment))
 
 
 def reworded(failure: Failure, statement: str, places: Places | None = None) -> ErrorText | ClauseError:

@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import ParseException, PySparkException
@@ -15,6 +16,7 @@ from pyspark.errors.exceptions.base import QueryContext, QueryContextType
 from pyspark.logger import PySparkLogger
 
 from sparkcep.errors import ClauseError, printable
+from sparkcep.redaction import Redaction
 from sparkcep.spark.error_text import (
     ErrorText,
     Failure,
@@ -157,10 +159,24 @@ class _Place(QueryContext):
         return self._span.end - 1
 
     def fragment(self) -> str:
-        return self._span.of(self._text.statement)
+        return self._text.redact(self._span.of(self._text.statement))
 
     def summary(self) -> str:
-        return str(self._text).removeprefix(self._text.message)
+        return str(self._text).removeprefix(self._text.redact(self._text.message))
+
+
+def redacted(raised: PySparkException, redact: Redaction) -> PySparkException:
+    """An error of a statement with what is to be redacted replaced, in its text, its fragment and its query context. Other errors
+    are Spark's alone."""
+    if isinstance(raised, StatementError):
+        return with_text(raised, replace(raised.text, redact=redact)) if redact.pattern else raised
+    if not (redact.pattern and isinstance(raised, ClauseParseException)):
+        return raised
+    error = ClauseError(
+        raised.error_class.removeprefix(_PREFIX), redact(raised.message), sqlstate=raised.sqlstate, line=raised.line, column=raised.column,
+        fragment=redact(raised.fragment),
+    )
+    return ClauseParseException(error, redact.of_error(str(raised)))
 
 
 @functools.cache

@@ -22,6 +22,7 @@ from sparkcep.automaton.chained import passed
 from sparkcep.automaton.streams import kept
 from sparkcep.plan.plan import Plan
 from sparkcep.settings import DEFAULT, allowed, beyond
+from sparkcep.spark import worker_memory
 from sparkcep.spark.error_text import lack
 from sparkcep.spark.streaming import stream_batches
 from sparkcep.spark.table_function import (
@@ -68,15 +69,19 @@ def _check_limits(plan: Plan, application: Mapping[str, str]) -> None:
             raise beyond("a limit of this clause's plan", given.get(name, getattr(DEFAULT, name)), name, most)
 
 
-def mapper(plan: str, columns: list[list[str]], sent: list[str]) -> str:
+def mapper(plan: str, columns: list[list[str]], sent: list[str], workers: Mapping[str, int]) -> str:
     """The pickled command of ``mapInArrow`` for a clause's plan (JSON), in base64. ``columns`` and ``sent`` are
-    those of :func:`match_batches`."""
+    those of :func:`match_batches`, ``workers`` the arguments of :func:`sparkcep.spark.worker_memory.check`. Raises ClauseError."""
+    worker_memory.check(**workers)
     return _pickled((functools.partial(_Installed(match_batches), plan, columns, sent), StructType()))  # a worker reads no result type from it
 
 
-def streamer(plan: str, columns: list[list[str]], sent: list[str], ordered: int, tables: list[str]) -> dict[str, Any]:
+def streamer(
+    plan: str, columns: list[list[str]], sent: list[str], ordered: int, tables: list[str], workers: Mapping[str, int]
+) -> dict[str, Any]:
     """Likewise for a clause over a stream, see :func:`sparkcep.spark.streaming.stream_batches`; what is kept of each key, in words;
     and by how many milliseconds the watermark of the output is behind the input's, also in words."""
+    worker_memory.check(**workers)
     command = _pickled((functools.partial(_Installed(stream_batches), plan, columns, sent, ordered, tables), StructType()))
     read = Plan.from_json(plan)
     given = passed(read)

@@ -23,6 +23,7 @@ from sparkcep.draw.page import page
 from sparkcep.errors import ClauseError
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import LeafSpec
+from sparkcep.redaction import Redaction
 from sparkcep.spark.builtin import FUNCTION
 from sparkcep.spark.configured import settings_of
 from sparkcep.spark.connection import is_connect
@@ -132,12 +133,12 @@ class _Run:
         else:
             frame.persist()
         try:
-            return self._of(frame, rewritten, found, physical)
+            return self._of(frame, rewritten, found, physical, settings.redaction)
         finally:
             if not known:
                 frame.unpersist()
 
-    def _of(self, frame: DataFrame, rewritten: str, found: list[Rewritten], physical: str) -> str:
+    def _of(self, frame: DataFrame, rewritten: str, found: list[Rewritten], physical: str, redact: Redaction) -> str:
         rows = self._timed("the result, into Spark's cache", frame.count, extra=False)
         steps = self._steps(frame)
         taken = self._timed(f"the first {SAMPLE} rows, from the cache", lambda: frame.limit(SAMPLE).collect())
@@ -151,9 +152,9 @@ class _Run:
         counts = [*_counts(steps, plan), *self._matches(frame, roles, partitions), *self._checks(frame), ("rows of the result", rows)]
         shown = [("\u00a0\u00a0" * step.depth + step.name, "" if step.rows is None else step.rows) for step in steps]
         return page(
-            "report.html", statement=explained(self.sql, rewritten, found), no_clause=NO_CLAUSE, counts=counts,
-            sample=(frame.columns, [list(map(_shown, row)) for row in taken]), partitions=partitions, variables=variables, picture=picture,
-            physical=physical, steps=shown, jobs=self.jobs, notes=self.notes, versions=f"sparkcep {__version__}, Spark {self.spark.version}",
+            "report.html", statement=explained(self.sql, rewritten, found, redact), no_clause=NO_CLAUSE, counts=counts,
+            sample=(list(map(redact, frame.columns)), [list(map(_shown, row)) for row in taken]), partitions=partitions, variables=variables, picture=picture,
+            physical=redact(physical), steps=shown, jobs=self.jobs, notes=self.notes, versions=f"sparkcep {__version__}, Spark {self.spark.version}",
         )
 
     def _timed(self, what: str, work: Callable[[], Any], *, extra: bool = True) -> Any:

@@ -19,7 +19,7 @@ Requests, by their ``kind``:
   or empty, and the settings of the ``application`` bound the plan's limits. Answer: the output's ``schema`` and ``result``, the
   pickled analysis in base64, or ``error``.
 - ``mapper``: asks for the command by which mapInArrow runs the engine for ``plan`` over ``columns``, with the names of the columns
-  that are ``sent``. Answer: ``command`` in base64.
+  that are ``sent``, and what its ``workers`` may map (see worker_memory.check). Answer: ``command`` in base64, or ``error``.
 - ``streamer``: likewise for a clause over a stream, with the number of the columns of ORDER BY (``ordered``) behind those that are
   sent, and the names of the ``tables`` that are read beside the rows. Answer: also ``kept``, a line of what
   is kept of a key, ``behind``, by how many milliseconds the watermark of the output is behind that of the rows (null: it has none),
@@ -105,10 +105,14 @@ def answer(request: str) -> str:
 
         if kind == "functions":
             return json.dumps(python_functions.describe())
-        if kind == "mapper":
-            return json.dumps({"command": python_functions.mapper(asked["plan"], asked["columns"], asked["sent"])})
-        if kind == "streamer":
-            return json.dumps(python_functions.streamer(asked["plan"], asked["columns"], asked["sent"], asked["ordered"], asked["tables"]))
+        try:
+            if kind == "mapper":
+                return json.dumps({"command": python_functions.mapper(asked["plan"], asked["columns"], asked["sent"], asked["workers"])})
+            if kind == "streamer":
+                parts = (asked[name] for name in ("plan", "columns", "sent", "ordered", "tables", "workers"))
+                return json.dumps(python_functions.streamer(*parts))
+        except ClauseError as error:
+            return json.dumps(_told(error))
         try:
             return json.dumps(python_functions.analyze(asked["schema"], asked["distinct"], asked["streaming"], asked["application"]))
         except Exception as raised:

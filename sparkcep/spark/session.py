@@ -136,9 +136,10 @@ def _session_class(spark: SparkSession) -> Any:
 
 
 def _wrap(session_class: Any) -> None:
-    from pyspark.errors import ParseException
+    from pyspark.errors import ParseException, PySparkException
 
-    from sparkcep.spark.errors import ClauseParseException
+    from sparkcep.spark.configured import redaction_of
+    from sparkcep.spark.errors import ClauseParseException, redacted
 
     original = session_class.sql
     if hasattr(original, "_sparkcep_original"):
@@ -152,7 +153,10 @@ def _wrap(session_class: Any) -> None:
                 from sparkcep.spark import warming
 
                 warming.asked(self)
-            return _run(self, original, sqlQuery, args, kwargs)
+            try:
+                return _run(self, original, sqlQuery, args, kwargs)
+            except PySparkException as raised:
+                raise redacted(raised, redaction_of(self)) from raised.__cause__
         if isinstance(sqlQuery, str) and (said := _SET.match(sqlQuery)) and (wrong := unknown(said[1])):
             warnings.warn(wrong, stacklevel=2)
         try:

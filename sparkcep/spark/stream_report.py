@@ -64,8 +64,9 @@ class _Report:
     def page(self) -> str:
         ran = ran_of(self.query)
         execution = self._execution()
-        physical = self._physical(execution)
         spark = SparkSession.active() if execution is not None else self.query._session
+        redact = settings_of(spark).redaction
+        physical = redact(self._physical(execution))
         failure = self.query.exception()
         if not ran:
             self.notes.append("No micro-batch is complete yet.")
@@ -73,7 +74,7 @@ class _Report:
             self.notes.append("No clause over a stream is in this query, so nothing is kept for one.")
         table = [_row(progress) for progress in ran]
         return page(
-            "stream_report.html", statements=self._statements(execution, spark), no_clause=NO_CLAUSE, failure=str(failure) if failure else "",
+            "stream_report.html", statements=self._statements(execution, spark), no_clause=NO_CLAUSE, failure=redact(str(failure)) if failure else "",
             counts=self._counts(ran), oldest=self._oldest(execution, spark, ran, physical), batches=(list(_COLUMNS), table[::-1][:BATCHES]), picture=_picture(ran),
             physical=physical, jobs=self.jobs, notes=self.notes, versions=f"sparkcep {__version__}, Spark {spark.version}",
         )
@@ -93,7 +94,8 @@ class _Report:
         out = []
         for sql in dict.fromkeys(_texts(execution.logicalPlan())):
             try:
-                out.append(explained(sql, *rewrite_all(sql, settings_of(spark))))
+                settings = settings_of(spark)
+                out.append(explained(sql, *rewrite_all(sql, settings), settings.redaction))
             except ClauseError as error:  # of a view that was made under other settings, say
                 self.notes.append(f"A statement is not drawn: {error}")
         return out

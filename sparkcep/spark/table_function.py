@@ -49,6 +49,7 @@ from sparkcep.plan.records import CLASSIFIER_COLUMN
 from sparkcep.plan.scope import COLUMN_OVERLOOKED, RANK, SCORE, overlooked
 from sparkcep.search import requests
 from sparkcep.settings import DEFAULT, Settings
+from sparkcep.spark import worker_memory
 from sparkcep.spark.connection import is_connect
 from sparkcep.spark.declared import check_declared, declared
 from sparkcep.spark.totals import tell
@@ -108,6 +109,7 @@ class MatchRecognize:
                     yield self._named(out)
 
     def _engine(self, schema: pa.Schema) -> Engine:
+        worker_memory.check_own()  # a planner without the extension does not
         from sparkcep.engine.open import engine_for, prepare
 
         if self.analysis.prepared is None:

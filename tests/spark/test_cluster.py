@@ -122,9 +122,8 @@ except Exception as error:
 """
 
 
-@slow
-def test_another_version_on_executors_is_an_error_that_names_both(cluster, archive, tmp_path):
-    other = tmp_path / "sparkcep.zip"
+def of_another_version(archive: Path, other: Path) -> Path:
+    """Writes the archive of another version of sparkcep to ``other``."""
     with zipfile.ZipFile(archive) as old, zipfile.ZipFile(other, "w") as new:
         for name in old.namelist():
             data = old.read(name)
@@ -133,7 +132,12 @@ def test_another_version_on_executors_is_an_error_that_names_both(cluster, archi
             elif name == "sparkcep/plan/checked.py":
                 data = re.sub(rb"^FORMAT = \d+", b"FORMAT = 99", data, flags=re.M)
             new.writestr(name, data)
-    (said,) = FOUND.findall(run(MISMATCH, cluster, settings_of(other)))
+    return other
+
+
+@slow
+def test_another_version_on_executors_is_an_error_that_names_both(cluster, archive, tmp_path):
+    (said,) = FOUND.findall(run(MISMATCH, cluster, settings_of(of_another_version(archive, tmp_path / "sparkcep.zip"))))
     assert "made by sparkcep 0.1.0 (format" in said and "given to sparkcep 9.9.9 (format 99)" in said, said
 
 

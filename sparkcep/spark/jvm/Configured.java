@@ -2,6 +2,7 @@ package org.sparkcep;
 
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.sql.internal.SQLConf;
 import scala.Tuple2;
@@ -11,6 +12,7 @@ import scala.jdk.javaapi.CollectionConverters;
 final class Configured {
   private static final String HEAD = "sparkcep.";
   private static final String OPERATOR_HEAD = "spark.";
+  private static final String WORKER_MEMORY = "spark.executor.pyspark.memory";
 
   private Configured() {}
 
@@ -26,6 +28,14 @@ final class Configured {
     CollectionConverters.asJava(SQLConf.get().getAllConfs())
         .forEach((key, value) -> { if (key.startsWith(HEAD) || key.startsWith(OPERATOR_HEAD + HEAD)) out.put(key, value); });
     return out;
+  }
+
+  /** How many MB each Python worker of an executor may map, as Spark computes it (0: no limit), and the cores of the executor. */
+  static ObjectNode workers() {
+    SparkConf conf = SparkEnv.get().conf();
+    int cores = Math.max(1, conf.getInt("spark.executor.cores", 1));
+    long limit = conf.contains(WORKER_MEMORY) ? Math.max(1, conf.getSizeAsMb(WORKER_MEMORY) / cores) : 0;
+    return JsonNodeFactory.instance.objectNode().put("limit", limit).put("cores", cores);
   }
 
   /** The settings of the application, which bound those of its sessions. */

@@ -274,10 +274,7 @@ final class PythonFunctions {
       request.put("kind", "analyze").put("schema", schema.json()).put("distinct", !MatchStrategy.isOn()).put("streaming", streaming);
       Option<String> statement = CurrentOrigin.get().sqlText();
       request.put("sql", statement.isDefined() ? statement.get() : "").set("application", Configured.application());
-      JsonNode answer = asked(request);
-      if (answer.has("error")) {
-        throw PythonFunctions.<RuntimeException>unchecked(new ClauseException(null, answer.get("error")));
-      }
+      JsonNode answer = granted(request);
       StructType result = (StructType) DataType.fromJson(answer.get("schema").asText());
       Seq<?> none = MatchStrategy.seq(List.of());
       return (PythonUDTFAnalyzeResult) construct(
@@ -304,9 +301,19 @@ final class PythonFunctions {
   static Seq<Object> mapper(ObjectNode plan, Shipment shipment) {
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("kind", "mapper").put("plan", plan.toString()).set("columns", shipment.names());
+    request.set("workers", Configured.workers());
     ArrayNode sent = request.putArray("sent");
     shipment.columns().forEach(column -> sent.add(column.name()));
-    return command(asked(request));
+    return command(granted(request));
+  }
+
+  /** The answer to a request. Raises the error in it. */
+  static JsonNode granted(ObjectNode request) {
+    JsonNode answer = asked(request);
+    if (answer.has("error")) {
+      throw PythonFunctions.<RuntimeException>unchecked(new ClauseException(null, answer.get("error")));
+    }
+    return answer;
   }
 
   /** The pickled function in an answer. */

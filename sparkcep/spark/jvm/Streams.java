@@ -657,7 +657,9 @@ final class Streams {
     CollectionConverters.asJava(input.names()).forEach(beside::add);
     ArrayNode names = request.putArray("sent");
     parts.columns().subList(0, sent - parts.ordered()).forEach(column -> names.add(column.name()));
-    JsonNode answer = PythonFunctions.asked(request);
+    ObjectNode limited = request.deepCopy();
+    limited.set("workers", Configured.workers());
+    JsonNode answer = PythonFunctions.granted(limited);
     if (!input.names().isEmpty()) {
       said = said.putString(READING, reading(request, parts.columns().subList(0, sent)));
     }

@@ -1,0 +1,60 @@
+"""Redacts what matches ``spark.sql.redaction.string.regex`` in the texts that sparkcep itself shows of a statement.
+
+Spark redacts its own plans. ``explain`` with a session's settings, reports and errors of ``spark.sql`` use this module.
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+KEYS = ("spark.sql.redaction.string.regex", "spark.redaction.string.regex")  # Spark reads the second where the first is not set
+REDACTED = "*********(redacted)"  # as Spark writes it
+_MARKED = re.compile(r"\n([^\n]*)\n([ \t]*)(\^+)$")  # the end of an error: a line of the statement, and the mark below
+_TEXTS = re.compile(r"(?<=>)[^<>]+(?=<)")  # of a picture, between its tags
+
+
+@dataclass(frozen=True)
+class Redaction:
+    """Replaces each match of ``pattern``, a regular expression of Java's, in a text. Replaces nothing if it is empty."""
+
+    pattern: str = ""
+
+    @staticmethod
+    def read(get: Callable[[str], str | None]) -> Redaction:
+        """Reads the pattern of a session by the text of each key."""
+        return Redaction(next(filter(None, map(get, KEYS)), ""))
+
+    def __call__(self, text: str) -> str:
+        if not self.pattern:
+            return text
+        compiled = _compiled(self.pattern)
+        # a pattern that Python cannot read might match anything
+        return compiled.sub(REDACTED, text) if compiled is not None else REDACTED
+
+    def of_error(self, text: str) -> str:
+        """Redacts an error, whose mark stays below the place that it means."""
+        found = _MARKED.search(text) if self.pattern else None
+        if found is None:
+            return self(text)
+        before, marked = found[1][: len(found[2])], found[1][len(found[2]) : len(found[2]) + len(found[3])]
+        line = self(before) + self(marked) + self(found[1][len(before) + len(marked) :])
+        if line != self(found[1]):  # a match goes over one of the mark's ends
+            return f"{self(text[: found.start()])}\n{self(found[1])}"
+        indent = "".join("\t" if c == "\t" else " " for c in self(before))
+        return f"{self(text[: found.start()])}\n{line}\n{indent}{'^' * max(1, len(self(marked)))}"
+
+    def of_picture(self, svg: str) -> str:
+        """Redacts the texts of a picture."""
+        return _TEXTS.sub(lambda found: html.escape(self(html.unescape(found[0]))), svg) if self.pattern else svg
+
+
+@functools.lru_cache(maxsize=16)
+def _compiled(pattern: str) -> re.Pattern[str] | None:
+    try:
+        return re.compile(pattern)
+    except re.error:
+        return None
