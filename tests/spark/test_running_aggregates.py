@@ -11,6 +11,9 @@ import re
 
 import pytest
 
+from sparkcep.plan.plan import Plan
+from sparkcep.sql.rewrite import rewrite_all
+from sparkcep.sql.running import refused
 from tests.selection import first, one_in
 
 # {A} is where a variable goes. Values read of a sketch are compared, since Spark merges partial sketches.
@@ -195,6 +198,16 @@ def measured(draw: random.Random) -> list[tuple[str, str, str]]:
     return found
 
 
+# who computes the aggregates, by a setting: the JVM extension, or window functions, as without it
+ROUTES = {"extension": "true", "windows": "false"}
+
+
+def as_array(call: str) -> bool:
+    """Whether no window function computes the aggregate of a clause's measure."""
+    whole = re.search(r"\b(median|percentile_cont|percentile_disc|listagg|string_agg)\(", call)
+    return "listagg(DISTINCT" in call or (whole is not None and "FINAL" not in call)
+
+
 @pytest.mark.parametrize("seed", first(range(48), wider=7))
 def test_values_are_those_of_the_rows_so_far_and_of_the_match(spark, seed):
     draw = random.Random(seed)
@@ -215,39 +228,57 @@ def test_values_are_those_of_the_rows_so_far_and_of_the_match(spark, seed):
     spark.sql("SELECT * FROM members LEFT JOIN running USING (id) ORDER BY o, n").coalesce(1).sortWithinPartitions("o", "n").cache().createOrReplaceTempView("twin")
     calls = measured(draw)[seed % 4 :: 4]  # a quarter of them takes seconds
     draw.shuffle(calls)
+    calls.sort(key=lambda call: as_array(call[0]))
+    spark.conf.set("spark.sql.codegen.wholeStage", "false")  # to compile each query takes longer than to run it
+    theirs: dict[int, dict] = {o: {} for o in range(len(out))}
+    for texts in queried(calls):
+        for row in spark.sql(f"SELECT o, {', '.join(f'{text} AS q{i}' for i, text in texts)} FROM twin GROUP BY o").collect():
+            theirs[row.o].update(row.asDict())
+    for route, setting in ROUTES.items():
+        spark.conf.set("sparkcep.mapInArrow", setting)
+        for o, values in enumerate(answers(spark, calls, (pattern, shown, skip), out)):
+            for i, (own, _, _) in enumerate(calls):
+                wanted = None if out[o][1] is None else theirs[o][f"q{i}"]
+                assert alike(values[f"q{i}"], wanted), (route, own, out[o][0][1], out[o][1], values[f"q{i}"], wanted)
+                compared += 1
+    spark.conf.unset("sparkcep.mapInArrow")
+    spark.conf.unset("spark.sql.codegen.wholeStage")
+    assert compared > 200
+
+
+def answers(spark, calls: list[tuple[str, str, str]], clause: tuple[str, str, str], out: list[tuple]) -> list[dict]:
+    """The measures of the clause in each output row. Those that need arrays have a query of their own, since the others of a clause would follow them."""
+    pattern, shown, skip = clause
     got: dict[tuple, dict] = {}
-    size = 40
-    for begin in range(0, len(calls), size):
-        measures = ", ".join(f"{own} AS q{i}" for i, (own, _, _) in enumerate(calls[begin : begin + size], begin))
-        found = spark.sql(
-            f"""SELECT * FROM running MATCH_RECOGNIZE (PARTITION BY g ORDER BY id MEASURES MATCH_NUMBER() AS mn, {measures} ALL ROWS PER MATCH {shown}
-            AFTER MATCH SKIP {skip} PATTERN {pattern} SUBSET U = (A, B) DEFINE A AS c = 'a', B AS c = 'b')"""
-        ).collect()
+    first_array = next((i for i, call in enumerate(calls) if as_array(call[0])), len(calls))
+    for begin, end in ((0, first_array), (first_array, len(calls))):
+        measures = ", ".join(f"{own} AS q{i}" for i, (own, _, _) in enumerate(calls[begin:end], begin))
+        query = f"""SELECT * FROM running MATCH_RECOGNIZE (PARTITION BY g ORDER BY id MEASURES {", ".join(filter(None, ["MATCH_NUMBER() AS mn", measures]))}
+            ALL ROWS PER MATCH {shown} AFTER MATCH SKIP {skip} PATTERN {pattern} SUBSET U = (A, B) DEFINE A AS c = 'a', B AS c = 'b')"""
+        assert begin or refused(made_plan(query)) == []
+        found = spark.sql(query).collect()
         assert len(found) == len(out)
         for row in found:
             got.setdefault((row.id, row.mn), {}).update(row.asDict())
     assert len(got) == len(out)
-    spark.conf.set("spark.sql.codegen.wholeStage", "false")  # to compile each query takes longer than to run it
-    for condition, texts in wanted(calls):
-        aggregates = ", ".join(f"{text} AS q{i}" for i, text in texts)
-        rows_that_count = spark.sql(f"SELECT o, {aggregates} FROM twin WHERE {condition} GROUP BY o").collect()
-        values = {row.o: row for row in rows_that_count}
-        (of_none,) = spark.sql(f"SELECT {aggregates} FROM twin WHERE false").collect()
-        for o, (row, number, _, _) in enumerate(out):
-            for i, text in texts:
-                ours, theirs = got[row[1], number][f"q{i}"], None if number is None else values.get(o, of_none)[f"q{i}"]
-                assert alike(ours, theirs), (calls[i][0], row[1], number, ours, theirs)
-                compared += 1
-    spark.conf.unset("spark.sql.codegen.wholeStage")
-    assert compared > 100
+    return [got[row[1], number] for row, number, _, _ in out]
 
 
-def wanted(calls: list[tuple[str, str, str]]) -> list[tuple[str, list[tuple[int, str]]]]:
-    """The calls that one query of the twin computes: with one condition, those with DISTINCT alone."""
-    together: dict[tuple, list] = {}
+def made_plan(query: str) -> Plan:
+    return rewrite_all(query)[1][0].plan
+
+
+def queried(calls: list[tuple[str, str, str]]) -> list[list[tuple[int, str]]]:
+    """The calls that one query of the twin computes: all but those with DISTINCT, which are alone."""
+    together: list[list[tuple[int, str]]] = [[]]
     for i, (_, text, condition) in enumerate(calls):
-        together.setdefault((condition, i if "DISTINCT" in text else None), []).append((i, text))
-    return [(condition, texts) for (condition, _), texts in together.items()]
+        head, aggregate, tail = parts(text)
+        filtered = i, f"{head}{aggregate} FILTER (WHERE {condition}){tail}"
+        if "DISTINCT" in text:
+            together.append([filtered])
+        else:
+            together[0].append(filtered)
+    return together
 
 
 MIXED = """SELECT * FROM plain MATCH_RECOGNIZE (PARTITION BY g ORDER BY id
