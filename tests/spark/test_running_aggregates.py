@@ -231,9 +231,10 @@ def test_values_are_those_of_the_rows_so_far_and_of_the_match(spark, seed):
     calls.sort(key=lambda call: as_array(call[0]))
     spark.conf.set("spark.sql.codegen.wholeStage", "false")  # to compile each query takes longer than to run it
     theirs: dict[int, dict] = {o: {} for o in range(len(out))}
-    for texts in queried(calls):
-        for row in spark.sql(f"SELECT o, {', '.join(f'{text} AS q{i}' for i, text in texts)} FROM twin GROUP BY o").collect():
-            theirs[row.o].update(row.asDict())
+    for query in queried(calls):
+        found = {row.o: row.asDict() for row in spark.sql(query).collect()}
+        for o, values in theirs.items():
+            values |= found.get(o) or found[None]
     for route, setting in ROUTES.items():
         spark.conf.set("sparkcep.mapInArrow", setting)
         for o, values in enumerate(answers(spark, calls, (pattern, shown, skip), out)):
@@ -268,17 +269,17 @@ def made_plan(query: str) -> Plan:
     return rewrite_all(query)[1][0].plan
 
 
-def queried(calls: list[tuple[str, str, str]]) -> list[list[tuple[int, str]]]:
-    """The calls that one query of the twin computes: all but those with DISTINCT, which are alone."""
-    together: list[list[tuple[int, str]]] = [[]]
+def queried(calls: list[tuple[str, str, str]]) -> list[str]:
+    """The queries of the twin: one of all calls but those with DISTINCT, which are alone, since Spark expands the rows for them. The row without ``o``, if there
+    is one, is of output rows for which no row counts."""
+    plain, queries = [], []
     for i, (_, text, condition) in enumerate(calls):
-        head, aggregate, tail = parts(text)
-        filtered = i, f"{head}{aggregate} FILTER (WHERE {condition}){tail}"
         if "DISTINCT" in text:
-            together.append([filtered])
+            queries.append(f"SELECT o, {text} AS q{i} FROM twin WHERE {condition} GROUP BY o UNION ALL SELECT NULL, {text} FROM twin WHERE false")
         else:
-            together[0].append(filtered)
-    return together
+            head, aggregate, tail = parts(text)
+            plain.append(f"{head}{aggregate} FILTER (WHERE {condition}){tail} AS q{i}")
+    return [f"SELECT o, {', '.join(plain)} FROM twin GROUP BY o", *queries]
 
 
 MIXED = """SELECT * FROM plain MATCH_RECOGNIZE (PARTITION BY g ORDER BY id
