@@ -20,6 +20,10 @@ from sparkcep.plan.records import Leaf, Plain
 # Spark has these as window functions over a whole match only
 WHOLE_MATCH = frozenset(["MEDIAN", "PERCENTILE_CONT", "PERCENTILE_DISC", "LISTAGG", "STRING_AGG"])
 FROM_ALL_VALUES = frozenset(["PERCENTILE", "MODE"])  # of which Spark makes a running value from all values so far
+INSTEAD = (
+    "Spark has no window function of them over the rows so far; write FINAL, percentile_approx for a percentile, array_join(array_agg(x), ',') for listagg, "
+    "or two clauses for several DISTINCT arguments"
+)
 _LEAF = re.compile(r"\b__l\d+\b")
 _ARRAY = re.compile(rf"\b{ELEMENT}\.(__d\d+)\b")
 _COUNT = re.compile(r"CAST\(size\((.*)\) AS BIGINT\)", re.DOTALL)
