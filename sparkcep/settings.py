@@ -42,7 +42,9 @@ class Settings:
     ``slices``: whether partitions are cut into slices of time. True allows it only where one partition would keep a single task
     busy, ALWAYS wherever that is possible.
 
-    ``map_in_arrow``: whether Spark runs the engine by its operator of mapInArrow. The JVM's extension reads it.
+    ``map_in_arrow``: whether Spark runs the engine by its operator of mapInArrow. The JVM's extension reads it. ``windows``: whether
+    Spark's aggregates over several output rows of a match are window functions, since no JVM extension computes them; the
+    configuration does not say it.
 
     ``native``: whether clauses that the platform's own MATCH_RECOGNIZE understands are left to it (PREFER) or not (NEVER).
 
@@ -69,6 +71,7 @@ class Settings:
     slices: bool | str = True
     native: str = NEVER
     map_in_arrow: bool = True
+    windows: bool = False
     stream_route: str = AUTO
     stream_buckets: int = 32
     stream_several: bool = False

@@ -27,7 +27,7 @@ from sparkcep.errors import ClauseError
 from sparkcep.plan.scope import COLUMN_OVERLOOKED
 from sparkcep.settings import unknown
 from sparkcep.spark.configured import settings_of
-from sparkcep.spark.connection import is_connect
+from sparkcep.spark.connection import is_connect, on_server
 from sparkcep.sql.rewrite import MARKER_PREFIX, Months, double_braces, name_markers, translated
 
 if TYPE_CHECKING:
@@ -195,6 +195,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
     streams = None
     try:
         settings = replace(settings_of(session), parameters={f":{name}": value for name, value in bound.items()} if isinstance(bound, dict) else {})
+        settings = replace(settings, windows=not (settings.map_in_arrow and _has_extension(session)))
         streams = framer(session, settings, run, _has_operator(session))
         choose = Sampler.of(session, settings, run)
         places = translated(formatted, settings=settings, named_markers=positional, choose=choose, frames=streams)
@@ -371,6 +372,11 @@ def _teach_parser(spark: SparkSession) -> None:
 def _loaded(spark: SparkSession) -> Any:
     """The Java extension behind a classic session, None where none is loaded."""
     return _parser[1] if _parser is not None and _parser[0] is spark.sparkContext._gateway else None
+
+
+def _has_extension(session: SparkSession) -> bool:
+    """Whether the Java extension plans the statements of a session."""
+    return on_server(session) if is_connect(session) else _loaded(session) is not None
 
 
 def _has_operator(spark: SparkSession) -> bool:

@@ -30,7 +30,7 @@ from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import Place
 from sparkcep.settings import FRAMES, OPERATOR, Settings
 from sparkcep.spark.analysed import Node, analysed, unbounded
-from sparkcep.spark.connection import is_connect
+from sparkcep.spark.connection import is_connect, on_server
 from sparkcep.spark.declared import declared
 from sparkcep.spark.stream_plans import (
     SEVERAL,
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sparkcep")
 
-EXTENSION = "org.sparkcep.SparkcepExtensions"
 _QUERIES = frozenset(["SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", "EXPLAIN"])
 _STATE = "state binary"
 BEHIND = "sparkcep.behind"  # metadata of the column of a clause's output by which the next one can be ordered
@@ -70,19 +69,9 @@ def framer(session: SparkSession, settings: Settings, ask: Callable[[str], DataF
 
     ``ask`` runs a statement that was rewritten; ``has_operator`` says whether a classic session has the operator.
     """
-    if settings.stream_route != FRAMES and (has_operator or (is_connect(session) and _on_server(session))):
+    if settings.stream_route != FRAMES and (has_operator or (is_connect(session) and on_server(session))):
         return None
     return Frames(session, settings, ask)
-
-
-def _on_server(session: SparkSession) -> bool:
-    """Whether a Connect server has the extension."""
-    try:
-        return EXTENSION in (session.conf.get("spark.sql.extensions", "") or "")
-    except PySparkException as error:
-        if error.getCondition() != "CONFIG_NOT_AVAILABLE":
-            raise
-        return False
 
 
 class _Recipe(NamedTuple):

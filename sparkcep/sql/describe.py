@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from sparkcep.automaton import strategy as by
 from sparkcep.automaton.net import E_NOT, E_VAR, Net
@@ -38,6 +38,7 @@ from sparkcep.plan.records import (
     register_column,
 )
 from sparkcep.plan.scope import APPROXIMATE, CHANGED, ENDINGS, LIFETIMES
+from sparkcep.sql import running
 from sparkcep.sql.semijoin import UNFILTERED, Choice, candidate_text
 from sparkcep.sql.slices import WHOLE, Slicing
 
@@ -114,12 +115,20 @@ def _growth(plan: Plan) -> list[str]:
     long = [name for name, is_long in by_spark.items() if is_long] + lists
     once = [name for name in by_spark if name not in long]
     lines = []
+
+    def named(names: Iterable[str]) -> str:
+        return ", ".join(places.get(name, name) for name in names)
+
     if once:
-        searched = plan.approximate or plan.slide or plan.ranking or plan.automaton or plan.changes
-        cost = "O(rows of the match) for each output row" if searched else (
-            "each row of a match once; without the JVM extension, and over a stream, O(rows of the match) for each output row"
-        )
-        lines += ["cost of aggregates that Spark computes:", f"  {', '.join(places.get(name, name) for name in once)}: {cost}"]
+        cost = "O(rows of the match) for each output row" if running.searched(plan) else "each row of a match once"
+        lines += ["cost of aggregates that Spark computes:", f"  {named(once)}: {cost}"]
+    if once and not running.searched(plan):
+        arrays = running.refused(plan)
+        slow = [name for name in running.slow(plan) if not arrays]
+        if arrays:
+            lines.append(f"  without the JVM extension, O(rows of the match) for each output row of all of these, because of {named(arrays)}: {running.INSTEAD}")
+        if slow:
+            lines.append(f"  without the JVM extension, O(values so far) for each output row: {named(slow)}; write percentile_approx, or FINAL")
     if long:
         lines.append("values as long as the rows that they are made of, so O(rows of the match) for each output row:")
         lines.append(f"  {', '.join(places.get(name, name) for name in long)}")

@@ -38,7 +38,7 @@ from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import Order, Ranking
 from sparkcep.plan.scope import RANK, SCORE
 from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
-from sparkcep.sql import restated
+from sparkcep.sql import restated, running
 from sparkcep.sql.arcs import with_arcs, with_promises
 from sparkcep.sql.occurrences import KEYWORD, Statement, has_keyword
 from sparkcep.sql.places import REGISTER_FIELD, Places
@@ -281,7 +281,8 @@ class _Rewriter:
         frame = self._frame(plan, source, begin)
         filtering = UNFILTERED if frame else self._filtering(plan, source, begin, months)
         slicing = WHOLE if frame else self._slicing(plan, source, begin, months)
-        sql = subquery(plan, source, self.explaining, months, choice, filtering, slicing, frame)
+        windows = self.settings.windows and frame is None and months is None and slicing.slices is None
+        sql = subquery(plan, source, self.explaining, months, choice, filtering, slicing, frame, windows)
         self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source, origin, choice, filtering=filtering, slicing=slicing))
         self.pieces = [p for p in self.pieces if p.start < begin]
         self.pieces.append(_Piece(begin, end, sql))
@@ -501,11 +502,14 @@ def _string_value(literal: str) -> str:
 
 def subquery(
     plan: Plan, source: str, explaining: bool = False, months: Months | None = None, choice: str = "", filtering: Choice = UNFILTERED,
-    slicing: Slicing = WHOLE, frame: str | None = None,
+    slicing: Slicing = WHOLE, frame: str | None = None, windows: bool = False,
 ) -> str:
     """The parenthesised SELECT that replaces a clause over ``source``. ``choice``: a line above what EXPLAIN says. ``frame``: the
-    table that stands for a call of the table function, and for what Spark would rank above it."""
+    table that stands for a call of the table function, and for what Spark would rank above it. ``windows``: whether aggregates of
+    several output rows are window functions where they can be."""
     about = ""
+    steps = running.stepwise(plan) if windows else None
+    plan = steps or plan
     if explaining:
         from sparkcep.sql.describe import describe
 
@@ -520,9 +524,12 @@ def subquery(
         call = f"(SELECT * EXCEPT ({OWN}) FROM {call} WHERE {owned(slices)})"
     if plan.approximate is not None and plan.approximate.report == HISTORY:
         return _history(plan, call)
-    if plan.over_arrays:
-        call = f"(SELECT *, {', '.join(f'{text} AS {name}' for name, text in plan.over_arrays)} FROM {call})"
-    rows = _aggregated(plan, call) if plan.aggregates else call
+    if steps is not None:
+        rows = running.in_windows(plan, call, _kept_leaves(plan))
+    else:
+        if plan.over_arrays:
+            call = f"(SELECT *, {', '.join(f'{text} AS {name}' for name, text in plan.over_arrays)} FROM {call})"
+        rows = _aggregated(plan, call) if plan.aggregates else call
     if plan.ranking and not (frame and plan.ranking.by_spark):
         rows = _ranked(plan, plan.ranking, rows)
     if plan.rows == ONE_ROW and not plan.partition and not any(_PLAIN.fullmatch(text) for _, text in plan.outputs):

@@ -1,34 +1,27 @@
-"""Aggregates of long matches beside Spark's window functions, which take turns with them: of ALL ROWS PER MATCH over one match of
-many rows, and of matches that overlap, one from each row."""
+"""Aggregates of long matches beside Spark's window functions, which take turns with them: every aggregate of Spark's under ALL ROWS
+PER MATCH over one match of many rows, and those of matches that overlap, one from each row."""
 
 from __future__ import annotations
 
 import statistics
 import time
 
+from tests.aggregate_calls import CALLS, SKETCHES, parts
+
 from .query import session
 
-ROWS = "SELECT id, pmod(xxhash64(id), 100000) AS x, pmod(xxhash64(id, 1), 1000) / 8 AS y, CAST(pmod(xxhash64(id, 2), 50) AS STRING) AS s FROM range({rows})"
+ROWS = """SELECT id, pmod(xxhash64(id), 100000) AS x, CAST(pmod(xxhash64(id, 3), 100) AS INT) AS k, pmod(xxhash64(id, 1), 1000) / 8 AS y,
+  CAST(pmod(xxhash64(id, 2), 50) AS STRING) AS s, id % 3 = 0 AS b, unhex(lpad(hex(id % 250), 2, '0')) AS z, array(CAST(id % 7 AS INT)) AS l, {sketches}
+  FROM range({rows}) CROSS JOIN (SELECT {made} FROM (SELECT id AS x, CAST(id AS INT) AS k, id / 8 AS y FROM range(8)))"""
 CLAUSE = "SELECT * FROM rows MATCH_RECOGNIZE (ORDER BY id MEASURES {call} AS v ALL ROWS PER MATCH PATTERN (A+))"
-WINDOW = "SELECT *, {call} OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS v FROM rows"
+WINDOW = "SELECT *, {head}{call} OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND {end}){tail} AS v FROM rows"
+ENDS = {"RUNNING": "CURRENT ROW", "FINAL": "UNBOUNDED FOLLOWING"}
 SIZES = (25_000, 50_000, 100_000, 200_000)
 
-# the call, and the same as a window function where Spark has it there
-CALLS = {
-    "stddev(x)": "stddev(x)",
-    "FINAL stddev(x)": "avg(x)",
-    "max_by(s, x)": "max_by(s, x)",
-    "corr(x, y)": "corr(x, y)",
-    "bit_xor(x)": "bit_xor(x)",
-    "approx_count_distinct(x)": "approx_count_distinct(x)",
-    "histogram_numeric(x, 10)": "histogram_numeric(x, 10)",
-    "collect_set(s)": "collect_set(s)",
-    "count(DISTINCT x)": "",
-    "sum(DISTINCT x)": "",
-    "median(x)": "",
-    "percentile_disc(0.9) WITHIN GROUP (ORDER BY y)": "",
-    "mode() WITHIN GROUP (ORDER BY x)": "",
-}
+# values as long as the rows, which take their square: of the first size alone
+AS_LONG = ("array_agg", "collect_list", "listagg", "string_agg")
+GOAL = 3  # times the seconds of the window function
+SLOW = 20  # seconds of a window function, beyond which it is not run over more rows
 
 OVERLAPPING = "SELECT * FROM rows MATCH_RECOGNIZE (ORDER BY id MEASURES {call} AFTER MATCH SKIP TO NEXT ROW PATTERN (A+) DEFINE A AS x >= 0)"
 FROM_THE_END = "SELECT {call} FROM rows WINDOW w AS (ORDER BY id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
@@ -41,29 +34,49 @@ OVERLAPS = {
 }
 
 
-def run(repeats: int = 3, sizes: tuple[int, ...] = SIZES) -> dict:
-    """Medians of seconds by call and number of rows, and their ratio to the window function's."""
-    spark = session()
-    for size in sizes:
-        spark.sql(ROWS.format(rows=size)).cache().createOrReplaceTempView(f"rows{size}")
-        spark.table(f"rows{size}").count()
+def statements() -> dict[str, tuple[str, str, bool]]:
+    """The statement of each case, the window function's, empty where Spark has none, and whether values are as long as the rows."""
+    found = {}
+    for name, calls in CALLS.items():
+        for call in calls[:1] + [call for call in calls if "DISTINCT" in call or name == "percentile_disc"][:1]:
+            head, aggregate, tail = parts(call.replace("{A}", "").replace(" || CLASSIFIER()", ""))
+            for which, end in ENDS.items():
+                whole = name in ("median", "percentile_cont", "percentile_disc", "listagg", "string_agg")
+                window = "" if whole or "DISTINCT" in aggregate else WINDOW.format(head=head, call=aggregate, tail=tail, end=end)
+                found[f"{which} {aggregate}"] = CLAUSE.format(call=f"{head}{which} {aggregate}{tail}"), window, name in AS_LONG
+    for call, window in OVERLAPS.items():
+        found[f"overlapping: {call}"] = OVERLAPPING.format(call=call), FROM_THE_END.format(call=window), False
+    return found
 
-    def seconds(text: str, size: int) -> float:
+
+def run(repeats: int = 3, sizes: tuple[int, ...] = SIZES) -> dict:
+    """Medians of seconds by case and number of rows, the JVM's peak of memory, and the ratio to the window function's seconds."""
+    spark = session()
+    made = ", ".join(f"{text} AS {name}" for name, (text, _) in SKETCHES.items())
+    for size in sizes:
+        spark.sql(ROWS.format(rows=size, sketches=", ".join(SKETCHES), made=made)).cache().createOrReplaceTempView(f"rows{size}")
+        spark.table(f"rows{size}").count()
+    pools = [pool for pool in spark._jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans() if pool.getType().toString() == "Heap memory"]
+
+    def measured(text: str, size: int) -> tuple[float, int]:
+        for pool in pools:
+            pool.resetPeakUsage()
         begin = time.perf_counter()
         spark.sql(text.replace("FROM rows", f"FROM rows{size}")).write.format("noop").mode("overwrite").save()
-        return time.perf_counter() - begin
+        return time.perf_counter() - begin, sum(pool.getPeakUsage().getUsed() for pool in pools) >> 20
 
     found: dict = {}
-    statements = {call: (CLAUSE.format(call=call), window and WINDOW.format(call=window)) for call, window in CALLS.items()}
-    statements |= {f"overlapping: {call}": (OVERLAPPING.format(call=call), FROM_THE_END.format(call=window)) for call, window in OVERLAPS.items()}
-    for call, pair in statements.items():
-        texts = [text for text in pair if text]
-        for text in texts:
-            seconds(text, sizes[0])
+    for call, (ours, window, as_long) in statements().items():
         found[call] = {}
-        for size in sizes:
-            rounds = [[seconds(text, size) for text in texts] for _ in range(repeats)]
-            ours, *theirs = map(statistics.median, zip(*rounds))
-            found[call][size] = {"seconds": round(ours, 2), **({"to the window function": round(ours / theirs[0], 2)} if theirs else {})}
+        texts = [text for text in (ours, window) if text]
+        for text in texts:
+            measured(text, sizes[0])
+        for size in sizes[: 1 if as_long else None]:
+            rounds = [[measured(text, size) for text in texts] for _ in range(repeats)]
+            seconds, *theirs = (statistics.median(taken for taken, _ in some) for some in zip(*rounds))
+            found[call][size] = {"seconds": round(seconds, 2), "MB": max(some[0][1] for some in rounds)}
+            if theirs:
+                found[call][size] |= {"to the window function": round(seconds / theirs[0], 2), "within goal": seconds <= GOAL * theirs[0]}
+                texts = texts[:1] if theirs[0] > SLOW else texts
         print(f"{call}: {found[call]}", flush=True)
     return found

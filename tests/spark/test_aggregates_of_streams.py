@@ -169,6 +169,12 @@ def test_where_it_stands_in_the_plan(spark, rate):  # noqa: F811
     assert plan.index("ArrowEvalPythonUDTF") < plan.index("Filter (isnotnull(") < plan.index("StreamInput")
 
 
+def test_each_row_of_a_match_is_sent_once(spark, rate):  # noqa: F811
+    clause = "SELECT * FROM rate_stream MATCH_RECOGNIZE (PARTITION BY p ORDER BY timestamp MEASURES {} ALL ROWS PER MATCH PATTERN (A B))"
+    plan = optimized(spark, clause.format("median(value) AS m, FINAL stddev(value) AS s, count(DISTINCT other) AS d"))
+    assert '"stepwise":true' in plan and plan.count("OVER ROWS IN") == 3
+
+
 def optimized(spark, statement: str) -> str:
     """The plan as Spark optimizes it, which it does for a table or a micro-batch alone."""
     return spark._jsparkSession.sessionState().optimizer().execute(spark.sql(statement)._jdf.queryExecution().analyzed()).toString()

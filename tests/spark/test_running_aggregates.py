@@ -11,93 +11,12 @@ import re
 
 import pytest
 
+from sparkcep.plan.plan import Plan
+from sparkcep.sql.rewrite import rewrite_all
+from sparkcep.sql.running import refused
+from tests.aggregate_calls import CALLS, NOT_HERE, SKETCHES, parts
 from tests.planning_differential import configured
 from tests.selection import first, one_in
-
-# {A} is where a variable goes. Values read of a sketch are compared, since Spark merges partial sketches.
-CALLS = {
-    "any": ["any({A}b)"],
-    "any_value": ["any_value({A}x)"],
-    "approx_count_distinct": ["approx_count_distinct({A}x)"],
-    "approx_percentile": ["approx_percentile({A}x, 0.5, 100)"],
-    "approx_top_k": ["get(approx_top_k({A}k, 10), 0).count"],
-    "approx_top_k_accumulate": ["get(approx_top_k_estimate(approx_top_k_accumulate({A}k), 10), 0).count"],
-    "array_agg": ["array_agg({A}x)", "array_agg(DISTINCT {A}x)", "array_agg({A}x || CLASSIFIER())"],
-    "avg": ["avg({A}x)", "avg(DISTINCT {A}x)", "avg({A}y * 2)"],
-    "bit_and": ["bit_and({A}x)"],
-    "bit_or": ["bit_or({A}x)"],
-    "bit_xor": ["bit_xor({A}x)"],
-    "bitmap_and_agg": ["bitmap_count(bitmap_and_agg({A}z))"],
-    "bitmap_construct_agg": ["bitmap_count(bitmap_construct_agg({A}k))"],
-    "bitmap_or_agg": ["bitmap_count(bitmap_or_agg({A}z))"],
-    "bool_and": ["bool_and({A}b)"],
-    "bool_or": ["bool_or({A}b)"],
-    "collect_list": ["collect_list({A}s)"],
-    "collect_set": ["array_sort(collect_set({A}s))"],
-    "collect_union": ["array_sort(collect_union({A}l))"],
-    "corr": ["corr({A}x, {A}y)"],
-    "count": ["count({A}x)", "count(DISTINCT {A}x)", "count(DISTINCT {A}x, {A}s)", "count({A}x, {A}s)", "count(DISTINCT {A}y)"],
-    "count_if": ["count_if({A}b)"],
-    "count_min_sketch": ["hex(count_min_sketch({A}x, 0.5D, 0.5D, 1))"],
-    "covar_pop": ["covar_pop({A}x, {A}y)"],
-    "covar_samp": ["covar_samp({A}x, {A}y)"],
-    "every": ["every({A}b)"],
-    "first_value": ["first_value({A}x)", "first_value({A}x) IGNORE NULLS"],
-    "histogram_numeric": ["histogram_numeric({A}x, 50)"],
-    "hll_sketch_agg": ["hll_sketch_estimate(hll_sketch_agg({A}x))"],
-    "kll_sketch_agg_bigint": ["kll_sketch_get_n_bigint(kll_sketch_agg_bigint({A}x))"],
-    "kll_sketch_agg_double": ["kll_sketch_get_n_double(kll_sketch_agg_double({A}y))"],
-    "kll_sketch_agg_float": ["kll_sketch_get_n_float(kll_sketch_agg_float(CAST({A}y AS FLOAT)))"],
-    "kurtosis": ["kurtosis({A}x)"],
-    "last_value": ["last_value({A}x)", "last_value({A}x) IGNORE NULLS"],
-    "listagg": ["listagg({A}s, ',')", "listagg({A}s, ',') WITHIN GROUP (ORDER BY {A}s DESC)", "listagg(DISTINCT {A}s) WITHIN GROUP (ORDER BY {A}s)"],
-    "max": ["max({A}s)", "max({A}s || CLASSIFIER())"],
-    "max_by": ["max_by({A}s, {A}id)"],
-    "mean": ["mean({A}x)"],
-    "median": ["median({A}x)", "median(DISTINCT {A}x)"],
-    "min": ["min({A}y)", "min({A}s || CLASSIFIER())"],
-    "min_by": ["min_by({A}s, {A}id)"],
-    "mode": ["mode() WITHIN GROUP (ORDER BY {A}x)", "mode() WITHIN GROUP (ORDER BY {A}s DESC)", "mode({A}x, true)"],
-    "percentile": ["percentile({A}x, array(0.0, 0.1, 0.25, 0.9, 1.0))", "percentile({A}x, 0.3, {A}k)", "percentile({A}y, 0.77)"],
-    "percentile_approx": ["percentile_approx({A}x, array(0.2, 0.9), 100)"],
-    "percentile_cont": ["percentile_cont(0.4) WITHIN GROUP (ORDER BY {A}y)", "percentile_cont(0.1) WITHIN GROUP (ORDER BY {A}x DESC)"],
-    "percentile_disc": [f"percentile_disc({p}) WITHIN GROUP (ORDER BY {{A}}x{d})" for p in (0.0, 0.3, 0.5, 0.51, 1.0) for d in ("", " DESC")],
-    **{name: [f"{name}({{A}}x, {{A}}y)"] for name in "regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy".split()},
-    "skewness": ["skewness({A}y)"],
-    "some": ["some({A}b)"],
-    "std": ["std({A}x)"],
-    "stddev": ["stddev({A}x)", "stddev(DISTINCT {A}x)"],
-    "stddev_pop": ["stddev_pop({A}x)"],
-    "stddev_samp": ["stddev_samp({A}x)"],
-    "string_agg": ["string_agg({A}s)"],
-    "sum": ["sum({A}x)", "sum(DISTINCT {A}x)", "sum(CAST({A}y AS DECIMAL(9, 2)))", "sum({A}x * MATCH_NUMBER())"],
-    "theta_sketch_agg": ["theta_sketch_estimate(theta_sketch_agg({A}x))"],
-    "try_avg": ["try_avg({A}x)"],
-    "try_sum": ["try_sum({A}x)"],
-    "tuple_sketch_agg_double": ["tuple_sketch_estimate_double(tuple_sketch_agg_double({A}x, {A}y))"],
-    "tuple_sketch_agg_integer": ["tuple_sketch_estimate_integer(tuple_sketch_agg_integer({A}x, {A}k))"],
-    "var_pop": ["var_pop({A}x)"],
-    "var_samp": ["var_samp({A}x)"],
-    "variance": ["variance({A}x)"],
-}
-# what combines sketches, which are a column of the input
-SKETCHES = {
-    "approx_top_k_combine": ("approx_top_k_accumulate(k)", "get(approx_top_k_estimate(approx_top_k_combine({}, 100), 10), 0).count"),
-    "hll_union_agg": ("hll_sketch_agg(x)", "hll_sketch_estimate(hll_union_agg({}))"),
-    "kll_merge_agg_bigint": ("kll_sketch_agg_bigint(x)", "kll_sketch_get_n_bigint(kll_merge_agg_bigint({}))"),
-    "kll_merge_agg_double": ("kll_sketch_agg_double(y)", "kll_sketch_get_n_double(kll_merge_agg_double({}))"),
-    "kll_merge_agg_float": ("kll_sketch_agg_float(CAST(y AS FLOAT))", "kll_sketch_get_n_float(kll_merge_agg_float({}))"),
-    "theta_intersection_agg": ("theta_sketch_agg(x)", "theta_sketch_estimate(theta_intersection_agg({}))"),
-    "theta_union_agg": ("theta_sketch_agg(x)", "theta_sketch_estimate(theta_union_agg({}))"),
-    **{
-        f"tuple_{how}_agg_{kind}": (f"tuple_sketch_agg_{kind}(x, {value})", f"tuple_sketch_estimate_{kind}(tuple_{how}_agg_{kind}({{}}))")
-        for how in ("intersection", "union")
-        for kind, value in (("double", "y"), ("integer", "k"))
-    },
-}
-CALLS |= {name: [text.format("{A}" + name)] for name, (_, text) in SKETCHES.items()}
-# first and last navigate; the others are of GROUP BY and of metric views
-NOT_HERE = {"first", "last", "grouping", "grouping_id", "measure"}
 
 # pattern, the same as a regular expression over the values of c, what follows ALL ROWS PER MATCH
 FORMS = [
@@ -166,19 +85,6 @@ def alike(a: object, b: object) -> bool:
     return a == b
 
 
-def parts(call: str) -> tuple[str, str, str]:
-    """The text before the aggregate, the aggregate, and the text after it."""
-    name = max((name for name in CALLS if re.search(rf"\b{name}\(", call)), key=len)
-    begin = end = re.search(rf"\b{name}\(", call).start()
-    depth = -1
-    while depth:
-        depth = max(depth, 0) + (call[end] == "(") - (call[end] == ")") if call[end] in "()" else depth
-        end += 1
-    within = re.match(r" WITHIN GROUP \([^()]*\)", call[end:])
-    end += within.end() if within else 0
-    return call[:begin], call[begin:end], call[end:]
-
-
 def measured(draw: random.Random) -> list[tuple[str, str, str]]:
     """(measure, the same as an aggregate of Spark over rows of the twin, the condition that is true of these rows)"""
     found = []
@@ -196,14 +102,27 @@ def measured(draw: random.Random) -> list[tuple[str, str, str]]:
     return found
 
 
+# who computes the aggregates, by a setting: the JVM extension, or window functions, as without it
+ROUTES = {"extension": "true", "windows": "false"}
+
+
+def as_array(call: str) -> bool:
+    """Whether no window function computes the aggregate of a clause's measure."""
+    whole = re.search(r"\b(median|percentile_cont|percentile_disc|listagg|string_agg)\(", call)
+    return "listagg(DISTINCT" in call or (whole is not None and "FINAL" not in call)
+
+
 @pytest.mark.parametrize("seed", first(range(48), wider=7))
 def test_values_are_those_of_the_rows_so_far_and_of_the_match(spark, seed):
     draw = random.Random(seed)
+    calls = measured(draw)[seed % 8 :: 8]  # an eighth of them takes seconds
+    draw.shuffle(calls)
+    calls.sort(key=lambda call: as_array(call[0]))
     rows, compared = rows_of(draw), 0
     columns = "g INT, id BIGINT, c STRING, x BIGINT, k INT, y DOUBLE, s STRING, b BOOLEAN, z BINARY, l ARRAY<INT>"
     spark.createDataFrame(rows, columns).createOrReplaceTempView("given")
-    sketches = ", ".join(f"{text} AS {name}" for name, (text, _) in SKETCHES.items())
-    spark.sql(f"SELECT * FROM given JOIN (SELECT id, {sketches} FROM given GROUP BY id) USING (id)").cache().createOrReplaceTempView("running")
+    sketches = "".join(f", {text} AS {name}" for name, (text, _) in SKETCHES.items() if any(name in own for own, _, _ in calls))
+    spark.sql(f"SELECT * FROM given JOIN (SELECT id{sketches} FROM given GROUP BY id) USING (id)").cache().createOrReplaceTempView("running")
     pattern, regex, shown, skip = FORMS[seed % len(FORMS)] if seed < len(FORMS) else draw.choice(FORMS)
     out = [row for row in matches_of(rows, regex, skip, shown) if not (row[2] and hidden(pattern, row[3], len(row[2])))]
     members = [
@@ -214,41 +133,57 @@ def test_values_are_those_of_the_rows_so_far_and_of_the_match(spark, seed):
     members += [(i, number, -1, None, None, None) for i, (_, number, _, match) in enumerate(out) if not match]
     spark.createDataFrame(members, "o INT, m INT, n INT, id BIGINT, v STRING, seen BOOLEAN").createOrReplaceTempView("members")
     spark.sql("SELECT * FROM members LEFT JOIN running USING (id) ORDER BY o, n").coalesce(1).sortWithinPartitions("o", "n").cache().createOrReplaceTempView("twin")
-    calls = measured(draw)[seed % 4 :: 4]  # a quarter of them takes seconds
-    draw.shuffle(calls)
-    got: dict[tuple, dict] = {}
-    size = 40
-    for begin in range(0, len(calls), size):
-        measures = ", ".join(f"{own} AS q{i}" for i, (own, _, _) in enumerate(calls[begin : begin + size], begin))
-        found = spark.sql(
-            f"""SELECT * FROM running MATCH_RECOGNIZE (PARTITION BY g ORDER BY id MEASURES MATCH_NUMBER() AS mn, {measures} ALL ROWS PER MATCH {shown}
-            AFTER MATCH SKIP {skip} PATTERN {pattern} SUBSET U = (A, B) DEFINE A AS c = 'a', B AS c = 'b')"""
-        ).collect()
-        assert len(found) == len(out)
-        for row in found:
-            got.setdefault((row.id, row.mn), {}).update(row.asDict())
-    assert len(got) == len(out)
     spark.conf.set("spark.sql.codegen.wholeStage", "false")  # to compile each query takes longer than to run it
-    for condition, texts in wanted(calls):
-        aggregates = ", ".join(f"{text} AS q{i}" for i, text in texts)
-        rows_that_count = spark.sql(f"SELECT o, {aggregates} FROM twin WHERE {condition} GROUP BY o").collect()
-        values = {row.o: row for row in rows_that_count}
-        (of_none,) = spark.sql(f"SELECT {aggregates} FROM twin WHERE false").collect()
-        for o, (row, number, _, _) in enumerate(out):
-            for i, text in texts:
-                ours, theirs = got[row[1], number][f"q{i}"], None if number is None else values.get(o, of_none)[f"q{i}"]
-                assert alike(ours, theirs), (calls[i][0], row[1], number, ours, theirs)
+    theirs: dict[int, dict] = {o: {} for o in range(len(out))}
+    for query in queried(calls):
+        found = {row.o: row.asDict() for row in spark.sql(query).collect()}
+        for o, values in theirs.items():
+            values |= found.get(o) or found[None]
+    for route, setting in ROUTES.items():
+        spark.conf.set("sparkcep.mapInArrow", setting)
+        for o, values in enumerate(answers(spark, calls, (pattern, shown, skip), out)):
+            for i, (own, _, _) in enumerate(calls):
+                wanted = None if out[o][1] is None else theirs[o][f"q{i}"]
+                assert alike(values[f"q{i}"], wanted), (route, own, out[o][0][1], out[o][1], values[f"q{i}"], wanted)
                 compared += 1
+    spark.conf.unset("sparkcep.mapInArrow")
     spark.conf.unset("spark.sql.codegen.wholeStage")
     assert compared > 100
 
 
-def wanted(calls: list[tuple[str, str, str]]) -> list[tuple[str, list[tuple[int, str]]]]:
-    """The calls that one query of the twin computes: with one condition, those with DISTINCT alone."""
-    together: dict[tuple, list] = {}
+def answers(spark, calls: list[tuple[str, str, str]], clause: tuple[str, str, str], out: list[tuple]) -> list[dict]:
+    """The measures of the clause in each output row. Those that need arrays have a query of their own, since the others of a clause would follow them."""
+    pattern, shown, skip = clause
+    got: dict[tuple, dict] = {}
+    first_array = next((i for i, call in enumerate(calls) if as_array(call[0])), len(calls))
+    for begin, end in ((0, first_array), (first_array, len(calls))):
+        measures = ", ".join(f"{own} AS q{i}" for i, (own, _, _) in enumerate(calls[begin:end], begin))
+        query = f"""SELECT * FROM running MATCH_RECOGNIZE (PARTITION BY g ORDER BY id MEASURES {", ".join(filter(None, ["MATCH_NUMBER() AS mn", measures]))}
+            ALL ROWS PER MATCH {shown} AFTER MATCH SKIP {skip} PATTERN {pattern} SUBSET U = (A, B) DEFINE A AS c = 'a', B AS c = 'b')"""
+        assert begin or refused(made_plan(query)) == []
+        found = spark.sql(query).collect()
+        assert len(found) == len(out)
+        for row in found:
+            got.setdefault((row.id, row.mn), {}).update(row.asDict())
+    assert len(got) == len(out)
+    return [got[row[1], number] for row, number, _, _ in out]
+
+
+def made_plan(query: str) -> Plan:
+    return rewrite_all(query)[1][0].plan
+
+
+def queried(calls: list[tuple[str, str, str]]) -> list[str]:
+    """The queries of the twin: one of all calls but those with DISTINCT, which are alone, since Spark expands the rows for them. The row without ``o``, if there
+    is one, is of output rows for which no row counts."""
+    plain, queries = [], []
     for i, (_, text, condition) in enumerate(calls):
-        together.setdefault((condition, i if "DISTINCT" in text else None), []).append((i, text))
-    return [(condition, texts) for (condition, _), texts in together.items()]
+        if "DISTINCT" in text:
+            queries.append(f"SELECT o, {text} AS q{i} FROM twin WHERE {condition} GROUP BY o UNION ALL SELECT NULL, {text} FROM twin WHERE false")
+        else:
+            head, aggregate, tail = parts(text)
+            plain.append(f"{head}{aggregate} FILTER (WHERE {condition}){tail} AS q{i}")
+    return [f"SELECT o, {', '.join(plain)} FROM twin GROUP BY o", *queries]
 
 
 MIXED = """SELECT * FROM plain MATCH_RECOGNIZE (PARTITION BY g ORDER BY id

@@ -53,8 +53,9 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Computes aggregates of Spark's over a match's rows, in a table, by {@link RunningAggregate}. The rewriter spreads an array of the
- * match's rows for each output row, so under ALL ROWS PER MATCH the cost is the square of a match's rows.
+ * Computes aggregates of Spark's over a match's rows by {@link RunningAggregate}, in a table, and over a stream where a match has
+ * several output rows. The rewriter spreads an array of the match's rows for each output row, so under ALL ROWS PER MATCH the cost is
+ * the square of a match's rows.
  *
  * <p>{@code Aggregate(Generate(posexplode(elements), rows))} becomes a projection over the rows. {@link #asStepwise} then has the
  * engine return only the new rows in each output row, instead of arrays of all rows.
@@ -72,11 +73,11 @@ final class MatchAggregates extends Rule<LogicalPlan> {
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    return plan.isStreaming() || !MatchStrategy.isOn() ? plan : (LogicalPlan) plan.transformUp(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
+    return !MatchStrategy.isOn() ? plan : (LogicalPlan) plan.transformUp(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
       @Override
       public boolean isDefinedAt(LogicalPlan node) {
-        return node.resolved()
-            && (node instanceof Aggregate aggregate && StreamAggregates.isOverElements(aggregate) || node instanceof Project project && hasValues(project));
+        boolean wanted = node instanceof Aggregate aggregate && StreamAggregates.isOverElements(aggregate) || node instanceof Project project && hasValues(project);
+        return wanted && node.resolved() && (!node.isStreaming() || hasSteps(node));
       }
 
       @Override
@@ -85,6 +86,16 @@ final class MatchAggregates extends Rule<LogicalPlan> {
         return !isDefinedAt(node) ? otherwise.apply(node) : (B) ((LogicalPlan) node instanceof Aggregate aggregate ? inRows(aggregate) : running((Project) (LogicalPlan) node));
       }
     });
+  }
+
+  /** Whether the rows of a clause over a stream are several of a match, each match as a whole. */
+  private static boolean hasSteps(LogicalPlan node) {
+    List<String> plans = Streams.isBelow(node) ? Streams.plans(node) : List.of();
+    return plans.size() == 1 && hasSteps(Call.plan(plans.get(0)));
+  }
+
+  private static boolean hasSteps(JsonNode plan) {
+    return !plan.get("rows").asText().equals("one") && SEARCHES.stream().allMatch(member -> plan.path(member).isNull());
   }
 
   // -- the aggregates
@@ -267,7 +278,7 @@ final class MatchAggregates extends Rule<LogicalPlan> {
   /** The stepwise plan of a call whose arrays of rows are read by running aggregates alone; null if anything else reads them. */
   static ObjectNode asStepwise(Call call, Generate generate, List<Expression> above) {
     JsonNode plan = call.plan();
-    if (plan.path("stepwise").asBoolean() || call.oneRow() || SEARCHES.stream().anyMatch(member -> !plan.path(member).isNull())) {
+    if (plan.path("stepwise").asBoolean() || !hasSteps(plan)) {
       return null;
     }
     Set<String> names = new HashSet<>();

@@ -46,8 +46,8 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     extensions.injectOptimizerRule(new MatchPruning.Builder());
     extensions.injectPlannerStrategy(new MatchStrategy.Builder());
     extensions.injectColumnar(new Marks.Builder());
-    extensions.injectPostHocResolutionRule(new StreamAggregates.Builder());
     extensions.injectPostHocResolutionRule(new MatchAggregates.Builder());
+    extensions.injectPostHocResolutionRule(new StreamAggregates.Builder()); // those that are left
     extensions.injectPostHocResolutionRule(new StreamRanking.Builder());
     extensions.injectPostHocResolutionRule(new StreamStart.Builder());
     extensions.injectHintResolutionRule(new StreamStart.Builder()); // ahead of Spark's rules
@@ -98,7 +98,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     replaceParser(state.catalog(), parser, wrapped);
     replaceParser(state, parser, wrapped);
     Marks.install(state);
-    add(state.analyzer(), "postHocResolutionRules", state.analyzer().postHocResolutionRules(), List.of(new StreamAggregates(), new MatchAggregates(), new StreamRanking(), new StreamStart(session)));
+    add(state.analyzer(), "postHocResolutionRules", state.analyzer().postHocResolutionRules(), List.of(new MatchAggregates(), new StreamAggregates(), new StreamRanking(), new StreamStart(session)));
     add(state.analyzer(), "hintResolutionRules", state.analyzer().hintResolutionRules(), List.of(new StreamStart(session)));
     analyse(session);
     synchronized (session.extensions()) {

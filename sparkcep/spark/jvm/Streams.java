@@ -624,7 +624,8 @@ final class Streams {
 
   private static ObjectNode statement(Call call, StreamInput input, Parts parts, ObjectNode plan) {
     ObjectNode statement = JsonNodeFactory.instance.objectNode();
-    statement.put("format", STATE_FORMAT).put("plan", plan.toString()).put("texts", input.texts()).put("where", where(call.table(), ""));
+    // how arrays are sent is no matter of the state
+    statement.put("format", STATE_FORMAT).put("plan", plan.deepCopy().put("stepwise", false).toString()).put("texts", input.texts()).put("where", where(call.table(), ""));
     statement.set("tables", StreamTables.described(input));
     ArrayNode columns = statement.putArray("columns");
     for (int i = 0; i < parts.columns().size() - parts.keys().size() - input.late().size(); i++) {
