@@ -1,9 +1,9 @@
 """Conditions that look back at the match, as tests of a row's value against a threshold (:mod:`sparkcep.search.thresholds`).
 
-The exact search evaluates bytecode for each pair of a start row and a row. Here a condition is read from its bytecode as a conjunction
-of comparisons. A comparison becomes a test if one side depends on the candidate row alone, and the other side is a value at the
-match's first row, or the running MIN or MAX over all rows of the match so far. Values are int64 whose order is that of Spark: DOUBLE by
-the order of its bits, with NaN above all numbers.
+The exact search evaluates bytecode for each pair of a start row and a row. This module reads a condition's bytecode as a
+conjunction of comparisons. A comparison becomes a test if one side depends on the candidate row alone, and the other side is a
+value at the match's first row, or the running MIN or MAX over all rows of the match so far. Values are int64 in Spark's order:
+DOUBLE by the order of its bits, with NaN above all numbers.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _MOST = (1 << 62) - 1  # of integers and of each step to them; beyond it bytecod
 
 
 class _Value(NamedTuple):
-    """A value on the stack: ``postfix``: how it is computed; ``at``: where its columns are read (None: a constant); ``own``: whether
-    the candidate row counts in a running extreme."""
+    """A value on the stack. ``postfix``: how it is computed; ``at``: where its columns are read (None: a constant); ``own``:
+    whether the candidate row counts in a running extreme."""
 
     postfix: tuple[tuple, ...]
     at: str | None
@@ -196,8 +196,9 @@ def no_thresholds(variables: int) -> Thresholds:
 
 
 def thresholds_of(tests: tuple[tuple[Test, ...], ...], rows: kernels.RowArrays) -> Thresholds | None:
-    """The tests over a buffer's rows; None if a value is too large for them, or has an error. A row whose left value is NULL loses the variable's
-    letter."""
+    """The tests over a buffer's rows; None if a value is too large for them, or has an error.
+
+    A row whose left value is NULL loses the variable's letter."""
     count = len(rows.letters)
     every = [(variable, test) for variable, some in enumerate(tests) for test in some]
     values = np.empty((2 * len(every), count), dtype=np.int64)

@@ -162,8 +162,10 @@ class Scratch(NamedTuple):
 
 @kernel
 def _visit_hashed(here, regs, pos, first, live, hi, hbits, entries, alive, table, key, state):
-    """Memo place of a state; -1 when it has failed before, -2 when the memo is full. ``first``: 1 before the match's first row; more
-    where the match's first row decides the values of all slots, for which it is the key; else 0."""
+    """Memo place of a state; -1 when it has failed before, -2 when the memo is full.
+
+    ``first``: 1 before the match's first row; more where the match's first row decides the values of all slots, for which it is the
+    key; else 0."""
     width = key.shape[0]
     slots = (width - 3) // 2
     key[0] = here
@@ -262,8 +264,8 @@ def match_partitions(
 ):
     """Matches of every partition, as events; returns an outcome, ``state`` tells where to go on.
 
-    ``conditions``: :class:`MatchConditions`, None where none looks at the match; then the kernel is compiled without the machine that
-    evaluates them.
+    ``conditions``: :class:`MatchConditions`, None where none looks at the match; then the kernel is compiled without the machine
+    that evaluates them.
     ``words``: memo words a row (BITMAP), one bit for each (state, value of the ``register_bits`` registers). 
     ``opens`` int64 (partitions, OPEN_FIELDS): where each begins and is left; ``ahead`` rows of lookahead are not decided where it
     goes on. ``clear_on_match``: forget failures with each match (conditions read MATCH_NUMBER). ``patience``: steps beyond four a
