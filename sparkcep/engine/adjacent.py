@@ -10,6 +10,7 @@ from sparkcep.engine.drive import distinct_variables, scratch
 from sparkcep.engine.found import Found
 from sparkcep.engine.listing import SKIPS, Matches, Open
 from sparkcep.engine.prepared import Task
+from sparkcep.engine.thresholds import no_thresholds, tests_of, thresholds_of
 from sparkcep.search import adjacent as kernels
 from sparkcep.search import codes
 
@@ -28,6 +29,7 @@ class Adjacent:
         self.shares = task.prepared.strategy.shares_ends and not task.prepared.conditions.has_history
         self.distinct = distinct_variables(task.prepared.conditions)
         self.program = kernels.ProgramArrays(program.code, program.loops, program.perms, program.targets, program.runs, task.prepared.state_live)
+        self.tests = tests_of(task.prepared)
 
     def over(self, chunk: Chunk, open: Open) -> Matches:
         return _Matches(self, chunk, open)
@@ -41,7 +43,7 @@ class _Matches(Matches):
         self.search, self.memo = search, search.task.prepared.memo
         if self.memo == codes.BITMAP and chunk.rows * search.words * 8 > self.task.limits.max_state_bytes:
             self.memo = codes.HASHED
-        self.looking = self.data.conditions if self.task.prepared.conditions.has_history else None
+        self.looking, self.program, self.quick = self._conditions()
         self.futures = None
         places = (chunk.rows + len(chunk.offsets)) * search.width
         if search.shares and self.memo == codes.BITMAP and places * FUTURE_BYTES <= self.task.limits.max_state_bytes:
@@ -49,18 +51,31 @@ class _Matches(Matches):
             self.room.share()
         self.scratch = self.fresh(len(chunk.offsets))
 
+    def _conditions(self) -> tuple[kernels.MatchConditions | None, kernels.ProgramArrays, bool]:
+        """The conditions that look at the match; the program, in which one slot is the match's first row if these are tests; and
+        whether they are."""
+        conditions, program = self.data.conditions, self.search.program
+        if not self.task.prepared.conditions.has_history:
+            return None, program, False
+        thresholds = thresholds_of(self.search.tests, self.data.rows) if self.search.tests else None
+        if thresholds is None:
+            return kernels.MatchConditions(*conditions, no_thresholds(len(conditions.entry))), program, False
+        live = program.live.any(axis=1, keepdims=True).astype(np.uint8)
+        return kernels.MatchConditions(*conditions._replace(slots=conditions.slots[:0]), thresholds), program._replace(live=live), True
+
     def fresh(self, offsets: int) -> kernels.Scratch:
         """Working memory; the memo is empty."""
         bits = (self.chunk.rows + offsets) * self.search.words if self.memo == codes.BITMAP and self.futures is None else 1
         entries = self.search.entries if self.memo == codes.HASHED else 1
-        return scratch(self.task.prepared.conditions, self.chunk.rows, bits=bits, entries=entries, depth=self.search.depth)
+        width, slots = (5, 0) if self.quick else (0, None)
+        return scratch(self.task.prepared.conditions, self.chunk.rows, bits=bits, entries=entries, width=width, depth=self.search.depth, slots=slots)
 
     def run(self) -> int:
         search, task, room, skip = self.search, self.task, self.room, self.task.plan.skip
         program = task.prepared.strategy.program
         shared = None if self.futures is None else kernels.SharedEnds(self.futures, self.search.width, self.before, room.joins)
         return kernels.match_partitions(
-            search.program, program.nullable, np.int64(program.first), self.memo, search.words, program.register_bits, self.looking,
+            self.program, program.nullable, np.int64(program.first), self.memo, search.words, program.register_bits, self.looking,
             self.data.rows, self.scratch, self.opens, task.awaited, task.plan.rows == "unmatched", SKIPS[skip.mode], np.int64(skip.targets),
             task.prepared.conditions.number_read, task.limits.patience, self._most_entries(), task.limits.max_steps, search.distinct, shared,
             self.state, room.events, room.labels,

@@ -120,10 +120,12 @@ def doubled(array: np.ndarray) -> np.ndarray:
     return np.concatenate([array, np.zeros_like(array)])
 
 
-def scratch(c: Conditions, rows: int, *, bits: int = 1, entries: int = 1, width: int = 0, depth: int = 4096) -> kernels.Scratch:
-    """Working memory for runs of up to ``rows`` rows, whose values stand in slots; ``entries`` of ``width`` words of a memo by
-    hash, ``bits`` words of one by bits."""
-    slots, stack = len(c.slots) if c.has_history else 0, max(c.stack, 8)
+def scratch(c: Conditions, rows: int, *, bits: int = 1, entries: int = 1, width: int = 0, depth: int = 4096, slots: int | None = None) -> kernels.Scratch:
+    """Working memory for runs of up to ``rows`` rows, whose values stand in ``slots``, those of the conditions unless given;
+    ``entries`` of ``width`` words of a memo by hash, ``bits`` words of one by bits."""
+    if slots is None:
+        slots = len(c.slots) if c.has_history else 0
+    stack = max(c.stack, 8)
     hf = np.empty((rows if slots else 1, max(slots, 1)), dtype=np.float64)
     width = width or 3 + 2 * slots
     return kernels.Scratch(

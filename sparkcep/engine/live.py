@@ -53,14 +53,15 @@ def program_live(program: Program, conditions: Conditions) -> tuple[int, np.ndar
         return codes.BITMAP, live
     for at, (op, _, _, state) in enumerate(program.code.tolist()):
         if slots and op in (SPLIT, LOOP, PERM, RUN):
-            for target in _reachable(program, at):
+            for target in reachable(program, at):
                 op, a = int(program.code[target, 0]), int(program.code[target, 1])
                 if op in (CHAR, RUN):
                     live[state] |= conditions.live[a if op == CHAR else program.runs[a, R_VAR]]
     return codes.HASHED, live
 
 
-def _reachable(program: Program, start: int) -> set[int]:
+def reachable(program: Program, start: int) -> set[int]:
+    """The instructions that a search may come to from one of them, that one among them."""
     seen, todo = set(), [start]
     while todo:
         at = todo.pop()

@@ -72,6 +72,7 @@ from sparkcep.search.compiled import inlined, kernel
 from sparkcep.search.machine import MAP, scan
 from sparkcep.search.memo import enter, fill, forget, place_of
 from sparkcep.search.progress import bounds, entered, left, put_event, resumed, suspend
+from sparkcep.search.thresholds import Thresholds, end_of_run, holds, last_that_holds
 
 
 class ProgramArrays(NamedTuple):
@@ -94,6 +95,17 @@ class ConditionArrays(NamedTuple):
     floats: np.ndarray
     slots: np.ndarray
     label_codes: np.ndarray
+
+
+class MatchConditions(NamedTuple):
+    """:class:`ConditionArrays`, and the same conditions as tests in ``thresholds``. With tests there are no slots."""
+
+    code: np.ndarray
+    entry: np.ndarray
+    floats: np.ndarray
+    slots: np.ndarray
+    label_codes: np.ndarray
+    thresholds: Thresholds
 
 
 class RowArrays(NamedTuple):
@@ -150,7 +162,10 @@ class Scratch(NamedTuple):
 
 @kernel
 def _visit_hashed(here, regs, pos, first, live, hi, hbits, entries, alive, table, key, state):
-    """Memo place of a state; -1 when it has failed before, -2 when the memo is full."""
+    """Memo place of a state; -1 when it has failed before, -2 when the memo is full.
+
+    ``first``: 1 before the match's first row; more where the match's first row decides the values of all slots, for which it is the
+    key; else 0."""
     width = key.shape[0]
     slots = (width - 3) // 2
     key[0] = here
@@ -160,8 +175,8 @@ def _visit_hashed(here, regs, pos, first, live, hi, hbits, entries, alive, table
         if live[here, k] == 0:
             key[3 + 2 * k] = 0
             key[4 + 2 * k] = 0
-        elif first:
-            key[3 + 2 * k] = -2
+        elif first > 0:
+            key[3 + 2 * k] = -2 if first == 1 else first
             key[4 + 2 * k] = 0
         else:
             key[3 + 2 * k] = hi[pos - 1, k]
@@ -249,7 +264,8 @@ def match_partitions(
 ):
     """Matches of every partition, as events; returns an outcome, ``state`` tells where to go on.
 
-    ``conditions``: None where none looks at the match; then the kernel is compiled without the machine that evaluates them.
+    ``conditions``: :class:`MatchConditions`, None where none looks at the match; then the kernel is compiled without the machine
+    that evaluates them.
     ``words``: memo words a row (BITMAP), one bit for each (state, value of the ``register_bits`` registers). 
     ``opens`` int64 (partitions, OPEN_FIELDS): where each begins and is left; ``ahead`` rows of lookahead are not decided where it
     goes on. ``clear_on_match``: forget failures with each match (conditions read MATCH_NUMBER). ``patience``: steps beyond four a
@@ -262,8 +278,9 @@ def match_partitions(
     """
     code, loops, perms, targets, runs, live = program
     if conditions is not None:
-        bytecode, entry, floats, slots, label_codes = conditions
+        bytecode, entry, floats, slots, label_codes, thresholds = conditions
         has_slots = slots.shape[0] > 0
+        quick = thresholds.tests.shape[0] > 0
     letters, offsets, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null = rows
     labels, hi, hf, hbits, si, sf, sn, stack, trail, bits, entries, alive, table, key = scratch
     if shared is not None:
@@ -301,6 +318,12 @@ def match_partitions(
                 trail_count = 0
                 aux = 0
                 lowest = 0
+                thorough = True  # whether states that the match's first row decides are remembered
+                origin = np.int64(0)  # added to ``first`` of :func:`_visit`
+                if conditions is not None:
+                    if quick:
+                        thorough = False
+                        origin = s + 2
                 attempt_steps = steps
                 furthest = s
                 if memo_kind == HASHED and state[S_ENTRIES] > most_entries:
@@ -328,7 +351,9 @@ def match_partitions(
                                 label = v | (EXCLUDED if code[pc, 2] == 1 else 0)
                                 labels[pos] = label
                                 if conditions is not None:
-                                    if has_slots or entry[v] >= 0:
+                                    if quick:
+                                        failed = not holds(v, s, pos, letters, thresholds)
+                                    elif has_slots or entry[v] >= 0:
                                         taken, bad = scan(
                                             MAP, v, label, entry[v], 1, pos, pos - 1, low, limit, high, s, number + 1, letters, bytecode,
                                             floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts,
@@ -356,11 +381,12 @@ def match_partitions(
                         greedy = runs[run, R_GREEDY] == 1
                         flags = runs[run, R_FLAGS]
                         label = v | (EXCLUDED if runs[run, R_EXCLUDED] == 1 else 0)
-                        marking = most < 0 and remembering
+                        remembered = remembering and (thorough or live[here, 0] == 0)
+                        marking = most < 0 and remembered
                         paired = pairs[v] == 1
                         looks = False
                         if conditions is not None:
-                            looks = has_slots or entry[v] >= 0
+                            looks = has_slots or entry[v] >= 0 or quick
                         done = 0
                         top = -1  # row of the exit to take
                         base = trail_count
@@ -385,7 +411,7 @@ def match_partitions(
                                             place = _reached(futures, (q + part) * width + ((here << register_bits) | regs | (flags if q != start else 0)), before)
                                             joined = max(-2 - place, 0)
                                         else:
-                                            place = _visit(memo_kind, here, regs | (flags if q != start else 0), q, q == s, (q + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
+                                            place = _visit(memo_kind, here, regs | (flags if q != start else 0), q, origin + (1 if q == s else 0), (q + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
                                         if place < 0:
                                             if place == -2:
                                                 outcome = GROW
@@ -408,11 +434,18 @@ def match_partitions(
                                         want = np.int64(1)
                                         if not marking and greedy and done >= least and not paired:
                                             want = limit - q if most < 0 else most - done
-                                        taken, bad = scan(
-                                            MAP, v, label, entry[v], want, q, q - 1, low, limit, high, s, number + 1, letters, bytecode,
-                                            floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts,
-                                            pair_null, si, sf, sn,
-                                        )
+                                        if quick:
+                                            bad = np.int64(0)
+                                            taken = end_of_run(v, s, q, min(q + want, limit), letters, thresholds) - q
+                                            for k in range(q, q + taken):
+                                                labels[k] = label
+                                            steps += 1 - taken  # blocks of rows are one step
+                                        else:
+                                            taken, bad = scan(
+                                                MAP, v, label, entry[v], want, q, q - 1, low, limit, high, s, number + 1, letters, bytecode,
+                                                floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts,
+                                                pair_null, si, sf, sn,
+                                            )
                                         if bad < 0:
                                             state[S_DETAIL] = bad
                                             s = q + taken
@@ -462,17 +495,30 @@ def match_partitions(
                             # exits from the longest down; a bounded run remembers failed exits one by one
                             failed = True
                             while top >= lowest:
+                                if conditions is not None:
+                                    if quick and (top < limit or not open_end):
+                                        # exits that the variable behind the run cannot follow are passed over
+                                        after = np.int64(-1)
+                                        if code[pc + 1, 0] == CHAR:
+                                            after = code[pc + 1, 1]
+                                        elif code[pc + 1, 0] == RUN and runs[code[pc + 1, 1], R_MIN] > 0:
+                                            after = runs[code[pc + 1, 1], R_VAR]
+                                        if after >= 0:
+                                            top = last_that_holds(after, s, lowest, min(top, limit - 1), letters, thresholds)
+                                            steps += 1
+                                            if top < lowest:
+                                                break
                                 if marking:
                                     trail_count = base + (top - lowest) + 1
                                 else:
                                     trail_count = base
                                 exit_regs = regs | (flags if top > lowest or least > 0 else 0)
-                                if remembering and not marking:
+                                if remembered and not marking:
                                     if shared is not None:
                                         place = _reached(futures, (top + part) * width + ((here << register_bits) | exit_regs), before)
                                         joined = max(-2 - place, 0)
                                     else:
-                                        place = _visit(memo_kind, here, exit_regs, top, top == s, (top + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
+                                        place = _visit(memo_kind, here, exit_regs, top, origin + (1 if top == s else 0), (top + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
                                     if joined > 0:
                                         failed = False
                                         pos = top
@@ -511,12 +557,12 @@ def match_partitions(
                                 stack[depth, 3] = trail_count
                                 stack[depth, 4] = done + 1
                                 depth += 1
-                            if remembering and not marking:
+                            if remembered and not marking:
                                 if shared is not None:
                                     place = _reached(futures, (top + part) * width + ((here << register_bits) | regs), before)
                                     joined = max(-2 - place, 0)
                                 else:
-                                    place = _visit(memo_kind, here, regs, top, top == s, (top + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
+                                    place = _visit(memo_kind, here, regs, top, origin + (1 if top == s else 0), (top + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
                                 if place == -2:
                                     outcome = GROW
                                     break
@@ -530,12 +576,12 @@ def match_partitions(
                     elif op == SPLIT or op == LOOP or (op == PERM and aux == 0):
                         # ---- a state with alternatives: been here before?
                         here = code[pc, 3]
-                        if remembering:
+                        if remembering and (thorough or live[here, 0] == 0):
                             if shared is not None:
                                 place = _reached(futures, (pos + part) * width + ((here << register_bits) | regs), before)
                                 joined = max(-2 - place, 0)
                             else:
-                                place = _visit(memo_kind, here, regs, pos, pos == s, (pos + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
+                                place = _visit(memo_kind, here, regs, pos, origin + (1 if pos == s else 0), (pos + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
                             if place == -2:
                                 outcome = GROW
                                 break
@@ -671,9 +717,10 @@ def match_partitions(
                         aux = 0
                     if failed:
                         furthest = max(furthest, pos)
-                        if memo_kind == HASHED and not remembering and steps - attempt_steps > 8 * (furthest - s) + 4 * patience:
+                        if memo_kind == HASHED and not (remembering and thorough) and steps - attempt_steps > 8 * (furthest - s) + 4 * patience:
                             # too much backtracking: once more from row s, remembering what fails
                             remembering = True
+                            thorough = True
                             pc = 0
                             pos = s
                             regs = np.int64(0)

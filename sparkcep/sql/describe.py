@@ -36,6 +36,7 @@ from sparkcep.plan.records import (
     letter_column,
     parameter_column,
     register_column,
+    walk,
 )
 from sparkcep.plan.scope import APPROXIMATE, CHANGED, ENDINGS, LIFETIMES
 from sparkcep.sql import running
@@ -411,6 +412,16 @@ def _additions(strategy: Strategy) -> list[str]:
     return lines
 
 
+def _by_thresholds(strategy: Strategy) -> str:
+    """How the rows of conditions are found that compare with the match's first row, or with a running extreme."""
+    parts = [part for condition in strategy.plan.conditions for tree in condition.trees for part in walk(tree)]
+    first = any(part[0] == "nav" and part.which == "F" and part.logical == 0 for part in parts)
+    running = any(part[0] == "agg" and part.function in ("min", "max") for part in parts)
+    if not first and not running:
+        return ""
+    return "; blocks of 64 rows are decided at once if each condition that looks at the match compares a value of the row with one of the match's first row, or with a running min or max"
+
+
 def _exact(strategy: Strategy) -> str:
     searched, local = "exact, depth-first in preference order", "because every condition is local to its row and its neighbours"
     if not strategy.program.states:
@@ -418,7 +429,7 @@ def _exact(strategy: Strategy) -> str:
     if strategy.forgets is not None:
         return f"{searched}; failed states are not remembered, because {strategy.forgets.text}"
     if strategy.looking:
-        return f"{searched}; failed states are remembered with the values of the match that {_names(strategy)} still need, because their conditions look at the match"
+        return f"{searched}; failed states are remembered with the values of the match that {_names(strategy)} still need, because their conditions look at the match{_by_thresholds(strategy)}"
     if strategy.shares_ends:
         return f"{searched}; the future of each (state, row) is remembered, and matches share their ends: linear in rows, {local}"
     bound = "each match is written with all its rows" if strategy.plan.skip.mode != "past_last" else f"linear in rows, {local}"

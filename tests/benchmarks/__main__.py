@@ -8,17 +8,22 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import tempfile
+from pathlib import Path
 
 from .shapes import chosen
 from .stream import DATA
+
+
+SASE_SHARE = 5  # sase takes one in so many of the rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "budget", "open", "sliding", "streams", "shell", "cold", "rewriting", "cluster", "aggregates", "all"], default="all")
     parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--figures", default="benchmarks", help="folder of the figures of sase, acep, afa and budget")
-    parser.add_argument("--json", default="benchmarks.json")
+    parser.add_argument("--figures", help="folder of the figures of sase, acep, afa and budget; a temporary one by default")
+    parser.add_argument("--json", help="file of the results; benchmarks.json in a temporary folder by default")
     parser.add_argument("--shapes", help="suite, and streams by itself: names of shapes with commas between them; all unless told")
     parser.add_argument("--data", choices=DATA, default=DATA[0], help="suite: 1000 symbols in turn, the same rows in random order, one symbol, or 1000 as often as Zipf has it")
     parser.add_argument("--repeats", type=int, default=5, help="suite, cold, and streams by itself: rounds that count")
@@ -32,6 +37,15 @@ def main() -> None:
             chosen(options.shapes)
         except ValueError as error:
             parser.error(str(error))
+    if options.part in ("sase", "all"):
+        from . import sase
+
+        if problem := sase.too_few(options.rows // SASE_SHARE):
+            parser.error(f"{problem}; write --rows {SASE_SHARE * sase.LEAST_ROWS} or more")
+    if options.figures is None or options.json is None:
+        folder = Path(tempfile.mkdtemp(prefix="sparkcep-benchmarks-"))
+        print(f"results are written to {folder}")
+        options.figures, options.json = options.figures or str(folder / "figures"), options.json or str(folder / "benchmarks.json")
     results: dict = {"python": platform.python_version(), "rows": options.rows}
     if options.part in ("kernels", "all"):
         from . import kernels
@@ -48,9 +62,7 @@ def main() -> None:
             options.rows, names=options.shapes, data=options.data, repeats=options.repeats, plots=options.plots
         )
     if options.part in ("sase", "all"):
-        from . import sase
-
-        results["sase"] = sase.run(options.rows // 5, options.figures)
+        results["sase"] = sase.run(options.rows // SASE_SHARE, options.figures)
     if options.part in ("acep", "all"):
         from . import acep
 

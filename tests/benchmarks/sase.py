@@ -30,6 +30,8 @@ PREDICATES = {
 LENGTHS = {"p1s3": 250, "p2s2": 4.5, "p2s3": 140}
 GOALS = {"p2": 5.5e6, "avg": 3.3e6}
 WINDOWS = (500, 1000, 1500, 2000)
+SMALLEST_SHARE = 4  # experiments 5 and 6 take one in so many of the rows
+LEAST_ROWS = 2 * SMALLEST_SHARE * max(WINDOWS)
 CLAUSE = """PARTITION BY symbol ORDER BY ts MEASURES {measure} AS n {skip} EVENT SELECTION {strategy} ALL MATCHES
     PATTERN (A+ B{more}) WINDOW {window} ROWS DEFINE A AS (count(A.*) > 1 OR price % 500 = 0){predicate}, B AS volume < 150"""
 
@@ -97,6 +99,11 @@ def _total(column: pa.ChunkedArray) -> int:
     return int(pc.sum(pc.list_value_length(column) if pa.types.is_list(column.type) else column).as_py())
 
 
+def too_few(rows: int) -> str:
+    """Why so many rows give no meaningful table; "" if they do."""
+    return f"sase has windows of {max(WINDOWS):,} rows, and these rows give it {rows:,} of at least {LEAST_ROWS:,}" if rows < LEAST_ROWS else ""
+
+
 def run(rows: int, figures: str) -> dict:
     """Experiments 1 to 6; prints tables, draws figures into the folder ``figures``."""
     folder = Path(figures)
@@ -110,7 +117,7 @@ def run(rows: int, figures: str) -> dict:
     results["3, 4"] = _results_kinds(columns, folder)
     results["5, 6"] = _merging(columns, folder)
     for p in (0.7, 0.55):
-        results[f"5, 6 runs p={p}"] = _side_by_side(stream(rows // 4, p), p, folder)
+        results[f"5, 6 runs p={p}"] = _side_by_side(stream(rows // SMALLEST_SHARE, p), p, folder)
     results["tables"] = _tables(stream(rows, 0.7))
     results["many"] = _many()
     return results

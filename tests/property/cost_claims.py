@@ -28,6 +28,11 @@ PATTERNS = ("A", "A B", "A+", "A B+", "A+ B", "A* B* C", "(A | B)* C", "(A* B?)*
 SKIPS = ("", "AFTER MATCH SKIP TO NEXT ROW", "AFTER MATCH SKIP TO LAST A")
 NEIGHBOURS = "DEFINE A AS v >= PREV(v, 1) OR PREV(v) IS NULL, B AS v <= NEXT(v), C AS w < PREV(w)"
 MATCHES = "DEFINE B AS v >= FIRST(A.v)", "DEFINE B AS v > LAST(A.v)", "DEFINE B AS v >= avg(B.v)", "DEFINE A AS v >= FIRST(v)", "DEFINE B AS count(*) < 1000"
+# rows that a threshold decides, which the match's first row gives or a running maximum: each attempt takes blocks of rows
+THRESHOLDS = (
+    "PATTERN (A+ B) DEFINE B AS FIRST(id) < 0", "PATTERN (A+ B) DEFINE B AS id < FIRST(A.id)", "PATTERN (A+) DEFINE A AS id >= FIRST(id)",
+    "PATTERN (A+ B) DEFINE A AS id >= FIRST(id), B AS w < 0", "PATTERN (A+ B) DEFINE B AS v > 100 + max(A.v)", "PATTERN (A B+ C) DEFINE B AS id >= A.id, C AS v > A.v + 1000",
+)
 ANY, TILL_NEXT = "EVENT SELECTION SKIP TILL ANY MATCH", "EVENT SELECTION SKIP TILL NEXT MATCH"
 OTHERS = (
     f"{HEAD}{ENDS} {TILL_NEXT} PATTERN (A B C) WINDOW 20 DEFINE A AS v > 1, B AS v < 3, C AS v = 2",
@@ -52,6 +57,7 @@ def clauses() -> list[str]:
     found = [f"{HEAD}{ENDS} {skip} PATTERN ({pattern}) {define(pattern, LETTERS)}" for pattern in PATTERNS for skip in SKIPS if "A" in pattern and not (skip.endswith("A") and pattern in ("A", "A B"))]
     found += [f"{HEAD}{ENDS} {skip} PATTERN ({pattern}) DEFINE A AS v >= PREV(v) OR v IS NOT NULL" for pattern in ("A+", "A X+", "A+ X") for skip in SKIPS[:2]]
     found += [f"{HEAD}{ENDS} {skip} PATTERN (A+ B C?) {NEIGHBOURS}" for skip in SKIPS[:2]]
+    found += [f"{HEAD}{ENDS} {skip} {condition}" for condition in THRESHOLDS for skip in SKIPS[:2]]
     found += [f"{HEAD}{ENDS} {skip} PATTERN (A+ B) {condition}" for condition in MATCHES for skip in SKIPS[:2]]
     return [*found, *OTHERS]
 
