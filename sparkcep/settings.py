@@ -42,9 +42,9 @@ class Settings:
     ``slices``: whether partitions are cut into slices of time. True allows it only where one partition would keep a single task
     busy, ALWAYS wherever that is possible.
 
-    ``map_in_arrow``: whether Spark runs the engine by its operator of mapInArrow. The JVM's extension reads it. ``windows``: whether
-    Spark's aggregates over several output rows of a match are window functions, since no JVM extension computes them; the
-    configuration does not say it.
+    ``map_in_arrow``: whether Spark runs the engine by its operator of mapInArrow. The JVM's extension reads it. ``windows``:
+    whether Spark's aggregates over several output rows of a match are window functions, since no JVM extension computes them;
+    the configuration does not say it.
 
     ``native``: whether clauses that the platform's own MATCH_RECOGNIZE understands are left to it (PREFER) or not (NEVER).
 

@@ -1,4 +1,5 @@
-"""Calls of every aggregate that Spark has, over the columns x BIGINT, k INT, y DOUBLE, s STRING, b BOOLEAN, z BINARY, l ARRAY<INT> and sketches."""
+"""Calls of every aggregate that Spark has, over the columns x BIGINT, k INT, y DOUBLE, s STRING, b BOOLEAN, z BINARY,
+l ARRAY<INT>, and sketches."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from sparkcep.plan.records import Leaf, Plain
 WHOLE_MATCH = frozenset(["MEDIAN", "PERCENTILE_CONT", "PERCENTILE_DISC", "LISTAGG", "STRING_AGG"])
 FROM_ALL_VALUES = frozenset(["PERCENTILE", "MODE"])  # of which Spark makes a running value from all values so far
 INSTEAD = (
-    "Spark has no window function of them over the rows so far; write FINAL, percentile_approx for a percentile, array_join(array_agg(x), ',') for listagg, "
+    "Spark does not compute them over the rows so far as window functions; write FINAL, percentile_approx for a percentile, array_join(array_agg(x), ',') for listagg, "
     "or two clauses for several DISTINCT arguments"
 )
 _LEAF = re.compile(r"\b__l\d+\b")
@@ -58,7 +58,7 @@ def slow(plan: Plan) -> list[str]:
 
 
 def stepwise(plan: Plan) -> Plan | None:
-    """The plan by which the engine sends each row of a match once, with the match's number. None if an aggregate needs the whole array."""
+    """The plan by which the engine sends each row once, with the number of its match. None if an aggregate needs arrays."""
     if plan.rows == ONE_ROW or not (plan.aggregates or plan.over_arrays) or searched(plan) or refused(plan):
         return None
     rows = set(_rows(plan))
@@ -70,7 +70,8 @@ def stepwise(plan: Plan) -> Plan | None:
 
 
 def in_windows(plan: Plan, call: str, kept: list[str]) -> str:
-    """The rows of ``call`` with the columns of aggregates and functions of arrays. ``plan`` is stepwise; ``kept``: the leaves that are read above."""
+    """The rows of ``call`` with the columns of aggregates and functions of arrays. ``plan`` is stepwise; ``kept``: the leaves that
+    are read above."""
     arrays, calls = _calls(plan)
     rows = _rows(plan)
     number = next(leaf.name for leaf in plan.leaves if leaf.spec.kind == "mno")

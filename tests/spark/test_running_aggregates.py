@@ -12,7 +12,8 @@ import re
 import pytest
 
 from sparkcep.plan.plan import Plan
-from sparkcep.sql.rewrite import rewrite_all
+from sparkcep.settings import Settings
+from sparkcep.sql.rewrite import rewrite, rewrite_all
 from sparkcep.sql.running import refused
 from tests.aggregate_calls import CALLS, NOT_HERE, SKETCHES, parts
 from tests.planning_differential import configured
@@ -152,7 +153,8 @@ def test_values_are_those_of_the_rows_so_far_and_of_the_match(spark, seed):
 
 
 def answers(spark, calls: list[tuple[str, str, str]], clause: tuple[str, str, str], out: list[tuple]) -> list[dict]:
-    """The measures of the clause in each output row. Those that need arrays have a query of their own, since the others of a clause would follow them."""
+    """The measures of the clause in each output row. Those that need arrays have a query of their own, since the others of a clause
+    would follow them."""
     pattern, shown, skip = clause
     got: dict[tuple, dict] = {}
     first_array = next((i for i, call in enumerate(calls) if as_array(call[0])), len(calls))
@@ -174,8 +176,9 @@ def made_plan(query: str) -> Plan:
 
 
 def queried(calls: list[tuple[str, str, str]]) -> list[str]:
-    """The queries of the twin: one of all calls but those with DISTINCT, which are alone, since Spark expands the rows for them. The row without ``o``, if there
-    is one, is of output rows for which no row counts."""
+    """The queries of the twin: one of all calls but those with DISTINCT, which are alone, since Spark expands the rows for them.
+
+    The row without ``o``, if there is one, is of output rows for which no row counts."""
     plain, queries = [], []
     for i, (_, text, condition) in enumerate(calls):
         if "DISTINCT" in text:
@@ -221,6 +224,16 @@ def test_any_plan_gives_the_rows_that_arrays_give(spark, plain, form):
     arrays = answered(spark, form, {"sparkcep.mapInArrow": "false"})
     assert arrays and arrays == answered(spark, form, {})
     assert arrays == answered(spark, form, {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"})
+
+
+def test_one_aggregate_that_is_no_window_function_leaves_all_to_arrays():
+    clause = "EXPLAIN SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES {} ALL ROWS PER MATCH PATTERN (A+))"
+    windows = rewrite(clause.format("stddev(x) AS s, count(DISTINCT x) AS d, FINAL median(x) AS m"), settings=Settings(windows=True))
+    assert '"stepwise":true' in windows and "each row of a match once" in windows and "without the JVM extension" not in windows
+    arrays = rewrite(clause.format("stddev(x) AS s, median(x) AS m"), settings=Settings(windows=True))
+    assert '"stepwise":true' not in arrays and "because of median(x) (line 1, column 79)" in arrays
+    slow = rewrite(clause.format("percentile(x, 0.5) AS p"), settings=Settings(windows=True))
+    assert '"stepwise":true' in slow and "O(values so far) for each output row: percentile(x, 0.5) (line 1, column" in slow
 
 
 def test_an_array_is_sent_once(spark, plain):

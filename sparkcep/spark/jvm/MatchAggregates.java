@@ -54,8 +54,8 @@ import scala.runtime.AbstractPartialFunction;
 
 /**
  * Computes aggregates of Spark's over a match's rows by {@link RunningAggregate}, in a table, and over a stream where a match has
- * several output rows. The rewriter spreads an array of the match's rows for each output row, so under ALL ROWS PER MATCH the cost is
- * the square of a match's rows.
+ * several output rows. The rewriter spreads an array of the match's rows for each output row, so under ALL ROWS PER MATCH the cost
+ * is the square of a match's rows.
  *
  * <p>{@code Aggregate(Generate(posexplode(elements), rows))} becomes a projection over the rows. {@link #asStepwise} then has the
  * engine return only the new rows in each output row, instead of arrays of all rows.
