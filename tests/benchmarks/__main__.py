@@ -14,7 +14,6 @@ from pathlib import Path
 from .shapes import chosen
 from .stream import DATA
 
-
 SASE_SHARE = 5  # sase takes one in so many of the rows
 
 
