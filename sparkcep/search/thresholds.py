@@ -3,9 +3,9 @@
 The exact search (:mod:`sparkcep.search.adjacent`) asks here which rows a variable may take. Blocks of rows keep the least and the
 greatest value, so that a run of rows is taken, and a row that may follow it is found, without a look at each row.
 
-Example: ``A+ B`` with ``B AS v > 100 + max(A.v)``. The test of B compares ``v`` with the running maximum of ``v + 100`` over the rows
-from the match's first one up to the row before the candidate. If the greatest ``v`` of a block is at most the maximum before the
-block, no row of the block can be B.
+Example: ``A+ B`` with ``B AS v > 100 + max(A.v)``. The test of B compares ``v`` with the running maximum of ``v + 100``
+over the rows from the match's first one up to the row before the candidate. If the greatest ``v`` of a block is at most
+the maximum before the block, no row of the block can be B.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ NONE = -(1 << 63)  # a value on the right that is NULL
 class Thresholds(NamedTuple):
     """Tests in the order of their variables; all must hold. Without tests the search evaluates bytecode.
 
-    ``first`` int64 (variables + 1): the first test of each variable. ``tests`` int64 (tests, 3): the comparison; 1 if the right side
-    is the maximum over the match's rows so far, 0 if it is the value at the match's first row; 1 if the candidate row counts in
-    that maximum. ``values`` int64 (2 x tests, rows): left and right values. ``blocks`` int64 (4 x tests, blocks): least and greatest
-    left value, greatest right value, and the maximum of the right side from the match's first row to the row before the block.
-    ``upto`` int64 (tests, 2): the start row and the last block for which that maximum is known. ``letters`` int64 (2, blocks):
-    letters of any row and of all rows. ``held`` uint8 (BLOCK): working memory."""
+    ``first`` int64 (variables + 1): the first test of each variable. ``tests`` int64 (tests, 3): the comparison; 1 if
+    the right side is the maximum over the match's rows so far, 0 if it is the value at the match's first row; 1 if the
+    candidate row counts in that maximum. ``values`` int64 (2 x tests, rows): left and right values. ``blocks`` int64 (4
+    x tests, blocks): least and greatest left value, greatest right value, and the maximum of the right side from the
+    match's first row to the row before the block. ``upto`` int64 (tests, 2): the start row and the last block for which
+    that maximum is known. ``letters`` int64 (2, blocks): letters of any row and of all rows. ``held`` uint8 (BLOCK):
+    working memory."""
 
     first: np.ndarray
     tests: np.ndarray
