@@ -429,10 +429,10 @@ def _about_output(failure: Failure, places: Places) -> str:
 
 
 def _about_measure(failure: Failure, places: Places) -> str:
-    """What to do about a measure that is called like a column of the input, both of which ALL ROWS PER MATCH returns."""
+    """Returns advice for a measure that has the name of an input column: ALL ROWS PER MATCH returns both."""
     name = _NAMES.findall(failure.parameters.get("name", "``"))[-1]
     references = re.findall(r"(?:`[^`]*`\.?)+", failure.parameters.get("referenceNames", ""))
-    if len(references) < 2 or len(set(references)) > 1:  # else each has a table to name
+    if len(references) < 2 or len(set(references)) > 1:  # otherwise each has a table to name
         return ""
     if any(clause.rows != ONE_ROW and name.lower() in {m.name.lower() for m in clause.measures} for clause in places.outermost()):
         return f"{name} is a measure and a column of the input, and ALL ROWS PER MATCH returns both; give the measure another name"
