@@ -55,7 +55,7 @@ def _items(text: str, line: int) -> Iterator[Item]:
     for part in text.split():
         found = _ITEM.fullmatch(part)
         if found is None:
-            raise CaseError(f"line {line}: {part!r} is no row of a match; write 3, 1-3 or 3:UP")
+            raise CaseError(f"line {line}: {part!r} is not a row of a match; write 3, 1-3 or 3:UP")
         rows = range(int(found["first"]), int(found["last"] or found["first"]) + 1)
         if not rows:
             raise CaseError(f"line {line}: {part!r} ends before it begins; write {found['last']}-{found['first']}")

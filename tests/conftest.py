@@ -22,7 +22,7 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA)
 
 
-# Of the session of all tests. To unset one gives Spark's own default, with which later tests run: 200 partitions take minutes.
+# Of the session of all tests. To unset one gives later tests Spark's own default: 200 partitions take minutes.
 SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"}
 
 

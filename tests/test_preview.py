@@ -74,8 +74,8 @@ def test_cases_are_read():
     assert (one.line, one.rows, one.matches) == (2, ". A B", (((range(2, 4), None),), ((range(4, 5), "A"), (range(5, 6), "b"))))
     assert (two.matches, none.matches) == ((((range(1, 2), None), (range(3, 4), None)),), ())
     for text, said in (
-        ("A B", "line 1: write ROWS -> MATCHES"), ("\nA -> x", "line 2: 'x' is no row"), ("A ->", "line 1: write"), ("A -> 3-1", "line 1: '3-1' ends before it begins; write 1-3"),
-        (f"A -> {'9' * 5000}", "is no row of a match"),
+        ("A B", "line 1: write ROWS -> MATCHES"), ("\nA -> x", "line 2: 'x' is not a row"), ("A ->", "line 1: write"), ("A -> 3-1", "line 1: '3-1' ends before it begins; write 1-3"),
+        (f"A -> {'9' * 5000}", "is not a row of a match"),
     ):
         with pytest.raises(CaseError, match=said):
             list(cases(text))

@@ -170,7 +170,7 @@ def _final_of_a_column(cursor: Cursor, said: str) -> Slip | None:
         while cursor.peek(n + 1).text == "." and cursor.peek(n + 2).kind in (WORD, QUOTED):
             n += 2
         column = Span(cursor.token.start, cursor.peek(n).end)
-        return Span(last.start, column.end), f"{word} stands before FIRST, LAST and aggregates. Write {word} LAST({column.of(cursor.text)})"
+        return Span(last.start, column.end), f"{word} goes before FIRST, LAST and aggregates. Write {word} LAST({column.of(cursor.text)})"
     return None
 
 
@@ -195,7 +195,7 @@ def _number_forgotten(cursor: Cursor, said: str) -> Slip | None:
 def _weight_with_equals(cursor: Cursor, said: str) -> Slip | None:
     name, opening = before(cursor), before(cursor, 2)
     if cursor.token.text in ("=", ":") and name.kind == WORD and opening.text in ("(", ",") and any(t.upper == "WEIGHTS" for t in cursor.tokens[max(cursor.i - _FAR, 0) : cursor.i]):
-        return span_of(cursor.token), f"a weight stands right behind its variable; write {name.text} {cursor.peek().text}"
+        return span_of(cursor.token), f"a weight follows its variable. Write {name.text} {cursor.peek().text}"
     return None
 
 

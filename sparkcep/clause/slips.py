@@ -288,7 +288,7 @@ def _of_an_automaton(cursor: Cursor, said: str) -> Slip | None:
     if _is(last, *items) and before(cursor, 2).text == ",":
         return span_of(before(cursor, 2)), f"no comma separates {last.upper} from the item before it. Take the comma out"
     if token.text == ",":
-        return span_of(token), "no comma separates the items of AUTOMATON, except names behind one STATE or REGISTER. Take the comma out"
+        return span_of(token), "no comma separates the items of AUTOMATON, except names after one STATE or REGISTER. Take the comma out"
     if _is(last, *items) and (_is(before(cursor, 3), "REGISTER") or before(cursor, 3).text == ","):
         name = before(cursor, 2)
         return span_of(name), f"the register {name.text} has no type. Write REGISTER {name.text} INT, or another type"
@@ -300,7 +300,7 @@ def _of_an_automaton(cursor: Cursor, said: str) -> Slip | None:
     if _is(token, "DEFAULT"):
         return span_of(token), f"the first value of a register follows an equals sign. Write = {cursor.peek().text}"
     if _is(token, "IF", "WHERE"):
-        return span_of(token), f"the condition of an arc follows WHEN. Write WHEN in place of {token.text}"
+        return span_of(token), f"the condition of an arc follows WHEN. Write WHEN instead of {token.text}"
     if _is(token, "START", "FINAL", "INITIAL", "ACCEPTING") and _is(cursor.peek(), "STATE"):
         mark = "FINAL" if _is(token, "FINAL", "ACCEPTING") else "START"
         return Span(token.start, cursor.peek().end), f"{mark} follows the state's name. Write STATE {cursor.peek(2).text} {mark}"

@@ -19,7 +19,7 @@ _OF_VARIABLES = frozenset(["CLASSIFIER", "MATCH_NUMBER", "MISSING", "MATCH_ERROR
 
 
 def see_through(expression: exp.Expr) -> exp.Expr:
-    """Returns a query's tree with a derived table in place of each clause, for tools that analyse trees of sqlglot.
+    """Returns a query's tree with a derived table instead of each clause, for tools that analyse trees of sqlglot.
 
     The derived table has the clause's keys and measures over its input, without row pattern variables. The columns that its
     conditions and its order read are in WHERE and ORDER BY. It has the clause's columns, not its rows: use it for qualify, scopes

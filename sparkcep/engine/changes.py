@@ -176,7 +176,7 @@ def _check_punctuations(task: Task, chunk: Chunk, found: Turns, absent: np.ndarr
     if len(late):
         row = int(late[0])
         raise MatchRuntimeError(
-            "LATE_ROW", f"a change at {said(columns[plan.automaton.time][row])}{task.failures.where(row, columns)} comes behind a punctuation that promised no further change "
+            "LATE_ROW", f"a change at {said(columns[plan.automaton.time][row])}{task.failures.where(row, columns)} comes after a punctuation that promised no further change "
             "before its time", sqlstate="22000",
         )
 

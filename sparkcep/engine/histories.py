@@ -181,7 +181,7 @@ def _intervals(rows: list[dict[str, Any]], wanted: History) -> int:
         raise _wrong("its column pattern says nothing of INTERVALS")
     told = max([1, *(row["remaining"] or 0 for row in rows), *((row["idle"] or 0) + 1 for row in rows)]) if rows else INTERVALS
     if told > MAX_INTERVALS:
-        raise _wrong(f"its columns remaining and idle tell of {told} intervals, and {MAX_INTERVALS} are the most")
+        raise _wrong(f"its columns remaining and idle name {told} intervals, and {MAX_INTERVALS} are the most")
     return told
 
 

@@ -88,7 +88,7 @@ class KeptPromises:
     def _late(self, rows: pa.Table, row: int) -> MatchRuntimeError:
         when, value = said(rows.column(self.time)[row]), said(rows.column(self.value)[row])
         return MatchRuntimeError(
-            "LATE_ROW", f"a change at {when} with the value {value} of PUNCTUATE BY{self._where(rows, row)} comes behind a punctuation that promised no further change with that value "
+            "LATE_ROW", f"a change at {when} with the value {value} of PUNCTUATE BY{self._where(rows, row)} comes after a punctuation that promised no further change with that value "
             "before its time; leave out below the clause what comes too late, or the punctuations", sqlstate="22000",
         )
 

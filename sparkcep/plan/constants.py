@@ -137,7 +137,7 @@ def _interval(node: Expr, text: str, parameters: Parameters) -> Fraction:
     else:
         micros = _amounts(body)
     if micros is None:
-        raise error_at(text, node.span.start, node.span.end, "WINDOW_SIZE", f"{shown(source)} is no interval of days and smaller units", SEMANTIC)
+        raise error_at(text, node.span.start, node.span.end, "WINDOW_SIZE", f"{shown(source)} is not an interval of days and smaller units", SEMANTIC)
     return micros
 
 

@@ -248,7 +248,7 @@ class Scope:
                 if node.op == "col" and len(node.value) > 1 and self.mask_of(node.value[0]) is None and node.value[0].lower() not in self.tables:
                     raise self.error(
                         node, "MIXED_VARIABLES",
-                        f"{node.value[0]} is no row pattern variable, and beside one {what.value}() takes no column without a variable; "
+                        f"{node.value[0]} is not a row pattern variable, and beside one {what.value}() takes no column without a variable; "
                         "a column of an outer query cannot stand in the clause at all",
                     )
             message = f"one {what.value}() call names one row pattern variable. {self._of_one(expr, what) or 'Give each variable its own call'}"

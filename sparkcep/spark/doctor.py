@@ -105,7 +105,7 @@ def _executors(spark: SparkSession) -> Iterator[Finding]:
     for host, executor, seen, problem in sorted(set(spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(look).collect())):
         there = dict(part.split(" ", 1) for part in seen.split("\n") if part)
         differ = [f"{name} {there.get(name, 'none')} there, {version} here" for name, version in here.items() if name != "place" and there.get(name) != version]
-        advice = problem or ("; ".join(differ) + "; sparkcep, Python and PySpark must be the same, the others should be" if differ else "")
+        advice = problem or ("; ".join(differ) + "; sparkcep, Python and PySpark must have equal versions, the others should have them" if differ else "")
         if problem:
             advice += "; install the package there, or send it along: sparkcep pack"
         needed = all(there.get(name) == here[name] for name in ("sparkcep", "Python", "pyspark"))

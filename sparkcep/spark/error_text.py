@@ -152,6 +152,8 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
         message = _hinted(message, _hint(failure, clause, span.of(statement)) or _about_rows(failure, places, span))
     elif failure.condition.startswith("UNRESOLVED_COLUMN"):
         message = _hinted(message, _about_output(failure, places))
+    elif failure.condition == "AMBIGUOUS_REFERENCE":
+        message = _hinted(message, _about_measure(failure, places))
     if failure.condition.endswith("NON_DETERMINISTIC_LATERAL_SUBQUERIES"):
         message = _hinted(_STATE.sub("", message.partition(":\n")[0]) + "".join(m[1] for m in _STATE.finditer(message)), _OF_LATERAL)
     if failure.condition == "AMBIGUOUS_REFERENCE" and clause is not None:
@@ -323,7 +325,7 @@ def _of_outer(failure: Failure, places: Places, span: Span, statement: str) -> C
     named = [t for t, behind in zip(tokens, tokens[1:]) if t.kind in (WORD, QUOTED) and t.text.strip("`").lower() == name and behind.text != "."]
     if any(table.start <= t.start < table.end for t in named) or all(whole.start <= t.start < whole.end for t in named):
         return None
-    message = f"{span.of(statement)} is a column of an outer query, which the table of a clause and its expressions cannot read. Name the column it is compared with in PARTITION BY, and write the condition behind the clause, in WHERE"
+    message = f"{span.of(statement)} is a column of an outer query, which the table of a clause and its expressions cannot read. Name the column it is compared with in PARTITION BY, and write the condition after the clause, in WHERE"
     return error_at(statement, span.start, span.end, "OUTER_COLUMN", message, UNSUPPORTED)
 
 
@@ -361,7 +363,7 @@ def _hint(failure: Failure, clause: MatchClause, fragment: str) -> str:
     if failure.condition.endswith("LAMBDA_FUNCTION_WITH_PYTHON_UDF"):
         return "a Python UDF in the clause can look at one row only; call it in a column below the clause, or use Spark's own functions"
     if failure.condition.endswith("LAMBDA_FUNCTION_WITH_SQL_UDF"):
-        return "a SQL function in DEFINE can look at its row and at rows a fixed number before or behind it; write the function's expression in its place"
+        return "a SQL function in DEFINE can look at its row and at rows a fixed number before or after it; write the function's expression instead of the call"
     if failure.condition.endswith("PARTITION_BY_VARIANT"):
         return f"write to_json({fragment}), or a part of it, as in variant_get({fragment}, '$.id', 'string')"
     if failure.condition.endswith("INVALID_ORDERING_TYPE") and ALL_COLUMNS in parameters.get("dataType", ""):
@@ -435,8 +437,19 @@ def _about_output(failure: Failure, places: Places) -> str:
             name = names[-1]
             proposed = [p for p in re.findall(r"(?:`[^`]*`\.?)+", failure.parameters.get("proposal", "")) if _NAMES.findall(p)[-1].lower() == name.lower()]
             if len(names) > 1 and proposed:
-                return f"behind the clause its table's name is hidden; write {proposed[0].replace('`', '')}"
+                return f"after the clause its table's name is hidden; write {proposed[0].replace('`', '')}"
             return f"of a match the clause gives the columns of PARTITION BY and its measures; add one such as LAST({name}) AS {name}, or write ALL ROWS PER MATCH"
+    return ""
+
+
+def _about_measure(failure: Failure, places: Places) -> str:
+    """Returns advice for a measure that has the name of an input column: ALL ROWS PER MATCH returns both."""
+    name = _NAMES.findall(failure.parameters.get("name", "``"))[-1]
+    references = re.findall(r"(?:`[^`]*`\.?)+", failure.parameters.get("referenceNames", ""))
+    if len(references) < 2 or len(set(references)) > 1:  # otherwise each has a table to name
+        return ""
+    if any(clause.rows != ONE_ROW and name.lower() in {m.name.lower() for m in clause.measures} for clause in places.outermost()):
+        return f"{name} is a measure and a column of the input, and ALL ROWS PER MATCH returns both; give the measure another name"
     return ""
 
 

@@ -192,13 +192,26 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
                 return original(session, unformatted(statement, held), bound, **held)
             return original(session, statement, bound)
 
+    def months() -> tuple[Months | None, ...]:
+        return year_month_intervals.find_months(name_markers(formatted) if positional else formatted, settings, lambda query: run(query).schema)
+
     streams = None
+    found: tuple[Months | None, ...] = ()
     try:
         settings = replace(settings_of(session), parameters={f":{name}": value for name, value in bound.items()} if isinstance(bound, dict) else {})
         settings = replace(settings, windows=not (settings.map_in_arrow and _has_extension(session)))
         streams = framer(session, settings, run, _has_operator(session))
         choose = Sampler.of(session, settings, run)
-        places = translated(formatted, settings=settings, named_markers=positional, choose=choose, frames=streams)
+        try:
+            places = translated(formatted, settings=settings, named_markers=positional, choose=choose, frames=streams)
+        except ClauseError as error:
+            # a clause over a stream without the operator: its data frame is made here
+            if streams is None or error.error_class != year_month_intervals.ERROR_CLASS:
+                raise
+            found = months()
+            streams.forget()
+            choose = Sampler.of(session, settings, run)
+            places = translated(formatted, settings=settings, named_markers=positional, months=found, choose=choose, frames=streams)
     except ClauseError as error:
         raise ClauseParseException.of(error, formatted) from None
     if places is None:
@@ -239,7 +252,6 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
             ours = ClauseParseException.from_spark(told, formatted)
             raise (ours.in_words_of(where, formatted) if ours is not None else over_statement(told, formatted, where)) from None
 
-    found: tuple[Months | None, ...] = ()
     while True:
         try:
             return placed(places)
@@ -250,8 +262,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
             elif error.error_class != year_month_intervals.ERROR_CLASS or found:
                 raise
             if error.error_class == year_month_intervals.ERROR_CLASS or found:
-                marked = name_markers(formatted) if positional else formatted
-                found = year_month_intervals.find_months(marked, settings, lambda query: run(query).schema)
+                found = months()
         if streams is not None:
             streams.forget()
         choose = Sampler.of(session, settings, run)

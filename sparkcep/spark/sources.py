@@ -137,7 +137,7 @@ def opened(spark: SparkSession, source: Source, tell: Callable[[str], None]) -> 
             frame = spark.read.format(kind).options(**options).load(source.path)
             if kind == "json" and "_corrupt_record" in frame.columns:
                 advice = f"--option {source.name}.multiLine=true where a record takes several lines"
-                raise SourceError(f"--table {source.name}={source.path}: it holds lines that are no JSON records; {advice}")
+                raise SourceError(f"--table {source.name}={source.path}: it holds lines that are not JSON records; {advice}")
             if kind != "csv":
                 return Opened(kind, options, frame, {})
             return Opened(kind, options, frame, _dates(frame, source.name, tell) if dates else {}, _commas(frame, source.name, tell) if commas and _has_commas(lines, options["sep"]) else ())

@@ -118,11 +118,11 @@ class Frames:
             if not self.ask(f"{asked.names}SELECT * FROM {asked.source}").isStreaming:
                 return None
             _check_operators(asked.plan)
-            rows = self.ask(f"{asked.names}{stream_input(asked.plan, asked.source)}")
+            rows = self.ask(f"{asked.names}{stream_input(asked.plan, asked.source, asked.months)}")
             fields, below = rows.schema.fields, analysed(rows)
             if not self.several and (self.made or (self._may_be_several and stateful(below, False) and not stateful(below, True))):
                 self._make_again(asked.plan)
-                rows = self.ask(f"{asked.names}{stream_input(asked.plan, asked.source)}")
+                rows = self.ask(f"{asked.names}{stream_input(asked.plan, asked.source, asked.months)}")
                 fields, below = rows.schema.fields, analysed(rows)
         except PySparkException as error:
             # the statement itself runs into the same, with its place
@@ -131,7 +131,7 @@ class Frames:
         self._check_statement(asked)
         self.several |= bool(clauses(below))
         name = f"sparkcep_stream_{len(self.made)}_frame"
-        self.recipes[name] = _Recipe(asked.plan, rows, fields, self._checked(asked.plan, fields[len(fields) - len(asked.plan.order) :], below))
+        self.recipes[name] = _Recipe(replace(asked.plan, months=asked.months), rows, fields, self._checked(asked.plan, fields[len(fields) - len(asked.plan.order) :], below))
         self._make(name)
         return name
 

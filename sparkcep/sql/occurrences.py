@@ -62,7 +62,7 @@ class Statement:
             if found is not None:
                 opening, inside = found
                 of = " of PATTERN" if self.tokens[opening - 1].upper == "PATTERN" else ""
-                raise self.error(opening, "SYNTAX", f"this parenthesis{of} is not closed: {inside} stands inside it")
+                raise self.error(opening, "SYNTAX", f"this parenthesis{of} is not closed: {inside} is inside it")
             raise self.error(i + 1, "SYNTAX", "this parenthesis of MATCH_RECOGNIZE is not closed")
         word, name, equals = (self.tokens[min(close + k, len(self.tokens) - 1)] for k in (1, 2, 3))
         if name.kind == WORD and (word.upper, equals.upper) in (("DEFINE", "AS"), ("SUBSET", "=")):

@@ -42,12 +42,14 @@ class Chooser(Protocol):
 @dataclass(frozen=True)
 class Streamed:
     """A clause that may read a stream: its plan, ``source`` and ``names`` as of a :class:`Question`, and the first ``word`` of its
-    statement. ``names`` is None where the table cannot be read by itself."""
+    statement. ``names`` is None where the table cannot be read by itself. ``months``: input columns that travel as numbers of
+    months."""
 
     plan: Plan
     source: str
     names: str | None
     word: str
+    months: tuple[str, ...] = ()
 
     @property
     def table(self) -> str:

@@ -63,7 +63,7 @@ _recent: dict[str, Places] = {}  # of the statements that were rewritten lately
 
 
 def rewrite(sql: str, *, settings: Settings | None = None) -> str:
-    """Returns a statement as plain Spark SQL, with a call of the table function in place of each clause.
+    """Returns a statement as plain Spark SQL, with a call of the table function instead of each clause.
 
     Args:
         sql: the statement. One without the clause is returned as the same object.
@@ -278,7 +278,7 @@ class _Rewriter:
             self.found.append(Rewritten(clause, plan, _input(plan, source, None), self.text[begin:end], source, origin, choice, native))
             return
         months = self.months[len(self.found)] if len(self.found) < len(self.months) else None
-        frame = self._frame(plan, source, begin)
+        frame = self._frame(plan, source, begin, months)
         filtering = UNFILTERED if frame else self._filtering(plan, source, begin, months)
         slicing = WHOLE if frame else self._slicing(plan, source, begin, months)
         windows = self.settings.windows and frame is None and months is None and slicing.slices is None
@@ -287,12 +287,13 @@ class _Rewriter:
         self.pieces = [p for p in self.pieces if p.start < begin]
         self.pieces.append(_Piece(begin, end, sql))
 
-    def _frame(self, plan: Plan, source: str, begin: int) -> str | None:
+    def _frame(self, plan: Plan, source: str, begin: int, months: Months | None) -> str | None:
         """The name of the data frame that has the rows of the table function, where the clause reads a stream and has no
         operator."""
         if self.frames is None:
             return None
-        return self.frames.frame(Streamed(plan, source, self._names(begin), self.tokens[0].upper))
+        named = tuple(sorted(name for name, _ in months.columns)) if months else ()
+        return self.frames.frame(Streamed(plan, source, self._names(begin), self.tokens[0].upper, named))
 
     def _filtering(self, plan: Plan, source: str, begin: int, months: Months | None) -> Choice:
         """Whether the clause's input is filtered by a second read of its table."""
@@ -723,20 +724,21 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     return f"SELECT {', '.join(shipped)} FROM ({inner}){tail}"
 
 
-def stream_input(plan: Plan, source: str) -> str:
+def stream_input(plan: Plan, source: str, months: tuple[str, ...] = ()) -> str:
     """A query of the rows that go to the engine where a data frame hands them over: the table function's input, whether a variable
-    wants the row, and the columns of ORDER BY, in no order.
+    wants the row, and the columns of ORDER BY, in no order. ``months``: columns to give as numbers of months.
 
     The rewriter's own WHERE is such a column, since Spark would move a condition to the source, and rows that no variable wants
     would not move the watermark on.
     """
-    texts, unread = dict(plan.inputs), _unread(plan)
+    texts, unread = {n: _as_months(f"({t})") if n in months else t for n, t in plan.inputs}, _unread(plan)
     computed = [f"{t} AS {n}" for n, t in texts.items()] + _letters_sql(plan)
     shipped = [n for n in texts if n not in unread] + ([LETTERS] if plan.letters else [])
     wanted = " OR ".join(f"({text})" for text in plan.prefilter) or "true"
     computed += [f"coalesce({wanted}, false) AS {NEEDED}", *free_names(plan)]
     if plan.rows != ONE_ROW:
-        computed.insert(0, "*")
+        own = [quote(n) for n in months if n not in texts]
+        computed[:0] = [f"* EXCEPT ({', '.join(own)})", *(f"{_as_months(n)} AS {n}" for n in own)] if own else ["*"]
         shipped = [f"* EXCEPT ({', '.join(sorted({*unread, NEEDED}))})"]
     elif not any(_PLAIN.fullmatch(text) for text in texts.values()):
         computed.append(_WHOLE)

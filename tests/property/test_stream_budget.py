@@ -319,8 +319,10 @@ class Woken:
 @pytest.mark.parametrize("seed", first(range(12), wider=3))
 def test_a_call_without_rows_loses_nothing(seed, explore):
     """Only a row that is searched brings what was counted into the intervals of another history."""
-    rng, found = random.Random(f"woken {seed} {explore}"), 0
-    for _ in range(3):
+    rng, found, queries = random.Random(f"woken {seed} {explore}"), 0, 0
+    while queries < 3 or found <= 36:  # some queries match few rows, so three of them may compare next to nothing
+        queries += 1
+        assert queries < 20, found
         query = random_budgeted(rng)
         query.explore = explore
         turns = [with_history(rng, query, False) for _ in range(6)]
@@ -334,7 +336,6 @@ def test_a_call_without_rows_loses_nothing(seed, explore):
             both.append({p: sorted(map(str, rows)) for p, rows in told.items()})
         assert both[0] == both[1], text
         found += sum(map(len, both[0].values()))
-    assert found > 36
 
 
 # --- a query that goes on with other measures ---------------------------------------------------------------------

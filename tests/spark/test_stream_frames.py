@@ -37,6 +37,11 @@ EVERY_TYPE = (
     "FROM {t} WHERE symbol IS NOT NULL) MATCH_RECOGNIZE (PARTITION BY day, d > 4, two.a ORDER BY ts, n MEASURES LAST(two) AS last, LAST(d) AS ld, array_agg(B.i) AS l "
     "ALL ROWS PER MATCH PATTERN (A B+) WINDOW INTERVAL '60' SECONDS DEFINE B AS price > PREV(price))"
 )
+MONTHS = (
+    "SELECT CAST(m AS STRING) AS m, first, n, CAST(last AS STRING) AS last, CAST(most AS STRING) AS most FROM (SELECT *, make_ym_interval(0, n % 3) AS m, make_ym_interval(n) AS y FROM {t} "
+    "WHERE symbol IS NOT NULL) MATCH_RECOGNIZE (PARTITION BY m, symbol ORDER BY ts, n MEASURES FIRST(ts) AS first, count(*) AS n, LAST(m) AS last, max(y) AS most "
+    "PATTERN (A B+) WINDOW INTERVAL '60' SECONDS DEFINE B AS y <> PREV(y))"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -58,10 +63,10 @@ def told(spark, folder) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [
-    further("all_rows"), further("every_type"), *(pytest.param(name, marks=pytest.mark.slow) for name in STATEMENTS if name not in (*NO_FRAMES, "all_rows")),
+    further("all_rows"), further("every_type"), further("months"), *(pytest.param(name, marks=pytest.mark.slow) for name in STATEMENTS if name not in (*NO_FRAMES, "all_rows")),
 ])  # fmt: skip
 def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
-    source, statement = tmp_path / "in", {**STATEMENTS, "every_type": EVERY_TYPE}[name]
+    source, statement = tmp_path / "in", {**STATEMENTS, "every_type": EVERY_TYPE, "months": MONTHS}[name]
     source.mkdir()
     rows, rng = rows_of(len(name)), random.Random(name)
     keys = list({(row["symbol"], repr(row["f"])): (row["symbol"], row["f"]) for row in rows}.values())
