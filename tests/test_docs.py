@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from sparkcep import explain, rewrite
+from sparkcep import cli, explain, rewrite
 from sparkcep.clause.lexer import split_statements
 from sparkcep.errors import ClauseError
 from sparkcep.tools.fmt import format_sql
@@ -199,3 +201,32 @@ def test_an_engine_that_transpile_reads_has_a_column_or_a_section():
     page = (ROOT / "docs" / "coming_from.md").read_text(encoding="utf-8")
     for engine in ("Oracle", "Trino", "Snowflake", "Flink SQL", "Databricks", "DuckDB"):
         assert f"| {engine} |" in page
+
+
+def test_the_home_page_shows_what_the_readme_shows():
+    home = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert re.findall(r"```\w+\n(.*?)```", home, re.S) == [FAILED_LOGINS, LOGINS_FOUND]
+    assert re.findall(r"!\[[^]]+\]\((\w+\.svg)\)", home) == ["failed_logins.svg", "plot.svg"] and all((ROOT / "docs" / name).exists() for name in ("failed_logins.svg", "plot.svg"))
+
+
+# README -> the commands that it shows in a line
+COMMANDS = [text.removeprefix("sparkcep ") for text in re.findall(r"`(sparkcep [a-z][^`]*)`", README)]
+
+
+def test_the_readmes_commands_are_commands():
+    assert len(COMMANDS) >= 7
+    for text in COMMANDS:
+        assert cli._parser().parse_args(text.split()).command == text.split()[0]
+
+
+@pytest.mark.process
+def test_the_readmes_commands_run(tmp_path):
+    """Those over files, with the README's falls and rises in them."""
+    (tmp_path / "query.sql").write_text(V_SHAPE)
+    view = split_statements((ROOT / "sql_examples" / "v_shape.sql").read_text(encoding="utf-8"))[0]
+    rows = re.findall(r"\('(\w+)', (\d+), (\d+)\)", view)
+    (tmp_path / "ticks.csv").write_text("symbol,day,price\n" + "".join(",".join(row) + "\n" for row in rows))
+    for text in COMMANDS:
+        if "query.sql" in text:
+            done = subprocess.run([sys.executable, "-m", "sparkcep", *text.split()], cwd=tmp_path, capture_output=True, text=True, check=True)
+            assert sorted(cells(done.stdout)) == sorted(cells(SHAPES_FOUND)) if text.startswith("run") else "MATCH_RECOGNIZE" in done.stdout, done.stdout
