@@ -208,7 +208,7 @@ FULL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2
 def test_a_kernel_that_cannot_be_saved_runs_all_the_same(tmp_path):
     kept = tmp_path / "kept"
     waits = PROGRAM.format(x=7) + "\nimport sys, time; sys.stdout.flush(); time.sleep(60)"
-    full = start(package(tmp_path / "one"), kept, before=f"{FULL_DISK}{waits}\n")
+    full = start(package(tmp_path / "one"), kept, before=f"{FULL_DISK}{waits}\n", PYTHONDONTWRITEBYTECODE="1")  # which the disk has no room for, too
     assert full.stdout.readline().split() == ["42", "1"]
     assert answer(start(tmp_path / "one", kept)) == ([42, 1], 1)  # which does not wait for the other, though that lives
     full.terminate()

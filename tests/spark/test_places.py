@@ -167,7 +167,7 @@ def test_data_frames(enabled):
         check(caught.value, UNRESOLVED, before + clause, start + len(before), fragment)
     with pytest.raises(AnalysisException, match="nope") as caught:
         sparkcep.match_recognize(frame, order_by="nope + 1", clause=clause.replace("prise", "price"))
-    assert caught.value.line == 0 and "== SQL" not in str(caught.value)  # the argument stands in no clause
+    assert caught.value.line == 1 and str(caught.value).endswith("== SQL (line 1, position 1) ==\nnope + 1\n^^^^")  # in the argument
 
 
 def test_errors_stay_what_they_are(enabled):
