@@ -17,7 +17,7 @@ class Terminal(io.StringIO):
 
 
 def on_terminal(monkeypatch, seconds: float = 0.01) -> Terminal:
-    """Standard error as a terminal. pytest sets it anew before each test, so no fixture can."""
+    """Standard error as a terminal. pytest replaces it before each test, so a fixture cannot set it."""
     monkeypatch.setattr(waiting, "SECONDS", seconds)
     monkeypatch.setattr(sys, "stderr", Terminal())
     return sys.stderr

@@ -95,7 +95,7 @@ def lineage(sql: str, schema: Mapping | None = None) -> dict[str, tuple[str, ...
         schema: the columns of tables, as sqlglot takes them: ``{"ticks": {"price": "double"}}``. Needed if the statement has ``*``.
 
     Returns:
-        For each output column the columns from which its values come, as ``table.column``.
+        Output column -> its source columns, as ``table.column``.
 
     Example:
         >>> clause = "ORDER BY day MEASURES LAST(price) - FIRST(price) AS gain PATTERN (A+)"

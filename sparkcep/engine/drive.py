@@ -121,7 +121,7 @@ def doubled(array: np.ndarray) -> np.ndarray:
 
 
 def scratch(c: Conditions, rows: int, *, bits: int = 1, entries: int = 1, width: int = 0, depth: int = 4096, slots: int | None = None) -> kernels.Scratch:
-    """Working memory for runs of up to ``rows`` rows, whose values stand in ``slots``, those of the conditions unless given;
+    """Working memory for runs of up to ``rows`` rows, whose values are in ``slots``, those of the conditions unless given;
     ``entries`` of ``width`` words of a memo by hash, ``bits`` words of one by bits."""
     if slots is None:
         slots = len(c.slots) if c.has_history else 0

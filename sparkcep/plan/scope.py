@@ -249,7 +249,7 @@ class Scope:
                     raise self.error(
                         node, "MIXED_VARIABLES",
                         f"{node.value[0]} is not a row pattern variable, and beside one {what.value}() takes no column without a variable; "
-                        "a column of an outer query cannot stand in the clause at all",
+                        "the clause cannot use a column of an outer query",
                     )
             message = f"one {what.value}() call names one row pattern variable. {self._of_one(expr, what) or 'Give each variable its own call'}"
             raise self.error(what, "MIXED_VARIABLES", message)

@@ -497,7 +497,7 @@ def match_partitions(
                             while top >= lowest:
                                 if conditions is not None:
                                     if quick and (top < limit or not open_end):
-                                        # exits that the variable behind the run cannot follow are passed over
+                                        # exits that the variable after the run cannot follow are skipped
                                         after = np.int64(-1)
                                         if code[pc + 1, 0] == CHAR:
                                             after = code[pc + 1, 1]

@@ -22,7 +22,7 @@ def check(limit: int, cores: int = 1) -> None:
 
 
 def check_own() -> None:
-    """Likewise for this process. Linux alone holds it to its limit."""
+    """Raises the same error if this process may map less. Only Linux holds a process to its limit."""
     if sys.platform != "linux":
         return
     import resource

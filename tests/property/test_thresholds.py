@@ -155,7 +155,7 @@ def test_large_integers_are_left_to_bytecode(counted):
 
 @pytest.mark.parametrize("conditions", ["B AS v > 100 + max(A.v)", "B AS FIRST(id) < 0", "B AS id < FIRST(A.id)", "A AS id >= FIRST(id), B AS v < 0"])
 def test_an_attempt_does_not_look_at_each_row(conditions):
-    """EFFORT_LIMIT bounds the steps of one attempt, and 5,000 rows lie behind the first one."""
+    """EFFORT_LIMIT bounds the steps of one attempt, and 5,000 rows follow the first one."""
     text = f"PARTITION BY p ORDER BY id MEASURES LAST(id) AS z PATTERN (A+ B) DEFINE {conditions}"
     rows = [{"id": i, "v": i % 100, "w": 1, "s": "x"} for i in range(5_000)]
     assert run(text, {0: rows}, settings=replace(DEFAULT, max_steps=20)) == {}

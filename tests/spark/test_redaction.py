@@ -1,4 +1,4 @@
-"""What ``spark.sql.redaction.string.regex`` matches is in no text that sparkcep or Spark's EXPLAIN shows of a statement."""
+"""Redaction: texts of a statement show nothing that ``spark.sql.redaction.string.regex`` matches."""
 
 from __future__ import annotations
 
