@@ -708,6 +708,10 @@ class ExpressionParser:
         """CASE with its branches; None where the word is the name of a column."""
         c, at = self.c, self.c.i
         if at in self._names or c.ends_operand(1) or c.peek().text == "*":
+            if c.peek().kind == END:  # completion hears that a branch may follow as well
+                c.next()
+                c.at_word("WHEN")
+                c.i = at
             return None
         signed = c.peek().kind == OP and c.peek().text in "+-"
         if not signed and not (c.peek().kind == WORD and c.peek().upper in _BEHIND_ALL and not c.at_word("CASE", "WHEN")):
