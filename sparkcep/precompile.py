@@ -31,6 +31,7 @@ CLAUSES = {
     "one row per match": f"{_HEAD}{_SEEN} PATTERN (A B+ C?) {_NEIGHBOUR}",
     "all rows per match": f"{_HEAD}CLASSIFIER() AS c, count(*) AS n, sum(v) AS s, min(B.v) AS m, array_agg(v) AS vs ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B+ C?) {_NEIGHBOUR}",
     "conditions that look at the match": f"{_HEAD}{_SEEN}, avg(B.v) AS a PATTERN (A B+ C?) {_LOOKING}",
+    "conditions that compare with the match's first row": f"{_HEAD}{_SEEN} PATTERN (A B+ C) DEFINE A AS v > 1, B AS v < A.v, C AS v > A.v",
     "overlapping matches": f"{_HEAD}{_SEEN}, CLASSIFIER() AS c, count(*) AS n, sum(v) AS s, min(B.v) AS m, array_agg(v) AS vs AFTER MATCH SKIP TO NEXT ROW PATTERN (A B+ C?) {_LOCAL}",
     "event selection": f"{_HEAD}{_SEEN} EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B+ C) WINDOW 5 {_LOCAL}",
     "event selection, all matches": f"{_HEAD}{_SEEN} {_ANY}ALL MATCHES PATTERN (A ~C B+) WINDOW 5 {_LOOKING}",

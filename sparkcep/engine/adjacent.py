@@ -10,9 +10,10 @@ from sparkcep.engine.drive import distinct_variables, scratch
 from sparkcep.engine.found import Found
 from sparkcep.engine.listing import SKIPS, Matches, Open
 from sparkcep.engine.prepared import Task
-from sparkcep.engine.thresholds import no_thresholds, tests_of, thresholds_of
+from sparkcep.engine.thresholds import tests_of, thresholds_of
 from sparkcep.search import adjacent as kernels
 from sparkcep.search import codes
+from sparkcep.search.thresholds import Thresholds
 
 FUTURE_BYTES = 4  # of a state at a row, whose future is remembered
 MEMO_BYTES, MEMO_BYTES_A_ROW = 1 << 23, 256  # of the hashed memo, unless one start row needs more
@@ -43,7 +44,7 @@ class _Matches(Matches):
         self.search, self.memo = search, search.task.prepared.memo
         if self.memo == codes.BITMAP and chunk.rows * search.words * 8 > self.task.limits.max_state_bytes:
             self.memo = codes.HASHED
-        self.looking, self.program, self.quick = self._conditions()
+        self.looking, self.thresholds, self.program = self._conditions()
         self.futures = None
         places = (chunk.rows + len(chunk.offsets)) * search.width
         if search.shares and self.memo == codes.BITMAP and places * FUTURE_BYTES <= self.task.limits.max_state_bytes:
@@ -51,23 +52,22 @@ class _Matches(Matches):
             self.room.share()
         self.scratch = self.fresh(len(chunk.offsets))
 
-    def _conditions(self) -> tuple[kernels.MatchConditions | None, kernels.ProgramArrays, bool]:
-        """The conditions that look at the match; the program, in which one slot is the match's first row if these are tests; and
-        whether they are."""
-        conditions, program = self.data.conditions, self.search.program
+    def _conditions(self) -> tuple[kernels.ConditionArrays | None, Thresholds | None, kernels.ProgramArrays]:
+        """The conditions that look at the match, or the same as tests, and the program. With tests a state depends on the match's
+        first row or on no row of the match."""
+        program = self.search.program
         if not self.task.prepared.conditions.has_history:
-            return None, program, False
+            return None, None, program
         thresholds = thresholds_of(self.search.tests, self.data.rows) if self.search.tests else None
         if thresholds is None:
-            return kernels.MatchConditions(*conditions, no_thresholds(len(conditions.entry))), program, False
-        live = program.live.any(axis=1, keepdims=True).astype(np.uint8)
-        return kernels.MatchConditions(*conditions._replace(slots=conditions.slots[:0]), thresholds), program._replace(live=live), True
+            return self.data.conditions, None, program
+        return None, thresholds, program._replace(live=program.live.any(axis=1, keepdims=True).astype(np.uint8))
 
     def fresh(self, offsets: int) -> kernels.Scratch:
         """Working memory; the memo is empty."""
         bits = (self.chunk.rows + offsets) * self.search.words if self.memo == codes.BITMAP and self.futures is None else 1
         entries = self.search.entries if self.memo == codes.HASHED else 1
-        width, slots = (5, 0) if self.quick else (0, None)
+        width, slots = (0, None) if self.thresholds is None else (5, 0)
         return scratch(self.task.prepared.conditions, self.chunk.rows, bits=bits, entries=entries, width=width, depth=self.search.depth, slots=slots)
 
     def run(self) -> int:
@@ -75,7 +75,7 @@ class _Matches(Matches):
         program = task.prepared.strategy.program
         shared = None if self.futures is None else kernels.SharedEnds(self.futures, self.search.width, self.before, room.joins)
         return kernels.match_partitions(
-            self.program, program.nullable, np.int64(program.first), self.memo, search.words, program.register_bits, self.looking,
+            self.program, program.nullable, np.int64(program.first), self.memo, search.words, program.register_bits, self.looking, self.thresholds,
             self.data.rows, self.scratch, self.opens, task.awaited, task.plan.rows == "unmatched", SKIPS[skip.mode], np.int64(skip.targets),
             task.prepared.conditions.number_read, task.limits.patience, self._most_entries(), task.limits.max_steps, search.distinct, shared,
             self.state, room.events, room.labels,

@@ -189,12 +189,6 @@ def _joined(name: str, limit: int, left, right) -> _Value | None:
 # -- values of a buffer's rows ----------------------------------------------------------------------------------------
 
 
-def no_thresholds(variables: int) -> Thresholds:
-    """Without tests: the search evaluates bytecode."""
-    none = np.zeros((0, 0), dtype=np.int64)
-    return Thresholds(np.zeros(variables + 1, dtype=np.int64), np.zeros((0, 3), dtype=np.int64), none, none, none, none, np.zeros(0, dtype=np.uint8))
-
-
 def thresholds_of(tests: tuple[tuple[Test, ...], ...], rows: kernels.RowArrays) -> Thresholds | None:
     """The tests over a buffer's rows; None if a value is too large for them, or has an error.
 

@@ -72,7 +72,7 @@ from sparkcep.search.compiled import inlined, kernel
 from sparkcep.search.machine import MAP, scan
 from sparkcep.search.memo import enter, fill, forget, place_of
 from sparkcep.search.progress import bounds, entered, left, put_event, resumed, suspend
-from sparkcep.search.thresholds import Thresholds, end_of_run, holds, last_that_holds
+from sparkcep.search.thresholds import end_of_run, holds, last_that_holds
 
 
 class ProgramArrays(NamedTuple):
@@ -95,17 +95,6 @@ class ConditionArrays(NamedTuple):
     floats: np.ndarray
     slots: np.ndarray
     label_codes: np.ndarray
-
-
-class MatchConditions(NamedTuple):
-    """:class:`ConditionArrays`, and the same conditions as tests in ``thresholds``. With tests there are no slots."""
-
-    code: np.ndarray
-    entry: np.ndarray
-    floats: np.ndarray
-    slots: np.ndarray
-    label_codes: np.ndarray
-    thresholds: Thresholds
 
 
 class RowArrays(NamedTuple):
@@ -259,13 +248,13 @@ def _forget(trail, count, bitmap, bits, alive):
 
 @kernel
 def match_partitions(
-    program, nullable, first_mask, memo_kind, words, register_bits, conditions, rows, scratch, opens, ahead,
+    program, nullable, first_mask, memo_kind, words, register_bits, conditions, thresholds, rows, scratch, opens, ahead,
     want_unmatched, skip, skip_mask, clear_on_match, patience, most_entries, max_steps, pairs, shared, state, events, out_labels,
 ):
     """Matches of every partition, as events; returns an outcome, ``state`` tells where to go on.
 
-    ``conditions``: :class:`MatchConditions`, None where none looks at the match; then the kernel is compiled without the machine
-    that evaluates them.
+    ``conditions``: :class:`ConditionArrays`, None where none looks at the match; then the kernel is compiled without the machine
+    that evaluates them. ``thresholds``: these conditions as tests, and ``conditions`` is None; or None.
     ``words``: memo words a row (BITMAP), one bit for each (state, value of the ``register_bits`` registers). 
     ``opens`` int64 (partitions, OPEN_FIELDS): where each begins and is left; ``ahead`` rows of lookahead are not decided where it
     goes on. ``clear_on_match``: forget failures with each match (conditions read MATCH_NUMBER). ``patience``: steps beyond four a
@@ -278,9 +267,8 @@ def match_partitions(
     """
     code, loops, perms, targets, runs, live = program
     if conditions is not None:
-        bytecode, entry, floats, slots, label_codes, thresholds = conditions
+        bytecode, entry, floats, slots, label_codes = conditions
         has_slots = slots.shape[0] > 0
-        quick = thresholds.tests.shape[0] > 0
     letters, offsets, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null = rows
     labels, hi, hf, hbits, si, sf, sn, stack, trail, bits, entries, alive, table, key = scratch
     if shared is not None:
@@ -318,12 +306,8 @@ def match_partitions(
                 trail_count = 0
                 aux = 0
                 lowest = 0
-                thorough = True  # whether states that the match's first row decides are remembered
-                origin = np.int64(0)  # added to ``first`` of :func:`_visit`
-                if conditions is not None:
-                    if quick:
-                        thorough = False
-                        origin = s + 2
+                if thresholds is not None:
+                    thorough = False  # whether states that the match's first row decides are remembered
                 attempt_steps = steps
                 furthest = s
                 if memo_kind == HASHED and state[S_ENTRIES] > most_entries:
@@ -350,10 +334,10 @@ def match_partitions(
                             else:
                                 label = v | (EXCLUDED if code[pc, 2] == 1 else 0)
                                 labels[pos] = label
+                                if thresholds is not None:
+                                    failed = not holds(v, s, pos, letters, thresholds)
                                 if conditions is not None:
-                                    if quick:
-                                        failed = not holds(v, s, pos, letters, thresholds)
-                                    elif has_slots or entry[v] >= 0:
+                                    if has_slots or entry[v] >= 0:
                                         taken, bad = scan(
                                             MAP, v, label, entry[v], 1, pos, pos - 1, low, limit, high, s, number + 1, letters, bytecode,
                                             floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts,
@@ -381,12 +365,16 @@ def match_partitions(
                         greedy = runs[run, R_GREEDY] == 1
                         flags = runs[run, R_FLAGS]
                         label = v | (EXCLUDED if runs[run, R_EXCLUDED] == 1 else 0)
-                        remembered = remembering and (thorough or live[here, 0] == 0)
+                        remembered = remembering
+                        if thresholds is not None:
+                            remembered = remembering and (thorough or live[here, 0] == 0)
                         marking = most < 0 and remembered
                         paired = pairs[v] == 1
                         looks = False
                         if conditions is not None:
-                            looks = has_slots or entry[v] >= 0 or quick
+                            looks = has_slots or entry[v] >= 0
+                        if thresholds is not None:
+                            looks = True
                         done = 0
                         top = -1  # row of the exit to take
                         base = trail_count
@@ -411,7 +399,10 @@ def match_partitions(
                                             place = _reached(futures, (q + part) * width + ((here << register_bits) | regs | (flags if q != start else 0)), before)
                                             joined = max(-2 - place, 0)
                                         else:
-                                            place = _visit(memo_kind, here, regs | (flags if q != start else 0), q, origin + (1 if q == s else 0), (q + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
+                                            first = np.int64(q == s)
+                                            if thresholds is not None:
+                                                first += s + 2
+                                            place = _visit(memo_kind, here, regs | (flags if q != start else 0), q, first, (q + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
                                         if place < 0:
                                             if place == -2:
                                                 outcome = GROW
@@ -430,41 +421,40 @@ def match_partitions(
                                         outcome = SUSPENDED
                                     break
                                 if looks:
+                                    want = np.int64(1)
+                                    if not marking and greedy and done >= least and not paired:
+                                        want = limit - q if most < 0 else most - done
+                                    taken = np.int64(0)
+                                    if thresholds is not None:
+                                        taken = end_of_run(v, s, q, min(q + want, limit), letters, thresholds) - q
+                                        for k in range(q, q + taken):
+                                            labels[k] = label
+                                        steps += 1 - taken  # blocks of rows are one step
                                     if conditions is not None:
-                                        want = np.int64(1)
-                                        if not marking and greedy and done >= least and not paired:
-                                            want = limit - q if most < 0 else most - done
-                                        if quick:
-                                            bad = np.int64(0)
-                                            taken = end_of_run(v, s, q, min(q + want, limit), letters, thresholds) - q
-                                            for k in range(q, q + taken):
-                                                labels[k] = label
-                                            steps += 1 - taken  # blocks of rows are one step
-                                        else:
-                                            taken, bad = scan(
-                                                MAP, v, label, entry[v], want, q, q - 1, low, limit, high, s, number + 1, letters, bytecode,
-                                                floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts,
-                                                pair_null, si, sf, sn,
-                                            )
+                                        taken, bad = scan(
+                                            MAP, v, label, entry[v], want, q, q - 1, low, limit, high, s, number + 1, letters, bytecode,
+                                            floats, slots, hi, hf, labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts,
+                                            pair_null, si, sf, sn,
+                                        )
                                         if bad < 0:
                                             state[S_DETAIL] = bad
                                             s = q + taken
                                             outcome = ERROR
                                             break
-                                        q += taken
-                                        done += taken
-                                        steps += taken
-                                        if paired:
-                                            steps += ((q - s) * (q - s)) >> 6
-                                            if steps - attempt_steps > max_steps:
-                                                outcome = EFFORT
-                                                break
-                                        if taken < want:
-                                            if done >= least and taken > 0:
-                                                top = q
-                                            if q >= limit and open_end:
-                                                outcome = SUSPENDED
+                                    q += taken
+                                    done += taken
+                                    steps += taken
+                                    if paired:
+                                        steps += ((q - s) * (q - s)) >> 6
+                                        if steps - attempt_steps > max_steps:
+                                            outcome = EFFORT
                                             break
+                                    if taken < want:
+                                        if done >= least and taken > 0:
+                                            top = q
+                                        if q >= limit and open_end:
+                                            outcome = SUSPENDED
+                                        break
                                 elif greedy and done >= least and not marking:
                                     # nothing is remembered of these rows, so they go in one loop
                                     first = q
@@ -495,8 +485,8 @@ def match_partitions(
                             # exits from the longest down; a bounded run remembers failed exits one by one
                             failed = True
                             while top >= lowest:
-                                if conditions is not None:
-                                    if quick and (top < limit or not open_end):
+                                if thresholds is not None:
+                                    if top < limit or not open_end:
                                         # exits that the variable after the run cannot follow are skipped
                                         after = np.int64(-1)
                                         if code[pc + 1, 0] == CHAR:
@@ -518,7 +508,10 @@ def match_partitions(
                                         place = _reached(futures, (top + part) * width + ((here << register_bits) | exit_regs), before)
                                         joined = max(-2 - place, 0)
                                     else:
-                                        place = _visit(memo_kind, here, exit_regs, top, origin + (1 if top == s else 0), (top + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
+                                        first = np.int64(top == s)
+                                        if thresholds is not None:
+                                            first += s + 2
+                                        place = _visit(memo_kind, here, exit_regs, top, first, (top + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
                                     if joined > 0:
                                         failed = False
                                         pos = top
@@ -562,7 +555,10 @@ def match_partitions(
                                     place = _reached(futures, (top + part) * width + ((here << register_bits) | regs), before)
                                     joined = max(-2 - place, 0)
                                 else:
-                                    place = _visit(memo_kind, here, regs, top, origin + (1 if top == s else 0), (top + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
+                                    first = np.int64(top == s)
+                                    if thresholds is not None:
+                                        first += s + 2
+                                    place = _visit(memo_kind, here, regs, top, first, (top + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
                                 if place == -2:
                                     outcome = GROW
                                     break
@@ -576,12 +572,18 @@ def match_partitions(
                     elif op == SPLIT or op == LOOP or (op == PERM and aux == 0):
                         # ---- a state with alternatives: been here before?
                         here = code[pc, 3]
-                        if remembering and (thorough or live[here, 0] == 0):
+                        remembered = remembering
+                        if thresholds is not None:
+                            remembered = remembering and (thorough or live[here, 0] == 0)
+                        if remembered:
                             if shared is not None:
                                 place = _reached(futures, (pos + part) * width + ((here << register_bits) | regs), before)
                                 joined = max(-2 - place, 0)
                             else:
-                                place = _visit(memo_kind, here, regs, pos, origin + (1 if pos == s else 0), (pos + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
+                                first = np.int64(pos == s)
+                                if thresholds is not None:
+                                    first += s + 2
+                                place = _visit(memo_kind, here, regs, pos, first, (pos + part) * words, register_bits, live, hi, hbits, bits, entries, alive, table, key, state)
                             if place == -2:
                                 outcome = GROW
                                 break
@@ -717,10 +719,14 @@ def match_partitions(
                         aux = 0
                     if failed:
                         furthest = max(furthest, pos)
-                        if memo_kind == HASHED and not (remembering and thorough) and steps - attempt_steps > 8 * (furthest - s) + 4 * patience:
+                        certain = remembering
+                        if thresholds is not None:
+                            certain = remembering and thorough
+                        if memo_kind == HASHED and not certain and steps - attempt_steps > 8 * (furthest - s) + 4 * patience:
                             # too much backtracking: once more from row s, remembering what fails
                             remembering = True
-                            thorough = True
+                            if thresholds is not None:
+                                thorough = True
                             pc = 0
                             pos = s
                             regs = np.int64(0)
