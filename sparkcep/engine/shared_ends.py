@@ -96,8 +96,8 @@ def _navigate(steps, physical, forest, offsets, found, out_at, out_label):
 
 
 def _hits(mask: int, wanted: int, nulls: np.ndarray, keep: np.ndarray, trees: Forest) -> tuple[np.ndarray, np.ndarray]:
-    """int64 (labels): for each label the first one from there on that counts, or with ``wanted`` the one from which so many count
-    to the end, -1 for none; and how many count from there on."""
+    """For each label the first label from there on that counts, and how many count from there on: two int64 (labels). With
+    ``wanted`` the first array has the label after which ``wanted - 1`` more count. -1: no such label."""
     found, count = np.empty(len(trees.labels), dtype=np.int64), np.empty(len(trees.labels), dtype=np.int64)
     _find(mask, wanted, nulls, keep, trees, found, count)
     return found, count

@@ -26,7 +26,7 @@ NONE = -(1 << 63)  # a value on the right that is NULL
 
 
 class Thresholds(NamedTuple):
-    """Tests in the order of their variables; all must hold. Without tests the search evaluates bytecode.
+    """Tests in the order of their variables; all must hold. The search takes them instead of bytecode.
 
     ``first`` int64 (variables + 1): the first test of each variable. ``tests`` int64 (tests, 3): the comparison; 1 if
     the right side is the maximum over the match's rows so far, 0 if it is the value at the match's first row; 1 if the

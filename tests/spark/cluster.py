@@ -150,8 +150,8 @@ def settings_of(archive: Path) -> dict[str, str]:
 
 
 def run(program: str, master: str, settings: dict[str, str], seconds: float = 1500, python: str | None = sys.executable) -> str:
-    """What a program prints; fails where it does. It runs with this checkout's package. ``python``: PYSPARK_PYTHON; None if it is
-    not set."""
+    """Returns the output of a program, and fails if the program does. It runs with this checkout's package. ``python``:
+    PYSPARK_PYTHON; None if it is not set."""
     kept = {k: v for k, v in os.environ.items() if k != "PYSPARK_PYTHON"} | ({} if python is None else {"PYSPARK_PYTHON": python})
     environment = {**kept, "PYTHONPATH": str(Path(__file__).parents[2]), "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run([sys.executable, "-c", HEAD + program, master, json.dumps(settings)], env=environment, capture_output=True, text=True, timeout=seconds, check=False)
