@@ -75,10 +75,10 @@ class _Matches(Matches):
         program = task.prepared.strategy.program
         shared = None if self.futures is None else kernels.SharedEnds(self.futures, self.search.width, self.before, room.joins)
         return kernels.match_partitions(
-            self.program, program.nullable, np.int64(program.first), self.memo, search.words, program.register_bits, self.looking, self.thresholds,
+            self.program, program.nullable, np.int64(program.first), self.memo, search.words, program.register_bits, self.looking,
             self.data.rows, self.scratch, self.opens, task.awaited, task.plan.rows == "unmatched", SKIPS[skip.mode], np.int64(skip.targets),
             task.prepared.conditions.number_read, task.limits.patience, self._most_entries(), task.limits.max_steps, search.distinct, shared,
-            self.state, room.events, room.labels,
+            self.state, room.events, room.labels, self.thresholds,
         )
 
     def found(self) -> Found:

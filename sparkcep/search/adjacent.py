@@ -248,8 +248,8 @@ def _forget(trail, count, bitmap, bits, alive):
 
 @kernel
 def match_partitions(
-    program, nullable, first_mask, memo_kind, words, register_bits, conditions, thresholds, rows, scratch, opens, ahead,
-    want_unmatched, skip, skip_mask, clear_on_match, patience, most_entries, max_steps, pairs, shared, state, events, out_labels,
+    program, nullable, first_mask, memo_kind, words, register_bits, conditions, rows, scratch, opens, ahead,
+    want_unmatched, skip, skip_mask, clear_on_match, patience, most_entries, max_steps, pairs, shared, state, events, out_labels, thresholds,
 ):
     """Matches of every partition, as events; returns an outcome, ``state`` tells where to go on.
 
