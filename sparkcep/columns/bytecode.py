@@ -40,7 +40,7 @@ from sparkcep.columns.zones import DAY, transitions
 from sparkcep.errors import LIMIT, SEMANTIC, ClauseError
 from sparkcep.plan.define import MATH_CALLS, looks_at_match
 from sparkcep.plan.limits import MAX_OFFSET_IN_DEFINE
-from sparkcep.plan.records import ALL_ROWS, At, Checked, Condition, ConditionPlace, Extreme, Label, Lit, Pair, Prior, Running, walk
+from sparkcep.plan.records import ALL_ROWS, At, Checked, Condition, ConditionPlace, Extreme, Label, Lit, Pair, Prior, Running, places_of, walk
 
 _OPS = """RETURN LOADI LOADF NAVI NAVF SLOTI SLOTF STD CONSTI CONSTF NULL MNO CLS
 ADDI SUBI MULI DIVI MODI NEGI ABSI SIGNI ADDF SUBF MULF DIVF MODF NEGF ABSF SIGNF
@@ -157,14 +157,24 @@ def compile_conditions(
     intervals. ``looks``: how many rows after the candidate row each variable's condition may read. ``deferred``: conditions of
     physical neighbours are evaluated for candidates alone, as those that look at the match are, and not for every row ahead. Raises
     ClauseError for type errors, with the condition's place among ``places``."""
-    compiler = ConditionCompiler(variables, schema, ansi, adjacent, zone, months, tuple(looks) or (0,) * len(variables))
+    looks = tuple(looks) or (0,) * len(variables)
+
+    def compiled(chosen: tuple[Condition, ...]) -> Conditions:
+        return ConditionCompiler(variables, schema, ansi, adjacent, zone, months, looks).run(chosen, deferred)
+
     try:
-        return compiler.run(conditions, deferred)
-    except ClauseError as error:
-        at = next((place for place in places if place.variable == compiler.current), None)
-        if at is None:
-            raise
-        raise error.moved(at.line, at.column, at.text.split("\n")[0]) from None
+        return compiled(conditions)
+    except ClauseError:
+        for condition in conditions:
+            whole, *operands = places_of(condition, places)
+            for part, at in [*(((tree,), at) for tree, at in zip(condition.trees, operands)), (condition.trees, whole)]:
+                try:
+                    compiled((condition._replace(trees=part),))
+                except ClauseError as error:
+                    if at is None:
+                        raise
+                    raise error.moved(at.line, at.column, at.text.split("\n")[0]) from None
+        raise
 
 
 def _error(message: str) -> ClauseError:
@@ -206,7 +216,6 @@ class ConditionCompiler:
     types: dict[tuple, Type] = field(default_factory=dict)
     back: int = 0
     ahead: int = 0
-    current: int = -1
 
     def run(self, conditions: tuple[Condition, ...], deferred: bool = False) -> Conditions:
         count = len(self.variables)
@@ -215,7 +224,6 @@ class ConditionCompiler:
         reads: list[set[int]] = [set() for _ in range(count)]
         prior = [False] * count
         for variable, conjuncts in conditions:
-            self.current = variable
             for target, wanted in ((shift_entry, False), (entry, True)):
                 chosen = [c for c in conjuncts if (deferred or looks_at_match(c)) == wanted]
                 if not chosen:

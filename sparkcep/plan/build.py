@@ -251,13 +251,13 @@ def _split(draft: Draft, implied: Mapping[Span, str]) -> Draft:
         if name in seen:
             raise draft.error(define.span, "DUPLICATE_DEFINE", f"{define.variable} is defined twice; join the conditions with AND")
         seen.add(name)
-        local, others = draft.splitter.split(define.condition, ids[name], implied)
+        local, others, spans = draft.splitter.split(define.condition, ids[name], implied)
         if local:
             letters.append(Letter(ids[name], len(letters), local))
         if others:
-            span = define.condition.span
             found.append(Condition(ids[name], tuple(others)))
-            places.append(ConditionPlace(ids[name], *position(clause.text, span.start), span.of(clause.text)[:40]))
+            for span in dict.fromkeys([define.condition.span, *spans]):
+                places.append(ConditionPlace(ids[name], *position(clause.text, span.start), span.of(clause.text)[:40]))
     ordered = draft.splitter.ordered_inputs()
     return draft.with_(letters=tuple(letters), conditions=tuple(found), places=tuple(places), ordered_inputs=ordered, failing=draft.splitter.failing())
 

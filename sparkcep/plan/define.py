@@ -117,12 +117,12 @@ class ConditionSplitter:
     def _dependent(self, expr: Expr, message: str) -> ClauseError:
         return self.scope.error(expr, "MATCH_DEPENDENT_EXPRESSION", message, UNSUPPORTED)
 
-    def split(self, condition: Expr, variable: int, implied: Mapping[Span, str] = MappingProxyType({})) -> tuple[str, list]:
-        """(row-local SQL text or "", trees of the other top-level conjuncts). ``implied``: conjuncts that hold wherever a column,
-        given as text, is not NULL."""
+    def split(self, condition: Expr, variable: int, implied: Mapping[Span, str] = MappingProxyType({})) -> tuple[str, list, list[Span]]:
+        """(row-local SQL text or "", trees of the other top-level conjuncts, places of these). ``implied``: conjuncts that hold
+        wherever a column, given as text, is not NULL."""
         self.scope.check_semantics(condition)
         self._check_boolean(condition.bare(), variable)
-        rows, others = [], []
+        rows, others, spans = [], [], []
         for conjunct in conjuncts(condition):
             if conjunct.span in implied:
                 rows.append(f"({implied[conjunct.span]} IS NOT NULL)")
@@ -135,11 +135,13 @@ class ConditionSplitter:
                     catcher = self._catcher(conjunct)
                     rows.append(f"COALESCE({catcher.value(text)}, {catcher.failure(text)})")
                     others.append(self._checked(conjunct, text, lambda column: records.Here("col", column)))
+                    spans.append(conjunct.span)
                 else:
                     rows.append(text)
             else:
                 others.append(self._with_first_iteration(conjunct, variable))
-        return " AND ".join(rows), others
+                spans.append(conjunct.span)
+        return " AND ".join(rows), others, spans
 
     def _check_boolean(self, condition: Expr, variable: int) -> None:
         if condition.op == "lit" and (condition.value == "NULL" or str(condition.value)[0] in ".0123456789"):

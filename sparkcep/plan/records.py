@@ -131,7 +131,7 @@ class LeafPlace(NamedTuple):
 
 
 class ConditionPlace(NamedTuple):
-    """Where the condition of a variable stands."""
+    """The place of a variable's condition in the statement. If the condition is a conjunction, those of its operands follow."""
 
     variable: Variable
     line: Line
@@ -789,6 +789,14 @@ class Leaf(NamedTuple):
 
     name: str
     spec: LeafSpec
+
+
+def places_of(condition: Condition, places: Iterable[ConditionPlace]) -> list[ConditionPlace | None]:
+    """The places of a condition and of its operands, in order. An operand whose place is not known has that of the condition."""
+    own = [place for place in places if place.variable == condition.variable]
+    whole = own[0] if own else None
+    operands = own[1:] if len(own) == len(condition.trees) + 1 else [whole] * len(condition.trees)
+    return [whole, *operands]
 
 
 def arc_columns(arc: Arc) -> set[str]:

@@ -431,7 +431,7 @@ def _about_output(failure: Failure, places: Places) -> str:
     offered = {name.rpartition("`.`")[2].lower() for name in _NAMES.findall(failure.parameters.get("proposal", "").replace("`.`", "."))}
     offered = {name.rpartition(".")[2] for name in offered}
     for clause in places.outermost():
-        given = {m.name.lower() for m in clause.measures} | {e.span.of(clause.text).strip("`").lower() for e in clause.partition_by}
+        given = {m.name.lower() for m in clause.measures} | _keys(clause)
         if clause.rows == ONE_ROW and offered and offered <= given:
             names = _NAMES.findall(failure.parameters.get("objectName", "``"))
             name = names[-1]
@@ -443,14 +443,24 @@ def _about_output(failure: Failure, places: Places) -> str:
 
 
 def _about_measure(failure: Failure, places: Places) -> str:
-    """Returns advice for a measure that has the name of an input column: ALL ROWS PER MATCH returns both."""
+    """Returns advice for a measure that has the name of another column of the clause's output."""
     name = _NAMES.findall(failure.parameters.get("name", "``"))[-1]
     references = re.findall(r"(?:`[^`]*`\.?)+", failure.parameters.get("referenceNames", ""))
     if len(references) < 2 or len(set(references)) > 1:  # otherwise each has a table to name
         return ""
-    if any(clause.rows != ONE_ROW and name.lower() in {m.name.lower() for m in clause.measures} for clause in places.outermost()):
-        return f"{name} is a measure and a column of the input, and ALL ROWS PER MATCH returns both; give the measure another name"
+    for clause in places.outermost():
+        if name.lower() not in {m.name.lower() for m in clause.measures}:
+            continue
+        if clause.rows != ONE_ROW:
+            return f"{name} is a measure and a column of the input, and ALL ROWS PER MATCH returns both; give the measure another name"
+        if name.lower() in _keys(clause):
+            return f"{name} is a measure and a column of PARTITION BY, and the clause returns both; leave the measure out"
     return ""
+
+
+def _keys(clause: MatchClause) -> set[str]:
+    """The names of the columns of PARTITION BY."""
+    return {e.span.of(clause.text).strip("`").rpartition(".")[2].lower() for e in clause.partition_by}
 
 
 def _variables(clause: MatchClause) -> list[str]:

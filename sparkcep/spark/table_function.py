@@ -343,10 +343,11 @@ def _check_collations(plan: Plan, collations: dict[str, str], texts: Mapping[str
     for key in plan.equal_keys:
         if key.column in collations:
             raise fail(key.column, "be compared across rows", of_pattern)
-    places = {p.variable: {"line": p.line, "column": p.column, "fragment": p.text} for p in plan.places}
     for condition in plan.conditions:
-        for column in sorted(set().union(*map(_compared_columns, condition.trees)) & collations.keys()):
-            raise fail(column, "be compared across rows", places[condition.variable])
+        _, *operands = records.places_of(condition, plan.places)
+        for tree, at in zip(condition.trees, operands):
+            for column in sorted(_compared_columns(tree) & collations.keys()):
+                raise fail(column, "be compared across rows", at and {"line": at.line, "column": at.column, "fragment": at.text})
     for arc in plan.automaton.arcs if plan.automaton else ():
         for column in sorted(records.arc_columns(arc) & collations.keys()):
             raise fail(column, "be used beside registers", {"line": arc.line, "column": arc.column, "fragment": arc.text})
