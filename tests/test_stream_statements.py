@@ -11,7 +11,7 @@ from sparkcep.automaton.streams import check_stream, different, kept, warnings
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
-from sparkcep.plan.cutting import behind
+from sparkcep.plan.reach import behind
 from sparkcep.spark.streaming import CHECKS
 
 BEFORE = (

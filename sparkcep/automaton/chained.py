@@ -13,9 +13,9 @@ from typing import NamedTuple
 from sparkcep.automaton.strategy import BUNDLED, placed_strategy
 from sparkcep.automaton.streams import ranks_late, waits_behind, window_of
 from sparkcep.clause.tree import ONE_ROW
-from sparkcep.plan.cutting import ahead
 from sparkcep.plan.options import MICROS
 from sparkcep.plan.plan import Plan
+from sparkcep.plan.reach import ahead
 
 
 class Passed(NamedTuple):

@@ -26,11 +26,11 @@ from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
 from sparkcep.plan.budget import HISTORY
 from sparkcep.plan.checked import read
 from sparkcep.plan.costs import ALL, BUNDLES
-from sparkcep.plan.cutting import ahead as rows_ahead
-from sparkcep.plan.cutting import behind, behind_leaves
 from sparkcep.plan.failing import spoken
 from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
+from sparkcep.plan.reach import ahead as rows_ahead
+from sparkcep.plan.reach import behind, behind_leaves
 from sparkcep.plan.records import ALL_ROWS, Budget, LeafPlace, PatternTree, Window, has
 
 IDLE = "sparkcep.stream.idleTimeout"

@@ -40,7 +40,21 @@ from sparkcep.columns.zones import DAY, transitions
 from sparkcep.errors import LIMIT, SEMANTIC, ClauseError
 from sparkcep.plan.define import MATH_CALLS, looks_at_match
 from sparkcep.plan.limits import MAX_OFFSET_IN_DEFINE
-from sparkcep.plan.records import ALL_ROWS, At, Checked, Condition, ConditionPlace, Extreme, Label, Lit, Pair, Prior, Running, places_of, walk
+from sparkcep.plan.records import (
+    ALL_ROWS,
+    At,
+    Checked,
+    Condition,
+    ConditionPlace,
+    Extreme,
+    Label,
+    Lit,
+    Pair,
+    Prior,
+    Running,
+    places_of,
+    walk,
+)
 
 _OPS = """RETURN LOADI LOADF NAVI NAVF SLOTI SLOTF STD CONSTI CONSTF NULL MNO CLS
 ADDI SUBI MULI DIVI MODI NEGI ABSI SIGNI ADDF SUBF MULF DIVF MODF NEGF ABSF SIGNF

@@ -54,9 +54,9 @@ from sparkcep.engine.walk import Walk
 from sparkcep.engine.windows import check_slide, check_window
 from sparkcep.errors import LIMIT, SEMANTIC, ClauseError
 from sparkcep.plan.checked import marked
-from sparkcep.plan.cutting import behind, variables_ahead
 from sparkcep.plan.limits import Column
 from sparkcep.plan.plan import Plan
+from sparkcep.plan.reach import behind, variables_ahead
 from sparkcep.plan.records import Ranking
 from sparkcep.search import codes, interpreted
 

@@ -17,8 +17,8 @@ from sparkcep.engine.live import program_live, selection_live
 from sparkcep.engine.outputs import leaf_type
 from sparkcep.engine.totals import Totals
 from sparkcep.errors import ClauseError
-from sparkcep.plan.cutting import ahead as rows_ahead
 from sparkcep.plan.plan import LETTERS, Plan
+from sparkcep.plan.reach import ahead as rows_ahead
 from sparkcep.plan.records import LeafSpec
 from sparkcep.search import codes
 

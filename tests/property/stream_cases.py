@@ -22,7 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
 from sparkcep.errors import ClauseError
-from sparkcep.plan.cutting import ahead
+from sparkcep.plan.reach import ahead
 from tests.oracle import automaton as oracle
 from tests.property import (
     test_stream_arcs,

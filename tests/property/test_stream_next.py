@@ -19,7 +19,7 @@ from sparkcep.automaton.streams import check_stream, kept, warnings
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.stream import NOTHING_DUE
 from sparkcep.plan.build import make_plan
-from sparkcep.plan.cutting import ahead
+from sparkcep.plan.reach import ahead
 from sparkcep.settings import Settings
 from tests.property import test_streams_differential as streams
 from tests.property.in_process import drained

@@ -21,7 +21,7 @@ from sparkcep.engine.open import match_table, prepare
 from sparkcep.engine.stream import Stream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
-from sparkcep.plan.cutting import ahead
+from sparkcep.plan.reach import ahead
 from sparkcep.settings import Settings
 from tests.caught import without_catching
 from tests.property import test_stream_changes as revised

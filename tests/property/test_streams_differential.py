@@ -44,7 +44,7 @@ from sparkcep.engine.stream import NOTHING_DUE, Stream, _sorted, parted
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.costs import ALL
-from sparkcep.plan.cutting import ahead
+from sparkcep.plan.reach import ahead
 from sparkcep.plan.records import Order
 from sparkcep.settings import Settings
 from tests.caught import without_catching

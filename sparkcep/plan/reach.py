@@ -1,0 +1,164 @@
+"""How far a clause looks: the rows outside of a match that PREV and NEXT may read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sparkcep.plan.facts import least, room
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import ALL_ROWS, Condition, has, walk
+
+
+def behind(plan: Plan) -> int:
+    """How many rows before the first of a match PREV may look at, where rows that no match to come has are gone."""
+    found = [_farthest(tree) for condition in plan.conditions for tree in condition.trees]
+    if plan.approximate is not None or plan.automaton is not None or plan.changes is not None:
+        return max([0, *found, *(-spec.physical for _, spec in plan.leaves if spec.kind in ("nav", "cls"))])
+    within = room(plan.pattern, len(plan.variables))
+    found = [_before(tree, within[condition.variable][0]) for condition in plan.conditions for tree in condition.trees]
+    return max([0, *found, behind_leaves(plan.pattern, len(plan.variables), [(spec.physical, spec.mask) for _, spec in plan.leaves if spec.kind in ("nav", "cls")])])
+
+
+def behind_leaves(pattern: tuple, variables: int, looks: list[tuple[int, int]]) -> int:
+    """The same of measures that look so many rows, negative ones back, from a row of the variables of a mask."""
+    within = room(pattern, variables)
+    found = [0]
+    for physical_rows, mask in looks:
+        of = [before for v, (before, _) in enumerate(within) if mask == ALL_ROWS or mask >> v & 1]
+        found.append(-physical_rows - min(of, default=0))
+    return max(found)
+
+
+def _before(tree: tuple, before: int) -> int:
+    """How many rows a condition may look at before the match, of a row that has so many of the match before it; from other rows
+    of the match it may look as far as it says."""
+    if tree[0] == "off":
+        return -tree.physical - before
+    if tree[0] == "call":
+        return max([0, *(_before(part, before) for part in tree[2:])])
+    if tree[0] == "checked":
+        return _before(tree.tree, before)
+    return _farthest(tree)
+
+
+def _farthest(tree: tuple) -> int:
+    return max([0, *(-part.physical for part in walk(tree) if part[0] in ("off", "nav", "cls"))])
+
+
+def ahead(plan: Plan) -> int:
+    """How many rows after the last row of a match NEXT may read. A match waits for so many rows.
+
+    A row of the match counts for the rows that every match has after it: in ``A B`` NEXT(A.v) reads a row of the match.
+    """
+    pattern = plan.pattern
+    farthest = max([0, *(_farthest_ahead(tree) for condition in plan.conditions for tree in condition.trees)])
+    farthest = max([farthest, *(spec.physical for _, spec in plan.leaves if spec.kind == "nav")])
+    if not farthest or plan.approximate is not None or plan.automaton is not None or plan.changes is not None:
+        return farthest  # a match may lack any variable
+    within, negated = room(pattern, len(plan.variables)), _negated(pattern)
+    scattered = plan.selection is not None and plan.selection.strategy == "NEXT"
+    found = [0]
+    for condition in plan.conditions:
+        after = within[condition.variable][1]
+        # a row that hides a match, or that a run must not pass over, matters as soon as the next row is taken
+        after = min(after, 1) if scattered or condition.variable in negated else after
+        found.append(looks_ahead(pattern, condition, len(plan.variables)) - after)
+    found += [spec.physical - _after(pattern, within, spec.which, spec.mask, spec.logical) for _, spec in plan.leaves if spec.kind == "nav"]
+    return max(found)
+
+
+def variables_ahead(plan: Plan) -> tuple[int, ...]:
+    """How many rows after the candidate row the condition of each variable may read."""
+    found = {condition.variable: looks_ahead(plan.pattern, condition, len(plan.variables)) for condition in plan.conditions}
+    return tuple(found.get(v, 0) for v in range(len(plan.variables)))
+
+
+def looks_ahead(pattern: tuple, condition: Condition, variables: int) -> int:
+    """How many rows after the candidate row a condition may read, of which ``condition`` has the trees."""
+    whole = _Around.of(pattern) if not has(pattern, "and") and condition.variable not in _negated(pattern) else None
+    found = [0]
+    for part in (part for tree in condition.trees for part in walk(tree)):
+        if part[0] == "pair":
+            found += [row.physical for row in part.rows]
+        elif part[0] == "off":
+            found.append(part.physical)
+        elif part[0] in ("nav", "cls") and part.which != "cur":
+            back = _back_to(whole, part.which, part.mask, part.logical, condition.variable, variables) if whole else 0
+            found.append(part.physical - back)
+    return max(found)
+
+
+def _back_to(whole: _Around, which: str, mask: int, logical: int, variable: int, variables: int) -> int:
+    """How many rows at least the candidate row is after the FIRST or LAST row of a mask, but ``logical``."""
+    own = mask == ALL_ROWS or mask >> variable & 1
+    if which == "L":
+        return logical + (0 if own else min((whole.apart.get((v, variable), 1) for v in range(variables) if mask >> v & 1), default=1))
+    if mask == ALL_ROWS:
+        return max(whole.before.get(variable, 0) - logical, 0)
+    return 0 if own else min((whole.apart.get((v, variable), 1) for v in range(variables) if mask >> v & 1), default=1)
+
+
+class _Around(NamedTuple):
+    """Least numbers of a match's rows: ``before`` and ``after`` a row of each variable, and by how many a row of one variable is
+    ``apart`` from a later row of another; ``rows`` of all."""
+
+    before: dict[int, int]
+    after: dict[int, int]
+    apart: dict[tuple[int, int], int]
+    rows: int
+
+    @staticmethod
+    def of(pattern: tuple) -> _Around:
+        kind, parts = pattern[0], [_Around.of(part) for part in pattern if isinstance(part, tuple)]
+        if kind == "var":
+            return _Around({pattern[1]: 0}, {pattern[1]: 0}, {}, 1)
+        if kind in ("not", "empty", "start", "end") or not parts:
+            return _Around({}, {}, {}, 0)
+        if kind == "alt":
+            return _Around(_least(p.before for p in parts), _least(p.after for p in parts), _least(p.apart for p in parts), min(p.rows for p in parts))
+        if kind == "permute":  # in any order
+            names = {v for p in parts for v in p.before}
+            return _Around(dict.fromkeys(names, 0), dict.fromkeys(names, 0), {(u, v): 1 for u in names for v in names}, sum(p.rows for p in parts))
+        found = parts[0]
+        for part in parts[1:]:
+            found = found.then(part)
+        if kind == "repeat":
+            again = found.then(found) if pattern.high is None or pattern.high > 1 else found
+            return _Around(found.before, found.after, again.apart, found.rows * pattern.low)
+        return found
+
+    def then(self, other: _Around) -> _Around:
+        """Of this and what follows it."""
+        across = {(u, v): after + before + 1 for u, after in self.after.items() for v, before in other.before.items()}
+        before = _least((self.before, {v: n + self.rows for v, n in other.before.items()}))
+        after = _least(({v: n + other.rows for v, n in self.after.items()}, other.after))
+        return _Around(before, after, _least((self.apart, other.apart, across)), self.rows + other.rows)
+
+
+def _least(found: Iterable[dict]) -> dict:
+    """The least number of each key."""
+    out: dict = {}
+    for some in found:
+        for key, number in some.items():
+            out[key] = min(number, out.get(key, number))
+    return out
+
+
+def _after(pattern: tuple, within: list[tuple[int, int]], which: str, mask: int, logical: int) -> int:
+    """How many rows of a match are at least after the FIRST or LAST row of a mask, but ``logical``."""
+    if has(pattern, "and"):
+        return 0
+    if which == "F" and mask == ALL_ROWS:
+        return max(least(pattern) - 1 - logical, 0)
+    of = [after for v, (_, after) in enumerate(within) if mask == ALL_ROWS or mask >> v & 1]
+    return min(of, default=0) + (logical if which == "L" else 0)
+
+
+def _negated(pattern: tuple) -> set[int]:
+    """The variables that stand after ``~``."""
+    return {part[1] for part in walk(pattern) if part[0] == "not"}
+
+
+def _farthest_ahead(tree: tuple) -> int:
+    return max([0, *(row.physical for part in walk(tree) for row in (part.rows if part[0] == "pair" else (part,) if part[0] in ("off", "nav", "cls") else ()))])
