@@ -11,7 +11,7 @@ from sparkcep.automaton.streams import check_stream, different, kept, warnings
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
-from sparkcep.plan.reach import behind
+from sparkcep.plan.reach import Reach
 from sparkcep.spark.streaming import CHECKS
 
 BEFORE = (
@@ -120,6 +120,9 @@ def test_what_does_not_stream_of_answers_for_last_rows(text, message):
         ("PREV(C.x, 2)", "A B C", "A AS x = 1", 0),
         ("PREV(C.x, 5)", "A B C", "A AS x = 1", 3),
         ("PREV(LAST(x), 2)", "A B C", "A AS x = 1", 2),
+        ("PREV(CLASSIFIER())", "A B C", "A AS x = 1", 0),
+        ("LAST(x)", "A B C", "B AS PREV(CLASSIFIER(), 2) IS NULL", 0),
+        ("LAST(x)", "A B C", "B AS PREV(FIRST(CLASSIFIER())) IS NULL", 0),
         ("LAST(x)", "~N A B", "N AS x < PREV(x)", 1),
         ("LAST(x)", "(A B) & (C D)", "D AS x < PREV(x)", 0),
         ("LAST(x)", "(A B) & (C D)", "C AS x < PREV(x)", 1),
@@ -130,7 +133,7 @@ def test_rows_before_a_match_are_kept_where_prev_looks_there(measure, pattern, d
     selection = "EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES" if "~" in pattern or "&" in pattern else ""
     window = "" if "WINDOW" in pattern else " WINDOW INTERVAL '5' SECOND"
     text = f"PARTITION BY k ORDER BY ts MEASURES {measure} AS m {selection} PATTERN ({pattern}){window} DEFINE {define}".replace("APPROX (1)", "APPROX 1")
-    assert behind(make_plan(parse_clause(text))) == rows
+    assert Reach.of(make_plan(parse_clause(text))).back == rows
 
 
 def test_what_is_kept_and_warned_of():
@@ -167,10 +170,10 @@ def test_what_an_error_advises_streams(text):
         (TOP.format("ALL MATCHES", "((A B ~C) & D)", SLIDE, "3"), ", or hold a row whose WINDOW has not, and of such a time before them", []),
         (TOP.format("ALL MATCHES", "(^ A B)", SLIDE, "3"), "", ["that it had rows, for ever: ^ holds for the first alone"]),
         (TOP.format("FIRST MATCH", "(A B)", SLIDE, "3").replace("x = 1", "x > MATCH_NUMBER()"), ", or hold a row whose WINDOW has not", ["the number of the last match for ever"]),
-        (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("x = 1", "x > NEXT(x, 2)"), ", or behind which not 1 row of the key has come", ["the last 1 rows for ever, at which PREV and NEXT look"]),
+        (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("x = 1", "x > NEXT(x, 2)"), ", or behind which not 1 row of the key has come", ["the last row for ever, at which PREV and NEXT look"]),
         (
             TOP.format("FIRST MATCH", "(A B)", SLIDE, "3").replace("x = 1", "x > NEXT(x, 2)"),
-            ", or hold a row whose WINDOW has not, or behind whose WINDOW not 1 row of the key has come", ["the last 1 rows for ever, at which PREV and NEXT look"],
+            ", or hold a row whose WINDOW has not, or behind whose WINDOW not 1 row of the key has come", ["the last row for ever, at which PREV and NEXT look"],
         ),
     ],
 )  # fmt: skip

@@ -15,7 +15,7 @@ from sparkcep.automaton.streams import ranks_late, waits_behind, window_of
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.plan.options import MICROS
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.reach import ahead
+from sparkcep.plan.reach import Reach
 
 
 class Passed(NamedTuple):
@@ -61,7 +61,7 @@ def _why_none(plan: Plan) -> str:
         return "of MATCH BUNDLES the last match point may come long after the first"
     if plan.rows == "unmatched" and (plan.approximate is not None or plan.automaton is not None):
         return "a row WITH UNMATCHED ROWS of APPROX or AUTOMATON may be told long after its WINDOW"
-    if ahead(plan):
+    if Reach.of(plan).ahead:
         return "NEXT waits for further rows, whatever WINDOW is"
     return ""
 

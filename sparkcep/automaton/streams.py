@@ -29,8 +29,7 @@ from sparkcep.plan.costs import ALL, BUNDLES
 from sparkcep.plan.failing import spoken
 from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.plan.reach import ahead as rows_ahead
-from sparkcep.plan.reach import behind, behind_leaves
+from sparkcep.plan.reach import Reach, back_of_measures
 from sparkcep.plan.records import ALL_ROWS, Budget, LeafPlace, PatternTree, Window, has
 
 IDLE = "sparkcep.stream.idleTimeout"
@@ -145,7 +144,7 @@ def _check_top(plan: Plan, strategy: Strategy) -> None:
     """Raises ClauseError where the best matches of a window are not known in one micro-batch, or not from the rows kept."""
     if plan.ranking.overall and window_of(plan).kind == ROWS:
         raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window, and those of WINDOW n ROWS end at other times for each key; write WINDOW INTERVAL '...'")
-    if plan.ranking.overall and rows_ahead(plan):
+    if plan.ranking.overall and Reach.of(plan).ahead:
         raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window together, and NEXT waits for further rows of each key; leave OVERALL or NEXT out")
     if strategy.question in _QUESTIONS and _numbers_asked(plan):
         raise _wrong(plan, f"TOP of PROXY MATCHES with MATCH_NUMBER() in DEFINE {YET}", UNSUPPORTED)
@@ -192,7 +191,7 @@ def _families(plan: Plan) -> list[tuple[str, bool]]:
 def warnings(plan: Plan) -> list[str]:
     """What a user of a stream should know of a clause that streams."""
     found = []
-    window, ahead = window_of(plan), rows_ahead(plan)
+    window, ahead = window_of(plan), Reach.of(plan).ahead
     if plan.automaton is not None and plan.automaton.lifetime:
         found.append("it has LIFETIME TO: a row whose end is NULL is kept until no match under way has it")
     elif window.kind != MICROS and not plan.idle:
@@ -205,7 +204,7 @@ def warnings(plan: Plan) -> list[str]:
 
 def kept(plan: Plan) -> list[str]:
     """What is kept of each key for how long, over a stream."""
-    window, back, ahead = window_of(plan), behind(plan), rows_ahead(plan)
+    window, (back, ahead) = window_of(plan), Reach.of(plan)
     ever = f"until the watermark is {_interval(plan.idle)} behind the last row of the key" if plan.idle else "for ever"
     lines, strategy = ["rows behind the watermark, until it has passed them"], placed_strategy(plan)
     ranks = plan.ranking is not None and plan.ranking.top > 0
@@ -242,7 +241,7 @@ def kept(plan: Plan) -> list[str]:
     if strategy.question == BUNDLED:
         lines.append("the best match of a bundle, until no match point can join it")
     if back or ahead:
-        lines.append(f"the last {back + ahead} rows {ever}, at which PREV and NEXT look")
+        lines.append(f"the last {'row' if back + ahead == 1 else f'{back + ahead} rows'} {ever}, at which PREV and NEXT look")
     if _numbers_asked(plan) or (plan.numbered and not ranks):  # matches of a window are numbered by their ranks
         lines.append(f"the number of the last match {ever}")
     if counts_positions(plan):
@@ -331,10 +330,10 @@ def _numbered(plan: dict) -> bool:
 
 def _back(plan: dict, now: dict) -> int:
     """How many rows before a match the measures of a plan look at; its pattern is that of ``now``, or another is told anyway."""
-    looks = [(leaf["spec"].get("physical", 0), leaf["spec"].get("mask", ALL_ROWS)) for leaf in plan.get("leaves", ()) if leaf["spec"]["kind"] in ("nav", "cls")]
+    looks = [(leaf["spec"].get("physical", 0), leaf["spec"].get("mask", ALL_ROWS)) for leaf in plan.get("leaves", ()) if leaf["spec"]["kind"] == "nav"]
     if now.get("automaton") or now.get("approximate") or now.get("changes"):
         return max([0, *(-physical for physical, _ in looks)])
-    return behind_leaves(read(PatternTree, now["pattern"], now), len(now["variables"]), looks)
+    return back_of_measures(read(PatternTree, now["pattern"], now), len(now["variables"]), looks)
 
 
 def _ahead(plan: dict) -> int:
@@ -343,7 +342,8 @@ def _ahead(plan: dict) -> int:
 
 
 def _interval(micros: Fraction | int) -> str:
-    return f"INTERVAL '{float(Fraction(micros) / 1_000_000):g}' SECOND"
+    seconds = f"{float(Fraction(micros) / 1_000_000):.6f}".rstrip("0").rstrip(".")
+    return f"INTERVAL '{seconds}' SECOND"
 
 
 def window_of(plan: Plan) -> Window:

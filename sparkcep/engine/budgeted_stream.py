@@ -27,6 +27,7 @@ from sparkcep.engine.reporter import Reporter, bundle_groups
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.unbudgeted import tells_ways
 from sparkcep.plan.costs import ALL
+from sparkcep.plan.reach import Reach
 from sparkcep.search import codes
 from sparkcep.search import derivations as finding
 
@@ -52,7 +53,7 @@ class BudgetedStream:
         # in the order of their first rows matches are numbered when no match to come begins before them
         self.in_turn = self.budgeted.approx.report == ALL and task.plan.numbered
         # leaves may look at neighbours of any row of a match
-        self.neighbours = any(leaf.spec.kind in ("nav", "cls") and leaf.spec.physical for leaf in task.plan.leaves)
+        self.neighbours = any(Reach.of_measures(task.plan))
 
     def use(self, history: list[dict[str, Any]]) -> None:
         """Takes the rows of the history by which candidates are chosen from now on."""

@@ -30,6 +30,7 @@ from sparkcep.engine.prepared import Task
 from sparkcep.engine.state import FAR, POINTS, ascending, check_numbers, other_pattern
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.windows import next_places
+from sparkcep.plan.reach import Reach
 from sparkcep.search import codes
 
 _NONE = np.zeros(0, dtype=np.int64)
@@ -84,8 +85,7 @@ class BundledAgain:
         self.form = PointsForm(task.prepared.strategy.automaton, task.plan.sizing)
         self.unmatched = task.plan.rows == "unmatched"
         # how far leaves look at the neighbours of a row of a match
-        looks = [leaf.spec.physical for leaf in task.plan.leaves if leaf.spec.kind in ("nav", "cls")]
-        self.back, self.ahead = max([0, *(-physical for physical in looks)]), max([0, *looks])
+        self.back, self.ahead = Reach.of_measures(task.plan)
 
     @property
     def waits(self) -> bool:

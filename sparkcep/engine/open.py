@@ -56,7 +56,7 @@ from sparkcep.errors import LIMIT, SEMANTIC, ClauseError
 from sparkcep.plan.checked import marked
 from sparkcep.plan.limits import Column
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.reach import behind, variables_ahead
+from sparkcep.plan.reach import Reach, variables_ahead
 from sparkcep.plan.records import Ranking
 from sparkcep.search import codes, interpreted
 
@@ -154,7 +154,7 @@ class OpenPartitions:
         is told window by window; ``arcs``: those of ARCS FROM, which are there beside the rows."""
         self.task, self.schema = Task.of(prepared, limits), schema
         if endless:
-            self.task.back = min(self.task.back, behind(self.task.plan))
+            self.task.back = min(self.task.back, Reach.of(self.task.plan).back)
         self.passage = _passage(self.task, endless, arcs)
         self.bytes = StateBytes(schema, self.passage.form)
 

@@ -18,7 +18,7 @@ from sparkcep.engine.outputs import leaf_type
 from sparkcep.engine.totals import Totals
 from sparkcep.errors import ClauseError
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.plan.reach import ahead as rows_ahead
+from sparkcep.plan.reach import Reach
 from sparkcep.plan.records import LeafSpec
 from sparkcep.search import codes
 
@@ -83,7 +83,7 @@ class Task:
         for leaf in prepared.plan.leaves:
             if leaf.spec.kind == "nav":
                 back, ahead = max(back, -leaf.spec.physical), max(ahead, leaf.spec.physical)
-        return Task(prepared, limits, Failures(prepared.plan, limits), back, ahead, rows_ahead(prepared.plan))
+        return Task(prepared, limits, Failures(prepared.plan, limits), back, ahead, Reach.of(prepared.plan).ahead)
 
     @property
     def plan(self) -> Plan:

@@ -29,6 +29,7 @@ from sparkcep.engine.state import CHEAPEST, FAR, ascending, check_numbers, disti
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.walk import CONTIGUITY, windowed
 from sparkcep.engine.windows import Measured, next_places
+from sparkcep.plan.reach import Reach
 from sparkcep.search import cargo, chains, codes
 from sparkcep.search import front as fronts
 from sparkcep.search.chains import NONE
@@ -91,7 +92,7 @@ class Proxies:
         # where a match may have to end with its partition, a row is decided when the next one is there
         self.ahead = max(task.ahead, int((self.net.accept != self.net.accept_end).any()))
         # leaves may look at neighbours of any row of a match, conditions at those of the rows to come
-        self.neighbours = any(leaf.spec.kind in ("nav", "cls") and leaf.spec.physical for leaf in task.plan.leaves)
+        self.neighbours = any(Reach.of_measures(task.plan))
 
     def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
         """Searches the rows at hand, and leaves those that are looked at again."""

@@ -29,6 +29,7 @@ from sparkcep.plan.define import ConditionSplitter, conjuncts
 from sparkcep.plan.facts import anchored, leader, negated_in, nullable, variables_in
 from sparkcep.plan.options import MICROS, NUMBER, ROWS
 from sparkcep.plan.plan import Plan
+from sparkcep.plan.reach import Reach
 from sparkcep.plan.records import ALL_ROWS, Approx, Candidate, has, walk
 from sparkcep.plan.scope import Row
 
@@ -56,9 +57,7 @@ def prefilter(plan: Plan) -> tuple[str, ...]:
 
 def looks_around(plan: Plan) -> bool:
     """Whether a condition or a measure looks at physical neighbours."""
-    return any(physical(tree) for condition in plan.conditions for tree in condition.trees) or any(
-        leaf.spec.kind in ("nav", "cls") and leaf.spec.physical for leaf in plan.leaves
-    )
+    return any(Reach.of_measures(plan)) or any(physical(tree) for condition in plan.conditions for tree in condition.trees)
 
 
 def physical(tree: tuple) -> bool:

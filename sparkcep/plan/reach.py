@@ -1,4 +1,6 @@
-"""How far a clause looks: the rows outside of a match that PREV and NEXT may read."""
+"""How far a clause looks: the rows outside of a match that PREV and NEXT may read.
+
+CLASSIFIER() of a row outside of the match is NULL whatever the row is, so it reads none."""
 
 from __future__ import annotations
 
@@ -10,18 +12,44 @@ from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ALL_ROWS, Condition, has, walk
 
 
-def behind(plan: Plan) -> int:
-    """How many rows before the first of a match PREV may look at, where rows that no match to come has are gone."""
-    found = [_farthest(tree) for condition in plan.conditions for tree in condition.trees]
+class Reach(NamedTuple):
+    """Rows outside of a match: ``back`` before its first one, ``ahead`` after its last one."""
+
+    back: int
+    ahead: int
+
+    @staticmethod
+    def of(plan: Plan) -> Reach:
+        """The rows that PREV and NEXT may read. A match waits for those ahead.
+
+        A row of the match counts for the rows that every match has before or after it: in ``A B`` NEXT(A.v) reads a row of the match.
+        """
+        return Reach(_back(plan), _ahead(plan))
+
+    @staticmethod
+    def of_measures(plan: Plan) -> Reach:
+        """The rows to which PREV and NEXT in measures step from a row of a match that has no other row. A step of CLASSIFIER() counts:
+        the row there decides whether it is one of the match."""
+        found = [spec.physical for _, spec in plan.leaves if spec.kind in ("nav", "cls")]
+        return Reach(max([0, *(-rows for rows in found)]), max([0, *found]))
+
+
+def _back(plan: Plan) -> int:
+    looks = [(spec.physical, spec.mask) for _, spec in plan.leaves if spec.kind == "nav"]
     if plan.approximate is not None or plan.automaton is not None or plan.changes is not None:
-        return max([0, *found, *(-spec.physical for _, spec in plan.leaves if spec.kind in ("nav", "cls"))])
+        found = [_farthest(tree) for condition in plan.conditions for tree in condition.trees]
+        return max([0, *found, *(-rows for rows, _ in looks)])  # a match may lack any variable
     within = room(plan.pattern, len(plan.variables))
     found = [_before(tree, within[condition.variable][0]) for condition in plan.conditions for tree in condition.trees]
-    return max([0, *found, behind_leaves(plan.pattern, len(plan.variables), [(spec.physical, spec.mask) for _, spec in plan.leaves if spec.kind in ("nav", "cls")])])
+    return max([0, *found, back_of_measures(plan.pattern, len(plan.variables), looks)])
 
 
-def behind_leaves(pattern: tuple, variables: int, looks: list[tuple[int, int]]) -> int:
-    """The same of measures that look so many rows, negative ones back, from a row of the variables of a mask."""
+def back_of_measures(pattern: tuple, variables: int, looks: list[tuple[int, int]]) -> int:
+    """The rows before a match that measures may read.
+
+    Args:
+        looks: for each measure the rows that it steps ahead, negative if back, and the mask of the variables from whose rows.
+    """
     within = room(pattern, variables)
     found = [0]
     for physical_rows, mask in looks:
@@ -43,14 +71,10 @@ def _before(tree: tuple, before: int) -> int:
 
 
 def _farthest(tree: tuple) -> int:
-    return max([0, *(-part.physical for part in walk(tree) if part[0] in ("off", "nav", "cls"))])
+    return max([0, *(-part.physical for part in walk(tree) if part[0] in ("off", "nav"))])
 
 
-def ahead(plan: Plan) -> int:
-    """How many rows after the last row of a match NEXT may read. A match waits for so many rows.
-
-    A row of the match counts for the rows that every match has after it: in ``A B`` NEXT(A.v) reads a row of the match.
-    """
+def _ahead(plan: Plan) -> int:
     pattern = plan.pattern
     farthest = max([0, *(_farthest_ahead(tree) for condition in plan.conditions for tree in condition.trees)])
     farthest = max([farthest, *(spec.physical for _, spec in plan.leaves if spec.kind == "nav")])

@@ -22,7 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
 from sparkcep.errors import ClauseError
-from sparkcep.plan.reach import ahead
+from sparkcep.plan.reach import Reach
 from tests.oracle import automaton as oracle
 from tests.property import (
     test_stream_arcs,
@@ -88,7 +88,7 @@ def _in_time(make: Callable[[random.Random], str], compare: Callable[[str, rando
 
 def _late(text: str, rng: random.Random) -> tuple[int, int]:
     plan = streams.planned(text)
-    return test_stream_buckets.compared(text, rng, bool(plan.windows) and plan.windows[0].kind == "micros" and not ahead(plan))
+    return test_stream_buckets.compared(text, rng, bool(plan.windows) and plan.windows[0].kind == "micros" and not Reach.of(plan).ahead)
 
 
 def _changes(text: str, rng: random.Random) -> tuple[int, int]:

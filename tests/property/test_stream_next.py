@@ -19,7 +19,7 @@ from sparkcep.automaton.streams import check_stream, kept, warnings
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.stream import NOTHING_DUE
 from sparkcep.plan.build import make_plan
-from sparkcep.plan.reach import ahead
+from sparkcep.plan.reach import Reach
 from sparkcep.settings import Settings
 from tests.property import test_streams_differential as streams
 from tests.property.in_process import drained
@@ -152,14 +152,14 @@ ROWS_AHEAD = [
 @pytest.mark.parametrize(("text", "rows"), ROWS_AHEAD)
 def test_how_far_next_reads(text, rows):
     plan = streams.planned(f"{HEAD} {text}")
-    assert ahead(plan) == rows
+    assert Reach.of(plan).ahead == rows
     assert any("NEXT" in warning for warning in warnings(plan)) == (rows > 0)
     assert kept(plan)
 
 
 @pytest.mark.parametrize(("measure", "rows"), [("NEXT(FIRST(v), 2)", 0), ("NEXT(v)", 1), ("NEXT(A.v, 2)", 0), ("NEXT(A.v, 3)", 1), ("NEXT(LAST(v, 1))", 0)])
 def test_how_far_a_measure_reads(measure, rows):
-    assert ahead(streams.planned(f"{HEAD}, {measure} AS x PATTERN (A B C)")) == rows
+    assert Reach.of(streams.planned(f"{HEAD}, {measure} AS x PATTERN (A B C)")).ahead == rows
 
 
 @pytest.mark.parametrize(

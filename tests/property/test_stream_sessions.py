@@ -21,7 +21,7 @@ from sparkcep.engine.open import match_table, prepare
 from sparkcep.engine.stream import Stream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
-from sparkcep.plan.reach import ahead
+from sparkcep.plan.reach import Reach
 from sparkcep.settings import Settings
 from tests.caught import without_catching
 from tests.property import test_stream_changes as revised
@@ -183,7 +183,7 @@ def test_the_best_of_windows(text):
         over = {key for key in set(keys) if max(t for t, k in zip(times, keys, strict=True) if k == key) + one.idle <= told[0] + 1}
         for (key, start), best in wanted.items():
             begin = int(start.timestamp() * 1_000_000) if hasattr(start, "timestamp") else start
-            if key in over or (begin + size + after <= told[0] + 1 and not ahead(one)):
+            if key in over or (begin + size + after <= told[0] + 1 and not Reach.of(one).ahead):
                 ended += 1
                 assert found.get((key, start)) == best, (text, key, start)
         assert found.keys() <= wanted.keys()

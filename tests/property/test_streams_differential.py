@@ -44,7 +44,7 @@ from sparkcep.engine.stream import NOTHING_DUE, Stream, _sorted, parted
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.costs import ALL
-from sparkcep.plan.reach import ahead
+from sparkcep.plan.reach import Reach
 from sparkcep.plan.records import Order
 from sparkcep.settings import Settings
 from tests.caught import without_catching
@@ -125,6 +125,11 @@ LAST_ROWS = [
     f"{GRAPHS} PATTERN ((^ A | D) C) {WINDOW} DEFINE A AS v < 4, C AS w > 0, D AS v = 3",
     f"{COUNTS} PATTERN ((^ A B) & (C D)) WINDOW INTERVAL '30' MICROSECONDS DEFINE B AS v > 1, C AS w > 0, D AS w < 1",
     f"{HEAD} LAST(id) AS z, MATCH_NUMBER() AS n, MATCH_ERRORS() AS e PATTERN ((^ A | D) B C) WINDOW 5 ROWS APPROX 1 DEFINE B AS v > 1, C AS w > B.w, D AS v = 3",
+    # CLASSIFIER() of a row outside of the match is NULL, whatever rows are kept
+    f"{HEAD} {PLAIN}, PREV(CLASSIFIER()) AS b, NEXT(CLASSIFIER()) AS x ALL ROWS PER MATCH PATTERN (A B+ C) {WINDOW} DEFINE A AS v < 3, B AS v >= FIRST(v) AND PREV(CLASSIFIER()) IS NOT NULL, C AS w > 0",
+    f"{HEAD} {PLAIN}, PREV(CLASSIFIER(), 2) AS b ALL ROWS PER MATCH EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B C) {WINDOW} DEFINE A AS v < 3, B AS v > 1, C AS v > A.v",
+    f"{HEAD} PREV(CLASSIFIER()) AS b, NEXT(CLASSIFIER(A)) AS x, MATCH_ERRORS() AS e ALL ROWS PER MATCH PATTERN (A B C) {WINDOW} APPROX 1 DEFINE A AS v < 2, B AS v > A.v, C AS w > A.w",
+    f"{HEAD} PREV(CLASSIFIER()) AS b, BUNDLE_END() AS z ALL ROWS PER MATCH PATTERN (A B C) WINDOW INTERVAL '7' MICROSECONDS APPROX 1 MATCH BUNDLES DEFINE A AS v < 2, B AS v > A.v, C AS w > A.w",
     # rows in no match
     f"{HEAD} MATCH_NUMBER() AS n, MATCH_ERRORS() AS e, PREV(v) AS b ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B C) {WINDOW} APPROX 1 DEFINE A AS v < 2, B AS v > A.v, C AS w > A.w",
     f"{HEAD} MATCH_ERRORS() AS e, MATCH_COUNT() AS k ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B C) WINDOW 4 ROWS APPROX 1 PROXY MATCHES PER ERROR DEFINE A AS v < 2, B AS v > 2, C AS w > 0",
@@ -231,7 +236,7 @@ def compared_best(text: str, rng: random.Random) -> int:
     table = timed(plan, rows_of(rng, 5, 14))
     if not table.num_rows:
         return 0
-    window, key, rows = plan.windows[0], np.asarray(table.column("__p0")), ahead(plan)
+    window, key, rows = plan.windows[0], np.asarray(table.column("__p0")), Reach.of(plan).ahead
     time, size = np.asarray(table.column("__s0").cast(pa.int64())), int(window.size)
     after = size if ranks_late(plan, strategy_of(plan)) else 0
     whole = best(plan, batch(plan, table, np.ones(table.num_rows, dtype=bool)))
@@ -710,7 +715,7 @@ def compared(text: str, rng: random.Random, keys: int, longest: int) -> int:
                     assert not collections.Counter(rows) - collections.Counter(answer.get(p, [])), (text, watermark)
                 else:
                     assert rows == answer.get(p, [])[: len(rows)], (text, watermark)
-        if prefix is not None and at_once and not ahead(plan) and plan.rows != "unmatched":
+        if prefix is not None and at_once and not Reach.of(plan).ahead and plan.rows != "unmatched":
             told = {p: sorted(rows) for p, rows in found.items()}
             assert told == {p: sorted(rows) for p, rows in by_partition(plan, prefix).items()}, (text, watermark)
         elif prefix is not None and not at_once:
@@ -755,18 +760,18 @@ def ended(plan, answer: pa.Table, watermark: int) -> dict[int, int]:
     strategy = strategy_of(plan)
     if plan.automaton is not None and any(arc.on == "expiry" for arc in plan.automaton.arcs):
         return {}  # of a table they are taken at its end (test_stream_expiries)
-    if strategy.search == COMPUTATIONS and plan.rows == "one" and not ahead(plan):
+    if strategy.search == COMPUTATIONS and plan.rows == "one" and not Reach.of(plan).ahead:
         return {p: len(rows) for p, rows in by_partition(plan, answer).items()}
-    if strategy.question in (COUNTED, GRAPH, CHEAPEST, BY_COST) and not ahead(plan) and strategy.search != BUDGETED and (plan.rows == "one" or strategy.search != PROXIES):
+    if strategy.question in (COUNTED, GRAPH, CHEAPEST, BY_COST) and not Reach.of(plan).ahead and strategy.search != BUDGETED and (plan.rows == "one" or strategy.search != PROXIES):
         return ended_of_last_rows(plan, answer, window, strategy.automaton.negates_behind, watermark)
-    if strategy.question == BUNDLED and plan.rows == "one" and window is not None and not ahead(plan):
+    if strategy.question == BUNDLED and plan.rows == "one" and window is not None and not Reach.of(plan).ahead:
         last = collections.Counter()
         # under a budget a row is searched when its window has ended, where a negation looks behind matches
         size = int(window.size) * (2 if strategy.search == BUDGETED and strategy.automaton.negates_behind else 1)
         for p, place in zip(answer.column("__p0").to_pylist(), answer.column(next(dict(plan.outputs)[name] for name in ("z", "b_end") if name in dict(plan.outputs))).cast(pa.int64()).to_pylist(), strict=True):
             last[p] += place * MS + size <= watermark
         return dict(last)
-    if strategy.search == BUDGETED and strategy.question != BUNDLED and not plan.numbered and plan.rows == "one" and not ahead(plan):
+    if strategy.search == BUDGETED and strategy.question != BUNDLED and not plan.numbered and plan.rows == "one" and not Reach.of(plan).ahead:
         return ended_of_last_rows(plan, answer, window, strategy.automaton.negates_behind, watermark)
     # of these the one that completes first is known when its own window has ended, as all rows before its last are there
     leaf = dict(plan.outputs).get("z" if plan.non_overlapping and strategy.automaton.negates_behind else "a")
