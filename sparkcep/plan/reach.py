@@ -22,14 +22,16 @@ class Reach(NamedTuple):
     def of(plan: Plan) -> Reach:
         """The rows that PREV and NEXT may read. A match waits for those ahead.
 
-        A row of the match counts for the rows that every match has before or after it: in ``A B`` NEXT(A.v) reads a row of the match.
+        From a row of the match they are fewer by the rows that every match has before or after it: in ``A B`` NEXT(A.v) reads a row
+        of the match.
         """
         return Reach(_back(plan), _ahead(plan))
 
     @staticmethod
     def of_measures(plan: Plan) -> Reach:
-        """The rows to which PREV and NEXT in measures step from a row of a match that has no other row. A step of CLASSIFIER() counts:
-        the row there decides whether it is one of the match."""
+        """The rows to which PREV and NEXT in measures step from a row of a match that has no other row.
+
+        A step of CLASSIFIER() counts, because whether the row there is one of the match is asked for."""
         found = [spec.physical for _, spec in plan.leaves if spec.kind in ("nav", "cls")]
         return Reach(max([0, *(-rows for rows in found)]), max([0, *found]))
 
