@@ -7,7 +7,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.strategy import (
+from sparkcep.automaton.searches import (
     ADJACENT,
     CLASSES,
     COMPUTATIONS,

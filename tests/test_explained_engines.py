@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.strategy import (
+from sparkcep.automaton.searches import (
     ADJACENT,
     BUDGETED,
     CLASSES,
@@ -25,8 +25,8 @@ from sparkcep.automaton.strategy import (
     SEQUENCES,
     SIDES,
     WALK,
-    strategy_of,
 )
+from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.adjacent import Adjacent
 from sparkcep.engine.open import engine_for, match_batches, prepare

@@ -18,7 +18,8 @@ import pytest
 
 import sparkcep
 from sparkcep import cli, precompile, storage
-from sparkcep.automaton.strategy import SEARCHES, strategy_of
+from sparkcep.automaton.searches import SEARCHES
+from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import match_table
 from sparkcep.errors import MatchRuntimeError

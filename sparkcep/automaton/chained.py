@@ -10,7 +10,8 @@ from fractions import Fraction
 from math import ceil
 from typing import NamedTuple
 
-from sparkcep.automaton.strategy import BUNDLED, placed_strategy
+from sparkcep.automaton.searches import BUNDLED
+from sparkcep.automaton.strategy import placed_strategy
 from sparkcep.automaton.streams import ranks_late, waits_behind, window_of
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.plan.options import MICROS

@@ -19,6 +19,30 @@ from sparkcep.automaton.guesses import with_copies
 from sparkcep.automaton.links import Far, Links, agreements_among, comparisons_of, links_of
 from sparkcep.automaton.net import E_AT_END, E_AT_START, Net
 from sparkcep.automaton.program import Program
+from sparkcep.automaton.searches import (
+    ADJACENT,
+    BEST,
+    BUDGETED,
+    BUNDLED,
+    BY_COST,
+    CHEAPEST,
+    CLASSES,
+    COMPUTATIONS,
+    CONJUNCTION,
+    COUNTED,
+    EVERY,
+    FIRST,
+    FRONT,
+    GRAPH,
+    LEARNED,
+    NUMBERS,
+    PATHS,
+    PROXIES,
+    SEARCHES,
+    SEQUENCES,
+    SIDES,
+    WALK,
+)
 from sparkcep.automaton.selection import negated_groups, selection_automaton
 from sparkcep.automaton.steps import too_complex
 from sparkcep.automaton.translated import translated
@@ -31,40 +55,6 @@ from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Approx, LeafSpec, Ranking, has, walk
 
 MAX_RANKED = 100_000  # matches that TOP k holds for each window without enumeration
-
-# what is asked
-FIRST = "the preferred match of each start row"
-EVERY = "every match"
-COUNTED = "how many matches end at each row"
-GRAPH = "the graph of the matches that end at each row"
-CHEAPEST = "the best match of each last row"
-BY_COST = "of each last row the best match of each cost that starts later than all cheaper ones"
-BUNDLED = "the best match of each bundle of last rows"
-BEST = "the k best matches"
-LEARNED = "which vectors lead to which bundles"
-
-# how the rows are gone through
-DEPTH_FIRST = "depth first, one run at a time"
-SIDE_BY_SIDE = "row by row, all runs side by side"
-BY_SCORE = "by score, the best first"
-
-# the searches, and how each goes through the rows
-ADJACENT = "adjacent rows"
-WALK = "walk"
-CONJUNCTION = "sides of a conjunction"
-NUMBERS = "numbers"
-FRONT = "classes of runs"
-PROXIES = "one run for each state"
-CLASSES = "one run for each class"
-PATHS = "k best paths"
-SEQUENCES = "join of rows"
-SIDES = "join of sides"
-COMPUTATIONS = "computations"
-BUDGETED = "candidates under a budget"
-SEARCHES = {
-    ADJACENT: DEPTH_FIRST, WALK: DEPTH_FIRST, CONJUNCTION: DEPTH_FIRST, NUMBERS: SIDE_BY_SIDE, FRONT: SIDE_BY_SIDE, PROXIES: SIDE_BY_SIDE,
-    CLASSES: SIDE_BY_SIDE, PATHS: SIDE_BY_SIDE, SEQUENCES: BY_SCORE, SIDES: BY_SCORE, COMPUTATIONS: SIDE_BY_SIDE, BUDGETED: SIDE_BY_SIDE,
-}  # fmt: skip
 
 _COSTS = {
     NUMBERS: "O(rows x states), whatever the window",

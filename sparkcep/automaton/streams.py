@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from sparkcep.automaton.net import E_NOT
-from sparkcep.automaton.strategy import (
+from sparkcep.automaton.searches import (
     BUDGETED,
     BUNDLED,
     BY_COST,
@@ -19,9 +19,8 @@ from sparkcep.automaton.strategy import (
     GRAPH,
     PROXIES,
     WALK,
-    Strategy,
-    placed_strategy,
 )
+from sparkcep.automaton.strategy import Strategy, placed_strategy
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
 from sparkcep.plan.budget import HISTORY
 from sparkcep.plan.checked import read

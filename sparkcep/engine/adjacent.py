@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkcep.automaton.strategy import ADJACENT
+from sparkcep.automaton.searches import ADJACENT
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import distinct_variables, scratch
 from sparkcep.engine.found import Found

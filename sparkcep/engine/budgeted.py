@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.automaton.net import E_CHECK, E_COST, E_OPEN, E_TARGET, E_VAR, Net
-from sparkcep.automaton.strategy import BUDGETED
+from sparkcep.automaton.searches import BUDGETED
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine.agents import NO_AGENTS, Explorer
 from sparkcep.engine.budget_state import Open, empty_lists

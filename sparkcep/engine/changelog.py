@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.automaton.strategy import COMPUTATIONS
+from sparkcep.automaton.searches import COMPUTATIONS
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.engine import arcs as of_arcs
 from sparkcep.engine.buffer import Chunk

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.automaton.net import E_COST
-from sparkcep.automaton.strategy import CLASSES, NUMBERS
+from sparkcep.automaton.searches import CLASSES, NUMBERS
 from sparkcep.engine import front as fronts
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import Room

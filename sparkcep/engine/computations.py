@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.automaton.strategy import COMPUTATIONS
+from sparkcep.automaton.searches import COMPUTATIONS
 from sparkcep.columns.arrays import decimal_words, null_marks, ranges, words
 from sparkcep.columns.registers import FLOAT, WIDE, Compiled, Held
 from sparkcep.columns.types import HIGH, WORD

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.automaton.net import E_LABEL, E_TARGET, E_VAR, rows_of_match
-from sparkcep.automaton.strategy import SIDES
+from sparkcep.automaton.searches import SIDES
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import INT_BITS, type_of
 from sparkcep.engine import bounds

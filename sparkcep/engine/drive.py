@@ -19,7 +19,7 @@ MOST_LABELS, STATE_SHARE = 1 << 20, 64  # of the matches told together, and the 
 
 
 class Round:
-    """A kernel with its arguments, over one buffer. ``name``: the search, as :mod:`sparkcep.automaton.strategy` calls it;
+    """A kernel with its arguments, over one buffer. ``name``: the search, as :mod:`sparkcep.automaton.searches` calls it;
     ``state`` int64: where the kernel stands; ``place`` and ``detail``: where in it the row at hand stands, and what is to be
     said of an error."""
 

@@ -21,7 +21,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.strategy import BY_COST, CHEAPEST
+from sparkcep.automaton.searches import BY_COST, CHEAPEST
 from sparkcep.automaton.streams import ranks_late, sees_before
 from sparkcep.columns.arrays import ranges, words
 from sparkcep.engine.buffer import Chunk, Left

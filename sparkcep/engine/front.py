@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparkcep.automaton.net import ACCEPT, E_AT_END, E_COST, E_VAR, Net
-from sparkcep.automaton.strategy import FRONT
+from sparkcep.automaton.searches import FRONT
 from sparkcep.columns.arrays import boundaries
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.drive import Round, doubled, scratch

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.automaton.arrangements import Arrangement
-from sparkcep.automaton.strategy import SEQUENCES
+from sparkcep.automaton.searches import SEQUENCES
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import INT_BITS, type_of
 from sparkcep.engine import bounds

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.strategy import FRONT, GRAPH, NUMBERS
+from sparkcep.automaton.searches import FRONT, GRAPH, NUMBERS
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.found import Found, last_rows
 from sparkcep.engine.front import Counted, Drawn, Ended, Front

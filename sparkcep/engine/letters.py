@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.strategy import PATHS, SEQUENCES, SIDES
+from sparkcep.automaton.searches import PATHS, SEQUENCES, SIDES
 from sparkcep.columns.arrays import decimal_words, null_marks, ranks, words
 from sparkcep.columns.bytecode import KNOWN, OP, Conditions
 from sparkcep.columns.types import AS_DOUBLE, HIGH, WORD

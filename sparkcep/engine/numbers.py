@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkcep.automaton.strategy import NUMBERS
+from sparkcep.automaton.searches import NUMBERS
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.letters import kernel_data
 from sparkcep.engine.prepared import Task

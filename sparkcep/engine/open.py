@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton import strategy as s
+from sparkcep.automaton import searches as s
 from sparkcep.automaton.strategy import placed_strategy
 from sparkcep.automaton.streams import check_table, ranks_in_turn, tells_at_once
 from sparkcep.columns.arrays import ranges

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.automaton.net import E_TARGET
-from sparkcep.automaton.strategy import PROXIES
+from sparkcep.automaton.searches import PROXIES
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.bundles import NO_BUNDLES, Bundles

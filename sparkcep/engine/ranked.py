@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sparkcep.automaton import links
 from sparkcep.automaton.net import ACCEPT, E_LABEL, E_TARGET, E_VAR
-from sparkcep.automaton.strategy import PATHS, SIDES
+from sparkcep.automaton.searches import PATHS, SIDES
 from sparkcep.columns.arrays import equal_codes, numbered, words
 from sparkcep.columns.types import type_of
 from sparkcep.engine.best import Keys, Ranked, top_matches, united

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.automaton.net import E_COST
-from sparkcep.automaton.strategy import CLASSES, PROXIES, Strategy, strategy_of
+from sparkcep.automaton.searches import CLASSES, PROXIES
+from sparkcep.automaton.strategy import Strategy, strategy_of
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine.buffer import Chunk
 from sparkcep.engine.classes import Cheapest

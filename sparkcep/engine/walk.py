@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparkcep.automaton.net import ACCEPT, E_CHECK, E_NOT, E_OPEN, E_TARGET, E_VAR, Edge, Net
-from sparkcep.automaton.strategy import CONJUNCTION, WALK
+from sparkcep.automaton.searches import CONJUNCTION, WALK
 from sparkcep.engine.at_once import AtOnce
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.drive import distinct_variables, scratch

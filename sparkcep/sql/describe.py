@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from sparkcep.automaton import strategy as by
+from sparkcep.automaton import searches as by
 from sparkcep.automaton.net import E_NOT, E_VAR, Net
-from sparkcep.automaton.strategy import Strategy, strategy_of
+from sparkcep.automaton.strategy import MAX_RANKED, Strategy, knows_scores, strategy_of
 from sparkcep.clause.automaton import ROW
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.plan.budget import HISTORY, HISTORY_COLUMN
@@ -469,7 +469,7 @@ def _ranking(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
 
 def _listed(ranking: Ranking, strategy: Strategy) -> str:
     """What is kept of matches that are listed."""
-    if ranking.top <= by.MAX_RANKED and by.knows_scores(strategy):
+    if ranking.top <= MAX_RANKED and knows_scores(strategy):
         return "matches are listed but for those whose score cannot reach the best found so far, the best are kept"
     return "every match is listed, those that may be among the best are kept"
 

@@ -445,7 +445,8 @@ class _Rewriter:
 
 def _who_ranks(plan: Plan, ranking: Ranking) -> Plan:
     """The plan with ranks from the engine, where it finds the best matches by itself and partitions are ranked alone."""
-    from sparkcep.automaton.strategy import PATHS, strategy_of
+    from sparkcep.automaton.searches import PATHS
+    from sparkcep.automaton.strategy import strategy_of
 
     strategy = strategy_of(plan)
     if not strategy.ranks:

@@ -11,7 +11,8 @@ from fractions import Fraction
 
 import pytest
 
-from sparkcep.automaton.strategy import CLASSES, PROXIES, WALK, strategy_of
+from sparkcep.automaton.searches import CLASSES, PROXIES, WALK
+from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine import classes
 from sparkcep.engine.front import Counted

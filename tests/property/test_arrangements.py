@@ -10,7 +10,7 @@ import random
 import pytest
 
 from sparkcep.automaton.arrangements import MOST, arrangements
-from sparkcep.automaton.strategy import SEQUENCES
+from sparkcep.automaton.searches import SEQUENCES
 from sparkcep.clause.parser import parse_clause
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings

@@ -11,7 +11,7 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.strategy import CONJUNCTION, WALK
+from sparkcep.automaton.searches import CONJUNCTION, WALK
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine import listing, walk
 from sparkcep.engine.drive import Room

@@ -9,7 +9,8 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.strategy import BUDGETED, strategy_of
+from sparkcep.automaton.searches import BUDGETED
+from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError

@@ -10,7 +10,7 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.strategy import SIDES
+from sparkcep.automaton.searches import SIDES
 from sparkcep.clause.parser import parse_clause
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings

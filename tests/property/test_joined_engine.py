@@ -11,7 +11,7 @@ import re
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.strategy import SEQUENCES
+from sparkcep.automaton.searches import SEQUENCES
 from sparkcep.clause.parser import parse_clause
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings

@@ -16,7 +16,7 @@ import pytest
 
 from sparkcep import explain
 from sparkcep import graph as graphs
-from sparkcep.automaton.strategy import FRONT, NUMBERS
+from sparkcep.automaton.searches import FRONT, NUMBERS
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine import front
 from sparkcep.engine.limits import Limits

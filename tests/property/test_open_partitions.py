@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from sparkcep.automaton import strategy as s
+from sparkcep.automaton import searches as s
 from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import match_table

@@ -16,7 +16,7 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.strategy import PATHS, WALK
+from sparkcep.automaton.searches import PATHS, WALK
 from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import equal_codes
 from sparkcep.engine.open import engine_for, match_batches, prepare

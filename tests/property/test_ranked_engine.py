@@ -11,7 +11,7 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.strategy import PATHS
+from sparkcep.automaton.searches import PATHS
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.plan.build import make_plan

@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from sparkcep.automaton.strategy import CONJUNCTION, WALK
+from sparkcep.automaton.searches import CONJUNCTION, WALK
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError

@@ -23,18 +23,8 @@ import pyarrow.compute as pc
 import pytest
 
 from sparkcep.automaton.chained import passed
-from sparkcep.automaton.strategy import (
-    BUDGETED,
-    BUNDLED,
-    BY_COST,
-    CHEAPEST,
-    COMPUTATIONS,
-    COUNTED,
-    EVERY,
-    GRAPH,
-    PROXIES,
-    strategy_of,
-)
+from sparkcep.automaton.searches import BUDGETED, BUNDLED, BY_COST, CHEAPEST, COMPUTATIONS, COUNTED, EVERY, GRAPH, PROXIES
+from sparkcep.automaton.strategy import strategy_of
 from sparkcep.automaton.streams import check_stream, kept, ranks_late, tells_at_once
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.drive import Room
