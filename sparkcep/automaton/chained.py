@@ -10,9 +10,9 @@ from fractions import Fraction
 from math import ceil
 from typing import NamedTuple
 
+from sparkcep.automaton.emission import window_of
 from sparkcep.automaton.searches import BUNDLED
 from sparkcep.automaton.strategy import placed_strategy
-from sparkcep.automaton.streams import ranks_late, waits_behind, window_of
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.plan.options import MICROS
 from sparkcep.plan.plan import Plan
@@ -46,7 +46,8 @@ def passed(plan: Plan) -> Passed:
     # automaton's match has its number when the lives of all that end at its last row have; what ends at a row may wait for the
     # window that begins there, and a sliding window may be ranked when those of its rows have ended
     waits = plan.non_overlapping or (plan.automaton is not None and plan.automaton.expires and plan.numbered)
-    waits = waits or waits_behind(placed_strategy(plan)) or (plan.slide is not None and ranks_late(plan, placed_strategy(plan)))
+    emission = placed_strategy(plan).emission
+    waits = waits or emission.looks_behind or (plan.slide is not None and emission.late)
     return Passed(ceil(Fraction(window_of(plan).size) * (2 if waits else 1)), "", *_time_column(plan))
 
 

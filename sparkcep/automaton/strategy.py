@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from sparkcep.automaton.approximate import approximate_automaton
 from sparkcep.automaton.arrangements import Arrangement, arrangements
 from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.automaton.conjunction import conjunction_automaton
+from sparkcep.automaton.emission import Emission, emission_of
 from sparkcep.automaton.guesses import with_copies
 from sparkcep.automaton.links import Far, Links, agreements_among, comparisons_of, links_of
 from sparkcep.automaton.net import E_AT_END, E_AT_START, Net
@@ -132,6 +134,11 @@ class Strategy:
         """The automaton of event selection."""
         assert self.net is not None
         return self.net
+
+    @cached_property
+    def emission(self) -> Emission:
+        """When the matches are emitted over a stream."""
+        return emission_of(self.plan, self.search, self.question, self.net)
 
     @property
     def conjoined(self) -> bool:

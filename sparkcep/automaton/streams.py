@@ -6,19 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from sparkcep.automaton.emission import ANSWERS, FROM_RUNS, RECOMPUTE, window_of
 from sparkcep.automaton.net import E_NOT
 from sparkcep.automaton.searches import (
     BUDGETED,
     BUNDLED,
-    BY_COST,
-    CHEAPEST,
     COMPUTATIONS,
-    CONJUNCTION,
-    COUNTED,
     EVERY,
-    GRAPH,
-    PROXIES,
-    WALK,
 )
 from sparkcep.automaton.strategy import Strategy, placed_strategy
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
@@ -56,7 +50,7 @@ def check_stream(plan: Plan) -> None:
         _check_budget(plan, strategy)
     if plan.ranking is not None and plan.ranking.top:
         _check_top(plan, strategy)
-    elif strategy.question in _QUESTIONS:
+    elif strategy.question in ANSWERS:
         _check_last_rows(plan, strategy)
     window = window_of(plan)
     if plan.idle:
@@ -81,7 +75,7 @@ def _check_idle(plan: Plan) -> None:
     if window.kind != MICROS or Fraction(window.size) > plan.idle:
         message = f"with {IDLE} shorter than WINDOW, two sessions of a key would have rows in one sliding window, of which TOP k ranks the matches together; set it to WINDOW's size or more"
         raise _wrong(plan, message if window.kind == MICROS else f"with {IDLE} TOP k ranks windows of time; write WINDOW INTERVAL '...', or leave the setting out", at=window)
-    if ranking.overall and ranks_late(plan, placed_strategy(plan)) and 2 * Fraction(window.size) > plan.idle:
+    if ranking.overall and placed_strategy(plan).emission.late and 2 * Fraction(window.size) > plan.idle:
         message = f"with {IDLE} shorter than twice WINDOW, the end of a session would come before its windows are ranked with those of other keys; set it to twice WINDOW's size or more"
         raise _wrong(plan, message, at=window)
 
@@ -107,24 +101,12 @@ def _check_changes(plan: Plan) -> None:
 
 def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
     """Raises ClauseError where what ends at a row is told otherwise than row by row."""
-    window, what = window_of(plan), _QUESTIONS[strategy.question]
-    incremental = strategy.search in (PROXIES, BUDGETED)
+    window, what = window_of(plan), ANSWERS[strategy.question]
+    incremental = strategy.emission.resume == FROM_RUNS
     if window.kind == NO_WINDOW and not incremental and not plan.idle:
         raise _wrong(plan, f"over a stream {what} without WINDOW would keep all rows for ever; add WINDOW INTERVAL '...' or WINDOW n ROWS, or set {IDLE}")
-    if _numbers_asked(plan) and not incremental:
+    if strategy.emission.numbers_asked and not incremental:
         raise _wrong(plan, f"MATCH_NUMBER() in DEFINE for {what} {YET}", UNSUPPORTED)
-
-
-def tells_at_once(plan: Plan, strategy: Strategy) -> bool:
-    """Whether each of ALL MATCHES is told with its last row: nothing to come changes it, and nothing numbers it."""
-    listed = plan.reports_all and not plan.non_overlapping and strategy.search in (WALK, CONJUNCTION) and strategy.question not in _QUESTIONS
-    ranked = plan.ranking is not None and plan.ranking.top > 0
-    return listed and not ranked and not (plan.numbered or _numbers_asked(plan)) and not strategy.automaton.negates_behind
-
-
-def waits_behind(strategy: Strategy) -> bool:
-    """Whether what ends at a row waits for the WINDOW of the matches that end there, where a negation looks behind these."""
-    return (strategy.question in _QUESTIONS or strategy.search == BUDGETED) and strategy.automaton.negates_behind
 
 
 def _check_budget(plan: Plan, strategy: Strategy) -> None:
@@ -136,39 +118,14 @@ def _check_budget(plan: Plan, strategy: Strategy) -> None:
         raise _wrong(plan, f"{which} does not stream under a BUDGET yet; give variables beside it WEIGHTS above what APPROX allows, or leave BUDGET out", UNSUPPORTED, budget)
 
 
-_QUESTIONS = {COUNTED: "MATCH_COUNT()", GRAPH: "MATCH_GRAPH()", CHEAPEST: "APPROX", BY_COST: "APPROX", BUNDLED: "MATCH BUNDLES"}
-
-
 def _check_top(plan: Plan, strategy: Strategy) -> None:
     """Raises ClauseError where the best matches of a window are not known in one micro-batch, or not from the rows kept."""
     if plan.ranking.overall and window_of(plan).kind == ROWS:
         raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window, and those of WINDOW n ROWS end at other times for each key; write WINDOW INTERVAL '...'")
     if plan.ranking.overall and Reach.of(plan).ahead:
         raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window together, and NEXT waits for further rows of each key; leave OVERALL or NEXT out")
-    if strategy.question in _QUESTIONS and _numbers_asked(plan):
+    if strategy.question in ANSWERS and strategy.emission.numbers_asked:
         raise _wrong(plan, f"TOP of PROXY MATCHES with MATCH_NUMBER() in DEFINE {YET}", UNSUPPORTED)
-
-
-def ranks_late(plan: Plan, strategy: Strategy) -> bool:
-    """Whether TOP k ranks a sliding window only when the WINDOWs of all its rows have ended: matches are found one behind the
-    other, or a negation looks at rows behind them."""
-    return ranks_in_turn(plan) or strategy.automaton.negates_behind
-
-
-def ranks_in_turn(plan: Plan) -> bool:
-    """Whether TOP k ranks matches of which each depends on those before: one for each first row that none of them has, or such
-    whose conditions ask for their number."""
-    return not plan.reports_all or _numbers_asked(plan)
-
-
-def sees_before(strategy: Strategy) -> bool:
-    """Whether a negation may look at rows before a match, as far as those of WINDOW. A side of ``&`` may begin at any row."""
-    net = strategy.automaton
-    return net.negates and (strategy.conjoined or bool(net.edges[: net.first[1], E_NOT].any()))
-
-
-def _numbers_asked(plan: Plan) -> bool:
-    return any(has(c, "mno") for condition in plan.conditions for c in condition.trees)
 
 
 def _families(plan: Plan) -> list[tuple[str, bool]]:
@@ -206,17 +163,17 @@ def kept(plan: Plan) -> list[str]:
     window, (back, ahead) = window_of(plan), Reach.of(plan)
     ever = f"until the watermark is {_interval(plan.idle)} behind the last row of the key" if plan.idle else "for ever"
     lines, strategy = ["rows behind the watermark, until it has passed them"], placed_strategy(plan)
+    emission = strategy.emission
     ranks = plan.ranking is not None and plan.ranking.top > 0
-    searched_again = strategy.search == BUDGETED or (strategy.question in _QUESTIONS and strategy.search != PROXIES)
-    times = 2 if waits_behind(strategy) and not ranks else 1
+    searched_again = strategy.search == BUDGETED or (emission.resume == RECOMPUTE and not ranks)
+    times = 2 if emission.looks_behind and not ranks else 1
     what = ("rows of the last two windows" if times > 1 else "rows of the last window") if searched_again else "rows of a match under way"
     if plan.automaton is not None and plan.automaton.lifetime:
         lines.append(f"{what}, until the watermark has passed the end of its first row's life")
     elif ranks:
-        before = ", and of such a time before them" if strategy.question in (CHEAPEST, BY_COST) or sees_before(strategy) else ""
-        late = ranks_late(plan, strategy)
-        waits = ", or hold a row whose WINDOW has not" if late else ""
-        further = f", or behind {'whose WINDOW' if late else 'which'} not {ahead} {'row of the key has' if ahead == 1 else 'rows of the key have'} come" if ahead else ""
+        before = ", and of such a time before them" if emission.hides or emission.looks_before else ""
+        waits = ", or hold a row whose WINDOW has not" if emission.late else ""
+        further = f", or behind {'whose WINDOW' if emission.late else 'which'} not {ahead} {'row of the key has' if ahead == 1 else 'rows of the key have'} come" if ahead else ""
         lines.append(f"rows of the windows that have not ended{waits}{further}{before}")
     elif window.kind == MICROS:
         lines.append(f"{what}, until the watermark is {_interval(times * Fraction(window.size))} behind {'them' if searched_again else 'its first row'}")
@@ -241,9 +198,9 @@ def kept(plan: Plan) -> list[str]:
         lines.append("the best match of a bundle, until no match point can join it")
     if back or ahead:
         lines.append(f"the last {'row' if back + ahead == 1 else f'{back + ahead} rows'} {ever}, at which PREV and NEXT look")
-    if _numbers_asked(plan) or (plan.numbered and not ranks):  # matches of a window are numbered by their ranks
+    if emission.numbers_asked or (plan.numbered and not ranks):  # matches of a window are numbered by their ranks
         lines.append(f"the number of the last match {ever}")
-    if counts_positions(plan):
+    if emission.positions:
         lines.append(f"how many rows it had, {ever}: positions are counted from its first row")
     if has(plan.pattern, "start"):
         lines.append(f"that it had rows, {ever}: ^ holds for the first alone")
@@ -262,14 +219,6 @@ def _kept_of_budget(plan: Plan, ever: str) -> list[str]:
     if approx.budget.explore:
         lines.append(f"what agents have learnt, {ever}")
     return lines
-
-
-def counts_positions(plan: Plan) -> bool:
-    """Whether anything tells how many rows of a key came before."""
-    kinds = {leaf.spec.kind for leaf in plan.leaves}
-    placed = plan.slide is not None or kinds & {"bundle_start", "bundle_end"}
-    across = plan.ranking is not None and plan.ranking.overall  # matches of several keys that tie are told apart by the places of their rows
-    return bool("graph" in kinds or across or (placed and window_of(plan).kind == ROWS))
 
 
 _WORDS = {
@@ -343,11 +292,6 @@ def _ahead(plan: dict) -> int:
 def _interval(micros: Fraction | int) -> str:
     seconds = f"{float(Fraction(micros) / 1_000_000):.6f}".rstrip("0").rstrip(".")
     return f"INTERVAL '{seconds}' SECOND"
-
-
-def window_of(plan: Plan) -> Window:
-    """The WINDOW of a whole match; one of no kind without one."""
-    return plan.windows[0] if plan.windows else Window(NO_WINDOW, "", "", 0, 0, "")
 
 
 def place_of(plan: Plan, name: str = "") -> LeafPlace | None:

@@ -121,7 +121,7 @@ class Again:
 
     def __init__(self, task: Task, answer: Callable[[Chunk], Iterator[pa.Table]], tables: NewTables, nothing: Callable[[Chunk], Found] | None = None) -> None:
         self.task, self.answer, self.tables, self.nothing = task, answer, tables, nothing
-        self.unmatched, self.behind = nothing is not None, task.prepared.strategy.automaton.negates_behind
+        self.unmatched, self.behind = nothing is not None, task.prepared.strategy.emission.looks_behind
 
     @property
     def waits(self) -> bool:

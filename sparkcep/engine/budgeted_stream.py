@@ -49,7 +49,7 @@ class BudgetedStream:
         arrays = (net.edges, net.accept_end, net.places, net.costs, standings)
         self.form = BudgetForm(arrays, self.budgeted.front.net.source, kinds, len(standings), task.plan.variables)
         self.telling = tells_ways(task.plan)
-        self.behind = task.prepared.strategy.automaton.negates_behind
+        self.behind = task.prepared.strategy.emission.looks_behind
         # in the order of their first rows matches are numbered when no match to come begins before them
         self.in_turn = self.budgeted.approx.report == ALL and task.plan.numbered
         # leaves may look at neighbours of any row of a match

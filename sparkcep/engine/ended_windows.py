@@ -21,8 +21,6 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.searches import BY_COST, CHEAPEST
-from sparkcep.automaton.streams import ranks_late, sees_before
 from sparkcep.columns.arrays import ranges, words
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.listing import NOTHING_OPEN, ListedForm, Open
@@ -45,9 +43,9 @@ class SlidingWindows:
         self.timed = window.kind == MICROS
         self.size, self.step = int(Fraction(window.size)), int(Fraction(slide.step))
         # how far before a window a match may begin that ends in it and hides others, or a negation look
-        hides = task.prepared.strategy.question in (CHEAPEST, BY_COST)
-        self.longer = self.size if hides or sees_before(task.prepared.strategy) else 0
-        self.late = ranks_late(task.plan, task.prepared.strategy)
+        emission = task.prepared.strategy.emission
+        self.longer = self.size if emission.hides or emission.looks_before else 0
+        self.late = emission.late
         # the matches of all keys are told in one micro-batch, so all wait as long as any may
         self.delay = self.size if self.late and ranking.overall else 0
 

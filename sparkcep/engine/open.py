@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.automaton import searches as s
+from sparkcep.automaton.emission import BEST_OF_WINDOW, CHANGE, RECOMPUTE
 from sparkcep.automaton.strategy import placed_strategy
-from sparkcep.automaton.streams import check_table, ranks_in_turn, tells_at_once
+from sparkcep.automaton.streams import check_table
 from sparkcep.columns.arrays import ranges
 from sparkcep.columns.bytecode import compile_conditions
 from sparkcep.columns.registers import compile_automaton
@@ -200,30 +201,32 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
 def _passage(task: Task, endless: bool = False, arcs: Standing | None = None) -> Passage:
     """Buffers, search and report, as the strategy has them; ``endless``: of partitions that never end, with the ``arcs`` that are
     there."""
-    strategy, ranking = task.prepared.strategy, task.plan.ranking
-    changes = task.plan.changes
-    revised = endless and changes is not None and changes.report == "CHANGES"  # what changes is seen from outside (engine.revisions)
+    if not endless:
+        return _answers(task, Tables(task))
+    strategy = task.prepared.strategy
+    emission = strategy.emission
+    tables = MatchTables(task) if emission.unit == CHANGE else Tables(task)  # what changes is seen from outside (engine.revisions)
     if arcs is not None:
-        return DatedComputations(task, MatchTables(task) if revised else Tables(task), arcs)
-    if revised:
-        return Computations(task, MatchTables(task))
-    if endless and ranking is not None and ranking.top:
-        if ranks_in_turn(task.plan):
-            reporter = Reporter(task.plan, strategy.automaton) if task.plan.approximate is not None else None
-            return WindowsInTurn(task, Walk(task), _reporting(reporter, Tables(task)))
-        return EndedWindows(task, _whole_answer(_answers(task, Tables(task))))
-    if endless and strategy.search == s.BUDGETED:
-        return BudgetedStream(task, Reporter(task.plan, strategy.automaton), Tables(task))
-    if endless and strategy.search != s.PROXIES and strategy.question in (s.COUNTED, s.GRAPH, s.CHEAPEST, s.BY_COST, s.BUNDLED):
+        return DatedComputations(task, tables, arcs)
+    if emission.unit == CHANGE:
+        return Computations(task, tables)
+    if emission.unit == BEST_OF_WINDOW and emission.sequential:
+        reporter = Reporter(task.plan, strategy.automaton) if task.plan.approximate is not None else None
+        return WindowsInTurn(task, Walk(task), _reporting(reporter, tables))
+    if emission.unit == BEST_OF_WINDOW:
+        return EndedWindows(task, _whole_answer(_answers(task, tables)))
+    if strategy.search == s.BUDGETED:
+        return BudgetedStream(task, Reporter(task.plan, strategy.automaton), tables)
+    if emission.resume == RECOMPUTE:
         return _again(task)
-    return _answers(task, Tables(task), endless)
+    return _answers(task, tables, endless)
 
 
 def _again(task: Task) -> Again | BundledAgain:
     """What answers for last rows, window by window."""
     tables = (Points if task.prepared.strategy.question == s.BUNDLED else NewTables)(task)
     listing = _listing(task)
-    if task.prepared.strategy.automaton.negates_behind:
+    if task.prepared.strategy.emission.looks_behind:
         listed = listing
         listing = functools.cache(lambda: Undecided(listed(), tables))
     if task.plan.approximate is None:
@@ -262,8 +265,7 @@ def _answers(task: Task, tables: Tables, endless: bool = False) -> Passage:
         return Whole(ByLastRow(task, listing, tables).answer)
     if strategy.search in _RANKING:
         return Whole(_RANKING[strategy.search](task, listing, tables).answer)
-    at_once = endless and tells_at_once(task.plan, strategy)
-    return Streaming(Deferring(task, functools.partial(Walk, task, at_once=at_once)), _reporting(reporter, tables))
+    return Streaming(Deferring(task, functools.partial(Walk, task, at_once=endless and strategy.emission.early)), _reporting(reporter, tables))
 
 
 def _reporting(reporter: Reporter | None, tables: Tables) -> Callable[[Chunk, Found], Iterator[pa.Table]]:

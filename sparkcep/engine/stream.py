@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.automaton.streams import counts_positions, sees_before
 from sparkcep.columns.arrays import null_marks, stable_order, words
 from sparkcep.columns.packed import Sections, bytes_of, slices
 from sparkcep.columns.types import type_of
@@ -85,6 +84,7 @@ class Stream:
     def __init__(self, prepared: Prepared, schema: pa.Schema, order: Sequence[str], limits: Limits | None = None, arcs: Standing | None = None) -> None:
         """``schema``: of the rows; ``order``: the names of the columns by which they are sorted; ``arcs``: those of ARCS FROM."""
         self.plan, self.order = prepared.plan, list(order)
+        strategy = prepared.strategy
         inner = pa.schema([field for field in schema if field.name not in set(order)])
         self.engine = OpenPartitions(prepared, inner, limits, endless=True, arcs=arcs)
         self.tables = Tables(self.engine.task)
@@ -92,10 +92,10 @@ class Stream:
         self.schema = schema
         self.numbered = self.plan.numbered or prepared.conditions.number_read
         self.anchored = has(self.plan.pattern, "start")
-        self.placed = counts_positions(self.plan)
-        passage, strategy = self.engine.passage, prepared.strategy
+        self.placed = strategy.emission.positions
+        passage = self.engine.passage
         self.at_once = passage.search.at_once if isinstance(passage, Streaming) and isinstance(passage.search, Walk) else None
-        self.sees_before = strategy.net is not None and self.plan.automaton is None and sees_before(strategy)
+        self.looks_before = strategy.emission.looks_before
 
     def use(self, history: list[dict[str, Any]]) -> None:
         """Takes the rows of the table of USING HISTORY, by which rows that are released from now on are searched. Raises
@@ -251,7 +251,7 @@ class Stream:
         begun = time[at[standing]]
         waits = begun > self._last(watermark)  # one that has ended waits for a further row
         due[standing[waits]] = begun[waits] + whole_micros(window.size) - 1
-        if self.sees_before:  # rows are kept for the negation alone, as long as a match to come may have them in its window
+        if self.looks_before:  # rows are kept for the negation alone, as long as a match to come may have them in its window
             alone = np.flatnonzero((at == first + open.rows) & (open.rows > 0))
             last = time[at[alone] - 1]
             due[alone] = np.where(last > self._last(watermark), last + whole_micros(window.size) - 1, NOTHING_DUE)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from sparkcep.automaton.strategy import strategy_of
-from sparkcep.automaton.streams import check_stream, kept, ranks_late, tells_at_once, warnings
+from sparkcep.automaton.streams import check_stream, kept, warnings
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import match_table, prepare
 from sparkcep.engine.stream import Stream
@@ -118,7 +118,7 @@ def compared(text: str, rng: random.Random, keys: int, longest: int) -> tuple[in
         for p, rows in found.items():
             for answer in (whole, *([] if prefix is None else [prefix])):
                 between = plan.rows == "unmatched" and (plan.approximate is not None or plan.automaton is not None)  # rows in no match come between the others
-                if between or tells_at_once(plan, strategy_of(plan)):
+                if between or strategy_of(plan).emission.early:
                     assert not Counter(rows) - Counter(answer.get(p, [])), (text, plan.idle, watermark)
                 else:
                     assert rows == answer.get(p, [])[: len(rows)], (text, plan.idle, watermark)
@@ -165,7 +165,7 @@ def test_the_best_of_windows(text):
     size = int(plan.windows[0].size)
     with pytest.raises(ClauseError, match="shorter than WINDOW"):
         idle(plan, size - 1)
-    after = size if ranks_late(plan, strategy_of(plan)) else 0
+    after = size if strategy_of(plan).emission.late else 0
     least = size
     if after and plan.ranking.overall:
         least = 2 * size

@@ -23,9 +23,10 @@ import pyarrow.compute as pc
 import pytest
 
 from sparkcep.automaton.chained import passed
+from sparkcep.automaton.emission import emission_of
 from sparkcep.automaton.searches import BUDGETED, BUNDLED, BY_COST, CHEAPEST, COMPUTATIONS, COUNTED, EVERY, GRAPH, PROXIES
 from sparkcep.automaton.strategy import strategy_of
-from sparkcep.automaton.streams import check_stream, kept, ranks_late, tells_at_once
+from sparkcep.automaton.streams import check_stream, kept
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.drive import Room
 from sparkcep.engine.limits import Limits
@@ -119,7 +120,7 @@ LAST_ROWS = [
     f"{HEAD} {PLAIN}, PREV(CLASSIFIER()) AS b, NEXT(CLASSIFIER()) AS x ALL ROWS PER MATCH PATTERN (A B+ C) {WINDOW} DEFINE A AS v < 3, B AS v >= FIRST(v) AND PREV(CLASSIFIER()) IS NOT NULL, C AS w > 0",
     f"{HEAD} {PLAIN}, PREV(CLASSIFIER(), 2) AS b ALL ROWS PER MATCH EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B C) {WINDOW} DEFINE A AS v < 3, B AS v > 1, C AS v > A.v",
     f"{HEAD} PREV(CLASSIFIER()) AS b, NEXT(CLASSIFIER(A)) AS x, MATCH_ERRORS() AS e ALL ROWS PER MATCH PATTERN (A B C) {WINDOW} APPROX 1 DEFINE A AS v < 2, B AS v > A.v, C AS w > A.w",
-    f"{HEAD} PREV(CLASSIFIER()) AS b, BUNDLE_END() AS z ALL ROWS PER MATCH PATTERN (A B C) WINDOW INTERVAL '7' MICROSECONDS APPROX 1 MATCH BUNDLES DEFINE A AS v < 2, B AS v > A.v, C AS w > A.w",
+    f"{HEAD} PREV(LAST(CLASSIFIER())) AS b, BUNDLE_END() AS z PATTERN (A B C) WINDOW INTERVAL '7' MICROSECONDS APPROX 1 MATCH BUNDLES DEFINE A AS v < 2, B AS v > A.v, C AS w > A.w",
     # rows in no match
     f"{HEAD} MATCH_NUMBER() AS n, MATCH_ERRORS() AS e, PREV(v) AS b ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B C) {WINDOW} APPROX 1 DEFINE A AS v < 2, B AS v > A.v, C AS w > A.w",
     f"{HEAD} MATCH_ERRORS() AS e, MATCH_COUNT() AS k ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B C) WINDOW 4 ROWS APPROX 1 PROXY MATCHES PER ERROR DEFINE A AS v < 2, B AS v > 2, C AS w > 0",
@@ -228,7 +229,7 @@ def compared_best(text: str, rng: random.Random) -> int:
         return 0
     window, key, rows = plan.windows[0], np.asarray(table.column("__p0")), Reach.of(plan).ahead
     time, size = np.asarray(table.column("__s0").cast(pa.int64())), int(window.size)
-    after = size if ranks_late(plan, strategy_of(plan)) else 0
+    after = size if strategy_of(plan).emission.late else 0
     whole = best(plan, batch(plan, table, np.ones(table.num_rows, dtype=bool)))
     for watermark, released, told in watched(plan, table, rng, rng.choice([0, 2, 5])):
         found = best(plan, told)
@@ -375,7 +376,7 @@ def test_what_was_kept_while_all_matches_waited_for_their_windows_is_read(monkey
     for turn in range(12):
         table, changes = timed(plan, rows_of(rng, 3, 30)), rng.randint(3, 8)
         with monkeypatch.context() as patched:
-            patched.setattr("sparkcep.engine.open.tells_at_once", lambda *_: False)
+            patched.setattr("sparkcep.automaton.strategy.emission_of", lambda *of: replace(emission_of(*of), early=False))
             before = stream_over(plan, table)
         turns, told = itertools.chain([before] * changes, itertools.repeat(stream_over(plan, table))), [before.engine.task.prepared.output_schema.empty_table()]
         for number, (_, released, tables) in enumerate(micro_batches(plan, table, rng, 2, next_stream=turns.__next__)):  # noqa: B007
@@ -696,7 +697,7 @@ def compared(text: str, rng: random.Random, keys: int, longest: int) -> int:
     # rows in no match come between the others, and without numbers all matches under a budget come with their last rows
     budgeted = strategy_of(plan).search == BUDGETED
     unordered = (plan.rows == "unmatched" and (plan.approximate is not None or plan.automaton is not None)) or (budgeted and plan.approximate.report == ALL and not plan.numbered)
-    at_once = tells_at_once(plan, strategy_of(plan))  # what ends at a released row is told, whatever begins before it
+    at_once = strategy_of(plan).emission.early  # what ends at a released row is told, whatever begins before it
     for watermark, released, found in streamed(plan, table, rng, rng.choice([0, 2, 5])):
         prefix, further = (answers.over(rows) for rows in (released, released | (time <= watermark + rng.randint(0, 9) * MS)))
         for answer in (by_partition(plan, one) for one in (prefix, further, whole) if one is not None):
@@ -877,7 +878,7 @@ def test_nothing_is_kept_of_keys_that_are_silent(text):
         dues[due] = now.due
         left = replace(left, column=pa.array(states, pa.large_binary()), due=dues)
     assert turns
-    if plan.rows == "unmatched" and (plan.automaton is not None or plan.approximate is not None or tells_at_once(plan, strategy_of(plan))):  # no row is left untold
+    if plan.rows == "unmatched" and (plan.automaton is not None or plan.approximate is not None or strategy_of(plan).emission.early):  # no row is left untold
         found, whole = (by_partition(plan, some) for some in (pa.concat_tables(told), batch(plan, table, np.ones(table.num_rows, dtype=bool))))
         assert {p: sorted(rows) for p, rows in found.items()} == {p: sorted(rows) for p, rows in whole.items()}
 
