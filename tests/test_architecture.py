@@ -324,6 +324,30 @@ def test_a_long_line_of_prose_is_found():
     assert list(long_prose(f'"""{long}"""\n# {long}\ny = "{long}"\n')) == [1, 2]
 
 
+# -- one protocol of operators ------------------------------------------------------------------------------------------
+
+STREAMS = ["open", "stream", "standing", "operator", "state"]  # of the engine: what goes on for any operator
+
+
+def classes_asked(source: str) -> set[str]:
+    """The classes that isinstance() is asked for."""
+    found: set[str] = set()
+    for node in ast.walk(parsed(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            of = node.args[1]
+            found |= {ast.unparse(one) for one in (of.elts if isinstance(of, ast.Tuple) else [of])}
+    return found
+
+
+def test_what_goes_on_for_any_operator_asks_for_no_class():
+    for name in STREAMS:
+        assert classes_asked((PACKAGE / "engine" / f"{name}.py").read_text("utf-8")) <= {"pa.Array", "RevisedStream"}, name
+
+
+def test_classes_that_are_asked_for_are_found():
+    assert classes_asked("isinstance(x, (A, b.C))\nisinstance(y, D)") == {"A", "b.C", "D"}
+
+
 # -- functions that can be read ------------------------------------------------------------------------------------------
 
 MOST_LINES, MOST_PARAMETERS = 150, 12

@@ -22,6 +22,8 @@ MEMO_BYTES, MEMO_BYTES_A_ROW = 1 << 23, 256  # of the hashed memo, unless one st
 class Adjacent:
     """Depth first, with a memo of failed states. ``depth`` and ``entries`` are the room that the last buffer took."""
 
+    early = None
+
     def __init__(self, task: Task) -> None:
         self.task, self.depth, self.entries = task, 4096, 1024
         program = task.prepared.strategy.program

@@ -24,6 +24,7 @@ from sparkcep.columns.arrays import numbered, ranges
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.found import Found, with_unmatched
 from sparkcep.engine.listing import NOTHING_OPEN, ListedForm, Open, Search
+from sparkcep.engine.operator import Base, RetainedRows, window_ends
 from sparkcep.engine.outputs import end_rows
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.tables import Tables
@@ -95,6 +96,8 @@ class NewTables(Tables):
 class Undecided:
     """Lists matches, and holds back what ends at rows at which one ends whose window may still change."""
 
+    early = None
+
     def __init__(self, search: Search, tables: NewTables) -> None:
         self.search, self.tables = search, tables
 
@@ -113,20 +116,27 @@ class Undecided:
         self.tables.telling.hold_back(latest, self.chunk)
 
 
-class Again:
+class Again(Base):
     """Searches the rows of windows again. ``answer``: makes output of whole partitions by ``tables``; ``nothing``: no match of a
     chunk, with all that is said of one, where rows in no match are asked for."""
 
     form, begin = ListedForm(), NOTHING_OPEN
 
     def __init__(self, task: Task, answer: Callable[[Chunk], Iterator[pa.Table]], tables: NewTables, nothing: Callable[[Chunk], Found] | None = None) -> None:
-        self.task, self.answer, self.tables, self.nothing = task, answer, tables, nothing
+        self.task, self.answer, self.tables, self.said = task, answer, tables, nothing
         self.unmatched, self.behind = nothing is not None, task.prepared.strategy.emission.looks_behind
 
     @property
     def waits(self) -> bool:
         """Whether something may be told when a window ends though no row came."""
         return self.unmatched or self.behind
+
+    def ends(self, open: Open, kept: RetainedRows) -> np.ndarray:
+        """When nothing is kept of a partition if no row of it comes, or the window of a row ends that something waits for."""
+        return window_ends(kept, open.covered if self.waits else None)
+
+    def nothing(self, chunk: Chunk) -> Found:
+        return self.said(chunk) if self.said is not None else super().nothing(chunk)
 
     def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
         """Tells what is new, and leaves the rows that one to come may have in its window."""
@@ -149,7 +159,6 @@ class Again:
         telling.first, covered = first, telling.waits if self.behind else low
         if self.unmatched:
             before, covered = opens[:, codes.O_COVERED], first
-            assert self.nothing is not None
             yield from self.tables.unmatched(chunk, self.nothing(chunk), ranges(before, first - before))
         opens[:, codes.O_START], opens[:, codes.O_NUMBER], opens[:, codes.O_COVERED] = end, telling.number, covered
         return open.left(chunk, opens, first[chunk.going], self.task.back, taken if self.unmatched else None)

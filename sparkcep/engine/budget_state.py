@@ -129,6 +129,12 @@ class Open:
         out[ranges(offsets[:-1], self.lone)] = self.places
         return out
 
+    def forgetting(self, numbers: bool, positions: bool) -> Open:
+        """Without the numbers of matches, and without the positions of partitions of which nothing is kept, unless they are asked
+        for."""
+        number = self.number if numbers else np.zeros_like(self.rows)
+        return replace(self, number=number, next=self.next if positions else np.where(self.stays, self.next, 0))
+
     def floors_of(self, variables: int) -> np.ndarray:
         """int64 (partitions, variables): the floors, 0 where none are known."""
         return self.floors if self.floors.shape[1] else np.zeros((len(self.rows), variables), dtype=np.int64)

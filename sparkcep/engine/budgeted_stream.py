@@ -22,6 +22,7 @@ from sparkcep.engine.budget_state import NOTHING_HELD, BudgetForm, Held, Open, S
 from sparkcep.engine.budgeted import Budgeted, Search, in_order
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.found import Found
+from sparkcep.engine.operator import NOTHING_DUE, Base, RetainedRows
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.reporter import Reporter, bundle_groups
 from sparkcep.engine.tables import Tables
@@ -31,10 +32,8 @@ from sparkcep.plan.reach import Reach
 from sparkcep.search import codes
 from sparkcep.search import derivations as finding
 
-NOTHING_DUE = np.iinfo(np.int64).max
 
-
-class BudgetedStream:
+class BudgetedStream(Base):
     """Goes on from the runs that are kept."""
 
     begin = Open()
@@ -67,19 +66,17 @@ class BudgetedStream:
         yield from self.tables.of(chunk, told)
         return work.left()
 
-    def dues(self, time: np.ndarray, open: Open, size: int, watermark: int) -> np.ndarray:
-        """int64 (partitions): the watermark at which no row is kept of a partition if none comes, or one of its matches is told,
-        the largest number where that is never; ``time`` of the kept rows, ``size`` of the window."""
-        due = np.full(len(open.rows), NOTHING_DUE)
+    def ends(self, open: Open, kept: RetainedRows) -> np.ndarray:
+        """When no row is kept of a partition if none comes, or one of its matches is told."""
+        due, time, size, watermark = np.full(len(open.rows), NOTHING_DUE), kept.time, kept.size, kept.watermark
         some = np.flatnonzero(open.rows)
-        last = time[np.cumsum(open.rows)[some] - 1] + size
+        last = time[kept.end[some] - 1] + size
         due[some] = np.where(last > watermark, last, NOTHING_DUE)
         ends = time[open.held.found.rows[open.held.found.events[:, codes.E_LABELS]]] + size - 1 if self.in_turn else time[open.held.last] + size
         np.minimum.at(due, open.held.parts, np.where(ends > watermark, ends, NOTHING_DUE))
         if self.behind:  # the next row that is not searched, or the next one whose window ends
-            first, ended = np.cumsum(open.rows) - open.rows, np.concatenate([[0], np.cumsum(time + size <= watermark + 1)])
-            at = first + np.maximum(open.known, ended[first + open.rows] - ended[first])
-            waits = np.flatnonzero(at < first + open.rows)
+            at = kept.first + np.maximum(open.known, kept.ended())
+            waits = np.flatnonzero(at < kept.end)
             due[waits] = np.minimum(due[waits], time[at[waits]] + size - 1)
         return due
 

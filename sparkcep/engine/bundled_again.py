@@ -26,6 +26,7 @@ from sparkcep.engine.buffer import Chunk, Left, columns_of
 from sparkcep.engine.bundles import NO_BUNDLES, NUMBERS, Bundles
 from sparkcep.engine.classes import BestOfLastRows
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
+from sparkcep.engine.operator import Base, RetainedRows, window_ends
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.state import FAR, POINTS, ascending, check_numbers, other_pattern
 from sparkcep.engine.tables import Tables
@@ -73,13 +74,13 @@ class Points(NewTables):
         self.totals = np.array([totals[i] for i in new.tolist()], dtype=object) if totals else _NO_TOTALS
 
 
-class BundledAgain:
+class BundledAgain(Base):
     """Tells bundles of the match points of windows that are searched again. ``best`` finds these; ``points`` takes them."""
 
     begin = Open(_NONE, _NONE, _NONE, _NONE, _NONE, _NO_MARKS)
 
     def __init__(self, task: Task, best: BestOfLastRows, points: Points, tables: Tables) -> None:
-        self.task, self.best, self.points, self.tables, self.nothing = task, best, points, tables, best.nothing
+        self.task, self.best, self.points, self.tables = task, best, points, tables
         self.again = Again(task, self._take, points)
         self.edges = task.prepared.strategy.automaton.edges
         self.form = PointsForm(task.prepared.strategy.automaton, task.plan.sizing)
@@ -91,6 +92,13 @@ class BundledAgain:
     def waits(self) -> bool:
         """Whether something may be told when a window ends though no row came."""
         return self.unmatched or self.again.waits
+
+    def ends(self, open: Open, kept: RetainedRows) -> np.ndarray:
+        """As :meth:`Again.ends` has it, or when a bundle is known."""
+        return open.bundles.ends(window_ends(kept, open.covered if self.waits else None), kept)
+
+    def nothing(self, chunk: Chunk) -> Found:
+        return self.best.nothing(chunk)
 
     def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
         """Tells the bundles that are complete, and leaves the rows of those that are not, and those that one to come may have in

@@ -9,6 +9,7 @@ import numpy as np
 
 from sparkcep.automaton.net import ACCEPT, E_LABEL, E_TARGET, E_VAR
 from sparkcep.engine.found import WITH_ERRORS, Found
+from sparkcep.engine.operator import RetainedRows
 from sparkcep.engine.reporter import bundle_groups
 from sparkcep.engine.state import FAR, check_numbers
 from sparkcep.engine.windows import Measured
@@ -53,6 +54,13 @@ class Bundles:
         """Those that are marked (bool)."""
         totals = self.totals[which] if len(self.totals) else self.totals
         return Bundles(self.best.chosen(np.flatnonzero(which)), self.first[which], self.last[which], self.sizes[which], totals)
+
+    def ends(self, due: np.ndarray, kept: RetainedRows) -> np.ndarray:
+        """``due`` of each partition, or when no match point can join its bundle, if that is earlier."""
+        if len(self.sizes):
+            ends = kept.time[self.last] + kept.size
+            due[self.parts] = np.where(ends > kept.watermark, np.minimum(due[self.parts], ends), due[self.parts])
+        return due
 
     def with_points(self, found: Found, totals: np.ndarray, places: Measured, edges: np.ndarray) -> Bundles:
         """These, of each partition one at most, and the bundles of match points behind them: ``found`` are the best matches of

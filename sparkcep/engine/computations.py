@@ -22,6 +22,7 @@ from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.identity import ENDING, plain
 from sparkcep.engine.lifetimes import Lifetimes, beyond, expired, lifetimes, times
 from sparkcep.engine.listing import NOTHING_OPEN, ListedForm, Open
+from sparkcep.engine.operator import NOTHING_DUE, Base
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.timetable import Timetable, whole
@@ -89,7 +90,7 @@ def labelled(plan: Plan) -> bool:
     )
 
 
-class Computations:
+class Computations(Base):
     """Finds and reports the matches of an automaton."""
 
     begin = NOTHING_OPEN
@@ -145,6 +146,21 @@ class Computations:
         left = open.left(chunk, opens, first[chunk.going], self.task.back, marks)
         return replace(left, open=OpenLives.of_open(left.open, opens[chunk.going, O_LIMIT])) if self.expires else left
 
+    def due(self, open: Open, rows: pa.Table, watermark: int) -> np.ndarray:
+        """When the lifetimes of all kept rows have ended, or that of one of them if something is told then."""
+        chunk = Chunk.whole(rows.combine_chunks(), self.task.prepared.input_schema.names, np.concatenate([[0], np.cumsum(open.rows)]))
+        ends = lifetimes(self.task.plan, chunk, self.task.failures).ends
+        some, due = np.flatnonzero(open.rows), np.full(len(open.rows), NOTHING_DUE)
+        # a row is told once nothing that begins there can have it; an arc ON EXPIRY is taken when the first of the lives has ended
+        if len(some) and (self.task.plan.rows == "unmatched" or self.expires):
+            ends = np.where(ends > watermark + 1, ends, NOTHING_DUE)
+            last = np.minimum.reduceat(ends, chunk.offsets[some])
+        else:
+            last = np.maximum.reduceat(ends, chunk.offsets[some]) if len(some) else ends
+        waits = (last > watermark + 1) & (last < NOTHING_DUE)
+        due[some[waits]] = last[waits] - 1
+        return due
+
     def _opens(self, chunk: Chunk, open: Open) -> np.ndarray:
         """The partitions as the kernel has them. Where it is not told before which time no row comes, arcs ON EXPIRY wait for the
         next row; where it is, a row's matches are told with it, and those of its arcs ON EXPIRY later, unless they have numbers."""
@@ -159,7 +175,6 @@ class Computations:
         return lives(chunk, open, self.task.ahead, waits & (self.task.ahead == 0))
 
     def nothing(self, chunk: Chunk) -> Found:
-        """No match, of which all is known that measures ask for."""
         none = np.zeros(0, dtype=np.int64)
         told = self.by_event(none, none, np.zeros((0, self._match_width()), dtype=np.int64), chunk, lifetimes(self.task.plan, chunk, self.task.failures))
         return replace(Found.none(WITH_ERRORS), by_event=told)

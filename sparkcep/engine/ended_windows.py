@@ -24,6 +24,7 @@ import pyarrow as pa
 from sparkcep.columns.arrays import ranges, words
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.listing import NOTHING_OPEN, ListedForm, Open
+from sparkcep.engine.operator import NOTHING_DUE, Base, RetainedRows
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.windows import plan_windows
 from sparkcep.plan.options import MICROS
@@ -32,7 +33,7 @@ from sparkcep.search import codes
 NEVER = np.iinfo(np.int64).min
 
 
-class SlidingWindows:
+class SlidingWindows(Base):
     """What searches of windows that have ended share. Where a search stands is the first row of those that were not told; the
     number kept is the place up to which windows were, and the row covered the first one that is not decided."""
 
@@ -49,12 +50,10 @@ class SlidingWindows:
         # the matches of all keys are told in one micro-batch, so all wait as long as any may
         self.delay = self.size if self.late and ranking.overall else 0
 
-    def dues(self, time: np.ndarray, open: Open, watermark: int) -> np.ndarray:
-        """int64 (partitions of which rows are kept behind those that only PREV may look at, others the largest): the watermark at
-        which the first window ends that was not told, or what it waits for; where rows are kept for those to come alone, that at
-        which these go. ``time`` of the kept rows."""
-        due = np.full(len(open.rows), np.iinfo(np.int64).max)
-        first = np.cumsum(open.rows) - open.rows
+    def ends(self, open: Open, kept: RetainedRows) -> np.ndarray:
+        """When the first window ends that was not emitted, or what it waits for. Of a partition that keeps rows for those to come
+        alone, when these go."""
+        due, time, first = np.full(len(open.rows), NOTHING_DUE), kept.time, kept.first
         some = np.flatnonzero(open.start < open.rows)
         ends = self._first_end(time[first[some] + open.start[some]], open.number[some])
         due[some] = ends - 1 + self.delay
@@ -64,13 +63,20 @@ class SlidingWindows:
             waits, begun = waits[begun < ends[waits]], begun[begun < ends[waits]]
             last = begun + self.size - 1
             # else it waits for a row to come
-            due[some[waits]] = np.where(self.late & (last > watermark), last, np.iinfo(np.int64).max)
+            due[some[waits]] = np.where(self.late & (last > kept.watermark), last, NOTHING_DUE)
         if self.longer:
             alone = np.flatnonzero((open.rows > 0) & (open.start == open.rows))
             last = time[first[alone] + open.start[alone] - 1]
             gone = (last + self.longer) // self.step * self.step + self.size  # where a window ends, before which rows up to the last are kept
             due[alone] = np.where(gone > open.number[alone], gone - 1 + self.delay, due[alone])
         return due
+
+    def under_way(self, open: Open) -> np.ndarray:
+        return open.start
+
+    def forgetting(self, open: Open, numbers: bool, positions: bool) -> Open:
+        """The number is a place, which says something as long as rows are kept."""
+        return replace(open.forgetting(True, positions), number=np.where(open.rows > 0, open.number, 0))
 
     def _at(self, chunk: Chunk, open: Open) -> _At:
         """What is known of each partition before the search."""

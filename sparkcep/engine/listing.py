@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
+from sparkcep.engine.at_once import AtOnce
 from sparkcep.engine.buffer import Chunk, Left
 from sparkcep.engine.drive import Room, Round
 from sparkcep.engine.failures import EagerConditionError
 from sparkcep.engine.found import WIDTH, WITH_ERRORS, Found
 from sparkcep.engine.kept import Kept
+from sparkcep.engine.operator import NOTHING_DUE, Base, RetainedRows
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.scored import Scores, scores_of
 from sparkcep.engine.state import FAR, LISTED, WHOLE, check_numbers
+from sparkcep.engine.tables import Tables
 from sparkcep.engine.windows import plan_windows
 from sparkcep.search import codes
 
@@ -51,6 +54,11 @@ class Open:
         """Partitions that are searched from their first row on."""
         none = np.zeros(len(rows), dtype=np.int64)
         return Open(rows, none, none, none, none, _NO_MARKS)
+
+    def forgetting(self, numbers: bool, positions: bool) -> Self:
+        """Without the numbers of matches, and without the positions of partitions that have no rows, unless they are asked for."""
+        number = self.number if numbers else np.zeros_like(self.rows)
+        return replace(self, number=number, dropped=self.dropped if positions else np.where(self.rows > 0, self.dropped, 0))
 
     def gone(self, parts: int) -> np.ndarray:
         """int64: how many rows of each partition of a buffer came before it."""
@@ -124,7 +132,9 @@ NOTHING_OPEN = Open.of(np.zeros(0, dtype=np.int64))
 
 
 class Search(Protocol):
-    """What finds matches one by one."""
+    """What finds matches one by one. ``early``: when it does, if each is emitted with its last row."""
+
+    early: AtOnce | None
 
     def over(self, chunk: Chunk, open: Open) -> Matches:
         """The search over a buffer, from where it stands."""
@@ -204,6 +214,11 @@ class Deferring:
     def __init__(self, task: Task, make: Callable[[], Search]) -> None:
         self.task, self.make, self.search = task, make, make()
 
+    @property
+    def early(self) -> AtOnce | None:
+        """As in :class:`Search`."""
+        return self.search.early
+
     def over(self, chunk: Chunk, open: Open) -> Matches:
         """As in :class:`Search`."""
         try:
@@ -225,13 +240,50 @@ def listed(search: Search, chunk: Chunk) -> Iterator[Found]:
     return search.over(chunk, NOTHING_OPEN).rounds()
 
 
-class Streaming:
+class FromStart(Base):
+    """What operators share that resume at a start row."""
+
+    begin = NOTHING_OPEN
+
+    @property
+    def early(self) -> AtOnce | None:
+        """When ALL MATCHES are searched that are emitted with their last rows; None unless they are."""
+        return None
+
+    def ends(self, open: Open, kept: RetainedRows) -> np.ndarray:
+        """When the window of the row has ended at which the search resumes."""
+        due, at = np.full(len(open.rows), NOTHING_DUE), kept.first + open.start
+        if self.task.plan.non_overlapping:  # the match that completes first is known when later rows begin none that completes before
+            at = np.maximum(at, kept.first + kept.ended())
+        resumed = np.flatnonzero(at < kept.end)
+        begun = kept.time[at[resumed]]
+        waits = begun > kept.last  # one that has ended waits for a further row
+        due[resumed[waits]] = begun[waits] + kept.size - 1
+        if self.task.prepared.strategy.emission.looks_before:
+            # rows are kept for the negation alone, as long as a match to come may have them in its window
+            alone = np.flatnonzero((at == kept.end) & (open.rows > 0))
+            last = kept.time[at[alone] - 1]
+            due[alone] = np.where(last > kept.last, last + kept.size - 1, NOTHING_DUE)
+        if self.early is not None:
+            some, when = self.early.dues(kept.time, open.rows, open.covered)
+            due[some] = np.where(when > kept.watermark, np.minimum(due[some], when), due[some])
+        return due
+
+    def under_way(self, open: Open) -> np.ndarray:
+        return open.start
+
+
+class Streaming(FromStart):
     """Lists matches as they are decided; ``report`` makes output of those found."""
 
     form = ListedForm()
 
-    def __init__(self, search: Search, report: Callable[[Chunk, Found], Iterator[pa.Table]]) -> None:
-        self.search, self.report, self.begin = search, report, NOTHING_OPEN
+    def __init__(self, task: Task, search: Search, report: Callable[[Chunk, Found], Iterator[pa.Table]]) -> None:
+        self.task, self.search, self.report = task, search, report
+
+    @property
+    def early(self) -> AtOnce | None:
+        return self.search.early
 
     def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
         """Searches the rows at hand, and leaves those that a later attempt may look at."""
@@ -241,14 +293,17 @@ class Streaming:
                 yield from self.report(chunk, found)
         return matches.left()
 
+    def in_no_match(self, chunk: Chunk, tables: Tables) -> Iterator[pa.Table]:
+        return self.report(chunk, self._marked(chunk))
 
-class Whole:
+
+class Whole(FromStart):
     """Answers for whole partitions: a match may end in any row to come. ``answer`` makes their output."""
 
     form = WholeForm()
 
-    def __init__(self, answer: Callable[[Chunk], Iterator[pa.Table]]) -> None:
-        self.answer, self.begin = answer, NOTHING_OPEN
+    def __init__(self, task: Task, answer: Callable[[Chunk], Iterator[pa.Table]]) -> None:
+        self.task, self.answer = task, answer
 
     def over(self, chunk: Chunk, _: Open) -> Generator[pa.Table, None, Left]:
         """Answers for the partitions that are there as a whole, and leaves the rows of those that may go on."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sparkcep.automaton import searches as s
-from sparkcep.automaton.emission import BEST_OF_WINDOW, CHANGE, RECOMPUTE
+from sparkcep.automaton.emission import BEST_OF_WINDOW, BUNDLE, CHANGE, RECOMPUTE
 from sparkcep.automaton.strategy import placed_strategy
 from sparkcep.automaton.streams import check_table
 from sparkcep.columns.arrays import ranges
@@ -28,7 +28,7 @@ from sparkcep.engine.arc_texts import ArcTexts
 from sparkcep.engine.arcs import check_arcs
 from sparkcep.engine.budgeted import Budgeted
 from sparkcep.engine.budgeted_stream import BudgetedStream
-from sparkcep.engine.buffer import Buffer, Chunk, Left, columns_of
+from sparkcep.engine.buffer import Buffer, Chunk, columns_of
 from sparkcep.engine.bundled_again import BundledAgain, Points
 from sparkcep.engine.changelog import Changelog
 from sparkcep.engine.changes import Net, check_changes
@@ -44,11 +44,12 @@ from sparkcep.engine.last_rows import ByLastRow
 from sparkcep.engine.lifetimes import check_lifetimes
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.listing import Deferring, Listing, Streaming, Whole
+from sparkcep.engine.operator import Operator
 from sparkcep.engine.prepared import Prepared, Task, memo_of, output_schema
 from sparkcep.engine.proxies import Proxies
 from sparkcep.engine.ranked import Paths
 from sparkcep.engine.reporter import Reporter
-from sparkcep.engine.state import Form, StateBytes
+from sparkcep.engine.state import StateBytes
 from sparkcep.engine.tables import Tables
 from sparkcep.engine.told import MatchTables
 from sparkcep.engine.walk import Walk
@@ -108,20 +109,10 @@ def _check_objectives(plan: Plan, ranking: Ranking, schema: pa.Schema, out: pa.S
             raise ClauseError("PREF", f"PREF needs a number, not {t}; rank by a number made of it", sqlstate=SEMANTIC, line=line, column=column, fragment=text)
 
 
-class Passage(Protocol):
-    """Goes through the rows of a chunk. ``begin``: what it knows before the first; what it knows then it leaves with the rows
-    that it looks at again. ``form``: how that is kept as bytes."""
-
-    begin: Any
-    form: Form
-
-    def over(self, chunk: Chunk, open: Any) -> Generator[pa.Table, None, Left]: ...
-
-
 class Engine:
     """Takes sorted batches of one task, gives tables of output rows. One use. ``task.ran`` tells which searches ran."""
 
-    def __init__(self, task: Task, buffer: Buffer, passage: Passage) -> None:
+    def __init__(self, task: Task, buffer: Buffer, passage: Operator) -> None:
         self.task, self.buffer, self.passage = task, buffer, passage
         self.open = passage.begin
 
@@ -198,7 +189,7 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
     return Engine(task, Buffer(prepared.input_schema.names, prepared.plan.keys, wanted), _passage(task))
 
 
-def _passage(task: Task, endless: bool = False, arcs: Standing | None = None) -> Passage:
+def _passage(task: Task, endless: bool = False, arcs: Standing | None = None) -> Operator:
     """Buffers, search and report, as the strategy has them; ``endless``: of partitions that never end, with the ``arcs`` that are
     there."""
     if not endless:
@@ -214,7 +205,7 @@ def _passage(task: Task, endless: bool = False, arcs: Standing | None = None) ->
         reporter = Reporter(task.plan, strategy.automaton) if task.plan.approximate is not None else None
         return WindowsInTurn(task, Walk(task), _reporting(reporter, tables))
     if emission.unit == BEST_OF_WINDOW:
-        return EndedWindows(task, _whole_answer(_answers(task, tables)))
+        return EndedWindows(task, _answers(task, tables).answer)
     if strategy.search == s.BUDGETED:
         return BudgetedStream(task, Reporter(task.plan, strategy.automaton), tables)
     if emission.resume == RECOMPUTE:
@@ -224,17 +215,23 @@ def _passage(task: Task, endless: bool = False, arcs: Standing | None = None) ->
 
 def _again(task: Task) -> Again | BundledAgain:
     """What answers for last rows, window by window."""
-    tables = (Points if task.prepared.strategy.question == s.BUNDLED else NewTables)(task)
-    listing = _listing(task)
-    if task.prepared.strategy.emission.looks_behind:
-        listed = listing
-        listing = functools.cache(lambda: Undecided(listed(), tables))
+    strategy = task.prepared.strategy
     if task.plan.approximate is None:
-        return Again(task, ByLastRow(task, listing, tables).answer, tables)
-    best = BestOfLastRows(task, listing, Reporter(task.plan, task.prepared.strategy.automaton), tables)
-    if isinstance(tables, Points):
-        return BundledAgain(task, best, tables, Tables(task))
+        tables = NewTables(task)
+        return Again(task, ByLastRow(task, _held_back(task, tables), tables).answer, tables)
+    reporter = Reporter(task.plan, strategy.automaton)
+    if strategy.emission.unit == BUNDLE:
+        points = Points(task)
+        return BundledAgain(task, BestOfLastRows(task, _held_back(task, points), reporter, points), points, Tables(task))
+    tables = NewTables(task)
+    best = BestOfLastRows(task, _held_back(task, tables), reporter, tables)
     return Again(task, best.answer, tables, best.nothing if task.plan.rows == "unmatched" else None)
+
+
+def _held_back(task: Task, tables: NewTables) -> Listing:
+    """What lists matches, and holds back what ends at rows at which a negation behind a match may still decide."""
+    listing = _listing(task)
+    return functools.cache(lambda: Undecided(listing(), tables)) if task.prepared.strategy.emission.looks_behind else listing
 
 
 def _listing(task: Task) -> Listing:
@@ -242,30 +239,30 @@ def _listing(task: Task) -> Listing:
     return functools.cache(functools.partial(Walk, task))
 
 
-def _answers(task: Task, tables: Tables, endless: bool = False) -> Passage:
+def _answers(task: Task, tables: Tables, endless: bool = False) -> Operator:
     """The same, with ``tables`` that make the output."""
     strategy = task.prepared.strategy
     listing = _listing(task)
     reporter = Reporter(task.plan, strategy.automaton) if task.plan.approximate is not None else None
     if reporter is not None and strategy.search == s.BUDGETED:
-        return Whole(Budgeted(task, reporter, tables).answer)
+        return Whole(task, Budgeted(task, reporter, tables).answer)
     if reporter is not None and strategy.question in (s.CHEAPEST, s.BY_COST, s.BUNDLED):
         if strategy.search == s.PROXIES:
             return Proxies(task, reporter, tables)
-        return Whole(BestOfLastRows(task, listing, reporter, tables).answer)
+        return Whole(task, BestOfLastRows(task, listing, reporter, tables).answer)
     if strategy.search == s.COMPUTATIONS:
         arcs = task.plan.arcs
         if task.plan.changes is not None or arcs is not None:
-            return Whole(ArcTexts(task, _with_changes).answer if arcs is not None and arcs.texts else _with_changes(task))
+            return Whole(task, ArcTexts(task, _with_changes).answer if arcs is not None and arcs.texts else _with_changes(task))
         search = Computations(task, tables)
-        return Whole(search.with_unmatched) if task.plan.rows == "unmatched" and not endless else search
+        return Whole(task, search.with_unmatched) if task.plan.rows == "unmatched" and not endless else search
     if strategy.search == s.ADJACENT:
-        return Streaming(Deferring(task, functools.partial(Adjacent, task)), tables.of)
+        return Streaming(task, Deferring(task, functools.partial(Adjacent, task)), tables.of)
     if strategy.question in (s.COUNTED, s.GRAPH):
-        return Whole(ByLastRow(task, listing, tables).answer)
+        return Whole(task, ByLastRow(task, listing, tables).answer)
     if strategy.search in _RANKING:
-        return Whole(_RANKING[strategy.search](task, listing, tables).answer)
-    return Streaming(Deferring(task, functools.partial(Walk, task, at_once=endless and strategy.emission.early)), _reporting(reporter, tables))
+        return Whole(task, _RANKING[strategy.search](task, listing, tables).answer)
+    return Streaming(task, Deferring(task, functools.partial(Walk, task, at_once=endless and strategy.emission.early)), _reporting(reporter, tables))
 
 
 def _reporting(reporter: Reporter | None, tables: Tables) -> Callable[[Chunk, Found], Iterator[pa.Table]]:
@@ -278,13 +275,6 @@ def _reporting(reporter: Reporter | None, tables: Tables) -> Callable[[Chunk, Fo
         return tables.of(chunk, found)
 
     return with_errors
-
-
-def _whole_answer(passage: Passage) -> Callable[[Chunk], Iterator[pa.Table]]:
-    """What makes the output of whole partitions."""
-    if isinstance(passage, Whole):
-        return passage.answer
-    return lambda chunk: passage.over(chunk, passage.begin)
 
 
 def _with_changes(task: Task) -> Callable[[Chunk], Iterator[pa.Table]]:

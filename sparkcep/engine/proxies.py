@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from sparkcep.engine.bundles import NO_BUNDLES, Bundles
 from sparkcep.engine.drive import Room, Round
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.front import front_arrays
+from sparkcep.engine.operator import Base, RetainedRows, window_ends
 from sparkcep.engine.prepared import Task
 from sparkcep.engine.reporter import Reporter
 from sparkcep.engine.runs import compacted, empty_runs, follow, node_classes, told_apart, with_room
@@ -60,6 +61,15 @@ class Open:
     run: np.ndarray = field(default_factory=lambda: _NONE)
     bundles: Bundles = NO_BUNDLES
 
+    def forgetting(self, numbers: bool, positions: bool) -> Open:
+        """Without the numbers of matches and bundles, and without the positions of partitions that have no rows, unless they are
+        asked for."""
+        none = np.zeros_like(self.rows)
+        return replace(
+            self, number=self.number if numbers else none, reported=self.reported if numbers else none,
+            next=self.next if positions else np.where(self.rows > 0, self.next, 0),
+        )
+
     def positions(self, offsets: np.ndarray) -> np.ndarray:
         """The number of each row of a buffer in its partition."""
         first = np.zeros(len(offsets) - 1, dtype=np.int64)
@@ -80,7 +90,7 @@ class Open:
         return out
 
 
-class Proxies:
+class Proxies(Base):
     """Finds the best match of each last row, of each last row and cost, or of each bundle, in one pass over the rows."""
 
     begin = Open()
@@ -105,8 +115,11 @@ class Proxies:
             yield from self.tables.of(chunk, with_unmatched(self.nothing(chunk), gone, chunk, work.taken))
         return left
 
+    def ends(self, open: Open, kept: RetainedRows) -> np.ndarray:
+        """When nothing is kept of a partition if no row of it comes, or a bundle is known."""
+        return open.bundles.ends(window_ends(kept), kept)
+
     def nothing(self, chunk: Chunk) -> Found:
-        """No match, with all that is said of one."""
         return self.reporter.reported(Found.none(WITH_ERRORS), self.reporter.places(chunk), chunk)
 
 

@@ -28,11 +28,12 @@ from sparkcep.engine.identity import equal_keys
 from sparkcep.engine.kept_promises import KeptPromises
 from sparkcep.engine.limits import Limits
 from sparkcep.engine.listing import Open
+from sparkcep.engine.operator import NOTHING_DUE
 from sparkcep.engine.prepared import Prepared
 from sparkcep.engine.promises import NEVER
 from sparkcep.engine.sessions import Sessions
 from sparkcep.engine.state import FAR, NO_BYTES, TOLD, StateBytes, check_numbers
-from sparkcep.engine.stream import NOTHING_DUE, Kept, Stream, parted, whole
+from sparkcep.engine.stream import Kept, Stream, parted, whole
 from sparkcep.engine.told import MATCH, PART, MatchTables
 from sparkcep.engine.windows import whole_micros
 from sparkcep.errors import MatchRuntimeError

@@ -8,10 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import words
-from sparkcep.engine.again import Again
-from sparkcep.engine.bundled_again import BundledAgain
-from sparkcep.engine.computations import Computations
-from sparkcep.engine.listing import Open
 from sparkcep.engine.revisions import RevisedStream
 from sparkcep.engine.stream import Stream, parted
 from sparkcep.plan.options import MICROS
@@ -37,8 +33,7 @@ def standing(stream: Stream, states: pa.Array) -> Standing:
     waiting, _ = stream.pending.read(parted(outer)[0] if isinstance(stream, RevisedStream) else outer)
     open, rows = stream.engine.bytes.read(inner)
     begins = np.cumsum(open.rows) - open.rows
-    stands = isinstance(open, Open) and not isinstance(stream.engine.passage, (Again, BundledAgain, Computations))
-    at = begins + open.start if stands else begins
+    at = begins + stream.engine.passage.under_way(open)
     under_way = at < begins + open.rows
     since, name = np.zeros(len(states), dtype=np.int64), _time(stream)
     if name:

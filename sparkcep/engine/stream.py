@@ -19,35 +19,22 @@ from sparkcep.columns.arrays import null_marks, stable_order, words
 from sparkcep.columns.packed import Sections, bytes_of, slices
 from sparkcep.columns.types import type_of
 from sparkcep.engine import sessions
-from sparkcep.engine.again import Again
 from sparkcep.engine.arc_journal import Standing
-from sparkcep.engine.budget_state import Open as OpenBudget
-from sparkcep.engine.budgeted_stream import BudgetedStream
 from sparkcep.engine.buffer import Chunk, Left
-from sparkcep.engine.bundled_again import BundledAgain
-from sparkcep.engine.bundled_again import Open as OpenPoints
-from sparkcep.engine.computations import Computations
-from sparkcep.engine.ended_windows import SlidingWindows
-from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
-from sparkcep.engine.lifetimes import lifetimes
 from sparkcep.engine.limits import Limits
-from sparkcep.engine.listing import Open, Streaming, WholeForm
+from sparkcep.engine.listing import Open, WholeForm
 from sparkcep.engine.open import OpenPartitions
+from sparkcep.engine.operator import NOTHING_DUE
 from sparkcep.engine.prepared import Prepared
-from sparkcep.engine.proxies import Open as OpenRuns
-from sparkcep.engine.proxies import Proxies
 from sparkcep.engine.state import NO_BYTES, PENDING, StateBytes, damaged
 from sparkcep.engine.tables import Tables
-from sparkcep.engine.walk import Walk
 from sparkcep.engine.windows import whole_micros
 from sparkcep.plan.options import MICROS, NO_WINDOW, ROWS
 from sparkcep.plan.records import Order, Window, has
 from sparkcep.search import interpreted
 from sparkcep.search.computations import ENDLESS
 
-NOTHING_DUE = np.iinfo(np.int64).max
 NO_BOUND = Window(NO_WINDOW, "", "", 0, 0, "")
-AnyOpen = Open | OpenRuns | OpenBudget
 _HEAD = 4  # bytes before the engine's, which say how many these are
 
 
@@ -84,23 +71,17 @@ class Stream:
     def __init__(self, prepared: Prepared, schema: pa.Schema, order: Sequence[str], limits: Limits | None = None, arcs: Standing | None = None) -> None:
         """``schema``: of the rows; ``order``: the names of the columns by which they are sorted; ``arcs``: those of ARCS FROM."""
         self.plan, self.order = prepared.plan, list(order)
-        strategy = prepared.strategy
         inner = pa.schema([field for field in schema if field.name not in set(order)])
         self.engine = OpenPartitions(prepared, inner, limits, endless=True, arcs=arcs)
         self.tables = Tables(self.engine.task)
         self.pending = StateBytes(schema, PendingForm())
         self.schema = schema
         self.numbered = self.plan.numbered or prepared.conditions.number_read
-        self.anchored = has(self.plan.pattern, "start")
-        self.placed = strategy.emission.positions
-        passage = self.engine.passage
-        self.at_once = passage.search.at_once if isinstance(passage, Streaming) and isinstance(passage.search, Walk) else None
-        self.looks_before = strategy.emission.looks_before
+        self.positioned = has(self.plan.pattern, "start") or prepared.strategy.emission.positions
 
     def use(self, history: list[dict[str, Any]]) -> None:
         """Takes the rows of the table of USING HISTORY, by which rows that are released from now on are searched. Raises
         MatchRuntimeError."""
-        assert isinstance(self.engine.passage, BudgetedStream)
         self.engine.passage.use(history)
 
     def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes] | pa.Array, watermark: int) -> Generator[pa.Table, None, Kept]:
@@ -170,8 +151,10 @@ class Stream:
     def left(self, chunk: Chunk, left: Left, cut: sessions.Sessions, watermark: int) -> tuple[pa.Array, np.ndarray, int]:
         """What a search leaves of each key as bytes, when the key is due, and how many rows are kept of all."""
         last = chunk.table.take(pa.array(left.rows))
-        inner = self.engine.bytes.column(self.remembered(left.open), last, left.open.rows)
-        return cut.gathered(inner), cut.of_keys(self.ends(last, left.open, watermark), NOTHING_DUE), len(left.rows)
+        passage = self.engine.passage
+        open = passage.forgetting(left.open, self.numbered, self.positioned)
+        inner = self.engine.bytes.column(open, last, open.rows)
+        return cut.gathered(inner), cut.of_keys(passage.due(left.open, last, watermark), NOTHING_DUE), len(left.rows)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -205,17 +188,6 @@ class Stream:
     def _window(self) -> Window:
         return self.plan.windows[0] if self.plan.windows else NO_BOUND
 
-    def remembered(self, open: AnyOpen) -> AnyOpen:
-        """Without what nothing asks for: numbers of matches, and of a partition without rows how many it had."""
-        counts = [name for name in ("number", "reported") if hasattr(open, name)]
-        told = {} if self.numbered or isinstance(self.engine.passage, SlidingWindows) else {name: np.zeros_like(open.rows) for name in counts}
-        if not (self.anchored or self.placed):
-            name = "dropped" if isinstance(open, Open) else "next"
-            told[name] = np.where(open.stays if isinstance(open, OpenBudget) else open.rows > 0, getattr(open, name), 0)
-        if isinstance(self.engine.passage, SlidingWindows):
-            told["number"] = np.where(open.rows > 0, open.number, 0)
-        return replace(open, **told)
-
     def _closed(self, chunk: Chunk, watermark: int) -> np.ndarray:
         """int64 (partitions): the first row whose window a row to come may still enter."""
         window, low, high = self._window, chunk.offsets[:-1], chunk.offsets[1:]
@@ -230,77 +202,10 @@ class Stream:
         """The last time at which a window may begin that has ended: rows to come are behind the watermark."""
         return watermark + 1 - whole_micros(self._window.size)
 
-    def ends(self, rows: pa.Table, open: AnyOpen, watermark: int) -> np.ndarray:
-        """int64 (partitions): the watermark at which the window of the row at which the search stands has ended."""
-        due, window = np.full(len(open.rows), NOTHING_DUE), self._window
-        if self.plan.automaton is not None:
-            return self._dies(rows, open, watermark)
-        if window.kind != MICROS:
-            return due
-        if isinstance(self.engine.passage, SlidingWindows):
-            return self.engine.passage.dues(words(rows.column(window.order).combine_chunks()), open, watermark)
-        if isinstance(self.engine.passage, BudgetedStream):
-            return self.engine.passage.dues(words(rows.column(window.order).combine_chunks()), open, whole_micros(window.size), watermark)
-        if isinstance(open, OpenRuns) or isinstance(self.engine.passage, (Again, BundledAgain)):
-            return self._expires(words(rows.column(window.order).combine_chunks()), open, watermark)
-        time, first = words(rows.column(window.order).combine_chunks()), np.cumsum(open.rows) - open.rows
-        at = first + open.start
-        if self.plan.non_overlapping:  # the match that completes first is known when later rows begin none that completes before
-            at = np.maximum(at, first + np.diff(np.concatenate([[0], np.cumsum(time <= self._last(watermark))])[np.append(first, len(time))]))
-        standing = np.flatnonzero(at < first + open.rows)
-        begun = time[at[standing]]
-        waits = begun > self._last(watermark)  # one that has ended waits for a further row
-        due[standing[waits]] = begun[waits] + whole_micros(window.size) - 1
-        if self.looks_before:  # rows are kept for the negation alone, as long as a match to come may have them in its window
-            alone = np.flatnonzero((at == first + open.rows) & (open.rows > 0))
-            last = time[at[alone] - 1]
-            due[alone] = np.where(last > self._last(watermark), last + whole_micros(window.size) - 1, NOTHING_DUE)
-        if self.at_once is not None:
-            some, when = self.at_once.dues(time, open.rows, open.covered)
-            due[some] = np.where(when > watermark, np.minimum(due[some], when), due[some])
-        return due
-
-    def _expires(self, time: np.ndarray, open: AnyOpen, watermark: int) -> np.ndarray:
-        """int64 (partitions): the watermark at which nothing of a partition is kept if no row of it comes, or a bundle is known."""
-        due, size = np.full(len(open.rows), NOTHING_DUE), whole_micros(self._window.size)
-        some = np.flatnonzero(open.rows)
-        last = time[np.cumsum(open.rows)[some] - 1]
-        waits = last > self._last(watermark)
-        due[some[waits]] = last[waits] + size - 1
-        if isinstance(self.engine.passage, (Again, BundledAgain)) and self.engine.passage.waits:
-            # the next row that something waits for, or the next one whose window ends
-            first, ended = np.cumsum(open.rows) - open.rows, np.concatenate([[0], np.cumsum(time <= self._last(watermark))])
-            at = first + np.maximum(open.covered, ended[first + open.rows] - ended[first])
-            stands = np.flatnonzero(at < first + open.rows)
-            due[stands] = np.minimum(due[stands], time[at[stands]] + size - 1)
-        if isinstance(open, (OpenRuns, OpenPoints)) and len(open.bundles.sizes):
-            parts, ends = open.bundles.parts, time[open.bundles.last] + size
-            due[parts] = np.where(ends > watermark, np.minimum(due[parts], ends), due[parts])
-        return due
-
-    def _dies(self, rows: pa.Table, open: Open, watermark: int) -> np.ndarray:
-        """int64 (partitions): the watermark at which the lifetimes of all rows kept have ended, or that of one of them where
-        something is told then."""
-        chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.concatenate([[0], np.cumsum(open.rows)]))
-        ends = lifetimes(self.plan, chunk, self.engine.task.failures).ends
-        some, due = np.flatnonzero(open.rows), np.full(len(open.rows), NOTHING_DUE)
-        # a row is told once nothing that begins there can have it; an arc ON EXPIRY is taken when the first of the lives has ended
-        if len(some) and (self.plan.rows == "unmatched" or self.plan.automaton.expires):
-            ends = np.where(ends > watermark + 1, ends, NOTHING_DUE)
-            last = np.minimum.reduceat(ends, chunk.offsets[some])
-        else:
-            last = np.maximum.reduceat(ends, chunk.offsets[some]) if len(some) else ends
-        waits = (last > watermark + 1) & (last < NOTHING_DUE)
-        due[some[waits]] = last[waits] - 1
-        return due
-
     def _alone(self, rows: pa.Table) -> Generator[pa.Table, None, None]:
         """Output of rows without a time: they are in no match."""
         chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.array([0, rows.num_rows]))
-        passage = self.engine.passage
-        nothing = passage.nothing(chunk) if isinstance(passage, (Again, BundledAgain, Computations, Proxies)) else Found.none(WITH_ERRORS)
-        report = passage.report if isinstance(passage, Streaming) else self.tables.of
-        yield from report(chunk, with_unmatched(nothing, np.arange(rows.num_rows), chunk))
+        yield from self.engine.passage.in_no_match(chunk, self.tables)
 
 
 def parted(states: pa.Array) -> tuple[pa.Array, pa.Array]:

@@ -197,7 +197,7 @@ class Walk:
             releases=strategy != codes.NEXT and not (self.sided or automaton.negates or automaton.copies) and (at_once or not plan.reports_all) and not plan.slide,
         )
         looks = prepared.conditions.has_history or len(plan.windows) > 1 or self.sided or automaton.negates
-        self.at_once = AtOnce(plan.windows[0], looks, task.awaited) if at_once else None
+        self.early = AtOnce(plan.windows[0], looks, task.awaited) if at_once else None
 
         self.bounded = limits.merging and bounded(task)
 
@@ -217,9 +217,9 @@ class _Matches(Matches):
         # the table does not tell a run that has failed from one that rows to come may complete, which adjacent rows do
         tabled = task.limits.merging and not (chunk.closed is not None and search.how.strategy == codes.STRICT and not search.sided)
         some = False  # whether some matches are told that may be found again
-        if search.at_once is not None:
+        if search.early is not None:
             self.opens[:, codes.O_COVERED] = self.opens[:, codes.O_START]
-            self.opens[:, codes.O_PUT_OFF] = search.at_once.put_off(chunk, self.opens[:, codes.O_TOLD])
+            self.opens[:, codes.O_PUT_OFF] = search.early.put_off(chunk, self.opens[:, codes.O_TOLD])
             self.state[codes.S_COVERED] = self.opens[0, codes.O_START]
             some = bool((self.opens[:, codes.O_TOLD] > chunk.offsets[:-1]).any())
         latest = latest_ends(search.net, self.data, search.how.strategy == codes.STRICT and not search.sided, task.ahead, task.limits.merging and some)

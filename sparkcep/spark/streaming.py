@@ -347,8 +347,8 @@ def stream_batches(
     import numpy as np
     import pyarrow.compute as pc
 
+    from sparkcep.engine.operator import NOTHING_DUE
     from sparkcep.engine.state import NO_BYTES
-    from sparkcep.engine.stream import NOTHING_DUE
     from sparkcep.spark.table_function import told_alone
 
     came = pa.Table.from_batches(list(batches))

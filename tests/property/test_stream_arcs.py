@@ -19,8 +19,9 @@ from sparkcep.automaton.streams import check_stream
 from sparkcep.columns.registers import register_type
 from sparkcep.engine.arc_journal import Moment, Standing, arrived, with_table
 from sparkcep.engine.open import prepare
+from sparkcep.engine.operator import NOTHING_DUE
 from sparkcep.engine.revisions import RevisedStream
-from sparkcep.engine.stream import NOTHING_DUE, Stream
+from sparkcep.engine.stream import Stream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.arcs import ROW, key_column, own_columns, written_column
 from sparkcep.plan.records import parameter_column

@@ -17,8 +17,9 @@ import pytest
 from sparkcep.automaton.streams import check_stream, kept
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.open import match_table, prepare
+from sparkcep.engine.operator import NOTHING_DUE
 from sparkcep.engine.revisions import RevisedStream
-from sparkcep.engine.stream import NOTHING_DUE, Stream
+from sparkcep.engine.stream import Stream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import Settings

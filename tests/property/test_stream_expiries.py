@@ -15,8 +15,9 @@ import pytest
 
 from sparkcep.automaton.streams import check_stream
 from sparkcep.engine.open import prepare
+from sparkcep.engine.operator import NOTHING_DUE
 from sparkcep.engine.revisions import RevisedStream
-from sparkcep.engine.stream import NOTHING_DUE, Stream
+from sparkcep.engine.stream import Stream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from tests.oracle import automaton as oracle
 from tests.property import test_streams_differential as streams

@@ -17,7 +17,7 @@ import pytest
 
 from sparkcep.automaton.streams import check_stream, kept, warnings
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.stream import NOTHING_DUE
+from sparkcep.engine.operator import NOTHING_DUE
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.reach import Reach
 from sparkcep.settings import Settings

@@ -14,8 +14,9 @@ import pytest
 
 from sparkcep.automaton.streams import check_stream, kept
 from sparkcep.engine.open import match_table, prepare
+from sparkcep.engine.operator import NOTHING_DUE
 from sparkcep.engine.revisions import RevisedStream
-from sparkcep.engine.stream import NOTHING_DUE, parted
+from sparkcep.engine.stream import parted
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from tests.property.in_process import drained
 from tests.property.test_stream_changes import CLAUSES, OWN, Event, advanced, events_of, planned, shown, table_of
