@@ -112,9 +112,9 @@ def _check_objectives(plan: Plan, ranking: Ranking, schema: pa.Schema, out: pa.S
 class Engine:
     """Takes sorted batches of one task, gives tables of output rows. One use. ``task.ran`` tells which searches ran."""
 
-    def __init__(self, task: Task, buffer: Buffer, passage: Operator) -> None:
-        self.task, self.buffer, self.passage = task, buffer, passage
-        self.open = passage.begin
+    def __init__(self, task: Task, buffer: Buffer, operator: Operator) -> None:
+        self.task, self.buffer, self.operator = task, buffer, operator
+        self.open = operator.begin
 
     @property
     def prepared(self) -> Prepared:
@@ -133,7 +133,7 @@ class Engine:
     def _search(self, last: bool) -> Iterator[pa.Table]:
         chunk = self.buffer.chunk(self.open.positions, last)
         with interpreted.over(chunk.rows):
-            left = yield from self.passage.over(chunk, self.open)
+            left = yield from self.operator.over(chunk, self.open)
         self.open = left.open
         self.buffer.keep(chunk, left)
 
@@ -147,8 +147,8 @@ class OpenPartitions:
         self.task, self.schema = Task.of(prepared, limits), schema
         if endless:
             self.task.back = min(self.task.back, Reach.of(self.task.plan).back)
-        self.passage = _passage(self.task, endless, arcs)
-        self.bytes = StateBytes(schema, self.passage.form)
+        self.operator = _operator(self.task, endless, arcs)
+        self.bytes = StateBytes(schema, self.operator.form)
 
     def advance(self, rows: pa.Table, sizes: np.ndarray, states: Sequence[bytes], going: np.ndarray) -> Generator[pa.Table, None, list[bytes]]:
         """Yields output of the matches that are decided now, and returns the state of each partition for the next call.
@@ -160,7 +160,7 @@ class OpenPartitions:
         if not chunk.rows:
             return [state if goes else b"" for state, goes in zip(states, going.tolist(), strict=True)]
         with interpreted.over(chunk.rows):
-            left = yield from self.passage.over(chunk, open)
+            left = yield from self.operator.over(chunk, open)
         written = iter(self.bytes.written(left.open, chunk.table.take(pa.array(left.rows)), left.open.rows))
         return [next(written) if goes else b"" for goes in going.tolist()]
 
@@ -186,10 +186,10 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
     """The engine of a plan's strategy. ``chunk_rows``: how many rows it waits for."""
     task = Task.of(prepared, limits)
     wanted = chunk_rows or (buffers.PAIRED_CHUNK_ROWS if prepared.conditions.pairs else buffers.CHUNK_ROWS)
-    return Engine(task, Buffer(prepared.input_schema.names, prepared.plan.keys, wanted), _passage(task))
+    return Engine(task, Buffer(prepared.input_schema.names, prepared.plan.keys, wanted), _operator(task))
 
 
-def _passage(task: Task, endless: bool = False, arcs: Standing | None = None) -> Operator:
+def _operator(task: Task, endless: bool = False, arcs: Standing | None = None) -> Operator:
     """Buffers, search and report, as the strategy has them; ``endless``: of partitions that never end, with the ``arcs`` that are
     there."""
     if not endless:

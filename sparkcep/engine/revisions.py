@@ -70,7 +70,7 @@ class RevisedStream(Stream):
     def __init__(self, prepared: Prepared, schema: pa.Schema, order: Sequence[str], limits: Limits | None = None, arcs: Standing | None = None) -> None:
         super().__init__(prepared, schema, order, limits, arcs)
         self.changes = self.plan.changes
-        search = self.engine.passage
+        search = self.engine.operator
         assert isinstance(search, Computations) and isinstance(search.tables, MatchTables)
         self.tables = search.tables
         self.out = self.engine.task.prepared.output_schema
@@ -204,7 +204,7 @@ class RevisedStream(Stream):
 
     def _searched(self, chunk: Chunk, open: Open, cut: Sessions) -> tuple[pa.Table, Left]:
         """The matches that a search finds, by their keys, and what it leaves."""
-        search, found = self.engine.passage.over(chunk, open), []
+        search, found = self.engine.operator.over(chunk, open), []
         while True:
             try:
                 found.append(next(search))

@@ -33,7 +33,7 @@ def standing(stream: Stream, states: pa.Array) -> Standing:
     waiting, _ = stream.pending.read(parted(outer)[0] if isinstance(stream, RevisedStream) else outer)
     open, rows = stream.engine.bytes.read(inner)
     begins = np.cumsum(open.rows) - open.rows
-    at = begins + stream.engine.passage.under_way(open)
+    at = begins + stream.engine.operator.under_way(open)
     under_way = at < begins + open.rows
     since, name = np.zeros(len(states), dtype=np.int64), _time(stream)
     if name:

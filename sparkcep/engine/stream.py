@@ -82,7 +82,7 @@ class Stream:
     def use(self, history: list[dict[str, Any]]) -> None:
         """Takes the rows of the table of USING HISTORY, by which rows that are released from now on are searched. Raises
         MatchRuntimeError."""
-        self.engine.passage.use(history)
+        self.engine.operator.use(history)
 
     def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes] | pa.Array, watermark: int) -> Generator[pa.Table, None, Kept]:
         """Yields output of the matches that are decided at a watermark, and returns what is kept of the keys.
@@ -112,7 +112,7 @@ class Stream:
         due, kept, held = np.full(parts, NOTHING_DUE), 0, int(open.rows.sum())
         if chunk.rows:
             with interpreted.over(chunk.rows):
-                left = yield from self.engine.passage.over(self.known(chunk, watermark), open)
+                left = yield from self.engine.operator.over(self.known(chunk, watermark), open)
             inner, due, kept = self.left(chunk, left, cut, watermark)
         elif not cut.goes.all():
             inner = pc.if_else(pa.array(cut.goes), inner, NO_BYTES)
@@ -151,10 +151,10 @@ class Stream:
     def left(self, chunk: Chunk, left: Left, cut: sessions.Sessions, watermark: int) -> tuple[pa.Array, np.ndarray, int]:
         """What a search leaves of each key as bytes, when the key is due, and how many rows are kept of all."""
         last = chunk.table.take(pa.array(left.rows))
-        passage = self.engine.passage
-        open = passage.forgetting(left.open, self.numbered, self.positioned)
+        operator = self.engine.operator
+        open = operator.forgetting(left.open, self.numbered, self.positioned)
         inner = self.engine.bytes.column(open, last, open.rows)
-        return cut.gathered(inner), cut.of_keys(passage.due(left.open, last, watermark), NOTHING_DUE), len(left.rows)
+        return cut.gathered(inner), cut.of_keys(operator.due(left.open, last, watermark), NOTHING_DUE), len(left.rows)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class Stream:
     def _alone(self, rows: pa.Table) -> Generator[pa.Table, None, None]:
         """Output of rows without a time: they are in no match."""
         chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.array([0, rows.num_rows]))
-        yield from self.engine.passage.in_no_match(chunk, self.tables)
+        yield from self.engine.operator.in_no_match(chunk, self.tables)
 
 
 def parted(states: pa.Array) -> tuple[pa.Array, pa.Array]:

@@ -45,7 +45,7 @@ def sequences(query, rows_of: dict[int, list[dict]]) -> dict[int, list[tuple]]:
             found.setdefault(columns["__p0"][low].as_py(), []).append(pairs)
         yield from ()
 
-    engine.passage.report = emit
+    engine.operator.report = emit
     assert engine.prepared.strategy.search in (WALK, CONJUNCTION) or not plan.selection
     assert codes.E_ROWS == 2
     for _ in match_batches(engine, table.to_batches()):
