@@ -198,7 +198,7 @@ def test_a_state_of_format_1_stays_readable():
     assert [int(a[0]) for a in (open.rows, open.start, open.number, open.covered, open.dropped)] == [2, 1, 7, 2, 5]
 
 
-# as version 0.1.0 writes them, with the first values of all types: (n) stands for n bytes that are zero
+# as version 0.1.0 writes them, with the first values of all types: (n) is a run of n zero bytes
 FORMAT_2 = (
     "5343455002000100118ba329385bc51b01(11)07(7)01(15)01(3)01(3)01(3)01(3)01(3)01(3)08(3)01(3)04(3)01(3)08(3)01(3)04(7)01(3)04(7)01(3)04(7)01(3)0"
     "4(3)01(3)08(3)01(3)08(3)01(3)08(3)01(3)10(3)01(3)04(15)01(3)04(19)01(3)01(3)04(3)01(3)04(7)04(3)01(3)01(3)04(23)010101018001(7)80010000c03f0"

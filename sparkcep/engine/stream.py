@@ -32,7 +32,7 @@ from sparkcep.engine.ended_windows import SlidingWindows
 from sparkcep.engine.found import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.lifetimes import lifetimes
 from sparkcep.engine.limits import Limits
-from sparkcep.engine.listing import Open, Streaming, WholeForm
+from sparkcep.engine.listing import Deferring, Open, Streaming, WholeForm
 from sparkcep.engine.open import OpenPartitions
 from sparkcep.engine.prepared import Prepared
 from sparkcep.engine.proxies import Open as OpenRuns
@@ -94,7 +94,8 @@ class Stream:
         self.anchored = has(self.plan.pattern, "start")
         self.placed = counts_positions(self.plan)
         passage, strategy = self.engine.passage, prepared.strategy
-        self.at_once = passage.search.at_once if isinstance(passage, Streaming) and isinstance(passage.search, Walk) else None
+        search = passage.search.search if isinstance(passage, Streaming) and isinstance(passage.search, Deferring) else None
+        self.at_once = search.at_once if isinstance(search, Walk) else None
         self.sees_before = strategy.net is not None and self.plan.automaton is None and sees_before(strategy)
 
     def use(self, history: list[dict[str, Any]]) -> None:

@@ -63,7 +63,7 @@ def whole(head: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Writes all files anew, or lists those that differ."""
+    """Renews all files, or lists those that differ."""
     different = []
     for path in files():
         text = path.read_text("utf-8")

@@ -1,8 +1,9 @@
 """Golden states: the bytes that each kind of search saves of a stream, under ``tests/golden/state/<kind>/<name>.txt``.
 
-A file begins with its clause, up to a blank line; comments above the clause are options. The sections below it are made of the rows
-in ``rows.csv``: what the first two micro-batches emit, the state of each key after them as hexadecimal bytes, and what two further
-micro-batches emit. ``test_saved_states.py`` runs the clause again and compares everything, and resumes from the stored bytes.
+A file begins with its clause, up to a blank line; comments above the clause are options. The sections below it are made from the rows
+in ``rows.csv``. They list the output of the first two micro-batches, then the state of each key as hexadecimal bytes, then the output
+of two further micro-batches. ``test_saved_states.py`` runs the clause again and compares everything. It also resumes from the stored
+bytes.
 
 To add a clause, write a file with the clause alone. After a deliberate change, renew the files by
 
@@ -27,6 +28,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +36,7 @@ import pyarrow as pa
 from sparkcep.automaton.streams import check_stream
 from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.registers import register_type
+from sparkcep.engine import at_once
 from sparkcep.engine.arc_journal import Moment, Standing, arrived, with_table
 from sparkcep.engine.buckets import Bucket, Layout, output, pieces, read
 from sparkcep.engine.buckets import advance as advance_bucket
@@ -52,7 +55,7 @@ from tests.property.in_process import drained
 from tests.property.test_stream_changes import Event, table_of
 
 FOLDER = Path(__file__).resolve().parent.parent / "golden" / "state"
-MARKS = (8, 18, 28, 2000)  # the watermark of each micro-batch, in microseconds; the last one has no rows
+MARKS = (8, 18, 28, 2000)  # the watermark of each micro-batch, in microseconds; no row comes in the last one
 SAVED = 2  # micro-batches before the state that is stored
 ORDER = ("__s0", "__s1")  # the columns of ORDER BY in the rows of a stream
 BUCKETS = 2
@@ -85,19 +88,19 @@ def whole(head: str) -> str:
 
 
 def resumed(text: str) -> str:
-    """What a clause emits after the state that is stored in its file."""
+    """Runs a clause from the state that its file stores, and lists what it emits."""
     runner = runner_of(head_of(text))
     runner.resume(sections_of(text)[STATE])
     return later(runner)
 
 
 def later(runner: Runner) -> str:
-    """What the micro-batches after the saved state emit, and what is saved of keys after the first of them and the last."""
+    """Lists what the micro-batches after the saved state emit, and counts what is saved after each."""
     return "\n".join([emitted(runner, [SAVED]), runner.summary(), emitted(runner, range(SAVED + 1, len(MARKS))), runner.summary()])
 
 
 def emitted(runner: Runner, numbers: Iterable[int]) -> str:
-    """The rows that micro-batches emit, each behind the number of its micro-batch, below the names of the columns."""
+    """Lists the rows that micro-batches emit, each after the number of its micro-batch, below the names of the columns."""
     tables = [(number, table) for number in numbers for table in runner.step(number) if table.num_rows]
     if not tables:
         return "no rows"
@@ -185,14 +188,17 @@ class Runner:
         return (Stream if self.plan.changes is None else RevisedStream)(self.prepared, self.rows.schema, ORDER)
 
     def step(self, number: int) -> list[pa.Table]:
-        """What a micro-batch emits."""
+        """Returns the output of a micro-batch."""
         stream = self.stream()
         if "histories" in self.options:
             stream.use(histories()[self.options["histories"]][number])
+        if "manyRows" in self.options:  # as a key with many rows, whose rows are searched a few times in a WINDOW
+            with mock.patch.multiple(at_once, MANY_ROWS=0, SHARE=int(self.options["manyRows"])):
+                return self.advanced(stream, number)
         return self.advanced(stream, number)
 
     def advanced(self, stream: Stream, number: int, again: bool = False) -> list[pa.Table]:
-        """Advances a stream by the rows of a micro-batch. ``again``: also all keys of which something is due."""
+        """Advances a stream by the rows of a micro-batch. ``again``: also advances all keys that have a timer."""
         watermark = MARKS[number]
         came = [i for i, event in enumerate(self.events) if event.batch == number]
         touched = sorted({self.events[i].key for i in came} | {key for key, when in self.due.items() if when <= watermark or (again and when < NOTHING_DUE)})
@@ -204,7 +210,7 @@ class Runner:
         return tables
 
     def summary(self) -> str:
-        """What is saved of keys, in one line."""
+        """Counts what is saved of keys, in one line."""
         due = ", ".join(f"{key} {_time(when)}" for key, when in sorted(self.due.items()) if self.states[key])
         return f"saved: {self.kept} rows, {self.pending} pending; due: {due or 'never'}"
 
@@ -228,7 +234,7 @@ def _time(due: int) -> str:
 
 
 def digits(data: bytes) -> str:
-    """Hexadecimal digits, of which ``(n)`` stands for n bytes that are zero."""
+    """Encodes bytes as hexadecimal digits. ``(n)`` is a run of n zero bytes."""
     return "".join(f"({len(part)})" if i % 2 else part.hex() for i, part in enumerate(re.split(rb"(\0{3,})", data)))
 
 
@@ -332,7 +338,7 @@ def comparable(text: str, other: str) -> str:
 
 
 class ArcRunner(Runner):
-    """A clause with ARCS FROM a table, of which each micro-batch reads the rows in ``arcs.json``."""
+    """A clause with ARCS FROM a table. ``arcs.json`` has the rows that each micro-batch reads."""
 
     journal: pa.Table | None = None
     before: pa.Table | None = None
@@ -398,7 +404,7 @@ _RUNNERS = {"buckets": BucketRunner, "partitions": PartitionRunner}
 
 
 def main(arguments: list[str]) -> int:
-    """Writes all files anew, or lists those that differ."""
+    """Renews all files, or lists those that differ."""
     different = []
     for path in files():
         text = path.read_text("utf-8")
