@@ -1,9 +1,12 @@
 """Golden states: the bytes that each kind of search saves of a stream, under ``tests/golden/state/<kind>/<name>.txt``.
 
-A file begins with its clause, up to a blank line; comments above the clause are options. The sections below it are made from the rows
-in ``rows.csv``. They list the output of the first two micro-batches, then the state of each key as hexadecimal bytes, then the output
-of two further micro-batches. ``test_saved_states.py`` runs the clause again and compares everything. It also resumes from the stored
-bytes.
+A file begins with its clause, up to a blank line; comments above the clause are options. The sections below it are made from the
+rows in ``rows.csv``. They list the output of the first two micro-batches, then the state of each key as hexadecimal bytes, then the
+output of two further micro-batches. ``test_saved_states.py`` runs the clause again and compares everything. It also resumes from
+the stored bytes.
+
+Options are ``idleTimeout`` (microseconds), ``histories`` (a name in ``histories.json``), ``manyRows`` (as if keys had many rows, so
+many searches in a WINDOW), ``buckets`` (as without the JVM extension) and ``partitions`` (that end, without a watermark).
 
 To add a clause, write a file with the clause alone. After a deliberate change, renew the files by
 
