@@ -41,7 +41,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.registers import register_type
 from sparkcep.engine import at_once
 from sparkcep.engine.arc_journal import Moment, Standing, arrived, with_table
-from sparkcep.engine.buckets import Bucket, Layout, output, pieces, read
+from sparkcep.engine.buckets import Bucket, Counted, Layout, output, pieces, read
 from sparkcep.engine.buckets import advance as advance_bucket
 from sparkcep.engine.open import OpenPartitions, prepare
 from sparkcep.engine.prepared import Prepared
@@ -177,6 +177,7 @@ class Runner:
         self.states: dict[int, bytes] = {}
         self.due: dict[int, int] = {}
         self.kept = self.pending = 0
+        self.counted: list[int] = []  # the matches of the last micro-batch, and what a BUDGET came to
 
     def typed(self, rows: pa.Table) -> pa.Table:
         """The rows with the columns that the plan reads beside those of expressions."""
@@ -210,12 +211,13 @@ class Runner:
         for key, state, when in zip(touched, left.states, left.due.tolist(), strict=True):
             self.states[key], self.due[key] = state, when
         self.kept, self.pending = self.kept + left.more[0], self.pending + left.more[1]
+        self.counted = counted(stream.engine)
         return tables
 
     def summary(self) -> str:
         """Counts what is saved of keys, in one line."""
         due = ", ".join(f"{key} {_time(when)}" for key, when in sorted(self.due.items()) if self.states[key])
-        return f"saved: {self.kept} rows, {self.pending} pending; due: {due or 'never'}"
+        return f"saved: {self.kept} rows, {self.pending} pending; due: {due or 'never'}; counted: {self.counted}"
 
     def saved(self) -> str:
         """The section of the state."""
@@ -230,6 +232,12 @@ class Runner:
         self.kept, self.pending = map(int, re.match(r"saved: (-?\d+) rows, (-?\d+) pending", summary).groups())
         for key, when, state in re.findall(r"^key (\d+), due (\w+)\n((?:  .*\n?)*)", keys, re.MULTILINE):
             self.states[int(key)], self.due[int(key)] = undigits(state), NOTHING_DUE if when == "never" else int(when)
+
+
+def counted(engine: OpenPartitions) -> list[int]:
+    """How many matches an engine has emitted, and the totals of its checks under a BUDGET."""
+    task = engine.task
+    return [task.matches, *(task.totals.values() if task.plan.budgeted else [])]
 
 
 def _time(due: int) -> str:
@@ -265,7 +273,7 @@ class PartitionRunner(Runner):
 
     def __init__(self, plan: Plan, options: dict[str, str]) -> None:
         super().__init__(plan, options)
-        self.events = sorted(self.events, key=lambda event: (event.key, event.row["id"]))
+        self.events = sorted((event for event in self.events if event.row["id"] is not None), key=lambda event: (event.key, event.row["id"]))
         self.sorted = self.typed(table_of(plan, self.events))
 
     def step(self, number: int) -> list[pa.Table]:
@@ -279,6 +287,7 @@ class PartitionRunner(Runner):
         tables, left = drained(engine.advance(self.sorted.take(pa.array(came, pa.int64())), sizes, states, going))
         for key, state in zip(partitions, left, strict=True):
             self.states[key], self.due[key] = state, NOTHING_DUE
+        self.counted = counted(engine)
         return tables
 
 
@@ -297,6 +306,7 @@ class BucketRunner(Runner):
         for name in ORDER:
             self.wanted = self.wanted.append_column(name, self.rows.column(name))
         self.buckets = [Bucket.new(b'{"plan": "of a test"}') for _ in range(BUCKETS)]
+        self.counts = [Counted()] * BUCKETS
 
     def step(self, number: int) -> list[pa.Table]:
         came = pa.array([i for i, event in enumerate(self.events) if event.batch == number], pa.int64())
@@ -305,13 +315,13 @@ class BucketRunner(Runner):
         found, out = [], self.prepared.output_schema
         for i, part in enumerate(parts):
             before = Bucket.read(self.buckets[i].written())
-            tables, (self.buckets[i], _) = drained(advance_bucket(stream, [] if part is None else [part], before, MARKS[number]))
+            tables, (self.buckets[i], self.counts[i]) = drained(advance_bucket(stream, [] if part is None else [part], before, MARKS[number]))
             found += [pa.Table.from_batches(read(piece, out), out) for piece in output(tables)]
         return found
 
     def summary(self) -> str:
         found = (f"bucket {i}, watermark {b.watermark}, {b.keys.num_rows} keys, {b.kept} rows, {b.pending} pending" for i, b in enumerate(self.buckets))
-        return f"saved: {'; '.join(found)}"
+        return f"saved: {'; '.join(found)}; counted: {[list(counts) for counts in self.counts]}"
 
     def saved(self) -> str:
         lines = [self.summary()]
@@ -355,7 +365,7 @@ class ArcRunner(Runner):
 
     def step(self, number: int) -> list[pa.Table]:
         read = arcs_of(self.plan, number)
-        largest = max((event.row["id"] for event in self.events if event.batch < number), default=None)
+        largest = max((event.row["id"] for event in self.events if event.batch < number and event.row["id"] is not None), default=None)
         moment = Moment(largest, MARKS[number - 1] if number else 0, MARKS[number])
         found = arrived(prepare(self.plan, with_table(self.plan, self.own, read.schema)), self.journal, self.before, read, moment)
         if found is not None:
