@@ -14,6 +14,7 @@ from sparkcep.columns.packed import described
 from sparkcep.engine.listing import ListedForm, Open, WholeForm
 from sparkcep.engine.state import StateBytes
 from sparkcep.errors import MatchRuntimeError
+from tests.property.saved_states import digits, undigits
 
 VALUES = {
     pa.null(): [None],
@@ -195,6 +196,32 @@ def test_a_state_of_format_1_stays_readable():
     open, table = StateBytes(schema, ListedForm()).read([bytes.fromhex(FORMAT_1)])
     assert table.to_pylist() == [{"a": 1, "s": "x"}, {"a": None, "s": "yz"}]
     assert [int(a[0]) for a in (open.rows, open.start, open.number, open.covered, open.dropped)] == [2, 1, 7, 2, 5]
+
+
+# as version 0.1.0 writes them, with the first values of all types: (n) is a run of n zero bytes
+FORMAT_2 = (
+    "5343455002000100118ba329385bc51b01(11)07(7)01(15)01(3)01(3)01(3)01(3)01(3)01(3)08(3)01(3)04(3)01(3)08(3)01(3)04(7)01(3)04(7)01(3)04(7)01(3)0"
+    "4(3)01(3)08(3)01(3)08(3)01(3)08(3)01(3)10(3)01(3)04(15)01(3)04(19)01(3)01(3)04(3)01(3)04(7)04(3)01(3)01(3)04(23)010101018001(7)80010000c03f0"
+    "1(7)8001(4)01(4)01(4)01c606f5ff01ffffffffffffffff010040c4f07912060001ffffffffffffffff01ebba9833b16fb63becccfd0f094fb6f601(4)01(4)010101(3)01"
+    "01(3)01(3)7801(5)9148f3d037df7412",
+    "5343455002000100118ba329385bc51b(17)01(10)03(235)64cfe8793d5bc61b",
+    "5343455002000100118ba329385bc51b02(3)02(15)01(7)05(7)02(3)02(3)02(3)02(3)02(3)02(3)10(3)02(3)08(3)02(3)10(3)02(3)08(3)01(3)02(3)08(3)01(3)02"
+    "(3)08(3)02(3)02(3)08(3)02(3)10(3)02(3)10(3)02(3)10(3)02(3)20(3)02(3)08(3)03(3)0c(3)03(3)02(3)08(3)03(3)0c(3)02(3)08(3)02(3)02(3)08(3)02(3)08"
+    "(15)02(3)08(7)08(3)02(3)02(3)10(4)0101(3)01007f000100ffffffffffffff7f(8)01(3)807f(4)01009c7500883ce4377e(8)010001(7)61010001(7)62010002(8)ff"
+    "0100a0c02c(93)010003(7)01000101(7)02(3)616263010003(7)010001(8)02(3)010001(7)01000001(9)01(8)010002(7)01(3)01(3)6b6c010001(20)623bb85d695631"
+    "95",
+)
+
+
+def test_states_of_format_2_stay_as_they_are():
+    columns = {f"c{i}": pa.array([*values[:2], *[None] * (3 - len(values[:2]))], kind) for i, (kind, values) in enumerate(VALUES.items())}
+    table, rows = pa.table(columns), np.array([1, 0, 2])
+    numbers = [np.array(some) for some in ([0, 0, 2], [7, 1 << 40, 0], [1, 0, 1], [0, 3, 5])]
+    form, marks = StateBytes(table.schema, ListedForm()), np.array([1, 0, 1], dtype=np.uint8)
+    assert tuple(map(digits, form.written(Open(rows, *numbers, marks), table, rows))) == FORMAT_2
+    open, again = form.read([undigits(state) for state in FORMAT_2])
+    assert again.to_pylist() == table.to_pylist() and open.rows.tolist() == rows.tolist() and open.taken.tolist() == marks.tolist()
+    assert [a.tolist() for a in (open.start, open.number, open.covered, open.dropped)] == [some.tolist() for some in numbers]
 
 
 def test_a_type_that_spark_does_not_ship_is_refused():

@@ -214,7 +214,7 @@ def test_a_table_of_late_rows_needs_the_operator(spark, tmp_path):
 
 def test_a_checkpoint_of_the_operator_is_refused(spark, tmp_path):
     kept_checkpoint.unpacked("v", tmp_path)
-    kept_checkpoint.files(tmp_path / "in")
+    kept_checkpoint.files("v", tmp_path / "in")
     stream(spark, tmp_path / "in").createOrReplaceTempView("ticks_stream")
     with pytest.raises(ParseException, match=r"clauses ran by the operator of the JVM's extension, and now they are programs of data frames.*line 2, column"):
         ran(spark.sql(STATEMENTS["v"].format(t="ticks_stream")), tmp_path)
