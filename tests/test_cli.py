@@ -167,6 +167,68 @@ def test_a_worker_whose_task_was_ended_says_nothing(raised, said):
     assert done.returncode == 1 and (said in done.stderr if said else done.stderr == "")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said", "help"),
+    [
+        (["rnu", "x.sql"], "there is no command rnu; did you mean run?", "--help"),
+        (["xyz"], "there is no command xyz; there are shell, run,", "--help"),
+        (["help", "rnu"], "there is no command rnu; did you mean run?", "help help"),
+        (["--hepl"], "there is no option --hepl; did you mean --help?", "--help"),
+        (["run", "x.sql", "--tabel", "t=t.csv"], "there is no option --tabel; did you mean --table?", "help run"),
+        (["transpile", "--reed=trino", "x.sql"], "there is no option --reed; did you mean --read?", "help transpile"),
+        (["run", "--zzz"], "there is no option --zzz\n", "help run"),
+        (["run", "a.sql", "b.sql"], "unrecognized arguments: b.sql", "help run"),
+        (["lint", "x.sql", "--format=jsno"], "there is no jsno for --format; did you mean json?", "help lint"),
+        (["completion", "bsh"], "there is no bsh for shell; did you mean bash?", "help completion"),
+        (["demo", "--month", "13"], "--month 13 is out of range; write --month 1-12", "help demo"),
+        (["preview"], "the following arguments are required: pattern, rows", "help preview"),
+    ],
+)
+def test_a_mistyped_argument_is_answered_with_what_was_meant(arguments, said, help, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    told = capsys.readouterr().err
+    assert ended.value.code == 2 and told.startswith("error: ") and said in told and told.endswith(f"sparkcep {help} says more\n"), told
+
+
+def test_an_engine_that_is_mistyped_is_answered_with_the_one_that_was_meant(capsys):
+    assert main(["transpile", "--read", "trinno", "-e", "SELECT 1"]) == 2
+    assert capsys.readouterr().err == "error: there is no trinno for --read; did you mean trino?\n"
+
+
+WARNED = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES count(*) AS n PATTERN (A B+?) DEFINE A AS x > 1, B AS x > 2)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["lint", "good.sql"], 0),
+        (["lint", "warned.sql"], 1),
+        (["fmt", "--check", "good.sql"], 1),
+        (["test", "good.sql"], 1),
+        (["lint", "wrong.sql"], 2),
+        (["fmt", "--check", "broken.sql"], 2),
+        (["test", "wrong.sql"], 2),
+        (["explain", "wrong.sql"], 2),
+        (["rewrite", "nowhere.sql"], 2),
+    ],
+)
+def test_exit_codes(arguments, code, tmp_path, monkeypatch, capsys):
+    """The codes 3, 130 (as the signal) and 141 have tests of their own in this file."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in {"good.sql": CLAUSE, "warned.sql": WARNED, "wrong.sql": CLAUSE.replace("DEFINE UP", "DEFINE NO"), "broken.sql": CLAUSE[:-1]}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).with_suffix(".cases").write_text("UP UP -> none\n")
+    assert main(arguments) == code
+    assert code == 0 or arguments[-1].removesuffix(".sql") in "".join(capsys.readouterr()) or arguments[0] == "explain"
+
+
+def test_exit_codes_are_those_of_the_page():
+    page = (Path(__file__).parent.parent / "docs" / "use.md").read_text("utf-8")
+    codes = {int(code): text.replace("`", "") for code, text in re.findall(r"(?m)^\| (\d+) \| (.*) \|$", page)}
+    assert codes == cli.EXIT_CODES
+
+
 def test_texts_of_a_table_or_a_statement_move_no_cursor(capsys, tmp_path):
     (tmp_path / "a.sql").write_text("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY i PATTERN (A \x1b[31m\u202e B)) DEFINE", encoding="utf-8")
     assert main(["rewrite", str(tmp_path / "a.sql")]) == 2
