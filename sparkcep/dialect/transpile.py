@@ -65,7 +65,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Transpiled:
-    """The statement, and the notes on it, in the order of their places."""
+    """The translated statements as ``sql``, and the ``notes`` on them in the order of their places."""
 
     sql: str
     notes: tuple[Note, ...]
@@ -99,7 +99,7 @@ def transpile(sql: str, read: str, write: str = _SPARK, double_quoted: bool = Fa
         The statements as ``sql``, and ``notes`` on what may give other values, each with its line and column.
 
     Raises:
-        ClauseError: a statement cannot be read, or has no counterpart. ValueError: an engine that is not known.
+        ClauseError: a statement cannot be read or translated. ValueError: an unknown engine.
 
     Example:
         >>> clause = "ORDER BY d MEASURES LAST(p) AS x PATTERN (a b+) DEFINE b AS p > 1"
