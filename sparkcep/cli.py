@@ -81,6 +81,7 @@ EXIT_CODES = {
     130: "interrupted by Ctrl-C; the process ends by the signal, which shells report as 130",
     141: "the output was not read to its end",
 }
+_PATHS = ("file", "files", "output", "out", "checkpoint")  # arguments that are names of files or folders
 _WIDTH = 100
 _OPTION = re.compile(r"--[a-z][\w-]*(=.*)?", re.S)
 
@@ -282,10 +283,14 @@ def _help(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     parser.parse_args([options.about, "--help"] if options.about else ["--help"])
 
 
-def _completion(parser: argparse.ArgumentParser, commands: argparse.Action, options: argparse.Namespace) -> None:
+def _completion(parser: argparse.ArgumentParser, commands: Any, options: argparse.Namespace) -> None:
     import shtab
 
     commands.help = "what to do"  # it completes no commands that --help does not list in the usual way
+    for command in commands.choices.values():
+        for action in command._actions:
+            if action.dest in _PATHS:
+                action.complete = shtab.FILE
     print(shtab.complete(parser, options.shell))
 
 

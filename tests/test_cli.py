@@ -263,7 +263,7 @@ def test_each_command_has_examples_that_can_be_read(capsys, name):
 def test_a_shell_can_complete(capsys, shell):
     assert main(["completion", shell]) == 0
     said = capsys.readouterr().out
-    assert "transpile" in said and "watermark" in said
+    assert "transpile" in said and "watermark" in said and (shell != "zsh" or "_files" in said)
 
 
 def test_errors_are_red_on_terminals_unless_no_color_is_set(monkeypatch):
