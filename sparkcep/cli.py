@@ -151,13 +151,13 @@ class _Parser(argparse.ArgumentParser):
         name = "/".join(action.option_strings) or action.metavar or action.dest
         if isinstance(value, int):
             self.error(f"{name} {value} is out of range; write {name} {action.metavar}")
-        self.error(f"there is {f'no command {value}' if name == 'COMMAND' else f'no {value} for {name}'}{offered(value, action.choices)}")
+        self.error(f"unknown {f'command {value}' if name == 'COMMAND' else f'value {value} for {name}'}{offered(value, action.choices)}")
 
     def error(self, message: str) -> NoReturn:
         unknown = [option for text in self.given if _OPTION.fullmatch(text) and not self._is_known(option := text.partition("=")[0])]
         if unknown and self._option_string_actions:  # the parsers of other programs have none
             near = nearest(unknown[0], (name for name in self._option_string_actions if name.startswith("--")))
-            message = f"there is no option {unknown[0]}" + (f"; did you mean {near}?" if near else "")
+            message = f"unknown option {unknown[0]}" + (f"; did you mean {near}?" if near else "")
         command = self.prog.partition(" ")[2]
         print(_coloured(f"error: {printable(message)}"), f"sparkcep {f'help {command}' if command else '--help'} says more", sep="\n", file=sys.stderr)
         raise SystemExit(2)
@@ -405,7 +405,7 @@ def _transpile(options: argparse.Namespace) -> None:
 
     for name, known in (("read", READS), ("write", WRITES)):
         if getattr(options, name) not in known:
-            raise UsageError(f"there is no {getattr(options, name)} for --{name}{offered(getattr(options, name), known)}")
+            raise UsageError(f"unknown value {getattr(options, name)} for --{name}{offered(getattr(options, name), known)}")
     text = _given(options)
     with _placed(text), waiting("transpiling"):
         done = transpile(text, options.read, options.write, options.double_quoted_identifiers)

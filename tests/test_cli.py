@@ -170,16 +170,16 @@ def test_a_worker_whose_task_was_ended_says_nothing(raised, said):
 @pytest.mark.parametrize(
     ("arguments", "said", "help"),
     [
-        (["rnu", "x.sql"], "there is no command rnu; did you mean run?", "--help"),
-        (["xyz"], "there is no command xyz; there are shell, run,", "--help"),
-        (["help", "rnu"], "there is no command rnu; did you mean run?", "help help"),
-        (["--hepl"], "there is no option --hepl; did you mean --help?", "--help"),
-        (["run", "x.sql", "--tabel", "t=t.csv"], "there is no option --tabel; did you mean --table?", "help run"),
-        (["transpile", "--reed=trino", "x.sql"], "there is no option --reed; did you mean --read?", "help transpile"),
-        (["run", "--zzz"], "there is no option --zzz\n", "help run"),
+        (["rnu", "x.sql"], "unknown command rnu; did you mean run?", "--help"),
+        (["xyz"], "unknown command xyz; there are shell, run,", "--help"),
+        (["help", "rnu"], "unknown command rnu; did you mean run?", "help help"),
+        (["--hepl"], "unknown option --hepl; did you mean --help?", "--help"),
+        (["run", "x.sql", "--tabel", "t=t.csv"], "unknown option --tabel; did you mean --table?", "help run"),
+        (["transpile", "--reed=trino", "x.sql"], "unknown option --reed; did you mean --read?", "help transpile"),
+        (["run", "--zzz"], "unknown option --zzz\n", "help run"),
         (["run", "a.sql", "b.sql"], "unrecognized arguments: b.sql", "help run"),
-        (["lint", "x.sql", "--format=jsno"], "there is no jsno for --format; did you mean json?", "help lint"),
-        (["completion", "bsh"], "there is no bsh for shell; did you mean bash?", "help completion"),
+        (["lint", "x.sql", "--format=jsno"], "unknown value jsno for --format; did you mean json?", "help lint"),
+        (["completion", "bsh"], "unknown value bsh for shell; did you mean bash?", "help completion"),
         (["demo", "--month", "13"], "--month 13 is out of range; write --month 1-12", "help demo"),
         (["preview"], "the following arguments are required: pattern, rows", "help preview"),
     ],
@@ -193,7 +193,7 @@ def test_a_mistyped_argument_is_answered_with_what_was_meant(arguments, said, he
 
 def test_an_engine_that_is_mistyped_is_answered_with_the_one_that_was_meant(capsys):
     assert main(["transpile", "--read", "trinno", "-e", "SELECT 1"]) == 2
-    assert capsys.readouterr().err == "error: there is no trinno for --read; did you mean trino?\n"
+    assert capsys.readouterr().err == "error: unknown value trinno for --read; did you mean trino?\n"
 
 
 WARNED = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES count(*) AS n PATTERN (A B+?) DEFINE A AS x > 1, B AS x > 2)"

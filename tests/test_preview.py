@@ -127,7 +127,7 @@ def test_at_the_command_line(tmp_path, capsys):
 def test_a_command_that_is_misspelled_is_offered(capsys):
     with pytest.raises(SystemExit):
         main(["previw", "A B+", "A B B"])
-    assert "there is no command previw; did you mean preview?" in capsys.readouterr().err
+    assert "unknown command previw; did you mean preview?" in capsys.readouterr().err
 
 
 def test_an_error_of_a_pattern_alone_has_its_place_in_it():
