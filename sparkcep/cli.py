@@ -301,7 +301,7 @@ def _text_of(name: str) -> str:
     if name == "-":
         return sys.stdin.read()
     if not Path(name).is_file():
-        raise UsageError(f"there is no file {name}")
+        raise UsageError(f"the file {name} does not exist")
     try:
         return Path(name).read_bytes().decode("utf-8")  # line ends as they are
     except UnicodeDecodeError as error:
@@ -527,7 +527,7 @@ def _compile(options: argparse.Namespace) -> None:
     from sparkcep.precompile import CLAUSES, compile_all
     from sparkcep.search import compiled as cache
 
-    cache.log.setLevel(logging.ERROR)  # that a query compiles is no news here
+    cache.log.setLevel(logging.ERROR)  # its notes on compiling queries would repeat what is printed here
 
     steps = compile_all()
     for number, name in enumerate(CLAUSES, 1):
@@ -663,7 +663,7 @@ def _report(options: argparse.Namespace) -> None:
     if not statements:
         raise UsageError("there is no statement")
     if not Path(options.output).resolve().parent.is_dir():
-        raise UsageError(f"--output {options.output}: there is no folder for it")
+        raise UsageError(f"--output {options.output}: the folder does not exist")
     _each(statements, sparkcep.rewrite)
 
     def work(spark: SparkSession) -> None:

@@ -44,7 +44,7 @@ def check() -> list[Example]:
     roots = [Path.cwd(), Path(__file__).resolve().parent.parent]
     folder = next((r / FOLDER for r in roots if (r / FOLDER).is_dir()), None)
     if folder is None:
-        raise ToolError(f"there is no folder {FOLDER} here; run the demonstration from the project's root folder")
+        raise ToolError(f"the folder {FOLDER} was not found; run the demonstration from the project's root folder")
     return [_example(path) for path in sorted(folder.glob("*.sql"))]
 
 
@@ -65,7 +65,7 @@ def load(spark: SparkSession, folder: Path, month: int | None) -> dict[str, Path
     folder.mkdir(parents=True, exist_ok=True)
     legs = flights if month is None else flights[flights["month"] == month]
     hours = weather if month is None else weather[weather["month"] == month]
-    # scheduled time plus the delay is when the aircraft left, also past midnight; cancelled flights have no delay
+    # scheduled time plus the delay is when the aircraft left, also past midnight; the delay of cancelled flights is missing
     scheduled = pd.to_datetime(legs[["year", "month", "day"]]) + pd.to_timedelta(legs["hour"] * 60 + legs["minute"], unit="min")
     legs = pd.DataFrame(
         {

@@ -85,8 +85,8 @@ def _run(text: str) -> None:
 
 
 def _compile_from_behind() -> None:
-    """Compiles the same kernels, beginning with those of the last clause: what one process compiles, the other one loads."""
-    log.setLevel(logging.ERROR)  # that it compiles is no news
+    """Compiles the same kernels from the last clause on, so that each process loads what the other one compiled."""
+    log.setLevel(logging.ERROR)  # the other process prints what is compiled
     for text in reversed(CLAUSES.values()):
         _compile(text)
 

@@ -44,7 +44,7 @@ def test_errors_point_at_their_place(capsys):
     ("arguments", "said"),
     [
         (["run"], "give a file"),
-        (["run", "nowhere.sql"], "there is no file"),
+        (["run", "nowhere.sql"], "the file nowhere.sql does not exist"),
         (["run", "-e", "SELECT 1", "--table", "x"], "NAME=PATH"),
         (["run", "-e", "SELECT 1", "--output", "x.txt"], "must end in"),
         (["run", "-e", "SELECT 1", "--output", "x.csv", "--format", "csv"], "--format csv is how results are printed; the name of --output x.csv says"),

@@ -404,12 +404,12 @@ class _Translation:
         return _Source("".join([*out, "\n"]), tuple(pieces))
 
     def _number_or_time(self, token: Token) -> str:
-        """What stands for MATCH_SEQUENCE_NUMBER(), MATCH_ROWTIME(...) and MATCH_PROCTIME()."""
+        """Returns the text for MATCH_SEQUENCE_NUMBER(), MATCH_ROWTIME(...) and MATCH_PROCTIME()."""
         if token.upper == "MATCH_SEQUENCE_NUMBER":
             return "count(*)"
         if token.upper == "MATCH_PROCTIME" or not self.order:
             instead = "write current_timestamp(), the time of the query" if token.upper == "MATCH_PROCTIME" else "write LAST of the column that is the time of a row"
-            message = f"{token.upper}() has no counterpart in Spark: {instead}"
+            message = f"Spark lacks {token.upper}(); {instead}"
             raise error_at(self.sql, token.start, token.end, "TRANSPILE", message, UNSUPPORTED)
         return f"{_MARK}LAST({self.order})"
 
