@@ -374,7 +374,8 @@ def _fmt(options: argparse.Namespace) -> int:
     for name in options.files:
         text = _text_of(name)
         try:
-            out = format_sql(text, options.double_quoted_identifiers)
+            with waiting(f"formatting {name}"):
+                out = format_sql(text, options.double_quoted_identifiers)
         except ClauseError as error:
             print(_coloured(f"error: {name}: {error.over(text)}"), file=sys.stderr)
             code = 2
@@ -739,7 +740,7 @@ def _notebook(options: argparse.Namespace) -> None:
         raise UsageError(f"--output {options.output}: the name must end in .ipynb")
     notebook = headless.load(path)
     try:
-        headless.run(notebook, path.resolve().parent, options.file, lambda text: print(text, flush=True))
+        headless.run(notebook, path.resolve().parent, options.file, lambda text: print(text, flush=True), waiting=waiting)
     finally:
         if options.output:
             import nbformat

@@ -8,13 +8,14 @@ import shlex
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import sparkcep
-from sparkcep import cli
+from sparkcep import cli, precompile
 from sparkcep.cli import _note, main
 from sparkcep.spark import launch
 
@@ -221,6 +222,37 @@ def test_exit_codes(arguments, code, tmp_path, monkeypatch, capsys):
         (tmp_path / name).with_suffix(".cases").write_text("UP UP -> none\n")
     assert main(arguments) == code
     assert code == 0 or arguments[-1].removesuffix(".sql") in "".join(capsys.readouterr()) or arguments[0] == "explain"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "about"),
+    [
+        (["rewrite", "-e", CLAUSE], "reading"),
+        (["explain", "-e", CLAUSE], "reading"),
+        (["transpile", "--read", "trino", "-e", CLAUSE], "transpiling"),
+        (["lint", "good.sql"], "reading"),
+        (["preview", "A B", "A B"], "matching"),
+        (["test", "good.sql"], "testing good.sql"),
+        (["compile"], "compiling one row per match"),
+        (["jar"], "compiling the JVM extension"),
+    ],
+)
+def test_a_command_that_may_take_long_shows_progress(arguments, about, tmp_path, monkeypatch):
+    """Commands with Spark run their queries inside of ``_running``."""
+    shown = []
+
+    @contextmanager
+    def waiting(about, progress=str):
+        shown.append(about)
+        yield
+
+    monkeypatch.setattr(cli, "waiting", waiting)
+    monkeypatch.setattr(precompile, "compile_all", lambda: iter([0.0] * len(precompile.CLAUSES)))
+    monkeypatch.setattr(launch, "settings", lambda: {"spark.driver.extraClassPath": "a.jar"})
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.sql").write_text(CLAUSE)
+    (tmp_path / "good.cases").write_text("UP UP -> 1-2\n")
+    assert main(arguments) == 0 and about in shown
 
 
 def test_exit_codes_are_those_of_the_page():
