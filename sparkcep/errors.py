@@ -28,6 +28,13 @@ class ClauseError(Exception):
 
     ``line`` and ``column`` are 1-based and count from the start of the statement's text. Both are 0 when the error has no place in
     the text.
+
+    Example:
+        >>> try:
+        ...     sparkcep.rewrite("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY d PATTERN (A) DEFINE B AS d > 1)")
+        ... except sparkcep.ClauseError as error:
+        ...     print(error.error_class, error.line, error.column, error.fragment)
+        SPARKCEP.UNKNOWN_VARIABLE 1 64 B
     """
 
     def __init__(
@@ -57,7 +64,15 @@ class ClauseError(Exception):
 
 
 class MatchRuntimeError(ClauseError):
-    """An error while matching that depends on the data, such as SKIP TO the first row of a match."""
+    """An error while matching that depends on the data, such as SKIP TO the first row of a match.
+
+    Example:
+        >>> try:
+        ...     sparkcep.preview("AFTER MATCH SKIP TO FIRST A PATTERN (A B)", "A B")
+        ... except sparkcep.MatchRuntimeError as error:
+        ...     print(error.error_class, error.sqlstate)
+        SPARKCEP.SKIP_TO_FIRST_ROW 22000
+    """
 
     def __init__(self, error_class: str, message: str, *, sqlstate: str = DATA, line: int = 0, column: int = 0, fragment: str = "") -> None:
         super().__init__(error_class, message, sqlstate=sqlstate, line=line, column=column, fragment=fragment)

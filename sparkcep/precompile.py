@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from sparkcep import processes
 from sparkcep.clause.parser import parse_clause
@@ -56,18 +56,17 @@ CLAUSES = {
 }
 
 
-def compile_all(tell: Callable[[int, int, str, float], None]) -> int:
-    """Compiles the kernels that are not on disk yet, in two processes where there are two processors, and returns the number of
-    clauses. ``tell`` hears (number, of how many, name, seconds) after each clause."""
+def compile_all() -> Iterator[float]:
+    """Compiles the kernels that are not on disk yet, in two processes if there are two processors. Yields the seconds that each
+    clause of ``CLAUSES`` took; the end waits for the other process."""
     several = (os.cpu_count() or 1) > 1 and sys.executable
     helper = subprocess.Popen(processes.python("-m", __name__), env=processes.environment(), stdin=subprocess.DEVNULL) if several else None
-    for number, (name, text) in enumerate(CLAUSES.items(), 1):
+    for text in CLAUSES.values():
         start = time.perf_counter()
         _compile(text)
-        tell(number, len(CLAUSES), name, time.perf_counter() - start)
+        yield time.perf_counter() - start
     if helper is not None and helper.wait() != 0:
         log.warning("the process that compiles beside this one ended with %d; what it left was compiled here", helper.returncode)
-    return len(CLAUSES)
 
 
 def _compile(text: str) -> None:
@@ -86,8 +85,8 @@ def _run(text: str) -> None:
 
 
 def _compile_from_behind() -> None:
-    """Compiles the same kernels, beginning with those of the last clause: what one process compiles, the other one loads."""
-    log.setLevel(logging.ERROR)  # that it compiles is no news
+    """Compiles the same kernels from the last clause on, so that each process loads what the other one compiled."""
+    log.setLevel(logging.ERROR)  # the other process prints what is compiled
     for text in reversed(CLAUSES.values()):
         _compile(text)
 

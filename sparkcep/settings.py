@@ -59,6 +59,11 @@ class Settings:
     ``max_matches``: the matches of a partition under an event selection.
 
     ``redaction``: what is replaced in texts that are shown of a statement.
+
+    Example:
+        >>> from sparkcep.settings import Settings
+        >>> Settings.read({"spark.sparkcep.maxSteps": "1000"}.get).max_steps
+        1000
     """
 
     case_sensitive: bool = False

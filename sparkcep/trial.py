@@ -10,12 +10,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from sparkcep.clause.expression import Expr
 from sparkcep.clause.lexer import WORD, tokenize
 from sparkcep.clause.nodes import Var, walk
 from sparkcep.clause.parser import parse_clause
-from sparkcep.clause.printed import to_sql
-from sparkcep.clause.tree import SHOW_EMPTY, Define, MatchClause, Measure, SortItem
+from sparkcep.clause.printed import variable_text
+from sparkcep.clause.tree import SHOW_EMPTY, MatchClause
 from sparkcep.errors import SEMANTIC, ClauseError, nearest
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS, Plan
@@ -82,7 +81,26 @@ def preview(text: str, rows: str | Iterable[str]) -> Preview:
                  FAIL  FAIL  FAIL  OK  FAIL
         match 1  FAIL  FAIL  FAIL  OK
     """
-    clause = _clause(text)
+    words = {token.upper for token in tokenize(text) if token.kind == WORD}
+    if not words & {"MATCH_RECOGNIZE", "PATTERN", "AUTOMATON"}:
+        try:
+            return _tried(parse_clause(f"{_BEFORE}{text})"), rows)
+        except ClauseError as error:
+            if not error.line:
+                raise
+            # its place is one of the pattern alone
+            raise error.moved(error.line, error.column - len(_BEFORE) if error.line == 1 else error.column) from None
+    if "MATCH_RECOGNIZE" not in words:
+        return _tried(parse_clause(text), rows)
+    from sparkcep.sql.rewrite import rewrite_all
+
+    clauses = [item.clause for item in rewrite_all(text)[1]]
+    if len(clauses) != 1:
+        raise ClauseError("PREVIEW", f"a preview is of one clause; the statement has {len(clauses)}")
+    return _tried(clauses[0], rows)
+
+
+def _tried(clause: MatchClause, rows: str | Iterable[str]) -> Preview:
     if clause.automaton is not None or clause.pref is not None or clause.approx is not None and clause.approx.report == "BUNDLES":
         raise ClauseError("PREVIEW", "a preview over letters knows row patterns; automata, preferences and bundles look at values: run the statement over a few rows")
     variables = list(dict.fromkeys(node.name for node in walk(clause.pattern) if isinstance(node, Var)))
@@ -90,30 +108,13 @@ def preview(text: str, rows: str | Iterable[str]) -> Preview:
     read = [_row(row, variables) for row in letters]
     known = {define.variable for define in clause.defines}
     free = {v for v in variables if known and v not in known}
-    plan = make_plan(parse_clause(_over_letters(clause, [v for v in variables if v not in free])))
+    plan = make_plan(_over_letters(clause, [v for v in variables if v not in free]))
     found: dict[int, list[tuple[int, str]]] = {}
     for number, row, variable in _found(plan, read):
         taken = found.setdefault(number, [])
         if variable is not None:
             taken.append((row, variable))
     return Preview(tuple(letters), tuple(PreviewMatch(number, tuple(taken)) for number, taken in found.items()))
-
-
-def _clause(text: str) -> MatchClause:
-    words = {token.upper for token in tokenize(text) if token.kind == WORD}
-    if "MATCH_RECOGNIZE" in words:
-        from sparkcep.sql.rewrite import rewrite_all
-
-        clauses = [item.clause for item in rewrite_all(text)[1]]
-        if len(clauses) != 1:
-            raise ClauseError("PREVIEW", f"a preview is of one clause; the statement has {len(clauses)}")
-        return clauses[0]
-    if words & {"PATTERN", "AUTOMATON"}:
-        return parse_clause(text)
-    try:
-        return parse_clause(f"{_BEFORE}{text})")
-    except ClauseError as error:  # its place is one of the pattern alone
-        raise error.moved(error.line, error.column - len(_BEFORE) if error.line == 1 else error.column) from None
 
 
 def _row(text: str, variables: list[str]) -> tuple[set[str], int | None]:
@@ -139,23 +140,14 @@ def _row(text: str, variables: list[str]) -> tuple[set[str], int | None]:
     return {names[part.upper()] for part in parts}, int(found["time"]) if found["time"] else None
 
 
-def _over_letters(clause: MatchClause, variables: list[str]) -> str:
-    """The clause's text with rows of letters as its input: columns t and, for each variable, one that says whether the row fulfils
-    it."""
-    measures = {"__number": "MATCH_NUMBER()", "__variable": "CLASSIFIER()", "__row": "LAST(r)"}
-    asked = replace(
-        clause,
-        partition_by=(),
-        order_by=(SortItem(_said("t")),),
-        measures=tuple(Measure(_said(text), name) for name, text in measures.items()),
-        rows=SHOW_EMPTY,
-        defines=tuple(Define(v, _said(f"is_{i}")) for i, v in enumerate(variables)),
-    )
-    return to_sql(asked, lambda e: e.value if e.op == "said" else e.span.of(clause.text))
-
-
-def _said(text: str) -> Expr:
-    return Expr("said", text)
+def _over_letters(clause: MatchClause, variables: list[str]) -> MatchClause:
+    """The clause with rows of letters as its input: columns t and, for each variable, one that says whether the row fulfils it.
+    The other parts keep their places."""
+    measures = "MATCH_NUMBER() AS __number, CLASSIFIER() AS __variable, LAST(r) AS __row"
+    defines = ", ".join(f"{variable_text(v)} AS is_{i}" for i, v in enumerate(variables))
+    parts = f"ORDER BY t MEASURES {measures} PATTERN ({' '.join(map(variable_text, variables)) or 'A'}){' DEFINE ' * bool(defines)}{defines}"
+    other = parse_clause(" " * len(clause.text) + parts)  # the places of these parts are after those of the clause
+    return replace(clause, text=clause.text + parts, partition_by=(), order_by=other.order_by, measures=other.measures, rows=SHOW_EMPTY, defines=other.defines)
 
 
 def _found(plan: Plan, rows: list[tuple[set[str], int | None]]) -> Iterable[tuple[int, int, str | None]]:

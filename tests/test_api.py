@@ -6,6 +6,7 @@ import doctest
 import inspect
 import subprocess
 import sys
+import textwrap
 from importlib.resources import files
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ import sparkcep
 from sparkcep.clause.parser import parse_clause
 from sparkcep.cli import main
 from sparkcep.errors import ClauseError
+from sparkcep.settings import Settings
 
 
 def test_names_can_be_completed():
@@ -74,17 +76,24 @@ def test_without_spark_it_says_what_to_install():
     assert "pip install 'sparkcep[spark]'" in done.stdout and done.stderr == f"error: {done.stdout}"
 
 
-FUNCTIONS = [name for name in sparkcep.__all__ if not name.endswith("Error")]
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_each_function_has_an_example_that_runs(spark, name):
+@pytest.mark.parametrize("named", [*(getattr(sparkcep, name) for name in sparkcep.__all__), Settings], ids=lambda named: named.__name__)
+def test_each_public_name_has_an_example_that_runs(spark, named):
     from pyspark.sql import SparkSession
 
-    function = getattr(sparkcep, name)
-    examples = doctest.DocTestFinder(recurse=False).find(function, name, globs={"sparkcep": sparkcep, "spark": spark, "SparkSession": SparkSession})
+    examples = doctest.DocTestFinder(recurse=False).find(named, named.__name__, globs={"sparkcep": sparkcep, "spark": spark, "SparkSession": SparkSession})
     assert examples and examples[0].examples
     assert doctest.DocTestRunner().run(examples[0]).failed == 0
+
+
+def test_the_magics_have_an_example_that_runs(spark):
+    shells = pytest.importorskip("IPython.core.interactiveshell")
+    from sparkcep.notebook.magic import Cells
+
+    example = textwrap.dedent(inspect.getdoc(Cells.sql).partition("Example:\n")[2])
+    shell = shells.InteractiveShell(user_ns={"spark": spark})
+    shell.run_line_magic("load_ext", "sparkcep")
+    shell.run_cell(example).raise_error()
+    assert [tuple(row) for row in shell.user_ns["rises"].collect()] == [(2,)]
 
 
 HEAD = "import sparkcep\nfrom pyspark.sql import SparkSession\nspark = sparkcep.enable(SparkSession.builder.getOrCreate())\n"
@@ -105,9 +114,12 @@ def test_an_editor_completes_names_and_arguments():
     assert {"sql", "table", "readStream"} <= {name.name for name in script.complete(*place)}
     script, *place = written("sparkcep.match_recognize(spark.range(1), pattern='A').")
     assert {"select", "collect"} <= {name.name for name in script.complete(*place)}
+    for call, members in (("preview('A', 'A')", {"rows", "matches"}), ("transpile('', 'trino')", {"sql", "notes"}), ("ClauseError('', '')", {"line", "column", "error_class"})):
+        script, *place = written(f"sparkcep.{call}.")
+        assert members <= {name.name for name in script.complete(*place)}
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", sparkcep.__all__)
 def test_an_editor_shows_signatures_and_documentation(name):
     script, *place = written(f"sparkcep.{name}()")
     (signature,) = script.get_signatures(*place)

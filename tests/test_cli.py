@@ -8,13 +8,14 @@ import shlex
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import sparkcep
-from sparkcep import cli
+from sparkcep import cli, precompile
 from sparkcep.cli import _note, main
 from sparkcep.spark import launch
 
@@ -44,7 +45,7 @@ def test_errors_point_at_their_place(capsys):
     ("arguments", "said"),
     [
         (["run"], "give a file"),
-        (["run", "nowhere.sql"], "there is no file"),
+        (["run", "nowhere.sql"], "the file nowhere.sql does not exist"),
         (["run", "-e", "SELECT 1", "--table", "x"], "NAME=PATH"),
         (["run", "-e", "SELECT 1", "--output", "x.txt"], "must end in"),
         (["run", "-e", "SELECT 1", "--output", "x.csv", "--format", "csv"], "--format csv is how results are printed; the name of --output x.csv says"),
@@ -167,6 +168,99 @@ def test_a_worker_whose_task_was_ended_says_nothing(raised, said):
     assert done.returncode == 1 and (said in done.stderr if said else done.stderr == "")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said", "help"),
+    [
+        (["rnu", "x.sql"], "unknown command rnu; did you mean run?", "--help"),
+        (["xyz"], "unknown command xyz; there are shell, run,", "--help"),
+        (["help", "rnu"], "unknown command rnu; did you mean run?", "help help"),
+        (["--hepl"], "unknown option --hepl; did you mean --help?", "--help"),
+        (["run", "x.sql", "--tabel", "t=t.csv"], "unknown option --tabel; did you mean --table?", "help run"),
+        (["transpile", "--reed=trino", "x.sql"], "unknown option --reed; did you mean --read?", "help transpile"),
+        (["run", "--zzz"], "unknown option --zzz\n", "help run"),
+        (["run", "a.sql", "b.sql"], "unrecognized arguments: b.sql", "help run"),
+        (["lint", "x.sql", "--format=jsno"], "unknown value jsno for --format; did you mean json?", "help lint"),
+        (["completion", "bsh"], "unknown value bsh for shell; did you mean bash?", "help completion"),
+        (["demo", "--month", "13"], "--month 13 is out of range; write --month 1-12", "help demo"),
+        (["preview"], "the following arguments are required: pattern, rows", "help preview"),
+    ],
+)
+def test_a_mistyped_argument_is_answered_with_what_was_meant(arguments, said, help, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    told = capsys.readouterr().err
+    assert ended.value.code == 2 and told.startswith("error: ") and said in told and told.endswith(f"sparkcep {help} says more\n"), told
+
+
+def test_an_engine_that_is_mistyped_is_answered_with_the_one_that_was_meant(capsys):
+    assert main(["transpile", "--read", "trinno", "-e", "SELECT 1"]) == 2
+    assert capsys.readouterr().err == "error: unknown value trinno for --read; did you mean trino?\n"
+
+
+WARNED = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES count(*) AS n PATTERN (A B+?) DEFINE A AS x > 1, B AS x > 2)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["lint", "good.sql"], 0),
+        (["lint", "warned.sql"], 1),
+        (["fmt", "--check", "good.sql"], 1),
+        (["test", "good.sql"], 1),
+        (["lint", "wrong.sql"], 2),
+        (["fmt", "--check", "broken.sql"], 2),
+        (["test", "wrong.sql"], 2),
+        (["explain", "wrong.sql"], 2),
+        (["rewrite", "nowhere.sql"], 2),
+    ],
+)
+def test_exit_codes(arguments, code, tmp_path, monkeypatch, capsys):
+    """The codes 3, 130 (as the signal) and 141 have tests of their own in this file."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in {"good.sql": CLAUSE, "warned.sql": WARNED, "wrong.sql": CLAUSE.replace("DEFINE UP", "DEFINE NO"), "broken.sql": CLAUSE[:-1]}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).with_suffix(".cases").write_text("UP UP -> none\n")
+    assert main(arguments) == code
+    assert code == 0 or arguments[-1].removesuffix(".sql") in "".join(capsys.readouterr()) or arguments[0] == "explain"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "about"),
+    [
+        (["rewrite", "-e", CLAUSE], "reading"),
+        (["explain", "-e", CLAUSE], "reading"),
+        (["transpile", "--read", "trino", "-e", CLAUSE], "transpiling"),
+        (["lint", "good.sql"], "reading"),
+        (["preview", "A B", "A B"], "matching"),
+        (["test", "good.sql"], "testing good.sql"),
+        (["compile"], "compiling one row per match"),
+        (["jar"], "compiling the JVM extension"),
+    ],
+)
+def test_a_command_that_may_take_long_shows_progress(arguments, about, tmp_path, monkeypatch):
+    """Commands with Spark run their queries inside of ``_running``."""
+    shown = []
+
+    @contextmanager
+    def waiting(about, progress=str):
+        shown.append(about)
+        yield
+
+    monkeypatch.setattr(cli, "waiting", waiting)
+    monkeypatch.setattr(precompile, "compile_all", lambda: iter([0.0] * len(precompile.CLAUSES)))
+    monkeypatch.setattr(launch, "settings", lambda: {"spark.driver.extraClassPath": "a.jar"})
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.sql").write_text(CLAUSE)
+    (tmp_path / "good.cases").write_text("UP UP -> 1-2\n")
+    assert main(arguments) == 0 and about in shown
+
+
+def test_exit_codes_are_those_of_the_page():
+    page = (Path(__file__).parent.parent / "docs" / "use.md").read_text("utf-8")
+    codes = {int(code): text.replace("`", "") for code, text in re.findall(r"(?m)^\| (\d+) \| (.*) \|$", page)}
+    assert codes == cli.EXIT_CODES
+
+
 def test_texts_of_a_table_or_a_statement_move_no_cursor(capsys, tmp_path):
     (tmp_path / "a.sql").write_text("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY i PATTERN (A \x1b[31m\u202e B)) DEFINE", encoding="utf-8")
     assert main(["rewrite", str(tmp_path / "a.sql")]) == 2
@@ -201,7 +295,7 @@ def test_each_command_has_examples_that_can_be_read(capsys, name):
 def test_a_shell_can_complete(capsys, shell):
     assert main(["completion", shell]) == 0
     said = capsys.readouterr().out
-    assert "transpile" in said and "watermark" in said
+    assert "transpile" in said and "watermark" in said and (shell != "zsh" or "_files" in said)
 
 
 def test_errors_are_red_on_terminals_unless_no_color_is_set(monkeypatch):

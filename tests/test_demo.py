@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from sparkcep.demo import check, run
 
 
 def test_demo_finds_and_draws(spark, tmp_path, capsys):
     examples = check()
     assert len(examples) >= 4
-    run(spark, tmp_path, examples, month=1)
+    running = []
+
+    @contextmanager
+    def shown():
+        running.append(1)
+        yield
+
+    run(spark, tmp_path, examples, 1, shown)
+    assert len(running) == 2 + 2 * len(examples)  # the data, the start, each table and picture
     out = capsys.readouterr().out
     assert out.count("matches in") == len(examples)
     drawn = sorted(p.stem for p in tmp_path.glob("*.png"))

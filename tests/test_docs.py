@@ -119,6 +119,20 @@ def test_what_the_readme_lets_you_try(spark, capsys):
     assert FAILED_LOGINS.split() == re.search(r'"""(.*?)"""', TRY_IT, re.S)[1].replace(LOGINS, "logins").split()
 
 
+def test_the_tours_programs_run(views, capsys):
+    """They open the session, make the view of the other examples and apply the clause to a DataFrame."""
+    text = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
+    programs = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert len(programs) == 3
+    ticks = sorted(views.table("ticks").collect())
+    views.sql("DROP VIEW ticks")
+    made: dict = {}
+    for program in programs:
+        exec(compile(program, "tour.md", "exec"), made)
+    assert capsys.readouterr().out.strip() == re.search(r"rises\.show\(\)\n```\n\n```text\n(.*?)```", text, re.S)[1].strip()
+    assert sorted(views.table("ticks").collect()) == ticks
+
+
 def test_the_pages_have_examples():
     assert len(EXAMPLES) >= 20
     assert {p.id.rpartition("-")[0] for p in EXAMPLES} == {page.stem for page in PAGES}

@@ -253,7 +253,7 @@ class TestCommand:
         assert "SPARKCEP.SYNTAX" in said and "line 2, column 1" in said and str(file) in said
         assert file.read_text().endswith("PATERN (A))") and other.read_text() == TIDY
         assert main(["fmt", str(file.with_name("nowhere.sql"))]) == 2
-        assert "there is no file" in capsys.readouterr().err
+        assert "does not exist" in capsys.readouterr().err
 
     def test_files_that_are_no_text(self, file, capsys):
         file.write_bytes(b"SELECT '\xff'")

@@ -41,6 +41,20 @@ def test_options_of_the_statement_hold():
     assert taken("PATTERN (A B C) APPROX 1 WINDOW 5", "A C") == ["1:A 2:C"]
 
 
+@pytest.mark.parametrize(("text", "place"), [
+    ("A ~B", (1, 3, "~B")),
+    ("A B{3,2}", (1, 4, "{3,2}")),
+    ("ORDER BY i AFTER MATCH SKIP TO C PATTERN (A B)", (1, 32, "C")),
+    ("ORDER BY i AFTER MATCH SKIP TO FIRST A PATTERN (A B)", (1, 38, "A")),
+    ("MEASURES A.x AS y\nPATTERN (A B)\nSUBSET S = (A, X)", (3, 16, "X")),
+    (V.format(skip="AFTER MATCH SKIP TO FIRST STRT"), (2, 29, "STRT")),
+])  # fmt: skip
+def test_an_error_has_its_place_in_the_text_that_was_given(text, place):
+    with pytest.raises(ClauseError) as caught:
+        sparkcep.preview(text, "A B" if "A B" in text or "A ~B" in text else "STRT DOWN UP")
+    assert (caught.value.line, caught.value.column, caught.value.fragment) == place
+
+
 def test_matches_are_shown_below_their_rows():
     shown = str(sparkcep.preview("LOW HIGH+", "LOW HIGH . LOW HIGH|LOW".split()))
     assert shown.splitlines() == [
@@ -113,7 +127,7 @@ def test_at_the_command_line(tmp_path, capsys):
 def test_a_command_that_is_misspelled_is_offered(capsys):
     with pytest.raises(SystemExit):
         main(["previw", "A B+", "A B B"])
-    assert "there is no previw; did you mean preview?" in capsys.readouterr().err
+    assert "unknown command previw; did you mean preview?" in capsys.readouterr().err
 
 
 def test_an_error_of_a_pattern_alone_has_its_place_in_it():

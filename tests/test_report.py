@@ -129,7 +129,7 @@ def test_only_queries_have_reports(session, capsys, tmp_path):
         sparkcep.report(session, ALL_ROWS.replace("DEFINE DOWN", "DEFINE NO"))
     assert main(["report", "-e", "SELECT 1", "--output", str(tmp_path / "no" / "x.html")]) == 2
     assert main(["report", "-e", ALL_ROWS.replace("DEFINE DOWN", "DEFINE NO")]) == 2
-    assert "no folder" in (err := capsys.readouterr().err) and "UNKNOWN_VARIABLE" in err
+    assert "the folder does not exist" in (err := capsys.readouterr().err) and "UNKNOWN_VARIABLE" in err
 
 
 @pytest.mark.process

@@ -48,6 +48,13 @@ def test_every_page_is_there(site):
     assert {"tour.html", "coming_from.html", "troubleshooting.html", "reference.html", "pictures.html"} <= set(home.links)
 
 
+def test_the_home_page_has_highlighting_and_pictures(site):
+    home = next(path for path in site if path.name == "index.html")
+    text = home.read_text(encoding="utf-8")
+    assert re.search(r'<div class="highlight">.*?<span class="k">SELECT</span>', text, re.S)
+    assert {"failed_logins.svg", "plot.svg"} <= set(site[home].loaded)
+
+
 def test_links_lead_to_pages_and_headings(site):
     checked = 0
     for path, links in site.items():

@@ -116,6 +116,14 @@ def check_case(spark, case: Case) -> None:
         assert _sorted(found) == _sorted(case.rows)
 
 
+WORDED_BY = "4.3."  # the Spark whose own texts the corpus has; other versions word some of them in another way
+
+
+def class_and_place(message: str) -> tuple[str, str]:
+    """The error class, and the line of the statement with its mark."""
+    return message.partition("]")[0], message.partition("\n\n== SQL")[2]
+
+
 def check_message(spark, case: Case) -> None:
     """Whether this is the whole message, and whether a job ran before it only where the case says so."""
     context = spark.sparkContext
@@ -125,7 +133,10 @@ def check_message(spark, case: Case) -> None:
         jobs = context.statusTracker().getJobIdsForGroup(f"error case {case.name}")
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)
-    assert found == case.error.whole
+    if spark.version.startswith(WORDED_BY) or case.error.whole.startswith("[SPARKCEP."):
+        assert found == case.error.whole
+    else:
+        assert class_and_place(found) == class_and_place(case.error.whole)
     assert case.error.error_class is None or not list(jobs), "a job ran before the error"
 
 

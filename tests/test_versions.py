@@ -11,7 +11,7 @@ pyspark = pytest.importorskip("pyspark")
 from sparkcep.cli import main  # noqa: E402
 from sparkcep.spark import doctor, jvm_build, launch, local  # noqa: E402
 from sparkcep.spark.java import find_java_tool  # noqa: E402
-from sparkcep.spark.versions import SparkVersionError, wrong  # noqa: E402
+from sparkcep.spark.versions import SparkVersionError, filters_in_windows, wrong  # noqa: E402
 
 needs_java = pytest.mark.skipif(find_java_tool("java") is None, reason="no Java here")
 
@@ -20,6 +20,18 @@ needs_java = pytest.mark.skipif(find_java_tool("java") is None, reason="no Java 
 def test_versions(version, fits):
     assert (wrong(version) == "") == fits
     assert fits or (f"found {version}" in wrong(version) and "pip install 'pyspark>=4.1,<5'" in wrong(version))
+
+
+@pytest.mark.parametrize(("version", "has"), [("4.1.4", False), ("4.2.0", True), ("4.3.0-SNAPSHOT", True)])
+def test_window_functions_have_no_filter_before_spark_4_2(version, has):
+    class Session:
+        pass
+
+    session = Session()
+    session.version = version
+    assert filters_in_windows(session) == has
+    session.version = "another"  # it is asked for once
+    assert filters_in_windows(session) == has
 
 
 @needs_java

@@ -65,7 +65,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Transpiled:
-    """The statement, and the notes on it, in the order of their places."""
+    """The translated statements as ``sql``, and the ``notes`` on them in the order of their places."""
 
     sql: str
     notes: tuple[Note, ...]
@@ -99,7 +99,7 @@ def transpile(sql: str, read: str, write: str = _SPARK, double_quoted: bool = Fa
         The statements as ``sql``, and ``notes`` on what may give other values, each with its line and column.
 
     Raises:
-        ClauseError: a statement cannot be read, or has no counterpart. ValueError: an engine that is not known.
+        ClauseError: a statement cannot be read or translated. ValueError: an unknown engine.
 
     Example:
         >>> clause = "ORDER BY d MEASURES LAST(p) AS x PATTERN (a b+) DEFINE b AS p > 1"
@@ -404,12 +404,12 @@ class _Translation:
         return _Source("".join([*out, "\n"]), tuple(pieces))
 
     def _number_or_time(self, token: Token) -> str:
-        """What stands for MATCH_SEQUENCE_NUMBER(), MATCH_ROWTIME(...) and MATCH_PROCTIME()."""
+        """Returns the text for MATCH_SEQUENCE_NUMBER(), MATCH_ROWTIME(...) and MATCH_PROCTIME()."""
         if token.upper == "MATCH_SEQUENCE_NUMBER":
             return "count(*)"
         if token.upper == "MATCH_PROCTIME" or not self.order:
             instead = "write current_timestamp(), the time of the query" if token.upper == "MATCH_PROCTIME" else "write LAST of the column that is the time of a row"
-            message = f"{token.upper}() has no counterpart in Spark: {instead}"
+            message = f"Spark lacks {token.upper}(); {instead}"
             raise error_at(self.sql, token.start, token.end, "TRANSPILE", message, UNSUPPORTED)
         return f"{_MARK}LAST({self.order})"
 

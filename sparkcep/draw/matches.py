@@ -76,10 +76,10 @@ def plot(
         matches: the result of ONE ROW PER MATCH, a pandas or Spark data frame: its matches are drawn as spans over the series.
         start, end: its columns with the first and the last ``x`` of each match.
         by: the column or columns that partition both frames: one panel for each of their values.
-        panels: at most so many; the title tells how many are left out.
-        limit: at most so many rows are fetched of a Spark data frame.
+        panels: the maximum number of panels; the title says how many are left out.
+        limit: the maximum number of rows that are fetched of a Spark data frame.
         path: where the picture is written, if given.
-        title, label: of the picture, and of its vertical axis.
+        title, label: of the picture, and of its vertical axis. matplotlib reads a text between dollars as a formula there.
 
     Returns:
         The matplotlib figure, an axes for each panel. Matches that overlap get bars below each other at the top.

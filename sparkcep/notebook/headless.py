@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,11 +40,24 @@ def load(path: Path) -> NotebookNode:
         raise NotebookError(f"{path}, line {error.line}: {error}") from None
 
 
-def run(notebook: NotebookNode, folder: Path, name: str, seen: Callable[[str], None], kernel: Any = None) -> None:
+def _silent(about: str) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def run(
+    notebook: NotebookNode, folder: Path, name: str, seen: Callable[[str], None], kernel: Any = None,
+    waiting: Callable[[str], AbstractContextManager[None]] = _silent,
+) -> None:
     """Runs ``notebook`` with ``folder`` as its directory and puts the outputs into its cells.
 
-    ``name`` stands in errors. ``seen`` gets the outputs of each cell, as text, when it has run. ``kernel`` is the manager of a
-    running kernel, which is used and left running. Raises NotebookError with the first cell that fails.
+    Args:
+        name: the notebook's name in errors.
+        seen: gets the outputs of each cell, as text, after the cell ran.
+        kernel: the manager of a running kernel, which is used and left running.
+        waiting: surrounds the start of the kernel and each cell; it gets what is done.
+
+    Raises:
+        NotebookError: the first cell that fails.
     """
     _need_libraries()
     from nbclient import NotebookClient
@@ -51,16 +65,26 @@ def run(notebook: NotebookNode, folder: Path, name: str, seen: Callable[[str], N
 
     numbers = {id(cell): i for i, cell in enumerate((c for c in notebook.cells if c.cell_type == "code"), 1)}
 
+    line = ExitStack()
+
+    def started(cell: NotebookNode, **_: Any) -> None:
+        line.close()
+        if id(cell) in numbers:
+            line.enter_context(waiting(f"running cell {numbers[id(cell)]} of {len(numbers)}"))
+
     def executed(cell: NotebookNode, **_: Any) -> None:
+        line.close()
         text = output_text(cell)
         if text:
             seen(text)
 
     client = NotebookClient(
-        notebook, km=kernel, timeout=None, resources={"metadata": {"path": str(folder)}}, on_cell_executed=executed
+        notebook, km=kernel, timeout=None, resources={"metadata": {"path": str(folder)}}, on_cell_start=started, on_cell_executed=executed
     )
     try:
-        client.execute()
+        with line:
+            line.enter_context(waiting("starting the kernel"))
+            client.execute()
     except CellExecutionError as error:
         failed = next((c for c in reversed(notebook.cells) if any(o.output_type == "error" for o in c.get("outputs", ()))), None)
         where = f"cell {numbers[id(failed)]}" if failed is not None else "a cell"

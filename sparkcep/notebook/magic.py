@@ -48,7 +48,7 @@ def names() -> tuple[str, ...]:
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Registers the magics in ``shell``; starts no Spark."""
+    """Registers the magics in ``shell`` for ``%load_ext sparkcep``. Does not start Spark."""
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     registered = shell.magics_manager.magics
     cells = Cells(shell)
@@ -95,6 +95,12 @@ class Cells:
 
         The last result is shown as a table, that of a stream while its query runs. ``:name`` in a statement is the notebook's
         variable of that name.
+
+        Example:
+            %%sql rises <<
+            SELECT * FROM VALUES (1), (2), (3) AS t(day) MATCH_RECOGNIZE (
+              ORDER BY day MEASURES count(*) AS days PATTERN (UP{2,}) DEFINE UP AS day > PREV(day)
+            )
         """
         options = parse(line, cell)
         try:

@@ -13,8 +13,8 @@ from sparkcep.clause.lexer import Span
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a composed text. The caller wrote ``source``, and the part starts there at ``at``. A part of sparkcep's own has no
-    source. ``argument`` is the argument's name, empty for the clause itself."""
+    """A part of a composed text. The caller wrote ``source``, and the part starts there at ``at``; ``source`` is None for text that
+    sparkcep adds. ``argument`` is the argument's name, empty for the clause itself."""
 
     text: str
     source: str | None = None

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from sparkcep.spark.versions import version_of
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -32,7 +34,7 @@ def publish(spark: SparkSession, scalars: Iterable[str]) -> None:
 def _publish(spark: SparkSession, name: str, registry: Any, shared: str) -> None:
     jvm = spark._jvm
     identifier = getattr(jvm, "org.apache.spark.sql.catalyst.FunctionIdentifier")
-    if _version(spark) >= (4, 2):
+    if version_of(spark) >= (4, 2):
         # three-part names: system.session holds what is temporary, system.builtin Spark's own
         temporary = identifier(name, jvm.scala.Some("session"), jvm.scala.Some("system"))
         builtin = identifier(name, jvm.scala.Some("builtin"), jvm.scala.Some("system"))
@@ -45,8 +47,3 @@ def _publish(spark: SparkSession, name: str, registry: Any, shared: str) -> None
     if temporary is not builtin:
         registry.registerFunction(builtin, info.get(), builder.get())
         registry.dropFunction(temporary)
-
-
-def _version(spark: SparkSession) -> tuple[int, int]:
-    major, minor = spark.version.split(".")[:2]
-    return int(major), int(minor)

@@ -52,27 +52,27 @@ _Table = tuple[list[str], list[tuple]]  # names of columns, rows of plain values
 
 
 def report(of: SparkSession | StreamingQuery, sql: str | None = None, path: str | Path | None = None) -> str:
-    """Runs a query and tells in one HTML page how: statement, plan, automaton, Spark's physical plan, counts, durations, a sample.
-    Of a streaming query that was started it tells how it runs.
+    """Runs a query and writes an HTML page about it: statement, plan, automaton, Spark's physical plan, counts, durations and a
+    sample. Of a started streaming query, the page describes its progress.
 
-    The query runs once, into Spark's cache, from which counts and sample are taken and which is emptied afterwards. The page names
-    what else was computed for it. It loads nothing from elsewhere.
+    The query runs once, into Spark's cache. Counts and the sample are taken from the cache, which is emptied afterwards. The page
+    names everything else that was computed for it. It loads nothing from other places.
 
-    Of a streaming query, running or ended, the page has what is kept now, the matches that are under way for longest, and the
-    figures of each micro-batch that Spark remembers (``spark.sql.streaming.numRecentProgressUpdates``, 100). For the matches under
-    way all states are read once from the checkpoint, beside the query.
+    The page of a streaming query, running or ended, has the size of the state, the matches that are in progress for longest, and
+    the figures of each micro-batch that Spark remembers (``spark.sql.streaming.numRecentProgressUpdates``, 100). For the matches in
+    progress, all states are read once from the checkpoint, beside the query.
 
     Args:
-        of: a classic session or one of Spark Connect, enabled or not; or what ``writeStream.start()`` gave.
-        sql: one query; none beside a streaming query.
+        of: a classic session or one of Spark Connect, enabled or not; or the query that ``writeStream.start()`` returned.
+        sql: one query; not given for a streaming query.
         path: where the page is written, if given.
 
     Returns:
         The page.
 
     Raises:
-        ValueError: the text is no query, or several. TypeError for a session without a query, and for a streaming query with one.
-        What ``spark.sql`` raises for a wrong one.
+        ValueError: the text is not a query, or has several. TypeError: a session without a query, or a streaming query with one.
+        Also the errors of ``spark.sql``.
 
     Example:
         >>> clause = "ORDER BY day MEASURES count(*) AS n PATTERN (A+)"

@@ -28,6 +28,7 @@ from sparkcep.plan.scope import COLUMN_OVERLOOKED
 from sparkcep.settings import unknown
 from sparkcep.spark.configured import settings_of
 from sparkcep.spark.connection import is_connect, on_server
+from sparkcep.spark.versions import filters_in_windows
 from sparkcep.sql.rewrite import MARKER_PREFIX, Months, double_braces, name_markers, translated
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
     found: tuple[Months | None, ...] = ()
     try:
         settings = replace(settings_of(session), parameters={f":{name}": value for name, value in bound.items()} if isinstance(bound, dict) else {})
-        settings = replace(settings, windows=not (settings.map_in_arrow and _has_extension(session)))
+        settings = replace(settings, windows=not (settings.map_in_arrow and _has_extension(session)) and filters_in_windows(session))
         streams = framer(session, settings, run, _has_operator(session))
         choose = Sampler.of(session, settings, run)
         try:

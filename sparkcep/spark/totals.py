@@ -18,9 +18,10 @@ METRICS = ("checks", "checksLeftOut", "rowsWithChecksLeftOut", "matches", "compl
 
 
 class BudgetTotals(NamedTuple):
-    """What the checks of a clause with BUDGET came to: ``checks`` done and ``left_out``, the ``rows`` at which some were left out,
-    ``matches`` told, how many of them are ``complete``, and the mean ``coverage`` of those rows, which is 1 where the clause does
-    not ask for COVERAGE()."""
+    """Totals of the checks of a clause with BUDGET.
+
+    ``checks`` were done and ``left_out`` were not, at ``rows`` rows. ``matches`` were reported, ``complete`` of them complete.
+    ``coverage`` is the mean coverage of those rows; it is 1 if the clause does not ask for COVERAGE()."""
 
     checks: int
     left_out: int

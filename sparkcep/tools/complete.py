@@ -33,8 +33,8 @@ _LONGEST = 6  # words of one proposal
 
 @dataclass(frozen=True)
 class Proposal:
-    """``text`` may stand in place of what the statement has between ``start`` and the place that was asked about; ``kind`` is one
-    of the constants above."""
+    """A proposal: ``text`` replaces the statement's text between ``start`` and the place that was asked about. ``kind`` is one of
+    the constants above."""
 
     text: str
     kind: str

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 
@@ -251,6 +252,21 @@ def test_a_stream_is_shown_while_it_runs(kernel):
 def test_a_failing_cell_is_named(kernel):
     with pytest.raises(NotebookError, match=r"notebook, cell 2: CellError: .*there is no option --no"):
         executed(made("%reload_ext sparkcep", "%sql --no SELECT 1"), kernel)
+
+
+def test_each_cell_is_surrounded_by_a_line_of_progress(kernel):
+    lines = []
+
+    @contextmanager
+    def waiting(about):
+        lines.append(about)
+        yield
+        lines.append("end")
+
+    notebook = v4.new_notebook(cells=[v4.new_code_cell("print(1)"), v4.new_markdown_cell("text"), v4.new_code_cell("1 / 0")])
+    with pytest.raises(NotebookError, match="cell 2: ZeroDivisionError"):
+        run(notebook, FOLDER, "notebook", lines.append, kernel, waiting)
+    assert [line.strip() for line in lines] == ["starting the kernel", "end", "running cell 1 of 2", "end", "1", "running cell 2 of 2", "end"]
 
 
 # what the Connect run adds to the example: an interrupt, from inside because the command's kernel is its own, and a failure

@@ -31,12 +31,18 @@ FORMS = [
 KEYS = 3
 
 
-def test_each_aggregate_of_sparks_is_here(spark):
+@pytest.fixture(scope="module")
+def functions(spark) -> set[str]:
+    """The names of this Spark's functions. Spark 4.1 has fewer than 4.3."""
+    return {row[0] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect() if row[0][0].isalpha()}
+
+
+def test_each_aggregate_of_sparks_is_here(spark, functions):
     session = spark._jsparkSession.sessionState()
     identifier = spark._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier
-    names = [row[0] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect() if row[0][0].isalpha()]
-    aggregates = {name for name in names if session.catalog().lookupFunctionInfo(identifier(name)).getGroup() == "agg_funcs"}
-    assert aggregates - NOT_HERE == set(CALLS)
+    aggregates = {name for name in functions if session.catalog().lookupFunctionInfo(identifier(name)).getGroup() == "agg_funcs"}
+    assert aggregates - NOT_HERE == set(CALLS) & functions and len(aggregates) > 60
+    assert spark.version < "4.3" or set(CALLS) <= functions
 
 
 def rows_of(draw: random.Random) -> list[tuple]:
@@ -86,10 +92,10 @@ def alike(a: object, b: object) -> bool:
     return a == b
 
 
-def measured(draw: random.Random) -> list[tuple[str, str, str]]:
+def measured(draw: random.Random, functions: set[str]) -> list[tuple[str, str, str]]:
     """(measure, the same as an aggregate of Spark over rows of the twin, the condition that is true of these rows)"""
     found = []
-    for call in (call for calls in CALLS.values() for call in calls):
+    for call in (call for name, calls in CALLS.items() if name in functions for call in calls):
         variables = draw.choice(["", "", "A", "B", "U"]) if "CLASSIFIER" not in call else ""
         final, keep = draw.choice(["RUNNING ", "FINAL ", ""]), draw.choice(["", "", "x > 0"]) if "NULLS" not in call else ""
         head, aggregate, tail = parts(call)
@@ -114,9 +120,9 @@ def as_array(call: str) -> bool:
 
 
 @pytest.mark.parametrize("seed", first(range(48), wider=7))
-def test_values_are_those_of_the_rows_so_far_and_of_the_match(spark, seed):
+def test_values_are_those_of_the_rows_so_far_and_of_the_match(spark, functions, seed):
     draw = random.Random(seed)
-    calls = measured(draw)[seed % 8 :: 8]  # an eighth of them takes seconds
+    calls = measured(draw, functions)[seed % 8 :: 8]  # an eighth of them takes seconds
     draw.shuffle(calls)
     calls.sort(key=lambda call: as_array(call[0]))
     rows, compared = rows_of(draw), 0
