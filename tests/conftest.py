@@ -17,6 +17,9 @@ os.environ.setdefault("SPARKCEP_INTERPRET", "false")
 # A test's code runs a few times only, so the optimising compiler and a collector with threads cost more than they save. Code of
 # many plans is more than the first compiler's room of 48 MB holds.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC"
+# .ci/run makes an archive of the classes (tests/class_archive.py). Java does without it where its class path is another one.
+if os.path.exists(os.environ.get("SPARKCEP_TESTS_CLASSES", "")):
+    JAVA += f" -Xlog:disable -XX:SharedArchiveFile={os.environ['SPARKCEP_TESTS_CLASSES']}"
 # Spark's programs that tests start read these, and need two thirds of the processor time by them.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA)
