@@ -26,35 +26,35 @@ from sparkcep.errors import lacks_spark as _lacks_spark
 from sparkcep.version import __version__ as __version__
 
 if TYPE_CHECKING:  # editors and type checkers read these; at run time __getattr__ loads them
+    from sparkcep.cli.trial import preview
     from sparkcep.dialect.lineage import lineage, see_through
     from sparkcep.dialect.transpile import transpile
     from sparkcep.draw.explain import explain
     from sparkcep.draw.matches import plot
-    from sparkcep.spark.frames import match_recognize
-    from sparkcep.spark.report import report
-    from sparkcep.spark.session import disable, enable
-    from sparkcep.spark.totals import budget_totals
-    from sparkcep.sql.rewrite import rewrite
+    from sparkcep.spark.exec.budget_metrics import budget_totals
+    from sparkcep.spark.report.query_report import report
+    from sparkcep.spark.session.frames import match_recognize
+    from sparkcep.spark.session.session import disable, enable
+    from sparkcep.sql.rewrite.rewrite import rewrite
     from sparkcep.tools.complete import complete
-    from sparkcep.trial import preview
 
 __all__ = ["ClauseError", "MatchRuntimeError", "budget_totals", "complete", "disable", "enable", "explain", "lineage", "match_recognize", "plot", "preview", "report", "rewrite", "see_through", "transpile"]
 
 
 _MODULES = {  # of what is loaded when it is asked for
-    "rewrite": "sparkcep.sql.rewrite",
+    "rewrite": "sparkcep.sql.rewrite.rewrite",
     "complete": "sparkcep.tools.complete",
     "explain": "sparkcep.draw.explain",
     "lineage": "sparkcep.dialect.lineage",
     "see_through": "sparkcep.dialect.lineage",
     "transpile": "sparkcep.dialect.transpile",
-    "enable": "sparkcep.spark.session",
-    "disable": "sparkcep.spark.session",
-    "match_recognize": "sparkcep.spark.frames",
+    "enable": "sparkcep.spark.session.session",
+    "disable": "sparkcep.spark.session.session",
+    "match_recognize": "sparkcep.spark.session.frames",
     "plot": "sparkcep.draw.matches",
-    "preview": "sparkcep.trial",
-    "report": "sparkcep.spark.report",
-    "budget_totals": "sparkcep.spark.totals",
+    "preview": "sparkcep.cli.trial",
+    "report": "sparkcep.spark.report.query_report",
+    "budget_totals": "sparkcep.spark.exec.budget_metrics",
     "load_ipython_extension": "sparkcep.notebook.magic",
     "unload_ipython_extension": "sparkcep.notebook.magic",
 }

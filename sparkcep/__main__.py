@@ -1,7 +1,7 @@
-"""``python -m sparkcep``: see :mod:`sparkcep.cli`."""
+"""``python -m sparkcep``: see :mod:`sparkcep.cli.cli`."""
 
 import sys
 
-from sparkcep.cli import main
+from sparkcep.cli.cli import main
 
 sys.exit(main())

@@ -1,4 +1,4 @@
-"""Compiles the kernels that other processes asked for (:mod:`sparkcep.search.requests`), and ends when no request is left.
+"""Compiles the kernels that other processes asked for (:mod:`sparkcep.kernels.jit.background`), and ends when no request is left.
 
 ``python -m sparkcep.background FOLDER`` is one such process. ``--with-asker`` ends it when its standard input ends, as that does
 with the process that started it.
@@ -14,7 +14,7 @@ import threading
 import time
 from pathlib import Path
 
-from sparkcep.search import requests
+from sparkcep.kernels.jit import background
 
 log = logging.getLogger("sparkcep")
 
@@ -27,8 +27,8 @@ def main(folder: Path, with_asker: bool = False) -> None:
     os.nice(_NICENESS)  # what users wait for comes first
     if with_asker:
         threading.Thread(target=_end_with_input, name="sparkcep-asker", daemon=True).start()
-    while requests.waiting(folder):
-        with requests.slot(folder, one=with_asker) as at_work:
+    while background.waiting(folder):
+        with background.slot(folder, one=with_asker) as at_work:
             if not at_work or not _serve(folder):
                 return  # behind a request that comes now another process is started
 
@@ -42,10 +42,10 @@ def _serve(folder: Path) -> bool:
     """Compiles until nothing of this installation's is left; whether anything was."""
     served = False
     while True:
-        own = [(path, request) for path, request in requests.waiting(folder) if _is_own(request)]
+        own = [(path, request) for path, request in background.waiting(folder) if _is_own(request)]
         if not own:
             return served
-        taken = next((entry for entry in own if requests.locks.free(entry[0])), None)
+        taken = next((entry for entry in own if background.locks.free(entry[0])), None)
         if taken is None:
             time.sleep(_LOOK_SECONDS)  # others compile what is left
             continue
@@ -56,27 +56,27 @@ def _serve(folder: Path) -> bool:
             log.warning("the kernel %s of %s could not be compiled: %s: %s", request.name, request.module, type(error).__name__, error)
         finally:
             path.unlink(missing_ok=True)
-            requests.locks.give(path)
+            background.locks.give(path)
         served = True
 
 
-def _is_own(request: requests.Request) -> bool:
+def _is_own(request: background.Request) -> bool:
     """Whether the kernel is this installation's."""
-    from sparkcep.search import compiled
+    from sparkcep.kernels.jit import cache
 
     try:
         importlib.import_module(request.module)
     except ImportError:
         return False
-    return compiled.digest(request.module) == request.digest
+    return cache.digest(request.module) == request.digest
 
 
-def _compile(request: requests.Request) -> None:
-    from sparkcep.search import signatures
+def _compile(request: background.Request) -> None:
+    from sparkcep.kernels.jit import signatures
 
     kernel = getattr(importlib.import_module(request.module), request.name)
     kernel.compile(signatures.read(request.types))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), requests.WITH_ASKER in sys.argv[2:])
+    main(Path(sys.argv[1]), background.WITH_ASKER in sys.argv[2:])

@@ -70,14 +70,14 @@ def compile_all() -> Iterator[float]:
 
 
 def _compile(text: str) -> None:
-    from sparkcep.search import compiled as cache
+    from sparkcep.kernels.jit import cache
 
     with cache.at_once():
         _run(text)
 
 
 def _run(text: str) -> None:
-    from sparkcep.engine.open import match_table
+    from sparkcep.engine.factory import match_table
 
     plan = make_plan(parse_clause(text))
     for table in tables(plan):
@@ -115,7 +115,7 @@ def tables(plan: Plan) -> Iterator:
 
 def load_first() -> bool:
     """Loads the kernels of the first clause, and says whether they all are on disk; compiles nothing."""
-    from sparkcep.search import compiled as cache
+    from sparkcep.kernels.jit import cache
 
     try:
         with cache.loading_only():

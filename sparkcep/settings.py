@@ -193,7 +193,7 @@ _READERS = {  # member -> its key, how its text is read
     "max_matches": ("sparkcep.maxMatchesPerPartition", _number(1 << 53)),
 }
 DEFAULT = Settings()
-_OTHERS = ("sparkcep.warm",)  # read by spark/warming.py
+_OTHERS = ("sparkcep.warm",)  # read by spark/session/warm_up.py
 _OPERATORS = ("spark.sparkcep.python", "spark.sparkcep.rewriter.processes", "spark.sparkcep.rewriter.timeout", "spark.sparkcep.rewriter.memory")  # read by Helpers.java
 
 

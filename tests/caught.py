@@ -1,4 +1,5 @@
-"""Texts of a plan without what sparkcep/plan/failing.py puts around expressions that may fail, for tests in which none fails."""
+"""Texts of a plan without what sparkcep/plan/split/fallible.py puts around expressions that may fail, for tests in which none
+fails."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import sparkcep
 from sparkcep.errors import ClauseError
-from sparkcep.spark.errors import shown
+from sparkcep.spark.errors.exceptions import shown
 from tests.sql_case_files import Case, CaseFile, read_case_file
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -308,7 +308,7 @@ def sampled(part: int = 400) -> list[tuple[Group, list[Statement]]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs all; the exit code is 1 where rows differ."""
-    from sparkcep.spark.local import start_spark
+    from sparkcep.spark.session.local import start_spark
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("groups", nargs="*", metavar="GROUP")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 
-from sparkcep.clause.lexer import OP, WORD, split_statements, tokenize
+from sparkcep.clause.tokens import OP, WORD, split_statements, tokenize
 from sparkcep.tools.statements import clauses
 from tests.sql_case_files import read_case_file
 
@@ -161,7 +161,7 @@ def _load_cpr(spark) -> None:
 
 def _load_flights(spark) -> None:
     """Some days of the demonstration's month."""
-    from sparkcep.demo import load
+    from sparkcep.cli.demo import load
 
     load(spark, Path(tempfile.mkdtemp(prefix="planning_")), 1)
     for view, days in (("departures", "day < DATE'2013-01-04'"), ("hourly", "time_hour < TIMESTAMP_NTZ'2013-01-09'")):

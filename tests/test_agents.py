@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.net import E_VAR
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.agents import Explorer
-from sparkcep.engine.budgeted import budget_net, shortest
-from sparkcep.engine.open import prepare
+from sparkcep.compiler.net.net import E_VAR
+from sparkcep.engine.budget.best_effort import budget_net, shortest
+from sparkcep.engine.budget.exploration import Explorer
+from sparkcep.engine.factory import prepare
+from sparkcep.kernels.budget import q_learning as exploring
 from sparkcep.plan.build import make_plan
-from sparkcep.search import agents as exploring
 
 
 def explorer(pattern: str, k: int) -> Explorer:

@@ -64,7 +64,7 @@ HIDDEN = {
 }
 
 # A module that compiles kernels sees arrays and scalars: nothing else is imported there.
-COMPILERS = {"numba.njit", "numba.jit", "numba.vectorize", *(f"sparkcep.search.compiled.{n}" for n in ("kernel", "inlined", "embedded", "allocating", "standing_apart"))}
+COMPILERS = {"numba.njit", "numba.jit", "numba.vectorize", *(f"sparkcep.kernels.jit.cache.{n}" for n in ("kernel", "inlined", "embedded", "allocating", "standing_apart"))}
 KERNEL_IMPORTS = {"__future__", "math", "numba", "numpy", "sparkcep", "typing"}
 
 # A program crosses processes as JSON and arrays.
@@ -229,13 +229,13 @@ def test_every_part_has_its_rules():
         ("engine/run.py", "from pyspark.sql import Row"),
         ("cli.py", "import pyspark"),
         ("errors.py", "def f():\n    import pyspark"),
-        ("sql/rewrite.py", "from ..spark import session"),
-        ("sql/rewrite.py", "import importlib\nimportlib.import_module('pyspark')"),
-        ("engine/gather.py", "import pyarrow\nfrom numba import njit"),
-        ("engine/gather.py", "import pyarrow\nfrom sparkcep.search.compiled import kernel"),
+        ("sql/rewrite/rewrite.py", "from ..spark import session"),
+        ("sql/rewrite/rewrite.py", "import importlib\nimportlib.import_module('pyspark')"),
+        ("engine/output/gather.py", "import pyarrow\nfrom numba import njit"),
+        ("engine/output/gather.py", "import pyarrow\nfrom sparkcep.kernels.jit.cache import kernel"),
         ("engine/run.py", "import scipy"),
-        ("automaton/program.py", "import pickle"),
-        ("automaton/program.py", "eval('1')"),
+        ("compiler/pattern/program.py", "import pickle"),
+        ("compiler/pattern/program.py", "eval('1')"),
         ("plan/scope.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pyarrow"),
     ],
 )
@@ -248,8 +248,8 @@ def test_a_wrong_import_is_found(path, source):
     [
         ("cli.py", "def main():\n    from pyspark.sql import SparkSession"),
         ("demo.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pyspark"),
-        ("spark/session.py", "from sparkcep.sql import rewrite\nimport pyspark, pyarrow, os"),
-        ("search/adjacent.py", "import math\nimport numpy\nfrom numba import njit\nfrom .cache import folder"),
+        ("spark/session/session.py", "from sparkcep.sql.rewrite import rewrite\nimport pyspark, pyarrow, os"),
+        ("kernels/match/backtrack.py", "import math\nimport numpy\nfrom numba import njit\nfrom .cache import folder"),
     ],
 )
 def test_a_right_import_passes(path, source):
@@ -326,7 +326,7 @@ def test_a_long_line_of_prose_is_found():
 
 # -- one protocol of operators ------------------------------------------------------------------------------------------
 
-STREAMS = ["open", "stream", "standing", "operator", "state"]  # of the engine: what goes on for any operator
+STREAMS = ["factory", "stream/keyed_stream", "stream/inspection", "core/operator", "core/state_codec"]  # of the engine: what goes on for any operator
 
 
 def classes_asked(source: str) -> set[str]:
@@ -391,7 +391,7 @@ def test_kernels_call_each_other_by_name():
 
 
 def test_a_call_by_attribute_is_found():
-    head = "from sparkcep.engine import gather\n"
+    head = "from sparkcep.engine.output import gather\n"
     assert list(called_by_attribute(f"{head}@kernel\ndef f(x):\n    return gather.less(x, gather.ONE)")) == ["gather.less"]
     assert list(called_by_attribute(f"{head}def f(x):\n    return gather.less(x)")) == []
 

@@ -7,7 +7,8 @@ import time
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.searches import (
+from sparkcep.clause.parser import parse_clause
+from sparkcep.compiler.searches import (
     ADJACENT,
     CLASSES,
     COMPUTATIONS,
@@ -20,9 +21,8 @@ from sparkcep.automaton.searches import (
     SIDES,
     WALK,
 )
-from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.limits import Limits
-from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS

@@ -57,7 +57,7 @@ def test_a_plain_clause_calls_nothing_of_options_that_it_does_not_have():
     finally:
         sys.setprofile(None)
     ours = {name.removeprefix("sparkcep.plan.") for name in called if name and name.startswith("sparkcep.plan.")}
-    assert ours == {"build", "define", "facts", "failing", "measures", "options", "plan", "records", "scope"}
+    assert ours == {"build", "facts", "options", "plan", "records", "scope", "split.conditions", "split.fallible", "split.measures"}
 
 
 def test_each_pass_gives_its_members():

@@ -12,9 +12,10 @@ import pytest
 
 from sparkcep import __version__
 from sparkcep.clause.parser import MAX_BOUND, parse_clause
-from sparkcep.engine.open import match_table, prepare
+from sparkcep.engine.factory import match_table, prepare
 from sparkcep.errors import ClauseError
-from sparkcep.plan import checked, limits, records
+from sparkcep.plan import json as plan_json
+from sparkcep.plan import limits, records
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan
 from tests.caught import without_catching
@@ -52,20 +53,20 @@ def test_what_the_rewriter_makes_is_read(clause):
     ("change", "maker"),
     [
         ({"format": 99, "made_by": "sparkcep 9.9"}, "sparkcep 9.9 (format 99)"),
-        ({"future": 1, "made_by": "sparkcep 9.9"}, f"sparkcep 9.9 (format {checked.FORMAT})"),
+        ({"future": 1, "made_by": "sparkcep 9.9"}, f"sparkcep 9.9 (format {plan_json.FORMAT})"),
         ({"format": None, "made_by": None}, "an older sparkcep (format None)"),
         ({"format": 1}, f"sparkcep {__version__} (format 1)"),
-        ({"format": str(checked.FORMAT)}, f"sparkcep {__version__} (format {checked.FORMAT})"),
+        ({"format": str(plan_json.FORMAT)}, f"sparkcep {__version__} (format {plan_json.FORMAT})"),
     ],
 )
 def test_another_version_is_named(change, maker):
     error = refused(members() | change)
     assert error.error_class == "SPARKCEP.VERSION"
-    assert maker in error.message and f"given to sparkcep {__version__} (format {checked.FORMAT})" in error.message
+    assert maker in error.message and f"given to sparkcep {__version__} (format {plan_json.FORMAT})" in error.message
 
 
 def test_another_version_of_the_same_format_is_said_once(caplog):
-    checked._say_other.cache_clear()
+    plan_json._say_other.cache_clear()
     for _ in range(2):
         Plan.from_json(json.dumps(members() | {"made_by": "sparkcep 9.9"}))
         Plan.from_json(json.dumps(members()))
@@ -200,7 +201,7 @@ def test_each_number_of_each_record_has_bounds():
     marks = [typing.get_args(hint)[1] for _, _, hint in found if typing.get_origin(hint) is typing.Annotated and typing.get_args(hint)[0] is int]
     assert len(marks) > 60 and all(isinstance(mark, limits.Range) for mark in marks)
     with pytest.raises(TypeError):
-        checked.read(int, 1)
+        plan_json.read(int, 1)
 
 
 def test_a_quantifier_has_the_bound_of_the_parser():
@@ -239,7 +240,7 @@ def input_of(plan: Plan) -> dict[str, pa.Array]:
     """Three rows for :data:`FILTERED`."""
     parts = [part for condition in plan.conditions for tree in condition.trees for part in records.walk(tree)]
     failed = {inner.column for part in parts if part[0] == "checked" for inner in records.walk(part.failed)}
-    kinds = {name: column.kinds for name, column in checked.marked(limits.Column, plan) if name}
+    kinds = {name: column.kinds for name, column in plan_json.marked(limits.Column, plan) if name}
     found = {}
     for name, _ in (*plan.inputs, *plan.ordered_inputs):
         kind = kinds.get(name)
@@ -252,7 +253,7 @@ def test_columns_that_the_input_has_not():
     plan = without_catching(make_plan(parse_clause(FILTERED)))
     whole = input_of(plan)
     assert match_table(plan, pa.table(whole)).num_rows == 1
-    named = {name for name, _ in checked.marked(limits.Column, plan) if name}
+    named = {name for name, _ in plan_json.marked(limits.Column, plan) if name}
     for name in named:
         with pytest.raises(ClauseError, match=f"the input has not one column {name}"):
             prepare(plan, pa.table({other: column for other, column in whole.items() if other != name}).schema)
@@ -264,7 +265,7 @@ def test_columns_of_types_that_kernels_do_not_take_there():
     plan = without_catching(make_plan(parse_clause(FILTERED)))
     whole = input_of(plan)
     wrong = {"boolean": pa.array([1.5] * 3), "list": pa.array([1] * 3), "whole": pa.array([1.5] * 3)}
-    tried = {(name, column.kinds) for name, column in checked.marked(limits.Column, plan) if column.kinds in wrong}
+    tried = {(name, column.kinds) for name, column in plan_json.marked(limits.Column, plan) if column.kinds in wrong}
     assert {kind for _, kind in tried} == set(wrong)
     for name, kind in tried:
         with pytest.raises(ClauseError, match=f"the column {name} is of type"):
@@ -298,7 +299,7 @@ def test_the_smallest_changes_are_plans():
         Plan.from_json(json.dumps(members() | {member: value}))
 
 
-@pytest.mark.parametrize(("name", "value"), [("FORMAT", f"{checked.FORMAT};"), ("PLAN_HEAD", json.dumps(PLAN_HEAD)), ("LETTERS", json.dumps(LETTERS))])
+@pytest.mark.parametrize(("name", "value"), [("FORMAT", f"{plan_json.FORMAT};"), ("PLAN_HEAD", json.dumps(PLAN_HEAD)), ("LETTERS", json.dumps(LETTERS))])
 def test_the_jvm_reads_what_is_written(name, value):
     source = (resources.files("sparkcep.spark") / "jvm" / "Call.java").read_text("utf-8")
     assert f" {name} = {value}" in source

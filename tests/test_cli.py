@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 
 import sparkcep
-from sparkcep import cli, precompile
-from sparkcep.cli import _note, main
-from sparkcep.spark import launch
+from sparkcep import precompile
+from sparkcep.cli import cli, launch
+from sparkcep.cli.cli import _note, main
 
 CLAUSE = "SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY day MEASURES count(*) AS n\nPATTERN (UP{2,}) DEFINE UP AS price > PREV(price))"
 
@@ -151,7 +151,7 @@ def test_only_what_a_statement_raises_too_is_left_out_of_the_log():
 def test_what_a_jvm_writes_is_passed_on():
     """Each line but what every start of Java says, also the last ones before the process ends."""
     program = (
-        "import atexit, os, sys; from sparkcep.spark import jvm_output; import pyspark.java_gateway as gateway\n"
+        "import atexit, os, sys; from sparkcep.spark.session import jvm_log as jvm_output; import pyspark.java_gateway as gateway\n"
         "def launched(conf, popen_kwargs): os.write(popen_kwargs['stderr'], b'WARNING: Using incubator modules: x\\nPicked up JAVA_TOOL_OPTIONS: -Dx\\n' + b'ERROR Utils: no\\n' * 2000)\n"
         "gateway.launch_gateway = launched; jvm_output.launch(None, sys.argv[1] == 'verbose')\n"
     )

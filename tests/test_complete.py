@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from sparkcep.clause import parser
-from sparkcep.clause.expression import Cursor
-from sparkcep.clause.lexer import END, OP, WORD, tokenize
+from sparkcep.clause.expressions import Cursor
+from sparkcep.clause.tokens import END, OP, WORD, tokenize
 from sparkcep.errors import ClauseError
 from sparkcep.plan.scope import AGGREGATES, MATCH_FUNCTIONS
-from sparkcep.sql.occurrences import Statement
+from sparkcep.sql.rewrite.occurrences import Statement
 from sparkcep.tools.complete import Proposal, complete
 from tests.sql_case_files import read_case_file
 

@@ -12,7 +12,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError
 from sparkcep.plan.constants import constant, decimal_text
 from sparkcep.plan.options import window_size
-from sparkcep.sql.rewrite import double_braces
+from sparkcep.sql.rewrite.rewrite import double_braces
 from sparkcep.tools.fmt import format_sql
 
 HOUR = 3_600_000_000

@@ -8,8 +8,8 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.draw.explain import explain
 from sparkcep.errors import ClauseError
 from sparkcep.settings import Settings
-from sparkcep.sql.databricks_subset import outside
-from sparkcep.sql.rewrite import rewrite
+from sparkcep.sql.rewrite.databricks_subset import outside
+from sparkcep.sql.rewrite.rewrite import rewrite
 
 PREFER = Settings(native="prefer")
 HEAD = "PARTITION BY symbol ORDER BY day"

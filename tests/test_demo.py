@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from sparkcep.demo import check, run
+from sparkcep.cli.demo import check, run
 
 
 def test_demo_finds_and_draws(spark, tmp_path, capsys):

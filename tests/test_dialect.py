@@ -17,14 +17,14 @@ from sqlglot.errors import ParseError
 from sqlglot.lineage import lineage as sqlglot_lineage
 
 import sparkcep
-from sparkcep.clause.expression import Expr
-from sparkcep.clause.lexer import split_statements, tokenize
+from sparkcep.clause.expressions import Expr
 from sparkcep.clause.parser import parse_between
-from sparkcep.clause.printed import to_sql
+from sparkcep.clause.printer import to_sql
+from sparkcep.clause.tokens import split_statements, tokenize
 from sparkcep.clause.tree import MatchClause
 from sparkcep.dialect.composed import clauses_in
 from sparkcep.dialect.sparkcep import Sparkcep
-from sparkcep.sql.occurrences import Statement
+from sparkcep.sql.rewrite.occurrences import Statement
 from tests.selection import one_in
 from tests.sql_case_files import read_case_file
 from tests.test_sql_examples import STATEMENT_FILES

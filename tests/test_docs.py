@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sparkcep import cli, explain, rewrite
-from sparkcep.clause.lexer import split_statements
+from sparkcep import explain, rewrite
+from sparkcep.clause.tokens import split_statements
+from sparkcep.cli import cli
 from sparkcep.errors import ClauseError
 from sparkcep.tools.fmt import format_sql
 from tests.selection import one_in
@@ -181,8 +182,9 @@ def test_every_error_class_is_in_the_reference():
 
 
 def test_every_function_is_in_the_table_of_all():
-    from sparkcep.plan import measures, scope
-    from sparkcep.spark.table_function import GRAPH_FUNCTIONS
+    from sparkcep.plan import scope
+    from sparkcep.plan.split import measures
+    from sparkcep.spark.exec.table_function import GRAPH_FUNCTIONS
 
     page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"`(\w+)\(", page.partition("## All measures and functions\n")[2]))

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import sparkcep
-from sparkcep.clause.lexer import split_statements
-from sparkcep.cli import main
+from sparkcep.clause.tokens import split_statements
+from sparkcep.cli.cli import main
 from sparkcep.draw.arcs import LABEL, picture
 from sparkcep.draw.automata import MAX_STATES, graph_of
 from sparkcep.draw.graph import COMPLETE, IGNORE, TAKE, Edge, Graph, State
-from sparkcep.sql.rewrite import rewrite_all
+from sparkcep.sql.rewrite.rewrite import rewrite_all
 from tests.pages import check, text_of
 from tests.test_sql_examples import STATEMENT_FILES
 

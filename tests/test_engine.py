@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.compiler import compile_pattern
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.failures import said
-from sparkcep.engine.identity import equal_keys
-from sparkcep.engine.limits import Limits
-from sparkcep.engine.open import Engine, engine_for, match_batches, match_table, prepare
+from sparkcep.compiler.pattern.backtrack_compiler import compile_pattern
+from sparkcep.engine.core.errors import said
+from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.factory import Engine, engine_for, match_batches, match_table, prepare
+from sparkcep.engine.output.match_id import equal_keys
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import Plan
@@ -161,8 +161,8 @@ def test_failed_states_of_all_start_rows_take_no_more_memory_than_those_of_some(
 
 
 def test_one_start_row_may_have_more_failed_states_than_the_memo_keeps_between_them(monkeypatch):
-    monkeypatch.setattr("sparkcep.engine.adjacent.MEMO_BYTES", 0)
-    monkeypatch.setattr("sparkcep.engine.adjacent.MEMO_BYTES_A_ROW", 0)
+    monkeypatch.setattr("sparkcep.engine.match.backtrack.MEMO_BYTES", 0)
+    monkeypatch.setattr("sparkcep.engine.match.backtrack.MEMO_BYTES_A_ROW", 0)
     engine = hopeless("PATTERN (A ((X | Y)* Z)* B) DEFINE B AS B.ts < A.ts - 100", 300, max_steps=100_000)
     assert engine.operator.search.search.entries < 4096
 

@@ -9,7 +9,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import Plan
 from sparkcep.settings import Settings
-from sparkcep.sql.describe import describe
+from sparkcep.sql.explain.describe import describe
 
 NEXT = "AFTER MATCH SKIP TO NEXT ROW EVENT SELECTION SKIP TILL NEXT MATCH"
 ANY = "EVENT SELECTION SKIP TILL ANY MATCH"
@@ -197,7 +197,7 @@ def test_explain_says_why():
 
 def test_a_clause_text_is_sorted_by_it():
     types = pytest.importorskip("pyspark.sql.types")
-    from sparkcep.spark.table_function import _analyze_clause
+    from sparkcep.spark.exec.table_function import _analyze_clause
 
     columns = types.StructType([types.StructField(name, types.StringType()) for name in ("p", "i", "u", "s")])
     text = f"PARTITION BY p ORDER BY i DESC MEASURES A.i AS a {ANY} PATTERN (A B C) DEFINE {FUNNEL}"

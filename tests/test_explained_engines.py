@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.searches import (
+from sparkcep.clause.parser import parse_clause
+from sparkcep.compiler.searches import (
     ADJACENT,
     BUDGETED,
     CLASSES,
@@ -26,19 +27,18 @@ from sparkcep.automaton.searches import (
     SIDES,
     WALK,
 )
-from sparkcep.automaton.strategy import strategy_of
-from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.adjacent import Adjacent
-from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.compiler.strategy import strategy_of
+from sparkcep.engine.factory import engine_for, match_batches, prepare
+from sparkcep.engine.match.backtrack import Adjacent
 from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.plan.budget import HISTORY_COLUMN
+from sparkcep.kernels.common import layout
+from sparkcep.kernels.match import walk as selecting
 from sparkcep.plan.build import make_plan
+from sparkcep.plan.extend.budget import HISTORY_COLUMN
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import walk
-from sparkcep.search import codes
-from sparkcep.search import walk as selecting
-from sparkcep.sql.describe import describe
-from sparkcep.sql.rewrite import rewrite_all
+from sparkcep.sql.explain.describe import describe
+from sparkcep.sql.rewrite.rewrite import rewrite_all
 from tests.planning_statements import groups
 from tests.selection import first
 
@@ -73,7 +73,7 @@ def engine_and_text(clause: str, measure: str = "FIRST(t)"):
 @pytest.mark.parametrize("pattern", EXACT)
 def test_whether_failed_states_are_remembered(pattern, define):
     engine, text = engine_and_text(f"{pattern} DEFINE {define}")
-    assert ("failed states are remembered" in text) == (engine.prepared.memo != codes.NO_MEMO)
+    assert ("failed states are remembered" in text) == (engine.prepared.memo != layout.NO_MEMO)
 
 
 @pytest.mark.parametrize("measure", ["sum(v)", "PREV(CLASSIFIER())"])

@@ -6,8 +6,8 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from sparkcep.clause.expression import Cursor, Expr, ExpressionParser, render
-from sparkcep.clause.lexer import END, Span, split_statements, tokenize
+from sparkcep.clause.expressions import Cursor, Expr, ExpressionParser, render
+from sparkcep.clause.tokens import END, Span, split_statements, tokenize
 from sparkcep.errors import ClauseError
 
 EXPRESSIONS = [

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from sparkcep.clause.lexer import tokenize
 from sparkcep.clause.parser import parse_clause
-from sparkcep.cli import main
+from sparkcep.clause.tokens import tokenize
+from sparkcep.cli.cli import main
 from sparkcep.errors import ClauseError
 from sparkcep.tools import fmt
 from sparkcep.tools.fmt import WIDTH, format_sql

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkcep import graph
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.open import match_table
+from sparkcep.draw import match_graph
+from sparkcep.engine.factory import match_table
 from sparkcep.errors import MatchRuntimeError
+from sparkcep.kernels.frontier.graph_order import order_graphs
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
-from sparkcep.search.canonical import order_graphs
 from sparkcep.settings import Settings
 
 # every subsequence of rows 0 to 59 that begins with the first and ends with the last one: 2 ** 58
@@ -22,17 +22,17 @@ MANY = [(0, "A", None, None, False)] + [(i, "A", 0, i, i == 59) for i in range(1
 
 
 def test_all_of_very_many_matches_are_an_error_that_names_a_bound():
-    assert graph.count_matches(MANY) == 2**58
+    assert match_graph.count_matches(MANY) == 2**58
     with pytest.raises(MatchRuntimeError, match=r"MATCH_LIMIT.*288230376151711744 matches.*maxMatchesPerPartition = 1000000000"):
-        graph.expand_matches(MANY, None)
+        match_graph.expand_matches(MANY, None)
     with pytest.raises(MatchRuntimeError, match=r"MATCH_LIMIT.*expand_matches would list 101 .*maxMatchesPerPartition = 100"):
-        graph.expand_matches(MANY, 101, Settings(max_matches=100))
+        match_graph.expand_matches(MANY, 101, Settings(max_matches=100))
     with pytest.raises(MatchRuntimeError, match=r"STATE_LIMIT.*maxStateBytes = 1000000"):
-        graph.expand_matches(MANY, 10_000_000, Settings(max_state_bytes=1_000_000))
+        match_graph.expand_matches(MANY, 10_000_000, Settings(max_state_bytes=1_000_000))
     with pytest.raises(MatchRuntimeError, match=r"MATCH_LIMIT.*sample_matches"):
-        graph.sample_matches(MANY, 101, 1, Settings(max_matches=100))
-    assert len(graph.expand_matches(MANY, 10)) == 10
-    assert graph.expand_matches(MANY, 0) == graph.expand_matches(MANY, -1) == graph.sample_matches(MANY, -1, 0) == []
+        match_graph.sample_matches(MANY, 101, 1, Settings(max_matches=100))
+    assert len(match_graph.expand_matches(MANY, 10)) == 10
+    assert match_graph.expand_matches(MANY, 0) == match_graph.expand_matches(MANY, -1) == match_graph.sample_matches(MANY, -1, 0) == []
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_all_of_very_many_matches_are_an_error_that_names_a_bound():
     ],
 )
 def test_what_is_no_graph_is_an_error(nodes, why):
-    for function in (lambda: graph.expand_matches(nodes, 1), lambda: graph.count_matches(nodes), lambda: graph.sample_matches(nodes, 1, 1)):
+    for function in (lambda: match_graph.expand_matches(nodes, 1), lambda: match_graph.count_matches(nodes), lambda: match_graph.sample_matches(nodes, 1, 1)):
         with pytest.raises(MatchRuntimeError, match=f"ARGUMENT.*no graph.*{why}"):
             function()
 
@@ -65,7 +65,7 @@ def test_a_row_that_serves_both_sides_is_its_own_predecessor():
     assert len(leaves["graph"]) == 3
     for number, nodes in zip(leaves["cnt"], leaves["graph"]):
         nodes = [tuple(node.values()) for node in nodes]
-        assert graph.count_matches(nodes) == len(graph.expand_matches(nodes)) == number
+        assert match_graph.count_matches(nodes) == len(match_graph.expand_matches(nodes)) == number
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -78,7 +78,7 @@ def test_nodes_stand_in_one_order_however_they_came(seed):
             continue  # the search makes nodes of a row variable by variable
         wanted, other = _ordered(given), _ordered(_exchanged(given, rng))
         assert other == wanted == _ordered(wanted)
-        assert sorted(graph.expand_matches(_nodes(wanted))) == sorted(graph.expand_matches(_nodes(given)))
+        assert sorted(match_graph.expand_matches(_nodes(wanted))) == sorted(match_graph.expand_matches(_nodes(given)))
         moved += wanted != given
     assert moved > 10
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine import histories
+from sparkcep.engine.budget import history as histories
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from tests.oracle import budget as oracle

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sparkcep.clause.identifiers import backticked
-from sparkcep.cli import main
+from sparkcep.cli.cli import main
 from sparkcep.dialect.transpile import transpile
 from sparkcep.errors import ClauseError
 from sparkcep.settings import Settings
-from sparkcep.sql.rewrite import rewrite
+from sparkcep.sql.rewrite.rewrite import rewrite
 from sparkcep.tools.fmt import format_sql
 from sparkcep.tools.lint import lint
 

@@ -7,12 +7,12 @@ import random
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine import listing, walk
-from sparkcep.engine.drive import Room
-from sparkcep.engine.limits import Limits
-from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.compiler.strategy import strategy_of
+from sparkcep.engine.core.kernel_loop import Room
+from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.factory import engine_for, match_batches, prepare
+from sparkcep.engine.match import enumeration, gap_walk
 from sparkcep.plan.build import make_plan
 from tests.property.in_process import inputs
 
@@ -55,7 +55,7 @@ def top(matches, k):
 @pytest.mark.parametrize(("slide", "limits"), [("", None), (" SLIDE 2", None), ("", Limits(max_state_bytes=1 << 11))])
 def test_the_best_are_kept(slide, limits, monkeypatch):
     # so little room that the matches of a buffer come in several rounds
-    monkeypatch.setattr(listing, "Room", lambda events, labels, *more, **how: Room(4, 16, *more, **how))
+    monkeypatch.setattr(enumeration, "Room", lambda events, labels, *more, **how: Room(4, 16, *more, **how))
     rng, dropped, compared = random.Random(f"{slide}{limits}"), 0, 0
     for _ in range(25):
         k, null = rng.choice([1, 2, 3, 5]), rng.choice([0, 0, 0.1])
@@ -70,8 +70,8 @@ def test_the_best_are_kept(slide, limits, monkeypatch):
         table = inputs(plan, partitions)
         kept = listed(plan, table, limits)
         with monkeypatch.context() as patched:
-            patched.setattr(listing, "Kept", All)
-            patched.setattr(walk, "bounded", lambda task: False)
+            patched.setattr(enumeration, "Kept", All)
+            patched.setattr(gap_walk, "bounded", lambda task: False)
             every = listed(plan, table, limits)
         assert top(kept, k) == top(every, k), text
         dropped, compared = dropped + len(every) - len(kept), compared + len(kept)

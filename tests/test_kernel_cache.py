@@ -17,40 +17,40 @@ import pyarrow as pa
 import pytest
 
 import sparkcep
-from sparkcep import cli, precompile, storage
-from sparkcep.automaton.searches import SEARCHES
-from sparkcep.automaton.strategy import strategy_of
+from sparkcep import precompile, storage
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.open import match_table
+from sparkcep.cli import cli
+from sparkcep.compiler.searches import SEARCHES
+from sparkcep.compiler.strategy import strategy_of
+from sparkcep.engine.factory import match_table
 from sparkcep.errors import MatchRuntimeError
+from sparkcep.kernels.jit import cache, eviction, fallback, locks
 from sparkcep.plan.build import make_plan
-from sparkcep.search import compiled as cache
-from sparkcep.search import interpreted, locks, old_kernels
 
 PACKAGE = Path(sparkcep.__file__).parent
 # `doubled` is called by the kernel `gap`, and FACTOR is a constant of another module
-CALLED = "from sparkcep.search.compiled import kernel\n\n\n@kernel\ndef doubled(x):\n    return 2 * x\n"
-KERNELS = """from sparkcep.search.compiled import kernel
-from sparkcep.search.called import doubled
-from sparkcep.search.constants import FACTOR
+CALLED = "from sparkcep.kernels.jit.cache import kernel\n\n\n@kernel\ndef doubled(x):\n    return 2 * x\n"
+KERNELS = """from sparkcep.kernels.jit.cache import kernel
+from sparkcep.kernels.jit.called import doubled
+from sparkcep.kernels.jit.constants import FACTOR
 
 
 @kernel
 def gap(x):
     return FACTOR * doubled(x)
 """
-PROGRAM = """from sparkcep.search.kernels_here import gap
+PROGRAM = """from sparkcep.kernels.jit.kernels_here import gap
 print(gap({x}), sum(gap.stats.cache_misses.values()))"""
 
 
 def package(folder: Path, called: str = CALLED, factor: int = 3) -> Path:
     """A sparkcep in ``folder`` that holds nothing but the cache and two kernels."""
-    search = folder / "sparkcep" / "search"
-    search.mkdir(parents=True)
-    for name in ("storage.py", "processes.py", "background.py", *(f"search/{n}.py" for n in ("compiled", "linking", "old_kernels", "pipeline", "locks", "interpreted", "arithmetic", "requests", "shared", "shortcuts", "signatures", "sources"))):
+    jit = folder / "sparkcep" / "kernels" / "jit"
+    jit.mkdir(parents=True)
+    for name in ("storage.py", "processes.py", "background.py", *(f"kernels/jit/{n}.py" for n in ("cache", "linking", "eviction", "numba_pipeline", "locks", "fallback", "fallback_arithmetic", "background", "linked_once", "numba_shortcuts", "signatures", "digest"))):
         shutil.copy(PACKAGE / name, folder / "sparkcep" / name)
-    for path, text in {"../__init__": "", "__init__": "", "called": called, "kernels_here": KERNELS, "constants": f"FACTOR = {factor}\n"}.items():
-        (search / f"{path}.py").write_text(text)
+    for path, text in {"../../__init__": "", "../__init__": "", "__init__": "", "called": called, "kernels_here": KERNELS, "constants": f"FACTOR = {factor}\n"}.items():
+        (jit / f"{path}.py").write_text(text)
     return folder
 
 
@@ -121,7 +121,7 @@ def test_kernels_that_stand_apart_above_one_another(tmp_path):
     """What was read from a file has all loaded that is below it."""
     kept = tmp_path / "kept"
     folder = package(tmp_path / "one", ABOVE)
-    entry = folder / "sparkcep" / "search" / "kernels_here.py"
+    entry = folder / "sparkcep" / "kernels" / "jit" / "kernels_here.py"
     entry.write_text(KERNELS.replace("doubled", "quadrupled"))
     for misses in (1, 0):
         assert answer(start(folder, kept)) == ([84, misses], misses)
@@ -151,15 +151,15 @@ def test_who_waits_for_an_entry_compiles_what_stands_apart(tmp_path):
 
 BETWEEN = APART + """
 
-from sparkcep.search.compiled import kernel
+from sparkcep.kernels.jit.cache import kernel
 
 
 @kernel
 def middle(x):
     return doubled(x) + 1
 """
-TWO = """from sparkcep.search.compiled import kernel
-from sparkcep.search.called import middle
+TWO = """from sparkcep.kernels.jit.cache import kernel
+from sparkcep.kernels.jit.called import middle
 
 
 @kernel
@@ -177,10 +177,10 @@ def other(x):
 def test_what_kernels_call_is_loaded_below_kernels_that_were_kept(tmp_path):
     """An entry over an inner kernel from disk says, too, what is loaded before it."""
     folder, kept = package(tmp_path / "one", BETWEEN), tmp_path / "kept"
-    (folder / "sparkcep" / "search" / "kernels_here.py").write_text(TWO)
+    (folder / "sparkcep" / "kernels" / "jit" / "kernels_here.py").write_text(TWO)
     for name, value in (("gap", 15), ("other", 150)):
         for misses in (1, 0):
-            program = f"from sparkcep.search.kernels_here import {name}\nprint({name}(7), sum({name}.stats.cache_misses.values()))\nraise SystemExit\n"
+            program = f"from sparkcep.kernels.jit.kernels_here import {name}\nprint({name}(7), sum({name}.stats.cache_misses.values()))\nraise SystemExit\n"
             assert answer(start(folder, kept, before=program)) == ([value, misses], misses)
 
 
@@ -289,16 +289,16 @@ def test_every_engine_is_compiled_ahead(capsys):
 
 
 def test_kernels_that_nobody_uses_are_removed(tmp_path):
-    old = time.time() - (old_kernels.KEPT_DAYS + 1) * 86_400
+    old = time.time() - (eviction.KEPT_DAYS + 1) * 86_400
     names = ("kernels-0123456789abcdef", "windows-0123456789abcdef", "marked-0123456789abcdef", "somebody's own", "fresh-0123456789abcdef")
     for name in names:
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.nbc").write_text("")
         if not name.startswith("fresh"):
             os.utime(tmp_path / name, (old, old))
-    old_kernels.mark(tmp_path / "marked-0123456789abcdef")
-    old_kernels.mark(tmp_path / "absent")
-    assert sorted(path.name for path in old_kernels.remove(tmp_path)) == sorted(names[:2])
+    eviction.mark(tmp_path / "marked-0123456789abcdef")
+    eviction.mark(tmp_path / "absent")
+    assert sorted(path.name for path in eviction.remove(tmp_path)) == sorted(names[:2])
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[2:])
 
 
@@ -343,10 +343,10 @@ def test_a_package_may_bring_kernels_for_any_processor(tmp_path):
 
 def test_what_takes_too_long_is_given_up_and_undone():
     values = np.arange(10_000)
-    with pytest.raises(interpreted.TooLongError):
-        interpreted.call(squares, values, seconds=0)
+    with pytest.raises(fallback.TooLongError):
+        fallback.call(squares, values, seconds=0)
     assert values.tolist() == list(range(10_000))
-    assert interpreted.call(squares, values[:3]) == 3 and values[:4].tolist() == [0, 1, 4, 3]
+    assert fallback.call(squares, values[:3]) == 3 and values[:4].tolist() == [0, 1, 4, 3]
 
 
 @cache.kernel
@@ -393,7 +393,7 @@ def test_order_columns_of_all_whole_types_need_the_same_kernels(monkeypatch):
     import pyarrow as pa
     from numba import typeof
 
-    from sparkcep.engine import windows
+    from sparkcep.engine.core import windows
     from sparkcep.plan.options import MICROS, NUMBER, ROWS
     from sparkcep.plan.records import Window
 

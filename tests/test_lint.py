@@ -10,12 +10,12 @@ from random import Random
 
 import pytest
 
-from sparkcep.cli import main
+from sparkcep.cli.cli import main
+from sparkcep.cli.trial import preview
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.tools.findings import written
 from sparkcep.tools.lint import RULES, Finding, lint
 from sparkcep.tools.statements import clauses
-from sparkcep.trial import preview
 from tests.grammar.generate import Generator, Mutator
 from tests.selection import first
 from tests.test_sql_examples import STATEMENT_FILES

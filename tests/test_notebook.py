@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sparkcep.cli import main
+from sparkcep.cli.cli import main
 from sparkcep.notebook import magic, picture
 from sparkcep.notebook.cell import CellError, Options, bound, parameters, parse
 from sparkcep.notebook.databricks import HEADER, IPYTHON, MARKDOWN, PYTHON, SKIPPED, SQL, SourceError, read, to_notebook
@@ -153,7 +153,7 @@ class SparkError(Exception):
 
 
 def test_spark_errors_point_into_the_users_statement():
-    from sparkcep.spark.errors import shown as spark_shown
+    from sparkcep.spark.errors.exceptions import shown as spark_shown
 
     clause = "SELECT *\nFROM t MATCH_RECOGNIZE (ORDER BY d MEASURES 1 AS a PATTERN (A) DEFINE A AS prize > 1)"
     text = spark_shown(SparkError("[UNRESOLVED] no `prize`. SQLSTATE: 42703; line 1 pos 99;\n'Project [prize]\n+- x", Context("prize", 99)), clause)

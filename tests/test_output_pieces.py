@@ -10,10 +10,10 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import row_bytes
-from sparkcep.engine import buffer
-from sparkcep.engine import tables as output
-from sparkcep.engine.limits import Limits
-from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.engine.core import chunk
+from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.factory import engine_for, match_batches, prepare
+from sparkcep.engine.output import tables as output
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from tests.selection import first
@@ -73,7 +73,7 @@ def test_one_row_beyond_the_bound_is_an_error():
 
 @pytest.mark.parametrize("clause", ["PATTERN (A B)", "EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B) WINDOW 5", "PATTERN (A B) WINDOW 5 APPROX 1 PROXY MATCHES"])
 def test_a_buffer_of_long_strings_is_no_larger_than_its_bound(clause, monkeypatch):
-    monkeypatch.setattr(buffer, "CHUNK_BYTES", 1 << 20)
+    monkeypatch.setattr(chunk, "CHUNK_BYTES", 1 << 20)
     text = f"PARTITION BY i ORDER BY t MEASURES LAST(s) AS l {clause}"
     plan, _ = prepared(text, {c: pa.array([0], pa.int64()) for c in "it"} | {"s": pa.array(["x"])})
     found = engine_for(plan)

@@ -1,14 +1,14 @@
-"""Where parts of a rewritten statement stand in what the user wrote (`sql/places.py`); Spark's own errors:
+"""Where parts of a rewritten statement stand in what the user wrote (`sql/rewrite/places.py`); Spark's own errors:
 tests/spark/test_places.py."""
 
 from __future__ import annotations
 
 import pytest
 
-from sparkcep.clause.lexer import WORD, tokenize
+from sparkcep.clause.tokens import WORD, tokenize
 from sparkcep.settings import ALWAYS, DEFAULT, Settings
-from sparkcep.spark.error_text import clause_error
-from sparkcep.sql.rewrite import translated
+from sparkcep.spark.errors.reword import clause_error
+from sparkcep.sql.rewrite.rewrite import translated
 
 CLAUSE = (
     "MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts DESC MEASURES FIRST(A.x) + 1 AS first_x, sum(y) AS total, median(z) AS half ALL ROWS PER MATCH "
@@ -81,7 +81,7 @@ def test_a_worker_without_the_package_is_told_as_such():
     head = "Failed to analyze the Python user defined table function: Traceback (most recent call last):\n"
     lacking = clause_error(head + "  File \"worker.py\", line 1, in main\nModuleNotFoundError: No module named 'sparkcep'")
     assert lacking.error_class == "SPARKCEP.NOT_INSTALLED" and "sparkcep pack" in lacking.message
-    inside = clause_error(head + "  File \"/x/sparkcep/search/compiled.py\", line 1, in f\nModuleNotFoundError: No module named 'numba'")
+    inside = clause_error(head + "  File \"/x/sparkcep/kernels/jit/cache.py\", line 1, in f\nModuleNotFoundError: No module named 'numba'")
     assert "has no numba" in inside.message
     daemon = clause_error("org.apache.spark.SparkException: EOFException occurred while reading the port number from sparkcep.spark.daemon's stdout.\n\tat org.apache")
     assert daemon.error_class == "SPARKCEP.NOT_INSTALLED" and "leave spark.python.daemon.module out" in daemon.message

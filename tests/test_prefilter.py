@@ -6,15 +6,15 @@ import random
 
 import pytest
 
-from sparkcep.clause.lexer import matching, tokenize
+from sparkcep.clause.tokens import matching, tokenize
 from sparkcep.draw.explain import explain
 from sparkcep.errors import ClauseError
 from sparkcep.settings import ALWAYS, Settings
-from sparkcep.sql.cost import SURE, Sample, Sampled, few, worth
-from sparkcep.sql.rewrite import rewrite_all
-from sparkcep.sql.semijoin import Choice, Filter, Near
-from sparkcep.sql.slices import WHOLE
-from sparkcep.sql.table_names import definitions, runs_at_once
+from sparkcep.sql.prefilter.cost import SURE, Sample, Sampled, few, worth
+from sparkcep.sql.prefilter.second_read import Choice, Filter, Near
+from sparkcep.sql.prefilter.slices import WHOLE
+from sparkcep.sql.rewrite.rewrite import rewrite_all
+from sparkcep.sql.rewrite.table_names import definitions, runs_at_once
 
 ROWS, SEEN = 200_000, 20_000
 

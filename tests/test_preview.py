@@ -8,8 +8,8 @@ import re
 import pytest
 
 import sparkcep
-from sparkcep.cases import CaseError, cases, failures
-from sparkcep.cli import main
+from sparkcep.cli.cases import CaseError, cases, failures
+from sparkcep.cli.cli import main
 from sparkcep.errors import ClauseError
 
 V = """SELECT * FROM ticks MATCH_RECOGNIZE (PARTITION BY s ORDER BY ts MEASURES LAST(UP.price) AS p

@@ -14,7 +14,7 @@ import pytest
 
 import sparkcep
 from sparkcep import processes
-from sparkcep.search import compiled, requests
+from sparkcep.kernels.jit import background, cache
 
 PACKAGE = Path(sparkcep.__file__).resolve().parent
 HOSTILE = "import pathlib\npathlib.Path(__file__).with_suffix('.ran').touch()\nraise ImportError('not the json of Python')\n"
@@ -43,8 +43,8 @@ def test_a_package_in_the_current_folder_is_found(monkeypatch):
 
 def test_compiling_processes_import_nothing_from_there(hostile, tmp_path_factory):
     folder = tmp_path_factory.mktemp("kernels")
-    asked = requests.Asked(lambda: folder, folder / "none")
-    assert asked.of(requests.Request("sparkcep.search.memo", "none", "of other sources", []), lambda: False)
+    asked = background.Asked(lambda: folder, folder / "none")
+    assert asked.of(background.Request("sparkcep.kernels.common.hash_table", "none", "of other sources", []), lambda: False)
     ((_, process),) = asked._started
     process.wait(60)
     assert process.returncode == 0 and not list(hostile.glob("*.ran"))
@@ -53,26 +53,26 @@ def test_compiling_processes_import_nothing_from_there(hostile, tmp_path_factory
 @pytest.mark.skipif(os.name != "posix", reason="pipes that end with a process")
 def test_on_an_executor_compiling_ends_with_who_asked(monkeypatch, tmp_path):
     """Somebody else compiles the kernel, for which the process would wait."""
-    monkeypatch.setattr(requests, "on_executor", lambda: True)
-    asked = requests.Asked(lambda: tmp_path, tmp_path / "none")
-    own = requests.Request("sparkcep.search.memo", "one", compiled.digest("sparkcep.search.memo"), [])
+    monkeypatch.setattr(background, "on_executor", lambda: True)
+    asked = background.Asked(lambda: tmp_path, tmp_path / "none")
+    own = background.Request("sparkcep.kernels.common.hash_table", "one", cache.digest("sparkcep.kernels.common.hash_table"), [])
     (tmp_path / "wanted").mkdir()
     name = f"one-{hashlib.sha256(json.dumps(own).encode()).hexdigest()[:16]}.request"
-    assert requests.locks.free(tmp_path / "wanted" / name)
+    assert background.locks.free(tmp_path / "wanted" / name)
     assert asked.of(own, lambda: False)
     ((_, process),) = asked._started
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(3)
     process.stdin.close()
     assert process.wait(60) == 0 and (tmp_path / "wanted" / name).exists()
-    requests.locks.give(tmp_path / "wanted" / name)
+    background.locks.give(tmp_path / "wanted" / name)
 
 
 def test_where_kernels_came_with_the_package_none_is_compiled_on_an_executor(monkeypatch, tmp_path):
-    monkeypatch.setattr(requests, "on_executor", lambda: True)
+    monkeypatch.setattr(background, "on_executor", lambda: True)
     (tmp_path / "shipped").mkdir()
-    asked = requests.Asked(lambda: tmp_path, tmp_path / "shipped")
-    assert not asked.of(requests.Request("sparkcep.search.memo", "a", "b", []), lambda: False) and not asked._started
+    asked = background.Asked(lambda: tmp_path, tmp_path / "shipped")
+    assert not asked.of(background.Request("sparkcep.kernels.common.hash_table", "a", "b", []), lambda: False) and not asked._started
 
 
 def test_every_python_is_started_with_a_safe_path():

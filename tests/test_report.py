@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import sparkcep
-from sparkcep.clause.lexer import split_statements
-from sparkcep.cli import main
+from sparkcep.clause.tokens import split_statements
+from sparkcep.cli.cli import main
 from tests.pages import Parsed, check, text_of
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -21,8 +21,8 @@ from pyspark.serializers import CPickleSerializer  # noqa: E402
 
 from sparkcep.clause.parser import parse_clause  # noqa: E402
 from sparkcep.plan.build import make_plan  # noqa: E402
-from sparkcep.spark import python_functions, rewrite_server  # noqa: E402
-from sparkcep.sql import rewrite  # noqa: E402
+from sparkcep.spark.session import pickled, rewrite_service  # noqa: E402
+from sparkcep.sql.rewrite import rewrite  # noqa: E402
 
 INTERVAL = "interval"
 ARRAY = {"type": "array", "elementType": "interval", "containsNull": True}
@@ -33,7 +33,7 @@ def analysed(clause: str, sql: str = "", **types) -> dict:
     plan = make_plan(parse_clause(clause)).without_sql().to_json()
     fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in {**types, plan: "void"}.items()]
     request = {"kind": "analyze", "schema": json.dumps({"type": "struct", "fields": fields}), "distinct": True, "streaming": False, "sql": sql, "application": {}}
-    return json.loads(rewrite_server.answer(json.dumps(request)))
+    return json.loads(rewrite_service.answer(json.dumps(request)))
 
 
 @pytest.mark.parametrize("kind", [INTERVAL, ARRAY])
@@ -54,12 +54,12 @@ def test_what_should_not_have_been_is_told_as_such(monkeypatch, caplog):
     def broken(*_, **__):
         raise KeyError("no such thing")
 
-    monkeypatch.setattr(python_functions, "analyze", broken)
-    monkeypatch.setattr(rewrite_server, "translated", broken)
+    monkeypatch.setattr(pickled, "analyze", broken)
+    monkeypatch.setattr(rewrite_service, "translated", broken)
     statement = {"sql": "SELECT 1", "settings": {}, "application": {}, "named_markers": False}
     for request in ({"kind": "analyze", "schema": "", "distinct": True, "streaming": False, "sql": "", "application": {}}, statement):
         with caplog.at_level(logging.ERROR, logger="sparkcep"):
-            error = json.loads(rewrite_server.answer(json.dumps(request)))["error"]
+            error = json.loads(rewrite_service.answer(json.dumps(request)))["error"]
         assert error["error_class"] == "SPARKCEP.INTERNAL" and error["sqlstate"] == "XX000" and "\n" not in error["description"]
         assert "KeyError: 'no such thing'" in error["description"] and "an error in sparkcep" in error["description"]
         assert isinstance(caplog.records[0].exc_info[1], KeyError)
@@ -71,7 +71,7 @@ def test_an_error_of_the_analysis_is_told_over_the_statement():
     clause = "ORDER BY t MEASURES array_agg(make_interval(0, t)) AS n PATTERN (A)"
     statement = f"SELECT *\nFROM t MATCH_RECOGNIZE ({clause})"
     rewrite = {"sql": statement, "settings": {}, "application": {}, "named_markers": False}
-    assert "sql" in json.loads(rewrite_server.answer(json.dumps(rewrite)))
+    assert "sql" in json.loads(rewrite_service.answer(json.dumps(rewrite)))
     error = analysed(clause, statement, __o0="integer", __c0=INTERVAL)["error"]
     assert (error["line"], error["fragment"]) == (2, "array_agg(make_interval(0, t))") and error["message"].startswith("make_interval(0, t) is of type")
     assert error["description"].endswith(f"\n{' ' * statement.split(chr(10))[1].index('array_agg')}{'^' * len('array_agg(make_interval(0, t))')}")
@@ -79,15 +79,15 @@ def test_an_error_of_the_analysis_is_told_over_the_statement():
 
 def test_a_statement_without_a_clause_is_told_why():
     asked = {"kind": "unbegun", "sql": "SELECT * FROM t MATCH_RECOGNISE (ORDER BY t PATTERN (A))"}
-    assert "did you mean MATCH_RECOGNIZE?" in json.loads(rewrite_server.answer(json.dumps(asked)))["error"]["message"]
-    assert json.loads(rewrite_server.answer(json.dumps({**asked, "sql": "SELECT FROM t PATTERN (a)"}))) == {}
+    assert "did you mean MATCH_RECOGNIZE?" in json.loads(rewrite_service.answer(json.dumps(asked)))["error"]["message"]
+    assert json.loads(rewrite_service.answer(json.dumps({**asked, "sql": "SELECT FROM t PATTERN (a)"}))) == {}
 
 
 class Helper:
     """A helper process, as the JVM starts one."""
 
     def __init__(self, milliseconds: int = 600_000, size: int = 1 << 30) -> None:
-        command = [sys.executable, "-P", "-m", "sparkcep.spark.rewrite_server", str(milliseconds), str(size)]
+        command = [sys.executable, "-P", "-m", "sparkcep.spark.session.rewrite_service", str(milliseconds), str(size)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
         assert self.read() == {}
 
@@ -111,7 +111,7 @@ class Helper:
             self.process.stdin.close()
 
 
-ROOT = Path(rewrite_server.__file__).resolve().parents[2]
+ROOT = Path(rewrite_service.__file__).resolve().parents[3]
 CLAUSE = "MATCH_RECOGNIZE (ORDER BY i MEASURES A.i AS a PATTERN (A B) DEFINE B AS i > PREV(i))"
 LONG = f"SELECT * FROM (VALUES {', '.join(f'({i})' for i in range(400_000))}) AS t(i) {CLAUSE}"  # of four million characters, which take seconds
 
@@ -143,18 +143,18 @@ def test_a_request_beyond_its_memory_is_an_error_of_its_statement():
 @pytest.mark.parametrize("restored", [False, True])
 def test_another_helper_is_told_how_the_statement_was_rewritten(monkeypatch, restored):
     before = {"sql": f"SELECT * FROM t {CLAUSE}", "settings": {}, "application": {}, "named_markers": False}
-    sql = json.loads(rewrite_server.answer(json.dumps(before)))["sql"]
+    sql = json.loads(rewrite_service.answer(json.dumps(before)))["sql"]
     places = {"kind": "places", "sql": sql, "spans": [[sql.index("match_recognize"), len(sql)]]}
-    expected = json.loads(rewrite_server.answer(json.dumps(places)))
+    expected = json.loads(rewrite_service.answer(json.dumps(places)))
     monkeypatch.setattr(rewrite, "_recent", {})
-    assert json.loads(rewrite_server.answer(json.dumps({**places, "earlier": {**before, "restored": restored}}))) == expected
+    assert json.loads(rewrite_service.answer(json.dumps({**places, "earlier": {**before, "restored": restored}}))) == expected
     monkeypatch.setattr(rewrite, "_recent", {})
     told = {"kind": "tell", "sql": before["sql"], "condition": "X", "message": "wrong", "parameters": {}, "spots": [], "earlier": {**before, "restored": restored}}
-    assert "message" in json.loads(rewrite_server.answer(json.dumps(told))) and rewrite.known(before["sql"]).restored == restored
+    assert "message" in json.loads(rewrite_service.answer(json.dumps(told))) and rewrite.known(before["sql"]).restored == restored
 
 
 def test_a_worker_without_the_package_says_what_to_do():
-    command = base64.b64decode(python_functions.mapper("{}", [], [], {"limit": 0, "cores": 1}))
+    command = base64.b64decode(pickled.mapper("{}", [], [], {"limit": 0, "cores": 1}))
     program = (
         "import base64, pickle, sys\nsys.modules['sparkcep'] = None\n"
         f"try:\n    pickle.loads(base64.b64decode({base64.b64encode(command)!r}))\nexcept RuntimeError as error:\n    print(error)\n"
@@ -162,4 +162,4 @@ def test_a_worker_without_the_package_says_what_to_do():
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert said.startswith("[SPARKCEP.NOT_INSTALLED] the Python of Spark's workers has no sparkcep; install") and "`sparkcep pack`" in said
     function, _ = CPickleSerializer().loads(command)
-    assert function.func is python_functions.match_batches and len(command) < 2_500
+    assert function.func is pickled.match_batches and len(command) < 2_500

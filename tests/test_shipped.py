@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from sparkcep.columns.shipped import merged, strings, unpacked
+from sparkcep.columns.from_jvm import merged, strings, unpacked
 
 
 def shipped(texts: list[str | None], kind: pa.DataType) -> tuple[pa.Array, pa.Array]:

@@ -9,13 +9,13 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.draw.explain import explain
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
-from sparkcep.plan.cutting import undivided
 from sparkcep.plan.facts import least, room
+from sparkcep.plan.prune.slicing import undivided
 from sparkcep.plan.records import Repeat, Within
 from sparkcep.settings import ALWAYS, Settings
-from sparkcep.sql.cost import Sample, Sampled, Share
-from sparkcep.sql.rewrite import rewrite, rewrite_all
-from sparkcep.sql.slices import UNKNOWN, WINDOWS, Slices, cut, owned, slices_of
+from sparkcep.sql.prefilter.cost import Sample, Sampled, Share
+from sparkcep.sql.prefilter.slices import UNKNOWN, WINDOWS, Slices, cut, owned, slices_of
+from sparkcep.sql.rewrite.rewrite import rewrite, rewrite_all
 
 ON, OFF = Settings(slices=ALWAYS), Settings(slices=False)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparkcep import explain
-from sparkcep.clause.lexer import split_statements
+from sparkcep.clause.tokens import split_statements
 from tests.selection import one_in
 
 FOLDER = Path(__file__).resolve().parent.parent / "sql_examples"

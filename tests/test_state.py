@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkcep.columns.packed import described
-from sparkcep.engine.listing import ListedForm, Open, WholeForm
-from sparkcep.engine.state import StateBytes
+from sparkcep.columns.row_codec import described
+from sparkcep.engine.core.state_codec import StateBytes
+from sparkcep.engine.match.enumeration import ListedForm, Open, WholeForm
 from sparkcep.errors import MatchRuntimeError
 from tests.property.saved_states import digits, undigits
 

@@ -7,12 +7,12 @@ import json
 
 import pytest
 
-from sparkcep.automaton.streams import check_stream, different, kept, warnings
 from sparkcep.clause.parser import parse_clause
+from sparkcep.compiler.stream_rules import check_stream, different, kept, warnings
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.reach import Reach
-from sparkcep.spark.streaming import CHECKS
+from sparkcep.spark.stream.jvm_operator import CHECKS
 
 BEFORE = (
     "PARTITION BY k ORDER BY ts, n MEASURES PREV(FIRST(x), 2) AS m AFTER MATCH SKIP TO LAST B PATTERN (A B+ C) WINDOW INTERVAL '5' SECOND SUBSET S = (A, B) "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sparkcep.clause.lexer import tokenize
-from sparkcep.sql.table_names import table_names
+from sparkcep.clause.tokens import tokenize
+from sparkcep.sql.rewrite.table_names import table_names
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ import tracemalloc
 import pyarrow as pa
 import pytest
 
-from sparkcep.clause.lexer import tokenize
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.open import prepare
+from sparkcep.clause.tokens import tokenize
+from sparkcep.engine.factory import prepare
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT
-from sparkcep.sql.rewrite import _string_value, rewrite, translated
+from sparkcep.sql.rewrite.rewrite import _string_value, rewrite, translated
 from tests.steps import steps
 
 CLAUSE = "FROM t MATCH_RECOGNIZE (ORDER BY i MEASURES count(*) AS n PATTERN (A))"
@@ -160,7 +160,7 @@ def test_a_deep_case_is_refused_at_its_place():
 @pytest.mark.parametrize("named_markers", [False, True])
 def test_a_long_statement_without_the_word_of_the_clause_is_not_cut(monkeypatch, head, named_markers):
     """The word in a comment, in a literal, in a name or within another word is none."""
-    for module in ("rewrite", "occurrences", "restated"):
+    for module in ("rewrite.rewrite", "rewrite.occurrences", "explain.as_automaton"):
         monkeypatch.setattr(f"sparkcep.sql.{module}.tokenize", None)
     sql = f"{head.replace('{}', 'Match_Recognize (ORDER BY i PATTERN (A))')}, 1 IN ({', '.join(map(str, range(100_000)))})"
     tracemalloc.start()
@@ -176,7 +176,7 @@ def test_the_work_of_finding_no_clause_grows_as_the_text():
 
 
 def test_a_statement_with_a_clause_has_a_bound(monkeypatch):
-    monkeypatch.setattr("sparkcep.sql.occurrences.MAX_STATEMENT", 1_000)
+    monkeypatch.setattr("sparkcep.sql.rewrite.occurrences.MAX_STATEMENT", 1_000)
     long = f"SELECT * FROM (VALUES {', '.join(f'({i})' for i in range(400))}) AS t(i) MATCH_RECOGNIZE (ORDER BY i MEASURES count(*) AS n PATTERN (A))"
     for call in (rewrite, lambda sql: translated(sql, settings=DEFAULT, named_markers=True)):
         with pytest.raises(ClauseError, match=r"STATEMENT_TOO_LARGE.*with MATCH_RECOGNIZE at most 1000 are read. Move long lists into a table") as caught:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import sparkcep
-from sparkcep.clause.cutting import dialect_of
-from sparkcep.cli import main
+from sparkcep.clause.tokenizer import dialect_of
+from sparkcep.cli.cli import main
 from sparkcep.dialect.engines import ENGINES
 from sparkcep.errors import ClauseError
 from tests.selection import first, one_in

@@ -8,9 +8,10 @@ import pytest
 
 pyspark = pytest.importorskip("pyspark")
 
-from sparkcep.cli import main  # noqa: E402
-from sparkcep.spark import doctor, jvm_build, launch, local  # noqa: E402
+from sparkcep.cli import doctor, launch  # noqa: E402
+from sparkcep.cli.cli import main  # noqa: E402
 from sparkcep.spark.java import find_java_tool  # noqa: E402
+from sparkcep.spark.session import jar, local  # noqa: E402
 from sparkcep.spark.versions import SparkVersionError, filters_in_windows, wrong  # noqa: E402
 
 needs_java = pytest.mark.skipif(find_java_tool("java") is None, reason="no Java here")
@@ -48,8 +49,8 @@ def test_commands_say_what_to_install(monkeypatch, capsys):
 def test_jars_of_another_spark_are_not_compiled_against(tmp_path):
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "spark-catalyst_2.13-4.0.1.jar").touch()
-    with pytest.raises(jvm_build.JvmBuildError, match=f"found 4.0.1; .*{tmp_path.name}"):
-        jvm_build.extension_jar(spark_home=str(tmp_path))
+    with pytest.raises(jar.JvmBuildError, match=f"found 4.0.1; .*{tmp_path.name}"):
+        jar.extension_jar(spark_home=str(tmp_path))
 
 
 def test_the_doctor_runs_no_statement_before_pyspark_is_mended(monkeypatch):

@@ -46,7 +46,7 @@ def python_of(folder: Path, *needed: str) -> str:
 @pytest.mark.skipif(find_java_tool("jlink") is None, reason="no jlink here, which makes a runtime without a compiler")
 def test_a_wheel_needs_no_compiler(tmp_path):
     source = tmp_path / "source"
-    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".git", "build", "*.egg-info", "kernels", "__pycache__"))
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".git", "build", "*.egg-info", "shipped", "__pycache__"))
     tools = tmp_path / "tools"
     (tools / "bin").mkdir(parents=True)
     (tools / "bin" / "sparkcep").write_text(f'#!/bin/sh\nexec {sys.executable} -m sparkcep "$@"\n', encoding="utf-8")

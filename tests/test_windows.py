@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.buffer import Chunk
-from sparkcep.engine.limits import Limits
-from sparkcep.engine.open import engine_for, match_batches, match_table, prepare
-from sparkcep.engine.ranked import Paths
-from sparkcep.engine.windows import measured, slides, sliding_windows, window_ends
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.core.windows import measured, slides, sliding_windows, window_ends
+from sparkcep.engine.factory import engine_for, match_batches, match_table, prepare
+from sparkcep.engine.topk.topk_paths import Paths
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.records import Slide, Window

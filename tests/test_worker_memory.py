@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from sparkcep.errors import ClauseError  # noqa: E402
-from sparkcep.spark import worker_memory  # noqa: E402
+from sparkcep.spark.exec import worker_memory  # noqa: E402
 
 linux = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="mapped memory is read from /proc")
 DAEMON = """
@@ -45,6 +45,6 @@ def test_too_little_is_an_error_that_names_the_setting_and_the_least_value(limit
 
 @linux
 def test_a_worker_checks_its_own_limit():
-    program = "import resource\nfrom sparkcep.spark import worker_memory\nresource.setrlimit(resource.RLIMIT_AS, (500 << 20, 500 << 20))\nworker_memory.check_own()"
+    program = "import resource\nfrom sparkcep.spark.exec import worker_memory\nresource.setrlimit(resource.RLIMIT_AS, (500 << 20, 500 << 20))\nworker_memory.check_own()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "[SPARKCEP.SETTING] spark.executor.pyspark.memory leaves 500 MB" in done.stderr

@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from sparkcep.columns.bytecode import OP
-from sparkcep.columns.zones import DAY, SECOND, transitions
+from sparkcep.compiler.conditions.bytecode import OP
+from sparkcep.compiler.conditions.time_zones import DAY, SECOND, transitions
 from sparkcep.errors import ClauseError
-from sparkcep.search.zoned import zoned
+from sparkcep.kernels.vm.clock_times import zoned
 
 EPOCH = datetime(1970, 1, 1)
 

@@ -1,1 +1,2 @@
-"""The clause as text and as a tree: tokens, expressions, the row pattern, the clause; nothing is resolved here."""
+"""The clause as text and as a tree. Text goes in; tokens, expressions, the row pattern and the clause with its spans come out.
+Names are not resolved here."""

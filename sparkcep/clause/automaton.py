@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sparkcep.clause.expression import Cursor, Expr, ExpressionParser
-from sparkcep.clause.lexer import END, QUOTED, WORD, Span, name_of, tokenize
+from sparkcep.clause.expressions import Cursor, Expr, ExpressionParser
+from sparkcep.clause.tokens import END, QUOTED, WORD, Span, name_of, tokenize
 
 ROW, EMPTY, EXPIRY = "row", "empty", "expiry"  # what an arc takes: a row, nothing, or the end of its rows' lifetimes
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkcep.clause.islands import islands
+from sparkcep.clause.opaque_text import islands
 
 
 def backticked(text: str) -> str:

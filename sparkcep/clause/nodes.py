@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sparkcep.clause.expression import Expr
-from sparkcep.clause.lexer import Span
+from sparkcep.clause.expressions import Expr
+from sparkcep.clause.tokens import Span
 
 
 @dataclass(frozen=True)

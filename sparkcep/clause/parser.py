@@ -8,12 +8,12 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from sparkcep.clause import nodes, tree
-from sparkcep.clause.advice import OPTIONS, advised
 from sparkcep.clause.automaton import AutomatonParser
-from sparkcep.clause.expression import SUMS, ConstantParser, Cursor, Expr, ExpressionParser
-from sparkcep.clause.lexer import END, NUMBER, OP, QUOTED, WORD, Span, Token, name_of, tokenize
-from sparkcep.clause.slices import Slices
-from sparkcep.clause.words import uncounted
+from sparkcep.clause.diagnose.advice import OPTIONS, advised
+from sparkcep.clause.expressions import SUMS, ConstantParser, Cursor, Expr, ExpressionParser
+from sparkcep.clause.foreign_expressions import Slices
+from sparkcep.clause.possible_columns import uncounted
+from sparkcep.clause.tokens import END, NUMBER, OP, QUOTED, WORD, Span, Token, name_of, tokenize
 from sparkcep.errors import LIMIT, SEMANTIC, ClauseError, error_at
 
 MAX_CLAUSE = 262_144  # characters

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sparkcep.clause.automaton import Automaton
-from sparkcep.clause.expression import Expr
-from sparkcep.clause.lexer import Span
+from sparkcep.clause.expressions import Expr
 from sparkcep.clause.nodes import Node, Var
+from sparkcep.clause.tokens import Span
 from sparkcep.errors import SEMANTIC, ClauseError, error_at
 
 ONE_ROW, SHOW_EMPTY, OMIT_EMPTY, WITH_UNMATCHED = "one", "show", "omit", "unmatched"
@@ -181,7 +181,7 @@ class MatchClause:
     changes: Changes | None = None
     report: Report | None = None
     speculate: Speculate | None = None
-    words: tuple[Span, ...] = field(default=(), compare=False, repr=False)  # see clause/words
+    words: tuple[Span, ...] = field(default=(), compare=False, repr=False)  # see clause/possible_columns
     parameters: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)  # see Cursor
     text: str = field(default="", compare=False, repr=False)
     span: Span = _span()

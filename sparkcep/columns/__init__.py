@@ -1,1 +1,2 @@
-"""Arrow columns to kernel arrays, and conditions to bytecode over them."""
+"""Columns of Arrow as the arrays of kernels. Arrow arrays go in; values, NULL marks, ranks and partition boundaries come out, and
+rows as bytes."""

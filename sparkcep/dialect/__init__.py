@@ -1,1 +1,2 @@
-"""The clause for tools that stand on sqlglot: a dialect, and lineage through clauses (docs/sqlglot.md)."""
+"""The clause for tools built on sqlglot (docs/sqlglot.md). Statements of Spark or of another engine go in; trees of sqlglot,
+lineage through clauses and statements of Spark come out."""

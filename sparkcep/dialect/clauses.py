@@ -15,8 +15,8 @@ from typing import Any
 from sqlglot import exp
 
 from sparkcep.clause import automaton, nodes, tree
-from sparkcep.clause.expression import Expr
-from sparkcep.clause.printed import ROWS_TEXT, to_sql
+from sparkcep.clause.expressions import Expr
+from sparkcep.clause.printer import ROWS_TEXT, to_sql
 from sparkcep.dialect.expressions import Reader, text_of
 
 _CLASSES = {

@@ -11,8 +11,8 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError
 from sqlglot.tokens import Token, TokenType
 
-from sparkcep.clause.lexer import Token as Word
-from sparkcep.sql.occurrences import Statement
+from sparkcep.clause.tokens import Token as Word
+from sparkcep.sql.rewrite.occurrences import Statement
 
 _STANDS_FOR = "__sparkcep_clause_"
 _BESIDE = ("joins", "laterals", "pivots", "sample")  # what sqlglot hangs on the table behind which it stands

@@ -13,8 +13,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from sparkcep.clause.expression import Expr
-from sparkcep.clause.lexer import QUOTED, WORD, name_of, tokenize
+from sparkcep.clause.expressions import Expr
+from sparkcep.clause.tokens import QUOTED, WORD, name_of, tokenize
 
 READ = "databricks"  # what stands between clauses
 _TEXT = "sparkcep"  # in a node's meta: the pieces of its text, and where its parts are below it

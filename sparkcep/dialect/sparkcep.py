@@ -17,7 +17,7 @@ from sparkcep.clause.parser import parse_between
 from sparkcep.dialect.clauses import clause_text, node_of
 from sparkcep.dialect.composed import Trees, print_around, read_around
 from sparkcep.errors import ClauseError
-from sparkcep.sql.occurrences import KEYWORD, Statement
+from sparkcep.sql.rewrite.occurrences import KEYWORD, Statement
 
 NAME = "sparkcep"
 

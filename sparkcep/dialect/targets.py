@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 
 from sparkcep.clause import nodes, tree
-from sparkcep.clause.expression import Expr
-from sparkcep.clause.lexer import Span
-from sparkcep.clause.printed import to_sql
+from sparkcep.clause.expressions import Expr
+from sparkcep.clause.printer import to_sql
+from sparkcep.clause.tokens import Span
 
 _STANDARD = {"pattern", "partition_by", "order_by", "measures", "rows", "skip", "window", "subsets", "defines"}
 _OURS = (nodes.Not, nodes.Conjunct, nodes.Within)

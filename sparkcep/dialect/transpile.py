@@ -18,19 +18,19 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from sparkcep.clause import tree
-from sparkcep.clause.cutting import dialect_of, sqlglot_tokens
-from sparkcep.clause.expression import Expr
+from sparkcep.clause.expressions import Expr
 from sparkcep.clause.identifiers import backticked
-from sparkcep.clause.lexer import WORD, Span, Token, matching, tokenize
 from sparkcep.clause.parser import parse_between
+from sparkcep.clause.tokenizer import dialect_of, sqlglot_tokens
+from sparkcep.clause.tokens import WORD, Span, Token, matching, tokenize
 from sparkcep.dialect import flink, meanings, variables
 from sparkcep.dialect.clauses import clause_text, node_of
 from sparkcep.dialect.composed import print_around, read_around
 from sparkcep.dialect.engines import ENGINES
 from sparkcep.dialect.targets import TARGETS, Target, printed, unsaid
 from sparkcep.errors import UNSUPPORTED, ClauseError, error_at, position
-from sparkcep.sql.occurrences import Statement
-from sparkcep.sql.rewrite import rewrite
+from sparkcep.sql.rewrite.occurrences import Statement
+from sparkcep.sql.rewrite.rewrite import rewrite
 
 READS = ("trino", "snowflake", "oracle", "flink", "databricks", "duckdb", "bigquery", "spark")
 _TRINO, _SNOWFLAKE, _ORACLE, _FLINK = READS[:4]

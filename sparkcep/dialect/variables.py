@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 
 from sparkcep.clause import nodes, tree
-from sparkcep.clause.lexer import Span
+from sparkcep.clause.tokens import Span
 
 
 def unquoted(clause: tree.MatchClause) -> Iterator[nodes.Var]:

@@ -1,1 +1,1 @@
-"""Pictures: of matches in their series."""
+"""Pictures. Plans, matches and figures of queries go in; SVG, HTML and plots come out."""

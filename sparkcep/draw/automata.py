@@ -6,20 +6,20 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sparkcep.automaton import program as p
-from sparkcep.automaton.guesses import EXTRA, MATCHED, SUBSTITUTED
-from sparkcep.automaton.net import ACCEPT, Net, in_words
-from sparkcep.automaton.steps import BEGIN, DONE, ELEMENT, LEAVE, ROUND, choices
-from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.automaton import ROW
-from sparkcep.clause.expression import Expr
-from sparkcep.clause.lexer import tokenize
+from sparkcep.clause.expressions import Expr
 from sparkcep.clause.nodes import quantifier
+from sparkcep.clause.tokens import tokenize
 from sparkcep.clause.tree import MatchClause
+from sparkcep.compiler.net.net import ACCEPT, Net, in_words
+from sparkcep.compiler.net.variable_copies import EXTRA, MATCHED, SUBSTITUTED
+from sparkcep.compiler.pattern import program as p
+from sparkcep.compiler.pattern.epsilon import BEGIN, DONE, ELEMENT, LEAVE, ROUND, choices
+from sparkcep.compiler.strategy import strategy_of
 from sparkcep.draw.graph import COMPLETE, IGNORE, TAKE, Edge, Graph, State
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Automaton
-from sparkcep.sql.describe import STRATEGIES, condition_texts, window_texts
+from sparkcep.sql.explain.describe import STRATEGIES, condition_texts, window_texts
 
 MAX_STATES = 200  # drawn; an automaton may have thousands
 MAX_EDGES = 2000

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from sparkcep.redaction import Redaction
 from sparkcep.settings import DEFAULT, Settings
-from sparkcep.sql.rewrite import rewrite_all
+from sparkcep.sql.rewrite.rewrite import rewrite_all
 
 if TYPE_CHECKING:
-    from sparkcep.sql.rewritten import Rewritten
+    from sparkcep.sql.rewrite.rewritten import Rewritten
 
 TEXT, SVG, HTML, AUTOMATON = FORMATS = ("text", "svg", "html", "automaton")
 
@@ -37,7 +37,7 @@ def explain(sql: str, format: str = TEXT, *, settings: Settings | None = None) -
         >>> print(text.splitlines()[0])
         == Clause 1 ==
     """
-    from sparkcep.sql.describe import NO_CLAUSE, describe
+    from sparkcep.sql.explain.describe import NO_CLAUSE, describe
 
     settings = DEFAULT if settings is None else settings
     if not isinstance(sql, str):
@@ -46,7 +46,7 @@ def explain(sql: str, format: str = TEXT, *, settings: Settings | None = None) -
     if format not in FORMATS:
         raise ValueError(f"no format {format!r}; there are {', '.join(FORMATS)}")
     if format == AUTOMATON:
-        from sparkcep.sql.restated import restated
+        from sparkcep.sql.explain.as_automaton import restated
 
         return settings.redaction(restated(sql, rewrite_all(sql, settings)[1], settings) + "\n")
     if format != TEXT:
@@ -67,7 +67,7 @@ def drawn(statements: Sequence[str], format: str, settings: Settings = DEFAULT) 
     from sparkcep.draw.arcs import picture, svg_text
     from sparkcep.draw.automata import graph_of
     from sparkcep.draw.page import page
-    from sparkcep.sql.describe import NO_CLAUSE
+    from sparkcep.sql.explain.describe import NO_CLAUSE
 
     rewritten = [(sql, *rewrite_all(sql, settings)) for sql in statements]
     if format == HTML:
@@ -86,7 +86,7 @@ def explained(sql: str, rewritten: str, found: Sequence[Rewritten], redact: Reda
 
     from sparkcep.draw.arcs import picture, svg_text
     from sparkcep.draw.automata import graph_of
-    from sparkcep.sql.describe import describe
+    from sparkcep.sql.explain.describe import describe
 
     drawn = [Markup(redact.of_picture(svg_text(picture([graph_of(item.plan, item.clause)])))) for item in found]
     plans = [redact(describe(item.plan, item.filtering, item.slicing)) for item in found]

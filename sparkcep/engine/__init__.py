@@ -1,1 +1,2 @@
-"""Engines: matching kernels over arrays, and the rows of their matches."""
+"""The engine. Sorted Arrow batches go in; tables of output rows come out, in bounded memory. ``factory`` puts a search and its
+output together as the strategy says."""

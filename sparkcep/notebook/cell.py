@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from sparkcep.clause.lexer import NUMBER, OP, QUOTED, STRING, WORD, tokenize
+from sparkcep.clause.tokens import NUMBER, OP, QUOTED, STRING, WORD, tokenize
 
 _FLAGS = ("plot", "pandas", "explain", "once")
 _VALUES = ("limit", "into", "x", "y", "variable", "match", "read", "seconds")

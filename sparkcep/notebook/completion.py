@@ -30,7 +30,7 @@ def matcher(shell: InteractiveShell, magics: Sequence[str]) -> Callable[[Complet
         session = session_of(shell.user_ns, start=False)
         known = ()
         if session is not None:
-            from sparkcep.spark.tables import columns_of, functions_of, tables_of
+            from sparkcep.spark.session.catalog import columns_of, functions_of, tables_of
 
             if session not in functions:
                 functions.clear()

@@ -39,7 +39,7 @@ def run(session: SparkSession, work: Callable[[], T], about: str, tell: Callable
     from pyspark import InheritableThread
 
     from sparkcep.spark.connection import is_connect
-    from sparkcep.spark.errors import without_log
+    from sparkcep.spark.errors.exceptions import without_log
 
     jobs = _RemoteJobs(session) if is_connect(session) else _ClassicJobs(session)
     ended, cancel = threading.Event(), threading.Event()

@@ -14,8 +14,8 @@ from sparkcep.notebook import picture
 from sparkcep.notebook.cell import Options
 from sparkcep.notebook.progress import Reporter
 from sparkcep.notebook.table import Table
-from sparkcep.spark.latest import Running, Seen
-from sparkcep.spark.streamed import ran_of, told
+from sparkcep.spark.stream.command import ran_of, told
+from sparkcep.spark.stream.memory_sink import Running, Seen
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,7 +67,7 @@ class Following:
 
     def run(self) -> None:
         """Runs the query until it ends or is asked to."""
-        from sparkcep.spark.errors import without_log
+        from sparkcep.spark.errors.exceptions import without_log
 
         try:
             with without_log():  # the cell shows its errors

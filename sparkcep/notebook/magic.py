@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from IPython.core.magic import no_var_expand
 
-from sparkcep.clause.lexer import split_statements
+from sparkcep.clause.tokens import split_statements
 from sparkcep.errors import ClauseError, printable
 from sparkcep.notebook import jobs, picture
 from sparkcep.notebook.cell import CellError, Options, bound, parameters, parse
@@ -204,7 +204,7 @@ class Cells:
     @contextmanager
     def _telling(self, statement: str) -> Iterator[None]:
         """What Spark raises in it becomes a message."""
-        from sparkcep.spark.errors import RAISED, shown
+        from sparkcep.spark.errors.exceptions import RAISED, shown
 
         try:
             yield

@@ -23,7 +23,7 @@ def session_of(namespace: MutableMapping[str, Any], *, start: bool = True) -> Sp
             return None
         session = namespace["spark"] = _local()
     if session not in _enabled:
-        from sparkcep.spark.session import enable
+        from sparkcep.spark.session.session import enable
 
         enable(session)
         _enabled.add(session)
@@ -49,8 +49,8 @@ def _local() -> SparkSession:
     from pyspark.errors import PySparkException
 
     from sparkcep.spark.java import JavaNotFoundError
-    from sparkcep.spark.local import start_spark
-    from sparkcep.spark.streaming import PROVIDER, ROCKSDB
+    from sparkcep.spark.session.local import start_spark
+    from sparkcep.spark.stream.jvm_operator import PROVIDER, ROCKSDB
 
     try:
         # what a job does, and what was wrong with it, is shown by the cell

@@ -1,1 +1,4 @@
-"""The row pattern: nodes, parser, and the plan that splits conditions and measures."""
+"""The plan of a clause. A tree goes in; ``Plan`` comes out: frozen records that say who computes what, with one form as JSON.
+
+``build`` calls the packages below, and all of them share the records of this one.
+"""

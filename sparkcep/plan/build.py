@@ -13,22 +13,30 @@ from operator import or_
 from typing import NamedTuple
 
 from sparkcep.clause import nodes
-from sparkcep.clause.expression import Expr
-from sparkcep.clause.lexer import Span, unquoted
+from sparkcep.clause.expressions import Expr
+from sparkcep.clause.tokens import Span, unquoted
 from sparkcep.clause.tree import NEXT_ROW, ONE_ROW, PAST_LAST, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, offered, position
-from sparkcep.plan import pruning
-from sparkcep.plan.afa import AutomatonMeasures, automaton_of, check_beside
-from sparkcep.plan.arcs import arcs_of, moment_column
-from sparkcep.plan.budget import COLUMNS, HISTORY, HISTORY_COLUMN, budget_of, check_budget, fingerprint, history_of, history_text
-from sparkcep.plan.changes import arrival_of, changes_of, check_pattern_changes, compared_values, reports_changes
-from sparkcep.plan.costs import ALL, approx_of, check_approx
-from sparkcep.plan.define import ConditionSplitter, looks_at_match, reads_labels
+from sparkcep.plan.extend.approx import ALL, approx_of, check_approx
+from sparkcep.plan.extend.arcs import arcs_of, moment_column
+from sparkcep.plan.extend.automaton import AutomatonMeasures, automaton_of, check_beside
+from sparkcep.plan.extend.budget import (
+    COLUMNS,
+    HISTORY,
+    HISTORY_COLUMN,
+    budget_of,
+    check_budget,
+    fingerprint,
+    history_of,
+    history_text,
+)
+from sparkcep.plan.extend.changes import arrival_of, changes_of, check_pattern_changes, compared_values, reports_changes
+from sparkcep.plan.extend.score import check_ranking, ranking_of, with_join
 from sparkcep.plan.facts import distances, negated_in, trees_of, variables_in
 from sparkcep.plan.limits import MAX_PERMUTE, MAX_VARIABLES
-from sparkcep.plan.measures import MeasureSplitter
 from sparkcep.plan.options import check_options, common_unit, selection, slide_of, windows
 from sparkcep.plan.plan import Plan
+from sparkcep.plan.prune import pruning
 from sparkcep.plan.records import (
     ALL_ROWS,
     Bound,
@@ -47,7 +55,8 @@ from sparkcep.plan.records import (
     walk,
 )
 from sparkcep.plan.scope import ENDINGS, PRIOR, Inputs, Scope
-from sparkcep.plan.score import check_ranking, ranking_of, with_join
+from sparkcep.plan.split.conditions import ConditionSplitter, looks_at_match, reads_labels
+from sparkcep.plan.split.measures import MeasureSplitter
 from sparkcep.settings import DEFAULT, Settings
 
 

@@ -14,8 +14,8 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import NamedTuple
 
-from sparkcep.clause.expression import Expr
-from sparkcep.clause.lexer import OP, STRING, tokenize
+from sparkcep.clause.expressions import Expr
+from sparkcep.clause.tokens import OP, STRING, tokenize
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, shown
 from sparkcep.plan.limits import MAX_DIGITS
 

@@ -11,7 +11,7 @@ from operator import or_
 from typing import NamedTuple
 
 from sparkcep.clause import nodes
-from sparkcep.clause.lexer import Span
+from sparkcep.clause.tokens import Span
 from sparkcep.plan.records import Repeat, Within, Without, has, walk
 
 MANY = 2  # of how often a variable occurs: more than once

@@ -1,6 +1,6 @@
 """Bounds of a plan's numbers, texts and names, as annotations beside the fields of :mod:`sparkcep.plan.records`.
 
-:mod:`sparkcep.plan.checked` refuses a number without a bound, so that a field added later has one. Kernels do not check
+:mod:`sparkcep.plan.json` refuses a number without a bound, so that a field added later has one. Kernels do not check
 bounds.
 """
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import lcm
 
 from sparkcep.clause import nodes
-from sparkcep.clause.expression import Expr
+from sparkcep.clause.expressions import Expr
 from sparkcep.clause.tree import TO_FIRST, TO_LAST, MatchClause
 from sparkcep.errors import SEMANTIC, error_at, position, shown
 from sparkcep.plan import records

@@ -16,9 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Literal
 
-from sparkcep.clause.lexer import quote
+from sparkcep.clause.tokens import quote
 from sparkcep.clause.tree import ONE_ROW, PAST_LAST
-from sparkcep.plan import checked, records, timed
+from sparkcep.plan import json as plan_json
+from sparkcep.plan import records
+from sparkcep.plan.extend import event_time
 from sparkcep.plan.limits import MAX_IDLE, MAX_TEXT, Range
 
 LETTERS = "__letters"
@@ -71,8 +73,8 @@ class Plan:
     words: tuple[records.Word, ...] = ()  # that were counted as something other than a column; of no use below the table function
     idle: Annotated[int, Range(0, MAX_IDLE)] = 0  # over a stream: so many microseconds without a row end a partition; 0: none do
     stepwise: bool = False  # whether an output row has of the leaves "rows" only the rows that the match's output row before lacks (engine.gather)
-    format: Annotated[int, Range(0, 1 << 31)] = checked.FORMAT
-    made_by: str = checked.MADE_BY
+    format: Annotated[int, Range(0, 1 << 31)] = plan_json.FORMAT
+    made_by: str = plan_json.MADE_BY
     given: tuple[str, ...] = ()  # names of the output columns that something above the engine reads, in their order; empty: all of them
 
     @property
@@ -163,7 +165,7 @@ class Plan:
 
     def to_json(self) -> str:
         """Compact JSON without the quotes, backticks and dollar signs SQL text could trip over."""
-        text = json.dumps({f.name: checked.written(getattr(self, f.name)) for f in fields(self)}, separators=(",", ":"))
+        text = json.dumps({f.name: plan_json.written(getattr(self, f.name)) for f in fields(self)}, separators=(",", ":"))
         return text.replace("'", "\\u0027").replace("`", "\\u0060").replace("$", "\\u0024")
 
     @staticmethod
@@ -174,15 +176,15 @@ class Plan:
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
-            raise checked.wrong("it cannot be read")
-        checked.check_version(found, {f.name for f in fields(Plan)})
+            raise plan_json.wrong("it cannot be read")
+        plan_json.check_version(found, {f.name for f in fields(Plan)})
         try:
-            members = checked.members(Plan, found)
-            right = checked.is_right(members)
+            members = plan_json.members(Plan, found)
+            right = plan_json.is_right(members)
         except (TypeError, ValueError, KeyError, IndexError, RecursionError):  # another shape than a plan's
             right = False
         if not right:
-            raise checked.wrong("its variables, masks or counts are none that a clause gives")
+            raise plan_json.wrong("its variables, masks or counts are none that a clause gives")
         return Plan(**members)
 
     @property
@@ -192,7 +194,7 @@ class Plan:
 
     def time_output(self) -> tuple[records.Computed, ...]:
         """The first measure that is FIRST or LAST of the first ORDER BY column, over a stream the one that has a watermark."""
-        return timed.time_output(self.order[0].column, self.inputs, self.leaves, self.outputs, self.case_sensitive) if self.order else ()
+        return event_time.time_output(self.order[0].column, self.inputs, self.leaves, self.outputs, self.case_sensitive) if self.order else ()
 
     def without_sql(self) -> Plan:
         """What the table function needs: the plan less the texts that Spark computes outside it."""

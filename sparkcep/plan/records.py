@@ -1,6 +1,6 @@
 """The records of a plan: what its members hold, each part under its name.
 
-A record is a ``NamedTuple``. :mod:`sparkcep.plan.checked` writes records as JSON objects under the same names and reads them back
+A record is a ``NamedTuple``. :mod:`sparkcep.plan.json` writes records as JSON objects under the same names and reads them back
 by the types of their fields. Records of which a member holds several sorts begin with ``kind``, which says the sort.
 
 A tree is a tuple: its first part is its kind, its other parts are alike, as in ``("call", "+", left, right)`` and
@@ -267,9 +267,9 @@ class Weight(NamedTuple):
 
 
 class Monotone(NamedTuple):
-    """A score that rises or falls with each of ``leaves``. ``tree`` is computed as :mod:`sparkcep.engine.sequences` says,
-    ``("leaf", i)`` being a leaf by its place. The leaves at the places ``positive`` must not be below 0; the score is NULL where
-    any leaf is if it is ``strict``."""
+    """A score that rises or falls with each of ``leaves``. ``tree`` is computed as :mod:`sparkcep.engine.topk.branch_and_bound`
+    says, ``("leaf", i)`` being a leaf by its place. The leaves at the places ``positive`` must not be below 0; the score is NULL
+    where any leaf is if it is ``strict``."""
 
     leaves: tuple[Weight, ...]
     tree: Annotated[tuple, Tree("score", "leaves")]
@@ -604,7 +604,7 @@ class Arcs(NamedTuple):
     """ARCS FROM: the ``table`` as SQL, the texts of its ARRIVAL BY, and the input columns that hold that of the rows (``came``, ()
     without ARRIVAL BY). ``keys``:
     names of the columns that may hold the partition's keys; ``columns``: all input columns that such a row has of its own
-    (:mod:`sparkcep.plan.arcs`). ``texts``: whether arcs may come as text, which sees the columns of the rows."""
+    (:mod:`sparkcep.plan.extend.arcs`). ``texts``: whether arcs may come as text, which sees the columns of the rows."""
 
     table: str
     arrival: tuple[str, ...]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from sparkcep.clause.expression import NAMED_FUNCTIONS, TO_QUOTE, Expr, render, render_values
-from sparkcep.clause.lexer import Span, quote
+from sparkcep.clause.expressions import NAMED_FUNCTIONS, TO_QUOTE, Expr, render, render_values
+from sparkcep.clause.tokens import Span, quote
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, offered
 from sparkcep.plan.constants import Parameters, number
 from sparkcep.plan.limits import MAX_OFFSET, MAX_OFFSET_IN_DEFINE

@@ -86,7 +86,7 @@ def load() -> None:
     import pandas  # noqa: F401
     import pyspark.worker  # noqa: F401
 
-    import sparkcep.spark.table_function  # noqa: F401
+    import sparkcep.spark.exec.table_function  # noqa: F401
     from sparkcep.precompile import load_first
 
     load_first()

@@ -1,1 +1,1 @@
-"""Rewrites statements: finds clauses, puts subqueries in their place, explains them, and finds places again."""
+"""Statements. A statement goes in; the statement that Spark runs comes out, or its explanation."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from sparkcep.clause.lexer import OP, QUOTED, WORD, Token, matching
-from sparkcep.sql.occurrences import KEYWORD
+from sparkcep.clause.tokens import OP, QUOTED, WORD, Token, matching
+from sparkcep.sql.rewrite.occurrences import KEYWORD
 
 _BEGIN_TABLES = frozenset(["FROM", "JOIN"])
 _END_TABLES = frozenset("WHERE GROUP ORDER HAVING LIMIT WINDOW SELECT CLUSTER DISTRIBUTE SORT OFFSET".split())

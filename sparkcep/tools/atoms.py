@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sparkcep.clause import nodes
-from sparkcep.clause.expression import Expr
-from sparkcep.clause.lexer import WORD, Span, Token, tokenize
+from sparkcep.clause.expressions import Expr
+from sparkcep.clause.tokens import WORD, Span, Token, tokenize
 from sparkcep.clause.tree import TO_FIRST, TO_LAST, MatchClause
 from sparkcep.tools.statements import Place, comments
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from sparkcep.clause.expression import EXPRESSION, TYPE, Cursor
-from sparkcep.clause.lexer import END, OP, QUOTED, WORD, Token, matching, quote, tokenize
+from sparkcep.clause.expressions import EXPRESSION, TYPE, Cursor
 from sparkcep.clause.parser import OPTION, VARIABLE, read_begun
+from sparkcep.clause.tokens import END, OP, QUOTED, WORD, Token, matching, quote, tokenize
 from sparkcep.errors import ClauseError
 from sparkcep.plan.scope import AGGREGATES, CHANGED, MATCH_FUNCTIONS
-from sparkcep.sql.occurrences import KEYWORD, Statement
+from sparkcep.sql.rewrite.occurrences import KEYWORD, Statement
 from sparkcep.tools import around
 from sparkcep.tools.around import Place
 

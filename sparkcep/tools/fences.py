@@ -15,8 +15,8 @@ from fractions import Fraction
 from itertools import product
 
 from sparkcep.clause.automaton import ROW, Arc, Automaton
-from sparkcep.clause.expression import Expr
-from sparkcep.plan.define import conjuncts
+from sparkcep.clause.expressions import Expr
+from sparkcep.plan.split.conditions import conjuncts
 
 MOST = 64  # alternatives that are looked at, and constants of a register that are told apart
 # what a comparison allows of the order of its sides: less, equal, greater

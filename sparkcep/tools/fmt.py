@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sparkcep.clause.identifiers import backticked
-from sparkcep.clause.islands import islands
+from sparkcep.clause.opaque_text import islands
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import ClauseError
 from sparkcep.tools.atoms import COMMENT, EXPRESSION, KEYWORD, PATTERN, Atom, atoms

@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sparkcep.clause import nodes
-from sparkcep.clause.advice import ELSEWHERE, not_begun
 from sparkcep.clause.automaton import Automaton
-from sparkcep.clause.expression import Expr
+from sparkcep.clause.diagnose.advice import ELSEWHERE, not_begun
+from sparkcep.clause.expressions import Expr
 from sparkcep.clause.identifiers import backticked
-from sparkcep.clause.lexer import Span, statement_spans, tokenize
+from sparkcep.clause.tokens import Span, statement_spans, tokenize
 from sparkcep.clause.tree import PAST_LAST, TO_FIRST, MatchClause
 from sparkcep.errors import ClauseError, nearest, position
-from sparkcep.plan.arcs import reads_texts
-from sparkcep.plan.costs import ALL, report
-from sparkcep.plan.define import conjuncts
+from sparkcep.plan.extend.approx import ALL, report
+from sparkcep.plan.extend.arcs import reads_texts
 from sparkcep.plan.facts import first_variables, nullable, occurrences, tree_of
 from sparkcep.plan.options import selection
 from sparkcep.plan.scope import ENDINGS
-from sparkcep.sql.rewrite import rewrite_all
+from sparkcep.plan.split.conditions import conjuncts
+from sparkcep.sql.rewrite.rewrite import rewrite_all
 from sparkcep.tools.fences import never_taken, never_together
 from sparkcep.tools.statements import Place, clauses, comments
 

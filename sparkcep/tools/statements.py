@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sparkcep.clause.islands import LINE_COMMENT, comment_end
-from sparkcep.clause.lexer import Span
+from sparkcep.clause.opaque_text import LINE_COMMENT, comment_end
 from sparkcep.clause.parser import parse_between
+from sparkcep.clause.tokens import Span
 from sparkcep.clause.tree import MatchClause
-from sparkcep.sql.occurrences import Statement
+from sparkcep.sql.rewrite.occurrences import Statement
 
 _COMMENT = re.compile(rf"{LINE_COMMENT}|/\*")
 

@@ -21,11 +21,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.open import prepare
-from sparkcep.engine.prepared import Prepared
+from sparkcep.engine.core.task import Prepared
+from sparkcep.engine.factory import prepare
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.sql.describe import condition_texts
+from sparkcep.sql.explain.describe import condition_texts
 from tests.caught import plainly
 
 FOLDER = Path(__file__).resolve().parent.parent / "golden"

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from sparkcep.automaton.approximate import approximate_automaton
-from sparkcep.automaton.conjunction import conjunction_automaton
-from sparkcep.automaton.guesses import with_copies
-from sparkcep.automaton.net import ACCEPT, E_AT_END, E_AT_START, E_CHECK, E_COST, E_LABEL, E_NOT, E_OPEN, E_TARGET, E_VAR, Edge, Net
-from sparkcep.automaton.selection import selection_automaton
 from sparkcep.clause.parser import parse_clause
+from sparkcep.compiler.net.conjunction import conjunction_automaton
+from sparkcep.compiler.net.gap_net import selection_automaton
+from sparkcep.compiler.net.net import (
+    ACCEPT,
+    E_AT_END,
+    E_AT_START,
+    E_CHECK,
+    E_COST,
+    E_LABEL,
+    E_NOT,
+    E_OPEN,
+    E_TARGET,
+    E_VAR,
+    Edge,
+    Net,
+)
+from sparkcep.compiler.net.skip_net import approximate_automaton
+from sparkcep.compiler.net.variable_copies import with_copies
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import Plan

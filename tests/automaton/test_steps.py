@@ -1,4 +1,5 @@
-"""The one definition of what instructions do without a row (automaton/steps.py), against the exact search, which has its own."""
+"""The one definition of what instructions do without a row (compiler/pattern/epsilon.py), against the exact search, which has its
+own."""
 
 from __future__ import annotations
 
@@ -7,11 +8,11 @@ import random
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton import program as p
-from sparkcep.automaton.compiler import compile_pattern
-from sparkcep.automaton.steps import BEGIN, DONE, ELEMENT, LEAVE, ON, ROUND, choices, steps
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.open import match_table
+from sparkcep.compiler.pattern import program as p
+from sparkcep.compiler.pattern.backtrack_compiler import compile_pattern
+from sparkcep.compiler.pattern.epsilon import BEGIN, DONE, ELEMENT, LEAVE, ON, ROUND, choices, steps
+from sparkcep.engine.factory import match_table
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
 from tests.oracle import pattern

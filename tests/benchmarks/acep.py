@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.open import engine_for, prepare
+from sparkcep.engine.factory import engine_for, prepare
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
 from tests.benchmarks.sase import _axes, _lines

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.changelog import Changelog
-from sparkcep.engine.open import engine_for, match_batches, prepare
-from sparkcep.engine.prepared import Prepared
+from sparkcep.engine.changelog.changelog import Changelog
+from sparkcep.engine.core.task import Prepared
+from sparkcep.engine.factory import engine_for, match_batches, prepare
+from sparkcep.kernels.automaton import register_runs
+from sparkcep.kernels.automaton.run_log import S_MOST
 from sparkcep.plan.build import make_plan
-from sparkcep.search import computations
-from sparkcep.search.changes import S_MOST
 from tests.property.in_process import inputs
 
 from . import afa_figures, afa_joins
@@ -116,7 +116,7 @@ def dynamic(rows: int) -> dict:
 def kernel_alone(text: str, columns: dict[str, np.ndarray], arcs: list[dict] | None = None) -> float:
     """Seconds of the thread in the kernel (least of 3 warm runs)."""
     prepared, table = prepared_for(text, columns, arcs)
-    seconds, run = [], computations.run
+    seconds, run = [], register_runs.run
 
     def timed(*arguments) -> int:
         start = time.thread_time()
@@ -124,14 +124,14 @@ def kernel_alone(text: str, columns: dict[str, np.ndarray], arcs: list[dict] | N
         seconds[-1] += time.thread_time() - start
         return outcome
 
-    computations.run = timed
+    register_runs.run = timed
     try:
         for _ in range(4):
             seconds.append(0.0)
             for _ in match_batches(engine_for(prepared), table.to_batches(max_chunksize=10_000)):
                 pass
     finally:
-        computations.run = run
+        register_runs.run = run
     return min(seconds[1:])
 
 

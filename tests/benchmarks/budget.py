@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.budgeted import Budgeted
-from sparkcep.engine.open import engine_for, prepare
-from sparkcep.plan.budget import HISTORY_COLUMN
+from sparkcep.engine.budget.best_effort import Budgeted
+from sparkcep.engine.factory import engine_for, prepare
+from sparkcep.kernels.budget.best_effort import FIRST_IN, PLAIN
+from sparkcep.kernels.frontier.run_classes import F_USED
 from sparkcep.plan.build import make_plan
+from sparkcep.plan.extend.budget import HISTORY_COLUMN
 from sparkcep.plan.plan import LETTERS
-from sparkcep.search.budgeted import FIRST_IN, PLAIN
-from sparkcep.search.futures import F_USED
 from tests import acep_data
 
 FIVE = "A B C D E"

@@ -12,7 +12,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from sparkcep import pack
+from sparkcep.cli import pack
 from tests.spark.cluster import run as run_there
 from tests.spark.cluster import settings_of, standalone
 

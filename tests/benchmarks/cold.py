@@ -16,7 +16,7 @@ import time
 import pyarrow.parquet as pq
 
 import sparkcep
-from sparkcep.spark import warming
+from sparkcep.spark.session import warm_up
 
 from .data import ticks
 from .processes import used
@@ -51,7 +51,7 @@ def measure(name: str, folder: str) -> list[tuple[float, float]]:
         text, warm = QUERIES[name]
         sparkcep.enable(spark)
         if warm:
-            warming.wait(spark)
+            warm_up.wait(spark)
 
     def query():
         if name in QUERIES:

@@ -17,8 +17,8 @@ from collections.abc import Callable
 import numba
 import numpy as np
 
-from sparkcep.engine.best import Ranked, top_matches
-from sparkcep.engine.sequences import top_sequences
+from sparkcep.engine.topk.branch_and_bound import top_sequences
+from sparkcep.engine.topk.k_best_paths import Ranked, top_matches
 from tests.thesis import rank_join as rj
 from tests.thesis.strata import DynamicPaths, PQArray, k_ssp
 from tests.thesis.yen import DYen, EventGraph

@@ -9,15 +9,15 @@ import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import boundaries, flat
-from sparkcep.engine.adjacent import Adjacent
-from sparkcep.engine.buffer import Chunk
-from sparkcep.engine.drive import Room
-from sparkcep.engine.listing import NOTHING_OPEN
-from sparkcep.engine.open import prepare
-from sparkcep.engine.prepared import Task
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.kernel_loop import Room
+from sparkcep.engine.core.task import Task
+from sparkcep.engine.factory import prepare
+from sparkcep.engine.match.backtrack import Adjacent
+from sparkcep.engine.match.enumeration import NOTHING_OPEN
+from sparkcep.kernels.common import layout
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
-from sparkcep.search import codes
 
 from .data import sorted_ticks
 
@@ -81,12 +81,12 @@ def kernel_seconds(clause: str, table: pa.Table, repeats: int = 5) -> tuple[floa
         t1 = time.perf_counter()
         over.room = Room(whole.num_rows, 2 * whole.num_rows, rows=False)
         t2 = time.perf_counter()
-        while over.run() == codes.GROW:
+        while over.run() == layout.GROW:
             over.grow()
         t3 = time.perf_counter()
         match.append(t3 - t2)
         total.append(t3 - t2 + t1 - t0)
-        found = int(over.state[codes.S_EVENTS])
+        found = int(over.state[layout.S_EVENTS])
     return float(np.median(match[1:])), float(np.median(total[1:])), found
 
 

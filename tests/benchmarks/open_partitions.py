@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.engine.open import OpenPartitions, match_table, prepare
+from sparkcep.engine.factory import OpenPartitions, match_table, prepare
 from tests.property.in_process import drained
 
 from .data import sorted_ticks

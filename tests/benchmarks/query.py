@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import pyarrow.parquet as pq
 
-from sparkcep.spark.local import start_spark
+from sparkcep.spark.session.local import start_spark
 
 from .data import ticks
 

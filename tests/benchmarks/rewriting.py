@@ -22,7 +22,7 @@ REPEATS = 500
 
 def measure(name: str) -> dict[str, float]:
     """Milliseconds (the median of many) of the short statement, or the seconds of a long one and the megabytes that it takes."""
-    from sparkcep.sql.rewrite import rewrite
+    from sparkcep.sql.rewrite.rewrite import rewrite
 
     rewrite(SHORT)
     if name == "short":

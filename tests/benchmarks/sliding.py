@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.engine.open import match_table
+from sparkcep.engine.factory import match_table
 from tests.property.in_process import drained
 from tests.property.test_streams_differential import planned, stream_over, timed
 

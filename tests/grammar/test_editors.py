@@ -7,9 +7,9 @@ import re
 import pytest
 
 from sparkcep.clause import parser
-from sparkcep.clause.lexer import END, OP, QUOTED, STRING, WORD
+from sparkcep.clause.tokens import END, OP, QUOTED, STRING, WORD
 from sparkcep.plan.build import make_plan
-from sparkcep.sql.occurrences import Statement
+from sparkcep.sql.rewrite.occurrences import Statement
 from tests.grammar.editors import FILES, SCOPE, SNIPPETS, files, textmate
 from tests.test_complete import Recording
 from tests.test_sql_examples import STATEMENT_FILES

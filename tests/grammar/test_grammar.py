@@ -12,10 +12,10 @@ from random import Random
 import pytest
 
 from sparkcep import rewrite
-from sparkcep.clause.expression import Expr
+from sparkcep.clause.expressions import Expr
 from sparkcep.clause.nodes import Within, walk
 from sparkcep.clause.parser import parse_clause
-from sparkcep.clause.printed import to_sql
+from sparkcep.clause.printer import to_sql
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import ClauseError
 from tests.grammar.generate import Generator, Mutator, accepts, plain, tree, words_of

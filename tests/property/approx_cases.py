@@ -13,14 +13,14 @@ from fractions import Fraction
 import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.fitting import _HISTORY as HISTORY_TYPES
-from sparkcep.engine.open import engine_for, match_batches, match_table, prepare
-from sparkcep.plan.budget import HISTORY_COLUMN
+from sparkcep.engine.core.input_columns import _HISTORY as HISTORY_TYPES
+from sparkcep.engine.factory import engine_for, match_batches, match_table, prepare
 from sparkcep.plan.build import make_plan
-from sparkcep.plan.define import ORDER
+from sparkcep.plan.extend.budget import HISTORY_COLUMN
 from sparkcep.plan.plan import LETTERS
+from sparkcep.plan.split.conditions import ORDER
 from sparkcep.settings import DEFAULT, Settings
-from sparkcep.sql.slices import OWN, cut
+from sparkcep.sql.prefilter.slices import OWN, cut
 from tests.caught import without_catching
 from tests.oracle import approx as oracle
 from tests.oracle import expr, pattern, selection

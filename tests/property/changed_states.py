@@ -31,10 +31,11 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.engine import arc_journal, state
-from sparkcep.engine.buckets import Bucket
-from sparkcep.engine.revisions import RevisedStream
-from sparkcep.engine.stream import Stream
+from sparkcep.engine.automaton import arc_history
+from sparkcep.engine.core import state_codec
+from sparkcep.engine.stream.key_buckets import Bucket
+from sparkcep.engine.stream.keyed_stream import Stream
+from sparkcep.engine.stream.retractions import RevisedStream
 from sparkcep.errors import ClauseError
 from tests.property.in_process import drained
 
@@ -64,7 +65,7 @@ def with_checksum(part: bytes) -> bytes:
     """One of the engine's states with the checksum of its bytes."""
     if len(part) % 8 or len(part) < 16:
         return part
-    return state._checked(pa.array([part[:-8] + b"\0" * 8], pa.large_binary()))[0].as_py()
+    return state_codec._checked(pa.array([part[:-8] + b"\0" * 8], pa.large_binary()))[0].as_py()
 
 
 def flipped(data: bytes, rng: random.Random) -> bytes:
@@ -231,9 +232,9 @@ def _keys(read: Callable[[bytes], Bucket], data: bytes) -> Iterator[pa.Table]:
 @contextlib.contextmanager
 def changing_journals(tally: Tally) -> Iterator[None]:
     """Inside, arcs are read from changed journals first."""
-    from sparkcep.spark.streaming import ARCS, _read
+    from sparkcep.spark.stream.jvm_operator import ARCS, _read
 
-    of = arc_journal.Standing.of
+    of = arc_history.Standing.of
 
     def changed_first(prepared, journal, *more):
         sink = pa.BufferOutputStream()
@@ -254,11 +255,11 @@ def changing_journals(tally: Tally) -> Iterator[None]:
             tally.of(change.__name__, False, read())
         return of(prepared, journal, *more)
 
-    arc_journal.Standing.of = staticmethod(changed_first)
+    arc_history.Standing.of = staticmethod(changed_first)
     try:
         yield
     finally:
-        arc_journal.Standing.of = staticmethod(of)
+        arc_history.Standing.of = staticmethod(of)
 
 
 def families() -> list[str]:

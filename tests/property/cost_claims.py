@@ -11,12 +11,12 @@ import os
 import random
 import sys
 
-from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.open import match_table
+from sparkcep.compiler.strategy import strategy_of
+from sparkcep.engine.factory import match_table
 from sparkcep.errors import MatchRuntimeError
+from sparkcep.kernels.jit import fallback
 from sparkcep.plan.build import make_plan
-from sparkcep.search import interpreted
 from tests.caught import without_catching
 from tests.property.in_process import inputs
 
@@ -89,13 +89,13 @@ steps = [0]
 
 def main(part: int, parts: int) -> None:
     assert os.environ.get("SPARKCEP_INTERPRET") == "always", "compiled kernels count no steps"
-    before = interpreted._tick
+    before = fallback._tick
 
     def ticked() -> None:
         steps[0] += 1
         before()
 
-    interpreted._tick = ticked
+    fallback._tick = ticked
     data = {size: partitions(size) for size in SIZES}
     found = []
     for text in itertools.islice(clauses(), part, None, parts):

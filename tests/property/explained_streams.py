@@ -18,12 +18,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from sparkcep.automaton.streams import check_stream, warnings
 from sparkcep.clause.parser import parse_clause
+from sparkcep.compiler.stream_rules import check_stream, warnings
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import Plan
-from sparkcep.spark.python_functions import streamer
-from sparkcep.sql.describe import describe
+from sparkcep.spark.session.pickled import streamer
+from sparkcep.sql.explain.describe import describe
 
 FOLDER = Path(__file__).resolve().parent.parent / "golden" / "explain"
 LEAST = 3  # clauses of a family

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from sparkcep.clause.expression import Expr
+from sparkcep.clause.expressions import Expr
 
 _BINARY = "DIV % * / + - || << >> >>> & ^ |".split()
 _COMPARE = "= == <> != < <= > >= <=> !> !<".split()

@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import boundaries, flat
-from sparkcep.columns.registers import register_type
-from sparkcep.engine.open import OpenPartitions, engine_for, match_batches, match_table, prepare
-from sparkcep.plan.arcs import (
+from sparkcep.compiler.registers.register_code import register_type
+from sparkcep.engine.factory import OpenPartitions, engine_for, match_batches, match_table, prepare
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.extend.arcs import (
     ARRIVED,
     IS,
     NAME,
@@ -31,13 +32,12 @@ from sparkcep.plan.arcs import (
     own_columns,
     written_column,
 )
-from sparkcep.plan.build import make_plan
-from sparkcep.plan.define import ORDER
 from sparkcep.plan.plan import LETTERS
 from sparkcep.plan.records import parameter_column
+from sparkcep.plan.split.conditions import ORDER
 from sparkcep.settings import DEFAULT, Settings
-from sparkcep.sql.semijoin import Filter
-from sparkcep.sql.slices import AWAY, OWN, SLICE, Slices, cut
+from sparkcep.sql.prefilter.second_read import Filter
+from sparkcep.sql.prefilter.slices import AWAY, OWN, SLICE, Slices, cut
 from tests.caught import without_catching
 
 COLUMNS = ("p", "id", "v", "w", "s")

@@ -30,13 +30,14 @@ import pyarrow as pa
 import pytest
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.plan import checked, limits, records
+from sparkcep.kernels.jit.cache import KEY
+from sparkcep.plan import json as plan_json
+from sparkcep.plan import limits, records
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.search.compiled import KEY
-from sparkcep.sql.rewrite import rewrite
+from sparkcep.sql.rewrite.rewrite import rewrite
 from tests.caught import without_catching
 from tests.property import stream_cases, test_stream_changes
 from tests.property import test_streams_differential as streams
@@ -111,7 +112,7 @@ def columns_of(plan: Plan) -> dict[str, str]:
     """The input columns that a plan names, by the kind that their type is to be of."""
     found: dict[str, str] = {}
     own = {records.register_column(i) for i in range(70)} | {records.parameter_column(i) for i in range(70)} | {records.letter_column(i) for i in range(70)}
-    for name, column in checked.marked(limits.Column, plan):
+    for name, column in plan_json.marked(limits.Column, plan):
         if name is not None and name not in column.also and not (column.own and name in own):
             found[name] = found.get(name) or column.kinds
     found |= {name: found.get(name, "") for name in (*(key.column for key in plan.order),)}
@@ -193,14 +194,14 @@ def places(hint, given, path: Path_ = (), around: tuple[dict, ...] = ()) -> Iter
     elif origin in (UnionType, typing.Union):
         if given is not None:
             sorts = [sort for sort in inner if sort is not NoneType]
-            yield from places(sorts[0] if len(sorts) == 1 else checked._of_kind(hint, given["kind"]), given, path, around)
+            yield from places(sorts[0] if len(sorts) == 1 else plan_json._of_kind(hint, given["kind"]), given, path, around)
     elif origin is tuple:
         yield path, list, around
         for i, item in enumerate(given):
             yield from places(inner[0], item, (*path, i), around)
     elif hasattr(hint, "_fields") or hasattr(hint, "__dataclass_fields__"):
         yield path, dict, around
-        for name, own in checked._hints(hint).items():
+        for name, own in plan_json._hints(hint).items():
             yield from places(own, given[name], (*path, name), (given, *around))
     else:
         yield path, hint, around
@@ -209,7 +210,7 @@ def places(hint, given, path: Path_ = (), around: tuple[dict, ...] = ()) -> Iter
 def places_of_tree(mark: limits.Tree, given, path: Path_, around: tuple[dict, ...]) -> Iterator[tuple[Path_, object, tuple[dict, ...]]]:
     if isinstance(given, dict):
         union = {"pattern": records.Repeat | records.Within, "condition": records.ConditionTree}[mark.sort]
-        yield from places(checked._of_kind(union, given["kind"]), given, path, around)
+        yield from places(plan_json._of_kind(union, given["kind"]), given, path, around)
         return
     yield path, list, around
     for i, part in enumerate(given):
@@ -222,7 +223,7 @@ def places_of_tree(mark: limits.Tree, given, path: Path_, around: tuple[dict, ..
 
 def numbers_for(mark: limits.Range, around: tuple[dict, ...]) -> list[object]:
     """The values that a number is set to."""
-    below = checked._below(mark.below, around) if isinstance(mark.below, str) else mark.below
+    below = plan_json._below(mark.below, around) if isinstance(mark.below, str) else mark.below
     return [*dict.fromkeys([-1, 0, 1, mark.low - 1, mark.low, below - 1, below, below + 1, 1 << 31, -(1 << 31), 1 << 63, -(1 << 63), (1 << 63) - 1, 62, 63, 64])] + [True, 1.5, "1", None, INFINITE]
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pyarrow as pa
 
-from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.engine.factory import engine_for, match_batches, prepare
 
 
 def window_starts(vector: tuple, rows: list, window: tuple | None, slide) -> list:

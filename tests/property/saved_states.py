@@ -36,20 +36,20 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.automaton.streams import check_stream
 from sparkcep.clause.parser import parse_clause
-from sparkcep.columns.registers import register_type
-from sparkcep.engine import at_once
-from sparkcep.engine.arc_journal import Moment, Standing, arrived, with_table
-from sparkcep.engine.buckets import Bucket, Counted, Layout, output, pieces, read
-from sparkcep.engine.buckets import advance as advance_bucket
-from sparkcep.engine.open import OpenPartitions, prepare
-from sparkcep.engine.prepared import Prepared
-from sparkcep.engine.revisions import RevisedStream
-from sparkcep.engine.stream import NOTHING_DUE, Stream
-from sparkcep.plan.arcs import ROW, key_column, own_columns, written_column
-from sparkcep.plan.budget import HISTORY_COLUMN
+from sparkcep.compiler.registers.register_code import register_type
+from sparkcep.compiler.stream_rules import check_stream
+from sparkcep.engine.automaton.arc_history import Moment, Standing, arrived, with_table
+from sparkcep.engine.core.task import Prepared
+from sparkcep.engine.factory import OpenPartitions, prepare
+from sparkcep.engine.match import early_emission
+from sparkcep.engine.stream.key_buckets import Bucket, Counted, Layout, output, pieces, read
+from sparkcep.engine.stream.key_buckets import advance as advance_bucket
+from sparkcep.engine.stream.keyed_stream import NOTHING_DUE, Stream
+from sparkcep.engine.stream.retractions import RevisedStream
 from sparkcep.plan.build import make_plan
+from sparkcep.plan.extend.arcs import ROW, key_column, own_columns, written_column
+from sparkcep.plan.extend.budget import HISTORY_COLUMN
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import parameter_column
 from sparkcep.settings import Settings
@@ -197,7 +197,7 @@ class Runner:
         if "histories" in self.options:
             stream.use(histories()[self.options["histories"]][number])
         if "manyRows" in self.options:  # as a key with many rows, whose rows are searched a few times in a WINDOW
-            with mock.patch.multiple(at_once, MANY_ROWS=0, SHARE=int(self.options["manyRows"])):
+            with mock.patch.multiple(early_emission, MANY_ROWS=0, SHARE=int(self.options["manyRows"])):
                 return self.advanced(stream, number)
         return self.advanced(stream, number)
 

@@ -11,11 +11,11 @@ from fractions import Fraction
 
 import pytest
 
-from sparkcep.automaton.searches import CLASSES, PROXIES, WALK
-from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine import classes
-from sparkcep.engine.front import Counted
+from sparkcep.compiler.searches import CLASSES, PROXIES, WALK
+from sparkcep.compiler.strategy import strategy_of
+from sparkcep.engine.frontier import cheapest
+from sparkcep.engine.frontier.frontier import Counted
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
@@ -225,7 +225,7 @@ def compare_sizes(rng, queries, count) -> tuple[Tally, collections.Counter]:
 @pytest.mark.parametrize("seed", first(range(6)))
 def test_sizes(seed, monkeypatch):
     """Half of the seeds count where conditions are local by matrices, as in long windows."""
-    monkeypatch.setattr(classes, "LONG", 0 if seed % 2 else classes.LONG)
+    monkeypatch.setattr(cheapest, "LONG", 0 if seed % 2 else cheapest.LONG)
     tally, searches = compare_sizes(random.Random(9900 + seed), 36, 25)
     assert tally.pairs >= 850 and tally.wrong >= 0.25 * tally.pairs
     assert min(searches[search] for search in (CLASSES, WALK)) >= 9
@@ -234,7 +234,7 @@ def test_sizes(seed, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_sizes_at_length(part, monkeypatch):
-    monkeypatch.setattr(classes, "LONG", 0 if part % 2 else classes.LONG)
+    monkeypatch.setattr(cheapest, "LONG", 0 if part % 2 else cheapest.LONG)
     tally, _ = compare_sizes(random.Random(f"sizes at length {part}"), 63, 90)
     assert tally.pairs >= 5000 and tally.wrong >= 0.25 * tally.pairs
 

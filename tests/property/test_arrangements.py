@@ -9,9 +9,9 @@ import random
 
 import pytest
 
-from sparkcep.automaton.arrangements import MOST, arrangements
-from sparkcep.automaton.searches import SEQUENCES
 from sparkcep.clause.parser import parse_clause
+from sparkcep.compiler.net.orders import MOST, arrangements
+from sparkcep.compiler.searches import SEQUENCES
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
 from tests.caught import without_catching

@@ -11,11 +11,11 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.searches import CONJUNCTION, WALK
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine import listing, walk
-from sparkcep.engine.drive import Room
-from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.compiler.searches import CONJUNCTION, WALK
+from sparkcep.engine.core.kernel_loop import Room
+from sparkcep.engine.factory import engine_for, match_batches, prepare
+from sparkcep.engine.match import enumeration, gap_walk
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
 from tests.caught import without_catching
@@ -141,16 +141,16 @@ def answer(case: Bounded, chunk: int | None, settings: Settings) -> tuple:
 def compare(rng: random.Random, cases: int, monkeypatch) -> collections.Counter:
     """What was seen of so many clauses that are walked."""
     seen: collections.Counter = collections.Counter()
-    plain = walk.floors_of
+    plain = gap_walk.floors_of
 
     def counted(*args, **names):
         floors = plain(*args, **names)
         seen.update(bounded=floors is not None, tested=floors is not None and len(floors.tests) > 0)
         return floors
 
-    monkeypatch.setattr(walk, "floors_of", counted)
+    monkeypatch.setattr(gap_walk, "floors_of", counted)
     small = [False]  # room for so few matches that those of one start row are looked for again
-    monkeypatch.setattr(listing, "Room", lambda events, labels, *more, **how: Room(*((2, 8) if small[0] else (events, labels)), *more, **how))
+    monkeypatch.setattr(enumeration, "Room", lambda events, labels, *more, **how: Room(*((2, 8) if small[0] else (events, labels)), *more, **how))
     while seen["cases"] < cases:
         case = random_case(rng)
         try:
@@ -207,7 +207,7 @@ def test_a_bound_leaves_no_best_match(seed, monkeypatch):
         for bounded in (True, False):
             with monkeypatch.context() as patched:
                 if not bounded:
-                    patched.setattr(walk, "bounded", lambda task: False)
+                    patched.setattr(gap_walk, "bounded", lambda task: False)
                 columns = pa.concat_tables(list(match_batches(engine_for(prepare(plan, table.schema)), table.to_batches()))).to_pydict()
             names = [leaf.name for leaf in plan.leaves if leaf.spec.kind not in ("mno", "rank")]
             found.append(collections.Counter(zip(*(map(repr, columns[name]) for name in ["__p0", *names]))))
@@ -218,7 +218,7 @@ def test_a_bound_leaves_no_best_match(seed, monkeypatch):
 
 def test_matches_that_are_looked_for_again_count_once(monkeypatch):
     """With room for two matches those of the first row are found twice, and the third best is among the best all the same."""
-    monkeypatch.setattr(listing, "Room", lambda events, labels, *more, **how: Room(2, 8, *more, **how))
+    monkeypatch.setattr(enumeration, "Room", lambda events, labels, *more, **how: Room(2, 8, *more, **how))
     text = """PARTITION BY p ORDER BY id MEASURES MATCH_SCORE() AS s EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A & B) PREF MAX (A.v + B.v) TOP 3
         DEFINE A AS w = 0, B AS w = 1 AND w > A.w"""
     plan = make_plan(parse_clause(text))

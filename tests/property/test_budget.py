@@ -9,13 +9,13 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.searches import BUDGETED
-from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.compiler.searches import BUDGETED
+from sparkcep.compiler.strategy import strategy_of
+from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError
-from sparkcep.plan.budget import HISTORY_COLUMN
 from sparkcep.plan.build import make_plan
+from sparkcep.plan.extend.budget import HISTORY_COLUMN
 from tests.oracle import budget as oracle
 from tests.oracle import pattern
 from tests.oracle.selection import ANY

@@ -10,9 +10,9 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.open import match_table
+from sparkcep.compiler.strategy import strategy_of
+from sparkcep.engine.factory import match_table
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 from tests.caught import without_catching

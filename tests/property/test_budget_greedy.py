@@ -11,7 +11,7 @@ from itertools import combinations
 
 import pytest
 
-from sparkcep.engine.budgeted import Budgeted
+from sparkcep.engine.budget.best_effort import Budgeted
 from tests.oracle import budget as oracle
 from tests.property import test_budget as choices
 from tests.selection import first

@@ -11,11 +11,11 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine import budgeted as budgeted_engine
-from sparkcep.engine import front as front_engine
-from sparkcep.engine.drive import Room
+from sparkcep.compiler.strategy import strategy_of
+from sparkcep.engine.budget import best_effort as budgeted_engine
+from sparkcep.engine.core.kernel_loop import Room
+from sparkcep.engine.frontier import frontier as front_engine
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 from tests.oracle import budget as oracle

@@ -10,8 +10,8 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.searches import SIDES
 from sparkcep.clause.parser import parse_clause
+from sparkcep.compiler.searches import SIDES
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
 from tests.caught import without_catching

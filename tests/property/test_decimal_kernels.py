@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sparkcep.columns.bytecode import OP
-from sparkcep.search.decimals import DIVIDE_BY_ZERO, OVERFLOW, compared, is_sum, summed, wide
+from sparkcep.compiler.conditions.bytecode import OP
+from sparkcep.kernels.vm.decimal128 import DIVIDE_BY_ZERO, OVERFLOW, compared, is_sum, summed, wide
 from tests.selection import first
 
 WIDE = Context(prec=400)

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from sparkcep.engine import live, prepared
+from sparkcep.engine.core import liveness, task
 from sparkcep.errors import MatchRuntimeError
 from tests.oracle import measures, pattern
 from tests.oracle.cases import BASE_MEASURES, Clause, random_clause
@@ -223,8 +223,8 @@ def test_match_numbers_go_on_behind_a_cut(chunk_rows):
 @pytest.mark.parametrize("seed", first(range(6), wider=3))
 def test_every_failed_state_remembered_from_the_first_step(seed, monkeypatch):
     """The hashed memo, which otherwise starts only when a search backtracks a lot, on every state of every clause."""
-    monkeypatch.setattr(prepared, "Limits", functools.partial(prepared.Limits, patience=0))
-    monkeypatch.setattr(live, "MAX_MEMO_BITS", 0)
+    monkeypatch.setattr(task, "Limits", functools.partial(task.Limits, patience=0))
+    monkeypatch.setattr(liveness, "MAX_MEMO_BITS", 0)
     rng, tally = random.Random(f"memo {seed}"), Tally()
     for _ in range(40):
         clause = lively(rng, ALL_KINDS)

@@ -31,17 +31,17 @@ import pyarrow as pa
 import pytest
 
 import sparkcep.engine
-import sparkcep.search
+import sparkcep.kernels
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.buffer import Chunk
-from sparkcep.engine.letters import kernel_data
-from sparkcep.engine.open import prepare
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.predicates import kernel_data
+from sparkcep.engine.factory import prepare
 from sparkcep.errors import ClauseError
+from sparkcep.kernels.jit import fallback, fallback_arithmetic
+from sparkcep.kernels.jit.cache import kernel
+from sparkcep.kernels.vm.vm import MAP, scan
 from sparkcep.plan.build import make_plan
-from sparkcep.plan.define import MATH_CALLS
-from sparkcep.search import arithmetic, interpreted
-from sparkcep.search.compiled import kernel
-from sparkcep.search.machine import MAP, scan
+from sparkcep.plan.split.conditions import MATH_CALLS
 from sparkcep.settings import Settings
 from tests.selection import first
 from tests.test_kernel_cache import answers, kernel_files
@@ -175,7 +175,7 @@ def both(text: str, kind: str, other: str, ansi: bool):
     offsets = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1], [True]])).astype(np.int64)
     data = kernel_data(prepared, Chunk.whole(table, table.column_names, offsets))
     found = []
-    for run in (evaluated, lambda *args: interpreted.call(evaluated, *args)):
+    for run in (evaluated, lambda *args: fallback.call(evaluated, *args)):
         n, slots, stack = table.num_rows, max(len(c.slots), 1), max(c.stack, 8)
         left = {
             "hi": np.zeros((n, slots), dtype=np.int64), "hf": np.zeros((n, slots)), "labels": np.zeros(n + 1, dtype=np.uint8),
@@ -220,10 +220,11 @@ def test_expressions_over_the_ends_of_types(part):
 
 
 def test_kernels_call_what_has_a_twin():
-    """Each builtin and each function of math and numpy in a kernel's source is one that :mod:`sparkcep.search.arithmetic` has."""
+    """Each builtin and each function of math and numpy in a kernel's source is one that
+    :mod:`sparkcep.kernels.jit.fallback_arithmetic` has."""
     called, kernels = set(), 0
-    for package in (sparkcep.search, sparkcep.engine):
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+    for package in (sparkcep.kernels, sparkcep.engine):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             for value in vars(importlib.import_module(module.name)).values():
                 if getattr(getattr(value, "py_func", None), "__module__", "") != module.name:
                     continue
@@ -233,8 +234,8 @@ def test_kernels_call_what_has_a_twin():
                         called.add((node.value.id, node.attr))
                 called |= {(None, name) for name in value.py_func.__code__.co_names if hasattr(builtins, name) and name not in value.py_func.__globals__}
     # attributes of arrays and records may be called as a builtin function is
-    missing = {name for name in called if name[0] is None and name[1] not in arithmetic.BUILTINS and name[1] not in ("next", "type", "open", "id", "map")}
-    missing |= {(module, name) for module, name in called if module and not hasattr(arithmetic.MODULES[module], name)}
+    missing = {name for name in called if name[0] is None and name[1] not in fallback_arithmetic.BUILTINS and name[1] not in ("next", "type", "open", "id", "map")}
+    missing |= {(module, name) for module, name in called if module and not hasattr(fallback_arithmetic.MODULES[module], name)}
     assert kernels > 300 and len(called) > 25
     assert missing == set()
 
@@ -256,7 +257,7 @@ def twin(value, called: set[str]):
     @functools.wraps(value.py_func)
     def interpreted_kernel(*args):
         called.add(value.py_func.__qualname__)
-        return interpreted.call(value, *args)
+        return fallback.call(value, *args)
 
     interpreted_kernel.py_func = value.py_func  # by which a twin that calls it finds its own twin
     return interpreted_kernel
@@ -267,10 +268,10 @@ def all_interpreted() -> Iterator[set[str]]:
     """Inside, engines call no compiled kernel. Gives the names of those that they call."""
     called: set[str] = set()
     with pytest.MonkeyPatch.context() as patch:
-        for found in pkgutil.iter_modules(sparkcep.engine.__path__, "sparkcep.engine."):
+        for found in pkgutil.walk_packages(sparkcep.engine.__path__, "sparkcep.engine."):
             module = importlib.import_module(found.name)
             for name, value in list(vars(module).items()):
-                if isinstance(value, ModuleType) and value.__name__.startswith("sparkcep.search."):
+                if isinstance(value, ModuleType) and value.__name__.startswith("sparkcep.kernels."):
                     patch.setattr(module, name, Interpreted(value, called))
                 elif twin(value, called) is not value:
                     patch.setattr(module, name, twin(value, called))

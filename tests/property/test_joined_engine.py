@@ -11,8 +11,8 @@ import re
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.searches import SEQUENCES
 from sparkcep.clause.parser import parse_clause
+from sparkcep.compiler.searches import SEQUENCES
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
 from tests.caught import without_catching

@@ -9,7 +9,7 @@ import pytest
 
 from sparkcep.clause import nodes
 from sparkcep.clause.parser import parse_clause
-from sparkcep.clause.printed import to_text
+from sparkcep.clause.printer import to_text
 from sparkcep.tools.lint import RULES
 from tests.oracle import pattern as oracle
 from tests.property.in_process import run

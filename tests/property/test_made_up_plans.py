@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.open import match_table
+from sparkcep.engine.factory import match_table
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import Plan
 from tests.caught import without_catching

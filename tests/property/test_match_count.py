@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.open import match_table
+from sparkcep.engine.factory import match_table
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS

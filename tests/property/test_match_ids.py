@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from sparkcep.engine.identified import changed
+from sparkcep.engine.output.repeated_match_id import changed
 from sparkcep.errors import MatchRuntimeError
 from tests.oracle import automaton as oracle
 from tests.oracle import changelog, measures, selection

@@ -15,16 +15,16 @@ import pyarrow as pa
 import pytest
 
 from sparkcep import explain
-from sparkcep import graph as graphs
-from sparkcep.automaton.searches import FRONT, NUMBERS
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine import front
-from sparkcep.engine.limits import Limits
-from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.compiler.searches import FRONT, NUMBERS
+from sparkcep.draw import match_graph as graphs
+from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.factory import engine_for, match_batches, prepare
+from sparkcep.engine.frontier import frontier
 from sparkcep.errors import MatchRuntimeError
+from sparkcep.kernels.frontier import run_classes
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
-from sparkcep.search import futures
 from tests.caught import without_catching
 from tests.oracle import measures, selection
 from tests.property.in_process import inputs, run
@@ -187,7 +187,7 @@ def test_small_buffers_change_nothing(strategy, monkeypatch):
     found = []
     for sizes in ({}, {"CLASSES": 1, "NODES": 1, "OUTPUT_ROWS": 3, "OUTPUT_ITEMS": 1}):
         for name, size in sizes.items():
-            monkeypatch.setattr(front, name, size)
+            monkeypatch.setattr(frontier, name, size)
         engine, batches = engine_over(clause, columns)
         assert engine.prepared.strategy.search == FRONT
         found.append(pa.concat_tables(match_batches(engine, batches)).combine_chunks())
@@ -207,21 +207,21 @@ def test_samples_are_uniform():
 def test_classes_taken_out_of_a_crowded_table_hide_no_others():
     rng = random.Random(4)
     info, table = np.zeros((16, 4), dtype=np.int64), np.zeros(32, dtype=np.int64)
-    info[:, futures.I_HASH] = rng.choices([0, 1, 2, 29, 30, 31], k=16)
+    info[:, run_classes.I_HASH] = rng.choices([0, 1, 2, 29, 30, 31], k=16)
     standing = set()
     for _ in range(2000):
         place = rng.randrange(16)
         if place in standing:
             standing.remove(place)
-            futures.remove(place, info, table)
+            run_classes.remove(place, info, table)
         else:
             standing.add(place)
-            at = info[place, futures.I_HASH] & 31
+            at = info[place, run_classes.I_HASH] & 31
             while table[at] != 0:
                 at = (at + 1) & 31
             table[at] = place + 1
         for place in standing:
-            at = info[place, futures.I_HASH] & 31
+            at = info[place, run_classes.I_HASH] & 31
             while table[at] != place + 1:
                 assert table[at] != 0
                 at = (at + 1) & 31

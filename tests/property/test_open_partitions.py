@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from sparkcep.automaton import searches as s
-from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.open import match_table
+from sparkcep.compiler import searches as s
+from sparkcep.compiler.strategy import strategy_of
+from sparkcep.engine.factory import match_table
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from tests.caught import without_catching

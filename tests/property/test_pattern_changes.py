@@ -9,15 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-from sparkcep.automaton.strategy import strategy_of
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine import changelog as changelog_engine
-from sparkcep.engine import computations
-from sparkcep.engine import log as log_engine
+from sparkcep.compiler.strategy import strategy_of
+from sparkcep.engine.automaton import register_runs
+from sparkcep.engine.changelog import changelog as changelog_engine
+from sparkcep.engine.changelog import run_log as log_engine
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT
-from sparkcep.sql.restated import as_automaton
+from sparkcep.sql.explain.as_automaton import as_automaton
 from tests.oracle import changelog, expr, measures, pattern, selection
 from tests.property.in_process import run
 from tests.property.test_selection_differential import condition_of, loop_and_what_follows
@@ -183,7 +183,7 @@ def test_20_000_logs(batch):
 
 @pytest.mark.parametrize("seed", first(range(4), wider=3))
 def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
-    for module, name in ((computations, "RECORDS"), (computations, "MATCHES"), (log_engine, "KEPT"), (log_engine, "TOLD"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
+    for module, name in ((register_runs, "RECORDS"), (register_runs, "MATCHES"), (log_engine, "KEPT"), (log_engine, "TOLD"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
         monkeypatch.setattr(module, name, 2)
     rng = random.Random(9400 + seed)
     assert sum(compare(rng, random_query(rng), logs(rng))[1] for _ in range(QUERIES // 2)) > 50

@@ -6,7 +6,7 @@ import pytest
 
 from sparkcep.clause import nodes
 from sparkcep.clause.parser import parse_clause
-from sparkcep.clause.printed import to_text
+from sparkcep.clause.printer import to_text
 from tests.oracle import pattern
 from tests.oracle.selection import random_query
 from tests.selection import first

@@ -9,10 +9,10 @@ import pytest
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
-from sparkcep.plan.pruning import necessary
+from sparkcep.plan.prune.pruning import necessary
 from sparkcep.plan.records import Repeat, Within
 from sparkcep.settings import ALWAYS, Settings
-from sparkcep.sql.semijoin import Filter, near
+from sparkcep.sql.prefilter.second_read import Filter, near
 from tests.caught import without_catching
 from tests.oracle import expr, measures, pattern, selection
 from tests.oracle.cases import random_clause

@@ -16,10 +16,10 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.searches import PATHS, WALK
 from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import equal_codes
-from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.compiler.searches import PATHS, WALK
+from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
 from tests.caught import without_catching

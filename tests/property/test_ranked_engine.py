@@ -11,9 +11,9 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.searches import PATHS
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.compiler.searches import PATHS
+from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
 from tests.caught import without_catching

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.net import rows_of_match
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.limits import Limits
-from sparkcep.engine.open import engine_for, match_batches, prepare
-from sparkcep.engine.ranked import Paths
+from sparkcep.compiler.net.net import rows_of_match
+from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.factory import engine_for, match_batches, prepare
+from sparkcep.engine.topk.topk_paths import Paths
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
@@ -208,7 +208,7 @@ def test_partitions_in_one_call_are_those_of_calls_by_themselves(seed, monkeypat
         alone = [row for p in range(24) for row in told(table.filter(pa.array(key == p)))]
         assert told(table) == alone
         with monkeypatch.context() as patched:
-            patched.setattr("sparkcep.engine.ranked.MOST_TOGETHER", 8)
+            patched.setattr("sparkcep.engine.topk.topk_paths.MOST_TOGETHER", 8)
             assert told(table) == alone
         compared += len(alone)
     assert compared > 100 and max(calls) > 3 and len(calls) > 4

@@ -9,7 +9,7 @@ import random
 import numpy as np
 import pytest
 
-from sparkcep.engine import join
+from sparkcep.engine.topk import rank_join
 from sparkcep.errors import TooManyStepsError
 from tests.oracle import ranking as oracle
 from tests.thesis import rank_join as rj
@@ -97,9 +97,9 @@ def test_the_join_that_ranks_conjunctions():
         combine = rng.choice([name for name, merge in rj.COMBINE.items() if not merge.not_negative])
         lists = [items_of(rng, rng.randint(0, 30 if count < 3 else 9), 1, (6 * i, 6 * i + 20), tied, negative=True) for i in range(count)]
         k = rng.choice([1, 2, 5, 20])
-        items = [[join.Item(x.score, x.rows, i) for i, x in enumerate(q)] for q in lists]
-        queues = [join.Queue(q) for q in items]
-        found = join.RankJoin(queues, k, rj.COMBINE[combine].function).run()
+        items = [[rank_join.Item(x.score, x.rows, i) for i, x in enumerate(q)] for q in lists]
+        queues = [rank_join.Queue(q) for q in items]
+        found = rank_join.RankJoin(queues, k, rj.COMBINE[combine].function).run()
         by_place = [[x._replace(key=None, identity=i) for i, x in enumerate(q)] for q in lists]
         assert plain(found) == expected(by_place, k, combine, rj.CONJUNCTION), (combine, k, lists)
         read += sum(map(len, lists))
@@ -108,10 +108,10 @@ def test_the_join_that_ranks_conjunctions():
 
 
 def test_the_join_stops_at_its_bound_of_steps():
-    items = [join.Item(1.0, (i,), i) for i in range(40)]
+    items = [rank_join.Item(1.0, (i,), i) for i in range(40)]
     with pytest.raises(TooManyStepsError):
-        join.RankJoin([join.Queue(items), join.Queue(items)], 2000, sum, max_steps=300).run()
-    assert len(join.RankJoin([join.Queue(items), join.Queue(items)], 2000, sum).run()) == 1600
+        rank_join.RankJoin([rank_join.Queue(items), rank_join.Queue(items)], 2000, sum, max_steps=300).run()
+    assert len(rank_join.RankJoin([rank_join.Queue(items), rank_join.Queue(items)], 2000, sum).run()) == 1600
 
 
 def test_disjunctions():

@@ -9,8 +9,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from sparkcep.engine import best
-from sparkcep.engine.best import Keys, top_matches
+from sparkcep.engine.topk import k_best_paths
+from sparkcep.engine.topk.k_best_paths import Keys, top_matches
 from tests.oracle import ranking as oracle
 from tests.selection import first
 from tests.thesis.strata import DynamicPaths, PQArray, k_ssp
@@ -293,7 +293,7 @@ def yen(letters: np.ndarray, weights: np.ndarray, low: int, high: int, strata: i
 def test_little_room(monkeypatch):
     """Lists, chains and output move to larger places in the middle of a row; what no list reaches is dropped."""
     for name in ("POOL", "ARENA", "CANDIDATES"):
-        monkeypatch.setattr(best, name, 4)
+        monkeypatch.setattr(k_best_paths, name, 4)
     rng = random.Random(7400)
     for _ in range(250):
         pattern, first, edges, letters, weights, keys = case(rng)
@@ -322,18 +322,18 @@ def test_long_streams(kind, monkeypatch):
             weights = weights - 1
         low = np.arange(0, n - 200, 20)
         pools = []
-        ranked = best._Store.ranked
+        ranked = k_best_paths._Store.ranked
 
         def measured(store, number, pools=pools, ranked=ranked):
             pools.append(len(store.pool))
             return ranked(store, number)
 
-        monkeypatch.setattr(best._Store, "ranked", measured)
+        monkeypatch.setattr(k_best_paths._Store, "ranked", measured)
         shared = top_matches(first, edges, letters, weights, 10, low, low + 200)
         scratch = top_matches(first, edges, letters, weights, 10, low, low + 200, width=10)
         monkeypatch.undo()
         assert listed(shared, weights) == listed(scratch, weights)
-        assert max(pools) <= best.POOL
+        assert max(pools) <= k_best_paths.POOL
         if kind != "ties":
             assert shared.builds < len(low) / 3
         if kind != "decimals":

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from sparkcep.clause.lexer import tokenize
+from sparkcep.clause.tokens import tokenize
 from sparkcep.errors import ClauseError
-from sparkcep.sql.rewrite import rewrite
+from sparkcep.sql.rewrite.rewrite import rewrite
 from tests.selection import first
 
 STATEMENTS = [

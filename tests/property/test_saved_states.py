@@ -9,12 +9,12 @@ from collections import Counter
 
 import pytest
 
-from sparkcep.engine import state
+from sparkcep.engine.core import state_codec
 from tests.property import saved_states as saved
 
 FILES = pytest.mark.parametrize("path", saved.files(), ids=lambda path: f"{path.parent.name}/{path.stem}")
 KINDS = {
-    state.LISTED, state.WHOLE, state.CHEAPEST, state.EXPIRING, state.BUDGETED, state.IN_TURN, state.POINTS, state.PENDING, state.TOLD, state.PROMISED,
+    state_codec.LISTED, state_codec.WHOLE, state_codec.CHEAPEST, state_codec.EXPIRING, state_codec.BUDGETED, state_codec.IN_TURN, state_codec.POINTS, state_codec.PENDING, state_codec.TOLD, state_codec.PROMISED,
 }  # fmt: skip
 FOLDERS = {
     "adjacent", "selection", "early_emission", "conjunction", "match_count", "match_graph", "approximate", "proxies", "bundles", "automaton", "expiry", "arcs", "budget",
@@ -44,7 +44,7 @@ def test_the_bytes_have_every_kind_of_state():
     sections = (saved.sections_of(path.read_text("utf-8"))[saved.STATE] for path in saved.files())
     states = [data for section in sections for data in re.findall(r"^(?:key|bucket) .*, due .*\n((?:  .*\n?)+)", section, re.MULTILINE)]
     found = {struct.unpack_from("<HH", data, at + 4) for data in map(saved.undigits, states) for at in (match.start() for match in re.finditer(b"SCEP", data))}
-    assert found == {(state.FORMAT, kind) for kind in KINDS}
+    assert found == {(state_codec.FORMAT, kind) for kind in KINDS}
 
 
 def test_digits_are_bytes():

@@ -93,7 +93,7 @@ def test_engine_agrees_with_the_oracle(seed):
 def test_non_overlapping_matches_need_no_table_of_completions(seed, monkeypatch):
     """The search has none where it would be too large, and over streams of adjacent rows. Of matches that end together the one that
     begins first is told, then the preferred one."""
-    monkeypatch.setattr("sparkcep.engine.walk.MAX_ENDS_BYTES", 0)
+    monkeypatch.setattr("sparkcep.engine.match.gap_walk.MAX_ENDS_BYTES", 0)
     rng, tally = random.Random(9000 + seed), Tally()
     for _ in range(QUERIES // 2):
         query = selection.random_query(rng, report=selection.ALL, shapes=("plain", "plain", "negation"))

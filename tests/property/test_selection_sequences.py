@@ -7,12 +7,12 @@ import sqlite3
 
 import pytest
 
-from sparkcep.automaton.searches import CONJUNCTION, WALK
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.compiler.searches import CONJUNCTION, WALK
+from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
+from sparkcep.kernels.common import layout
 from sparkcep.plan.build import make_plan
-from sparkcep.search import codes
 from sparkcep.settings import Settings
 from tests.caught import without_catching
 from tests.oracle import selection
@@ -47,7 +47,7 @@ def sequences(query, rows_of: dict[int, list[dict]]) -> dict[int, list[tuple]]:
 
     engine.operator.report = emit
     assert engine.prepared.strategy.search in (WALK, CONJUNCTION) or not plan.selection
-    assert codes.E_ROWS == 2
+    assert layout.E_ROWS == 2
     for _ in match_batches(engine, table.to_batches()):
         pass
     return found

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pytest
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine import adjacent, drive
-from sparkcep.engine.open import engine_for, match_batches, prepare
+from sparkcep.engine.core import kernel_loop
+from sparkcep.engine.factory import engine_for, match_batches, prepare
+from sparkcep.engine.match import backtrack
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
@@ -195,7 +196,7 @@ def compared(pattern: str, partitions: list[list[dict]], chunk_rows: int | None 
 def test_matches_that_share_their_ends(seed, monkeypatch):
     rng = random.Random(seed)
     shared = []
-    monkeypatch.setattr(adjacent.kernels, "SharedEnds", lambda *args, of=adjacent.kernels.SharedEnds: shared.append(1) or of(*args))
+    monkeypatch.setattr(backtrack.kernels, "SharedEnds", lambda *args, of=backtrack.kernels.SharedEnds: shared.append(1) or of(*args))
     matches = 0
     for pattern in PATTERNS:
         partitions = [partition(rng, rng.choice([0, 1, 5, 12, 29, 60])) for _ in range(10)]
@@ -217,9 +218,9 @@ def test_matches_that_begin_at_a_variable(seed):
 
 def test_of_many_matches_some_are_told_at_a_time(monkeypatch):
     """With room for few matches, those of the next round share nothing with those of the last one."""
-    monkeypatch.setattr(drive, "MOST_LABELS", 64)
-    before = drive.Room.__init__
-    monkeypatch.setattr(drive.Room, "__init__", lambda room, events, labels, *args, **options: before(room, 16, 64, *args, **options))
+    monkeypatch.setattr(kernel_loop, "MOST_LABELS", 64)
+    before = kernel_loop.Room.__init__
+    monkeypatch.setattr(kernel_loop.Room, "__init__", lambda room, events, labels, *args, **options: before(room, 16, 64, *args, **options))
     rng = random.Random(7)
     assert sum(compared(pattern, [partition(rng, 200), partition(rng, 90)]) for pattern in PATTERNS) > 2000
 
@@ -238,11 +239,11 @@ def test_labels_grow_with_the_rows(pattern):
     for size in (500, 1000, 2000, 4000):
         rows = [{"r": r, "letter": "c" if r == size - 1 else "aab"[r % 3] if "(" in pattern else "a", "i": 1, "x": 0.1, "t": "", "d": None} for r in range(size)]
         written = []
-        monkey = adjacent._Matches.found
+        monkey = backtrack._Matches.found
         try:
-            adjacent._Matches.found = lambda matches: written.append(monkey(matches)) or written[-1]
+            backtrack._Matches.found = lambda matches: written.append(monkey(matches)) or written[-1]
             answered(pattern, [rows], None, 1 << 20)
         finally:
-            adjacent._Matches.found = monkey
+            backtrack._Matches.found = monkey
         assert sum(len(found.labels) for found in written) <= 4 * size
         assert sum(int(np.maximum(found.events[:, 2], 0).sum()) for found in written) > size * size / 20

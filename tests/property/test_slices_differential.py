@@ -11,9 +11,9 @@ import pytest
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
-from sparkcep.plan.cutting import undivided
+from sparkcep.plan.prune.slicing import undivided
 from sparkcep.settings import Settings
-from sparkcep.sql.slices import Slices, slices_of
+from sparkcep.sql.prefilter.slices import Slices, slices_of
 from tests.caught import without_catching
 from tests.oracle import selection
 from tests.property import approx_cases

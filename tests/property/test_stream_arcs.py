@@ -15,15 +15,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.streams import check_stream
-from sparkcep.columns.registers import register_type
-from sparkcep.engine.arc_journal import Moment, Standing, arrived, with_table
-from sparkcep.engine.open import prepare
-from sparkcep.engine.operator import NOTHING_DUE
-from sparkcep.engine.revisions import RevisedStream
-from sparkcep.engine.stream import Stream
+from sparkcep.compiler.registers.register_code import register_type
+from sparkcep.compiler.stream_rules import check_stream
+from sparkcep.engine.automaton.arc_history import Moment, Standing, arrived, with_table
+from sparkcep.engine.core.operator import NOTHING_DUE
+from sparkcep.engine.factory import prepare
+from sparkcep.engine.stream.keyed_stream import Stream
+from sparkcep.engine.stream.retractions import RevisedStream
 from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.plan.arcs import ROW, key_column, own_columns, written_column
+from sparkcep.plan.extend.arcs import ROW, key_column, own_columns, written_column
 from sparkcep.plan.records import parameter_column
 from tests.oracle import arcs as oracle_arcs
 from tests.oracle import automaton as oracle

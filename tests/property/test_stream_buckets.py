@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sparkcep.engine.buckets import Bucket, Layout, advance, distinct, output, pieces, read
-from sparkcep.engine.open import prepare
-from sparkcep.engine.stream import Stream
+from sparkcep.engine.factory import prepare
+from sparkcep.engine.stream.key_buckets import Bucket, Layout, advance, distinct, output, pieces, read
+from sparkcep.engine.stream.keyed_stream import Stream
 from sparkcep.errors import MatchRuntimeError
 from tests.property.in_process import drained
 from tests.property.test_streams_differential import HEAD, PEAKS, WINDOW, _ordered, batch, planned, rows_of, timed

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.strategy import strategy_of
-from sparkcep.automaton.streams import check_stream
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.stream import Stream
+from sparkcep.compiler.strategy import strategy_of
+from sparkcep.compiler.stream_rules import check_stream
+from sparkcep.engine.stream.keyed_stream import Stream
 from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.plan.budget import HISTORY_COLUMN
 from sparkcep.plan.build import make_plan
+from sparkcep.plan.extend.budget import HISTORY_COLUMN
 from sparkcep.settings import Settings
 from tests.caught import without_catching
 from tests.oracle import budget as oracle

@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.streams import check_stream, kept
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.open import match_table, prepare
-from sparkcep.engine.operator import NOTHING_DUE
-from sparkcep.engine.revisions import RevisedStream
-from sparkcep.engine.stream import Stream
+from sparkcep.compiler.stream_rules import check_stream, kept
+from sparkcep.engine.core.operator import NOTHING_DUE
+from sparkcep.engine.factory import match_table, prepare
+from sparkcep.engine.stream.keyed_stream import Stream
+from sparkcep.engine.stream.retractions import RevisedStream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import Settings

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.streams import check_stream
-from sparkcep.engine.open import prepare
-from sparkcep.engine.operator import NOTHING_DUE
-from sparkcep.engine.revisions import RevisedStream
-from sparkcep.engine.stream import Stream
+from sparkcep.compiler.stream_rules import check_stream
+from sparkcep.engine.core.operator import NOTHING_DUE
+from sparkcep.engine.factory import prepare
+from sparkcep.engine.stream.keyed_stream import Stream
+from sparkcep.engine.stream.retractions import RevisedStream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from tests.oracle import automaton as oracle
 from tests.property import test_streams_differential as streams

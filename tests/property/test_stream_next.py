@@ -15,9 +15,9 @@ import random
 import numpy as np
 import pytest
 
-from sparkcep.automaton.streams import check_stream, kept, warnings
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.operator import NOTHING_DUE
+from sparkcep.compiler.stream_rules import check_stream, kept, warnings
+from sparkcep.engine.core.operator import NOTHING_DUE
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.reach import Reach
 from sparkcep.settings import Settings

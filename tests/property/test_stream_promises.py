@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.streams import check_stream, kept
-from sparkcep.engine.open import match_table, prepare
-from sparkcep.engine.operator import NOTHING_DUE
-from sparkcep.engine.revisions import RevisedStream
-from sparkcep.engine.stream import parted
+from sparkcep.compiler.stream_rules import check_stream, kept
+from sparkcep.engine.core.operator import NOTHING_DUE
+from sparkcep.engine.factory import match_table, prepare
+from sparkcep.engine.stream.keyed_stream import parted
+from sparkcep.engine.stream.retractions import RevisedStream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from tests.property.in_process import drained
 from tests.property.test_stream_changes import CLAUSES, OWN, Event, advanced, events_of, planned, shown, table_of

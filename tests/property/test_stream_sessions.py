@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkcep.automaton.strategy import strategy_of
-from sparkcep.automaton.streams import check_stream, kept, warnings
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.open import match_table, prepare
-from sparkcep.engine.stream import Stream
+from sparkcep.compiler.strategy import strategy_of
+from sparkcep.compiler.stream_rules import check_stream, kept, warnings
+from sparkcep.engine.factory import match_table, prepare
+from sparkcep.engine.stream.keyed_stream import Stream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.reach import Reach

@@ -22,20 +22,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sparkcep.automaton.chained import passed
-from sparkcep.automaton.emission import emission_of
-from sparkcep.automaton.searches import BUDGETED, BUNDLED, BY_COST, CHEAPEST, COMPUTATIONS, COUNTED, EVERY, GRAPH, PROXIES
-from sparkcep.automaton.strategy import strategy_of
-from sparkcep.automaton.streams import check_stream, kept
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.drive import Room
-from sparkcep.engine.limits import Limits
-from sparkcep.engine.open import match_table, prepare
-from sparkcep.engine.operator import NOTHING_DUE
-from sparkcep.engine.stream import Stream, _sorted, parted
+from sparkcep.compiler.emission import emission_of
+from sparkcep.compiler.output_watermark import passed
+from sparkcep.compiler.searches import BUDGETED, BUNDLED, BY_COST, CHEAPEST, COMPUTATIONS, COUNTED, EVERY, GRAPH, PROXIES
+from sparkcep.compiler.strategy import strategy_of
+from sparkcep.compiler.stream_rules import check_stream, kept
+from sparkcep.engine.core.kernel_loop import Room
+from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.core.operator import NOTHING_DUE
+from sparkcep.engine.factory import match_table, prepare
+from sparkcep.engine.stream.keyed_stream import Stream, _sorted, parted
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
-from sparkcep.plan.costs import ALL
+from sparkcep.plan.extend.approx import ALL
 from sparkcep.plan.reach import Reach
 from sparkcep.plan.records import Order
 from sparkcep.settings import Settings
@@ -377,7 +377,7 @@ def test_what_was_kept_while_all_matches_waited_for_their_windows_is_read(monkey
     for turn in range(12):
         table, changes = timed(plan, rows_of(rng, 3, 30)), rng.randint(3, 8)
         with monkeypatch.context() as patched:
-            patched.setattr("sparkcep.automaton.strategy.emission_of", lambda *of: replace(emission_of(*of), early=False))
+            patched.setattr("sparkcep.compiler.strategy.emission_of", lambda *of: replace(emission_of(*of), early=False))
             before = stream_over(plan, table)
         turns, told = itertools.chain([before] * changes, itertools.repeat(stream_over(plan, table))), [before.engine.task.prepared.output_schema.empty_table()]
         for number, (_, released, tables) in enumerate(micro_batches(plan, table, rng, 2, next_stream=turns.__next__)):  # noqa: B007
@@ -395,7 +395,7 @@ def test_what_was_kept_while_all_matches_waited_for_their_windows_is_read(monkey
 @pytest.mark.parametrize("selection", ["STRICT CONTIGUITY", "SKIP TILL NEXT MATCH", "SKIP TILL ANY MATCH"])
 def test_a_first_row_stays_open_though_the_output_is_full_at_its_match(monkeypatch, rows, selection):
     """The last match that fits begins where a match to come may begin, too."""
-    monkeypatch.setattr("sparkcep.engine.listing.Room", lambda events, labels, width, **kinds: Room(1, 1, width, **kinds))
+    monkeypatch.setattr("sparkcep.engine.match.enumeration.Room", lambda events, labels, width, **kinds: Room(1, 1, width, **kinds))
     rng, compared_rows = random.Random(f"{rows} {selection}"), 0
     for pattern in ("A B?", "A B*", "A (A B)?", "A B C?"):
         text = f"{HEAD} {PLAIN} {rows} EVENT SELECTION {selection} ALL MATCHES PATTERN ({pattern}) {WINDOW} DEFINE A AS v < 3"
@@ -440,8 +440,8 @@ def test_runs_that_were_told_are_no_effort():
 def test_of_many_rows_a_match_is_told_within_a_share_of_window(monkeypatch, kind, seed):
     """Where conditions look at the match, many rows are searched once for each sixteenth of WINDOW: here all are many, and it is a
     fourth."""
-    monkeypatch.setattr("sparkcep.engine.at_once.MANY_ROWS", 0)
-    monkeypatch.setattr("sparkcep.engine.at_once.SHARE", 4)
+    monkeypatch.setattr("sparkcep.engine.match.early_emission.MANY_ROWS", 0)
+    monkeypatch.setattr("sparkcep.engine.match.early_emission.SHARE", 4)
     pattern = {"plain": "A B+ C", "~": "A ~N C", "&": "(A B) & C", "WITHIN": "(A B? C) WITHIN INTERVAL '5' MICROSECONDS"}[kind]
     names = {"A": "A AS v < 3", "B": "B AS v > 0", "C": f"C AS w > {'0' if kind == '&' else 'A.w'}", "N": "N AS v = 4"}
     window = "WINDOW INTERVAL '8' MICROSECONDS"
@@ -469,8 +469,8 @@ def test_of_many_rows_a_match_is_told_within_a_share_of_window(monkeypatch, kind
 
 def test_a_search_that_is_put_off_is_due_within_a_share_of_window(monkeypatch):
     """A key is searched again though no row of it comes: a tenth of WINDOW after the first row at which nothing was emitted."""
-    monkeypatch.setattr("sparkcep.engine.at_once.MANY_ROWS", 0)
-    monkeypatch.setattr("sparkcep.engine.at_once.SHARE", 10)
+    monkeypatch.setattr("sparkcep.engine.match.early_emission.MANY_ROWS", 0)
+    monkeypatch.setattr("sparkcep.engine.match.early_emission.SHARE", 10)
     window = "WINDOW INTERVAL '100' MICROSECONDS"
     plan = planned(f"{HEAD} {PLAIN} {ANY} ALL MATCHES PATTERN (A B+ C) {window} DEFINE A AS v < 3, B AS v > 3, C AS w > A.w")
     table = timed(plan, {0: [{"id": i + 1, "v": 3 * (i % 2), "w": 0, "s": None} for i in range(41)]})
@@ -1107,7 +1107,7 @@ def test_a_bundle_of_another_pattern_is_none():
 
 def test_a_damaged_state_names_its_checkpoint():
     pytest.importorskip("pyspark")
-    from sparkcep.spark.streaming import stream_batches
+    from sparkcep.spark.stream.jvm_operator import stream_batches
 
     plan = planned(CLAUSES[0])
     table = timed(plan, {0: [{"id": i + 1, "v": i % 4, "w": 1, "s": None} for i in range(8)]})

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sparkcep.engine import adjacent
-from sparkcep.engine.thresholds import _ordered
+from sparkcep.engine.match import backtrack
+from sparkcep.engine.match.thresholds import _ordered
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.settings import DEFAULT
 from tests.oracle import measures, pattern
@@ -69,14 +69,14 @@ def few_rows(rng: random.Random) -> list[dict]:
 @pytest.fixture
 def counted(monkeypatch):
     """How many buffers were searched by tests (True), and by bytecode because of their values (False)."""
-    found, made = {True: 0, False: 0}, adjacent.thresholds_of
+    found, made = {True: 0, False: 0}, backtrack.thresholds_of
 
     def counting(*arguments):
         thresholds = made(*arguments)
         found[thresholds is not None] += 1
         return thresholds
 
-    monkeypatch.setattr(adjacent, "thresholds_of", counting)
+    monkeypatch.setattr(backtrack, "thresholds_of", counting)
     return found
 
 
@@ -132,7 +132,7 @@ def test_tests_agree_with_bytecode_over_many_rows(seed, counted, monkeypatch):
         number = rng.random()
         got = answer(text, partitions, chunk_rows, random.Random(number) if chunk_rows is None and number < 0.3 else None)
         with monkeypatch.context() as without:
-            without.setattr(adjacent, "tests_of", lambda prepared: ())
+            without.setattr(backtrack, "tests_of", lambda prepared: ())
             assert got == answer(text, partitions, None), (text, partitions)
     assert counted[True] > 10
 

@@ -16,15 +16,15 @@ from pyspark.errors import AnalysisException
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import decimal_words
-from sparkcep.columns.bytecode import ConditionCompiler
 from sparkcep.columns.types import Type
-from sparkcep.engine import letters
+from sparkcep.compiler.conditions.bytecode import ConditionCompiler
+from sparkcep.engine.core import predicates
 from sparkcep.errors import ClauseError
+from sparkcep.kernels.vm import vm
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.records import walk
-from sparkcep.search import machine
 from sparkcep.settings import Settings
-from sparkcep.sql.rewrite import _as_months
+from sparkcep.sql.rewrite.rewrite import _as_months
 
 ERROR, REFUSED = "error", "refused"
 I64 = 1 << 63
@@ -192,8 +192,8 @@ class Rows:
         a, b = plan.variables.index("A"), plan.variables.index("B")
 
         def scan(variable: int, entry: int, row: int, prior: int, begin: int) -> int:
-            return machine.scan(
-                machine.MAP, variable, variable, entry, 1, row, prior, 0, rows, rows, begin, 1, lettered, code, floats, slots, hi, hf, labels, codes,
+            return vm.scan(
+                vm.MAP, variable, variable, entry, 1, row, prior, 0, rows, rows, begin, 1, lettered, code, floats, slots, hi, hf, labels, codes,
                 ints, flts, inull, fnull, *arrays, si, sf, sn,
             )[1]
 
@@ -231,8 +231,8 @@ def _data(compiler: ConditionCompiler, columns: dict[str, pa.Array], rows: int, 
     fnull = np.empty((len(compiler.flts), rows), dtype=np.uint8)
     for i, (name, part) in enumerate(compiler.flts):
         values = columns[name].cast(pa.float64()) if part else columns[name]
-        flts[i], fnull[i] = letters.words(values), letters.null_marks(values)
-    return letters._int_columns(Planned, SimpleNamespace(columns=columns), rows, np.zeros(0, dtype=np.int64)), flts, fnull
+        flts[i], fnull[i] = predicates.words(values), predicates.null_marks(values)
+    return predicates._int_columns(Planned, SimpleNamespace(columns=columns), rows, np.zeros(0, dtype=np.int64)), flts, fnull
 
 
 def _float(x: float) -> object:

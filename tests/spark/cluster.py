@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkcep import pack
-from sparkcep.spark.jvm_build import find_spark_home
+from sparkcep.cli import pack
+from sparkcep.spark.session.jar import find_spark_home
 
 try:
     import pwd

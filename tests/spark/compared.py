@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sparkcep.settings import Settings
-from sparkcep.spark.sampling import Sampler
-from sparkcep.sql.rewrite import translated
+from sparkcep.spark.exec.sampling import Sampler
+from sparkcep.sql.rewrite.rewrite import translated
 
 
 def rewritten(spark, statement: str, settings: Settings) -> str:

@@ -163,7 +163,7 @@ def _write(spark, name: str) -> None:
 
 
 def _main() -> None:
-    from sparkcep.spark.local import start_spark
+    from sparkcep.spark.session.local import start_spark
 
     if sys.argv[1:2] != ["--write"] or set(sys.argv[2:]) - QUERIES.keys():
         sys.exit(__doc__)

@@ -51,7 +51,7 @@ def connected(client: str, arguments: list[str], folder: Path, report: Path, sec
 def helpers(of: int) -> list[int]:
     """The rewriter processes that the JVM ``of`` started; ``-ww``: whole command lines, however narrow $COLUMNS is."""
     listed = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-    found = (line.split(None, 2) for line in listed.splitlines() if "sparkcep.spark.rewrite_server" in line)
+    found = (line.split(None, 2) for line in listed.splitlines() if "sparkcep.spark.session.rewrite_service" in line)
     return [int(pid) for pid, parent, _ in found if int(parent) == of]
 
 

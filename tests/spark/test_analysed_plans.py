@@ -1,4 +1,5 @@
-"""Spark's analysed plans read from their texts (spark/analysed): the nodes, and whether joins of streams are bounded."""
+"""Spark's analysed plans read from their texts (spark/stream/frames/plan_text): the nodes, and whether joins of streams are
+bounded."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from sparkcep.spark.analysed import _bounds, _parts, analysed, read, unbounded  # noqa: E402
+from sparkcep.spark.stream.frames.plan_text import _bounds, _parts, analysed, read, unbounded  # noqa: E402
 from tests.spark.test_streams import stream  # noqa: E402
 
 BETWEEN = "r.ts BETWEEN l.ts - INTERVAL 2 SECONDS AND l.ts + INTERVAL 1 SECOND"

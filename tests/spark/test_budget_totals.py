@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 import sparkcep
-from sparkcep.spark.totals import BudgetTotals
+from sparkcep.spark.exec.budget_metrics import BudgetTotals
 from tests.oracle import budget as oracle
 
 CLAUSE = """(

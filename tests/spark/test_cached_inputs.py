@@ -11,8 +11,8 @@ from collections import Counter
 
 import pytest
 
-from sparkcep.spark import rewrite_server
 from sparkcep.spark.java import find_java_tool
+from sparkcep.spark.session import rewrite_service
 from tests.planning_differential import configured
 from tests.selection import first
 
@@ -133,7 +133,7 @@ def caching(spark, tmp_path_factory):
 def plannings(monkeypatch):
     """How often each operator was planned, by its plan. The JVM asks for its command each time. Too often is an error."""
     counts: Counter[str] = Counter()
-    answer = rewrite_server.answer
+    answer = rewrite_service.answer
 
     def counting(request: str) -> str:
         asked = json.loads(request)
@@ -142,7 +142,7 @@ def plannings(monkeypatch):
             assert counts[asked["plan"]] <= MOST, f"an operator is planned more than {MOST} times"
         return answer(request)
 
-    monkeypatch.setattr(rewrite_server, "answer", counting)
+    monkeypatch.setattr(rewrite_service, "answer", counting)
     return counts
 
 

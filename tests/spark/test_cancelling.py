@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkcep.spark import warming
+from sparkcep.spark.session import warm_up
 
 GROUP = "cancelled"
 # 40 rows that all fulfil each condition: 2 ** 38 runs from the first row on, none of which completes, in one call of the kernel
@@ -47,7 +47,7 @@ def eventually(condition, seconds: float = 60.0):
 
 
 def test_a_cancelled_query_ends_its_worker(spark):
-    warming.wait(spark)
+    warm_up.wait(spark)
     spark.sql(LONG.replace("range(40)", "range(3)")).collect()  # kernels are compiled
     jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
     before = python_workers(jvm)
@@ -75,14 +75,14 @@ def test_a_cancelled_query_ends_its_worker(spark):
 
 
 def test_workers_come_from_the_daemon_that_has_the_engine(spark):
-    warming.wait(spark)
-    assert spark.sparkContext._jsc.sc().conf().get(warming.DAEMON_KEY) == warming.DAEMON_MODULE
+    warm_up.wait(spark)
+    assert spark.sparkContext._jsc.sc().conf().get(warm_up.DAEMON_KEY) == warm_up.DAEMON_MODULE
     spark.sql(SHORT).collect()
     jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
-    assert any(warming.DAEMON_MODULE in command for _, command in python_workers(jvm).values())
+    assert any(warm_up.DAEMON_MODULE in command for _, command in python_workers(jvm).values())
 
 
 def test_workers_do_not_collect_what_the_daemon_loaded(spark):
-    warming.wait(spark)
+    warm_up.wait(spark)
     frozen, tracked = spark.sparkContext.parallelize([0], 1).map(lambda _: (gc.get_freeze_count(), len(gc.get_objects()))).first()
     assert frozen > 50_000 > tracked  # a worker collects behind each task

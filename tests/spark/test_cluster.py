@@ -14,8 +14,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from sparkcep import pack  # noqa: E402
-from sparkcep.search import adjacent, compiled  # noqa: E402
+from sparkcep.cli import pack  # noqa: E402
+from sparkcep.kernels.jit import cache  # noqa: E402
+from sparkcep.kernels.match import backtrack  # noqa: E402
 from tests.spark.cluster import run, settings_of, standalone  # noqa: E402
 
 slow = pytest.mark.slow
@@ -23,24 +24,24 @@ FOUND = re.compile(r"^answer (.+)$", re.M)
 
 
 def test_the_archive_has_the_package_and_its_kernels(tmp_path, monkeypatch):
-    digest = compiled.digest(adjacent.__name__)
-    for name in (f"adjacent-{digest}", "adjacent-0123456789abcdef", f"nothing-{digest}"):
+    digest = cache.digest(backtrack.__name__)
+    for name in (f"backtrack-{digest}", "backtrack-0123456789abcdef", f"nothing-{digest}"):
         (tmp_path / "cache" / name).mkdir(parents=True)
         (tmp_path / "cache" / name / "one.nbc").write_bytes(b"kernel")
-    monkeypatch.setattr(compiled, "places", lambda: (tmp_path / "cache",))
+    monkeypatch.setattr(cache, "places", lambda: (tmp_path / "cache",))
     files, kernels = pack.pack(tmp_path / "one.zip")
     pack.pack(tmp_path / "two.zip")
     names = zipfile.ZipFile(tmp_path / "one.zip").namelist()
-    assert {"sparkcep/__init__.py", "sparkcep/search/adjacent.py", "sparkcep/spark/jvm/Call.java", f"sparkcep/kernels/adjacent-{digest}/one.nbc"} <= set(names)
+    assert {"sparkcep/__init__.py", "sparkcep/kernels/match/backtrack.py", "sparkcep/spark/jvm/Call.java", f"sparkcep/shipped/kernels/backtrack-{digest}/one.nbc"} <= set(names)
     assert not any("__pycache__" in name or "0123456789abcdef" in name or "nothing" in name for name in names)
     assert (len(names), kernels) == (files + kernels, 1) and (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
 
 
 def test_a_package_in_an_archive_is_unpacked_once(tmp_path, monkeypatch):
     """As Spark Connect's artifacts have it: modules must be files, since kernels are known by their texts."""
-    monkeypatch.setattr(compiled, "places", lambda: ())
+    monkeypatch.setattr(cache, "places", lambda: ())
     pack.pack(tmp_path / "sparkcep.zip")
-    code = "import sparkcep.search.adjacent, sparkcep.search.compiled as c; print(c.__file__); print(len(c.digest('sparkcep.search.adjacent')))"
+    code = "import sparkcep.kernels.match.backtrack, sparkcep.kernels.jit.cache as c; print(c.__file__); print(len(c.digest('sparkcep.kernels.match.backtrack')))"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "sparkcep.zip"), "SPARKCEP_CACHE_DIR": str(tmp_path / "cache")}
     said = [subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout.split() for _ in range(2)]
     assert said[0] == said[1] and said[0][0].startswith(str(tmp_path / "cache" / "packed-")) and said[0][1] == "16"
@@ -129,7 +130,7 @@ def of_another_version(archive: Path, other: Path) -> Path:
             data = old.read(name)
             if name == "sparkcep/version.py":
                 data = re.sub(rb'__version__ = "[^"]+"', b'__version__ = "9.9.9"', data)
-            elif name == "sparkcep/plan/checked.py":
+            elif name == "sparkcep/plan/json.py":
                 data = re.sub(rb"^FORMAT = \d+", b"FORMAT = 99", data, flags=re.M)
             new.writestr(name, data)
     return other

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from sparkcep import pack  # noqa: E402
+from sparkcep.cli import pack  # noqa: E402
 from tests.spark.cluster import User, run, settings_of, standalone  # noqa: E402
 from tests.spark.test_cluster import FOUND, LOST, MISMATCH, of_another_version  # noqa: E402
 
@@ -86,7 +86,7 @@ def test_a_user_of_its_own_with_an_empty_home(cluster, settings, user, case):
 
 
 LACKING = """
-from sparkcep.spark.errors import shown
+from sparkcep.spark.errors.exceptions import shown
 spark = start(spark__task__maxFailures="1")
 rows(spark, 2, 30)
 try:

@@ -13,7 +13,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.records import Near, Running
-from sparkcep.spark.table_function import _check_collations, _compared_columns, _perhaps_collated
+from sparkcep.spark.exec.table_function import _check_collations, _compared_columns, _perhaps_collated
 from tests.selection import further
 
 # SQL with {x} for the value; over doubles d, integers n, small decimals m

@@ -32,8 +32,8 @@ from pyspark.sql.functions import col, lit
 
 from sparkcep import match_recognize
 from sparkcep.errors import ClauseError
-from sparkcep.spark.report import report as page_of
-from sparkcep.spark.session import disable, enable
+from sparkcep.spark.report.query_report import report as page_of
+from sparkcep.spark.session.session import disable, enable
 from tests.test_sql_examples import FILES, run as run_example
 
 MATCH, BAD, ROWS, REPORT = sys.argv[1:]
@@ -77,7 +77,7 @@ run("untouched", lambda: spark.sql("SELECT 'match' || '_recognize'"))
 run("named", lambda: spark.sql("SELECT * FROM ticks " + MATCH.replace("10", ":low"), {"low": 20}))
 run("positional", lambda: spark.sql("SELECT ? AS k, m.* FROM ticks " + low + " AS m", [1, 20]))
 run("format", lambda: spark.sql("SELECT m.*, {w} AS w FROM {data} " + low + " AS m", [20], data=ticks, w="{}"))
-from sparkcep.spark import session as ours, table_function
+from sparkcep.spark.session import session as ours; from sparkcep.spark.exec import table_function
 registered = []
 register = table_function.register
 table_function.register = lambda session: (registered.append(session), register(session))

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("grpc")
 
-from sparkcep import pack  # noqa: E402
+from sparkcep.cli import pack  # noqa: E402
 
 pytestmark = pytest.mark.process
 

@@ -17,7 +17,7 @@ pytest.importorskip("pyspark")
 
 import pyarrow.parquet as pq  # noqa: E402
 
-from sparkcep.cli import main  # noqa: E402
+from sparkcep.cli.cli import main  # noqa: E402
 from tests.spark.programs import SPARKCEP, environment, needs_javac  # noqa: E402
 
 pytestmark = [needs_javac, pytest.mark.process, pytest.mark.skipif(find_spec("dbt") is None, reason="no dbt here")]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkcep.spark.warming import DAEMON_MODULE
+from sparkcep.spark.session.warm_up import DAEMON_MODULE
 from tests.spark.programs import environment
 
 pytestmark = pytest.mark.process
@@ -21,7 +21,7 @@ import pandas as pd
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import pandas_udf, udf
 import sparkcep
-from sparkcep.spark import warming
+from sparkcep.spark.session import warm_up as warming
 
 how, report = sys.argv[1:]
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "1").getOrCreate()

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from sparkcep.clause.expression import Cursor, Expr, ExpressionParser
-from sparkcep.clause.lexer import END, Span, tokenize
+from sparkcep.clause.expressions import Cursor, Expr, ExpressionParser
+from sparkcep.clause.tokens import END, Span, tokenize
 from sparkcep.errors import ClauseError
 from tests.property.expression_texts import Texts, bracketed
 

@@ -22,7 +22,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
-from sparkcep.spark.jvm_build import find_spark_home  # noqa: E402
+from sparkcep.spark.session.jar import find_spark_home  # noqa: E402
 from tests.spark.programs import needs_javac, wait_until_gone  # noqa: E402
 
 pytestmark = pytest.mark.slow

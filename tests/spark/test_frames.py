@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: E402
 
 import sparkcep  # noqa: E402
 from sparkcep.errors import ClauseError  # noqa: E402
-from sparkcep.spark import session  # noqa: E402
+from sparkcep.spark.session import session  # noqa: E402
 from tests.planning_differential import configured  # noqa: E402
 
 REST = "MEASURES A.price AS p\nPATTERN (A{1,2}?) -- reluctant\nDEFINE A AS price > 10"

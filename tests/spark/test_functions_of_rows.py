@@ -6,7 +6,7 @@ import pytest
 
 from sparkcep.errors import ClauseError
 from sparkcep.plan.scope import AGGREGATES, NAVIGATIONS, NOT_OF_A_ROW
-from sparkcep.sql.rewrite import rewrite
+from sparkcep.sql.rewrite.rewrite import rewrite
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ PROGRAM = r'''
 import json, os, signal, subprocess, sys, threading, time
 from pathlib import Path
 from pyspark.sql import SparkSession
-from sparkcep.spark import session as ours
+from sparkcep.spark.session import session as ours
 
 spark = SparkSession.builder.getOrCreate()
 extension = ours._load_extension(spark)
@@ -42,7 +42,7 @@ def ask(session, clause=CLAUSE):
 
 def helpers():
     listed = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-    found = (line.split(None, 2) for line in listed.splitlines() if "sparkcep.spark.rewrite_server" in line)
+    found = (line.split(None, 2) for line in listed.splitlines() if "sparkcep.spark.session.rewrite_service" in line)
     return [int(pid) for pid, parent, _ in found if int(parent) == jvm]
 
 def member(name, of):
@@ -110,7 +110,7 @@ with warnings.catch_warnings(record=True) as caught:
 said["warned"] = [str(w.message) for w in caught]
 # a plan by hand, with the default limits
 
-from sparkcep.sql.rewrite import rewrite
+from sparkcep.sql.rewrite.rewrite import rewrite
 extension.setActive(False)
 by_hand = rewrite(f"SELECT * FROM range(5) {many}")
 extension.setActive(True)

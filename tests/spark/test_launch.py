@@ -11,8 +11,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from sparkcep.cli import main  # noqa: E402
-from sparkcep.spark import jvm_build, launch  # noqa: E402
+from sparkcep.cli import launch  # noqa: E402
+from sparkcep.cli.cli import main  # noqa: E402
+from sparkcep.spark.session import jar  # noqa: E402
 
 OURS = {
     "spark.driver.extraClassPath": "/c/ours.jar",
@@ -214,8 +215,8 @@ class TestWithoutAJdk:
     def test_a_jar_that_was_built_needs_no_compiler(self, monkeypatch, capsys, tmp_path):
         (tmp_path / "java").write_text("#!/bin/sh\n")
         (tmp_path / "java").chmod(0o755)
-        jars = jvm_build._spark_jars(None)
-        name = jvm_build._jar_name(jvm_build._sources(jars), jars)
+        jars = jar._spark_jars(None)
+        name = jar._jar_name(jar._sources(jars), jars)
         (tmp_path / "cache").mkdir()
         with zipfile.ZipFile(tmp_path / "cache" / name, "w") as archive:
             archive.writestr("some.class", "")

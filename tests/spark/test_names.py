@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from sparkcep.clause.expression import NAMED_FUNCTIONS as LITERAL_FUNCTIONS
-from sparkcep.clause.expression import Cursor, Expr, ExpressionParser
-from sparkcep.clause.lexer import END, tokenize
-from sparkcep.clause.words import uncounted
+from sparkcep.clause.expressions import NAMED_FUNCTIONS as LITERAL_FUNCTIONS
+from sparkcep.clause.expressions import Cursor, Expr, ExpressionParser
+from sparkcep.clause.possible_columns import uncounted
+from sparkcep.clause.tokens import END, tokenize
 from sparkcep.errors import ClauseError
 from sparkcep.settings import Settings
-from sparkcep.sql.rewrite import rewrite
+from sparkcep.sql.rewrite.rewrite import rewrite
 from tests.column_names import (
     ANSI_RESERVED,
     CALLS,
@@ -326,7 +326,7 @@ def test_names_in_double_quotes_reach_the_jvm_s_parser_and_frames(spark):
 def test_a_clause_text_called_by_hand_knows_its_columns(spark):
     from pyspark.sql import types as T
 
-    from sparkcep.spark.table_function import _analyze_clause
+    from sparkcep.spark.exec.table_function import _analyze_clause
 
     schema = T.StructType([T.StructField("id", T.IntegerType()), T.StructField("current_date", T.IntegerType())])
     text = "ORDER BY id MEASURES A.id AS i, LAST(current_date) AS c PATTERN (A B) DEFINE B AS current_date < PREV(current_date)"

@@ -10,8 +10,8 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from sparkcep.cli import main
-from sparkcep.shell import Proposals, Shell, finished
+from sparkcep.cli.cli import main
+from sparkcep.cli.shell import Proposals, Shell, finished
 
 CLAUSE = "SELECT * FROM own_shell MATCH_RECOGNIZE (ORDER BY t MEASURES FIRST(v) AS a, LAST(v) AS b PATTERN (A B+) DEFINE B AS v < PREV(v));"
 

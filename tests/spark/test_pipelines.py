@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("pyspark.sql.connect", reason="Spark Connect's packages are not here")
 pytest.importorskip("yaml")
 
+from sparkcep.cli import launch  # noqa: E402
 from sparkcep.errors import ToolError  # noqa: E402
-from sparkcep.spark import launch  # noqa: E402
 from tests.spark.programs import SPARKCEP, environment, needs_javac  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]

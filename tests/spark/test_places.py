@@ -12,9 +12,9 @@ pytest.importorskip("pyspark")
 from pyspark.errors import AnalysisException, PySparkException  # noqa: E402
 
 import sparkcep  # noqa: E402
-from sparkcep import cli  # noqa: E402
+from sparkcep.cli import cli  # noqa: E402
 from sparkcep.errors import ClauseError  # noqa: E402
-from sparkcep.spark import session as sessions  # noqa: E402
+from sparkcep.spark.session import session as sessions  # noqa: E402
 
 T = "(VALUES (1, 2, 'a')) t(id, price, s)"
 UNRESOLVED = "UNRESOLVED_COLUMN.WITH_SUGGESTION"
@@ -111,7 +111,7 @@ def check(error: Exception, condition: str, statement: str, start: int, fragment
 @pytest.mark.parametrize("restored", [True, False], ids=["restored by the JVM", "found by Python"])
 def test_errors_of_the_analysis(enabled, restored, monkeypatch, capfd):
     if not restored:  # as without a Java compiler, and in Spark Connect
-        monkeypatch.setattr("sparkcep.spark.rewrite_server.rewritten_from", lambda rewritten: None)
+        monkeypatch.setattr("sparkcep.spark.session.rewrite_service.rewritten_from", lambda rewritten: None)
     failures = {}
     for name, (text, condition, said) in WRONG.items():
         statement, start, fragment = marked(text)
@@ -183,7 +183,7 @@ def test_errors_stay_what_they_are(enabled):
 
 
 def test_the_command_line(enabled, monkeypatch, capfd):
-    monkeypatch.setattr("sparkcep.spark.local.start_spark", lambda name, **how: enabled)
+    monkeypatch.setattr("sparkcep.spark.session.local.start_spark", lambda name, **how: enabled)
     monkeypatch.setattr(type(enabled), "stop", lambda self: None)
     for text, condition in ((WRONG["measure"][0], UNRESOLVED), (over(define="A AS ⟦price / (price - price)⟧ > 1"), "DIVIDE_BY_ZERO")):
         statement, start, fragment = marked(text)

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import sparkcep
-from sparkcep.plan import checked
+from sparkcep.plan import json as plan_json
 from sparkcep.plan.plan import Plan
 from sparkcep.spark.java import find_java_tool
 from tests.selection import first
@@ -316,8 +316,8 @@ def test_the_jvm_refuses_a_plan_of_another_format(planned, monkeypatch):
     """Where Python would take it. A session that is enabled twice is as one that was enabled once."""
     sparkcep.enable(planned)
     written = Plan.to_json
-    monkeypatch.setattr(Plan, "to_json", lambda plan: written(plan).replace(f'"format":{checked.FORMAT},', '"format":99,'))
-    monkeypatch.setattr(checked, "check_version", lambda found, known: None)
+    monkeypatch.setattr(Plan, "to_json", lambda plan: written(plan).replace(f'"format":{plan_json.FORMAT},', '"format":99,'))
+    monkeypatch.setattr(plan_json, "check_version", lambda found, known: None)
     with pytest.raises(PySparkException, match=r"made by sparkcep .* \(format 99\) was given to a JVM that reads format") as caught:
         planned.sql(f"SELECT * FROM {CLAUSE.format(rows='')}").collect()
     assert caught.value.getCondition() == "SPARKCEP.VERSION"

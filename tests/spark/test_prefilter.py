@@ -7,9 +7,9 @@ import random
 import pytest
 
 from sparkcep.settings import ALWAYS, DEFAULT, Settings
-from sparkcep.spark import sampling
-from sparkcep.spark.sampling import Sampler
-from sparkcep.sql.rewrite import rewrite_all
+from sparkcep.spark.exec import sampling
+from sparkcep.spark.exec.sampling import Sampler
+from sparkcep.sql.rewrite.rewrite import rewrite_all
 from tests.oracle import measures, selection
 from tests.oracle.cases import random_clause
 from tests.selection import first

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from sparkcep.spark.errors import shown  # noqa: E402
-from sparkcep.spark.results import ResultError, pour, write  # noqa: E402
+from sparkcep.spark.errors.exceptions import shown  # noqa: E402
+from sparkcep.spark.files.results import ResultError, pour, write  # noqa: E402
 
 ROWS = """SELECT * FROM VALUES (1, ' a "b", c ', TIMESTAMP '2024-01-01 00:00:00.123456', array(1, NULL)), (2, 'l1\\nl2\\tl3', NULL, NULL), (3, '', TIMESTAMP '2024-01-01 00:00:00', array()),
   (4, NULL, NULL, array(5)) AS r(k, text, at, list) ORDER BY k"""

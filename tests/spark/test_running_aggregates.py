@@ -13,8 +13,8 @@ import pytest
 
 from sparkcep.plan.plan import Plan
 from sparkcep.settings import Settings
-from sparkcep.sql.rewrite import rewrite, rewrite_all
-from sparkcep.sql.running import refused
+from sparkcep.sql.rewrite.rewrite import rewrite, rewrite_all
+from sparkcep.sql.rewrite.window_aggregates import refused
 from tests.aggregate_calls import CALLS, NOT_HERE, SKETCHES, parts
 from tests.planning_differential import configured
 from tests.selection import first, one_in

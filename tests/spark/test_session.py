@@ -27,10 +27,11 @@ from pyspark.errors import AnalysisException, ParseException  # noqa: E402
 
 from sparkcep import storage  # noqa: E402
 from sparkcep.errors import ClauseError  # noqa: E402
-from sparkcep.spark import jvm_build, session  # noqa: E402
+from sparkcep.spark.exec.table_function import GRAPH_FUNCTIONS  # noqa: E402
 from sparkcep.spark.java import JavaNotFoundError, find_java_tool, require_java  # noqa: E402
-from sparkcep.spark.table_function import GRAPH_FUNCTIONS  # noqa: E402
-from sparkcep.sql.rewrite import name_markers  # noqa: E402
+from sparkcep.spark.session import jar as jvm_build  # noqa: E402
+from sparkcep.spark.session import session
+from sparkcep.sql.rewrite.rewrite import name_markers  # noqa: E402
 
 MATCH = "MATCH_RECOGNIZE (PARTITION BY sym ORDER BY ts MEASURES A.price AS p PATTERN (A) DEFINE A AS price > 10)"
 BAD = MATCH.replace("DEFINE A", "DEFINE X")
@@ -298,12 +299,12 @@ class TestTheJvmParser:
         assert "== SQL (line 1, position " in str(caught.value)
 
     def test_a_failing_rewriter_is_not_hidden(self, enabled, monkeypatch):
-        from sparkcep.spark import rewrite_server
+        from sparkcep.spark.session import rewrite_service
 
         def broken(request):
             raise ValueError("the rewriter broke")
 
-        monkeypatch.setattr(rewrite_server, "answer", broken)
+        monkeypatch.setattr(rewrite_service, "answer", broken)
         with pytest.raises(Exception, match="the rewriter broke"):
             enabled._jsparkSession.sql(f"SELECT * FROM ticks {MATCH}")
 
@@ -484,7 +485,7 @@ def test_rewrite_server_protocol():
         ask(kind="functions"),
         ask(sql=f"SELECT * FROM ticks {MATCH}"),
     ]
-    command = [sys.executable, "-m", "sparkcep.spark.rewrite_server", "60000", str(1 << 30)]
+    command = [sys.executable, "-m", "sparkcep.spark.session.rewrite_service", "60000", str(1 << 30)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as helper:
         helper.stdin.write(b"".join(asked) + asked[0][:-1])  # a request that is cut off at the end is left
         helper.stdin.flush()

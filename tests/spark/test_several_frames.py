@@ -14,7 +14,7 @@ pytest.importorskip("google.protobuf")
 from pyspark.errors import StreamingQueryException  # noqa: E402
 
 import sparkcep  # noqa: E402
-from sparkcep.spark.streaming import figures  # noqa: E402
+from sparkcep.spark.stream.jvm_operator import figures  # noqa: E402
 from tests.selection import further, slow  # noqa: E402
 from tests.spark.programs import connected  # noqa: E402
 from tests.spark.test_chained_streams import GROWS, PAIRS, RISES, TWO  # noqa: E402
@@ -294,7 +294,7 @@ from tests.spark.test_streams import PROVIDER, ROCKSDB, V, stream
 folder, way = Path(sys.argv[1]), sys.argv[2]
 builder = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "1").config("spark.sql.session.timeZone", "UTC").config("sparkcep.stream.buckets", "2")
 if way == "operator":
-    from sparkcep.spark.jvm_build import EXTENSION_CLASS, extension_jar
+    from sparkcep.spark.session.jar import EXTENSION_CLASS, extension_jar
 
     builder = builder.config("spark.driver.extraClassPath", str(extension_jar())).config("spark.sql.extensions", EXTENSION_CLASS)
 spark = sparkcep.enable(builder.getOrCreate(), warm=False)

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from sparkcep.clause.lexer import split_statements  # noqa: E402
-from sparkcep.spark.jvm_build import find_spark_home  # noqa: E402
+from sparkcep.clause.tokens import split_statements  # noqa: E402
+from sparkcep.spark.session.jar import find_spark_home  # noqa: E402
 from tests.selection import part  # noqa: E402
 from tests.spark.programs import SMALL, SPARKCEP, Shell, as_hive_writes, environment, helpers, needs_javac, wait_until_gone  # noqa: E402
 from tests.test_sql_examples import FILES  # noqa: E402

@@ -8,9 +8,9 @@ import re
 import pytest
 
 from sparkcep.settings import ALWAYS, DEFAULT, Settings
+from sparkcep.spark.exec.sampling import Sampler
 from sparkcep.spark.java import find_java_tool
-from sparkcep.spark.sampling import Sampler
-from sparkcep.sql.rewrite import rewrite_all
+from sparkcep.sql.rewrite.rewrite import rewrite_all
 from tests.property.test_slices_differential import random_query
 from tests.selection import first
 from tests.spark.compared import differing, rewritten

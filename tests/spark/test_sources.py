@@ -7,8 +7,8 @@ import gzip
 
 import pytest
 
-from sparkcep.spark.results import write
-from sparkcep.spark.sources import SourceError, define, ordered_by_letters, sources
+from sparkcep.spark.files.results import write
+from sparkcep.spark.files.sources import SourceError, define, ordered_by_letters, sources
 
 PLAIN = "id,price\n1,3.5\n2,2.5\n"
 

@@ -12,11 +12,11 @@ pytest.importorskip("pyspark")
 from pyspark.errors import ArithmeticException  # noqa: E402
 from pyspark.sql.streaming.listener import StreamingQueryProgress  # noqa: E402
 
-from sparkcep.cli import main  # noqa: E402
+from sparkcep.cli.cli import main  # noqa: E402
 from sparkcep.errors import ToolError  # noqa: E402
-from sparkcep.spark.errors import shown  # noqa: E402
-from sparkcep.spark.sources import SourceError  # noqa: E402
-from sparkcep.spark.streamed import Given, Target, define, run, told  # noqa: E402
+from sparkcep.spark.errors.exceptions import shown  # noqa: E402
+from sparkcep.spark.files.sources import SourceError  # noqa: E402
+from sparkcep.spark.stream.command import Given, Target, define, run, told  # noqa: E402
 
 STATEMENT = """SELECT symbol, n, price FROM live_ticks MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts
   MEASURES count(*) AS n, LAST(price) AS price PATTERN (A FALL{2,}) WINDOW INTERVAL '1' MINUTE DEFINE FALL AS price < PREV(price))"""

@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("pyspark")
 hive = pytest.importorskip("pyhive.hive")
 
-from sparkcep.clause.lexer import split_statements  # noqa: E402
-from sparkcep.spark.jvm_build import find_spark_home  # noqa: E402
+from sparkcep.clause.tokens import split_statements  # noqa: E402
+from sparkcep.spark.session.jar import find_spark_home  # noqa: E402
 from tests.error_messages import FILES as ERRORS  # noqa: E402
 from tests.error_messages import plain, wrong  # noqa: E402
 from tests.selection import part  # noqa: E402

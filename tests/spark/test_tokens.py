@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkcep.clause.lexer import OP, STRING, tokenize
+from sparkcep.clause.tokens import OP, STRING, tokenize
 from sparkcep.errors import ClauseError
 from tests.selection import one_in
 

@@ -1,4 +1,5 @@
-"""The top-k merge module of CPR (sections 3.3 and 3.4), on top of the part of it that sparkcep runs (sparkcep.engine.join).
+"""The top-k merge module of CPR (sections 3.3 and 3.4), on top of the part of it that sparkcep runs
+(sparkcep.engine.topk.rank_join).
 
 Here items join only where their keys are equal, in any order of the rows or queue after queue. Beside NRA there is TA (Nepal and
 Ramakrishna 1999; Fagin), which looks up what joins an item in the other queues (random access). Beside WABS the queues are pulled
@@ -15,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.engine import join
-from sparkcep.engine.join import Joined
+from sparkcep.engine.topk import rank_join
+from sparkcep.engine.topk.rank_join import Joined
 
 CONJUNCTION, SEQUENCE = "CONJUNCTION", "SEQUENCE"
 TA, NRA = "TA", "NRA"
@@ -65,7 +66,7 @@ def _minus_score(item: Item) -> float:
     return -item.score
 
 
-class Queue(join.Queue):
+class Queue(rank_join.Queue):
     """A ranked stream with the costs of its accesses. ``lookup``: all items with a key in descending order of score, for random
     access."""
 
@@ -117,7 +118,7 @@ class Queue(join.Queue):
         return found, self.random_cost
 
 
-class RankJoin(join.RankJoin):
+class RankJoin(rank_join.RankJoin):
     """The k best results. ``pattern``: CONJUNCTION, or SEQUENCE: each item's rows before those of the next queue's item;
     ``condition``: what else a tuple of items must fulfil. ``unique``: no key occurs twice in a queue, which lets NRA bound each
     item by itself. ``visited``: results of an earlier window that still hold, with ``old``: the items they were made from, by

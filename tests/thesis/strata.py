@@ -1,9 +1,9 @@
 """Ranked paths of the stratified stream graph as in CPR, section 3.2: SSP, NSSP, k-SSP, k-DSSP and the incremental iNSSP (section
 3.4).
 
-``sparkcep.engine.best`` finds the same matches faster; these are here to be compared with. Strata are the nodes of an automaton, so
-that loops, alternatives and optional parts are paths as well. Scores are added in row order; the order is exact where sums do not
-round.
+``sparkcep.engine.topk.k_best_paths`` finds the same matches faster; these are here to be compared with. Strata are the nodes of an
+automaton, so that loops, alternatives and optional parts are paths as well. Scores are added in row order; the order is exact where
+sums do not round.
 
 A path is a tuple of (edge, row). Deviations follow Lawler (Management Science 1972): from the last found path only behind the
 vertex where it left an earlier one, so that no path is found twice.

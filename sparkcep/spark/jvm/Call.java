@@ -28,7 +28,7 @@ import scala.jdk.javaapi.CollectionConverters;
 record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, ObjectNode plan, Set<String> plans) {
   static final String PLAN_HEAD = "{\"variables\":"; // as in plan/plan.py
   static final String LETTERS = "__letters"; // as in plan/plan.py
-  static final int FORMAT = 16; // of a plan's JSON, as in plan/checked.py
+  static final int FORMAT = 16; // of a plan's JSON, as in plan/json.py
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /** The call of {@code function} over {@code input}; null where it is another function, or has another form. */

@@ -21,7 +21,7 @@ public final class ClauseException extends ParseException {
   private final String sqlState;
   private final HashMap<String, String> parameters = new HashMap<>();
 
-  /** {@code text}: the statement, where it is known; {@code error}: the fields that rewrite_server.py gives. */
+  /** {@code text}: the statement, where it is known; {@code error}: the fields that spark/session/rewrite_service.py gives. */
   ClauseException(String text, JsonNode error) {
     // the error class given here is Spark's nearest one: its constructor looks it up, and ours is not in its list
     super(

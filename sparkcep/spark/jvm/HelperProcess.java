@@ -60,7 +60,7 @@ final class HelperProcess {
     // -P: nothing is imported from the directory that the shell was started in
     ProcessBuilder builder =
         new ProcessBuilder(
-            python, "-P", "-m", "sparkcep.spark.rewrite_server", Long.toString(milliseconds + GRACE_MILLISECONDS), Long.toString(bytes));
+            python, "-P", "-m", "sparkcep.spark.session.rewrite_service", Long.toString(milliseconds + GRACE_MILLISECONDS), Long.toString(bytes));
     // memory that libraries set aside for threads and arrays counts against the limit
     builder.environment().putAll(
         Map.of("OMP_NUM_THREADS", "1", "OPENBLAS_NUM_THREADS", "1", "ARROW_DEFAULT_MEMORY_POOL", "system"));

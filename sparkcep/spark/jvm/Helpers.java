@@ -43,7 +43,7 @@ final class Helpers implements Function<String, String> {
       this.sqlState = sqlState;
     }
 
-    /** The fields that rewrite_server.py gives of an error. */
+    /** The fields that spark/session/rewrite_service.py gives of an error. */
     JsonNode fields() {
       ObjectNode out = JsonNodeFactory.instance.objectNode();
       out.put("error_class", errorClass).put("message", getMessage()).put("sqlstate", sqlState).put("line", 0).put("column", 0).put("fragment", "");

@@ -62,7 +62,7 @@ import scala.runtime.AbstractPartialFunction;
  */
 final class MatchAggregates extends Rule<LogicalPlan> {
   private static final Set<String> SEARCHES = Set.of("approximate", "slide", "ranking", "automaton", "changes"); // whose output rows may come in another order
-  private static final String VALUE = "__u[0-9]+"; // as in plan/measures.py
+  private static final String VALUE = "__u[0-9]+"; // as in plan/split/measures.py
 
   static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
     @Override

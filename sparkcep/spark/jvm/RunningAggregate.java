@@ -25,10 +25,10 @@ import scala.jdk.javaapi.CollectionConverters;
  * One of Spark's aggregate functions over the rows of a match, in each output row of the match. It takes each row of the match
  * once: from one output row to the next the function's buffer stays, and takes the rows that are new.
  *
- * <p>The engine says what is new, by NULLs at the beginning of {@code leaf}, the array that it returns (engine/gather.py, {@code
- * collect}): two of them in the first output row of a match, one in the others. An array without them has all rows that count, as
- * the engine gives it under a plan that is not stepwise. {@code elements} makes the function's elements of the new rows, which the
- * variable {@code rows} stands for; with {@code once} equal elements count once, by their first.
+ * <p>The engine says what is new, by NULLs at the beginning of {@code leaf}, the array that it returns (engine/output/gather.py,
+ * {@code collect}): two of them in the first output row of a match, one in the others. An array without them has all rows that
+ * count, as the engine gives it under a plan that is not stepwise. {@code elements} makes the function's elements of the new rows,
+ * which the variable {@code rows} stands for; with {@code once} equal elements count once, by their first.
  *
  * <p>The value depends on the rows before, so Spark must compute the expression for each row of the engine, and in their order: it
  * is one that is not deterministic, which stays in the projection where {@link MatchAggregates} put it.

@@ -28,7 +28,7 @@ import org.apache.spark.sql.types.DataTypes;
 
 /**
  * The columns that go to Python for a call: one that the plan has under several names once, and strings by which partitions are cut
- * as numbers, since writing a string into an Arrow batch costs as much as four of them. columns/shipped.py makes the plan's input
+ * as numbers, since writing a string into an Arrow batch costs as much as four of them. columns/from_jvm.py makes the plan's input
  * of it.
  *
  * @param columns what is sent, each under a name of its own

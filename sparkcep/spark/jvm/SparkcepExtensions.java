@@ -25,7 +25,7 @@ import scala.runtime.BoxedUnit;
  *
  * <p>Two ways in: named in {@code spark.sql.extensions} when the JVM starts, which brings the functions too, or {@link
  * #install} on a running session, whose Python driver registers them. The rewriting itself is Python's work; it is
- * reached through a function from a JSON request to a JSON answer (see sparkcep/spark/rewrite_server.py): a Py4J
+ * reached through a function from a JSON request to a JSON answer (see sparkcep/spark/session/rewrite_service.py): a Py4J
  * callback where a Python driver lives ({@link #setRewriter}), else helper processes, the first of which is started with
  * the first statement that needs it ({@link Helpers}).
  */

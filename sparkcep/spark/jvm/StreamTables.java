@@ -37,10 +37,10 @@ import scala.jdk.javaapi.CollectionConverters;
  * @param names by which the engine knows the tables
  */
 record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tables) {
-  static final String ARCS = "arcs"; // as in spark/streaming.py
+  static final String ARCS = "arcs"; // as in spark/stream/jvm_operator.py
   private static final String HISTORY = "history"; // likewise
-  private static final String HISTORY_COLUMN = "__history"; // as in plan/budget.py: the rows of USING HISTORY, as one value
-  private static final String ARC = "__a_is"; // as in plan/arcs.py: whether a row is of ARCS FROM
+  private static final String HISTORY_COLUMN = "__history"; // as in plan/extend/budget.py: the rows of USING HISTORY, as one value
+  private static final String ARC = "__a_is"; // as in plan/extend/arcs.py: whether a row is of ARCS FROM
   private static final String NUMBER = "__a_no"; // likewise: the number of such a row
   private static final String OWN_ROW = "__a_row"; // likewise: the columns of a row, which it brings itself
 

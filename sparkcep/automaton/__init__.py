@@ -1,1 +1,0 @@
-"""The program a row pattern compiles to: read-only arrays for the matching kernel."""

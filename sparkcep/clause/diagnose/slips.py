@@ -1,0 +1,313 @@
+"""Slips in the parts of a clause: words that are left out, stand twice or elsewhere, and what other languages write there.
+
+Each function looks at the place at which the parser stopped and gives the slip's place with what would be right, or None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sparkcep.clause.expressions import Cursor
+from sparkcep.clause.tokens import NUMBER, OP, QUOTED, WORD, Span, Token
+from sparkcep.errors import nearest
+
+HEADS = ("PARTITION", "ORDER", "MEASURES", "ONE", "ALL", "AFTER")  # what stands before the options
+PARTS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "APPROX", "PREF", "TOP", "SUBSET", "DEFINE")
+_WHOLE = {"PARTITION": "PARTITION BY", "ORDER": "ORDER BY", "ONE": "ONE ROW PER MATCH", "ALL": "ALL ROWS PER MATCH", "AFTER": "AFTER MATCH SKIP"}
+_DIRECTIONS = {"ASCENDING": "ASC", "DESCENDING": "DESC"}
+_SHORT_UNITS = {"SEC": "SECOND", "S": "SECOND", "MIN": "MINUTE", "M": "MINUTE", "HR": "HOUR", "H": "HOUR", "D": "DAY", "MS": "MILLISECOND"}
+_OF_A_REPORT = {"BUNDLES": "MATCH BUNDLES", "PROXY": "PROXY MATCHES", "PROXIES": "PROXY MATCHES", "HISTORY": "MATCH HISTORY"}
+_ROWS_OF_ALL = {"WITH": "WITH UNMATCHED ROWS", "SHOW": "SHOW EMPTY MATCHES", "OMIT": "OMIT EMPTY MATCHES"}
+
+Slip = tuple[Span, str]  # where it is, and what to say of it
+
+
+def span_of(token: Token) -> Span:
+    return Span(token.start, token.end)
+
+
+def before(cursor: Cursor, back: int = 1) -> Token:
+    """The token so many before the one at which the parser stopped, or the END."""
+    return cursor.tokens[cursor.i - back] if cursor.i >= back else cursor.tokens[-1]
+
+
+def whole_clause(said: str) -> bool:
+    """Whether the parser had read all that it could, or had not found PATTERN."""
+    return "the order is" in said
+
+
+def _is(token: Token, *words: str) -> bool:
+    return token.kind == WORD and token.upper in words
+
+
+def _part_before(cursor: Cursor) -> str:
+    """The word with which the part begins whose end the parser had reached."""
+    return next((t.upper for t in reversed(cursor.tokens[: cursor.i]) if _is(t, *HEADS, *PARTS)), "")
+
+
+def _by_forgotten(cursor: Cursor, said: str) -> Slip | None:
+    token = cursor.token
+    if whole_clause(said) and _is(token, "PARTITION", "ORDER") and not _is(cursor.peek(), "BY"):
+        return span_of(token), f"BY is missing; write {token.upper} BY {cursor.peek().text}"
+    if whole_clause(said) and _is(token, "BY") and _is(before(cursor), "PARTITION", "ORDER") and before(cursor, 2).text != ",":  # which was read as a column
+        return span_of(before(cursor, 2)), f"an expression is missing before {before(cursor).upper} BY"
+    return None
+
+
+def _of_a_key(cursor: Cursor, said: str) -> Slip | None:
+    """What stands behind a key of PARTITION BY or ORDER BY and cannot."""
+    token, part = cursor.token, _part_before(cursor)
+    if not whole_clause(said) or part not in ("PARTITION", "ORDER") or token.kind != WORD:
+        return None
+    if part == "PARTITION" and token.upper in ("ASC", "DESC", "NULLS", *_DIRECTIONS):
+        return span_of(token), f"keys of PARTITION BY have no order; {token.upper} stands in ORDER BY"
+    if token.upper in _DIRECTIONS:
+        return span_of(token), f"{token.upper} is no word of ORDER BY; write {_DIRECTIONS[token.upper]}"
+    if token.upper in ("ASC", "DESC"):
+        return span_of(token), f"{token.upper} stands right behind its expression, before NULLS FIRST or LAST"
+    if token.upper == "AS":
+        return span_of(token), "a key has no name of its own here; name it in a subquery below the clause, or behind the clause"
+    return None
+
+
+def _head_again(cursor: Cursor, said: str) -> Slip | None:
+    """A part that was written already, or stands before one that it must follow; the options are others' to tell."""
+    token = cursor.token
+    if not whole_clause(said) or not _is(token, *HEADS, "DEFINE", "SUBSET") or any(_is(t, *PARTS) for t in cursor.tokens[: cursor.i]) and token.upper in HEADS:
+        return None
+    same = ("ONE", "ALL") if token.upper in ("ONE", "ALL") else (token.upper,)
+    depth = 0
+    for earlier in cursor.tokens[: cursor.i]:
+        depth += (earlier.text == "(") - (earlier.text == ")")
+        if depth == 0 and _is(earlier, *same):
+            what = "conditions are one list behind one DEFINE, with commas between them" if token.upper == "DEFINE" else f"{_WHOLE.get(token.upper, token.upper)} is written a second time; leave one out"
+            return span_of(token), what
+    if token.upper in HEADS:
+        later = next((t.upper for t in cursor.tokens[: cursor.i] if _is(t, *HEADS[HEADS.index(token.upper) :])), None)
+        if later is not None:
+            return span_of(token), f"{_WHOLE.get(token.upper, token.upper)} stands before {_WHOLE.get(later, later)}; move it up"
+    return None
+
+
+def _semicolon(cursor: Cursor, said: str) -> Slip | None:
+    if cursor.token.text == ";":
+        return span_of(cursor.token), "a semicolon ends a statement, and the clause goes on here; take it out"
+    return None
+
+
+def _of_a_measure(cursor: Cursor, said: str) -> Slip | None:
+    token = cursor.token
+    if said == "expected AS and a name after the measure's expression, but the clause ends":
+        return span_of(token) if token.text else Span(token.start, token.start + 1), "the clause ends at this parenthesis, in its MEASURES: one is opened too few, or closed too many"
+    if said.startswith("expected AS and a name"):
+        item = _item(cursor)
+        if item and not _is(item[-1], "FINAL", "RUNNING") and token.kind in (WORD, QUOTED) and not _is(token, *HEADS, *PARTS) and cursor.peek().text in ("(", "."):
+            expression = cursor.text[item[0].start : item[-1].end]
+            next_one = "" if nearest(token.text, (*HEADS, *PARTS), 0.8) else f", and a comma before {token.text}"
+            return Span(item[0].start, item[-1].end), f"a measure needs a name. Write {expression} AS {_proposed(item)}{next_one}"
+        if len(item) > 2 and item[0].kind in (WORD, QUOTED) and item[1].text == "=" and (_is(token, *HEADS, *PARTS) or token.text == ","):
+            expression = cursor.text[item[2].start : item[-1].end]
+            return Span(item[0].start, item[1].end), f"a measure's name stands behind it; write {expression} AS {item[0].text}"
+        if item and item[-1].text == "*" and (len(item) == 1 or item[-2].text == "."):
+            return Span(item[0].start, item[-1].end), "a measure is an expression with a name; ALL ROWS PER MATCH gives back all columns, without measures too"
+        if item and not _is(item[-1], "FINAL", "RUNNING") and not _is(item[0], *PARTS) and (token.text == "," or _is(token, *HEADS, *PARTS)):
+            expression = cursor.text[item[0].start : item[-1].end]
+            return Span(item[0].start, item[-1].end), f"a measure needs a name. Write {expression} AS {_proposed(item)}"
+    name = before(cursor)
+    if whole_clause(said) and _part_before(cursor) == "MEASURES" and not _is(before(cursor, 2), "AS") and name.kind in (WORD, QUOTED) and token.kind in (WORD, QUOTED):
+        if not _is(token, *HEADS, *PARTS) and cursor.peek().text in (",", "(", ".") and nearest(token.text, (*HEADS, *PARTS), 0.8) is None:
+            return span_of(token), f"a comma is missing before {token.text}"
+        if not _is(token, *HEADS, *PARTS) and (cursor.peek().text == "," or _is(cursor.peek(), *HEADS, *PARTS)):
+            return Span(name.start, token.end), f"a measure has one name of one word. Write AS {token.text}, or AS `{name.text} {token.text}`"
+    if whole_clause(said) and token.text == "(" and _is(name, *PARTS) and _is(before(cursor, 2), "AS"):
+        return span_of(before(cursor, 2)), f"a name for the measure is missing before {name.upper}"
+    if whole_clause(said) and _part_before(cursor) == "MEASURES" and _is(before(cursor, 2), "AS"):
+        if token.text == ".":
+            return Span(name.start, cursor.peek().end), f"a measure's name is one word; write {name.text}_{cursor.peek().text}, or `{name.text}.{cursor.peek().text}`"
+        if token.kind in (WORD, QUOTED, NUMBER) and not _is(token, *HEADS, *PARTS, "WITH", "SHOW", "OMIT", "SKIP", "WHERE", "GROUP", "HAVING", "LIMIT", "QUALIFY") and cursor.peek().text in ("(", "."):
+            if token.kind == WORD and cursor.peek().text == "(" and nearest(token.text, (*HEADS, *PARTS), 0.8):
+                return None  # a part that is misspelled
+            return span_of(token), f"a comma is missing before {token.text}"
+    return None
+
+
+def _proposed(item: list[Token]) -> str:
+    """A name for a measure: its function and its last column."""
+    words = [t.text for t in item if t.kind == WORD]
+    called = words and len(item) > 1 and item[1].text == "("
+    return "_".join([words[0].lower(), *words[1:][-1:]]) if called else words[-1] if words else "name"
+
+
+def _item(cursor: Cursor) -> list[Token]:
+    """The tokens of the item of MEASURES at whose end the parser stopped."""
+    item: list[Token] = []
+    depth = 0
+    for token in reversed(cursor.tokens[: cursor.i]):
+        depth += (token.text == ")") - (token.text == "(")
+        if depth == 0 and (token.text == "," or _is(token, "MEASURES")):
+            break
+        item.insert(0, token)
+    return item
+
+
+def _of_the_rows(cursor: Cursor, said: str) -> Slip | None:
+    token = cursor.token
+    timeout = token if _is(token, "TIMEOUT") else cursor.peek()
+    if _is(timeout, "TIMEOUT") and (said.startswith("expected UNMATCHED in") or (whole_clause(said) and _is(token, "WITH"))):
+        start = token.start if _is(token, "WITH") else before(cursor).start
+        return Span(start, timeout.end), "matches that are not finished are not reported. Leave WITH TIMEOUT ROWS out; PATTERN (A ~B) beside WINDOW finds an A without a B"
+    if said.startswith("expected UNMATCHED in") and _is(token, "EMPTY"):
+        return Span(before(cursor).start, token.end), "empty matches are shown where nothing is written; ALL ROWS PER MATCH OMIT EMPTY MATCHES leaves them out"
+    words = [t.upper for t in cursor.tokens[max(cursor.i - 4, 0) : cursor.i]]
+    if whole_clause(said) and _is(token, *_ROWS_OF_ALL) and words == ["ONE", "ROW", "PER", "MATCH"]:
+        return span_of(token), f"{_ROWS_OF_ALL[token.upper]} goes with ALL ROWS PER MATCH"
+    return None
+
+
+def _of_a_skip(cursor: Cursor, said: str) -> Slip | None:
+    token = cursor.token
+    if whole_clause(said) and _is(token, "SKIP"):
+        asked = f"EVENT SELECTION SKIP TILL {cursor.peek(2).text} MATCH" if _is(cursor.peek(), "TILL") else "AFTER MATCH SKIP"
+        return span_of(token), f"SKIP begins no part of the clause; write {asked}"
+    if whole_clause(said) and _is(token, "MATCH") and _is(before(cursor), "NEXT") and _is(before(cursor, 2), "TO"):
+        return Span(before(cursor).start, token.end), "the search goes on behind the match where nothing is written; write TO NEXT ROW for its second row"
+    if said.startswith("expected LAST in ... LAST ROW") and token.kind in (WORD, QUOTED):
+        instead = "TO NEXT ROW for the second row of the match" if _is(token, "FIRST", "NEXT") else f"TO LAST {token.text} for the last row of a variable"
+        return Span(before(cursor).start, token.end), f"write PAST LAST ROW, or {instead}"
+    if said.startswith("expected ROW in ... LAST ROW"):
+        of = f"; to the last row of a variable leads TO LAST {token.text}" if token.kind in (WORD, QUOTED) and not _is(token, *HEADS, *PARTS, "ROWS") else ""
+        return Span(before(cursor, 2).start, token.end if of else before(cursor).end), f"write PAST LAST ROW{of}"
+    if said.startswith("expected SKIP in ... MATCH SKIP") and _is(token, "NO") and _is(cursor.peek(), "SKIP"):
+        return Span(token.start, cursor.peek().end), "the next match may begin with the second row of this one where SKIP TO NEXT ROW is written"
+    if said.startswith("expected TO or PAST LAST ROW") and token.kind == NUMBER:
+        return span_of(token), _NO_COUNT
+    if whole_clause(said) and token.kind == NUMBER and _is(before(cursor), "ROW") and _is(before(cursor, 2), "TO"):
+        return Span(before(cursor).start, token.end), _NO_COUNT
+    return None
+
+
+_NO_COUNT = "the search goes on at the second row of the match (TO NEXT ROW), at a row of a variable (TO FIRST A, TO LAST A) or behind the match (PAST LAST ROW), and at no other by its number"
+
+
+def _of_the_pattern(cursor: Cursor, said: str) -> Slip | None:
+    """What other languages write in and around a row pattern."""
+    token, last = cursor.token, before(cursor)
+    if "to close PATTERN" in said and (opened := _define_inside(cursor)) is not None:
+        return span_of(opened), "this parenthesis of PATTERN is not closed: DEFINE is inside it. Write ) before DEFINE"
+    if token.text == "|" and last.text == "|" and last.end == token.start:
+        return Span(last.start, token.end), "one of several is written with one bar, as in (A | B)"
+    if token.text == "&" and last.text == "&" and last.end == token.start:
+        return Span(last.start, token.end), "&& is no operator of Spark SQL; write AND" if "row pattern" not in said else "both in any order is written with one &, as in (A & B)"
+    if token.text == ">" and last.text == "=" and last.end == token.start:
+        return Span(last.start, token.end), "=> is no comparison; write >="
+    if said.startswith("expected '}'") and token.text == "-" and last.kind == NUMBER and cursor.peek().kind == NUMBER:
+        return Span(last.start, cursor.peek().end), f"bounds have a comma between them; write {{{last.text},{cursor.peek().text}}}"
+    if "to close PATTERN" in said and token.text == ":":
+        return span_of(token), f"conditions stand in DEFINE, as in DEFINE {last.text} AS ..."
+    if whole_clause(said) and token.kind == OP and token.text in "*+?{" and last.text == ")" and _part_before(cursor) == "PATTERN":
+        return span_of(token), "a quantifier stands inside the parentheses of PATTERN, as in PATTERN ((A B)+)"
+    if "to close the subset" in said and token.text == "|":
+        return span_of(token), "the variables of a subset have commas between them"
+    return None
+
+
+def _define_inside(cursor: Cursor) -> Token | None:
+    """The parenthesis of PATTERN, if DEFINE and its first condition were read as variables."""
+    tokens = cursor.tokens[: cursor.i]
+    at = next((i for i in range(len(tokens) - 1, 0, -1) if _is(tokens[i - 1], "PATTERN") and tokens[i].text == "("), None)
+    begun = at is not None and any(_is(a, "DEFINE") and _is(c, "AS") for a, c in zip(tokens[at:], tokens[at + 2 :]))
+    return tokens[at] if at is not None and begun else None
+
+
+def _of_a_condition(cursor: Cursor, said: str) -> Slip | None:
+    token = cursor.token
+    if whole_clause(said) and _is(token, "AS") and _part_before(cursor) == "DEFINE" and _is(before(cursor, 2), "AND"):
+        joint = before(cursor, 2)
+        return span_of(joint), f"a comma stands between the conditions of two variables; write , {before(cursor).text} AS in place of AND {before(cursor).text} AS"
+    if said.startswith("expected AS after") and "in DEFINE" in said and token.kind == OP and token.text in ("<", ">", "=", "!", ".", "+", "-", "*", "/"):
+        if token.text == "=":
+            return span_of(token), f"AS stands between a variable and its condition; write {before(cursor).text} AS"
+        return Span(before(cursor).start, token.end), "a condition stands behind its variable, as in DEFINE A AS price > 10"
+    if said.startswith("expected a row pattern variable") and token.text == "(" and _is(before(cursor), "DEFINE"):
+        return span_of(token), "the conditions of DEFINE stand without parentheses around them, as in DEFINE A AS price > 10, B AS price < 5"
+    return None
+
+
+def _of_a_size(cursor: Cursor, said: str) -> Slip | None:
+    token, last = cursor.token, before(cursor)
+    if not whole_clause(said):
+        return None
+    if _is(token, "ROW") and last.kind == NUMBER:
+        return span_of(token), f"a number of rows is written {last.text} ROWS"
+    if token.kind == NUMBER and _is(last, "ROWS", "ROW") and _is(before(cursor, 2), "WINDOW", "WITHIN"):
+        return Span(last.start, token.end), f"the number stands before the word; write {token.text} ROWS"
+    if last.kind == NUMBER and token.kind == WORD and token.upper in _SHORT_UNITS:
+        return Span(last.start, token.end), f"a length of time is an interval; write INTERVAL '{last.text}' {_SHORT_UNITS[token.upper]}"
+    return None
+
+
+def _of_a_ranking(cursor: Cursor, said: str) -> Slip | None:
+    token, last = cursor.token, before(cursor)
+    if token.text == "=" and _is(last, "APPROX", "TOP", "WINDOW", "WITHIN"):
+        return span_of(token), f"the number stands right behind the word; write {last.upper} {cursor.peek().text}"
+    if _is(last, "PER") and said.startswith("expected PARTITION after PER"):
+        if _is(token, "WINDOW"):
+            return span_of(token), "TOP ranks each window if the clause has SLIDE, as in WINDOW 10 SLIDE 5. Leave PER WINDOW out"
+        return span_of(token), "TOP ranks the matches of each partition. Name the keys in PARTITION BY, and write PER PARTITION"
+    if said.startswith("expected CHECKS after") and token.text != ")":
+        return span_of(before(cursor)), f"the number of checks is missing its word. Write BUDGET {last.text} CHECKS"
+    if not whole_clause(said):
+        return None
+    if _is(token, "HISTORY", "USING") and _is(last, "CHECKS"):
+        table = cursor.peek().text
+        return span_of(token), f"a history's table follows USING HISTORY. Write USING HISTORY {table if table != ')' else 'h'}"
+    if _is(token, *_OF_A_REPORT) and _part_before(cursor) != "EVENT":
+        return span_of(token), f"{token.upper} is not a report by itself. Write {_OF_A_REPORT[token.upper]}"
+    if _is(token, "EXTRA"):
+        return span_of(token), f"EXTRA is a weight. Write WEIGHTS (EXTRA {cursor.peek().text if cursor.peek().kind == NUMBER else 1})"
+    if token.text == "%" and _is(before(cursor, 2), "APPROX"):
+        return Span(last.start, token.end), "APPROX takes a number of errors, not a share of the match. Write APPROX 1, or another number"
+    if (_is(token, "PER") and _is(last, "OVERALL")) or (_is(token, "OVERALL") and _is(last, "PARTITION")):
+        return Span(token.start, cursor.peek().end if _is(token, "PER") else token.end), "OVERALL and PER PARTITION exclude each other. Write one of them"
+    if _is(token, "MAX", "MIN") and _part_before(cursor) == "PREF":
+        return span_of(token), f"objectives have AND between them. Write AND {token.upper} (...)"
+    if _is(token, "ERRORS", "ERROR") and _is(before(cursor, 2), "APPROX"):
+        return span_of(token), f"APPROX takes the number of errors alone; write APPROX {last.text}"
+    if _is(token, "BY", "ORDER") and _is(before(cursor, 2), "TOP"):
+        return span_of(token), "PREF says which matches are the best, as in PREF MAX (LAST(price)) TOP 3"
+    if token.text == "," and _part_before(cursor) == "PREF":
+        return span_of(token), "objectives have AND between them, as in PREF MAX (A.x) AND MIN (B.y)"
+    return None
+
+
+def _of_an_automaton(cursor: Cursor, said: str) -> Slip | None:
+    """Finds what other notations write between the items of AUTOMATON, and in them."""
+    token, last, items = cursor.token, before(cursor), ("REGISTER", "STATE", "ARC", "ARCS")
+    if not said.startswith(("expected REGISTER, STATE", "expected ARC", "expected FROM and the state")):
+        return None
+    if _is(last, *items) and before(cursor, 2).text == ",":
+        return span_of(before(cursor, 2)), f"no comma separates {last.upper} from the item before it. Take the comma out"
+    if token.text == ",":
+        return span_of(token), "no comma separates the items of AUTOMATON, except names after one STATE or REGISTER. Take the comma out"
+    if _is(last, *items) and (_is(before(cursor, 3), "REGISTER") or before(cursor, 3).text == ","):
+        name = before(cursor, 2)
+        return span_of(name), f"the register {name.text} has no type. Write REGISTER {name.text} INT, or another type"
+    if _is(before(cursor, 2), *items) and before(cursor, 3).text == ",":
+        return span_of(before(cursor, 3)), f"no comma separates {before(cursor, 2).upper} from the item before it. Take the comma out"
+    if _is(token, "INITIAL", "ACCEPTING") and (_is(before(cursor, 2), "STATE") or before(cursor, 2).text == ","):
+        mark = "FINAL" if _is(token, "ACCEPTING") else "START"
+        return span_of(token), f"a state is marked by START or FINAL. Write {last.text} {mark}"
+    if _is(token, "DEFAULT"):
+        return span_of(token), f"the first value of a register follows an equals sign. Write = {cursor.peek().text}"
+    if _is(token, "IF", "WHERE"):
+        return span_of(token), f"the condition of an arc follows WHEN. Write WHEN instead of {token.text}"
+    if _is(token, "START", "FINAL", "INITIAL", "ACCEPTING") and _is(cursor.peek(), "STATE"):
+        mark = "FINAL" if _is(token, "FINAL", "ACCEPTING") else "START"
+        return Span(token.start, cursor.peek().end), f"{mark} follows the state's name. Write STATE {cursor.peek(2).text} {mark}"
+    return None
+
+
+OF_THE_PARTS: tuple[Callable[[Cursor, str], Slip | None], ...] = (
+    _by_forgotten, _of_a_key, _head_again, _semicolon, _of_a_measure, _of_the_rows, _of_a_skip, _of_the_pattern, _of_a_condition, _of_a_size, _of_a_ranking,
+    _of_an_automaton,
+)  # fmt: skip

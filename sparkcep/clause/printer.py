@@ -1,0 +1,214 @@
+"""A clause's tree as text again: what is printed and parsed must be what was parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sparkcep.clause.automaton import ROW, ArcTable, Automaton, Register, State
+from sparkcep.clause.expressions import UNITS, Expr
+from sparkcep.clause.nodes import (
+    Alternate,
+    Concat,
+    Conjunct,
+    Empty,
+    End,
+    Exclude,
+    Node,
+    Not,
+    Permute,
+    Repeat,
+    Start,
+    Var,
+    Within,
+    quantifier,
+)
+from sparkcep.clause.tokens import quote
+from sparkcep.clause.tree import (
+    NEXT_ROW,
+    OMIT_EMPTY,
+    ONE_ROW,
+    PAST_LAST,
+    SHOW_EMPTY,
+    TO_FIRST,
+    WITH_UNMATCHED,
+    MatchClause,
+    Skip,
+    SortItem,
+)
+
+ROWS_TEXT = {
+    ONE_ROW: "ONE ROW PER MATCH",
+    SHOW_EMPTY: "ALL ROWS PER MATCH SHOW EMPTY MATCHES",
+    OMIT_EMPTY: "ALL ROWS PER MATCH OMIT EMPTY MATCHES",
+    WITH_UNMATCHED: "ALL ROWS PER MATCH WITH UNMATCHED ROWS",
+}
+
+
+Cut = Callable[[Expr], str]  # the text of an expression
+Quoted = Callable[[str], str]  # how a name is quoted
+
+
+def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) -> str:
+    """The clause's text in canonical layout; expressions stand as the user wrote them, or as ``cut`` has them."""
+
+    def named(name: str) -> str:
+        return variable_text(name, quoted)
+
+    cut = cut or (lambda e: e.span.of(clause.text))
+    lines = []
+    if clause.partition_by:
+        lines.append("PARTITION BY " + ", ".join(map(cut, clause.partition_by)))
+    if clause.order_by:
+        lines.append("ORDER BY " + ", ".join(_sort_text(s, cut) for s in clause.order_by))
+    if clause.measures:
+        lines.append("MEASURES " + ", ".join(f"{cut(m.expr)} AS {quote(m.name) if quoted is quote else named(m.name)}" for m in clause.measures))
+    lines.append(ROWS_TEXT[clause.rows])
+    if clause.skip:
+        lines.append("AFTER MATCH SKIP " + _skip_text(clause.skip, named))
+    if clause.selection:
+        words = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
+        report = {None: "", "FIRST": " FIRST MATCH", "ALL": " ALL MATCHES"}
+        lines.append(f"EVENT SELECTION {words[clause.selection.strategy]}{report[clause.selection.report]}")
+    lines.append(f"PATTERN ({_print(clause.pattern, cut, named, 0)})" if clause.automaton is None else f"AUTOMATON {'BY ROWS ' if clause.automaton.by_rows else ''}({_items(clause.automaton, cut)})")
+    if clause.lifetime:
+        lines.append(f"LIFETIME TO {cut(clause.lifetime.end)}")
+    if clause.changes:
+        arrival = " ARRIVAL BY " + ", ".join(map(cut, clause.changes.arrival)) if clause.changes.arrival else ""
+        consecutive = f" CONSECUTIVE BY {cut(clause.changes.consecutive)}" if clause.changes.consecutive else ""
+        punctuate = f" PUNCTUATE BY {cut(clause.changes.punctuate)}" if clause.changes.punctuate else ""
+        lines.append(f"CHANGES IN {cut(clause.changes.column)}{arrival}{consecutive}{punctuate}")
+    if clause.report:
+        lines.append(f"REPORT {clause.report.what}")
+    if clause.speculate:
+        lines.append("SPECULATE " + (cut(clause.speculate.size) if clause.speculate.size else clause.speculate.what))
+    if clause.window:
+        w = clause.window
+        line = f"WINDOW {cut(w.size)}" + (" ROWS" if w.rows else "")
+        if w.slide is not None:
+            line += f" SLIDE {cut(w.slide)}" + (" ROWS" if w.slide_rows else "")
+        lines.append(line)
+    if clause.approx:
+        a = clause.approx
+        line = f"APPROX {cut(a.k)}"
+        if a.weights:
+            line += " WEIGHTS (" + ", ".join(f"{_weight_name(v)} {cut(e)}" for v, e in a.weights) + ")"
+        reports = {"PROXY": "PROXY MATCHES", "PER ERROR": "PROXY MATCHES PER ERROR", "ALL": "ALL MATCHES", "BUNDLES": "MATCH BUNDLES", "HISTORY": "MATCH HISTORY"}
+        line += f" {reports[a.report]}" if a.report else ""
+        line += f" OF {a.runs} MATCHES" if a.runs else ""
+        line += f" INTERVALS {cut(a.intervals)}" if a.intervals is not None else ""
+        if a.budget is not None:
+            line += f" BUDGET {cut(a.budget.checks)} CHECKS"
+            used = a.budget.history
+            if used is not None:
+                line += f" USING HISTORY {used.text}" + (" AS PUBLISHED" if used.published else "")
+                sizes = [cut(size) for size in used.sketch]
+                line += {0: "", 1: f" SKETCH AUTO {sizes[0] if sizes else ''}", 2: f" SKETCH ({', '.join(sizes)})"}[len(sizes)]
+                line += " EXPLORE" if a.budget.explore else ""
+        lines.append(line)
+    if clause.pref:
+        line = "PREF " + " AND ".join(f"{d} ({cut(e)})" for d, e in clause.pref.objectives)
+        lines.append(line + (f" COMBINE BY {clause.pref.combine}" if clause.pref.combine else ""))
+    if clause.top:
+        scope = {None: "", "PARTITION": " PER PARTITION", "OVERALL": " OVERALL"}[clause.top.scope]
+        lines.append(f"TOP {cut(clause.top.k)}{scope}")
+    if clause.subsets:
+        lines.append(
+            "SUBSET "
+            + ", ".join(
+                f"{named(s.name)} = ({', '.join(named(m.name) for m in s.members)})" for s in clause.subsets
+            )
+        )
+    if clause.defines:
+        lines.append("DEFINE " + ", ".join(f"{named(d.variable)} AS {cut(d.condition)}" for d in clause.defines))
+    return "\n".join(lines)
+
+
+def _items(automaton: Automaton, cut: Cut) -> str:
+    out = []
+    for item in automaton.items:
+        if isinstance(item, Register):
+            typed = item.type if item.like is None else f"LIKE ({cut(item.like)})"
+            out.append(f"REGISTER {quote(item.name)} {typed}" + (f" = {cut(item.initial)}" if item.initial is not None else ""))
+        elif isinstance(item, State):
+            marks = (" START" if item.start else "") + (" FINAL" if item.final else "")
+            out.append(f"STATE {quote(item.name)}{marks}" + (f" IGNORE WHEN {cut(item.ignore)}" if item.ignore is not None else ""))
+        elif isinstance(item, ArcTable):
+            out.append(f"ARCS FROM {item.text}" + (" ARRIVAL BY " + ", ".join(map(cut, item.arrival)) if item.arrival else ""))
+        else:
+            declared = "" if item.parameters is None else f"({', '.join(f'{quote(p.name)} {p.type}' for p in item.parameters)})"
+            line = f"ARC {quote(item.name) + declared + ' ' if item.name is not None else ''}FROM {quote(item.ends[0])} TO {quote(item.ends[1])}"
+            line += "" if item.on == ROW else f" ON {item.on}"
+            line += f" WHEN {cut(item.when)}" if item.when is not None else ""
+            line += " SET " + ", ".join(f"{quote(s.register)} = {cut(s.value)}" for s in item.sets) if item.sets else ""
+            line += " EMIT (" + ", ".join(f"{cut(e.value)} AS {quote(e.name)}" for e in item.emits) + ")" if item.emits else ""
+            out.append(line)
+    return "\n".join(out)
+
+
+def _weight_name(name: str) -> str:
+    return "~" + variable_text(name[1:]) if name.startswith("~") else variable_text(name)
+
+
+def _sort_text(item: SortItem, cut: Cut) -> str:
+    out = cut(item.expr) + (" DESC" if item.descending else "")
+    if item.nulls_first is not None:
+        out += " NULLS FIRST" if item.nulls_first else " NULLS LAST"
+    return out
+
+
+def _skip_text(skip: Skip, named: Quoted) -> str:
+    if skip.mode == PAST_LAST:
+        return "PAST LAST ROW"
+    if skip.mode == NEXT_ROW:
+        return "TO NEXT ROW"
+    return f"TO {'FIRST' if skip.mode == TO_FIRST else 'LAST'} {named(skip.target or '')}"
+
+
+def variable_text(name: str, quoted: Quoted = quote) -> str:
+    """A variable as it is printed: quoted where it is no plain word."""
+    plain = name.isascii() and name.isidentifier()
+    return name if plain and name.upper() not in _QUOTED else quoted(name)
+
+
+# words that begin something else where a variable may stand
+_QUOTED = UNITS | set("PERMUTE WITHIN ROWS TO PATTERN AUTOMATON EVENT WINDOW LIFETIME CHANGES REPORT SPECULATE APPROX PREF TOP AND OR NOT AS EVERY THEN FOLLOWED".split())
+
+
+def to_text(node: Node, text: str) -> str:
+    """Pattern text that parses to the same node. ``text``: the statement text window sizes are cut from."""
+    return _print(node, lambda e: e.span.of(text), variable_text, 0)
+
+
+# binding strength: alternation 0, conjunction 1, concatenation 2, negation 3, quantifier 4
+def _print(node: Node, cut: Cut, named: Quoted, level: int) -> str:
+    match node:
+        case Var(name):
+            return named(name)
+        case Empty():
+            return "()"
+        case Start():
+            return "^"
+        case End():
+            return "$"
+        case Alternate(items):
+            return _group(" | ".join(_print(i, cut, named, 1) for i in items), level > 0)
+        case Conjunct(items):
+            return _group(" & ".join(_print(i, cut, named, 2) for i in items), level > 1)
+        case Concat(items):
+            return _group(" ".join(_print(i, cut, named, 3) for i in items), level > 2)
+        case Not(item):
+            return _group("~" + _print(item, cut, named, 5), level > 3)
+        case Permute(items):
+            return "PERMUTE(" + ", ".join(_print(i, cut, named, 0) for i in items) + ")"
+        case Exclude(item):
+            return "{- " + _print(item, cut, named, 0) + " -}"
+        case Within(item, size, rows):
+            return f"({_print(item, cut, named, 0)}) WITHIN {cut(size)}{' ROWS' if rows else ''}"
+        case Repeat(item, low, high, greedy):
+            body = _print(item, cut, named, 5)
+            return _group(body + quantifier(low, high) + ("" if greedy else "?"), level > 4)
+    raise TypeError(node)
+
+
+def _group(body: str, needed: bool) -> str:
+    return f"({body})" if needed else body

@@ -1,0 +1,161 @@
+"""Tokens of Spark SQL text with their offsets.
+
+sqlglot cuts the text (``clause/tokenizer``, imported when the first text is cut); its tokens are told here in five kinds. Operators
+come one character a token, so that ``A??`` or ``A||B`` in a row pattern and ``a || b`` in an expression need no modes; the
+expression parser joins neighbours itself.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+WORD, QUOTED, STRING, NUMBER, OP, END = "word", "quoted", "string", "number", "op", "end"
+
+
+class Token(NamedTuple):
+    """``kind`` is one of the constants above; ``text`` the source text; ``upper`` it in upper case for words."""
+
+    kind: str
+    text: str
+    upper: str
+    start: int
+    end: int
+
+
+_DECIMAL = r"(?:[dDfF]|[bB][dD])?"  # the suffix of what has a fraction or an exponent
+_NUMBER = (
+    rf"(?:\d+[eE][+-]\d+{_DECIMAL}|(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?{_DECIMAL}(?![A-Za-z0-9_])|\d+(?:[eE]\d+)?{_DECIMAL}(?!\w)|\d+[lLsSyY](?!\w))"
+)
+_IS_NUMBER = re.compile(_NUMBER).fullmatch
+_TOUCHING = re.compile(r"(?:[\w.]|(?<=[eE])[+-](?=\d))*").match
+_PIECES = re.compile(rf"(?P<number>{_NUMBER})|(?P<word>\w+)|(?P<op>\S)")
+_QUOTES = frozenset("'\"`")
+
+
+def tokenize(text: str, read: str = "") -> list[Token]:
+    """All tokens of ``text``, closed by one END token. Comments and blanks are dropped.
+
+    ``read``: the name of the SQL that the text is written in, where that is not Spark's.
+    Raises ClauseError for an unterminated string, quoted identifier or comment.
+    """
+    from sparkcep.clause.tokenizer import cut
+
+    out: list[Token] = []
+    end = 0
+    for token, stretch, offset in cut(text, read):
+        start = token.start + offset
+        if start < end:  # the type that sqlglot makes of a number's suffix
+            continue
+        end = token.end + offset + 1
+        piece = text[start:end]
+        first = piece[0]
+        if first in _QUOTES or (read and token.token_type.name.endswith("STRING")):
+            quoted = first == "`" or (first == '"' and token.token_type.name == "IDENTIFIER")
+            if not quoted and out and out[-1].end == start and out[-1].upper in ("R", "X") and (first == "'" or out[-1].upper == "R"):
+                start = out.pop().start  # behind 1., where sqlglot sees no prefix
+            out.append(Token(QUOTED if quoted else STRING, text[start:end], text[start:end], start, end))
+        elif first.isalpha() or first == "_":
+            if piece[-1] in "'\"":  # r'...', X'...'; n'...' is a word and a string
+                prefix = start + 1 if first in "nN" else start
+                if prefix > start:
+                    out.append(Token(WORD, first, first.upper(), start, prefix))
+                out.append(Token(STRING, text[prefix:end], text[prefix:end], prefix, end))
+            elif piece.isalnum() or piece.replace("_", "").isalnum():
+                out.append(Token(WORD, piece, piece.upper(), start, end))
+            else:
+                out += _pieces(stretch, start, end, offset)
+        elif len(piece) == 1 and not first.isdigit():
+            out.append(Token(OP, piece, piece, start, end))
+        else:
+            if out and out[-1].end == start and out[-1].text == "." and first.isdigit():
+                start = out.pop().start
+            if first.isdigit() and not _IS_NUMBER(piece):  # such as 1e3-2.5, of which sqlglot takes 1e3-2 for a number
+                end = _TOUCHING(stretch, end - offset).end() + offset
+            out += _pieces(stretch, start, end, offset)
+    out.append(Token(END, "", "", len(text), len(text)))
+    return out
+
+
+def _pieces(stretch: str, start: int, end: int, offset: int) -> list[Token]:
+    """The tokens of what is one token to sqlglot: ORDER BY, an operator of several signs, a number that ends otherwise in Spark.
+    ``stretch``, of which that is a part, begins at the offset, and has blanks for comments."""
+    out = []
+    for m in _PIECES.finditer(stretch, start - offset, end - offset):
+        piece = m.group()
+        out.append(Token(m.lastgroup, piece, piece.upper() if m.lastgroup == WORD else piece, m.start() + offset, m.end() + offset))
+    return out
+
+
+def name_of(token: Token) -> str:
+    """The identifier that a word or a quoted token stands for."""
+    return unquoted(token.text) if token.kind == QUOTED else token.text
+
+
+def unquoted(text: str) -> str:
+    """The name that ``text`` is with or without quotes."""
+    return text[1:-1].replace(text[0] * 2, text[0]) if text[0] in _QUOTES else text
+
+
+def quote(name: str) -> str:
+    """``name`` as a backtick identifier."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def matching(tokens: list[Token], opening: str = "(", closing: str = ")") -> dict[int, int]:
+    """The index of the closing bracket for that of each opening one."""
+    out, stack = {}, []
+    for i, t in enumerate(tokens):
+        if t.kind == OP and t.text == opening:
+            stack.append(i)
+        elif t.kind == OP and t.text == closing and stack:
+            out[stack.pop()] = i
+    return out
+
+
+def split_statements(text: str) -> list[str]:
+    """The statements of ``text``, separated by ``;`` outside strings, comments and BEGIN ... END blocks."""
+    return [span.of(text) for span in statement_spans(text)]
+
+
+def statement_spans(text: str) -> list[Span]:
+    """The places of those statements. Raises ClauseError."""
+    out, start, depth, empty = [], 0, 0, True
+    tokens = tokenize(text)
+    for i, token in enumerate(tokens):
+        if token.upper == "BEGIN":
+            depth += 1
+        elif depth and token.upper in ("CASE", "IF", "LOOP", "WHILE", "REPEAT", "FOR") and token.kind == WORD:
+            # END IF / END CASE close what the opening word opened
+            if i and tokens[i - 1].upper != "END" and not (token.upper == "IF" and tokens[i + 1].text == "("):
+                depth += token.upper not in ("WHILE", "FOR")
+        elif depth and token.upper == "END":
+            if tokens[i + 1].upper not in ("WHILE", "FOR"):
+                depth -= 1
+        ends = token.kind == END or (token.text == ";" and depth == 0)
+        if ends and not empty:
+            out.append(_stripped(text, start, token.start))
+        start, empty = (token.end, True) if ends else (start, False)
+    return out
+
+
+def _stripped(text: str, start: int, end: int) -> Span:
+    body = text[start:end].strip()
+    start = text.index(body, start)
+    return Span(start, start + len(body))
+
+
+@dataclass(frozen=True)
+class Span:
+    """Half-open character range in the statement text."""
+
+    start: int
+    end: int
+
+    def of(self, text: str) -> str:
+        return text[self.start : self.end]
+
+    def holds(self, other: Span) -> bool:
+        """Whether the other lies inside."""
+        return self.start <= other.start and other.end <= self.end

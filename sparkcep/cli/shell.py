@@ -1,0 +1,226 @@
+"""``sparkcep shell``: statements in a terminal, with completion, history, progress, and errors at their place.
+
+Lines are edited by prompt_toolkit. A statement ends with ``;``; what begins with ``:`` is a command of the shell.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.lexers import PygmentsLexer
+from pygments.lexers.sql import SqlLexer
+
+from sparkcep.clause.tokens import split_statements, tokenize
+from sparkcep.errors import ClauseError, ToolError, printable
+from sparkcep.notebook import jobs
+from sparkcep.notebook.cell import Interrupted
+from sparkcep.notebook.progress import Reporter
+from sparkcep.notebook.table import Table
+from sparkcep.spark.session.catalog import columns_of, functions_of, tables_of
+from sparkcep.tools.complete import complete
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# as other shells have them
+_LEAVE = frozenset([":quit", ":q", ":exit", "quit", "exit", "\\q", ".quit", ".exit"])
+_MARKS = (":", "\\", ".")  # with which commands begin, here and there; no statement does
+_ASK = frozenset([":help", "help", "?", "\\?", "\\h", ".help"])
+_PROMPT, _MORE = "sparkcep> ", "       -> "
+_HELP = """A statement ends with ; and Tab completes words, variables, columns and tables. Ctrl-C stops a statement, Ctrl-D leaves.
+  :explain STATEMENT   how it runs, and why           :table NAME=PATH   a view over files
+  :fmt STATEMENT       the statement laid out         :limit N           rows shown (now {limit})
+  :read ENGINE STATEMENT   of Trino, Snowflake, ...   :save PATH         the last result as .parquet, .csv, .json
+  :help                this                           :quit              leave"""
+
+
+class Shell:
+    """The dialogue over one session. Commands and statements are told apart by their first character."""
+
+    def __init__(self, session: SparkSession, say: Callable[[str], None] = print) -> None:
+        self.session = session
+        self.say = lambda text: say(printable(text))
+        self.limit = 50
+        self.last: DataFrame | None = None
+
+    def run(self, **terminal: Any) -> None:
+        """Reads and answers until the user leaves. ``terminal``: arguments for prompt_toolkit's session."""
+        lines: PromptSession = PromptSession(
+            history=_history(), completer=Proposals(self.session), lexer=PygmentsLexer(SqlLexer), complete_in_thread=True,
+            multiline=Condition(lambda: not finished(lines.default_buffer.text)), prompt_continuation=_MORE, **terminal,
+        )  # fmt: skip
+        self.say("sparkcep shell; :help tells what there is")
+        while True:
+            try:
+                text = lines.prompt(_PROMPT)
+            except KeyboardInterrupt:  # at the prompt: the text is thrown away
+                continue
+            except EOFError:
+                return
+            if not self.answer(text):
+                return
+
+    def answer(self, text: str) -> bool:
+        """Does what the text says; whether the dialogue goes on."""
+        command, _, rest = text.strip().partition(" ")
+        word = _word(text)
+        if word in _LEAVE:
+            return False
+        try:
+            if word in _ASK:
+                self._help("")
+            elif command.startswith(_MARKS):
+                self._command(command, rest.strip())
+            else:
+                for statement in split_statements(text):
+                    self._statement(statement)
+        except Interrupted:
+            self.say("the Spark job was cancelled")
+        except KeyboardInterrupt:
+            self.say("interrupted")
+        except ClauseError as error:
+            self.say(f"error: {error.over(text)}")
+        except (ToolError, ValueError) as error:
+            self.say(f"error: {error}")
+        return True
+
+    def _statement(self, statement: str) -> None:
+        from sparkcep.spark.errors.exceptions import RAISED, shown
+
+        reporter, outcome = Reporter(SimpleNamespace()), "failed"
+
+        def job(work: Callable[[], Any]) -> Any:
+            return jobs.run(self.session, work, " ".join(statement.split())[:100], reporter.tell)
+
+        try:
+            frame = job(lambda: self.session.sql(statement))
+            if frame.columns:
+                rows = job(lambda: frame.take(self.limit + 1))
+                reporter.clear()
+                self.last = frame
+                self.say(repr(Table(frame.columns, rows[: self.limit], len(rows) > self.limit, frame, ":limit")))
+            outcome = "done"
+        except (ClauseError, *RAISED) as error:
+            reporter.clear()
+            self.say(f"error: {shown(error, statement)}")
+        except Interrupted:
+            outcome = "interrupted"
+            raise
+        finally:
+            reporter.close(outcome)
+
+    def _command(self, command: str, rest: str) -> None:
+        known: dict[str, Callable[[str], None]] = {
+            ":help": self._help, ":explain": self._explain, ":fmt": self._fmt, ":read": self._read, ":table": self._table, ":limit": self._limit, ":save": self._save,
+        }  # fmt: skip
+        if command not in known:
+            raise ToolError(f"there is no command {command}; there are {', '.join(known)} and :quit")
+        known[command](rest)
+
+    def _help(self, rest: str) -> None:
+        self.say(_HELP.format(limit=self.limit))
+
+    def _explain(self, statement: str) -> None:
+        from sparkcep.draw.explain import explain
+        from sparkcep.spark.configured import settings_of
+
+        for text in split_statements(statement):
+            try:
+                self.say(explain(text, settings=settings_of(self.session)).rstrip())
+            except ClauseError as error:
+                raise ToolError(error.over(text)) from None
+
+    def _fmt(self, statement: str) -> None:
+        from sparkcep.tools.fmt import format_sql
+
+        self.say(format_sql(statement).rstrip())
+
+    def _read(self, rest: str) -> None:
+        from sparkcep.dialect.transpile import transpile
+
+        engine, _, statement = rest.partition(" ")
+        done = transpile(statement, engine)
+        for note in done.notes:
+            self.say(f"note: {note}")
+        for text in split_statements(done.sql):
+            self._statement(text)
+
+    def _table(self, rest: str) -> None:
+        from sparkcep.spark.files.sources import define, sources
+
+        for source in sources([rest], []):
+            define(self.session, source, lambda text: self.say(f"note: {text}"))
+            self.say(f"{source.name}: {', '.join(self.session.table(source.name).columns)}")
+
+    def _limit(self, rest: str) -> None:
+        if not rest.isdecimal() or not rest.strip("0") or len(rest) > 18:
+            raise ToolError(f":limit takes a number of rows above 0, not {rest or 'nothing'}")
+        self.limit = int(rest)
+
+    def _save(self, path: str) -> None:
+        from sparkcep.spark.files import results
+
+        if self.last is None:
+            raise ToolError("there is no result yet; :save writes the one shown last")
+        results.checked(path, ":save")
+        results.write(self.last, path)
+        self.say(f"written to {path}")
+
+
+def _word(text: str) -> str:
+    return text.strip().removesuffix(";").rstrip().lower()
+
+
+def finished(text: str) -> bool:
+    """Whether Enter ends what was typed: a command, nothing, or statements with ``;`` behind the last one."""
+    stripped = text.strip()
+    if not stripped or _word(text) in _LEAVE | _ASK:
+        return True
+    if stripped.startswith(_MARKS):
+        command = stripped.split(None, 1)
+        return command[0] not in (":explain", ":fmt", ":read") or len(command) < 2 or stripped.endswith(";")
+    try:
+        tokens = tokenize(text)
+        return tokens[-2].text == ";" and stripped.endswith(";") and not _in_block(text)
+    except ClauseError:  # a literal or a comment is open
+        return False
+
+
+def _in_block(text: str) -> bool:
+    """Whether the text ends inside a BEGIN ... END block, whose statements have semicolons of their own."""
+    return any(statement.endswith(";") for statement in split_statements(text)[-1:])
+
+
+class Proposals(Completer):
+    """Completion for prompt_toolkit. Columns of a table are asked of Spark once."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._columns = lru_cache(256)(columns_of(session))
+        self._tables = tables_of(session)
+        self._functions = functions_of(session)
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
+        at = document.cursor_position
+        for proposal in complete(document.text, at, self._columns, self._tables, self._functions):
+            yield Completion(proposal.text, proposal.start - at, display_meta=proposal.kind)
+
+
+def _history() -> History:
+    """The lines of earlier shells, in a file that only the user can read; those of this one alone where there is no such file."""
+    try:
+        path = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "sparkcep" / "history"
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
+    except (OSError, RuntimeError):  # a home that cannot be written to, or is not known
+        return InMemoryHistory()
+    return FileHistory(str(path))

@@ -1,0 +1,1181 @@
+"""Bytecode of conditions that look at other rows: a small typed stack machine run inside the matching kernel.
+
+One instruction a row of ``code`` (int64, n x 5): opcode and operands a, b, c, d. Values are int64 or float64 with a NULL
+mark (SQL's three-valued logic); decimals of more than 18 digits have a second word (the opcodes that end in H or W). What a thread
+must remember of its match lies in numbered slots, updated row by row (``slots``, see :class:`Slots`); two threads with equal slots
+have equal futures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.types import (
+    AS_DOUBLE,
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    HIGH,
+    INT,
+    INT_BITS,
+    LOW,
+    MAX_DIGITS,
+    MAX_WORD_DIGITS,
+    NULL,
+    STRING,
+    WORD,
+    Type,
+    adjusted,
+    bounded,
+    decimal_of,
+    type_of,
+    wider,
+)
+from sparkcep.compiler.conditions.time_zones import DAY, transitions
+from sparkcep.errors import LIMIT, SEMANTIC, ClauseError
+from sparkcep.plan.limits import MAX_OFFSET_IN_DEFINE
+from sparkcep.plan.records import (
+    ALL_ROWS,
+    At,
+    Checked,
+    Condition,
+    ConditionPlace,
+    Extreme,
+    Label,
+    Lit,
+    Pair,
+    Prior,
+    Running,
+    places_of,
+    walk,
+)
+from sparkcep.plan.split.conditions import MATH_CALLS, looks_at_match
+
+_OPS = """RETURN LOADI LOADF NAVI NAVF SLOTI SLOTF STD CONSTI CONSTF NULL MNO CLS
+ADDI SUBI MULI DIVI MODI NEGI ABSI SIGNI ADDF SUBF MULF DIVF MODF NEGF ABSF SIGNF
+CLSSLOT I2F SCALE EQI NEI LTI LEI GTI GEI NSI EQF NEF LTF LEF GTF GEF NSF
+AND OR NOT ISNULL ISTRUE ISFALSE ISNAN JNOT JUMP JFALSE JTRUE JSOME POP MAXI MINI MAXF MINF
+SQRT EXP LN LOG10 POW FLOOR CEIL ROUND32 DISTINCT
+MATH ATAN2 HYPOT PMODI PMODF ROUNDF ROUNDI RESCALE F2I NARROW ROWAT PAIRI PAIRF
+PRIOR CURRENT ISFIRST LOADH NAVH SLOTH PAIRH JNULL FAIL
+WIDEN FITW ADDW SUBW MULW DIVW MODW CMPW EXTREMEW NEGW ABSW W2F W2I
+LOCAL INSTANT DAYOF SECONDS ADDTIME ADDMONTHS""".split()
+OP = {name: i for i, name in enumerate(_OPS)}
+OP_NAMES = tuple(_OPS)
+
+_SLOT_KINDS = (
+    "LAST FIRST LABELLAST BYLABEL LABELFIRST COUNT SUMI SUMF MINI MAXI MINF MAXF MEAN M2 SUMLOW SUMHIGH EXTREME BYI BYF BYSOME SUMTOP".split()
+)
+SLOT = {name: i for i, name in enumerate(_SLOT_KINDS)}
+
+_LIMITS = {k: (1 << (b - 1)) - 1 for k, b in INT_BITS.items()} | {"months": (1 << 31) - 1}
+_MOST = (1 << 63) - 1
+MAX_INSTRUCTIONS = 200_000
+_PART = "map_entries(m), element_at(m, 'key')"
+_PARTS = {"variant": "variant_get(v, '$.x', 'int')", "geometry": "ST_AsBinary(g)", "geography": "ST_AsBinary(g)"}
+_DATE, _STAMPS = Type("date"), ("timestamp", "timestamp_ntz")
+_COMPARE = {"=": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE", "<=>": "NS"}
+_FLOAT_CALLS = {"sqrt": "SQRT", "exp": "EXP", "ln": "LN", "log10": "LOG10", "pow": "POW", "atan2": "ATAN2", "hypot": "HYPOT"}
+# calls that end in an error for some values, under ANSI; those of them that do so for exact numbers alone
+_EXACT = frozenset(["+", "-", "*", "neg", "abs"])
+_DIVISIONS = frozenset(["/", "%", "div", "pmod"])
+_FAILING = _EXACT | _DIVISIONS | {"cast", "round", "floor", "ceil", "datediff"}
+_NULL_OPERATORS = frozenset(["=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "datediff"]) | _DIVISIONS  # NULL where an operand is
+KNOWN = "rows known"  # in place of a column's name: how many rows after each row are known
+_TYPE_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "real": "float"}
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The compiled conditions of all variables.
+
+    ``code`` int64 (n, 5): so many ``instructions``, and the table of the time zone if one of them reads it;
+    ``entry`` int64 (variables): first instruction of the history-dependent part or -1;
+    ``shift_entry`` likewise for the part that looks at physical neighbours only; ``floats`` float64 constants;
+    ``slots`` int64 (m, 6): kind, mask, k, column, filter column, helper slot; ``live`` uint8 (variables, m): slots a
+    variable's condition reads; ``int_columns``/``float_columns`` input columns by kernel index, each with what the kernels see of
+    it (:mod:`sparkcep.columns.types`); ``ranked``: integer columns that hold ranks, with their type kind; ``strings``: constants of
+    the string rank domain (the last ones are the CLASSIFIER labels); ``pairs``: array columns of functions over several rows;
+    ``stack`` depth needed; ``labels_read``: whether labels are read beyond what slots hold; ``reads_prior``: for each variable
+    whether its condition reads slots as of the row before.
+    """
+
+    code: np.ndarray
+    entry: np.ndarray
+    shift_entry: np.ndarray
+    floats: np.ndarray
+    slots: np.ndarray
+    live: np.ndarray
+    int_columns: tuple[tuple[str, str], ...]
+    float_columns: tuple[tuple[str, str], ...]
+    pairs: tuple[tuple[str, str], ...]
+    ranked: tuple[tuple[str, str], ...]
+    strings: tuple[str, ...]
+    string_patches: tuple[tuple[int, int], ...]
+    stack: int
+    classifier_read: bool
+    labels_read: bool
+    distinct_read: bool
+    number_read: bool
+    max_back: int
+    max_ahead: int
+    reads_prior: tuple[bool, ...]
+    instructions: int
+
+    @property
+    def has_history(self) -> bool:
+        """Whether any condition sees more than its row and that row's physical neighbours."""
+        return bool((self.entry >= 0).any())
+
+    def dump(self, variables: tuple[str, ...]) -> str:
+        """Numbered listing with the entry points of each variable."""
+        starts: dict[int, str] = {}
+        for i, name in enumerate(variables):
+            if self.shift_entry[i] >= 0:
+                starts[int(self.shift_entry[i])] = f"{name}, physical neighbours only:"
+            if self.entry[i] >= 0:
+                starts[int(self.entry[i])] = f"{name}, looks at the match:"
+        lines = []
+        for pc, (op, *operands) in enumerate(self.code[: self.instructions].tolist()):
+            if pc in starts:
+                lines.append(starts[pc])
+            while operands and operands[-1] == 0:
+                operands.pop()
+            lines.append(f"{pc:4d}  {OP_NAMES[op]:<8}{', '.join(map(str, operands))}".rstrip())
+        for i, (kind, mask, k, column, keep, _) in enumerate(self.slots.tolist()):
+            lines.append(f"slot {i}: {_SLOT_KINDS[kind]} of {_mask_text(mask, variables)} k={k} column={column} filter={keep}")
+        if len(self.code) > self.instructions:
+            lines.append(f"from {self.instructions} on: the offsets of the time zone")
+        return "\n".join(lines)
+
+
+def _mask_text(mask: int, variables: tuple[str, ...]) -> str:
+    if mask == -1:
+        return "all rows"
+    return "{" + ", ".join(v for i, v in enumerate(variables) if mask >> i & 1) + "}"
+
+
+def compile_conditions(
+    conditions: tuple[Condition, ...], variables: tuple[str, ...], schema: pa.Schema, ansi: bool,
+    places: tuple[ConditionPlace, ...] = (), adjacent: bool = True, zone: str = "UTC", months: tuple[str, ...] = (), looks: Sequence[int] = (),
+    deferred: bool = False,
+) -> Conditions:
+    """Bytecode for the condition trees of a plan over the columns of ``schema``.
+
+    ``adjacent``: the rows of a match are. ``zone``: the session's time zone. ``months``: columns that hold the months of year-month
+    intervals. ``looks``: how many rows after the candidate row each variable's condition may read. ``deferred``: conditions of
+    physical neighbours are evaluated for candidates alone, as those that look at the match are, and not for every row ahead. Raises
+    ClauseError for type errors, with the condition's place among ``places``."""
+    looks = tuple(looks) or (0,) * len(variables)
+
+    def compiled(chosen: tuple[Condition, ...]) -> Conditions:
+        return ConditionCompiler(variables, schema, ansi, adjacent, zone, months, looks).run(chosen, deferred)
+
+    try:
+        return compiled(conditions)
+    except ClauseError:
+        for condition in conditions:
+            whole, *operands = places_of(condition, places)
+            for part, at in [*(((tree,), at) for tree, at in zip(condition.trees, operands)), (condition.trees, whole)]:
+                try:
+                    compiled((condition._replace(trees=part),))
+                except ClauseError as error:
+                    if at is None:
+                        raise
+                    raise error.moved(at.line, at.column, at.text.split("\n")[0]) from None
+        raise
+
+
+def _error(message: str) -> ClauseError:
+    return ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC)
+
+
+class _Slot(NamedTuple):
+    """A slot before the kernels have it: a value of the rows that ``keep`` (a column, or -1) lets pass, with the slot that it is
+    computed with (-1: none)."""
+
+    kind: int
+    mask: int
+    k: int
+    column: int
+    keep: int
+    helper: int
+
+
+@dataclass
+class ConditionCompiler:
+    variables: tuple[str, ...]
+    schema: pa.Schema
+    ansi: bool
+    adjacent: bool
+    zone: str = "UTC"
+    months: tuple[str, ...] = ()
+    looks: tuple[int, ...] = ()
+    code: list[list[int]] = field(default_factory=list)
+    floats: list[float] = field(default_factory=list)
+    slots: dict[_Slot, int] = field(default_factory=dict)
+    ints: list[tuple[str, str]] = field(default_factory=list)
+    flts: list[tuple[str, str]] = field(default_factory=list)
+    pairs: list[tuple[str, str]] = field(default_factory=list)
+    ranked: dict[str, str] = field(default_factory=dict)
+    strings: list[str] = field(default_factory=list)
+    patches: list[tuple[int, int]] = field(default_factory=list)
+    zoned: list[int] = field(default_factory=list)  # instructions that read the table of the time zone
+    used: set[int] = field(default_factory=set)
+    types: dict[tuple, Type] = field(default_factory=dict)
+    back: int = 0
+    ahead: int = 0
+
+    def run(self, conditions: tuple[Condition, ...], deferred: bool = False) -> Conditions:
+        count = len(self.variables)
+        entry = np.full(count, -1, dtype=np.int64)
+        shift_entry = np.full(count, -1, dtype=np.int64)
+        reads: list[set[int]] = [set() for _ in range(count)]
+        prior = [False] * count
+        for variable, conjuncts in conditions:
+            for target, wanted in ((shift_entry, False), (entry, True)):
+                chosen = [c for c in conjuncts if (deferred or looks_at_match(c)) == wanted]
+                if not chosen:
+                    continue
+                target[variable] = len(self.code)
+                self.used = set()
+                skips = self._known(self.looks[variable]) if wanted else None
+                tree = chosen[0] if len(chosen) == 1 else ("call", "and", *chosen)
+                got = self.emit(tree)
+                if got.kind not in ("boolean", "null"):
+                    raise _error(f"the condition of {self.variables[variable]} is of type {got}, not BOOLEAN; write a comparison")
+                if skips is not None:
+                    self.code[skips][1] = len(self.code)
+                self.op("RETURN")
+                if wanted:
+                    reads[variable] = set(self.used)
+                    prior[variable] = any(row[0] == OP["PRIOR"] for row in self.code[target[variable] :])
+        names = {OP_NAMES[row[0]] for row in self.code}
+        instructions = len(self.code)
+        self.add_zone()
+        live = np.zeros((count, len(self.slots)), dtype=np.uint8)
+        for v in range(count):
+            for s in self._closure(reads[v]):
+                live[v, s] = 1
+        return Conditions(
+            code=np.array(self.code, dtype=np.int64).reshape(-1, 5),
+            entry=entry,
+            shift_entry=shift_entry,
+            floats=np.array(self.floats or [0.0], dtype=np.float64),
+            slots=np.array(list(self.slots), dtype=np.int64).reshape(-1, 6),
+            live=live,
+            int_columns=tuple(self.ints),
+            float_columns=tuple(self.flts),
+            pairs=tuple(self.pairs),
+            ranked=tuple(self.ranked.items()),
+            strings=tuple(self.strings),
+            classifier_read=bool(names & {"CLS", "CLSSLOT"}),
+            string_patches=tuple(self.patches),
+            stack=instructions + 4 if instructions < 60 else 64 + max((_depth(c) for _, cs in conditions for c in cs), default=0),
+            labels_read=any(row[0] == OP["CLS"] and (row[1] >= 0 or row[2] != 0) for row in self.code[:instructions]),
+            distinct_read="DISTINCT" in names,
+            number_read="MNO" in names,
+            max_back=self.back,
+            max_ahead=self.ahead,
+            reads_prior=tuple(prior),
+            instructions=instructions,
+        )
+
+    def _known(self, look: int) -> int | None:
+        """Lets the condition hold where it may read rows that are not there yet; the place of the jump to its end. A search that
+        goes on from such a row completes no match before these rows are there."""
+        if not look:
+            return None
+        self.op("LOADI", _index(self.ints, (KNOWN, WORD)), 0, -1)
+        self.op("CONSTI", look)
+        self.op("LTI")
+        at = self.op("JTRUE")
+        self.op("POP")
+        return at
+
+    def _closure(self, reads: set[int]) -> set[int]:
+        """Slots that decide the future of ``reads``: their helper slots too."""
+        keys = list(self.slots)
+        todo, out = list(reads), set()
+        while todo:
+            s = todo.pop()
+            if s in out:
+                continue
+            out.add(s)
+            if keys[s].helper >= 0 and keys[s].kind not in (SLOT["SUMI"], SLOT["SUMF"]):
+                todo.append(keys[s].helper)
+        return out
+
+    def op(self, name: str, a: int = 0, b: int = 0, c: int = 0, d: int = 0) -> int:
+        if len(self.code) >= MAX_INSTRUCTIONS:
+            message = f"the conditions need more than {MAX_INSTRUCTIONS} instructions; compute parts of them in a subquery below the clause"
+            raise ClauseError("EXPRESSION_TOO_DEEP", message, sqlstate=LIMIT)
+        self.code.append([OP[name], a, b, c, d])
+        return len(self.code) - 1
+
+    def add_zone(self) -> None:
+        """Puts the table of the time zone behind the instructions, where one of them reads it."""
+        if not self.zoned:
+            return
+        table = transitions(self.zone)
+        for at in self.zoned:
+            self.code[at][1:3] = [len(self.code), len(table)]
+        self.code += [[instant, offset, 0, 0, 0] for instant, offset in table.tolist()]
+
+    def _zoned(self, name: str, starts_day: int = 0) -> None:
+        """An instruction that reads that table."""
+        self.zoned.append(self.op(name, 0, 0, starts_day))
+
+    # -- columns and slots ----------------------------------------------------------------------------------
+
+    def column(self, name: str) -> tuple[Type, int]:
+        t = Type("months") if name in self.months else type_of(self.schema.field(name).type)
+        if t.is_float:
+            return t, _index(self.flts, (name, WORD))
+        self._rank(name, t)
+        return t, self._words(self.ints, name, t)
+
+    def _rank(self, name: str, t: Type) -> None:
+        """Notes that a column, or the elements of one, are held as ranks if they are."""
+        if t.is_ranked:
+            self.ranked[name] = str(t) if t.kind == "nested" else t.kind
+
+    def _words(self, items: list[tuple[str, str]], name: str, t: Type) -> int:
+        """Where the words of a column's values begin."""
+        return _index(items, (name, LOW), (name, HIGH)) if t.is_wide else _index(items, (name, WORD))
+
+    def slot(self, kind: str, mask: int, k: int = 0, column: int = -1, keep: int = -1, helper: int = -1) -> int:
+        key = _Slot(SLOT[kind], mask, k, column, keep, helper)
+        index = self.slots.setdefault(key, len(self.slots))
+        self.used.add(index)
+        return index
+
+    def row_slot(self, kind: str, which: str, mask: int, k: int) -> int:
+        """The slot of the position (``kind`` "") or the LABEL of a mask's first or last row but k, and the slots that it needs."""
+        slot = -1
+        for before in range(k + 1):
+            slot = self.slot(kind + {"L": "LAST", "F": "FIRST"}[which], mask, before, helper=slot)
+        return slot
+
+    # -- trees ----------------------------------------------------------------------------------------------
+
+    def emit(self, tree: tuple) -> Type:
+        """Appends code that leaves the tree's value on the stack; returns its type."""
+        kind = tree[0]
+        if kind == "col":
+            return self._load(tree.column, 0, None)
+        if kind == "off":
+            return self._load(tree.column, tree.physical, tree.absent)
+        for own, emitted in (
+            ("nav", self._nav), ("cls", self._classifier), ("agg", self._aggregate), ("by", self._by), ("lit", self._literal),
+            ("pair", self._paired), ("prior", self._prior), ("checked", self._checked),
+        ):  # fmt: skip
+            if kind == own:
+                return emitted(tree)
+        if kind == "mno":
+            self.op("MNO")
+            return BIGINT
+        if kind == "isfirst":
+            self.op("ISFIRST", self.slot("COUNT", tree.mask))
+            return BOOLEAN
+        return self._call(tree[1], tree[2:])
+
+    def _reach(self, physical: int) -> None:
+        self.back = max(self.back, -physical)
+        self.ahead = max(self.ahead, physical)
+
+    def _absent(self, absent: str | None, t: Type) -> int:
+        if absent is None:
+            return -1
+        absent_type, index = self.column(absent)
+        return index if (absent_type.is_float, absent_type.is_wide) == (t.is_float, t.is_wide) else -1
+
+    def _high(self, t: Type, name: str, *operands: int) -> None:
+        """The second word of what was just loaded, if it has one."""
+        if t.is_wide:
+            self.op(name, *operands)
+
+    def _load(self, name: str, physical: int, absent: str | None) -> Type:
+        t, index = self.column(name)
+        self._reach(physical)
+        other = self._absent(absent, t)
+        self.op("LOADF" if t.is_float else "LOADI", index, physical, other)
+        self._high(t, "LOADH", index + 1, physical, other + (other >= 0))
+        return t
+
+    def _nav(self, tree: At) -> Type:
+        t, index = self.column(tree.column)
+        self._reach(tree.physical)
+        slot = self.row_slot("", tree.which, tree.mask, tree.logical)
+        other = self._absent(tree.absent, t)
+        self.op("NAVF" if t.is_float else "NAVI", slot, tree.physical, index, other)
+        self._high(t, "NAVH", slot, tree.physical, index + 1, other + (other >= 0))
+        return t
+
+    def _prior(self, tree: Prior) -> Type:
+        at = self.op("PRIOR", self.slot("COUNT", tree.mask))
+        t = self.emit(tree.tree)
+        self.op("CURRENT")
+        self.code[at][3] = len(self.code)
+        return t
+
+    def _checked(self, tree: Checked) -> Type:
+        """The value, and an error where its row says that Spark failed to compute it."""
+        t = self.emit(tree.tree)
+        self.emit(tree.failed)
+        self.op("FAIL", tree.number)
+        return t
+
+    def _paired(self, tree: Pair) -> Type:
+        """Picks the element of an array column that has the numbers of the rows looked at."""
+        name = tree.column
+        t = type_of(self.schema.field(name).type.value_type)
+        self._rank(name, t)
+        _, column = self.column(tree.number)
+        for row in tree.rows:
+            self._reach(row.physical)
+            self.op("ROWAT", self.row_slot("", row.which, row.mask, row.logical), row.physical, column)
+        index = self._words(self.pairs, name, t)
+        self.op("PAIRF" if t.is_float else "PAIRI", index, len(tree.rows))
+        self._high(t, "PAIRH", index + 1, index)
+        return t
+
+    def _classifier(self, tree: Label) -> Type:
+        _, which, mask, logical, physical = tree
+        if which == "cur" and physical > 0:
+            self.op("NULL")  # no later row is mapped yet
+            return STRING
+        if which == "cur" and physical < 0 and self.adjacent:
+            # rows of a match are adjacent: the neighbour is an earlier row of the match or outside it
+            which, mask, logical, physical = "L", ALL_ROWS, -physical, 0
+            if logical > MAX_OFFSET_IN_DEFINE:
+                raise ClauseError("NAVIGATION_OFFSET", f"the offset of PREV around CLASSIFIER() in DEFINE must be at most {MAX_OFFSET_IN_DEFINE}", sqlstate=SEMANTIC)
+        self._reach(physical)
+        if which == "cur":
+            self.op("CLS", -1, physical)
+        elif physical == 0:
+            self.op("CLSSLOT", self.row_slot("LABEL", which, mask, logical))
+        else:
+            self.op("CLS", self.row_slot("", which, mask, logical), physical)
+        return STRING
+
+    def _literal(self, tree: Lit) -> Type:
+        kind, text = tree.type, tree.text
+        if kind == "null":
+            self.op("NULL")
+            return NULL
+        if kind == "bool":
+            self.op("CONSTI", int(text == "TRUE"))
+            return BOOLEAN
+        if kind == "string":
+            at = self.op("CONSTI")
+            self.patches.append((at, _index(self.strings, text)))
+            return STRING
+        if kind == "double":
+            self.floats.append(float(text))
+            self.op("CONSTF", len(self.floats) - 1)
+            return DOUBLE
+        if kind == "date":
+            self.op("CONSTI", int(text))
+            return Type("date")
+        if kind == "decimal":
+            digits = text.lstrip("-")
+            whole, _, fraction = digits.partition(".")
+            self.op("CONSTI", int(("-" if text[0] == "-" else "") + whole + fraction))
+            return Type("decimal", max(len((whole + fraction).lstrip("0")), len(fraction), 1), len(fraction))
+        self.op("CONSTI", int(text))
+        return INT if kind == "int" else BIGINT
+
+    # -- calls ----------------------------------------------------------------------------------------------
+
+    def _call(self, name: str, args: tuple) -> Type:
+        first, *others = args[::-1] if name in _DIVISIONS else args  # Spark asks for the divisor first
+        if name in _NULL_OPERATORS and first[0] != "lit" and any(map(self._may_fail, others)):
+            # as in Spark, where one operand is NULL the other is not computed, and so does not fail
+            self.emit(first)
+            jump = self.op("JNULL")
+            self.op("POP")
+            t = self._called(name, args)
+            self.code[jump][1] = len(self.code)
+            return t
+        return self._called(name, args)
+
+    def _may_fail(self, tree: tuple) -> bool:
+        """Whether computing a tree may end in an error."""
+        for part in walk(tree):
+            if part[0] == "checked":
+                return True
+            if self.ansi and part[0] == "call" and part[1] in _FAILING and (part[1] not in _EXACT or not self.tree_type(part).is_float):
+                return True
+        return False
+
+    def _called(self, name: str, args: tuple) -> Type:
+        if name in ("and", "or"):
+            return self._logic(name, args)
+        if name in _COMPARE:
+            return self._compare(_COMPARE[name], *args)
+        if name in ("+", "-", "*", "/", "%", "div"):
+            return self._arithmetic(name, *args)
+        if name in ("not", "isnull", "istrue", "isfalse"):
+            t = self.emit(args[0])
+            if name != "isnull" and t.kind not in ("boolean", "null"):
+                raise _error(f"{name.upper()} needs a BOOLEAN, not {t}")
+            self.op({"not": "NOT", "isnull": "ISNULL", "istrue": "ISTRUE", "isfalse": "ISFALSE"}[name], int(t.is_float))
+            return BOOLEAN
+        if name == "exact":
+            t = self.emit(args[0])
+            if t.is_float:
+                raise _error(f"a sum of {t} values and MATCH_NUMBER() is not computed, as it would be rounded otherwise; cast to DECIMAL")
+            return t
+        if name == "if":
+            return self._if(args)
+        if name == "coalesce":
+            return self._coalesce(args)
+        if name in ("greatest", "least"):
+            return self._extreme(name, args)
+        return self._function(name, args)
+
+    def _logic(self, name: str, args: tuple) -> Type:
+        jump = "JFALSE" if name == "and" else "JTRUE"
+        self._boolean(args[0], name)
+        jumps = []
+        for arg in args[1:]:
+            jumps.append(self.op(jump))
+            self._boolean(arg, name)
+            self.op(name.upper())
+        for at in jumps:
+            self.code[at][1] = len(self.code)
+        return BOOLEAN
+
+    def _boolean(self, tree: tuple, name: str) -> None:
+        t = self.emit(tree)
+        if t.kind not in ("boolean", "null"):
+            raise _error(f"{name.upper()} needs BOOLEAN operands, not {t}")
+
+    def _convert(self, at_top: Type, target: Type) -> None:
+        """Converts the value on top of the stack between number types, or types of dates and times."""
+        if at_top.kind == "null" or target.kind == "null" or at_top == target:
+            return
+        if target.is_time:
+            self._convert_time(at_top.kind, target.kind)
+        elif target.kind == "float" and at_top.is_integer:
+            self.op("I2F", 0, 1)
+        elif target.is_float and not at_top.is_float:
+            if at_top.kind == "decimal" and at_top.precision > 15:  # beyond what a DOUBLE holds exactly
+                self._widen(at_top)
+                self.op("W2F", at_top.scale)
+            else:
+                self.op("I2F", at_top.scale)
+        elif target.kind == "decimal":
+            grow = target.scale - at_top.scale
+            if target.is_wide:
+                self._widen(at_top)
+                if grow:
+                    self.op("FITW", grow, 0, target.precision, int(self.ansi))
+            elif grow:
+                self.op("SCALE", grow)
+
+    def _convert_time(self, found: str, target: str) -> None:
+        if found == "date":
+            self.op("CONSTI", DAY)
+            self.op("MULI", _MOST, 1)
+            if target == "timestamp":
+                self._zoned("INSTANT", 1)
+        elif target == "date":
+            if found == "timestamp":
+                self._zoned("LOCAL")
+            self.op("DAYOF")
+        elif found != target:
+            self._zoned("INSTANT" if target == "timestamp" else "LOCAL")
+
+    def common(self, left: Type, right: Type, what: str) -> Type:
+        """The type in which Spark compares, or joins as branches, values of two types."""
+        if left == right or right.kind == "null":
+            return left
+        if left.kind == "null":
+            return right
+        if left.is_time and right.is_time:
+            return left if right.kind == "date" or left.kind == "timestamp" else right
+        if left.is_number and right.is_number:
+            if left.is_float or right.is_float:
+                if "double" in (left.kind, right.kind):
+                    return DOUBLE
+                # under ANSI an integer beside a FLOAT, whose digits do not hold it, becomes a DOUBLE as well
+                return Type("float") if left.kind == right.kind or (not self.ansi and "decimal" not in (left.kind, right.kind)) else DOUBLE
+            if left.is_integer and right.is_integer:
+                return left if INT_BITS[left.kind] >= INT_BITS[right.kind] else right
+            return wider(decimal_of(left), decimal_of(right))
+        if "string" in (left.kind, right.kind):
+            other = right if left.kind == "string" else left
+            to = "BIGINT" if other.is_integer else "DOUBLE" if other.is_number else str(other).upper()
+            raise _error(f"{what} compares {left} with {right}; write CAST(x AS {to}) around the string, as Spark does over one row")
+        raise _error(f"{what} compares {left} with {right}; cast one of them")
+
+    def _pair(self, left: tuple, right: tuple, what: str) -> Type:
+        """Emits both operands, converted to their common type; beside a decimal a whole number that stands there as such is as
+        small as it can be."""
+        a, b = self.tree_type(left), self.tree_type(right)
+        if a.kind == "decimal":
+            b = _literal_type(right, b)
+        elif b.kind == "decimal":
+            a = _literal_type(left, a)
+        target = self.common(a, b, what)
+        for side in (left, right):
+            self._convert(self.emit(side), target)
+        return target
+
+    def tree_type(self, tree: tuple) -> Type:
+        """The type of a tree, without keeping its code."""
+        if tree in self.types:
+            return self.types[tree]
+        emitted = (self.code, self.floats, self.patches, self.zoned)
+        lengths = [len(items) for items in emitted]
+        t = self.emit(tree)
+        for items, length in zip(emitted, lengths):
+            del items[length:]
+        self.types[tree] = t
+        return t
+
+    def _compare(self, op: str, left: tuple, right: tuple) -> Type:
+        t = self._pair(left, right, "a condition")
+        self._comparable(t, "a condition")
+        if t.is_wide:
+            self.op("CMPW", list(_COMPARE.values()).index(op))
+        else:
+            self.op(op + ("F" if t.is_float else "I"))
+        return BOOLEAN
+
+    def _comparable(self, t: Type, what: str) -> None:
+        if t.kind == "opaque":
+            raise _error(f"{what} compares values of type {t}, which Spark does not compare; take parts of them, such as {_PARTS.get(t.detail, _PART)}")
+
+    def _arithmetic(self, op: str, left: tuple, right: tuple) -> Type:
+        a, b = self.tree_type(left), self.tree_type(right)
+        if a.kind == "null" or b.kind == "null":
+            self.op("NULL")
+            return b if a.kind == "null" else a
+        if (temporal := self._temporal(op, left, right, a, b)) is not None:
+            return temporal
+        if op == "-" and a == b == Type("nested", detail="time"):
+            raise _error("TIME - TIME is not computed in DEFINE. Write time_diff('SECOND', earlier, later), or compare with earlier + INTERVAL '1' HOUR")
+        if not (a.is_number and b.is_number):
+            raise _error(f"{op} is not defined for {a} and {b}; cast them, or compute it in a subquery below the clause")
+        if a.is_float or b.is_float:
+            return self._float_arithmetic(op, left, right, a, b)
+        if op == "div" and a.is_integer and b.is_integer:
+            self.emit(left)
+            self.emit(right)
+            self.op("DIVI", 0, int(self.ansi))
+            return BIGINT
+        if a.is_integer and b.is_integer:
+            if op == "/":
+                return self._float_arithmetic(op, left, right, a, b)
+            t = self.common(a, b, op)
+            self.emit(left)
+            self.emit(right)
+            self.op({"+": "ADDI", "-": "SUBI", "*": "MULI", "%": "MODI"}[op], _LIMITS[t.kind], int(self.ansi))
+            return t
+        return self._decimal_arithmetic(op, left, right, decimal_of(_literal_type(left, a)), decimal_of(_literal_type(right, b)))
+
+    def _temporal(self, op: str, left: tuple, right: tuple, a: Type, b: Type) -> Type | None:
+        """Arithmetic of dates, timestamps and intervals, as Spark has it; None for other types."""
+        if op == "-" and a.is_time and b.is_time:
+            # Spark subtracts local clock times
+            if a.kind == b.kind == "date":
+                self.emit(left)
+                self.emit(right)
+                self.op("SUBI", _MOST, 1)
+                self.op("CONSTI", DAY)
+                self.op("MULI", _MOST, 1)
+            else:
+                for side, t in ((left, a), (right, b)):
+                    self.emit(side)
+                    if t.kind == "date" and "timestamp" in (a.kind, b.kind):
+                        # a day's first moment, which is not always 0 o'clock
+                        self._convert_time("date", "timestamp")
+                        self._zoned("LOCAL")
+                    else:
+                        self._convert_time(t.kind, "timestamp_ntz")
+                self.op("SUBI", _MOST, 1)
+            return Type("interval")
+        if op in "+-" and a.kind == b.kind and a.is_interval:
+            self.emit(left)
+            self.emit(right)
+            self.op("ADDI" if op == "+" else "SUBI", _LIMITS.get(a.kind, _MOST), 1)
+            return a
+        if op == "div" and a.kind == b.kind and a.is_interval:
+            self.emit(left)
+            self.emit(right)
+            self.op("DIVI", 0, int(self.ansi))
+            return BIGINT
+        if op == "+" and a.kind in ("interval", "months", "tinyint", "smallint", "int") and b.is_time:
+            left, right, a, b = right, left, b, a
+        if op in "+-" and a.kind in _STAMPS and b.kind == "interval":
+            self.emit(left)
+            self.emit(right)
+            if op == "-":
+                self.op("NEGI", _MOST, 1)
+            if a.kind == "timestamp":
+                self._zoned("ADDTIME")
+            else:
+                self.op("ADDI", _MOST, 1)
+            return a
+        if op in "+-" and a.is_time and b.kind == "months":
+            self.emit(left)
+            self.emit(right)
+            if op == "-":
+                self.op("NEGI", _LIMITS["months"], 1)
+            self._zoned("ADDMONTHS", ["date", "timestamp_ntz", "timestamp"].index(a.kind))
+            return a
+        if op in "+-" and a.kind == "date" and b.kind in ("tinyint", "smallint", "int"):
+            self.emit(left)
+            self.emit(right)
+            self.op("ADDI" if op == "+" else "SUBI", _LIMITS["int"], 0)
+            return a
+        if op == "*" and a.is_number and b.is_interval:
+            left, right, a, b = right, left, b, a
+        if op in "*/" and a.is_interval and b.is_number:
+            return self._scaled_interval(op, left, right, a, _literal_type(right, b) if b.kind == "decimal" else b)
+        return None
+
+    def _scaled_interval(self, op: str, left: tuple, right: tuple, a: Type, b: Type) -> Type:
+        """An interval times or over a number, rounded half up; beyond its type it is an error, also where ANSI is off."""
+        limit = _LIMITS.get(a.kind, _MOST)
+        self.emit(left)
+        if op == "*" and b.is_integer:
+            self.emit(right)
+            self.op("MULI", limit, 1)
+        elif b.is_float:
+            self.op("I2F", 0)
+            self.emit(right)
+            self.op("MULF" if op == "*" else "DIVF", 0, 1)
+            self.op("ROUNDF", 0)
+            self.op("F2I", limit, 1)
+        else:
+            self.op("WIDEN")
+            self._widen(self.emit(right))
+            if op == "*":
+                self.op("MULW", 0, 0, b.scale, 2 * MAX_DIGITS + 1)
+            else:
+                self.op("DIVW", b.scale, 0, 0, 2 * MAX_DIGITS + 1)
+            self.op("W2I", limit, 1)
+        return a
+
+    def _float_arithmetic(self, op: str, left: tuple, right: tuple, a: Type, b: Type) -> Type:
+        t = DOUBLE if op == "/" else self.common(a, b, op)
+        for side in (left, right):
+            self._convert(self.emit(side), t)
+        if op == "div":
+            raise _error("DIV needs integers; use / for DOUBLE")
+        self.op({"+": "ADDF", "-": "SUBF", "*": "MULF", "/": "DIVF", "%": "MODF"}[op], 0, int(self.ansi))
+        if t.kind == "float":
+            self.op("ROUND32")
+        return t
+
+    def _decimal_arithmetic(self, op: str, left: tuple, right: tuple, a: Type, b: Type) -> Type:
+        """As Spark computes it: exactly, rounded half up to the type's scale; beyond its digits NULL, or an error."""
+        scale = max(a.scale, b.scale)
+        whole = [x.precision - x.scale for x in (a, b)]
+        t = {
+            "+": adjusted(max(whole) + scale + 1, scale),
+            "-": adjusted(max(whole) + scale + 1, scale),
+            "*": adjusted(a.precision + b.precision + 1, a.scale + b.scale),
+            "/": adjusted(whole[0] + b.scale + max(6, a.scale + b.precision + 1), max(6, a.scale + b.precision + 1)),
+            "%": adjusted(min(whole) + scale, scale),
+            "div": BIGINT,
+        }[op]
+        grow = [0, 0] if op in "*/" else [scale - x.scale for x in (a, b)]
+        if op in "+-*%" and not t.is_wide and max(whole) + scale <= MAX_WORD_DIGITS and not (a.is_wide or b.is_wide):
+            for side, digits in zip((left, right), grow):
+                self.emit(side)
+                if digits:
+                    self.op("SCALE", digits)
+            self.op({"+": "ADDI", "-": "SUBI", "*": "MULI", "%": "MODI"}[op], (1 << 63) - 1, int(self.ansi))
+            return t
+        for side in (left, right):
+            self._widen(self.emit(side))
+        fitting = 2 * t.precision + int(self.ansi)
+        if op in "+-":
+            self.op("ADDW" if op == "+" else "SUBW", *grow, scale - t.scale, fitting)
+        elif op == "*":
+            self.op("MULW", 0, 0, a.scale + b.scale - t.scale, fitting)
+        elif op == "/":
+            self.op("DIVW", t.scale + b.scale - a.scale, 0, 0, fitting)
+        elif op == "%":
+            self.op("MODW", *grow, 0, fitting)
+        else:
+            # a quotient of at most 38 digits, of which a BIGINT takes the low 64 bits, also under ANSI
+            digits = min(MAX_DIGITS, max(1, whole[0] + b.scale))
+            self.op("DIVW", b.scale - a.scale, -1, 0, 2 * digits + int(self.ansi))
+            self.op("W2I", _MOST, 0)
+        return t
+
+    def _widen(self, t: Type) -> None:
+        """Makes two words of the number on top of the stack."""
+        if not t.is_wide:
+            self.op("WIDEN")
+
+    def _if(self, args: tuple) -> Type:
+        """Conditions and values in turn, and the value where none holds."""
+        target = self.tree_type(args[-1])
+        for value in args[-2::-2]:
+            target = self.common(self.tree_type(value), target, "IF or CASE")
+        ends = []
+        for condition, value in zip(args[:-1:2], args[1::2]):
+            self._boolean(condition, "if")
+            skip = self.op("JNOT")
+            self._convert(self.emit(value), target)
+            ends.append(self.op("JUMP"))
+            self.code[skip][1] = len(self.code)
+        self._convert(self.emit(args[-1]), target)
+        for at in ends:
+            self.code[at][1] = len(self.code)
+        return target
+
+    def _coalesce(self, args: tuple) -> Type:
+        target = NULL
+        for arg in args:
+            target = self.common(target, self.tree_type(arg), "COALESCE")
+        jumps = []
+        for i, arg in enumerate(args):
+            if i:
+                self.op("POP")
+            self._convert(self.emit(arg), target)
+            jumps.append(self.op("JSOME"))
+        for at in jumps:
+            self.code[at][1] = len(self.code)
+        return target
+
+    def _extreme(self, name: str, args: tuple) -> Type:
+        target = NULL
+        for arg in args:
+            target = self.common(target, self.tree_type(arg), name.upper())
+        self._comparable(target, name.upper())
+        for i, arg in enumerate(args):
+            self._convert(self.emit(arg), target)
+            if i and target.is_wide:
+                self.op("EXTREMEW", int(name == "greatest"))
+            elif i:
+                self.op(("MAX" if name == "greatest" else "MIN") + ("F" if target.is_float else "I"))
+        return target
+
+    def _function(self, name: str, args: tuple) -> Type:
+        if name == "datediff":
+            for arg in args:
+                t = self.emit(arg)
+                if not t.is_time and t.kind != "null":
+                    raise _error(f"DATEDIFF needs dates, not {t}; cast with CAST(x AS DATE)")
+                self._convert(t, _DATE)
+            self.op("SUBI", (1 << 31) - 1, 0)
+            return INT
+        if name in _FLOAT_CALLS:
+            for arg in args:
+                self._double(self.emit(arg), name)
+            self.op(_FLOAT_CALLS[name])
+            return DOUBLE
+        if name in ("cast", "try_cast"):
+            return self._cast(args[0], args[1].text, name == "try_cast")
+        if name == "pmod":
+            return self._pmod(*args)
+        t = self.emit(args[0])
+        if name in MATH_CALLS:
+            self._double(t, name)
+            self.op("MATH", MATH_CALLS.index(name))
+            return DOUBLE
+        if name == "round":
+            return self._round(t, int(args[1].text) if len(args) > 1 else 0)
+        if name == "isnan":
+            self._double(t, name)
+            self.op("ISNAN")
+            return BOOLEAN
+        if not t.is_interval or name not in ("abs", "neg", "sign"):
+            self._number(t, name)
+        if name in ("neg", "abs"):
+            limit = t.precision if t.is_wide else _LIMITS.get(t.kind, _MOST)
+            self.op(name.upper() + ("F" if t.is_float else "W" if t.is_wide else "I"), limit, int(self.ansi or t.is_interval))
+            return t
+        if name == "sign" and t.is_interval:
+            self.op("I2F", 0)
+            self.op("SIGNF")
+            return DOUBLE
+        if name == "sign":
+            self._double(t, name)
+            self.op("SIGNF")
+            return DOUBLE
+        if name in ("floor", "ceil"):
+            if t.is_integer:
+                return BIGINT
+            if t.kind == "decimal":
+                return self._cut(t, adjusted(t.precision - t.scale + (1 if t.scale else 0), 0), {"floor": -1, "ceil": 1}[name])
+            self.op(name.upper(), int(self.ansi))
+            return BIGINT
+        raise ValueError(name)
+
+    def _round(self, t: Type, digits: int) -> Type:
+        self._number(t, "round")
+        if t.is_integer or t.kind == "null":
+            return t
+        if t.is_float:
+            self.op("ROUNDF", digits)
+            if t.kind == "float":
+                self.op("ROUND32")
+            return t
+        return self._cut(t, Type("decimal", min(38, t.precision - t.scale + 1 + min(digits, t.scale)), min(digits, t.scale)), 0)
+
+    def _cut(self, t: Type, target: Type, mode: int) -> Type:
+        """Drops digits behind the point of the decimal on top of the stack: floor (-1), half up (0) or ceiling (1)."""
+        if t.is_wide or target.is_wide:
+            self._widen(t)
+            self.op("FITW", target.scale - t.scale, mode, target.precision, int(self.ansi))
+        elif target.scale < t.scale:
+            self.op("RESCALE", t.scale - target.scale, mode)
+        return target
+
+    def _pmod(self, left: tuple, right: tuple) -> Type:
+        a, b = self.tree_type(left), self.tree_type(right)
+        self._number(a, "pmod")
+        self._number(b, "pmod")
+        if "decimal" in (a.kind, b.kind) and not (a.is_float or b.is_float):
+            return self._decimal_pmod(left, right, decimal_of(_literal_type(right, b)))
+        t = self._pair(left, right, "PMOD")
+        if t.is_float:
+            self.op("PMODF", int(t.kind == "float"), int(self.ansi))
+        else:
+            self.op("PMODI", _LIMITS["int"] if t.kind == "int" else _MOST, int(self.ansi))
+        return t
+
+    def _decimal_pmod(self, left: tuple, right: tuple, b: Type) -> Type:
+        """The remainder, plus the divisor where that is positive and the remainder is not."""
+        remainder = ("call", "%", left, right)
+        for tree, comparison in ((remainder, "<"), (right, ">")):
+            self._widen(self.emit(tree))
+            self.op("CONSTI", 0)
+            self.op("WIDEN")
+            self.op("CMPW", list(_COMPARE).index(comparison))
+        self.op("AND")
+        skip = self.op("JNOT")
+        t = self.emit(remainder)
+        self._widen(t)
+        self._widen(self.emit(right))
+        self.op("ADDW", 0, t.scale - b.scale, 0, 2 * t.precision + int(self.ansi))
+        end = self.op("JUMP")
+        self.code[skip][1] = len(self.code)
+        self._widen(self.emit(remainder))
+        self.code[end][1] = len(self.code)
+        return t
+
+    def _cast(self, tree: tuple, text: str, trying: bool) -> Type:
+        """CAST between numbers, to a type given as in SQL; overflow is an error, NULL (TRY_CAST) or wraps (not ANSI)."""
+        return self.cast_top(self.emit(tree), text, trying)
+
+    def cast_top(self, t: Type, text: str, trying: bool = False) -> Type:
+        """The same of the value on top of the stack, of type ``t``."""
+        name, _, inside = text.replace(" ", "").partition("(")
+        if t.kind == "boolean":
+            t = INT
+        if t.kind == "timestamp" and (name in INT_BITS or name in _TYPE_NAMES or name == "double"):
+            # seconds since 1970; those that the type does not hold are NULL where ANSI is off
+            trying = trying or not self.ansi
+            if _TYPE_NAMES.get(name, name) in ("float", "double"):
+                self.op("I2F", 6)
+                t = DOUBLE
+            else:
+                self.op("SECONDS")
+                t = BIGINT
+        self._number(t, f"CAST to {text}")
+        name = _TYPE_NAMES.get(name, name)
+        if name in ("float", "double"):
+            if name == "float" and t.is_integer:
+                self._convert(t, Type("float"))
+                return Type(name)
+            self._convert(t, DOUBLE)
+            if name == "float" and t.kind != "float":
+                self.op("ROUND32")
+            return Type(name)
+        mode = 2 if trying else int(self.ansi)
+        if name in INT_BITS:
+            if t.is_float:
+                self.op("F2I", _LIMITS[name], mode)
+            elif t.is_wide:
+                self.op("FITW", -t.scale, 2, MAX_DIGITS, 0)
+                self.op("W2I", _LIMITS[name], mode)
+            elif t.kind == "decimal":
+                self.op("RESCALE", t.scale, 2)
+                self.op("NARROW", _LIMITS[name], mode, -_LIMITS[name] - 1)
+            elif t.is_integer and INT_BITS[t.kind] > INT_BITS[name]:
+                self.op("NARROW", _LIMITS[name], mode, -_LIMITS[name] - 1)
+            return Type(name)
+        precision, _, scale = inside.rstrip(")").partition(",")
+        if max(len(precision), len(scale)) > 2 or int(precision or 10) > 38 or int(scale or 0) > int(precision or 10):
+            raise _error("a DECIMAL has at most 38 digits, and no more of them behind the point")
+        target = Type("decimal", int(precision or 10), int(scale or 0))
+        if t.is_float:
+            raise _error(f"CAST of {t} to {target} across rows is not computed; cast the columns before")
+        self._widen(t)
+        self.op("FITW", target.scale - t.scale, 0, target.precision, mode)
+        return target
+
+    def _double(self, t: Type, name: str) -> None:
+        """Makes a DOUBLE of the number on top of the stack."""
+        self._number(t, name)
+        self._convert(t, DOUBLE)
+
+    def _number(self, t: Type, name: str) -> None:
+        if not t.is_number and t.kind != "null":
+            raise _error(f"{name.upper()} needs a number, not {t}")
+
+    # -- aggregates -----------------------------------------------------------------------------------------
+
+    def _aggregate(self, tree: Running) -> Type:
+        fn, mask, name = tree.function, tree.mask, tree.column
+        keep = -1 if tree.keep is None else self.column(tree.keep)[1]
+        if name is None:
+            self.op("SLOTI", self.slot("COUNT", mask, 0, -1, keep), -1)
+            return BIGINT
+        t, index = self.column(name)
+        where = index + (1 << 20) if t.is_float else index  # float columns are told apart by an offset
+        count = self.slot("COUNT", mask, 0, where, keep)
+        if fn == "count" and not tree.distinct:
+            self.op("SLOTI", count, -1)
+            return BIGINT
+        if tree.distinct and fn in ("count", "sum", "avg"):
+            return self._distinct(fn, mask, t, where, keep)
+        if fn in ("bool_and", "bool_or"):
+            if t.kind != "boolean":
+                raise _error(f"{fn.upper()} needs a BOOLEAN, not {t}")
+            self.op("SLOTI", self.slot("MINI" if fn == "bool_and" else "MAXI", mask, 0, where, keep, count), count)
+            return BOOLEAN
+        if fn in ("min", "max"):
+            self._comparable(t, fn.upper())
+            kind = fn.upper() + ("F" if t.is_float else "I")
+            if t.is_wide:
+                self._two_slots([("EXTREME", 2 * (fn == "max") + high, count) for high in (0, 1)], mask, where, keep, count)
+            else:
+                self.op("SLOTF" if t.is_float else "SLOTI", self.slot(kind, mask, 0, where, keep, count), count)
+            return t
+        if fn in ("sum", "avg") and t.is_interval:
+            return self._sum(fn, mask, t, where, keep, count)
+        self._number(t, fn)
+        if fn in ("sum", "avg"):
+            return self._sum(fn, mask, t, where, keep, count)
+        if t.kind == "decimal" and t.precision > 15:  # beyond what a DOUBLE holds exactly
+            where, t = _index(self.flts, (name, AS_DOUBLE)) + (1 << 20), DOUBLE
+        mean = self.slot("MEAN", mask, t.scale, where, keep, count)
+        m2 = self.slot("M2", mask, t.scale, where, keep, mean)
+        self.used.update((mean, m2))
+        self.op("STD", m2, count, int(fn.endswith("samp")), int(fn.startswith("stddev")))
+        return DOUBLE
+
+    def _by(self, tree: Extreme) -> Type:
+        mask, name, key = tree.mask, tree.column, tree.key
+        keep = -1 if tree.keep is None else self.column(tree.keep)[1]
+        by, where = self.column(key)
+        self._comparable(by, f"{tree.which.upper()}_BY")
+        if by.is_wide:
+            self.ranked[key] = str(by)
+            where = _index(self.ints, (key, WORD))
+        kind = tree.which.upper() + ("F" if by.is_float else "I")
+        where += by.is_float << 20
+        extreme = self.slot(kind, mask, 0, where, keep, self.slot("COUNT", mask, 0, where, keep))
+        if name is None:
+            self.op("CLSSLOT", self.slot("BYLABEL", mask, 0, where, keep, extreme))
+            return STRING
+        t, index = self.column(name)
+        some = self.slot("BYSOME", mask, index + (t.is_float << 20), where, keep, extreme)
+        if t.is_wide:
+            self._two_slots([("BYI", at, extreme) for at in (index, index + 1)], mask, where, keep, some)
+        elif t.is_float:
+            self.op("SLOTF", self.slot("BYF", mask, index + (1 << 20), where, keep, extreme), some)
+        else:
+            self.op("SLOTI", self.slot("BYI", mask, index, where, keep, extreme), some)
+        return t
+
+    def _sum(self, fn: str, mask: int, t: Type, where: int, keep: int, count: int) -> Type:
+        if t.is_float or (fn == "avg" and t.is_integer):
+            total = self.slot("SUMF", mask, 0, where, keep, count)
+            self.op("SLOTF", total, count)
+            if fn == "avg":
+                self.op("SLOTI", count, -1)
+                self.op("I2F", 0)
+                self.op("DIVF", 0, 0)
+            return DOUBLE
+        summed = Type("decimal", min(MAX_DIGITS, t.precision + 10), t.scale) if t.kind == "decimal" else t
+        if summed.is_wide:
+            wide = int(t.is_wide)
+            low = self.slot("SUMLOW", mask, 0, where, keep, count)
+            high = self.slot("SUMHIGH", mask, wide, where, keep, low)
+            top = self.slot("SUMTOP", mask, wide, where, keep, high)
+            assert (high, top) == (low + 1, low + 2)
+            self._load_words(low, high, count, int(self.ansi))
+        else:
+            wraps = t.is_integer and not self.ansi  # as Spark's sum of BIGINT; an interval or a decimal never does
+            self.op("SLOTI", self.slot("SUMI", mask, int(wraps), where, keep, count), count)
+        if fn == "avg":
+            # intervals too are divided and rounded half up
+            result = bounded(t.precision + 4, t.scale + 4) if t.kind == "decimal" else t
+            self._widen(summed)
+            self.op("SLOTI", count, -1)
+            self.op("WIDEN")
+            digits = result.scale - t.scale
+            self.op("DIVW", digits, 0, 0, 2 * (result.precision or MAX_DIGITS) + int(self.ansi))
+            return result
+        if t.kind == "months":
+            self.op("NARROW", _LIMITS["months"], 1, -_LIMITS["months"] - 1)
+        return summed if t.kind == "decimal" or t.is_interval else BIGINT
+
+    def _two_slots(self, kinds: list[tuple[str, int, int]], mask: int, where: int, keep: int, count: int) -> None:
+        """Loads a value of two words from slots that stand one behind the other."""
+        low, high = (self.slot(kind, mask, k, where, keep, helper) for kind, k, helper in kinds)
+        assert high == low + 1
+        self._load_words(low, high, count, -1)
+
+    def _load_words(self, low: int, high: int, count: int, overflow: int) -> None:
+        """Loads a value of two words; ``overflow``: what that of a sum is, whose third word stands behind these, -1 for no sum."""
+        self.op("SLOTI", low, count)
+        self.op("SLOTH", high, overflow)
+
+    def _distinct(self, fn: str, mask: int, t: Type, where: int, keep: int) -> Type:
+        """An aggregate over distinct values: recomputed from the match's rows."""
+        self._comparable(t, f"{fn.upper()}(DISTINCT)")
+        if fn != "count":
+            self._number(t, fn)
+            if t.kind == "decimal":
+                raise _error(f"{fn.upper()}(DISTINCT) of decimals in DEFINE is not computed; cast to DOUBLE")
+        as_float = fn == "avg" or (fn == "sum" and t.is_float)
+        if t.is_wide:
+            self.op("DISTINCT", 8, mask, where, keep)
+            return BIGINT
+        kind = {"count": 0, "sum": 1 if self.ansi else 5, "avg": 2}[fn]
+        self.op("DISTINCT", 4 if as_float and fn == "sum" else kind, mask, where, keep)
+        return BIGINT if fn == "count" or not as_float else DOUBLE
+
+
+def _literal_type(tree: tuple, t: Type) -> Type:
+    """Spark gives an integer literal beside a decimal the smallest decimal that holds it."""
+    if tree[0] == "lit" and tree.type in ("int", "long"):
+        return Type("decimal", max(1, len(tree.text.lstrip("-"))), 0)
+    return t
+
+
+def _index(items: list, item, *behind) -> int:
+    """Where the item stands, which is put there with those behind it where it is missing."""
+    if item not in items:
+        items += [item, *behind]
+    return items.index(item)
+
+
+def _depth(tree: tuple) -> int:
+    if tree[0] == "prior":
+        return 1 + _depth(tree.tree)
+    if tree[0] == "checked":
+        return 1 + max(_depth(tree.tree), 1 + _depth(tree.failed))
+    if tree[0] != "call":
+        return 2
+    if tree[1] == "if":  # each condition and value is popped before the next
+        return 1 + max(_depth(t) for t in tree[2:])
+    return 1 + max(i + _depth(t) for i, t in enumerate(tree[2:]))

@@ -1,0 +1,96 @@
+"""Nets of event selection over plain patterns: their moves take each row for one variable."""
+
+from __future__ import annotations
+
+from sparkcep.compiler.net.net import ACCEPT, MAX_NODES, Edge, Move, Net, Way, build, mask_of, onward, taking
+from sparkcep.compiler.pattern import program as p
+from sparkcep.compiler.pattern.backtrack_compiler import compile_pattern
+from sparkcep.compiler.pattern.epsilon import begins_again, visit
+from sparkcep.plan.plan import Plan
+
+
+def selection_automaton(plan: Plan) -> tuple[p.Program, Net]:
+    """The program and the automaton of a plan with an event selection."""
+    strategy, report = plan.selection
+    program = compile_pattern(
+        plan.pattern, plan.variables, runs=False, windows=len(plan.windows), next_match=strategy == "NEXT"
+    )
+    # non-overlapping matches are told apart by preferment, which merging may change
+    merge = report == "ALL" and strategy != "NEXT" and not plan.non_overlapping
+    return program, build_selection(program, merge=merge, next_match=strategy == "NEXT")
+
+
+def negated_groups(plan: Plan) -> tuple[tuple[int, Net], ...]:
+    """The names of the groups that a plan's pattern negates, and the nets of their matches."""
+    next_match = plan.selection.strategy == "NEXT"
+    return tuple(
+        (
+            group.variable,
+            build_selection(
+                compile_pattern(group.pattern, plan.variables, runs=False, windows=len(plan.windows), next_match=next_match),
+                merge=not next_match, next_match=next_match,
+            ),
+        )
+        for group in plan.without
+    )  # fmt: skip
+
+
+def build_selection(program: p.Program, *, merge: bool, next_match: bool = False) -> Net:
+    """Resolves a program compiled without runs.
+
+    With ``merge`` (ALL MATCHES) the ways to find one match become one, as in a subset construction. Not so for SKIP TILL
+    NEXT (``next_match``), where each way ignores rows by its own state.
+    """
+    plain = _Plain(program, merge, next_match)
+    return build(
+        program.variables, ((0, 0),), plain.moves,
+        f"event selection over this pattern needs more than {MAX_NODES} states; use smaller bounds or a shorter PERMUTE",
+    )[0]
+
+
+class _Plain:
+    """Moves of a state: (instruction, registers) of each way that the same rows lead to."""
+
+    def __init__(self, program: p.Program, merge: bool, next_match: bool) -> None:
+        self.program = program
+        self.code = program.code.tolist()
+        self.merge = merge
+        self.next_match = next_match
+
+    def moves(self, state: tuple, initial: bool) -> list[Move]:
+        """In preference order; with ``merge`` those that differ in the target only are one."""
+        found: dict[tuple, tuple[Edge, list]] = {}
+        done = False  # complete unconditionally: later ways to be complete add nothing
+        for config in state:
+            again = begins_again(self.program, *config) if self.next_match and not initial else None
+            for way in self._ways(*config, initial):
+                passed = again is not None and (way.pc, way.regs) not in again
+                if self.code[way.pc][0] == p.MATCH:
+                    edge, target = Edge(ACCEPT, cost=0), None
+                    if done:
+                        continue
+                    done = not (way.checks or way.start or way.end)
+                else:
+                    edge, raised, pc = taking(self.program, way.pc, way.regs)
+                    target = (pc, way.regs | raised)
+                edge = edge._replace(negated=mask_of(way.checks), start=way.start, end=way.end)
+                edge = edge._replace(passed=int(passed and edge.variable != ACCEPT))
+                targets = found.setdefault((edge,) if self.merge else (edge, target), (edge, []))[1]
+                if target is not None and target not in targets:
+                    targets.append(target)
+        return [Move(edge, tuple(targets)) for edge, targets in found.values()]
+
+    def _ways(self, pc: int, regs: int, initial: bool) -> list[Way]:
+        """Ways to instructions that take a row or complete the match, in preference order."""
+        out: list[Way] = []
+
+        def follow(way: Way) -> list[Way]:
+            op = self.code[way.pc][0]
+            if op not in (p.CHAR, p.MATCH):
+                return onward(self.program, way, initial, self.merge)
+            if op == p.MATCH or not way.end:  # no row comes behind the partition's last one
+                out.append(way)
+            return []
+
+        visit(Way(pc, regs), follow)
+        return out

@@ -1,0 +1,235 @@
+"""Nets of approximate matches (ACEP, VLDB 2016, Definition 1 and Algorithm 1).
+
+The paper's ``propagate`` skips letters of the pattern, each at a cost, from every match node anew. What it can reach depends on the
+program alone, so here it is resolved once into edges: an edge takes a row after skipping as many variables as the bound allows, and
+a node knows the cost so far (the paper's match node without its rows). Any engine of event selection can run such a net.
+
+A state is a tuple of configurations (for PROXY a single one), a configuration what is left to match and the cost. Edges name the
+copy of the variable that takes the row (see :mod:`sparkcep.compiler.net.variable_copies`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from sparkcep.compiler.net.net import ACCEPT, E_VAR, MAX_NODES, Edge, Move, Net, Way, build, mask_of, onward, taking
+from sparkcep.compiler.net.variable_copies import Copies, Guess
+from sparkcep.compiler.pattern import program as p
+from sparkcep.compiler.pattern.backtrack_compiler import compile_pattern
+from sparkcep.compiler.pattern.epsilon import MAX_CHOICES, too_complex
+from sparkcep.plan.facts import written_out
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import Approx
+
+
+class Config(NamedTuple):
+    """Where a run stands: ``pc``, ``regs`` of the program; ``cost``; ``guess``; masks of tracked variables ``missed`` (missing
+    places, no row yet) and ``rows``; ``extra``: the last row is an extra one, with which no match ends."""
+
+    pc: int
+    regs: int
+    cost: int
+    guess: int
+    missed: int
+    rows: int
+    extra: bool
+
+
+# choices at a variable, the preferred first
+_TAKES, _STANDS, _SKIPS = range(3)
+
+
+class _Reached(NamedTuple):
+    """A way that skips variables: its cost with that of the run before it, the variables skipped, the tracked ones among them, and
+    the choices made."""
+
+    way: Way
+    missed: int
+    cost: int
+    skipped: tuple[int, ...] = ()
+    choices: tuple[int, ...] = ()
+
+    @property
+    def place(self) -> tuple[Way, int]:
+        """What two ways agree in that lead to the same matches."""
+        return self.way, self.missed
+
+
+def approximate_automaton(plan: Plan, copies: Copies, *, merge: bool, placed: bool = False) -> tuple[p.Program, Net]:
+    """The program and the net of a plan with its copies (``with_copies``). With ``merge`` configurations that the same rows lead to
+    are one node, as in a subset construction: each match is found once. With ``placed`` the pattern is written out, and edges tell
+    their places in it."""
+    assert plan.approximate is not None
+    original = plan.variables[: len(plan.approximate.missing)]
+    pattern = written_out(plan.pattern) if placed else plan.pattern
+    program = compile_pattern(pattern, original, runs=False, windows=len(plan.windows))
+    skipping = _Skipping(program, plan.approximate, copies, merge, placed)
+    start = tuple(Config(0, 0, 0, guess, 0, 0, False) for guess in range(len(copies.guesses)))
+    net, states = build(
+        plan.variables, start, skipping.moves,
+        f"approximate matches of this pattern need more than {MAX_NODES} states; allow fewer errors, or use smaller bounds", prune=True,
+    )
+    at_cost = tuple(tuple(config.cost for config in state) for state in states)
+    net = replace(net, ambiguous=not merge or _ambiguous(net, copies), skipped=tuple(skipping.skipped), at_cost=at_cost, copies=copies)
+    return program, replace(net, ways=_ways(net, states)) if placed else net
+
+
+def _ways(net: Net, states: list[tuple[Config, ...]]) -> np.ndarray:
+    """Numbers of edges that lead to one place of the pattern and to one future, whatever they cost and ask for."""
+    numbers: dict[tuple, int] = {}
+    found = []
+    for node in range(net.nodes):
+        for e in net.edges_of(node):
+            edge, target = net.edge(e), states[net.edge(e).target][0]._replace(cost=0)
+            found.append(numbers.setdefault((node, edge.variable, int(net.places[e]), edge.opens, edge.inside, target), len(numbers)))
+    return np.array(found, dtype=np.int64)
+
+
+def _ambiguous(net: Net, copies: Copies) -> bool:
+    """Whether a node can be left in two ways by one row, or completed in two ways."""
+    for node in range(net.nodes):
+        taken = [v for v in net.edges[net.first[node] : net.first[node + 1], E_VAR].tolist() if v != ACCEPT]
+        if len(net.edges_of(node)) - len(taken) > 1 or any(_overlap(v, u, copies) for i, v in enumerate(taken) for u in taken[:i]):
+            return True
+    return False
+
+
+def _overlap(copy: int, other: int, copies: Copies) -> bool:
+    """Whether one row may be taken by both, which stand for one variable."""
+    if copies.original[copy] != copies.original[other]:
+        return False
+    return copy == other or not any({copy, other} <= {own, *standing} for g in copies.guesses for own, standing in zip(g.copies, g.substitutes))
+
+
+class _Skipping:
+    """Moves that may skip variables on the way to a row, each at its cost."""
+
+    def __init__(self, program: p.Program, approx: Approx, copies: Copies, merge: bool, placed: bool) -> None:
+        self.program = program
+        self.code = program.code.tolist()
+        taking = [pc for pc, (op, *_) in enumerate(self.code) if op == p.CHAR]
+        self.places = {pc: number for number, pc in enumerate(taking, 1)} if placed else dict.fromkeys(taking, 0)
+        self.approx = approx
+        self.copies = copies
+        self.merge = merge
+        self.skipped: dict[tuple[int, ...], int] = {(): 0}
+
+    def moves(self, state: tuple[Config, ...], initial: bool) -> list[Move]:
+        """In preference order, but for those that complete a match: they stand together, the cheapest first."""
+        groups: dict[tuple, dict[Config, tuple]] = {}
+        accepting: dict[Edge, tuple[list, int]] = {}
+        for i, config in enumerate(state):
+            for edge, target, skipped, choices, place in self._transitions(config, initial):
+                source = (i, self.skipped.setdefault(skipped, len(self.skipped)), choices)
+                if edge.variable == ACCEPT:
+                    groups.setdefault((edge.variable,), {})  # its place in the order
+                    known, least = accepting.get(edge, ([], target.cost))
+                    if target.cost <= least:
+                        accepting[edge] = ([*known, source] if target.cost == least else [source], target.cost)
+                    continue
+                targets = groups.setdefault((edge, place) if self.merge else (edge, place, target), {})
+                future = target._replace(cost=0)
+                if future not in targets or target.cost < targets[future][0].cost:
+                    targets.pop(future, None)
+                    targets[future] = (target, source)
+        out = []
+        for (edge, *at), targets in groups.items():
+            if edge == ACCEPT:
+                out += _accepting(accepting)
+            else:
+                out.append(Move(edge, tuple(t for t, _ in targets.values()), sources=tuple(s for _, s in targets.values()), place=at[0]))
+        # of candidates that are else equal the earlier place is preferred; edges of no place stay as they are
+        return sorted(out, key=lambda move: (move.edge.variable == ACCEPT, move.place)) if any(move.place for move in out) else out
+
+    def _transitions(self, config: Config, initial: bool) -> list[tuple[Edge, Config, tuple[int, ...], tuple[int, ...], int]]:
+        """(edge, configuration after it, variables skipped before it, choices made, place in the pattern) in preference order."""
+        guess = self.copies.guesses[config.guess]
+        out = []
+        for found in self._reached(config, guess, initial):
+            way = found.way
+            if self.code[way.pc][0] == p.MATCH:
+                right = found.missed == guess.missing and guess.present & ~config.rows == 0  # the guess came true
+                if not config.extra and right and not initial:
+                    edge = Edge(ACCEPT, negated=mask_of(way.checks), start=way.start, end=way.end)
+                    out.append((edge, Config(0, 0, found.cost, config.guess, 0, 0, False), found.skipped, found.choices, 0))
+                continue
+            place = self.places[way.pc]
+            out += [(edge, target, found.skipped, (*found.choices, kind), place) for edge, target, kind in self._takes(config, found, guess)]
+        if self.copies.extra >= 0 and not initial and config.cost + self.approx.extra <= self.approx.bound:
+            edge = Edge(self.copies.extra, self.copies.extra)
+            out.append((edge, config._replace(cost=config.cost + self.approx.extra, extra=True), (), (), 0))
+        return out
+
+    def _takes(self, config: Config, found: _Reached, guess: Guess) -> list[tuple[Edge, Config, int]]:
+        """Edges by which a row is taken at a CHAR: by the variable, or standing for it."""
+        way = found.way
+        variable = self.code[way.pc][1]
+        if way.end or (guess.missing | guess.absent) >> variable & 1:
+            return []
+        edge, raised, pc = taking(self.program, way.pc, way.regs)
+        own = 1 << variable & self.copies.tracked
+        out = []
+        standing = [(copy, self.approx.missing[variable], _STANDS) for copy in guess.substitutes[variable]]
+        for copy, more, kind in [(guess.copies[variable], 0, _TAKES), *standing]:
+            if found.cost + more > self.approx.bound:
+                continue
+            label = copy | edge.label & p.EXCLUDED
+            taken = edge._replace(variable=copy, label=label, negated=mask_of(way.checks), start=way.start)
+            target = Config(pc, way.regs | raised, found.cost + more, config.guess, found.missed & ~own, config.rows | own, False)
+            out.append((taken, target, kind))
+        return out
+
+    def _reached(self, config: Config, guess: Guess, initial: bool) -> list[_Reached]:
+        """Instructions that take a row or complete the match, in preference order, each at the least cost of getting there: the
+        paper's ``propagate``."""
+        out: dict[tuple[Way, int], _Reached] = {}
+        best: dict[tuple[Way, int], int] = {}
+        stack = [_Reached(Way(config.pc, config.regs), config.missed, config.cost)]
+        visits = 0
+        while stack:
+            item = stack.pop()
+            if best.get(item.place, self.approx.bound + 1) <= item.cost:
+                continue
+            best[item.place] = item.cost
+            visits += 1
+            if visits > MAX_CHOICES:
+                raise too_complex("this pattern has too many choices at one row")
+            if self.code[item.way.pc][0] in (p.CHAR, p.MATCH):
+                out.pop(item.place, None)
+                out[item.place] = item
+            stack += reversed(self._onward(config, item, guess, initial))
+        return list(out.values())
+
+    def _onward(self, config: Config, item: _Reached, guess: Guess, initial: bool) -> list[_Reached]:
+        way = item.way
+        op, a, _, flags = self.code[way.pc]
+        if op == p.MATCH:
+            return []
+        if op == p.CHAR:
+            if guess.absent >> a & 1:
+                return []
+            missed = item.missed | (1 << a if self.copies.tracked >> a & 1 and not config.rows >> a & 1 else 0)
+            without = way._replace(pc=way.pc + 1, regs=way.regs | flags)
+            return [_Reached(without, missed, item.cost + self.approx.missing[a], (*item.skipped, a), (*item.choices, _SKIPS))]
+        if op == p.NOT:  # the copy without the conjuncts that name a missing variable; or a violation, at its cost
+            violated = way._replace(pc=way.pc + 1)
+            penalty = self.approx.violation[a]
+            ways = [(violated._replace(checks=(*way.checks, (guess.copies[a], 0))), 0)] + [(violated, penalty)] * (penalty > 0)
+        else:
+            ways = [(after, 0) for after in onward(self.program, way, initial, True)]
+        return [
+            _Reached(after, item.missed, item.cost + more, item.skipped, (*item.choices, number)) for number, (after, more) in enumerate(ways)
+        ]
+
+
+def _accepting(found: dict[Edge, tuple[list, int]]) -> list[Move]:
+    """Moves that complete a match, the cheapest first; behind one without a condition the others add nothing."""
+    out: list[Move] = []
+    for edge, (sources, cost) in sorted(found.items(), key=lambda item: item[1][1]):
+        out.append(Move(edge._replace(cost=cost), sources=tuple(sources)))
+        if not (edge.negated or edge.start or edge.end):
+            break
+    return out

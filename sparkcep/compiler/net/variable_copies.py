@@ -1,0 +1,216 @@
+"""Copies of variables for approximate matches (LANGUAGE section 5; ACEP, VLDB 2016, sections 2 and 3.1).
+
+A condition that names a missing variable is taken as true, and which variables are missing only the finished match tells. So it is
+guessed at the start: each :class:`Guess` is a set of missing variables, for which every other variable has a copy without the
+conjuncts that name them; a run whose guess turns out wrong does not complete. Under STRICT CONTIGUITY further copies take
+the rows that stand for a variable without fulfilling its condition, and one takes extra rows. To the engine a copy is a variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from sparkcep.compiler.pattern.epsilon import too_complex
+from sparkcep.plan.facts import variables_in
+from sparkcep.plan.limits import MAX_VARIABLES
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import ALL_ROWS, Approx, Condition, Leaf, Pair
+from sparkcep.plan.split.conditions import looks_at_match
+
+MATCHED, SUBSTITUTED, EXTRA = range(3)
+KINDS = ("MATCHED", "SUBSTITUTED", "EXTRA")
+MAX_GUESSES = 256
+NO_COPY = -1
+
+
+@dataclass(frozen=True)
+class Guess:
+    """``missing``, ``absent``, ``present``: masks of variables that have missing places and no row, neither, at least one row (of
+    the others nothing is known but that they are not missing). For each variable ``copies``: the copy with its condition;
+    ``substitutes``: the copies that take rows standing for it."""
+
+    missing: int
+    absent: int
+    present: int
+    copies: tuple[int, ...]
+    substitutes: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Copies:
+    """For each copy ``original``: its variable (-1: extra rows), and ``kinds``: MATCHED, SUBSTITUTED or EXTRA. ``tracked``: mask of
+    the variables that a guess is about; ``complements``: (copy, copy whose row-local part it must not fulfil); ``extra``: the copy
+    of extra rows, or NO_COPY where the bound allows none."""
+
+    original: tuple[int, ...]
+    kinds: tuple[int, ...]
+    guesses: tuple[Guess, ...]
+    tracked: int
+    complements: tuple[tuple[int, int], ...]
+    extra: int
+
+
+def with_copies(plan: Plan) -> tuple[Plan, Copies]:
+    """The plan with copies among its variables, and what they are."""
+    assert plan.approximate is not None
+    return _Copier(plan, plan.approximate).run()
+
+
+class _Copier:
+    def __init__(self, plan: Plan, approx: Approx) -> None:
+        self.plan = plan
+        self.approx = approx
+        self.strict = plan.adjacent
+        self.conjuncts = dict(plan.conditions)
+        self.names = {v: [_named(tree, v) for tree in trees] for v, trees in plan.conditions}
+        self.taken = variables_in(plan.pattern, "var")
+        count = len(plan.variables)
+        self.original = list(range(count))
+        self.kinds = [MATCHED] * count
+        self.conditions: dict[int, tuple] = dict(self.conjuncts)
+        self.letters = list(plan.letters)
+        self.complements: list[tuple[int, int]] = []
+        self._copies: dict[tuple[int, tuple[int, ...]], int] = {(v, ()): v for v in range(count)}
+        self._substitutes: dict[int, tuple[int, ...]] = {}
+
+    def run(self) -> tuple[Plan, Copies]:
+        masks = {m for found in self.names.values() for named in found for m in named}
+        single = _union(m for m in masks if m.bit_count() == 1) & self.taken
+        grouped = _union(m for m in masks if m.bit_count() > 1) & self.taken
+        guesses = tuple(self._guess(*states) for states in self._states(single, grouped))
+        extra = NO_COPY
+        if self.strict and self.approx.extra <= self.approx.bound:
+            extra = self._add(-1, EXTRA)
+        copies = Copies(tuple(self.original), tuple(self.kinds), guesses, single | grouped, tuple(self.complements), extra)
+        return self._widened(copies), copies
+
+    def _states(self, single: int, grouped: int) -> list[tuple[int, int, int]]:
+        """(missing, absent, present) masks that the bound allows."""
+        found = [(0, 0, 0)]
+        for v in (v for v in range(len(self.plan.variables)) if (single | grouped) >> v & 1):
+            found = [way for masks in found for way in self._with(v, grouped, masks)]
+            if len(found) > MAX_GUESSES:  # each goes on to a whole one at least
+                raise too_complex(
+                    "too many variables are named in conditions of others: which of them are missing can be so in more than "
+                    f"{MAX_GUESSES} ways; allow fewer errors or name fewer variables"
+                )
+        # fewest missing first: the preferred way among those of equal cost
+        return sorted(found, key=lambda masks: masks[0].bit_count())
+
+    def _with(self, variable: int, grouped: int, masks: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
+        """The masks with what a further variable may be, as the bound allows."""
+        missing, absent, present = masks
+        own = 1 << variable
+        if sum(self.approx.missing[v] for v in range(variable + 1) if (missing | own) >> v & 1) <= self.approx.bound:
+            yield missing | own, absent, present
+        if grouped & own:
+            yield missing, absent, present | own
+            yield missing, absent | own, present
+        else:
+            yield masks
+
+    def _guess(self, missing: int, absent: int, present: int) -> Guess:
+        copies = tuple(self._copy(v, self._exempt(v, missing, missing | absent)) for v in range(len(self.plan.variables)))
+        return Guess(missing, absent, present, copies, tuple(map(self._standing, copies)))
+
+    def _exempt(self, variable: int, missing: int, rowless: int) -> tuple[int, ...]:
+        """The conjuncts of a variable's condition that name a missing variable or subset."""
+        return tuple(
+            i
+            for i, named in enumerate(self.names.get(variable, ()))
+            if any(m & missing and not m & self.taken & ~rowless for m in named)
+        )
+
+    def _copy(self, variable: int, exempt: tuple[int, ...]) -> int:
+        if (variable, exempt) not in self._copies:
+            copy = self._add(variable, MATCHED)
+            self._copies[variable, exempt] = copy
+            self._same_letters(variable, copy)
+            kept = tuple(tree for i, tree in enumerate(self.conjuncts[variable]) if i not in exempt)
+            if kept:
+                self.conditions[copy] = kept
+        return self._copies[variable, exempt]
+
+    def _same_letters(self, variable: int, copy: int) -> None:
+        self.letters += [letter._replace(variable=copy) for letter in self.plan.letters if letter.variable == variable]
+
+    def _standing(self, copy: int) -> tuple[int, ...]:
+        """Copies that take exactly the rows that ``copy`` does not."""
+        variable = self.original[copy]
+        if not self.strict or self.approx.missing[variable] > self.approx.bound:
+            return ()
+        if copy not in self._substitutes:
+            found = []
+            trees = self.conditions.get(copy, ())
+            local = tuple(t for t in trees if not looks_at_match(t))
+            if local or any(letter.variable == copy for letter in self.letters):
+                found.append(self._add(variable, SUBSTITUTED))
+                self.complements.append((found[-1], copy))
+            if history := tuple(t for t in trees if looks_at_match(t)):
+                found.append(self._add(variable, SUBSTITUTED))
+                self._same_letters(variable, found[-1])
+                whole = history[0] if len(history) == 1 else ("call", "and", *history)
+                self.conditions[found[-1]] = (*local, ("call", "not", ("call", "istrue", whole)))
+            self._substitutes[copy] = tuple(found)
+        return self._substitutes[copy]
+
+    def _add(self, variable: int, kind: int) -> int:
+        self.original.append(variable)
+        self.kinds.append(kind)
+        if len(self.original) > MAX_VARIABLES:
+            raise too_complex(
+                f"approximate matches of this pattern need more than {MAX_VARIABLES} variables and copies of them; use fewer "
+                "variables, or conditions that name fewer others"
+            )
+        return len(self.original) - 1
+
+    def _widened(self, copies: Copies) -> Plan:
+        """The plan whose sets of variables hold their copies as well."""
+        of = [0] * len(self.plan.variables)
+        for copy, variable in enumerate(copies.original):
+            if variable >= 0:
+                of[variable] |= 1 << copy
+
+        def widen(mask: int) -> int:
+            return mask if mask == ALL_ROWS else _union(of[v] for v in range(len(of)) if mask >> v & 1)
+
+        names = tuple(self.plan.variables[v] if v >= 0 else "" for v in copies.original)
+        return replace(
+            self.plan,
+            variables=names,
+            letters=tuple(self.letters),
+            conditions=tuple(Condition(c, tuple(_map_masks(t, widen) for t in trees)) for c, trees in sorted(self.conditions.items())),
+            leaves=tuple(Leaf(name, _map_masks(spec, widen)) for name, spec in self.plan.leaves),
+            places=tuple(place._replace(variable=c) for place in self.plan.places for c, v in enumerate(copies.original) if v == place.variable),
+        )
+
+
+def _union(masks) -> int:
+    out = 0
+    for mask in masks:
+        out |= mask
+    return out
+
+
+def _map_masks(tree: tuple, change: Callable[[int], int]) -> tuple:
+    """The tree, or a leaf's record, with each set of variables changed."""
+    if isinstance(tree, Pair):
+        return tree._replace(rows=tuple(row._replace(mask=change(row.mask)) for row in tree.rows))
+    if hasattr(tree, "mask"):
+        tree = tree._replace(mask=change(tree.mask))
+    parts = [_map_masks(part, change) if isinstance(part, tuple) else part for part in tree]
+    return tree._make(parts) if hasattr(tree, "_make") else tuple(parts)
+
+
+def _named(tree: tuple, variable: int) -> list[int]:
+    """The sets of variables that a conjunct names, without those that hold the variable itself, which has a row."""
+    found: list[int] = []
+
+    def see(mask: int) -> int:
+        if mask != ALL_ROWS and not mask >> variable & 1:
+            found.append(mask)
+        return mask
+
+    _map_masks(tree, see)
+    return found

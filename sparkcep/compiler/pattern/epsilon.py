@@ -1,0 +1,166 @@
+"""What an instruction does without a row: the one definition besides the exact search (kernels/match/backtrack.py).
+
+:func:`choices` tells where an instruction leads and in which order, whatever the registers hold. :func:`steps` tells which of these
+ways a register word allows; the builders of nets follow them, while the pictures (draw/automata.py) write down what a way asks of
+the counters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from sparkcep.compiler.pattern import program as p
+from sparkcep.errors import LIMIT, ClauseError
+
+MAX_CHOICES = 100_000
+
+# what a way does to the registers of its loop or permutation: nothing; one more round of a loop, or out of it; its beginning, or a
+# round done; element n of a
+# permutation (ELEMENT + n)
+ON, ROUND, LEAVE, BEGIN, DONE, ELEMENT = range(6)
+
+
+def too_complex(message: str, line: int = 0, column: int = 0, text: str = "") -> ClauseError:
+    """The pattern, which stands there, needs more states than the bounds allow."""
+    return ClauseError("PATTERN_TOO_COMPLEX", message, sqlstate=LIMIT, line=line, column=column, fragment=text)
+
+
+def visit(start: tuple, follow: Callable[[tuple], Iterable[tuple]]) -> None:
+    """Follows an item and all that it leads to, each once, depth first: ``follow`` gives what one leads to, in preference order."""
+    stack, seen = [start], set()
+    while stack:
+        item = stack.pop()
+        if item in seen:
+            continue
+        seen.add(item)
+        if len(seen) > MAX_CHOICES:
+            raise too_complex("this pattern has too many choices at one row")
+        stack.extend(reversed(list(follow(item))))
+
+
+def landing(program: p.Program, pc: int) -> int:
+    """The instruction that jumps from ``pc`` on lead to; so that equal futures are one node."""
+    while program.code[pc, 0] == p.JUMP:
+        pc = int(program.code[pc, 1])
+    return pc
+
+
+def choices(program: p.Program, pc: int) -> list[tuple[int, int]]:
+    """(instruction, what is done to the registers) of the ways on from an instruction that takes no row, in preference order."""
+    op, a, b, _ = program.code[pc].tolist()
+    if op == p.SPLIT:
+        return [(a, ON), (b, ON)]
+    if op == p.JUMP:
+        return [(a, ON)]
+    if op in (p.INIT, p.PINIT):
+        return [(pc + 1, BEGIN)]
+    if op == p.NEXT:
+        return [(b, DONE)]
+    if op == p.LOOP:
+        ways = [(pc + 1, ROUND), (b, LEAVE)]
+        return ways if program.loops[a, p.L_GREEDY] else ways[::-1]
+    if op == p.PERM:
+        _, count, first, _ = program.perms[a].tolist()
+        return [*((target, ELEMENT + i) for i, target in enumerate(program.targets[first : first + count].tolist())), (b, LEAVE)]
+    return [(pc + 1, ON)]
+
+
+def steps(program: p.Program, pc: int, regs: int, merge: bool) -> list[tuple[int, int]]:
+    """(instruction, registers) an instruction without a row leads to, in preference order; as the exact search does it. ``merge``:
+    the orders of a permutation need not be told apart."""
+    op, a, _, _ = program.code[pc].tolist()
+    if op == p.PERM and program.perms[a, p.P_WIDTH] and not merge:
+        return _ordered(program, pc, regs)
+    if op == p.GROUP:
+        return [(pc + 1, regs & ~program.window_bits[a])]
+    after = _permuted if op in (p.PINIT, p.PERM) else _looped if op in (p.INIT, p.LOOP, p.NEXT) else None
+    if after is None:
+        return [(target, regs) for target, _ in choices(program, pc)]
+    found = (after(program, pc, target, what, regs) for target, what in choices(program, pc))
+    return [way for way in found if way is not None]
+
+
+def begins_again(program: p.Program, pc: int, regs: int) -> frozenset[tuple[int, int]] | None:
+    """(instruction, registers) of the CHARs with which the innermost part whose iteration is over here may begin again; None where
+    none is over, or may not be repeated. Nothing of the iteration may be left, not even an optional part; negations, and elements
+    of a permutation that are negations or empty, are none.
+
+    Such a place is the state a[i] of SASE+ (SIGMOD 2008, section 3.2), where SKIP TILL NEXT ignores the rows that are no a[i].
+    """
+    while True:
+        op = program.code[pc, 0]
+        if pc in program.again:
+            return _beginning(program, (program.again[pc], regs), pc)
+        if op == p.NEXT:
+            ((at, done),) = steps(program, pc, regs, False)
+            for body, inside in steps(program, at, done, False):
+                if body == at + 1:
+                    return _beginning(program, (body, inside), pc)
+        elif op not in (p.JUMP, p.NOT, p.PERM, p.LOOP):
+            return None
+        ways = steps(program, pc, regs, False)
+        if len(ways) != 1:
+            return None
+        pc, regs = ways[0]
+
+
+def _beginning(program: p.Program, body: tuple[int, int], end: int) -> frozenset[tuple[int, int]]:
+    """The CHARs that a loop's body may begin with, which ends at the instruction ``end``."""
+    found = set()
+
+    def follow(way: tuple[int, int]) -> list[tuple[int, int]]:
+        pc, regs = way
+        op, a, _, _ = program.code[pc].tolist()
+        if op == p.CHAR:
+            found.add(way)
+        if pc == end or op in (p.CHAR, p.MATCH, p.JOIN):
+            return []
+        if op == p.AND:
+            return [(at, regs) for _, at in program.ands[a][1]]
+        return [] if op == p.START else steps(program, pc, regs, False)
+
+    visit(body, follow)
+    return frozenset(found)
+
+
+def _looped(program: p.Program, pc: int, target: int, what: int, regs: int) -> tuple[int, int] | None:
+    low, high, _, shift, mask, cap, flag = program.loops[program.code[pc, 1]].tolist()
+    done = (regs & mask) >> shift
+    if what == BEGIN:
+        return target, regs & ~mask & ~flag
+    if what == ROUND:
+        return None if 0 <= high <= done else (target, regs & ~flag)
+    if what == LEAVE:
+        return None if done < low else (target, regs & ~mask & ~flag)
+    if flag and not regs & flag and done >= low:  # an optional round without a row ends the loop
+        return int(program.code[target, 2]), regs & ~mask
+    return target, (regs & ~mask) | (min(done + 1, cap) << shift)
+
+
+def _permuted(program: p.Program, pc: int, target: int, what: int, regs: int) -> tuple[int, int] | None:
+    shift, count, _, width = program.perms[program.code[pc, 1]].tolist()
+    every = ((1 << count) - 1) << shift
+    if what == BEGIN:
+        return target, regs & ~(((1 << (count * (1 + width))) - 1) << shift)
+    if what == LEAVE:
+        return (target, regs & ~every) if regs & every == every else None
+    bit = 1 << (shift + what - ELEMENT)
+    return None if regs & bit else (target, regs | bit)
+
+
+def _ordered(program: p.Program, pc: int, regs: int) -> list[tuple[int, int]]:
+    """The ways of a permutation that fixes its whole order first."""
+    _, a, leave, _ = program.code[pc].tolist()
+    shift, count, first, width = program.perms[a].tolist()
+    free = [i for i in range(count) if not regs >> (shift + i) & 1]
+    if free:
+        done = count - len(free)
+        return [(pc, regs | 1 << (shift + i) | (i + 1) << (shift + count + done * width)) for i in free]
+    digits = ((1 << (count * width)) - 1) << (shift + count)
+    order = (regs & digits) >> (shift + count)
+    cleared = regs & ~digits & ~(((1 << count) - 1) << shift)
+    if order == 0:
+        return [(leave, cleared)]
+    element = (order & ((1 << width) - 1)) - 1
+    rest = cleared | ((1 << count) - 1) << shift | (order >> width) << (shift + count)
+    return [(int(program.targets[first + element]), rest)]

@@ -1,0 +1,240 @@
+"""Bytecode of an automaton: fences, assignments and EMIT over the row at hand and the registers of a computation.
+
+A register is a column to the bytecode machine (:mod:`sparkcep.kernels.vm.vm`); the kernel writes a computation's registers into
+the row at hand before it evaluates. A value is converted to its register's type as by INSERT (store assignment ANSI).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.types import MAX_DIGITS, NULL, Type
+from sparkcep.compiler.conditions.bytecode import ConditionCompiler
+from sparkcep.compiler.registers.inferred_types import typed
+from sparkcep.errors import SEMANTIC, ClauseError
+from sparkcep.plan.limits import MAX_VARIABLES
+from sparkcep.plan.records import Arc, Automaton, Parameter, Register, letter_column, parameter_column, register_column
+
+WORD, FLOAT, WIDE = range(3)  # how a value is held: one word, one floating word, two words
+
+_TYPES = {
+    "boolean": pa.bool_(), "tinyint": pa.int8(), "byte": pa.int8(), "smallint": pa.int16(), "short": pa.int16(), "int": pa.int32(), "integer": pa.int32(),
+    "bigint": pa.int64(), "long": pa.int64(), "float": pa.float32(), "real": pa.float32(), "double": pa.float64(), "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"), "timestamp_ltz": pa.timestamp("us", tz="UTC"), "timestamp_ntz": pa.timestamp("us"), "string": pa.string(),
+}  # fmt: skip
+_DECIMAL = re.compile(r"(?:decimal|dec|numeric)(?: ?\( ?(\d{1,2}) ?(?:, ?(\d{1,2}) ?)?\))?")
+
+
+class Held(NamedTuple):
+    """Where a value stands: how it is held, its column among those of the machine (-1: none), its first word in a record, its
+    types."""
+
+    how: int
+    column: int
+    word: int
+    type: Type
+    arrow: pa.DataType
+
+    @property
+    def is_string(self) -> bool:
+        return self.type.kind == "string"
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """An automaton's bytecode. ``code``, ``floats``, ``int_columns``, ``float_columns``, ``strings``, ``patches`` and ``stack`` are
+    those of :class:`sparkcep.compiler.conditions.bytecode.Conditions`; registers stand behind the input columns' values in no other
+    way than these.
+
+    ``fences`` int64 (arcs): first instructions, or -1. ``assigned`` int64 (n, 3): register, first instruction with and without the
+    conversion to its type; ``sets`` int64 (arcs + 1): where those of each arc begin, the first ``initial`` ones being the
+    registers' first values. ``emitted`` int64 (arcs, columns of EMIT, 2): likewise, -1 where the arc has no EMIT. The words of
+    ``parameters`` are counted by themselves. ``way``: the word of a record that tells by which rows it came, -1 without one.
+    """
+
+    code: np.ndarray
+    floats: np.ndarray
+    int_columns: tuple[tuple[str, str], ...]
+    float_columns: tuple[tuple[str, str], ...]
+    strings: tuple[str, ...]
+    patches: tuple[tuple[int, int], ...]
+    ranked: tuple[str, ...]
+    stack: int
+    fences: np.ndarray
+    assigned: np.ndarray
+    initial: int
+    sets: np.ndarray
+    emitted: np.ndarray
+    registers: tuple[Held, ...]
+    emits: tuple[Held, ...]
+    parameters: tuple[Held, ...]
+    way: int
+
+
+def register_type(register: Register | Parameter) -> pa.DataType:
+    """The Arrow type of a register or a parameter. Raises ClauseError for a type that neither has."""
+    found = _TYPES.get(register.type)
+    decimal = _DECIMAL.fullmatch(register.type)
+    if decimal:
+        precision, scale = int(decimal[1] or 10), int(decimal[2] or 0)
+        if 0 < precision <= MAX_DIGITS and scale <= precision:
+            found = pa.decimal128(precision, scale)
+    if found is None:
+        wanted = "BOOLEAN, a number type, DATE, TIMESTAMP, TIMESTAMP_NTZ or STRING"
+        what = "parameter" if isinstance(register, Parameter) else "register"
+        raise _at(register, f"the {what} {register.name} cannot be of type {register.type.upper()}; take {wanted}")
+    return found
+
+
+def _at(part: Register | Parameter | Arc, message: str) -> ClauseError:
+    return ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, line=part.line, column=part.column, fragment=part.text)
+
+
+def emit_types(automaton: Automaton, schema: pa.Schema, ansi: bool, zone: str) -> tuple[pa.DataType, ...]:
+    """The types of EMIT's columns: what Spark has in common for the arcs that name each."""
+    return tuple(held.arrow for held in compile_automaton(automaton, schema, ansi, zone).emits)
+
+
+def compile_automaton(automaton: Automaton, schema: pa.Schema, ansi: bool, zone: str = "UTC") -> Compiled:
+    """Bytecode over the columns of ``schema``, in the session's time zone. Raises ClauseError for type errors, at their arcs."""
+    by_ways = automaton.by_ways
+    automaton = typed(automaton, schema)
+    types = [register_type(register) for register in automaton.registers]
+    known = {f.name: f for f in schema}
+    known |= {letter_column(bit): pa.field(letter_column(bit), pa.bool_()) for bit in range(MAX_VARIABLES)}
+    known |= {register_column(i): pa.field(register_column(i), t) for i, t in enumerate(types)}
+    known |= {parameter_column(i): pa.field(parameter_column(i), register_type(parameter)) for i, parameter in enumerate(automaton.parameters)}
+    return _Compiler(automaton, ConditionCompiler((), pa.schema(known.values()), ansi, True, zone)).run(types, by_ways)
+
+
+class _Compiler:
+    def __init__(self, automaton: Automaton, machine: ConditionCompiler) -> None:
+        self.automaton, self.machine = automaton, machine
+
+    def run(self, types: list[pa.DataType], by_ways: bool) -> Compiled:
+        machine, automaton = self.machine, self.automaton
+        registers, width = [], 0
+        for i, arrow in enumerate(types):
+            t, column = machine.column(register_column(i))
+            registers.append(Held(FLOAT if t.is_float else WIDE if t.is_wide else WORD, column, width, t, arrow))
+            width += 1 + t.is_wide
+        parameters, words = [], 0
+        for i, parameter in enumerate(automaton.parameters):
+            t, column = machine.column(parameter_column(i))
+            parameters.append(Held(FLOAT if t.is_float else WIDE if t.is_wide else WORD, column, words, t, register_type(parameter)))
+            words += 1 + t.is_wide
+        emits = []
+        for name, t, arrow in self._emit_types():
+            if t.kind in ("binary", "nested"):
+                raise ClauseError("DATATYPE_MISMATCH", f"EMIT's column {name} cannot be of type {t}; emit numbers, strings, dates, times or booleans", sqlstate=SEMANTIC)
+            emits.append(Held(FLOAT if t.is_float else WIDE if t.is_wide else WORD, -1, width, t, arrow))
+            width += 1 + t.is_wide
+        assigned = [self._assigned(r, i, r.initial, registers[i]) for i, r in enumerate(automaton.registers)]
+        initial, fences, sets, emitted = len(assigned), [], [len(assigned)], []
+        for arc in automaton.arcs:
+            fences.append(self._fence(arc))
+            assigned += [self._assigned(arc, item.register, item.tree, registers[item.register]) for item in arc.sets]
+            sets.append(len(assigned))
+            emitted.append([self._value(arc, tree, held.type, "EMIT") for tree, held in zip(arc.emits, emits)] or [(-1, -1)] * len(emits))
+        other = next((kind for kind in machine.ranked.values() if kind != "string"), None)
+        if other is not None:
+            raise ClauseError("DATATYPE_MISMATCH", f"a value of type {other} cannot stand beside registers; compare it in a column below the clause", sqlstate=SEMANTIC)
+        stack = len(machine.code) + 4
+        machine.add_zone()
+        return Compiled(
+            code=np.array(machine.code or [[0] * 5], dtype=np.int64),
+            floats=np.array(machine.floats or [0.0], dtype=np.float64),
+            int_columns=tuple(machine.ints), float_columns=tuple(machine.flts), strings=tuple(machine.strings), patches=tuple(machine.patches),
+            ranked=tuple(machine.ranked), stack=stack,
+            fences=np.array(fences, dtype=np.int64), assigned=np.array(assigned, dtype=np.int64).reshape(-1, 3), initial=initial,
+            sets=np.array(sets, dtype=np.int64), emitted=np.array(emitted, dtype=np.int64).reshape(len(fences), len(emits), 2),
+            registers=tuple(registers), emits=tuple(emits), parameters=tuple(parameters), way=registers[-1].word if by_ways else -1,
+        )
+
+    def _fence(self, arc: Arc) -> int:
+        if not arc.fence:
+            return -1
+        with _Place(arc):
+            at = len(self.machine.code)
+            t = self.machine.emit(arc.fence[0] if len(arc.fence) == 1 else ("call", "and", *arc.fence))
+            if t.kind not in ("boolean", "null"):
+                raise _at(arc, f"WHEN is of type {t}, not BOOLEAN; write a comparison")
+            self.machine.op("RETURN")
+            return at
+
+    def _assigned(self, part: Arc | Register, number: int, tree: tuple, held: Held) -> tuple[int, int, int]:
+        return (number, *self._value(part, tree, held.type, f"the register {self.automaton.registers[number].name}"))
+
+    def _value(self, part: Arc | Register, tree: tuple, target: Type, what: str) -> tuple[int, int]:
+        """The first instruction of a tree's value in the type ``target``, and of the value as it is."""
+        with _Place(part):
+            machine, plain = self.machine, len(self.machine.code)
+            found = machine.emit(tree)
+            machine.op("RETURN")
+            if found == target or found.kind == "null":
+                return plain, plain
+            if not _assignable(found, target):
+                raise _at(part, f"a value of type {found} cannot be assigned to {what}, which is {target}; CAST it")
+            at = len(machine.code)
+            machine.emit(tree)
+            self._converted(found, target)
+            machine.op("RETURN")
+            return at, plain
+
+    def _converted(self, found: Type, target: Type) -> None:
+        """Converts the value on top of the stack; what the type does not hold is an error, whatever the session says of ANSI."""
+        machine = self.machine
+        ansi, machine.ansi = machine.ansi, True
+        try:
+            if target.is_number:
+                machine.cast_top(found, _sql(target))
+        finally:
+            machine.ansi = ansi
+
+    def _emit_types(self) -> list[tuple[str, Type, pa.DataType]]:
+        found = []
+        for i, name in enumerate(self.automaton.emits):
+            common = NULL
+            for arc in self.automaton.arcs:
+                if arc.emits:
+                    with _Place(arc):
+                        common = self.machine.common(common, self.machine.tree_type(arc.emits[i]), f"EMIT's column {name}")
+            found.append((name, common, _arrow(common)))
+        return found
+
+
+class _Place:
+    """Inside, an error without a place gets that of a part of the automaton."""
+
+    def __init__(self, part: Arc | Register) -> None:
+        self.part = part
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, ClauseError) and not error.line:
+            raise _at(self.part, error.message) from None
+
+
+def _assignable(found: Type, target: Type) -> bool:
+    """Whether INSERT assigns the type to the other, under the ANSI policy, in a way that the engine computes."""
+    return found.is_number and target.is_number
+
+
+def _sql(t: Type) -> str:
+    return f"decimal({t.precision},{t.scale})" if t.kind == "decimal" else t.kind
+
+
+def _arrow(t: Type) -> pa.DataType:
+    plain = {
+        "null": pa.null(), "boolean": pa.bool_(), "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
+        "float": pa.float32(), "double": pa.float64(), "date": pa.date32(), "timestamp": pa.timestamp("us", tz="UTC"), "timestamp_ntz": pa.timestamp("us"),
+        "interval": pa.duration("us"), "string": pa.string(),
+    }  # fmt: skip
+    return pa.decimal128(t.precision, t.scale) if t.kind == "decimal" else plain.get(t.kind, pa.null())

@@ -1,0 +1,442 @@
+"""Which search answers a clause. This is decided once, from the plan alone.
+
+The engine builds the search that a :class:`Strategy` names. EXPLAIN, the rewriter, the pictures and ``sparkcep compile`` read the
+same record, so none of them can say anything else. Whether values of the rows let a search answer (rounding, NULLs, types) only the
+rows tell; ``instead`` names the search that then takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+from sparkcep.compiler.emission import Emission, emission_of
+from sparkcep.compiler.net.conjunction import conjunction_automaton
+from sparkcep.compiler.net.gap_net import negated_groups, selection_automaton
+from sparkcep.compiler.net.net import E_AT_END, E_AT_START, Net
+from sparkcep.compiler.net.orders import Arrangement, arrangements
+from sparkcep.compiler.net.row_equalities import Far, Links, agreements_among, comparisons_of, links_of
+from sparkcep.compiler.net.skip_net import approximate_automaton
+from sparkcep.compiler.net.variable_copies import with_copies
+from sparkcep.compiler.pattern.backtrack_compiler import compile_pattern
+from sparkcep.compiler.pattern.epsilon import too_complex
+from sparkcep.compiler.pattern.program import Program
+from sparkcep.compiler.registers.pattern_automaton import translated
+from sparkcep.compiler.searches import (
+    ADJACENT,
+    BEST,
+    BUDGETED,
+    BUNDLED,
+    BY_COST,
+    CHEAPEST,
+    CLASSES,
+    COMPUTATIONS,
+    CONJUNCTION,
+    COUNTED,
+    EVERY,
+    FIRST,
+    FRONT,
+    GRAPH,
+    LEARNED,
+    NUMBERS,
+    PATHS,
+    PROXIES,
+    SEARCHES,
+    SEQUENCES,
+    SIDES,
+    WALK,
+)
+from sparkcep.errors import UNSUPPORTED, ClauseError
+from sparkcep.plan.extend.approx import ALL, BUNDLES, PER_ERROR, PROXY
+from sparkcep.plan.extend.budget import HISTORY
+from sparkcep.plan.facts import shown, unbounded, variables_in
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import Approx, LeafSpec, Ranking, has, walk
+from sparkcep.plan.split.conditions import looks_at_match, reads_labels
+
+MAX_RANKED = 100_000  # matches that TOP k holds for each window without enumeration
+
+_COSTS = {
+    NUMBERS: "O(rows x states), whatever the window",
+    FRONT: "O(rows x classes of runs)",
+    PROXIES: "O(rows x states), whatever the window",
+    CLASSES: "O(rows x classes of runs)",
+    PATHS: "O(rows x states x k)",
+    SEQUENCES: "O(rows), and the combinations of rows whose score may be among the k best",
+    COMPUTATIONS: "O(rows x computations that go on: one for each first row, state and values of registers)",
+    SIDES: "O(rows x states x k), and the pairs of matches whose score may be among the k best",
+}
+
+
+class Reason(NamedTuple):
+    """Why a search was chosen, and the place of the statement that is the cause: line, column and text (0, 0 and "" for the
+    clause as a whole)."""
+
+    text: str
+    line: int = 0
+    column: int = 0
+    fragment: str = ""
+
+    def __str__(self) -> str:
+        place = f"line {self.line}, column {self.column}" if self.line else ""
+        return f"{self.text} ({place}{': ' if place and self.fragment else ''}{self.fragment})" if place or self.fragment else self.text
+
+
+@dataclass(frozen=True, eq=False)
+class Strategy:
+    """The search that answers a plan, and the automata that were built to choose it.
+
+    ``plan``: the plan, with copies of its variables where matches are approximate. ``instead``: the search that goes through all
+    matches where the rows do not let ``search`` answer, or "". ``counts``: those of which one counts approximate matches beside
+    ``search``. ``forgets``: why failed states (or runs) are not remembered, or None where they are. ``looking``: the variables
+    whose conditions look at the match. ``net``: the automaton of event selection, None for the adjacent search; ``unranked``: why
+    TOP goes through all matches; ``links``: of PATHS; ``orders``: of the rows that SEQUENCES joins; ``sides``: the automata of
+    PATHS and SIDES without the windows of groups, and ``spans``: for each the windows that bound it as a whole; ``far``: equalities
+    by which PATHS and SEQUENCES part the rows; ``groups``: the names and automata of negated groups;
+    ``unbudgeted``: the plan without its BUDGET; ``shares_ends``: whether matches that go on from the same state share their ends.
+    """
+
+    plan: Plan
+    question: str
+    search: str
+    cost: str
+    reasons: tuple[Reason, ...]
+    program: Program
+    looking: tuple[int, ...]
+    forgets: Reason | None = None
+    instead: str = ""
+    counts: tuple[str, ...] = ()
+    net: Net | None = None
+    unranked: tuple[Reason, ...] = ()
+    links: Links | None = None
+    orders: tuple[Arrangement, ...] = ()
+    sides: tuple[Net, ...] = ()
+    spans: tuple[tuple[int, ...], ...] = ()
+    far: tuple[Far, ...] = ()
+    groups: tuple[tuple[int, Net], ...] = ()
+    unbudgeted: Plan | None = None
+    shares_ends: bool = False
+
+    @property
+    def discipline(self) -> str:
+        """How the search goes through the rows."""
+        return SEARCHES[self.search]
+
+    @property
+    def ranks(self) -> bool:
+        """Whether the search finds the k best matches without going through all of them."""
+        return self.question == BEST
+
+    @property
+    def automaton(self) -> Net:
+        """The automaton of event selection."""
+        assert self.net is not None
+        return self.net
+
+    @cached_property
+    def emission(self) -> Emission:
+        """When the matches are emitted over a stream."""
+        return emission_of(self.plan, self.search, self.question, self.net)
+
+    @property
+    def conjoined(self) -> bool:
+        """Whether the pattern has a conjunction, so that the automaton has several sides."""
+        return self.net is not None and self.net.sides > 1
+
+
+def strategy_of(plan: Plan) -> Strategy:
+    """The search for a plan. Raises ClauseError for a pattern that needs too many states."""
+    if plan.changes is not None and plan.automaton is None:
+        return _with_changes(plan)
+    if plan.automaton is not None:
+        program = compile_pattern(plan.pattern, plan.variables)
+        reason = _at_pattern(plan, "the clause has an AUTOMATON")
+        return Strategy(plan, EVERY, COMPUTATIONS, _COSTS[COMPUTATIONS], (reason,), program, (), unranked=(reason,) if plan.ranking and plan.ranking.top else ())
+    if plan.approximate is not None:
+        found = _approximate(plan, plan.approximate)
+    elif not plan.selection:
+        found = _adjacent(plan)
+    else:
+        found = _conjunction(plan) if has(plan.pattern, "and") else _selection(plan)
+    if plan.without:
+        found = replace(found, groups=negated_groups(plan), net=replace(found.automaton, groups=tuple((group.variable, group.text) for group in plan.without)))
+    if plan.ranking is None or not plan.ranking.top or found.ranks:
+        return found
+    return replace(found, unranked=_unranked(plan, plan.ranking, found))
+
+
+def placed_strategy(plan: Plan) -> Strategy:
+    """The same; errors have the clause's place."""
+    try:
+        return strategy_of(plan)
+    except ClauseError as error:
+        if error.line or error.error_class != "SPARKCEP.PATTERN_TOO_COMPLEX":
+            raise
+        raise too_complex(error.message, *plan.place) from None
+
+
+def _with_changes(plan: Plan) -> Strategy:
+    """The automaton of a PATTERN whose rows come and go. ``net`` tells what it was made of."""
+    program, net = selection_automaton(plan)
+    reason = _at_pattern(plan, "rows come and go, and the matches with them")
+    return Strategy(translated(plan, net), EVERY, COMPUTATIONS, _COSTS[COMPUTATIONS], (reason,), program, _looking(plan), net=net)
+
+
+def _adjacent(plan: Plan) -> Strategy:
+    program = compile_pattern(plan.pattern, plan.variables)
+    looking = _looking(plan)
+    found = Strategy(plan, FIRST, ADJACENT, "", (), program, looking)
+    if not program.states:
+        reason = _at_pattern(plan, "the pattern leaves no choice, so that no failed states need be remembered")
+        return replace(found, cost="O(rows x rows of an attempt)", reasons=(reason,), forgets=reason)
+    if reason := next(_looked_up(plan, numbers=False), None):
+        return replace(found, cost="exponential in the rows of an attempt, at worst", reasons=(reason,), forgets=reason)
+    overlapping = plan.skip.mode != "past_last"
+    if looking:
+        each = "rows x rows of a match" if overlapping else "rows"
+        return replace(found, cost=f"O({each} x values of the match that conditions still need)", reasons=_looks(plan, looking))
+    if overlapping and not _tells_shared_ends(plan):
+        return replace(found, cost="O(rows x rows of a match)", reasons=(_WHOLE,))
+    return replace(found, cost="O(rows)", reasons=(_LOCAL,), shares_ends=overlapping)
+
+
+def _tells_shared_ends(plan: Plan) -> bool:
+    """Whether each measure of a match follows from its own first rows and from what is known of the match whose end it shares."""
+    return plan.rows == "one" and not plan.slide and plan.ranking is None and all(map(_follows, (spec for _, spec in plan.leaves)))
+
+
+def _follows(spec: LeafSpec) -> bool:
+    return spec.kind in ("nav", "mno", "agg", "rows") or (spec.kind == "cls" and spec.physical == 0)
+
+
+def _selection(plan: Plan) -> Strategy:
+    program, automaton = selection_automaton(plan)
+    looking = _looking(plan)
+    looked_up, negated = tuple(_looked_up(plan)), _negated(plan, automaton)
+    forgets = next(iter((*looked_up, *negated)), None)
+    every = plan.reports_all
+    found = Strategy(plan, EVERY if every else FIRST, WALK, _walked(every, looking, forgets), _looks(plan, looking) or (_LOCAL,), program, looking, forgets, net=automaton)
+    if plan.counting or plan.graphing:
+        found = replace(found, question=GRAPH if plan.graphing else COUNTED)
+        unlisted = (*negated, *_ambiguous(plan, automaton), *looked_up)
+        if unlisted:
+            return replace(found, reasons=unlisted)
+        if not plan.graphing and not looking and len(plan.windows) == 1:
+            return replace(found, search=NUMBERS, cost=_COSTS[NUMBERS], reasons=(_LOCAL,))
+        reasons = _looks(plan, looking) + _grouped(plan) or (_LOCAL,)
+        return replace(found, search=FRONT, cost=_COSTS[FRONT], reasons=reasons, instead="" if plan.graphing else WALK)
+    ranking = plan.ranking
+    whole = _as_paths(plan, plan.pattern, ranking.top) if ranking is not None else None
+    if whole and ranking.terms and (links := links_of(plan, whole[0])) is not None:
+        score = Reason("the score is a sum over the rows", *ranking.place)
+        best = replace(found, question=BEST, instead=WALK, sides=whole[:1], spans=whole[1:])
+        return replace(best, search=PATHS, cost=_COSTS[PATHS], reasons=(*found.reasons, score), links=links, far=links.far)
+    return _arranged(plan, found)
+
+
+def _arranged(plan: Plan, found: Strategy) -> Strategy:
+    """The join of the rows of single variables, in all orders that the pattern has, where that gives the k best; what was found
+    otherwise."""
+    ranking = plan.ranking
+    if ranking is None or plan.selection != ("ANY", "ALL") or not 0 < ranking.top <= MAX_RANKED:
+        return found
+    orders = arrangements(plan.pattern) if ranking.terms or ranking.monotone else ()
+    far = agreements_among(plan, orders) if orders else None
+    if far is None:
+        return _bounded(plan, ranking, found)
+    what = "a sum over the rows" if ranking.terms else "monotone in one number of each variable"
+    reasons = (*found.reasons, Reason(f"the score is {what}", *ranking.place))
+    return replace(
+        found, question=BEST, search=SEQUENCES, cost=_COSTS[SEQUENCES], reasons=reasons, instead=found.search, orders=orders,
+        spans=(unbounded(plan.pattern)[1],), far=far,
+    )
+
+
+def knows_scores(found: Strategy) -> bool:
+    """Whether the walk of a strategy may know by what score a run is bounded, as far as the plan tells."""
+    plan = found.plan
+    ranking = plan.ranking
+    if ranking is None or plan.approximate is not None or not plan.reports_all or not (ranking.terms or ranking.scored):
+        return False
+    # a condition may read the number of matches before; of a variable of two sides a row of both counts once
+    return not any(has(c, "mno") for _, conjuncts in plan.conditions for c in conjuncts) and not _shares(plan.pattern)
+
+
+def _shares(pattern: tuple) -> bool:
+    """Whether several sides of a conjunction may take rows of one variable."""
+    sides = [[variables_in(side) for side in part[1:]] for part in walk(pattern) if part[0] == "and"]
+    return any(mask & other for masks in sides for i, mask in enumerate(masks) for other in masks[:i])
+
+
+def _bounded(plan: Plan, ranking: Ranking, found: Strategy) -> Strategy:
+    """The walk as a join of rows under a bound, where the score of any rows is known and rows are compared by equalities and bands;
+    what was found otherwise."""
+    if found.question != EVERY or found.automaton.negates or not knows_scores(found) or comparisons_of(plan) is None:
+        return found
+    return replace(found, question=BEST, cost=_COSTS[SEQUENCES], reasons=(*found.reasons, Reason("the score is made of numbers and sums of the rows", *ranking.place)))
+
+
+def _conjunction(plan: Plan) -> Strategy:
+    program, automaton = conjunction_automaton(plan)
+    reasons = (_at_pattern(plan, "the pattern has a conjunction &"),)
+    question = GRAPH if plan.graphing else COUNTED if plan.counting else EVERY if plan.reports_all else FIRST
+    looking = _looking(plan)
+    found = Strategy(plan, question, CONJUNCTION, "exponential in the rows of a match, at worst", reasons, program, looking, net=automaton)
+    ranking = plan.ranking
+    if ranking is None or question not in (FIRST, EVERY):
+        return found
+    sides = _side_automata(plan, ranking.top + 1) if ranking.by_sides and not looking else ()
+    if not sides:
+        return _arranged(plan, found)
+    score = Reason("the score is monotone in one sum over each side", *ranking.place)
+    return replace(
+        found, question=BEST, search=SIDES, cost=_COSTS[SIDES], reasons=(*reasons, score), instead=CONJUNCTION, sides=tuple(net for net, _ in sides),
+        spans=tuple(spans for _, spans in sides),
+    )
+
+
+def _budgeted(plan: Plan, approx: Approx) -> Strategy:
+    """One search for all reports: candidates are what a budget counts, and a history is of."""
+    copied, copies = with_copies(plan)
+    program, automaton = approximate_automaton(copied, copies, merge=False, placed=True)
+    for reason in _looked_up(plan):
+        raise ClauseError(
+            "BUDGET", f"{reason.text}, which a BUDGET and MATCH HISTORY do not go with; compare values of the variables instead", sqlstate=UNSUPPORTED,
+            line=reason.line, column=reason.column, fragment=reason.fragment,
+        )  # fmt: skip
+    looking, budget = _looking(plan), approx.budget
+    cost = "O(rows x (checks + candidates))" if budget is not None else "O(rows x candidates)"
+    reason = Reason(f"at most {budget.checks} candidates are tried at a row", budget.line, budget.column, budget.text) if budget is not None else _at_pattern(plan, "all candidates are counted")
+    without = replace(plan, approximate=approx._replace(budget=None)) if budget is not None else None
+    return Strategy(copied, _REPORTED[approx.report], BUDGETED, cost, (reason,), program, looking, net=automaton, unbudgeted=without)
+
+
+def _approximate(plan: Plan, approx: Approx) -> Strategy:
+    if approx.budget is not None or approx.report == HISTORY:
+        return _budgeted(plan, approx)
+    copied, copies = with_copies(plan)
+    looking = _looking(plan)
+    negation = (_at_pattern(plan, "a negation is looked up among the rows taken"),) if has(plan.pattern, "not") else ()
+    # what tells one run from another beyond its node and its first row
+    apart = (*_looks(plan, looking), *negation, *_grouped(plan))
+    every = approx.report == ALL
+    # numbers of matches need an automaton that finds each once, whatever an exclusion would hide of it
+    pattern = shown(plan.pattern) if plan.sizing and plan.rows == "one" else plan.pattern
+    program, automaton = approximate_automaton(replace(copied, pattern=pattern), copies, merge=every or bool(apart) or plan.sizing)
+    looked_up, negated = tuple(_looked_up(plan)), _negated(plan, automaton)
+    forgets = next(iter((*looked_up, *negated)), None)
+    unlisted = (*negated, *(_ambiguous(plan, automaton) if plan.sizing else ()), *looked_up)
+    question = _REPORTED[approx.report]
+    found = Strategy(
+        copied, question, WALK, _walked(True, looking, forgets), unlisted or apart or (_LOCAL,), program, looking, forgets,
+        net=automaton,
+    )  # fmt: skip
+    if every or (unlisted and (apart or plan.sizing)):
+        return found
+    search = CLASSES if apart or plan.sizing else PROXIES
+    found = replace(found, search=search, cost=_COSTS[search], reasons=apart or (_LOCAL,))
+    if not plan.sizing:
+        return found
+    return replace(found, counts=(FRONT,) if apart else (FRONT, NUMBERS), instead=WALK)
+
+
+_REPORTED = {ALL: EVERY, PROXY: CHEAPEST, PER_ERROR: BY_COST, BUNDLES: BUNDLED, HISTORY: LEARNED}
+
+
+# -- what decides --------------------------------------------------------------------------------------------------
+
+_LOCAL = Reason("every condition is local to its row and its neighbours")
+_WHOLE = Reason("AFTER MATCH SKIP lets matches overlap, and each is written with all its rows")
+
+
+def _walked(every: bool, looking: tuple[int, ...], forgets: Reason | None) -> str:
+    """What a walk costs."""
+    if every:
+        return "O(matches), at least"
+    if looking and forgets is not None:
+        return "exponential in the rows of a match, at worst"
+    return "O(rows x rows of a match x states" + (" x values of the match that conditions still need)" if looking else ")")
+
+
+def _at_condition(plan: Plan, variable: int, text: str) -> Reason:
+    return Reason(f"{plan.variables[variable]} {text}", *next(((at.line, at.column, at.text) for at in plan.places if at.variable == variable), ()))
+
+
+def _at_pattern(plan: Plan, text: str) -> Reason:
+    return Reason(text, *plan.place)
+
+
+def _looking(plan: Plan) -> tuple[int, ...]:
+    return tuple(v for v, conjuncts in plan.conditions if any(map(looks_at_match, conjuncts)))
+
+
+def _looks(plan: Plan, looking: tuple[int, ...]) -> tuple[Reason, ...]:
+    return tuple(_at_condition(plan, v, "has a condition that looks at the match") for v in looking)
+
+
+def _looked_up(plan: Plan, numbers: bool = True) -> Iterator[Reason]:
+    """What conditions look up beyond the values that a run carries. ``numbers``: MATCH_NUMBER(), too."""
+    for v, conjuncts in plan.conditions:
+        if any(reads_labels(c, plan.adjacent) for c in conjuncts):
+            yield _at_condition(plan, v, "looks up labels or distinct values among the rows of the match")
+        elif numbers and any(has(c, "mno") for c in conjuncts):
+            yield _at_condition(plan, v, "reads MATCH_NUMBER()")
+
+
+def _negated(plan: Plan, automaton: Net) -> tuple[Reason, ...]:
+    return (_at_pattern(plan, "a negation looks at rows that the run did not take"),) if automaton.negates else ()
+
+
+def _ambiguous(plan: Plan, automaton: Net) -> tuple[Reason, ...]:
+    return (_at_pattern(plan, "one match may be found in several ways"),) if automaton.ambiguous else ()
+
+
+def _grouped(plan: Plan) -> tuple[Reason, ...]:
+    """The windows of groups, by which runs differ."""
+    return tuple(Reason("a group has a window of its own", window.line, window.column, window.text) for window in plan.windows[1:])
+
+
+def _as_paths(plan: Plan, pattern: tuple, k: int) -> tuple[Net, tuple[int, ...]] | None:
+    """The automaton of a pattern, and the windows that bound it as a whole, if each path of the automaton inside those windows is a
+    match: then the k best matches are k best paths. None otherwise."""
+    pattern, spans = unbounded(pattern)
+    if plan.selection != ("ANY", "ALL") or not 0 < k <= MAX_RANKED or has(pattern, "within"):
+        return None
+    automaton = selection_automaton(replace(plan, pattern=pattern))[1]
+    if automaton.ambiguous or automaton.negates or automaton.edges[:, [E_AT_START, E_AT_END]].any():
+        return None
+    return automaton, spans
+
+
+def _unranked(plan: Plan, ranking: Ranking, found: Strategy) -> tuple[Reason, ...]:
+    """Why the k best matches are not found without going through all."""
+    if plan.approximate is not None:
+        return (Reason("approximate matches are ranked by their errors too"),)
+    if plan.selection != ("ANY", "ALL"):
+        return (_at_pattern(plan, "only all matches of SKIP TILL ANY MATCH are ranked otherwise"),)
+    if ranking.top > MAX_RANKED:
+        return (Reason(f"TOP is more than {MAX_RANKED}", *ranking.place or ()),)
+    shape = _negated(plan, found.automaton)
+    if _shares(plan.pattern):
+        shape = (*shape, _at_pattern(plan, "several sides of & take rows of one variable"))
+    looks = _looks(plan, found.looking) if comparisons_of(plan) is None else ()
+    known = ranking.terms or ranking.scored
+    score = () if known else (Reason("the score is not made of numbers of single rows, and sums and counts of others, by arithmetic that the engine knows", *ranking.place),)
+    return (*shape, *looks, *score)
+
+
+def _side_automata(plan: Plan, k: int) -> tuple[tuple[Net, tuple[int, ...]], ...]:
+    """The automata and windows of the sides of a conjunction, where the k best matches of each are k best paths and any of them
+    join; () otherwise."""
+    if plan.pattern[0] != "and":
+        return ()
+    found = []
+    for side in plan.pattern[1:]:
+        whole = _as_paths(plan, side, k)
+        # a side without rows is no path
+        if whole is None or whole[0].accepts()[0]:
+            return ()
+        found.append(whole)
+    return tuple(found)

@@ -1,0 +1,432 @@
+"""Rows of ARCS FROM: what each does, and which arcs are there when.
+
+An arc stands from its row on. What a row in default mode does begins behind all rows that have come, so that it changes nothing
+that was found: arcs have it from the start. What a row with lifetimes of its own does, and what is undone, is an :class:`Effect`
+that happens when that row comes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkcep.columns.arrays import is_text, null_marks, ranks, words
+from sparkcep.columns.types import INT_BITS, MAX_DIGITS, Type, type_of
+from sparkcep.compiler.registers.register_code import register_type
+from sparkcep.engine.automaton.arc_validity import ALWAYS, Present
+from sparkcep.engine.automaton.lifetimes import in_order
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.task import Task
+from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
+from sparkcep.kernels.automaton import arc_events as kernels
+from sparkcep.kernels.automaton.arc_events import DELETE, INSERT, PUNCTUATE
+from sparkcep.kernels.automaton.register_runs import ENDLESS
+from sparkcep.kernels.common import layout
+from sparkcep.plan.extend import arcs as names
+from sparkcep.plan.extend.automaton import dead_states, leads_nowhere
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import parameter_column
+
+WORDS = pa.array(["insert", "delete", "retract", "punctuate"])
+_WIDE_DIGITS = 76  # more than any two decimals have together
+_BEHIND = 1 << 62  # the place of all arcs as text
+
+
+# -- types ------------------------------------------------------------------------------------------------------------
+
+
+def check_arcs(plan: Plan, schema: pa.Schema) -> None:
+    """Raises ClauseError where the columns of ARCS FROM are not there, or of types that say nothing there."""
+    arcs = plan.arcs
+    if arcs is None:
+        return
+    place = {"line": arcs.line, "column": arcs.column, "fragment": arcs.text}
+
+    def fail(message: str) -> None:
+        raise ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, **place)
+
+    def kind(column: str) -> Type:
+        return type_of(schema.field(column).type)
+
+    texts = kind(names.SOURCE).kind != "null"
+    if not texts:
+        _check_all_declared(plan, place)
+    if texts and not arcs.texts:
+        fail(
+            "the table of ARCS FROM has a column from_state, and arcs of the clause have parameters: that arcs come as text, too, the column's name behind ARCS FROM tells; write "
+            "ARCS FROM (SELECT arc, from_state, to_state, `when`, `set`, ... FROM ...), or leave the column out"
+        )
+    for name, column in names.own_columns(arcs.texts).items():
+        t = kind(column)
+        wanted = "boolean" if column == names.FINAL else "string"
+        missing = t.kind == "null" and (column == names.NAME and not texts or column == names.TARGET and texts)
+        if missing or column not in (names.FROM, names.TO) and t.kind not in (wanted, "null"):
+            what = {"arc": ", the name of the arc", "to_state": ", beside from_state"}.get(name, "")
+            fail(f"the table of ARCS FROM needs a column {name} of type {wanted.upper()}{what}" + ("" if t.kind == "null" else f", not {t}"))
+        if column in (names.FROM, names.TO) and not _fits(t, kind(plan.automaton.time)):
+            fail(f"{name} is of type {t}, and the first ORDER BY expression of type {kind(plan.automaton.time)}; cast it in a query behind ARCS FROM")
+    for i, parameter in enumerate(plan.automaton.parameters):
+        t, wanted = kind(names.written_column(i)), type_of(register_type(parameter))
+        if t.kind == "null":
+            fail(f"the table of ARCS FROM has no column {parameter.name}, which is a parameter of an arc; add it, or cast its NULL")
+        if t != wanted and not (t.is_number and wanted.is_number):
+            fail(f"the column {parameter.name} is of type {t} and cannot be assigned to the parameter, which is {wanted}; CAST it in a query behind ARCS FROM")
+    for i in range(len(arcs.came)):
+        together, rows = kind(names.moment_column(i)), kind(names.came_column(i))
+        if (together.kind == "string") != (rows.kind == "string"):
+            fail(f"rows and arcs come in one order, and one is text: ARRIVAL BY of the rows is of type {rows}, together with that of the arcs it would be {together}; cast one of them")
+    own = [kind(names.key_column(i)).kind != "null" for i in range(len(arcs.keys))]
+    if any(own) and not all(own):
+        missing = arcs.keys[own.index(False)]
+        fail(f"the table of ARCS FROM has partition keys, but no column {missing}; an arc has all keys of its partition, or none and is for all partitions")
+
+
+def _check_all_declared(plan: Plan, place: dict) -> None:
+    """Raises ClauseError where the clause's own arcs are not enough, and the table of arcs brings no others, as it has no column
+    from_state."""
+    automaton = plan.automaton
+    if not any(arc.template for arc in automaton.arcs):
+        message = "no arc has parameters, and the table of ARCS FROM has no column from_state, so that none of its rows could make an arc present: write ARC a(k INT) FROM ..., or "
+        raise ClauseError("AUTOMATON", f"{message}ARC a() FROM ..., or give the table the columns from_state, to_state, when and set", sqlstate=SEMANTIC, **place)
+    dead = dead_states(automaton)
+    for arc in automaton.arcs:
+        found = next((state for state in (arc.source, arc.target) if state in dead), None)
+        if found is not None:
+            at = {"line": arc.line, "column": arc.column, "fragment": arc.text}
+            raise ClauseError("AUTOMATON", leads_nowhere(automaton.states[found]), sqlstate=SEMANTIC, **at)
+
+
+def _fits(t: Type, time: Type) -> bool:
+    """Whether the bounds of an arc's lifetime may be of a type."""
+    return t == time or t.kind == "null" or (t.is_number and time.is_number and (time.is_float or not t.is_float))
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Effect:
+    """From the row on the arc ``of`` that number is valid from ``begin`` to before ``end``."""
+
+    of: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Plot:
+    """The arcs of a partition in their order, as tables for :func:`sparkcep.engine.automaton.arc_validity.timetable`: as they are
+    before any effect (``first``) and at the end (``last``), and the effects of rows."""
+
+    first: np.ndarray
+    last: np.ndarray
+    effects: dict[int, Effect] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Named:
+    """What rows of ARCS FROM name, int64 (rows of the chunk): the ``arc`` of the automaton (-1 of a punctuation), where it stands
+    among all (``place``), the rank of its parameters among those of the same arc, or of what an arc as text is known by (``rank``),
+    and the number of all that names it (``number``)."""
+
+    arc: np.ndarray
+    place: np.ndarray
+    rank: np.ndarray
+    number: np.ndarray
+
+
+class ArcRows:
+    """The rows of ARCS FROM in a chunk of whole partitions. ``marks`` bool (rows): which rows they are; ``clock`` int64 (rows):
+    times in their order, of an arc its valid_from; ``absent`` bool (rows): those without one. ``words``: what rows may do."""
+
+    words = WORDS
+
+    def __init__(self, task: Task, chunk: Chunk) -> None:
+        self.task, self.chunk, columns = task, chunk, chunk.columns
+        self.marks = np.asarray(pc.fill_null(columns[names.IS], False)).astype(bool)
+        self.time = columns[task.plan.automaton.time]
+        (begin, never), (end, always), (now, _) = (self._times(column) for column in (names.FROM, names.TO, names.NOW))
+        self.timed = pc.if_else(pa.array(self.marks), begin, self.time)
+        t = type_of(self.time.type)
+        self.steps = t.is_integer or t.kind in ("date", "timestamp", "timestamp_ntz", "decimal")
+        if t.is_ranked:
+            (self.clock, self.ends, self.now), _ = ranks([self.timed, end, now])
+        else:
+            self.clock, self.ends, self.now = (in_order(words(column)) for column in (self.timed, end, now))
+        self.absent, self.endless, self.never = (null_marks(column).astype(bool) for column in (self.timed, end, now))
+        self.endless |= always
+        self._check_last(never)
+        self.clock = np.where(never, ENDLESS, self.clock)  # an arc that begins then is never valid
+        self.templates = {arc.template.lower(): i for i, arc in enumerate(task.plan.automaton.arcs) if arc.template}
+        self.ops = self._ops()
+
+    @property
+    def punctuates(self) -> bool:
+        """Whether punctuations of the arcs are waited for."""
+        explicit = type_of(self.chunk.columns[names.FROM].type).kind != "null"
+        return explicit and bool(self.task.plan.arcs.came)
+
+    @property
+    def reaching_back(self) -> np.ndarray:
+        """bool (rows): what may change matches of rows that have come."""
+        explicit = np.where(self.ops == INSERT, ~self.absent, np.where(self.ops == DELETE, ~self.endless, self.ops != PUNCTUATE))
+        return self.marks & explicit
+
+    def arrival(self, arrival: np.ndarray) -> np.ndarray:
+        """int64: the order of arrival of all rows, by that of the rows alone: without an order of their own arcs come first."""
+        return arrival if self.task.plan.arcs.came else np.where(self.marks, self.ops - len(WORDS), arrival)
+
+    def _times(self, column: str) -> tuple[pa.Array, np.ndarray]:
+        """A column of times in the type of the rows' times, and bool (rows): those behind all times of that type."""
+        if column not in self.chunk.columns:
+            return pa.nulls(self.chunk.rows, self.time.type), np.zeros(self.chunk.rows, dtype=bool)
+        found, t = self.chunk.columns[column], type_of(self.time.type)
+        try:
+            if (t.is_integer or t.kind == "decimal") and not pa.types.is_null(found.type) and not found.type.equals(self.time.type):
+                return self._rounded(found, t)
+            return found.cast(self.time.type), np.zeros(len(found), dtype=bool)
+        except pa.ArrowInvalid:
+            raise _lifetime(f"lies beyond {self.time.type}, the type of the rows' times; leave it NULL where it has no bound") from None
+
+    def _rounded(self, found: pa.Array, t: Type) -> tuple[pa.Array, np.ndarray]:
+        """Bounds between two values that a time can have are as good as the next one, and those beyond all values as none."""
+        scale = t.scale if t.kind == "decimal" else 0
+        finer = found.type.scale if pa.types.is_decimal(found.type) else 0
+        exact = pc.round(found.cast(pa.decimal256(_WIDE_DIGITS, max(scale, finer))), ndigits=scale, round_mode="up").cast(pa.decimal256(_WIDE_DIGITS, scale))
+        most = 10**t.precision - 1 if t.kind == "decimal" else (1 << INT_BITS[t.kind] - 1) - 1
+        high, low = (pa.scalar(Decimal(limit).scaleb(-scale), exact.type) for limit in (most, -most - (t.kind != "decimal")))
+        over = pc.fill_null(pc.greater(exact, high), False)
+        clipped = pc.if_else(over, high, pc.if_else(pc.less(exact, low), low, exact))
+        return clipped.cast(pa.decimal128(MAX_DIGITS, scale)).cast(self.time.type), np.asarray(over)
+
+    def _check_last(self, over: np.ndarray) -> None:
+        """Refuses a bound at the last of 64 bits where a row is there, too: such a bound is none."""
+        last = self.clock == ENDLESS
+        bounds = (self.marks & last & ~over) | (self.marks & ~self.endless & (self.ends == ENDLESS))
+        if bounds.any() and (last & ~self.marks & ~self.absent).any():
+            raise _lifetime("is the last time that 64 bits hold, and a row has that time; cast the ORDER BY expression to a wider type")
+
+    def _ops(self) -> np.ndarray:
+        written = self.chunk.columns[names.OP].cast(pa.string())
+        ops = pc.fill_null(pc.index_in(pc.utf8_lower(written), value_set=self.words), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        ops[null_marks(written) == 1] = INSERT
+        bad = np.flatnonzero(self.marks & (ops < 0))
+        if len(bad):
+            message = f"the column op of ARCS FROM holds {written[int(bad[0])].as_py()!r}; it says 'insert' (or NULL), 'delete', 'retract' or 'punctuate'"
+            raise MatchRuntimeError("CHANGE_VALUE", message, sqlstate="22023")
+        return ops
+
+    # -- partitions ---------------------------------------------------------------------------------------------------
+
+    def plot(self, order: np.ndarray, punctuations: np.ndarray) -> Plot:
+        """The arcs of a partition, whose rows come in this ``order``; ``punctuations`` bool (rows): those among its own rows.
+        Raises MatchRuntimeError."""
+        return self._plotted(*self.stood(order, punctuations))
+
+    def stood(self, order: np.ndarray, punctuations: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The rows that are of ARCS FROM in this ``order``, the arcs that they bring and the effects that they have, as
+        :func:`sparkcep.kernels.automaton.arc_events.stand` writes them, by the places of these rows. Raises MatchRuntimeError."""
+        marks = self.marks[order]
+        rows = order[marks]
+        now, never = self._now(order, marks)
+        too_late, any_too_late = self._too_late(order, marks, punctuations)
+        following = np.where(never, ALWAYS, now + (now < ENDLESS))
+        came = kernels.Came(
+            self.ops[rows], self.named.number[rows], self.clock[rows], self.absent[rows].astype(np.uint8), self.ends[rows], self.endless[rows].astype(np.uint8),
+            following, (~never).astype(np.uint8) * (not self.steps), too_late, any_too_late,
+        )  # fmt: skip
+        last = np.full(int(self.named.number.max(initial=0)) + 1, -1, dtype=np.int64)
+        arcs, effects, counts = (np.zeros(shape, dtype=np.int64) for shape in ((len(rows), kernels.T_WIDTH), (len(rows), kernels.F_WIDTH), 3))
+        outcome = kernels.stand(came, last, arcs, effects, counts)
+        if outcome != layout.DONE:
+            raise self._failure(outcome, int(rows[counts[2]]))
+        return rows, arcs[: counts[0]], effects[: counts[1]]
+
+    def _now(self, order: np.ndarray, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """int64: the largest time that came before each row of ARCS FROM; bool: those before which none came."""
+        if not self.task.plan.arcs.came or self.task.plan.partition:
+            rows = order[marks]
+            return self.now[rows], self.never[rows]
+        # all rows of the statement are here
+        now = np.maximum.accumulate(np.where(marks | self.absent[order], ALWAYS, self.clock[order]))[marks]
+        return now, now == ALWAYS
+
+    def _too_late(self, order: np.ndarray, marks: np.ndarray, punctuations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """int64: the times before which each row of ARCS FROM comes too late, with a lifetime of its own and in any case."""
+        never = np.full(int(marks.sum()), ALWAYS, dtype=np.int64)
+        if not self.task.plan.arcs.came:
+            return never, never
+        clock, own = self.clock[order], marks & (self.ops[order] == PUNCTUATE) & ~self.absent[order]
+        if not (own.any() or punctuations[order].any()):
+            return never, never
+        promised, of_arcs = (np.maximum.accumulate(np.where(some, clock, ALWAYS)) for some in (punctuations[order], own))
+        effective = np.minimum(promised, of_arcs) if self.punctuates else promised
+        return np.maximum(effective, of_arcs)[marks], effective[marks]
+
+    def _plotted(self, rows: np.ndarray, arcs: np.ndarray, effects: np.ndarray) -> Plot:
+        automaton, given = self.task.plan.automaton, rows[arcs[:, kernels.T_ROW]]
+        static = np.array([i for i, arc in enumerate(automaton.arcs) if arc.is_static], dtype=np.int64)
+        none = np.full(len(static), -1, dtype=np.int64)
+        places = np.concatenate([static, self.named.place[given]])
+        ranks_of, begins = np.concatenate([none, self.named.rank[given]]), np.concatenate([none, arcs[:, kernels.T_BEGIN]])
+        order = np.lexsort((ranks_of, begins, places))
+        present = np.empty((len(order), len(Present._fields)), dtype=np.int64)
+        present[:, 0] = np.concatenate([static, self.named.arc[given]])
+        present[:, 1], present[:, 2], present[:, 3] = ALWAYS, ENDLESS, np.concatenate([none, given])
+        first, last = present.copy(), present.copy()
+        foreseen = arcs[:, kernels.T_FORESEEN]
+        for table, until, hidden in ((first, kernels.T_WRITTEN, kernels.T_APPEARS), (last, kernels.T_END, kernels.T_GONE)):
+            absent = arcs[:, hidden] == 1
+            table[len(static) :, 1] = np.where(absent, ENDLESS, arcs[:, kernels.T_BEGIN])
+            table[len(static) :, 2] = np.where(absent, ENDLESS, np.minimum(arcs[:, until], foreseen))
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        of = effects[:, kernels.F_OF]
+        ends = np.minimum(effects[:, kernels.F_END], foreseen[of])
+        told = zip(rows[effects[:, kernels.F_ROW]].tolist(), place[len(static) + of].tolist(), effects[:, kernels.F_BEGIN].tolist(), ends.tolist())
+        return Plot(first[order], last[order], {row: Effect(at, begin, end) for row, at, begin, end in told})
+
+    # -- names --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def named(self) -> Named:
+        """What the rows name. Raises MatchRuntimeError."""
+        columns, automaton = self.chunk.columns, self.task.plan.automaton
+        arc, text = np.full(self.chunk.rows, -1, dtype=np.int64), np.zeros(self.chunk.rows, dtype=np.int64)
+        rows = np.flatnonzero(self.marks & (self.ops != PUNCTUATE))
+        of = self._arcs(pa.array(rows))
+        texts = words(columns[names.ARC])[rows] if names.ARC in columns else np.full(len(rows), -1, dtype=np.int64)
+        arc[rows] = np.where(texts >= 0, texts, of)
+        bad = np.flatnonzero(arc[rows] < 0)
+        if len(bad):
+            raise self._unknown(columns[names.NAME][int(rows[bad[0]])].as_py())
+        place = np.where(arc >= len(automaton.arcs) - sum(one.is_text for one in automaton.arcs), _BEHIND, arc)
+        if (texts >= 0).any():
+            text[rows[texts >= 0]] = self._text_ranks(pa.array(rows[texts >= 0]))
+        values = [self._values(i, rows, arc) for i in range(len(automaton.parameters))]
+        rank = _numbered([*values, text], rows)
+        return Named(arc, place, rank, _numbered([place, rank, self.owners], rows))
+
+    @cached_property
+    def owners(self) -> np.ndarray:
+        """int64 (rows): the number of the keys that an arc has of its own, 0 without; those of other partitions are not here."""
+        own = np.zeros(self.chunk.rows, dtype=np.int64)
+        for i in range(len(self.task.plan.arcs.keys)):
+            own |= null_marks(self.chunk.columns[names.key_column(i)]) == 0
+        return own
+
+    def _arcs(self, rows: pa.Array) -> np.ndarray:
+        """int64: the arcs with parameters that rows name, -1 of any other name."""
+        known = list(self.templates)
+        found = pc.index_in(pc.utf8_lower(self.chunk.columns[names.NAME].take(rows).cast(pa.string())), value_set=pa.array(known, pa.string()))
+        numbers = np.array([*self.templates.values(), -1], dtype=np.int64)
+        return numbers[np.asarray(pc.fill_null(found, len(known))).astype(np.int64)]
+
+    def _values(self, parameter: int, rows: np.ndarray, arc: np.ndarray) -> np.ndarray:
+        """int64 (rows of the chunk): the ranks of a parameter's values, 0 of NULL and where the arc does not have it."""
+        columns, automaton = self.chunk.columns, self.task.plan.automaton
+        having = [i for i, one in enumerate(automaton.arcs) if one.parameters[0] <= parameter < one.parameters[1]]
+        mine = rows[np.isin(arc[rows], having)]
+        taken = pa.array(mine)
+        values, written = columns[parameter_column(parameter)].take(taken), columns[names.written_column(parameter)].take(taken)
+        null = null_marks(values) == 1
+        beyond = np.flatnonzero(null & (null_marks(written) == 0))
+        if len(beyond):
+            raise self._beyond(parameter, int(mine[beyond[0]]))
+        found = np.zeros(self.chunk.rows, dtype=np.int64)
+        if pa.types.is_floating(values.type):  # one zero, and NaN last
+            order = np.unique(words(values) + 0.0, return_inverse=True)[1]
+        else:
+            order = pc.rank(values.cast(pa.large_binary()) if is_text(values.type) else values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values, tiebreaker="dense")
+        found[mine] = np.where(null, 0, np.asarray(order).astype(np.int64) + 1)
+        return found
+
+    def _text_ranks(self, rows: pa.Array) -> np.ndarray:
+        """int64: the ranks of what arcs as text are known by, in their order."""
+        columns = self.chunk.columns
+        found = [text_identity(*of) for of in zip(*(columns[name].take(rows).to_pylist() for name in (names.NAME, names.SOURCE, names.TARGET, names.WHEN, names.SET)))]
+        place = {one: i for i, one in enumerate(sorted(set(found)))}
+        return np.array([place[one] for one in found], dtype=np.int64)
+
+    # -- errors -------------------------------------------------------------------------------------------------------
+
+    def _failure(self, outcome: int, row: int) -> MatchRuntimeError:
+        if outcome == kernels.NO_TIME:
+            message = "a punctuation of ARCS FROM has no valid_from; it says before which time no further change of the arcs comes"
+            return MatchRuntimeError("CHANGE_VALUE", message, sqlstate="22023")
+        if outcome == kernels.NO_NEXT:
+            return MatchRuntimeError(
+                "ARC_LIFETIME",
+                f"the arc {self._name(row)} has no time at which the change begins, and of type {self.time.type} no value is the next one; give valid_from (to delete: "
+                "valid_to), or order the rows by a whole number, a date or a timestamp", sqlstate="22000",
+            )
+        if outcome == kernels.LATE:
+            return MatchRuntimeError(
+                "LATE_ROW", f"a change of the arc {self._name(row)} reaches to before a punctuation that promised no further change before its time", sqlstate="22000",
+            )
+        verb, what = ("delete", "that no delete has ended") if self.ops[row] == DELETE else ("retract", "with this valid_from and valid_to")
+        return MatchRuntimeError(
+            "ARC_CHANGE_WITHOUT_ARC",
+            f"a {verb} of ARCS FROM means an arc {self._name(row)} {what}, and none has come before it: an arc is meant that equals it in the columns arc, "
+            "parameters, partition keys, from_state, to_state, when and set", sqlstate="22000",
+        )
+
+    def where(self, row: int) -> str:
+        """The partition of a row, for errors."""
+        return self.task.failures.where(row, self.chunk.columns)
+
+    def _name(self, row: int) -> str:
+        task, columns = self.task, self.chunk.columns
+        arc = task.plan.automaton.arcs[int(self.named.arc[row])]
+        where = self.where(row)
+        if arc.is_text:
+            return f"{arc.text}{where}"
+        values = [repr(columns[parameter_column(i)][row].as_py()) for i in range(*arc.parameters)]
+        return f"{arc.template}({', '.join(values)}){where}"
+
+    def _unknown(self, name: str | None) -> MatchRuntimeError:
+        known = ", ".join(arc.template for arc in self.task.plan.automaton.arcs if arc.template)
+        instead = "; an arc as text has from_state and to_state" if self.task.plan.arcs.texts else ""
+        message = f"ARCS FROM names the arc {name!r}, which is no arc with parameters{'; it may name ' + known if known else ''}{instead}"
+        return MatchRuntimeError("UNKNOWN_ARC", message, sqlstate="22023")
+
+    def _beyond(self, parameter: int, row: int) -> MatchRuntimeError:
+        value, declared = self.chunk.columns[names.written_column(parameter)][row].as_py(), self.task.plan.automaton.parameters[parameter]
+        message = f"the value {value!r} is beyond {declared.type.upper()}, the type of the parameter {declared.name}; declare a wider type"
+        return MatchRuntimeError("CAST_OVERFLOW", message, sqlstate="22003")
+
+    def given(self) -> dict[str, pa.Array]:
+        """The columns of the parameters, by all rows."""
+        return {name: self.chunk.columns[name] for name in map(parameter_column, range(len(self.task.plan.automaton.parameters)))}
+
+
+def text_identity(name: str | None, source: str, target: str, when: str | None, assignments: str | None) -> tuple:
+    """What an arc as text is known by, in the order of such arcs."""
+    return tuple(map(_key, (name and name.lower(), source.lower(), target.lower(), when, assignments)))
+
+
+def _lifetime(what: str) -> MatchRuntimeError:
+    return MatchRuntimeError("ARC_LIFETIME", f"a valid_from or valid_to of ARCS FROM {what}", sqlstate="22003")
+
+
+def _numbered(columns: list[np.ndarray], rows: np.ndarray) -> np.ndarray:
+    """int64 (as ``columns``): of those rows the ranks of their values in all columns, the first one before the others; 0
+    elsewhere."""
+    taken = [column[rows] for column in columns]
+    order = np.lexsort(taken[::-1])
+    new = np.zeros(len(rows), dtype=np.int64)
+    for column in taken:
+        new[1:] |= np.diff(column[order]) != 0
+    found = np.zeros(len(columns[0]), dtype=np.int64)
+    found[rows[order]] = np.cumsum(new)
+    return found
+
+
+def _key(value: str | None) -> tuple:
+    """A string in Spark's order: NULL first."""
+    return (0,) if value is None else (1, value.encode())

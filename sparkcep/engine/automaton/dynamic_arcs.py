@@ -1,0 +1,198 @@
+"""Arcs as text: each text of ARCS FROM is read and compiled once, and is an arc of the automaton from then on.
+
+Which states such arcs lead between, and which of those are final, the rows of each partition say. So a state that the clause does
+not name is one state where they call it final, and another where they do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkcep.columns.arrays import null_marks, words
+from sparkcep.compiler.registers.register_code import compile_automaton
+from sparkcep.engine.automaton.register_runs import labelled
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.errors import Failures
+from sparkcep.engine.core.task import Task
+from sparkcep.errors import ClauseError, MatchRuntimeError, shown
+from sparkcep.plan.extend import arcs as names
+from sparkcep.plan.extend.arc_text import TextReader, field_column
+from sparkcep.plan.limits import MAX_VARIABLES
+from sparkcep.plan.records import Arc
+
+Answer = Callable[[Chunk], Iterator[pa.Table]]
+
+
+class Written(NamedTuple):
+    """A row of ARCS FROM that brings an arc as text."""
+
+    name: str | None
+    source: str
+    target: str | None
+    final: bool | None
+    when: str | None
+    set: str | None
+
+
+class ArcTexts:
+    """Answers by an engine of which the automaton has all arcs that came as text so far. ``engine`` makes that of a task."""
+
+    def __init__(self, task: Task, engine: Callable[[Task], Answer]) -> None:
+        self.task, self.engine = task, engine
+        automaton, row = task.plan.automaton, task.prepared.input_schema.field(names.ROW).type
+        self.reader = TextReader(automaton, [row.field(i).name for i in range(row.num_fields)], task.plan.case_sensitive)
+        self.states = {(name.lower(), number in automaton.final): number for number, name in enumerate(automaton.states)}
+        self.declared = {name.lower(): number in automaton.final for number, name in enumerate(automaton.states)}
+        self.templates = {arc.template.lower() for arc in automaton.arcs if arc.template}
+        self.labelled = labelled(task.plan)
+        self.labels = {name: number for number, name in reversed(list(enumerate(task.plan.variables)))}
+        self.added: list[str] = []  # the states that came by texts
+        self.arcs: list[Arc] = []
+        self.numbers: dict[tuple, int] = {}
+        self.compiled = -1  # of how many texts the engine at hand is
+        self.answers: Answer | None = None
+
+    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
+        """The output for whole partitions."""
+        numbers = pa.array(self.numbers_of(chunk))
+        if self.answers is None or self.compiled < len(self.arcs):
+            self.answers, self.compiled = self.engine(self.extended()), len(self.arcs)
+        yield from self.answers(with_columns(chunk, {names.ARC: numbers} | self.fields(chunk)))
+
+    def fields(self, chunk: Chunk) -> dict[str, pa.Array]:
+        """The columns of the rows that texts have read so far."""
+        return {field_column(i): chunk.columns[names.ROW].field(i) for i in sorted(self.reader.used)}
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def numbers_of(self, chunk: Chunk) -> np.ndarray:
+        """int64 (rows): which arc of the automaton a text is, -1 of all other rows."""
+        columns = chunk.columns
+        marks = np.asarray(pc.fill_null(columns[names.IS], False)).astype(bool)
+        marks &= np.asarray(pc.fill_null(pc.not_equal(pc.utf8_lower(columns[names.OP].cast(pa.string())), "punctuate"), True)).astype(bool)
+        given = null_marks(columns[names.SOURCE]) == 0
+        self._check_alone(columns, marks & ~given)
+        rows = np.flatnonzero(marks & given)
+        numbers, known = np.full(chunk.rows, -1, dtype=np.int64), {}
+        order, parts = words(columns[names.NUMBER])[rows], chunk.partition_of(rows)
+        for some in np.split(rows, np.flatnonzero(np.diff(parts)) + 1) if len(rows) else ():
+            key = order[np.searchsorted(rows, some[0]) :][: len(some)].tobytes()
+            if key not in known:
+                known[key] = self._of_partition(chunk, some)
+            numbers[some] = known[key]
+        return numbers
+
+    def _check_alone(self, columns: dict[str, pa.Array], others: np.ndarray) -> None:
+        """Refuses what belongs to an arc as text beside no from_state."""
+        for name, column in (("to_state", names.TARGET), ("final", names.FINAL), ("when", names.WHEN), ("set", names.SET)):
+            bad = np.flatnonzero(others & (null_marks(columns[column]) == 0))
+            if len(bad):
+                arc = columns[names.NAME][int(bad[0])].as_py()
+                raise _error(f"a row of ARCS FROM for the arc {arc!r} has {name}, but no from_state; an arc with parameters has neither, an arc as text both")
+
+    def _of_partition(self, chunk: Chunk, rows: np.ndarray) -> list[int]:
+        taken = pa.array(rows)
+        columns = (names.NAME, names.SOURCE, names.TARGET, names.FINAL, names.WHEN, names.SET)
+        found = [Written(*of) for of in zip(*(chunk.columns[column].take(taken).to_pylist() for column in columns))]
+        final: dict[str, bool] = {}
+        for one in found:
+            if one.name is not None and one.name.lower() in self.templates:
+                raise _error(f"{_named(one)} is called like an arc of the clause that has parameters; leave from_state out, or call it otherwise")
+            if one.target is None:
+                raise _error(f"{_named(one)} has no to_state, the state that it leads to")
+            if one.final is not None and self.declared.get(one.target.lower(), final.get(one.target.lower(), one.final)) != one.final:
+                where = "the clause says" if one.target.lower() in self.declared else "another row says"
+                raise _error(f"{_named(one)} says by final = {str(one.final).lower()} whether the state {one.target} is FINAL, and {where} otherwise; leave it NULL there")
+            if one.final is not None:
+                final.setdefault(one.target.lower(), one.final)
+        return [self._number(one, final) for one in found]
+
+    # -- arcs ---------------------------------------------------------------------------------------------------------
+
+    def _number(self, one: Written, final: dict[str, bool]) -> int:
+        """The number of an arc in the automaton, where it stands from now on."""
+        key = (one.name, self._state(one.source, final), self._state(one.target, final), one.when, one.set)
+        if key not in self.numbers:
+            _, source, target, _, _ = key
+            text = f"{'without a name' if one.name is None else one.name} of ARCS FROM, from {one.source} to {one.target}"
+            fence, sets = self._read(one, "when", self.reader.fence), self._read(one, "set", self.reader.sets)
+            arc = Arc(source, target, "row", -1, fence, sets, (), self._label(one.name), 0, 0, text, "", (0, 0))
+            self._check(one, arc)
+            self.arcs.append(arc)
+            self.numbers[key] = len(self.task.plan.automaton.arcs) + len(self.arcs) - 1
+        return self.numbers[key]
+
+    def _state(self, name: str, final: dict[str, bool]) -> int:
+        key = (name.lower(), self.declared.get(name.lower(), final.get(name.lower(), False)))
+        if key not in self.states:
+            self.states[key] = len(self.task.plan.automaton.states) + len(self.added)
+            self.added.append(name)
+        return self.states[key]
+
+    def _label(self, name: str | None) -> int:
+        if name is None or not self.labelled:
+            return 0
+        number = self.labels.setdefault(name, len(self.labels))
+        if number >= MAX_VARIABLES:
+            raise MatchRuntimeError("TOO_MANY_VARIABLES", f"CLASSIFIER() tells at most {MAX_VARIABLES - 1} arcs apart, and ARCS FROM has more; leave it out", sqlstate="54000")
+        return number
+
+    def _read(self, one: Written, column: str, read: Callable) -> tuple:
+        text = getattr(one, column)
+        try:
+            return read(text)
+        except ClauseError as error:
+            place = f"line {error.line}, column {error.column}" if "\n" in text else f"column {error.column}"
+            raise _error(f"{_named(one)}: {error.message} ({place} of its {column}, {shown(text)!r})") from None
+
+    def _check(self, one: Written, arc: Arc) -> None:
+        """Compiles an arc by itself, so that an error names it."""
+        for column, part in (("when", arc._replace(sets=())), ("set", arc._replace(fence=()))):
+            try:
+                compile_automaton(self._automaton([part]), self._schema(), self.task.plan.ansi, self.task.plan.zone)
+            except ClauseError as error:
+                raise _error(f"{_named(one)}: {error.message} (in its {column}, {shown(getattr(one, column))!r})") from None
+
+    # -- the engine ---------------------------------------------------------------------------------------------------
+
+    def _automaton(self, arcs: list[Arc]):
+        automaton = self.task.plan.automaton
+        final = {number for (_, is_final), number in self.states.items() if is_final}
+        return automaton._replace(states=(*automaton.states, *self.added), final=tuple(sorted(final)), arcs=(*automaton.arcs, *arcs))
+
+    def _schema(self) -> pa.Schema:
+        schema = self.task.prepared.input_schema
+        row = schema.field(names.ROW).type
+        return pa.schema([*schema, *(pa.field(field_column(i), row.field(i).type) for i in sorted(self.reader.used))])
+
+    def extended(self) -> Task:
+        """The task with all arcs that came by now."""
+        prepared, automaton, schema = self.task.prepared, self._automaton(self.arcs), self._schema()
+        named = sorted(self.labels, key=self.labels.get) if self.labelled else prepared.plan.variables
+        plan = replace(prepared.plan, automaton=automaton, variables=tuple(named))
+        compiled = compile_automaton(automaton, schema, plan.ansi, plan.zone)
+        whole = replace(prepared, strategy=replace(prepared.strategy, plan=plan), input_schema=schema, compiled=compiled)
+        return replace(self.task, prepared=whole, failures=Failures(plan, self.task.limits))
+
+
+def with_columns(chunk: Chunk, added: dict[str, pa.Array]) -> Chunk:
+    """The chunk with further columns."""
+    table = chunk.table
+    for name, column in added.items():
+        table = table.append_column(name, column)
+    return replace(chunk, table=table, columns=chunk.columns | added)
+
+
+def _named(one: Written) -> str:
+    """A row of ARCS FROM as errors name it."""
+    return f"the row of ARCS FROM with arc {one.name!r}, from_state {one.source!r} and to_state {one.target!r}"
+
+
+def _error(message: str) -> MatchRuntimeError:
+    return MatchRuntimeError("ARC_TEXT", message, sqlstate="22023")

@@ -1,0 +1,117 @@
+"""Lifetimes of rows and matches: times as int64 in one order, and back.
+
+Times that are whole numbers stand for themselves, floating ones for their bits in the order of their values. The next number is the
+next time, so that [t, t + size) ends before the first time outside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.arrays import null_marks, words
+from sparkcep.columns.types import type_of
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.errors import Failures, said
+from sparkcep.engine.core.windows import check_window, measured
+from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
+from sparkcep.kernels.automaton.register_runs import ENDLESS
+from sparkcep.plan.options import NO_WINDOW
+from sparkcep.plan.plan import Plan
+
+_INTS = {"tinyint": 8, "smallint": 16, "int": 32, "date": 32}
+
+
+@dataclass(frozen=True)
+class Lifetimes:
+    """Rows by their lifetimes: ``when`` and ``ends`` int64, ``absent`` uint8 of rows without a time. Where nothing ends, ``when``
+    is 0."""
+
+    when: np.ndarray
+    ends: np.ndarray
+    absent: np.ndarray
+
+
+def check_lifetimes(plan: Plan, schema: pa.Schema) -> None:
+    """Raises ClauseError where a WINDOW or LIFETIME TO does not fit the type of the rows' times."""
+    automaton = plan.automaton
+    check_window(plan.windows[0], schema)
+    if automaton.lifetime:
+        time, end = (type_of(schema.field(name).type) for name in (automaton.time, automaton.lifetime))
+        if time != end or not (time.is_number or time.kind in ("date", "timestamp", "timestamp_ntz")):
+            line, column, text = plan.place
+            message = f"LIFETIME TO is of type {end}, and the first ORDER BY expression of type {time}; both must be of one type, a number, a date or a timestamp"
+            raise ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, line=line, column=column, fragment=text)
+
+
+def lifetimes(plan: Plan, chunk: Chunk, failures: Failures) -> Lifetimes:
+    """The lifetimes of a buffer's rows. Raises MatchRuntimeError where one ends before it begins."""
+    automaton, window = plan.automaton, plan.windows[0]
+    column = chunk.columns[automaton.time]
+    absent = null_marks(column)
+    endless = np.full(chunk.rows, ENDLESS)
+    if automaton.lifetime:
+        values, until = words(column), chunk.columns[automaton.lifetime]
+        when, ends = in_order(values), in_order(words(until))
+        if values.dtype.kind == "f":
+            absent |= ~np.isfinite(values)
+            ends = np.where(np.isfinite(words(until)) | (words(until) < 0), ends, endless)
+        ends = np.where(null_marks(until) == 1, endless, ends)
+        wrong = np.flatnonzero((ends <= when) & (absent == 0))
+        if len(wrong):
+            raise MatchRuntimeError(
+                "LIFETIME",
+                f"LIFETIME TO gives {said(until[wrong[0]])} for a row of {said(column[wrong[0]])}{failures.where(wrong[0], chunk.columns)}: a row's life "
+                "ends behind its time; use another expression, or leave such rows out by WHERE below the clause",
+                sqlstate="22000",
+            )
+        return Lifetimes(when, ends, absent.astype(np.uint8))
+    if window.kind == NO_WINDOW:
+        return Lifetimes(np.zeros(chunk.rows, dtype=np.int64), endless, absent)
+    rows = measured(window, column, np.zeros(chunk.rows, dtype=np.int64), False)
+    last = in_order(rows.until)
+    return Lifetimes(in_order(rows.when), np.where(last == ENDLESS, ENDLESS, last + (last < ENDLESS)), (absent | rows.null).astype(np.uint8))
+
+
+def beyond(numbers: np.ndarray, arrow: pa.DataType) -> np.ndarray:
+    """bool: which numbers are no times of a type."""
+    t = type_of(arrow)
+    if t.is_float or (t.kind == "decimal" and 10**t.precision > ENDLESS):
+        return np.zeros(len(numbers), dtype=bool)
+    most = 10**t.precision - 1 if t.kind == "decimal" else (1 << (_INTS.get(t.kind, 64) - 1)) - 1
+    least = -most if t.kind == "decimal" else -1 - most
+    return (numbers > most) | (numbers < least)
+
+
+def times(numbers: np.ndarray, absent: np.ndarray, arrow: pa.DataType) -> pa.Array:
+    """Times of a type, which holds them; NULL where they are ``absent``."""
+    t = type_of(arrow)
+    if t.is_float:
+        return pa.array(_floats(numbers), mask=absent).cast(arrow)
+    if t.kind == "decimal":
+        raw = np.stack([numbers, numbers >> 63], axis=1).tobytes()
+        return pa.Array.from_buffers(arrow, len(numbers), [pa.array(~absent).buffers()[1], pa.py_buffer(raw)])
+    held = np.where(absent, 0, numbers).astype(np.int32 if _INTS.get(t.kind, 64) == 32 else np.int64)
+    return pa.array(held, mask=absent).cast(arrow)
+
+
+def expired(ends: np.ndarray, first: np.ndarray, arrow: pa.DataType) -> np.ndarray:
+    """The ends of the matches that begin where their rows' lifetimes end: as long as from the first row's time to there."""
+    if type_of(arrow).is_float:
+        return in_order(2 * _floats(ends) - _floats(first))
+    far = ends + (ends - first)
+    return np.where((far < ends) & (ends > first), ENDLESS, far)  # beyond 64 bits
+
+
+def in_order(values: np.ndarray) -> np.ndarray:
+    """int64: numbers in the order of the values, as Spark has it: 0.0 is -0.0, and NaN is greater than all others."""
+    if values.dtype.kind != "f":
+        return values
+    bits = np.where(np.isnan(values), np.nan, values + 0.0).view(np.int64)
+    return bits ^ ((bits >> 63) & ENDLESS)
+
+
+def _floats(numbers: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(numbers ^ ((numbers >> 63) & ENDLESS)).view(np.float64)

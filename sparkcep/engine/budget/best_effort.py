@@ -1,0 +1,492 @@
+"""Approximate matches under BUDGET n CHECKS, and MATCH HISTORY, over whole partitions (RC-ACEP, VLDB 2016)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.arrays import ranges
+from sparkcep.compiler.net.net import E_CHECK, E_COST, E_OPEN, E_TARGET, E_VAR, Net
+from sparkcep.compiler.searches import BUDGETED
+from sparkcep.engine.budget.exploration import NO_AGENTS, Explorer
+from sparkcep.engine.budget.history import NO_HISTORY, NO_PROMISES, HistoryReader, Stands
+from sparkcep.engine.budget.negation import NO_HINDERS, Hindering
+from sparkcep.engine.budget.saved_runs import Open, empty_lists
+from sparkcep.engine.budget.unbudgeted_ties import Plainly, tells_ways
+from sparkcep.engine.core.check_totals import MILLIONTHS
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.kernel_loop import Room, doubled
+from sparkcep.engine.core.liveness import live_windows
+from sparkcep.engine.core.matches import WITH_ERRORS, Found
+from sparkcep.engine.core.state_codec import PARTITION, WITHOUT, damaged
+from sparkcep.engine.core.task import Prepared, Task
+from sparkcep.engine.core.windows import Measured, first_ending_behind, float_size, next_places, window_measure
+from sparkcep.engine.frontier.frontier import CLASSES, Front, SideBySide, front_arrays
+from sparkcep.engine.frontier.run_room import empty_runs, told_apart, with_room
+from sparkcep.engine.output.tables import Tables
+from sparkcep.engine.stages.describe_errors import Reporter, bundle_groups
+from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
+from sparkcep.kernels.budget import best_effort as searching
+from sparkcep.kernels.budget.features import Clock
+from sparkcep.kernels.budget.negation import KEYS
+from sparkcep.kernels.budget.save_runs import L_AGENTS, L_ENTRIES, L_RUNS, LISTS, Kept, Parked
+from sparkcep.kernels.common import layout
+from sparkcep.kernels.common.run_chains import NONE
+from sparkcep.kernels.frontier import traceback as finding
+from sparkcep.kernels.frontier.payload import Runs
+from sparkcep.kernels.vm.final_conditions import TOO_LONG
+from sparkcep.plan.extend.approx import ALL
+from sparkcep.plan.extend.budget import HISTORY
+
+ENTRIES, CANDIDATES, VECTORS = 1 << 12, 1 << 10, 1 << 8  # places at first
+_TOP = 1 << 62
+_NO_LISTS = empty_lists(0)
+_WHOLE = Parked(False, _NO_LISTS, _NO_LISTS, np.zeros((0, 0), dtype=np.int64), *(4 * [np.zeros(0, dtype=np.int64)]))  # of partitions that are there as a whole
+_NO_CLOCK = Clock(False, np.zeros(0, dtype=np.int64), np.zeros(0), 1, 1.0, 1, 1)
+
+
+def budget_net(prepared: Prepared, proxies: bool, hindering: Hindering | None) -> searching.BudgetNet:
+    """The net of a plan with its edges by variable and node, those of one way together."""
+    net = prepared.strategy.automaton
+    ways = net.ways if hindering is None else hindering.ways()
+    front = front_arrays(net)
+    edges, source = net.edges, front.source
+    costs = np.array([min(net.at_cost[target]) if v >= 0 else 0 for v, target in edges[:, [E_VAR, E_TARGET]].tolist()], dtype=np.int64)
+    taking = np.flatnonzero(edges[:, E_VAR] >= 0)
+    order = taking[np.lexsort((taking, costs[taking], ways[taking], source[taking], edges[taking, E_VAR]))]
+    pairs = np.stack([edges[order, E_VAR], source[order]], axis=1)
+    heads = np.flatnonzero(np.r_[True, (np.diff(pairs, axis=0) != 0).any(axis=1)]) if len(order) else order
+    stretches = np.stack([pairs[heads, 1], heads, np.r_[heads[1:], len(order)]], axis=1) if len(order) else np.zeros((0, 3), dtype=np.int64)
+    by_variable = np.searchsorted(pairs[heads, 0], np.arange(len(net.variables) + 1))
+    places = net.places
+    _, buckets = np.unique(np.stack([edges[:, E_TARGET], places], axis=1), axis=0, return_inverse=True)
+    levels = np.unique(costs[taking])
+    slots = np.zeros(len(edges), dtype=np.int64)
+    for node in range(net.nodes):
+        own = [e for e in net.edges_of(node) if edges[e, E_VAR] >= 0]
+        slots[own] = np.unique(np.stack([places[own], costs[own]], axis=1), axis=0, return_inverse=True)[1].reshape(-1) if own else 0
+    apart = _apart(prepared, net, hindering) if proxies else np.ones(len(edges), dtype=np.uint8)
+    original = np.array([net.copies.original[v] if v >= 0 else NONE for v in edges[:, E_VAR].tolist()], dtype=np.int64)
+    ranks = np.array([net.sources[net.first_source[e] : net.first_source[e + 1], 2].min(initial=1 << 31) for e in range(len(edges))], dtype=np.int64)
+    return searching.BudgetNet(
+        edges, front.masks, front.accept, front.accept_end, front.tested, by_variable.astype(np.int64), stretches.astype(np.int64), order.astype(np.int64), ways,
+        places, costs, np.searchsorted(levels, costs).astype(np.int64), buckets.reshape(-1).astype(np.int64), apart, slots, original, ranks,
+    )  # fmt: skip
+
+
+def _apart(prepared: Prepared, net: Net, hindering: Hindering | None) -> np.ndarray:
+    """uint8 (edges): whether a condition, a group's window or a negation may tell runs apart at an edge or behind it."""
+    valued, windows = prepared.state_live.any(axis=1), live_windows(net)
+    found = np.zeros(len(net.edges), dtype=np.uint8)
+    for e, (variable, target, opens, inside) in enumerate(net.edges[:, [E_VAR, E_TARGET, E_OPEN, E_CHECK]].tolist()):
+        if variable >= 0:
+            found[e] = prepared.conditions.entry[variable] >= 0 or valued[target] or windows[target] > 1 or (opens | inside) > 1
+            found[e] |= hindering is not None and hindering.tells_apart(e)
+    return found
+
+
+def shortest(net: Net) -> int:
+    """The rows of the shortest match, whatever it costs."""
+    found, level, seen = 0, {0}, {0}
+    while not any(net.edges[e, E_VAR] < 0 for node in level for e in net.edges_of(node)):
+        level = {int(net.edges[e, E_TARGET]) for node in level for e in net.edges_of(node)} - seen
+        if not level:
+            return 0  # there is none
+        seen |= level
+        found += 1
+    return found
+
+
+class Budgeted:
+    """Makes the output for whole partitions. ``reader``: of the history that the first row of a task brings; ``order``: in which
+    candidates are tried where no history tells."""
+
+    order = np.int64(searching.PLAIN)
+
+    def __init__(self, task: Task, reporter: Reporter, tables: Tables, *, retelling: bool | None = None) -> None:
+        """``retelling``: whether ways to one match are told apart as without the budget; by default where a measure tells them."""
+        self.task, self.reporter, self.tables = task, reporter, tables
+        approx = task.plan.approximate
+        assert approx is not None
+        self.approx, self.learning = approx, approx.report == HISTORY
+        self.proxies = (approx.history.runs if self.learning and approx.history is not None else approx.report) != ALL
+        self.front = Front(task)
+        self.hindering = Hindering(task.prepared) if task.prepared.strategy.automaton.negates else None
+        self.net = budget_net(task.prepared, self.proxies, self.hindering)
+        # where negations are, all matches are gone through without a budget, which no budget pays
+        self.retelling = self.hindering is None and (tells_ways(task.plan) if retelling is None else retelling)
+        self.costs = np.unique(self.net.costs[self.net.edges[:, E_VAR] >= 0])
+        self.reader = None
+        self.explorer = Explorer(task.prepared.strategy.automaton, self.net, approx) if approx.budget is not None and approx.budget.explore else None
+        if approx.budget is not None and approx.budget.history:
+            taking = self.net.edges[:, E_VAR] >= 0
+            levels = np.searchsorted(self.costs, self.net.costs[taking]).tolist()
+            stands = Stands(self.costs, int(self.net.places.max(initial=0)), frozenset(zip(self.net.places[taking].tolist(), levels)), shortest(task.prepared.strategy.automaton))
+            self.reader = HistoryReader(task, stands, approx.budget.history, approx.budget.published)
+
+    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
+        if not chunk.rows:
+            return
+        search = Search(self, chunk)
+        (found,) = search.rounds()
+        places = self.reporter.places(chunk)
+        self.count(search)
+        if self.learning:
+            yield from self.tables.of(chunk, search.history(found, places))
+            return
+        if self.approx.report == ALL:
+            found = self.reporter.described(in_order(found))
+        else:
+            found = self.retold(self.reporter.reported(found, places, chunk), search)
+        last = finding.last_rows(found.events, found.rows)
+        first = last
+        if self.reporter.bundling:
+            first, last = found.by_event.pop("first_point").to_numpy(), found.by_event.pop("last_point").to_numpy()
+        self.say(found, *search.left_out(search.since[first], last + 1))
+        yield from self.tables.of(chunk, found)
+
+    def search(self, chunk: Chunk, open: Open) -> Search:
+        """The search over partitions that go on."""
+        return Search(self, chunk, open)
+
+    def retold(self, found: Found, search: Search) -> Found:
+        """Described matches, told as the clause without its budget does where that may differ."""
+        if not search.ground.tied.any() or self.plain is None:
+            return found
+        costs = self.net.edges[found.events[:, layout.E_ACCEPT], E_COST]
+        return self.plain.retold(found, search.chunk, search.since, search.ground.left, search.ground.tied, costs)
+
+    @functools.cached_property
+    def plain(self) -> Plainly | None:
+        """The clause without its budget, where ways to one match need it."""
+        return Plainly.of(self.task)
+
+    def count(self, search: Search) -> None:
+        """Adds what the search did to the totals of the task."""
+        totals, chunk = self.task.totals, search.chunk
+        fresh = ranges(search.begin, chunk.offsets[1:] - search.begin)
+        totals.checks += int(search.state[searching.Q_CHECKS])
+        totals.left_out += int(search.state[searching.Q_LEFT])
+        totals.short += int(np.count_nonzero(search.ground.left[fresh]))
+        if len(search.ground.coverage):
+            # of each row by itself, so that batches and tasks do not change the sum
+            totals.lost += int(np.rint((1.0 - search.ground.coverage[fresh]) * MILLIONTHS).sum())
+
+    def say(self, found: Found, left: np.ndarray, coverage: np.ndarray) -> None:
+        """COMPLETE(), CHECKS_LEFT_OUT() and COVERAGE() of each match, or of the match points of each bundle; the last one is empty
+        where nobody asks."""
+        found.by_event["complete"] = pa.array(left == 0)
+        self.task.totals.matches += len(left)
+        self.task.totals.complete += int(np.count_nonzero(left == 0))
+        found.by_event["left_out"] = pa.array(left)
+        if len(coverage):
+            found.by_event["coverage"] = pa.array(coverage)
+
+
+def _least(values: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """The least of the values, 1 at most, from ``begin`` to before ``end``, for each pair; by a table of the least of 2**i
+    values."""
+    if not len(begin):
+        return np.zeros(0)
+    level, wide = values, 1
+    out = np.ones(len(begin))
+    sizes = end - begin
+    while True:
+        now = (sizes >= wide) & (sizes < 2 * wide)
+        out[now] = np.minimum(level[begin[now]], level[end[now] - wide])
+        if (sizes < 2 * wide).all():
+            return out
+        level = np.minimum(level[: len(level) - wide], level[wide:])
+        wide *= 2
+
+
+def in_order(found: Found) -> Found:
+    """All matches by their first rows, as the listing has them, then by their rows."""
+    rows = [tuple(found.rows[low : low + size].tolist()) for low, size in found.events[:, [layout.E_LABELS, layout.E_ROWS]].tolist()]
+    order = sorted(range(len(rows)), key=rows.__getitem__)
+    return found.chosen(np.array(order, dtype=np.int64))
+
+
+def lost() -> MatchRuntimeError:
+    """The error for a state that cannot be."""
+    return damaged(PARTITION, WITHOUT)
+
+
+def windows_open(task: Task, chunk: Chunk, places: Measured, stand: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Over a stream, int64 (partitions): of each the first row whose window a row not searched yet may enter, and the first one
+    that is no farther from such a row than the window's size; ``stand``: the first row not searched."""
+    low, high = chunk.offsets[:-1], chunk.offsets[1:]
+    next = next_places(task.plan.windows[0], chunk, places, np.arange(chunk.parts), stand)
+    bound = np.repeat(next, high - low)
+    found = []
+    for until in (places.until, places.near):
+        ended = np.concatenate([[0], np.cumsum(until < bound)])
+        found.append(low + ended[high] - ended[low])
+    return found[0], found[1]
+
+
+class Search(SideBySide):
+    """The search over partitions, whole ones or (``open``) such as go on; the output is kept until the search is done."""
+
+    name = BUDGETED
+    by_class = ("run",)
+
+    def __init__(self, search: Budgeted, chunk: Chunk, open: Open | None = None) -> None:
+        super().__init__(search.front, chunk, False)
+        self.search, rows = search, chunk.rows
+        self.hinders, self.judge = NO_HINDERS, None
+        if search.hindering is not None:
+            self.hinders, self.judge = search.hindering.over(search.task, chunk, self.data, self.windows)
+            self.classes = self.classes._replace(ends=np.zeros((len(self.classes.ends), len(self.windows) + KEYS), dtype=np.int64))
+        self.state = np.zeros(searching.BUDGET_STATE, dtype=np.int64)
+        self.room = Room(max(1024, rows // 4), rows + 1024, WITH_ERRORS, paths=True)
+        self.cargo = told_apart(empty_runs(CLASSES, ENTRIES, chunk.positions, self.room), search.net.edges, search.reporter.by_cost)
+        self.told, self.promises = search.reader.told(chunk) if search.reader is not None else (NO_HISTORY, NO_PROMISES)
+        # without vectors nobody asks for the time
+        intervals = search.approx.history.intervals if search.learning else self.told.intervals
+        asking = search.learning or len(self.told.codes) or self.promises.wanted or search.explorer is not None
+        self.clock = self._clock(intervals) if asking else _NO_CLOCK
+        self.agents = search.explorer.agents(self.told.intervals) if search.explorer is not None else NO_AGENTS
+        buckets = int(search.net.buckets.max(initial=0)) + 1
+        asked = {leaf.spec.kind for leaf in search.task.plan.leaves}
+        self.ground = searching.Ground(
+            np.zeros((CANDIDATES, searching.CANDIDATE_FIELDS), dtype=np.int64), np.zeros(CANDIDATES, dtype=np.int64), np.zeros(buckets, dtype=np.int64),
+            np.zeros((CANDIDATES, 3), dtype=np.int64), np.zeros(ENTRIES, dtype=np.int64), np.zeros(4 * CANDIDATES, dtype=np.int64),
+            np.zeros(rows, dtype=np.int64), np.ones(rows if "coverage" in asked else 0), np.zeros(rows if search.retelling else 0, dtype=np.uint8),
+        )  # fmt: skip
+        slots = int(search.net.slots.max(initial=0)) + 1
+        wanted = search.learning
+        some, marked = VECTORS if wanted else 1, wanted or self.promises.wanted
+        self.learned = searching.Learned(
+            wanted, np.zeros((some, searching.VECTOR_FIELDS), dtype=np.int64), np.zeros(4 * some, dtype=np.int64), np.zeros((4 * some, 2), dtype=np.int64),
+            np.zeros(ENTRIES if wanted else 1, dtype=np.int64), np.zeros(ENTRIES if marked else 1, dtype=np.int64), np.zeros((CLASSES if wanted else 1, slots), dtype=np.int64),
+        )  # fmt: skip
+        if self.promises.wanted:
+            self.promises = self.promises._replace(promise=np.zeros(CANDIDATES), vector=np.zeros(ENTRIES, dtype=np.int64))
+        self.parked, self.begin, self.ahead = _WHOLE, chunk.offsets[:-1], np.zeros(chunk.parts, dtype=np.int64)
+        if open is not None:
+            self._go_on(open)
+
+    def _go_on(self, open: Open) -> None:
+        """The search goes on from where partitions stand."""
+        task, chunk, ground, short = self.task, self.chunk, self.ground, open.short
+        self.begin = chunk.offsets[:-1] + open.known
+        self.opens[:, layout.O_START], self.opens[:, layout.O_GOING] = self.begin, chunk.going
+        self.state[layout.S_START] = self.begin[0]
+        self.ahead = self._ahead()
+        self.over, self.near = windows_open(task, chunk, self.search.reporter.places(chunk), np.maximum(self.begin, chunk.offsets[1:] - self.ahead))
+        at = open.rows_in(chunk)[short.rows]
+        ground.left[at] = short.left
+        for to, values in ((ground.coverage, short.coverage), (ground.tied, short.tied)):
+            if len(to) and len(values):
+                to[at] = values
+        before = open.lists_in(chunk, *self.told_in)
+        if (before.values[:, 0] >= len(self.agents.values)).any() or (before.agents[:, 2] >= len(self.agents.values)).any():
+            raise lost()
+        most = np.diff(before.until, axis=0).max(axis=0, initial=0)
+        while len(self.classes.free) < most[L_RUNS] + most[L_AGENTS] + CLASSES:
+            self._more_classes()
+        while len(self.cargo.at) < most[L_ENTRIES] + CANDIDATES:
+            self._wider_entries(with_room(self.cargo, self.room))
+        after = empty_lists(chunk.parts, tuple(2 * len(table) + CLASSES for table in before[:LISTS]))
+        fresh = chunk.offsets[:-1] + open.worn
+        self.parked = Parked(True, before, after, open.floors_of(len(task.plan.variables)), fresh, self.over, np.zeros(most[L_ENTRIES] + 1, dtype=np.int64), np.zeros(len(self.cargo.at), dtype=np.int64))
+
+    def _ahead(self) -> np.ndarray:
+        """int64 (partitions): how many rows of each are not searched yet, the last ones. Which candidates are tried may depend on
+        the matches before, so where a negation looks behind a match, rows wait for the windows that begin there."""
+        chunk, ahead, high = self.chunk, self.task.ahead, self.chunk.offsets[1:]
+        until = high - ahead
+        if self.search.task.prepared.strategy.automaton.negates_behind:
+            assert chunk.closed is not None
+            until = np.minimum(chunk.closed, first_ending_behind(until, self.windows[0], chunk))
+        return np.where(chunk.going, high - until, 0)
+
+    @property
+    def told_in(self) -> tuple[int, int]:
+        """In how many intervals of the window the counts of vectors, and the states of agents, are; 0 where there are none."""
+        return self.promises.intervals if self.promises.wanted else 0, self.agents.intervals if self.agents.wanted else 0
+
+    @property
+    def kept(self) -> Kept:
+        """What the search leaves of the partitions."""
+        after, ends = self.parked.after, self.parked.after.until[-1]
+        return Kept(*(table[:end] for table, end in zip(after[:LISTS], ends.tolist(), strict=True)), after.until, after.saved)
+
+    def floors(self, parts: np.ndarray) -> np.ndarray:
+        """int64 (partitions, variables): of those that may not stand before a match the position behind the last row before
+        ``near`` at which each stood."""
+        hindering, letters, chunk = self.search.hindering, self.data.rows.letters, self.chunk
+        found = self.parked.floors[parts].copy()
+        if hindering is None or not hindering.before:
+            return found
+        for i, part in enumerate(parts.tolist()):
+            rows = slice(int(self.parked.fresh[part]), int(self.near[part]))
+            for v in range(found.shape[1]):
+                if hindering.before >> v & 1:
+                    stood = np.flatnonzero(letters[rows] >> v & 1)
+                    found[i, v] = chunk.positions[rows.start + stood[-1]] + 1 if len(stood) else found[i, v]
+        return found
+
+    def left_out(self, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Checks left out, and the least coverage (empty where nobody asks), of the rows from ``begin`` to before ``end``, for each
+        pair."""
+        sums = np.concatenate([[0], np.cumsum(self.ground.left)])
+        return sums[end] - sums[begin], _least(self.ground.coverage, begin, end) if len(self.ground.coverage) else self.ground.coverage
+
+    def _ends(self) -> np.ndarray:
+        """What is tried at a row depends on no row behind it."""
+        return self.ends_by_begin()
+
+    @property
+    def since(self) -> np.ndarray:
+        """int64 (rows): the first row whose window holds each row."""
+        rows, offsets = self.chunk.rows, self.chunk.offsets
+        # windows of rows whose time is NULL are empty; the ends of the others rise
+        ends = np.maximum.accumulate(self.windows[0]) if rows else self.windows[0]
+        low = np.repeat(offsets[:-1], np.diff(offsets))
+        return np.maximum(np.searchsorted(ends, np.arange(rows), side="right"), low)
+
+    def _clock(self, intervals: int) -> Clock:
+        """The rows in the measure of the window."""
+        task = self.task
+        window = task.plan.windows[0]
+        values, size = window_measure(window, self.chunk.columns.get(window.order), self.chunk.positions)
+        levels = max(len(self.search.costs), 1)
+        if values.dtype.kind == "f":
+            wide = float_size(size)
+            if np.isinf(wide):  # all that is left of the window is as long as the window
+                return Clock(True, np.zeros(1, dtype=np.int64), np.zeros(len(values)), 1, 1.0, intervals, levels)
+            return Clock(True, np.zeros(1, dtype=np.int64), values.copy(), 1, wide, intervals, levels)  # kernels take what can be written
+        parts = size.denominator
+        reach = int(size * parts)
+        most = max(intervals, self.told.intervals)
+        if reach * most >= _TOP:
+            message = f"{most} intervals of this WINDOW cannot be told apart in 64 bits; use fewer INTERVALS, or a coarser ORDER BY"
+            raise ClauseError("BUDGET", message, sqlstate=SEMANTIC, line=window.line, column=window.column, fragment=window.text)
+        # modulo 2**64: differences inside a window are less than its size
+        whole = (np.ascontiguousarray(values).view(np.uint64) * np.uint64(parts % (1 << 64))).view(np.int64)
+        return Clock(False, whole, np.zeros(1), reach, 1.0, intervals, levels)
+
+    def run(self) -> int:
+        search, task = self.search, self.task
+        budget = search.approx.budget
+        merging = task.limits.merging and (search.hindering is None or not search.hindering.apart)
+        order = np.int64(searching.PROMISING) if self.promises.wanted else search.order
+        return searching.budgeted_partitions(
+            search.net, np.int64(budget.checks if budget is not None else 0), order, search.proxies, merging, self.data.rows.letters, self.chunk.offsets, self.opens,
+            self.ahead, self.parked, self.clock, self.agents, self.told, self.promises, self.learned, self.looking, self.hinders, self.classes, with_room(self.cargo, self.room), self.ground, self.state,
+        )  # fmt: skip
+
+    def grow(self) -> None:
+        full = int(self.state[layout.S_DETAIL])
+        if full == searching.CANDIDATES_FULL:
+            twice = {name: doubled(getattr(self.ground, name)) for name in ("candidates", "heap", "done")}
+            self.ground = self.ground._replace(**twice, table=np.zeros(2 * len(self.ground.table), dtype=np.int64))
+            self.promises = self.promises._replace(promise=doubled(self.promises.promise))
+        elif full == searching.CLASSES_FULL:
+            self._more_classes()
+            if self.learned.wanted:
+                self.learned = self.learned._replace(seen=doubled(self.learned.seen))
+        elif full == searching.LOST:
+            raise lost()
+        elif full == searching.PARKED_FULL:
+            after = self.parked.after
+            after = Kept(*map(doubled, after[:LISTS]), after.until, after.saved)
+            self.parked = self.parked._replace(after=after, number=np.zeros(len(self.cargo.at), dtype=np.int64))
+        elif full == searching.ENTRIES_FULL:
+            self._more_entries()
+        elif full == searching.UNJUDGED:
+            self._judge()
+        else:
+            self._more_vectors()
+        self.check(self.nbytes())
+
+    def _judge(self) -> None:
+        """Leaves of the runs that may be complete at the row those that no negation forbids, whose conditions look at the match."""
+        assert self.judge is not None
+        state, offsets, failures = self.state, self.chunk.offsets, self.task.failures
+        part, row, count = (int(state[k]) for k in (layout.S_PART, layout.S_START, searching.Q_DONE))
+        runs = with_room(self.cargo, self.room)
+        kept = self.judge.judged(self.ground.done, count, row, (offsets[part], offsets[part + 1]), self.search.net.edges, self.hinders, self.looking, runs, state)
+        if kept < 0:
+            detail = int(state[layout.S_DETAIL])
+            raise failures.of(layout.EFFORT if detail == TOO_LONG else layout.ERROR, row, detail, self.chunk.columns)
+        state[searching.Q_DONE] = kept
+
+    def _more_entries(self) -> None:
+        """Entries that no run has any more make room for others; what a row may add has room in any case."""
+        runs = with_room(self.cargo, self.room)
+        searching.compact_entries(self.agents, self.classes, self.promises, self.learned, runs, self.ground, self.state)
+        used = int(self.state[searching.K_ENTRIES])
+        if used + max(used, len(self.ground.candidates)) > len(runs.at):
+            self._wider_entries(runs)
+
+    def _wider_entries(self, runs: Runs) -> None:
+        self.cargo = self.cargo._replace(pool=doubled(runs.pool), at=doubled(runs.at))
+        self.ground = self.ground._replace(labels=doubled(self.ground.labels))
+        if self.learned.wanted:
+            self.learned = self.learned._replace(vector=doubled(self.learned.vector))
+        if self.promises.wanted:
+            self.promises = self.promises._replace(vector=doubled(self.promises.vector))
+        if self.learned.wanted or self.promises.wanted:
+            self.learned = self.learned._replace(mark=doubled(self.learned.mark))
+
+    def _more_vectors(self) -> None:
+        learned, known = self.learned, int(self.state[searching.Q_VECTORS])
+        if known + len(self.ground.candidates) > len(learned.vectors):
+            learned = learned._replace(vectors=doubled(learned.vectors), table=np.zeros(2 * len(learned.table), dtype=np.int64))
+            searching.refill_vectors(learned, self.state)
+        self.learned = learned._replace(ends=doubled(learned.ends))
+
+    def keeps(self) -> bool:
+        return True
+
+    def widen(self, kept: bool) -> None:
+        self.room.double()
+        self.check(self.nbytes())
+
+    def nbytes(self) -> int:
+        return super().nbytes() + self.room.nbytes + sum(a.nbytes for a in self.ground) + sum(a.nbytes for a in self.learned[1:]) + sum(a.nbytes for some in (self.promises, self.agents, self.parked.before, self.parked.after) for a in some if isinstance(a, np.ndarray))
+
+    def found(self) -> Found:
+        return self.room.found(self.state)
+
+    def history(self, found: Found, places: Measured) -> Found:
+        """An event for each vector of each partition, in their order, with its visits, match points, and the places of its
+        bundles."""
+        chunk, learned, search = self.chunk, self.learned, self.search
+        vectors = learned.vectors[: int(self.state[searching.Q_VECTORS])]
+        order = np.lexsort((vectors[:, searching.V_CODE], vectors[:, searching.V_PART]))
+        ends = learned.ends[: int(self.state[searching.Q_ENDS])]
+        points = np.unique(ends[:, 1])
+        groups = bundle_groups(chunk.partition_of(points), points, places)
+        starts = points[np.flatnonzero(np.diff(groups, prepend=-1))] if len(points) else points
+        number = np.empty_like(order)
+        number[order] = np.arange(len(order))
+        pairs = np.unique(np.stack([number[ends[:, 0]], groups[np.searchsorted(points, ends[:, 1])]], axis=1), axis=0).reshape(-1, 2)
+        counts = np.bincount(pairs[:, 0], minlength=len(order))
+        vectors, g = vectors[order], self.clock.intervals
+        code, idle = np.divmod(vectors[:, searching.V_CODE], g)
+        code, remaining = np.divmod(code, g)
+        place, level = np.divmod(code, self.clock.levels)
+        parts = vectors[:, searching.V_PART]
+        rows = chunk.offsets[parts]
+        events = np.zeros((len(order), WITH_ERRORS), dtype=np.int64)
+        events[:, layout.E_PART], events[:, layout.E_START], events[:, layout.E_ROWS], events[:, layout.E_LABELS] = parts, rows, 1, np.arange(len(order))
+        out = Found(events, np.zeros(len(order), dtype=np.uint8), rows, np.zeros(len(order), dtype=np.int64))
+        timed = search.task.plan.windows[0].order
+        values = (chunk.columns[timed] if timed else pa.array(chunk.positions)).take(pa.array(starts[pairs[:, 1]]))
+        costs = search.costs[level] if len(search.costs) else level
+        approx = search.approx
+        out.by_event.update({
+            "history_place": pa.array(place.astype(np.int32)), "history_so_far": pa.array(costs // approx.scale if approx.whole else costs / approx.scale),
+            "history_remaining": pa.array((remaining + 1).astype(np.int32)), "history_idle": pa.array(idle.astype(np.int32)),
+            "history_visits": pa.array(vectors[:, searching.V_VISITS]), "history_points": pa.array(vectors[:, searching.V_POINTS]),
+            "history_starts": pa.ListArray.from_arrays(pa.array(np.r_[0, np.cumsum(counts)].astype(np.int32)), values),
+        })  # fmt: skip
+        return out
+

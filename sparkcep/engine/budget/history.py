@@ -1,0 +1,329 @@
+"""A history of matches as it arrives in the first row of a task, made ready for the search (RC-ACEP, VLDB 2016, Definition 4 and
+section 4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.task import Task
+from sparkcep.errors import MatchRuntimeError
+from sparkcep.kernels.budget import best_effort as searching
+from sparkcep.kernels.budget.utility import COARSER, PROMISE_FIELDS, Promises
+from sparkcep.plan.extend.budget import COLUMNS, INTERVALS, MAX_BUNDLES, MAX_INTERVALS, MAX_VECTORS
+from sparkcep.plan.json import wrong
+from sparkcep.plan.records import Approx, History
+
+MAX_DERIVED = 1 << 22  # vectors that a sketch is asked for at most, each row of it counting
+MAX_PROMISES = 1 << 18  # vectors that are counted while rows are searched
+SHORT = 4.0  # rows of a match up to which a history's shares are taken as they are
+MAX_VISITS, MAX_ERRORS = 1 << 60, 1e15  # what words and floats hold
+_NEAR = 1e-6  # as far apart as a FLOAT may be from what it stands for
+_NONE = np.zeros(0, dtype=np.int64)
+NO_HISTORY = searching.Told(1, _NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(1, dtype=np.int64), _NONE, np.zeros((0, searching.COVER_FIELDS), dtype=np.int64), np.zeros((0, searching.GAIN_FIELDS), dtype=np.int64))
+_NO_COUNTS = np.zeros((0, PROMISE_FIELDS), dtype=np.int64)
+NO_PROMISES = Promises(False, 1, np.zeros(0), np.zeros(0), _NO_COUNTS, _NO_COUNTS, _NONE, np.zeros(0), *(4 * [_NONE]))
+_SEED = 42  # of Spark's xxhash64
+_P1, _P2, _P3, _P4, _P5 = (
+    np.uint64(p) for p in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
+)
+
+
+class Vectors(NamedTuple):
+    """Vectors of a history: int64 (n) ``place``, ``remaining``, ``idle``, ``visits``, ``points``; ``errors`` float64 (n); the
+    ``bundles`` of each."""
+
+    place: np.ndarray
+    errors: np.ndarray
+    remaining: np.ndarray
+    idle: np.ndarray
+    visits: np.ndarray
+    points: np.ndarray
+    bundles: list[list[int]]
+
+
+class Stands(NamedTuple):
+    """Where candidates stand: ``costs`` int64, ascending, in units of the plan's scale; the number of ``places``; ``pairs``: each
+    place with the number of a cost at which one stands there; ``rows`` of the shortest match."""
+
+    costs: np.ndarray
+    places: int
+    pairs: frozenset[tuple[int, int]]
+    rows: int
+
+
+class HistoryReader:
+    """Reads the history of one task, of the net whose candidates ``stands`` tells. A ``published`` order takes bundles from it,
+    ours match points."""
+
+    def __init__(self, task: Task, stands: Stands, column: str, published: bool) -> None:
+        self.task, self.stands, self.column, self.published = task, stands, column, published
+        self.read: tuple[searching.Told, Promises] | None = None
+
+    def take(self, rows: list[dict[str, Any]]) -> None:
+        """Takes the rows of a history. Raises MatchRuntimeError for one that is none, or of another clause."""
+        self.read = self._prepared(rows)
+
+    def told(self, chunk: Chunk) -> tuple[searching.Told, Promises]:
+        """The vectors of the history, and how promising they are, of which nothing is counted yet. Where no rows of it were taken
+        the first chunk of a task brings them. Raises MatchRuntimeError for one that is none, or of another clause."""
+        if self.read is None:
+            values = chunk.columns.get(self.column)
+            if values is None:
+                raise wrong(f"the input has not one column {self.column}")
+            self.take((values[0].as_py() if len(values) else None) or [])
+        assert self.read is not None
+        told, promises = self.read
+        fresh = {name: np.full((len(prior), PROMISE_FIELDS), -1, dtype=np.int64) for name, prior in (("counts", promises.prior), ("sums", promises.overall))}
+        fresh |= {"met": np.zeros(len(promises.prior), dtype=np.int64), "met_kinds": np.zeros(len(promises.overall), dtype=np.int64), "many": np.zeros(2, dtype=np.int64)}
+        return told._replace(cover=np.full_like(told.cover, -1), memo=np.full_like(told.memo, -1)), promises._replace(**fresh)
+
+    def _prepared(self, rows: list[dict[str, Any]]) -> tuple[searching.Told, Promises]:
+        approx = self.task.plan.approximate
+        assert approx is not None and approx.budget is not None and approx.history is not None
+        intervals = _intervals(rows, approx.history)
+        vectors = _vectors(rows, approx, self.published, bounded=not approx.budget.sketch)
+        if approx.budget.sketch:
+            vectors = sketched(vectors, sketch_size(vectors, approx.budget.sketch), self.stands.places, [approx.errors(c) for c in self.stands.costs.tolist()], intervals)
+        level = {approx.errors(cost): i for i, cost in enumerate(self.stands.costs.tolist())}
+        levels = np.array([level.get(errors, -1) for errors in vectors.errors.tolist()], dtype=np.int64)
+        return self._told(vectors, levels, intervals), NO_PROMISES if self.published else promised(vectors, levels, intervals, self.stands)
+
+    def _told(self, vectors: Vectors, levels: np.ndarray, intervals: int) -> searching.Told:
+        """The vectors as the search looks them up. Those that no candidate has, or that led to nothing, score 0 as unknown ones do.
+        ``levels``: the number of each one's cost, -1 where no candidate has it."""
+        codes, kept = [], []
+        for i, (place, level, remaining, idle) in enumerate(zip(vectors.place.tolist(), levels.tolist(), vectors.remaining.tolist(), vectors.idle.tolist())):
+            if level >= 0 and vectors.bundles[i] and 1 <= place <= self.stands.places and 1 <= remaining <= intervals and 0 <= idle < intervals:
+                codes.append(((place * len(self.stands.costs) + level) * intervals + remaining - 1) * intervals + idle)
+                kept.append(i)
+        order = np.argsort(np.array(codes, dtype=np.int64), kind="stable")
+        kept = [kept[i] for i in order.tolist()]
+        numbers = sorted({b for i in kept for b in vectors.bundles[i]})
+        dense = {b: i for i, b in enumerate(numbers)}
+        bundles = [sorted({dense[b] for b in vectors.bundles[i]}) for i in kept]
+        visits = vectors.visits[kept].astype(np.int64)
+        # as fine as the scores of all fit 64 bits
+        unit = 1 << 62 - max([1, *map(len, bundles)]).bit_length()
+        residues = [pow(v, -1, searching.PRIME) for v in visits.tolist()]
+        return searching.Told(
+            intervals, np.array(codes, dtype=np.int64)[order], visits, unit // np.maximum(visits, 1),
+            np.array(residues, dtype=np.int64), np.array([r * len(some) % searching.PRIME for r, some in zip(residues, bundles)], dtype=np.int64), np.cumsum([0, *map(len, bundles)]).astype(np.int64),
+            np.array([b for some in bundles for b in some], dtype=np.int64), np.full((len(numbers), searching.COVER_FIELDS), -1, dtype=np.int64),
+            np.full((len(codes), searching.GAIN_FIELDS), -1, dtype=np.int64),
+        )  # fmt: skip
+
+
+def promised(vectors: Vectors, levels: np.ndarray, intervals: int, stands: Stands) -> Promises:
+    """How promising the vectors are that a candidate may have, in so many intervals as the working memory has room for: match
+    points for each visit, smoothed by those of vectors with coarser intervals. ``levels``: the number of each one's cost, -1 where
+    no candidate has it.
+
+    Of a long pattern they are more than that, so that places that were tried seldom so far come before those that were tried
+    often, and none on the way to the end is starved.
+    """
+    costs = max(len(stands.costs), 1)
+    kinds = (stands.places + 1) * costs
+    g = max(d for d in _divisors(intervals) if d == 1 or kinds * d * d <= MAX_PROMISES)
+    there = np.array([pair in stands.pairs for pair in zip(vectors.place.tolist(), levels.tolist())], dtype=bool)
+    kept = there & (vectors.remaining >= 1) & (vectors.remaining <= intervals) & (vectors.idle >= 0) & (vectors.idle < intervals)
+    place, level, remaining, idle, visits, points = (a[kept] for a in (vectors.place, levels, vectors.remaining, vectors.idle, vectors.visits, vectors.points))
+    wide = intervals // g
+    code = ((place * costs + level) * g + (remaining - 1) // wide) * g + idle // wide
+    visited, reached = (_summed(code, a, kinds * g * g) for a in (visits, points))
+    prior, known = np.full(kinds, reached.sum() / max(visited.sum(), 1)), 1
+    overall = prior
+    for n in sorted({1, max(d for d in _divisors(g) if d * d <= g), g}):
+        to = _renumbered(g, n, kinds)
+        upper = prior[_renumbered(n, known, kinds)]
+        prior = (_summed(to, reached, len(upper)) + COARSER * upper) / (_summed(to, visited, len(upper)) + COARSER)
+        overall, known = prior if n == 1 else overall, n
+    more = max(stands.rows / SHORT, 1.0) ** 3
+    return Promises(True, g, prior * more, overall * more, _NO_COUNTS, _NO_COUNTS, np.zeros(kinds, dtype=np.int64), np.zeros(0), *(4 * [_NONE]))
+
+
+def _renumbered(g: int, n: int, kinds: int) -> np.ndarray:
+    """int64: of each vector in ``g`` intervals its number in ``n`` intervals, which divides ``g``."""
+    rest, idle = np.divmod(np.arange(kinds * g * g), g)
+    kind, remaining = np.divmod(rest, g)
+    return (kind * n + remaining // (g // n)) * n + idle // (g // n)
+
+
+def _summed(at: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
+    """int64 (size): the sums of the values at each place."""
+    found = np.zeros(size, dtype=np.int64)
+    np.add.at(found, at, values)
+    return found
+
+
+def _divisors(n: int) -> list[int]:
+    return [d for d in range(1, n + 1) if n % d == 0]
+
+
+def _intervals(rows: list[dict[str, Any]], wanted: History) -> int:
+    """Into how many intervals the window is divided: as the pattern column says, or, where that is NULL, as many as vectors
+    tell."""
+    found = {row["pattern"] for row in rows} - {None}
+    if len(found) > 1:
+        raise _wrong("its rows are of several patterns; keep those of one")
+    for text in found:
+        parts = dict(word.split("=", 1) for word in text.split() if "=" in word)
+        for name, value in [*((part.name, part.digest) for part in wanted.parts), ("RUNS", wanted.runs)]:
+            if parts.get(name) != value:
+                of = {"RUNS": f"it is of runs of {parts.get(name)} MATCHES, and the clause's are of {value} MATCHES"}
+                raise _wrong(of.get(name, f"it was made with another {name}") + "; make it anew by MATCH HISTORY")
+        if parts.get("INTERVALS", "").isdigit() and 1 <= int(parts["INTERVALS"]) <= MAX_INTERVALS:
+            return int(parts["INTERVALS"])
+        raise _wrong("its column pattern says nothing of INTERVALS")
+    told = max([1, *(row["remaining"] or 0 for row in rows), *((row["idle"] or 0) + 1 for row in rows)]) if rows else INTERVALS
+    if told > MAX_INTERVALS:
+        raise _wrong(f"its columns remaining and idle name {told} intervals, and {MAX_INTERVALS} are the most")
+    return told
+
+
+def _vectors(rows: list[dict[str, Any]], approx: Approx, published: bool, bounded: bool) -> Vectors:
+    """The rows of a history, checked. Bundles are numbered from 0 on, and errors are those that a clause has which are as good as
+    equal: a FLOAT holds few of them as they are."""
+    for row in rows:
+        gap = next((name for name in COLUMNS if name != "pattern" and (name != "points" or not published) and row[name] is None), None)
+        if gap is not None:
+            raise _wrong(f"its column {gap} holds NULL")
+        if row["visits"] < 1:
+            raise _wrong(f"visits is {row['visits']}, where 1 is the least")
+        if not published and row["points"] < 0:
+            raise _wrong(f"points is {row['points']}, where 0 is the least")
+        if any(b is None or b < 0 for b in row["bundles"]):
+            raise _wrong("bundles are numbers from 0 on")
+        if not 0 <= row["errors"] < MAX_ERRORS:
+            raise _wrong(f"errors is {row['errors']}, which no run has")
+    if sum(row["visits"] for row in rows) > MAX_VISITS:
+        raise _wrong(f"it has more than {MAX_VISITS} visits")
+    if not published and sum(row["points"] for row in rows) > MAX_VISITS:
+        raise _wrong(f"it has more than {MAX_VISITS} points")
+    keys = [(row["place"], _known_errors(row["errors"], approx), row["remaining"], row["idle"]) for row in rows]
+    if len(set(keys)) < len(keys):
+        place, errors, remaining, idle = next(key for i, key in enumerate(keys) if key in keys[:i])
+        raise _wrong(f"the vector place = {place}, errors = {errors}, remaining = {remaining}, idle = {idle} is there twice")
+    dense = {b: i for i, b in enumerate(sorted({b for row in rows for b in row["bundles"]}))}
+    bundles = [[dense[b] for b in row["bundles"]] for row in rows]
+    if bounded and (len(rows) > MAX_VECTORS or len(dense) > MAX_BUNDLES):
+        raise _wrong(f"it has more than {MAX_VECTORS} vectors or {MAX_BUNDLES} bundles; use fewer INTERVALS, or add SKETCH AUTO 800")
+    columns = (np.array([key[i] for key in keys], dtype=np.float64 if i == 1 else np.int64) for i in range(4))
+    counts = (np.array([0 if name == "points" and published else row[name] for row in rows], dtype=np.int64) for name in ("visits", "points"))
+    return Vectors(*columns, *counts, bundles)
+
+
+def _known_errors(errors: float, approx: Approx) -> float:
+    """The errors that a run may have which are as good as equal to these; these themselves where there are none."""
+    nearest = round(errors * approx.scale) / approx.scale
+    return nearest if abs(nearest - errors) <= min(_NEAR * max(errors, 1.0), 0.25 / approx.scale) else errors
+
+
+def _wrong(why: str) -> MatchRuntimeError:
+    return MatchRuntimeError("HISTORY", f"the table of USING HISTORY cannot be used: {why} (its columns are {', '.join(COLUMNS)})", sqlstate="22000")
+
+
+# -- sketches: Algorithms 3 and 4 -------------------------------------------------------------------------------------
+
+
+def sketch_size(vectors: Vectors, asked: tuple[int, ...]) -> tuple[int, int]:
+    """(depth, width) of a sketch: as written, or for so many cells those of Theorem 4, by the mean number of vectors that lead to a
+    bundle."""
+    if len(asked) == 2:
+        return asked[0], asked[1]
+    (cells,) = asked
+    bundles = {b for some in vectors.bundles for b in some}
+    alpha = sum(map(len, map(set, vectors.bundles))) / max(len(bundles), 1)
+    width = min(max(round(alpha / math.log(2)), 1), cells)
+    return max(cells // width, 1), width
+
+
+def sketched(vectors: Vectors, size: tuple[int, int], places: int, errors: list[float], intervals: int) -> Vectors:
+    """What a sketch of ``size`` (depth, width) tells of each vector that a candidate may have: the least count and the bundles
+    common to its cells (Algorithm 4).
+
+    A cell adds up the visits of the vectors that fall into it and holds all their bundles (Algorithm 3); the match points, which
+    the paper does not keep, are added up as the visits are. Cells are pmod(xxhash64(place, errors, remaining, idle, i), width),
+    with Spark's hash of INT, DOUBLE, INT, INT and INT.
+    """
+    depth, width = size
+    asked = places * len(errors) * intervals * intervals
+    if asked * depth > MAX_DERIVED:
+        raise _wrong(f"the {depth} rows of its sketch would be asked for {asked} vectors each, and {MAX_DERIVED} in all are the most; use fewer INTERVALS, or a SKETCH of fewer rows")
+    counts = np.zeros((2, depth, width), dtype=np.int64)
+    bits = [[0] * width for _ in range(depth)]
+    for i in range(depth):
+        cells = _cells(vectors.place, vectors.errors, vectors.remaining, vectors.idle, i, width)
+        np.add.at(counts[0, i], cells, vectors.visits)
+        np.add.at(counts[1, i], cells, vectors.points)
+        for cell, some in zip(cells.tolist(), vectors.bundles):
+            bits[i][cell] |= _mask(some)
+    grid = np.meshgrid(np.arange(1, places + 1), np.array(errors, dtype=np.float64), np.arange(1, intervals + 1), np.arange(intervals), indexing="ij")
+    place, cost, remaining, idle = (a.reshape(-1) for a in grid)
+    found = np.stack([_cells(place, cost, remaining, idle, i, width) for i in range(depth)])
+    visits, points = (np.min([some[i][found[i]] for i in range(depth)], axis=0) for some in counts)
+    common: dict[tuple[int, ...], list[int]] = {}
+    bundles = []
+    for cells in zip(*found.tolist()):
+        if cells not in common:
+            mask = bits[0][cells[0]]
+            for i in range(1, depth):
+                mask &= bits[i][cells[i]]
+            common[cells] = _members(mask)
+        bundles.append(common[cells])
+    return Vectors(place, cost, remaining, idle, visits, points, [some if count else [] for some, count in zip(bundles, visits.tolist())])
+
+
+def _mask(bundles: Iterable[int]) -> int:
+    mask = 0
+    for b in bundles:
+        mask |= 1 << b
+    return mask
+
+
+def _members(mask: int) -> list[int]:
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found
+
+
+def _cells(place: np.ndarray, errors: np.ndarray, remaining: np.ndarray, idle: np.ndarray, i: int, width: int) -> np.ndarray:
+    """int64: the cell of each vector in row ``i`` of a sketch."""
+    h = np.full(len(place), _SEED, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        h = _hash_int(place, h)
+        h = _hash_long(np.ascontiguousarray(errors, dtype=np.float64).view(np.uint64), h)
+        for part in (remaining, idle, np.full(len(place), i)):
+            h = _hash_int(part, h)
+    return h.view(np.int64) % width
+
+
+def _turned(h: np.ndarray, by: int) -> np.ndarray:
+    return (h << np.uint64(by)) | (h >> np.uint64(64 - by))
+
+
+def _mixed(h: np.ndarray) -> np.ndarray:
+    h = (h ^ (h >> np.uint64(33))) * _P2
+    h = (h ^ (h >> np.uint64(29))) * _P3
+    return h ^ (h >> np.uint64(32))
+
+
+def _hash_int(values: np.ndarray, seed: np.ndarray) -> np.ndarray:
+    """Spark's XXH64 of 4 bytes."""
+    h = seed + _P5 + np.uint64(4)
+    h = h ^ ((values.astype(np.int64).view(np.uint64) & np.uint64(0xFFFFFFFF)) * _P1)
+    return _mixed(_turned(h, 23) * _P2 + _P3)
+
+
+def _hash_long(values: np.ndarray, seed: np.ndarray) -> np.ndarray:
+    """Spark's XXH64 of 8 bytes."""
+    h = seed + _P5 + np.uint64(8)
+    h = h ^ (_turned(values * _P2, 31) * _P1)
+    return _mixed(_turned(h, 27) * _P1 + _P4)

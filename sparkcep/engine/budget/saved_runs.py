@@ -1,0 +1,312 @@
+"""What is kept of open partitions under a BUDGET, and how it is kept as bytes.
+
+Which candidates are tried at a row depends on the runs that the rows before have left, so these are kept: of each its rows, and the
+edges of the net by which it took them. The edges mean something for one net only, whose fingerprint stands with them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.arrays import flat, ranges
+from sparkcep.compiler.net.net import ACCEPT, E_LABEL, E_VAR
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.matches import WITH_ERRORS, Found
+from sparkcep.engine.core.state_codec import BUDGETED, FAR, ascending, check_numbers, distinct, other_pattern
+from sparkcep.engine.frontier.run_room import follow
+from sparkcep.kernels.budget.q_learning import MOST
+from sparkcep.kernels.budget.save_runs import L_AGENTS, L_BEGUN, L_ENTRIES, L_RUNS, L_SUMS, L_VALUES, L_VECTORS, LISTS, WIDTHS, Kept
+from sparkcep.kernels.common import layout
+from sparkcep.kernels.common.run_chains import NONE
+
+_NONE = np.zeros(0, dtype=np.int64)
+_NAMES = pa.list_(pa.string())
+_MANY = 1 << 20  # intervals of a window
+
+
+def empty_lists(parts: int, sizes: tuple[int, ...] = (0,) * LISTS) -> Kept:
+    """Lists of so many partitions with room for ``sizes`` items."""
+    tables = (np.zeros((size, width), dtype=np.int64) for size, width in zip(sizes, WIDTHS, strict=True))
+    return Kept(*tables, np.zeros((parts + 1, LISTS), dtype=np.int64), np.zeros(parts, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Short:
+    """The rows at which something was left out, or two ways to the same rows were: int64 ``rows``, ``left`` (checks); float64
+    ``coverage``, empty where nobody asks; uint8 ``tied``."""
+
+    rows: np.ndarray
+    left: np.ndarray
+    coverage: np.ndarray
+    tied: np.ndarray
+
+
+@dataclass(frozen=True)
+class Held:
+    """Matches that are found and not told yet: the best ones of bundles that may go on, one of a partition at most, or matches
+    whose number is not known. ``found``: without paths; ``missing``: the names of the variables that each lacks. int64: the rows of
+    the ``first`` and the ``last`` match point, ``sizes``: how many these are, ``left``: checks left out up to the last one; float64
+    ``coverage``."""
+
+    found: Found
+    missing: pa.Array
+    first: np.ndarray
+    last: np.ndarray
+    sizes: np.ndarray
+    left: np.ndarray
+    coverage: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def parts(self) -> np.ndarray:
+        """int64: the partition of each."""
+        return self.found.events[:, layout.E_PART]
+
+    def moved(self, parts: np.ndarray, place: Callable[[np.ndarray], np.ndarray]) -> Held:
+        """The same where partitions have the numbers ``parts``, and rows those that ``place`` gives."""
+        if not len(self):
+            return self
+        found = replace(self.found, events=self.found.events.copy(), rows=place(self.found.rows))
+        found.events[:, layout.E_PART], found.events[:, layout.E_START] = parts[self.parts], place(found.events[:, layout.E_START])
+        return replace(self, found=found, first=place(self.first), last=place(self.last))
+
+    def joined(self, more: Held) -> Held:
+        """These, then more of them."""
+        values = (np.concatenate([getattr(self, name), getattr(more, name)]) for name in ("first", "last", "sizes", "left", "coverage"))
+        return Held(self.found.joined(more.found), pa.concat_arrays([self.missing, more.missing]), *values)
+
+    def chosen(self, which: np.ndarray) -> Held:
+        """Those with these numbers."""
+        values = (getattr(self, name)[which] for name in ("first", "last", "sizes", "left", "coverage"))
+        return Held(self.found.chosen(which), self.missing.take(pa.array(which)), *values)
+
+
+NOTHING_HELD = Held(Found.none(WITH_ERRORS), pa.array([], _NAMES), _NONE, _NONE, _NONE, _NONE, np.zeros(0))
+NOTHING_SHORT = Short(_NONE, _NONE, np.zeros(0), np.zeros(0, dtype=np.uint8))
+
+
+@dataclass(frozen=True)
+class Open:
+    """Where the search stands in partitions that go on, of which the kept rows are.
+
+    int64 (partitions): ``rows``, how many of each are kept; ``known``, how many of those were searched, the first ones; ``next``,
+    the position of the row behind these; ``number`` of the last match; ``lone``, how many rows stand apart in front of the others,
+    which follow one another; ``intervals`` and ``steps``, in how many intervals of the window the vectors, and the states of
+    agents, are told. ``worn``, how many of the kept rows are no more in the last window; ``floors`` int64 (partitions, variables):
+    see :class:`sparkcep.kernels.budget.save_runs.Parked`. ``places`` int64: positions of the rows that stand apart. ``short``,
+    ``lists`` and ``held`` count rows over all kept ones."""
+
+    rows: np.ndarray = field(default_factory=lambda: _NONE)
+    known: np.ndarray = field(default_factory=lambda: _NONE)
+    next: np.ndarray = field(default_factory=lambda: _NONE)
+    number: np.ndarray = field(default_factory=lambda: _NONE)
+    lone: np.ndarray = field(default_factory=lambda: _NONE)
+    intervals: np.ndarray = field(default_factory=lambda: _NONE)
+    steps: np.ndarray = field(default_factory=lambda: _NONE)
+    worn: np.ndarray = field(default_factory=lambda: _NONE)
+    floors: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
+    places: np.ndarray = field(default_factory=lambda: _NONE)
+    short: Short = NOTHING_SHORT
+    lists: Kept = field(default_factory=lambda: empty_lists(0))
+    held: Held = NOTHING_HELD
+
+    @property
+    def stays(self) -> np.ndarray:
+        """bool (partitions): whether something is kept of each, if no row: what it has shown of vectors. Its rows are counted on
+        then, and its floors are known, since runs to come are told apart by these as they would be in a table."""
+        return (self.rows > 0) | (np.diff(self.lists.until, axis=0) > 0).any(axis=1)
+
+    def positions(self, offsets: np.ndarray) -> np.ndarray:
+        """The number of each row of a buffer in its partition."""
+        out = ranges(self.next - self.known, np.diff(offsets))
+        out[ranges(offsets[:-1], self.lone)] = self.places
+        return out
+
+    def forgetting(self, numbers: bool, positions: bool) -> Open:
+        """Without the numbers of matches, and without the positions of partitions of which nothing is kept, unless they are asked
+        for."""
+        number = self.number if numbers else np.zeros_like(self.rows)
+        return replace(self, number=number, next=self.next if positions else np.where(self.stays, self.next, 0))
+
+    def floors_of(self, variables: int) -> np.ndarray:
+        """int64 (partitions, variables): the floors, 0 where none are known."""
+        return self.floors if self.floors.shape[1] else np.zeros((len(self.rows), variables), dtype=np.int64)
+
+    def rows_in(self, chunk: Chunk) -> np.ndarray:
+        """int64 (kept rows): where each stands in a chunk, in which it is in front of those that came."""
+        return ranges(chunk.offsets[:-1], self.rows)
+
+    def lists_in(self, chunk: Chunk, intervals: int, steps: int) -> Kept:
+        """What the kernel goes on from in a chunk. What is told in other intervals of the window than these is not known any more:
+        of vectors their places and costs still are."""
+        lists, parts = self.lists, np.arange(len(self.rows))
+        other, unlike = self.intervals != intervals, self.steps != steps
+        lists = without(lists, L_VECTORS, parts[other])
+        lists = without(lists, L_VALUES, parts[unlike])
+        agents = lists.agents.copy()
+        agents[np.repeat(unlike, np.diff(lists.until[:, L_AGENTS])), 2] = NONE
+        entries = lists.entries.copy()
+        entries[:, 0] = self.rows_in(chunk)[entries[:, 0]]
+        return lists._replace(entries=entries, agents=agents)
+
+    def untold(self, lists: Kept, idle: np.ndarray) -> Kept:
+        """The lists that a call leaves. Partitions that are ``idle`` (bool), of which no row was searched in it, keep what was told
+        in the intervals before: only a row brings them into those of another history."""
+        before = self.lists
+        agents = lists.agents.copy()
+        those = np.repeat(idle, np.diff(lists.until[:, L_AGENTS]))
+        agents[those, 2] = before.agents[np.repeat(idle, np.diff(before.until[:, L_AGENTS])), 2]
+        lists = instead(lists._replace(agents=agents), L_VECTORS, idle, before)
+        return instead(lists, L_VALUES, idle, before)
+
+
+def without(lists: Kept, kind: int, parts: np.ndarray) -> Kept:
+    """Lists without those of one kind of some partitions."""
+    if not len(parts):
+        return lists
+    sizes = np.diff(lists.until[:, kind])
+    keep = np.ones(len(sizes), dtype=bool)
+    keep[parts] = False
+    until = lists.until.copy()
+    until[1:, kind] = np.cumsum(sizes * keep)
+    return Kept(*(table[np.repeat(keep, sizes)] if i == kind else table for i, table in enumerate(lists[:LISTS])), until, lists.saved)
+
+
+def instead(lists: Kept, kind: int, those: np.ndarray, before: Kept) -> Kept:
+    """Lists with those of one kind as they were ``before``, in partitions that are marked (bool)."""
+    now, was = np.diff(lists.until[:, kind]), np.diff(before.until[:, kind])
+    sizes = np.where(those, was, now)
+    table = np.concatenate([lists[kind], before[kind]])
+    rows = ranges(np.where(those, before.until[:-1, kind] + len(lists[kind]), lists.until[:-1, kind]), sizes)
+    until = lists.until.copy()
+    until[1:, kind] = np.cumsum(sizes)
+    return Kept(*(table[rows] if i == kind else other for i, other in enumerate(lists[:LISTS])), until, lists.saved)
+
+
+class BudgetForm:
+    """How :class:`Open` is kept as bytes."""
+
+    kind, numbers = BUDGETED, 9
+    _lists = (np.int32, np.int32, np.int64, np.int64, np.int64, np.int64, np.int64)
+    arrays = tuple(np.dtype(t) for t in (np.int64, np.int64, np.int32, np.int64, np.float64, np.uint8, *_lists, np.int32, np.uint8, np.int32, np.int64))
+    _match = 8  # numbers of a match that is held
+
+    def __init__(self, net: tuple[np.ndarray, ...], source: np.ndarray, kinds: int, standings: int, variables: tuple[str, ...]) -> None:
+        """``net``: the arrays that number edges (the first one), places and costs, and standings of agents. ``source`` int64
+        (edges): the node that each edge leaves. ``kinds`` (places and costs) and ``standings``: how many there are."""
+        text = hashlib.sha256(b"".join(a.tobytes() for a in net))
+        self.fingerprint = int.from_bytes(text.digest()[:8], "little", signed=True)
+        self.edges, self.source, self.kinds, self.standings, self.variables = net[0], source, kinds, standings, variables
+
+    def written(self, open: Open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        count, lists, short, held = len(open.rows), open.lists, open.short, open.held
+        offsets = np.concatenate([[0], np.cumsum(open.rows)])
+        sizes = np.diff(lists.until, axis=0)
+
+        def of(rows: np.ndarray) -> np.ndarray:
+            return np.searchsorted(offsets, rows, side="right") - 1
+
+        entries = lists.entries.copy()
+        entries[:, 0] -= np.repeat(offsets[:-1], sizes[:, L_ENTRIES])
+        tables = (entries, *lists[1:LISTS])
+        at = of(short.rows)
+        shorts = np.bincount(at, minlength=count)
+        held = held.chosen(np.argsort(held.parts, kind="stable"))
+        parts, begin = held.parts, offsets[held.parts]
+        lengths, many = held.found.events[:, layout.E_ROWS], held.missing.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
+        matches = np.stack([lengths, many, held.found.events[:, layout.E_ACCEPT], held.first - begin, held.last - begin, held.sizes, held.left, held.coverage.view(np.int64)], axis=1)
+        named = {name: i for i, name in enumerate(self.variables)}
+        missing = np.array([named[name] for name in held.missing.flatten().to_pylist()], dtype=np.int32)
+
+        def summed(values: np.ndarray) -> np.ndarray:
+            found = np.zeros(count, dtype=np.int64)
+            np.add.at(found, parts, values)
+            return found
+
+        numbers = np.zeros((count, self.numbers), dtype=np.int64)
+        numbers[:, 1:] = np.stack([open.known, open.next, open.number, open.lone, open.intervals, open.steps, open.worn, lists.saved], axis=1)
+        some = numbers[:, 1:5].any(axis=1) | numbers[:, 8:].any(axis=1) | (open.rows > 0) | (sizes > 0).any(axis=1)
+        numbers[~some] = 0
+        numbers[:, 0] = np.where(some, self.fingerprint, 0)
+        floors = open.stays & open.floors.any(axis=1)
+        return numbers, [
+            (open.floors[floors].ravel(), floors * open.floors.shape[1]), (open.places, open.lone), ((short.rows - offsets[at]).astype(np.int32), shorts), (short.left, shorts), (short.coverage, shorts if len(short.coverage) else 0 * shorts), (short.tied, shorts),
+            *((table.astype(t).ravel(), sizes[:, k] * width) for k, (table, t, width) in enumerate(zip(tables, self._lists, WIDTHS, strict=True))),
+            ((held.found.rows - np.repeat(begin, lengths)).astype(np.int32), summed(lengths)), (held.found.labels, summed(lengths)), (missing, summed(many)),
+            (matches.ravel(), summed(np.full(len(parts), self._match))),
+        ]  # fmt: skip
+
+    def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Open:
+        if not np.isin(numbers[:, 0], (0, self.fingerprint)).all():
+            raise other_pattern()
+        count, offsets = len(rows), np.cumsum(rows) - rows
+        _, known, next, number, lone, intervals, steps, worn, saved = numbers.T
+        (stood, floored), (places, lonely), (at, shorts), (left, lefts), (coverage, covered), (tied, ties), *lists = arrays
+        lists, (matched, sizes), (labels, marks), (missing, _), (matches, cells) = lists[:LISTS], *lists[LISTS:]
+        tables = self._tables(count, lists)
+        check_numbers(
+            np.isin(floored, (0, len(self.variables))), lonely == lone, lone <= worn, worn <= rows, lone <= known, known <= rows, shorts == lefts, shorts == ties, (covered == 0) | (covered == shorts), at >= 0, at < np.repeat(rows, shorts), marks == sizes, cells % self._match == 0,
+            matched >= 0, matched < np.repeat(rows, sizes), missing >= 0, missing < len(self.variables), np.isin(labels, self.edges[:, E_LABEL]), stood >= 0, stood < FAR,
+            next >= known, next < FAR, number >= 0, number < FAR, intervals >= 0, intervals < _MANY, steps >= 0, steps < _MANY, saved >= 0, saved < FAR,
+            ascending(places, lonely), places >= 0, ascending(at, shorts), left >= 0, left < FAR, (coverage >= 0) & (coverage <= 1), tied <= 1,
+        )  # fmt: skip
+        check_numbers(places < np.repeat(next, lonely))
+        self._check(tables, rows, intervals)
+        entries = tables.entries
+        entries[:, 0] += np.repeat(offsets, np.diff(tables.until[:, L_ENTRIES]))
+        held = self._held(offsets, rows, cells // self._match, matches.reshape(-1, self._match), matched + np.repeat(offsets, sizes), labels, missing)
+        short = Short(at + np.repeat(offsets, shorts), left, coverage, tied)
+        floors = np.zeros((count, len(self.variables)), dtype=np.int64)
+        floors[floored > 0] = stood.reshape(-1, len(self.variables))
+        return Open(rows, known, next, number, lone, intervals, steps, worn, floors, places, short, tables._replace(saved=np.ascontiguousarray(saved)), held)
+
+    def _tables(self, count: int, lists: list[tuple[np.ndarray, np.ndarray]]) -> Kept:
+        until = np.zeros((count + 1, LISTS), dtype=np.int64)
+        tables = []
+        for k, ((values, cells), width) in enumerate(zip(lists, WIDTHS, strict=True)):
+            if (cells % width).any():
+                raise ValueError("lists of other items")
+            until[1:, k] = np.cumsum(cells // width)
+            tables.append(values.astype(np.int64).reshape(-1, width))
+        return Kept(*tables, until, np.zeros(count, dtype=np.int64))
+
+    def _check(self, lists: Kept, rows: np.ndarray, intervals: np.ndarray) -> None:
+        """Raises ValueError for numbers that are no rows, edges, entries, places or standings."""
+        sizes = np.diff(lists.until, axis=0)
+        entries, own = lists.entries, sizes[:, L_ENTRIES]
+        number = ranges(0, own)
+        check_numbers(
+            entries[:, 0] >= 0, entries[:, 0] < np.repeat(rows, own), entries[:, 1] >= 0, entries[:, 1] < len(self.edges), entries[:, 2] >= NONE, entries[:, 2] < number,
+            lists.runs[:, 0] >= 0, lists.runs[:, 0] < np.repeat(own, sizes[:, L_RUNS]), lists.sums[:, 0] >= 0, lists.sums[:, 0] < self.kinds, lists.vectors[:, 0] >= 0,
+            lists.vectors[:, 0] < np.repeat(self.kinds * intervals * intervals, sizes[:, L_VECTORS]),
+            lists.agents[:, 0] >= NONE, lists.agents[:, 0] < np.repeat(own, sizes[:, L_AGENTS]), lists.agents[:, 1] >= 0, lists.agents[:, 1] < self.standings, lists.values[:, 0] >= 0,
+            lists.begun[:, 0] >= 0, lists.begun[:, 0] < self.kinds, sizes[:, L_AGENTS] <= MOST,
+            *(distinct(table[:, 0], sizes[:, k]) for k, table in ((L_RUNS, lists.runs), (L_VECTORS, lists.vectors), (L_SUMS, lists.sums), (L_VALUES, lists.values), (L_BEGUN, lists.begun))),
+            *((counts >= 0) & (counts < FAR) for counts in (lists.vectors[:, 1:], lists.sums[:, 1:], lists.values[:, 1], lists.begun[:, 1])), lists.agents[:, 2] >= NONE,
+        )  # fmt: skip
+        before = np.where(entries[:, 2] == NONE, NONE, entries[:, 2] + np.repeat(np.cumsum(own) - own, own))
+        check_numbers(follow(before, entries[:, 1], entries[:, 0], self.edges, self.source))
+
+    def _held(self, offsets: np.ndarray, rows: np.ndarray, many: np.ndarray, matches: np.ndarray, matched: np.ndarray, labels: np.ndarray, missing: np.ndarray) -> Held:
+        part = np.repeat(np.arange(len(rows)), many)
+        lengths, lacks, accepting, first, last, sizes, left, coverage = matches.T
+        begin = np.cumsum(lengths) - lengths
+        check_numbers(
+            lengths > 0, lengths <= len(matched), lacks >= 0, lacks <= len(missing), first >= 0, last < rows[part], first <= last, accepting >= 0, accepting < len(self.edges), sizes > 0, sizes < FAR,
+            left >= 0, left < FAR,
+        )  # fmt: skip
+        check_numbers(lengths.sum() == len(matched), lacks.sum() == len(missing), self.edges[accepting, E_VAR] == ACCEPT)
+        check_numbers(ascending(matched, lengths))
+        events = np.zeros((len(part), WITH_ERRORS), dtype=np.int64)
+        events[:, layout.E_PART], events[:, layout.E_ROWS], events[:, layout.E_LABELS], events[:, layout.E_ACCEPT] = part, lengths, begin, accepting
+        events[:, layout.E_START] = matched[begin]
+        names = pa.array(self.variables, type=pa.string()).take(pa.array(missing))
+        listed = pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(lacks)]).astype(np.int32)), flat(pa.chunked_array([names])))
+        return Held(Found(events, labels, matched.astype(np.int64)), listed, first + offsets[part], last + offsets[part], sizes, left, np.ascontiguousarray(coverage).view(np.float64))

@@ -1,0 +1,111 @@
+"""What the clause without its BUDGET tells of match points at which nothing was left out.
+
+Of several ways to the same rows at the same cost a report tells one: which variables took the rows, and which are missing. Under a
+budget that way comes first whose places do, since candidates are told apart by their places. Where no check was left out the report
+is that of the clause without a budget, so where a search noticed such ways, that clause is asked. It sees the rows only that lie in
+the windows of these match points, in which it has no more to do than the search under the budget had.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.arrays import ranges
+from sparkcep.compiler.net.net import E_COST
+from sparkcep.compiler.searches import CLASSES, PROXIES
+from sparkcep.compiler.strategy import Strategy, strategy_of
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.liveness import selection_live
+from sparkcep.engine.core.matches import Found
+from sparkcep.engine.core.task import Prepared, Task
+from sparkcep.engine.frontier.cheapest import Cheapest
+from sparkcep.engine.frontier.frontier import Front
+from sparkcep.engine.stages.describe_errors import Reporter
+from sparkcep.errors import ClauseError
+from sparkcep.kernels.common import layout
+from sparkcep.kernels.frontier import traceback as finding
+from sparkcep.plan.extend.approx import ALL
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import ALL_ROWS
+
+_ALIKE = ("errors", "mno", "bundle_size", "bundle_start", "bundle_end", "complete", "left_out", "coverage")
+
+
+def tells_ways(plan: Plan) -> bool:
+    """Whether a report tells more of a match than its rows and its errors."""
+    approx = plan.approximate
+    assert approx is not None
+    if approx.budget is None or approx.report == ALL:
+        return False  # of all matches each way that differs in variables is told
+    return plan.rows != "one" or any(spec.kind not in _ALIKE and (spec.kind != "nav" or spec.mask != ALL_ROWS) for _, spec in plan.leaves)
+
+
+@dataclass(frozen=True)
+class Plainly:
+    """The search of a clause without its budget, and what it says of matches."""
+
+    task: Task
+    front: Front
+    reporter: Reporter
+
+    @staticmethod
+    def of(task: Task) -> Plainly | None:
+        """Of the clause of a task; None where that goes through all matches, or has too many states."""
+        strategy = _strategy(task.prepared)
+        if strategy is None:
+            return None
+        prepared = replace(task.prepared, strategy=strategy, state_live=selection_live(strategy.automaton, task.prepared.conditions))
+        plain = Task.of(prepared, task.limits)
+        return Plainly(plain, Front(plain), Reporter(strategy.plan, strategy.automaton))
+
+    def retold(self, found: Found, chunk: Chunk, since: np.ndarray, left: np.ndarray, tied: np.ndarray, costs: np.ndarray) -> Found:
+        """Described matches, told as the clause without a budget does where nothing was ``left`` out and ways were ``tied`` in the
+        window before their last rows, which begins at the row ``since``; ``costs``: of the matches."""
+        points = finding.last_rows(found.events, found.rows)
+        lost, ties = _sums(left), _sums(tied)
+        asked = np.flatnonzero((lost[points + 1] == lost[since[points]]) & (ties[points + 1] > ties[since[points]]))
+        if not len(asked):
+            return found
+        begin, end = since[points[asked]], points[asked] + 1
+        search = Cheapest(self.front, chunk, self.reporter.by_cost)
+        outside = np.ones(chunk.rows, dtype=bool)
+        outside[ranges(begin, end - begin)] = False
+        search.data.rows.letters[outside] = 0  # no variable takes such a row
+        (plain,) = search.rounds()
+        places = {place: at for at, place in enumerate(zip(finding.last_rows(plain.events, plain.rows).tolist(), self._costs(plain)))}
+        costs = costs.tolist()
+        labels, told = found.labels.copy(), np.arange(len(points))
+        for i in asked.tolist():
+            at = places[int(points[i]), costs[i]]
+            (_, _, size, _, to, _), (_, _, same, _, begins, _) = found.events[i].tolist(), plain.events[at].tolist()
+            assert (found.rows[to : to + size] == plain.rows[begins : begins + same]).all(), "ways to one match have the same rows"
+            labels[to : to + size] = plain.labels[begins : begins + size]
+            told[i] = len(points) + at
+        by_event = dict(found.by_event)
+        if "missing" in by_event:
+            lists = [by_event["missing"], self.reporter.missing(plain.events, plain.paths)]
+            by_event["missing"] = pa.concat_arrays(lists).take(pa.array(told))
+        return replace(found, labels=labels, by_event=by_event)
+
+    def _costs(self, plain: Found) -> list[int]:
+        return self.reporter.found.edges[plain.events[:, layout.E_ACCEPT], E_COST].tolist()
+
+
+def _strategy(prepared: Prepared) -> Strategy | None:
+    plan = prepared.strategy.unbudgeted
+    if plan is None:
+        return None
+    try:
+        strategy = strategy_of(plan)
+    except ClauseError as error:
+        if error.error_class != "SPARKCEP.PATTERN_TOO_COMPLEX":
+            raise
+        return None  # there is no report without a budget that could be told
+    return strategy if strategy.search in (CLASSES, PROXIES) else None
+
+
+def _sums(values: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(values, dtype=np.int64)])

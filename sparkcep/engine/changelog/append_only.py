@@ -1,0 +1,109 @@
+"""Changelogs of partitions in which no match is ever taken back: each comes with the last of its rows to come, so that one pass
+over the rows finds them all.
+
+That is so where rows only come, no arc comes or goes that is valid before it does, and either come in their order, or are numbered
+one after the other: a computation that steps from a number to the next one (CONSECUTIVE BY) never steps over a place at which a row
+may still come (AFA paper, section 5.3, AFA+O). So rows in order do not pay for disorder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.arrays import null_marks, words
+from sparkcep.engine.automaton.register_runs import Computations
+from sparkcep.engine.changelog.input_changes import INSERT, RETRACT, Net, Turns, taken
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.matches import Found, together
+from sparkcep.engine.core.task import Task
+from sparkcep.engine.output.repeated_match_id import logged
+from sparkcep.kernels.common import layout
+
+
+class Foreseen:
+    """Reports what each row that comes does, for those partitions."""
+
+    def __init__(self, task: Task, search: Computations) -> None:
+        self.task, self.search, self.net = task, search, Net(task, search)
+
+    def partitions(self, chunk: Chunk, turns: Turns, absent: np.ndarray) -> np.ndarray:
+        """bool (partitions): which they are; ``absent`` bool (rows): those without a time."""
+        changes = self.task.plan.changes
+        if changes.speculate != "ALL" or self.search.expires:
+            return np.zeros(chunk.parts, dtype=bool)
+        undoing = turns.kinds == RETRACT
+        if turns.arcs is not None:
+            undoing |= turns.arcs.reaching_back
+        undone = np.bincount(chunk.partition_of(np.flatnonzero(undoing)), minlength=chunk.parts) > 0
+        there = (turns.kinds == INSERT) & ~absent
+        rows = turns.order[there[turns.order]]
+        foreseen = _rising(rows, rows, chunk)
+        if changes.consecutive:
+            rows = np.flatnonzero(there)
+            numbers, null = words(chunk.columns[changes.consecutive]).astype(np.int64), null_marks(chunk.columns[changes.consecutive]) == 1
+            holes = np.bincount(chunk.partition_of(rows[null[rows]]), minlength=chunk.parts) > 0
+            foreseen |= _rising(rows, numbers[rows], chunk) & ~holes
+        return foreseen & ~undone
+
+    def answer(self, chunk: Chunk, turns: Turns, parts: np.ndarray) -> Iterator[pa.Table]:
+        """The output of the partitions ``parts``."""
+        rows = np.flatnonzero((turns.kinds == INSERT) & parts[chunk.partition_of(np.arange(chunk.rows))])
+        some = taken(chunk if turns.arcs is None else self.net.placed(chunk, turns, turns.arcs), rows)
+        came = np.empty(chunk.rows, dtype=np.int64)
+        came[turns.order] = np.arange(chunk.rows)
+        came, held = came[rows], {}
+        if (np.diff(came) > 0).all():  # each match comes with its last row
+            for found in self.search.rounds(some):
+                told = self._told(some, found, found.events[:, layout.E_START] + found.events[:, layout.E_ROWS] - 1)
+                yield from self.search.tables.of(some, logged(self.task, some, self.search.told(told), held))
+            return
+        pieces = list(self.search.rounds(some))
+        found = together(pieces)
+        events = found.events
+        cause = _latest(came, events[:, layout.E_START], events[:, layout.E_ROWS])
+        order = np.lexsort((came[cause], events[:, layout.E_PART]))
+        events, cause = events[order], cause[order]
+        of = events[:, layout.E_PART]
+        first = np.searchsorted(of, of)
+        events[:, layout.E_NUMBER] = np.arange(1, len(of) + 1) - first
+        by_event = {name: pa.concat_arrays([piece.by_event[name] for piece in pieces]).take(pa.array(order)) for name in (pieces[0].by_event if pieces else ())}
+        told = self.search.told(self._told(some, replace(found, events=events, by_event=by_event), cause))
+        yield from self.search.tables.of(some, logged(self.task, some, told, held))
+
+    def _told(self, chunk: Chunk, found: Found, cause: np.ndarray) -> Found:
+        """What measures say of changes; ``cause``: the rows with which the matches came."""
+        count = len(found.events)
+        by_event = found.by_event | {"change": pa.array(["insert"] * count, pa.string()), "change_number": pa.array(found.events[:, layout.E_NUMBER])}
+        for leaf in self.task.plan.leaves:
+            if leaf.spec.kind == "changed_by":
+                by_event["changed_by"] = chunk.columns[leaf.spec.column].take(pa.array(cause))
+        return replace(found, by_event=by_event)
+
+
+def _rising(rows: np.ndarray, values: np.ndarray, chunk: Chunk) -> np.ndarray:
+    """bool (partitions): those in which the values of the rows, partition by partition, rise."""
+    parts = chunk.partition_of(rows)
+    falls = np.flatnonzero((values[1:] <= values[:-1]) & (parts[1:] == parts[:-1])) + 1
+    return np.bincount(parts[falls], minlength=chunk.parts) == 0
+
+
+def _latest(came: np.ndarray, first: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """int64: of each stretch of rows the one that came last, by tables of the last of 1, 2, 4, ... rows."""
+    if not len(first):
+        return first
+    tables = [np.arange(len(came))]
+    while 2 ** len(tables) <= int(sizes.max()):
+        half, last = 2 ** (len(tables) - 1), tables[-1]
+        one, other = last[: len(last) - half], last[half:]
+        tables.append(np.where(came[one] >= came[other], one, other))
+    level = np.floor(np.log2(sizes)).astype(np.int64)
+    found = np.empty(len(first), dtype=np.int64)
+    for depth in np.unique(level).tolist():
+        which = np.flatnonzero(level == depth)
+        one, other = tables[depth][first[which]], tables[depth][first[which] + sizes[which] - 2**depth]
+        found[which] = np.where(came[one] >= came[other], one, other)
+    return found

@@ -1,0 +1,537 @@
+"""Changes of the matches of an automaton, REPORT CHANGES: what each row that comes or goes does to them (AFA paper, section 5.1).
+
+Behind each row that is there stand the records of the computations that have read it last, as the paper's lists of *pmatch*, and
+the matches that end there. A row that comes takes the records behind the row before it (Algorithm 1, Insert). Where it comes late,
+what had stepped over its place is taken away behind the rows that follow (RemoveInvalidatedSequences), and what goes on through it
+is carried over them (PropagateInsert), both as far as there is any. A row that goes takes its own away, and what steps over its
+place instead is carried on (Delete). Records of a list stand in the order of their first rows, so what is taken away stands at its
+head, and what comes new is put there. A punctuation drops records behind which nothing can come in any
+more. Where an arc comes or goes that is valid at rows which are there, computations are made anew from the first of them on, as far
+as anything differs.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkcep.columns.arrays import null_marks, words
+from sparkcep.compiler.searches import COMPUTATIONS
+from sparkcep.engine.automaton import arc_rows as of_arcs
+from sparkcep.engine.automaton.arc_validity import BEGIN, END, timetable
+from sparkcep.engine.automaton.lifetimes import in_order, lifetimes
+from sparkcep.engine.automaton.register_runs import Computations
+from sparkcep.engine.changelog.append_only import Foreseen
+from sparkcep.engine.changelog.consolidate import report
+from sparkcep.engine.changelog.input_changes import ARC, INSERT, PROMISE, PUNCTUATE, RETRACT, Turns, turns
+from sparkcep.engine.changelog.punctuation import Needed, values
+from sparkcep.engine.changelog.run_log import Log
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.kernel_loop import doubled
+from sparkcep.engine.core.task import Task
+from sparkcep.engine.core.windows import measured
+from sparkcep.engine.output.repeated_match_id import Ids
+from sparkcep.kernels.automaton import register_runs as c
+from sparkcep.kernels.automaton import run_log as kernels
+from sparkcep.kernels.common import layout
+
+FLUSH, FLUSH_ROWS = 8192, 1 << 19  # changes of matches that are told together, and their rows
+BLOCK = 64  # rows that are taken at first where computations are made anew
+_WITHOUT = -(1 << 63)
+_NO_ROWS = np.zeros(0, dtype=np.int64)
+
+
+@dataclass
+class _Partition:
+    """What is known of a partition beside its log. ``number``: of the last change told; ``promised``: the time of the last
+    punctuation; ``settled``: how many of the first rows have seen all their computations expire; ``needed``: what PUNCTUATE BY
+    tells, ``forgotten``: behind how many of the first rows it has left no record; ``arcs``, ``effects``: the lifetimes of its arcs,
+    and what their rows do to these; ``held``: the ids of its matches."""
+
+    number: int = 0
+    promised: int = _WITHOUT
+    settled: int = 0
+    arcs: np.ndarray | None = None
+    effects: dict[int, of_arcs.Effect] | None = None
+    forgotten: int = 0
+    needed: Needed | None = None
+    held: Ids = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Action:
+    """What happens: rows that come or go (``kind`` is INSERT; ``comes`` uint8), each by its cause, or else the one row that an arc,
+    a punctuation or a promise is in. The cause of what the end of the input does is -1."""
+
+    kind: int
+    rows: np.ndarray
+    causes: np.ndarray
+    comes: np.ndarray
+
+
+class Changelog:
+    """Reports what each change of the rows does to the matches. ``cleans``: drops records that punctuations leave without use, by
+    which no answer changes."""
+
+    cleans = True
+
+    def __init__(self, task: Task, search: Computations) -> None:
+        self.task, self.search = task, search
+        self.state = search.state = np.zeros(kernels.CHANGES_STATE_SIZE, dtype=np.int64)
+        self.foreseen = Foreseen(task, search)
+        self.whole = search.graph
+        self.graph = _without_expiry(search.graph)
+
+    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
+        """The output for whole partitions."""
+        self.task.ran.add(COMPUTATIONS)
+        self.chunk, self.turns = chunk, turns(self.task, chunk)
+        foreseen = self.foreseen.partitions(chunk, self.turns, null_marks(chunk.columns[self.task.plan.automaton.time]) == 1)
+        if foreseen.any():
+            self.search.state = np.zeros(c.STATE_SIZE, dtype=np.int64)
+            yield from self.foreseen.answer(chunk, self.turns, foreseen)
+            self.search.state = self.state
+        if foreseen.all():
+            return
+        timed = _timed(self.task, chunk, self.turns)
+        self.alive = lifetimes(self.task.plan, timed, self.task.failures)
+        self.state[:] = 0
+        self.search.forget()
+        self.rows, self.values = self.search._arrays(chunk, self.alive)
+        self.held = _held(self.task, timed, self.turns)
+        self.log = Log(self.search, self.state, chunk.rows, *self._numbers())
+        order = self.turns.order
+        for part in np.flatnonzero(~foreseen).tolist():
+            low, high = chunk.offsets[part : part + 2]
+            if low < high:
+                yield from self._partition(part, order[low:high])
+
+    def _numbers(self) -> tuple[np.ndarray, np.ndarray]:
+        consecutive = self.task.plan.changes.consecutive
+        if not consecutive:
+            return _NO_ROWS, np.zeros(0, dtype=np.uint8)
+        column = self.chunk.columns[consecutive]
+        return words(column).astype(np.int64), null_marks(column).astype(np.uint8)
+
+    # -- one partition ------------------------------------------------------------------------------------------------
+
+    def _partition(self, part: int, order: np.ndarray) -> Iterator[pa.Table]:
+        self.here = here = _Partition()
+        self.log.begin()
+        state = self.state
+        state[c.S_PART] = part
+        arcs = self.turns.arcs
+        if arcs is not None:
+            plot = arcs.plot(order, self.turns.kinds == PUNCTUATE)
+            here.arcs, here.effects = plot.first, plot.effects
+            self.search.use(self.search.present, arcs.given())
+            self._arrange()
+        here.needed = self._promised(order)
+        self._step(lambda: kernels.begin(int(order[0]), self.graph, self.values, self.rows, self.search.room, self.task.limits.max_steps, state))
+        for action in self._actions(self._acting(order)):
+            yield from self._act(action)
+            if state[kernels.S_TOLD] >= FLUSH:
+                yield from self._told()
+        yield from self._told()
+
+    def _told(self) -> Iterator[pa.Table]:
+        self.here.number = yield from report(self.search, self.chunk, self.alive, int(self.state[c.S_PART]), self.log.told(), self.here.number, self.here.held)
+
+    def _acting(self, order: np.ndarray) -> np.ndarray:
+        """The rows that do anything when they come: most changes of arcs in default mode are foreseen from the start."""
+        arcs = self.turns.arcs
+        if arcs is None:
+            return order
+        quiet = self.turns.kinds == ARC
+        quiet[list(self.here.effects)] = False
+        if arcs.punctuates:
+            quiet &= arcs.ops != of_arcs.PUNCTUATE
+        return order[~quiet[order]]
+
+    def _actions(self, order: np.ndarray) -> Iterator[_Action]:
+        """What happens by the rows in their order of arrival: of punctuations what holds for rows and arcs, where one of either has
+        come."""
+        held: list[int] = []
+        limit = None  # rows with times before it are not held back
+        promises = _Promises(self.turns.arcs)
+        kinds = self.turns.kinds[order]
+        others = np.flatnonzero((kinds != INSERT) & (kinds != RETRACT))
+        last = 0
+        for at in [*others.tolist(), len(order)]:
+            yield from self._changes(order[last:at], held, limit)
+            last = at + 1
+            if at == len(order):
+                break
+            row, kind = int(order[at]), int(kinds[at])
+            if kind == ARC and row in self.here.effects:
+                yield _one(ARC, row, row)
+            elif kind == PROMISE:
+                yield _one(PROMISE, row, row)
+            else:
+                said = promises.effective(row, kind == ARC)
+                if said < 0:
+                    continue
+                if self.held is not None and (limit is None or self.held.until[said] > limit):
+                    limit = self.held.until[said]
+                    count = bisect_left(held, limit, key=lambda r: self.held.when[r])
+                    yield _coming(held[:count], row)
+                    del held[:count]
+                yield _one(PUNCTUATE, said, row)
+        yield _coming(held, -1)
+        yield _one(PUNCTUATE, -1, -1)
+
+    def _changes(self, rows: np.ndarray, held: list[int], limit: int | None) -> Iterator[_Action]:
+        """Rows that come and go one behind the other, less those that are ``held`` back from the time ``limit`` on."""
+        rows = rows[self.rows.absent[rows] == 0]
+        comes = self.turns.kinds[rows] == INSERT
+        changed = np.where(comes, rows, self.turns.partner[rows])
+        if self.held is not None:
+            released = np.ones(len(rows), dtype=bool)
+            waits = comes & ((limit is None) | (self.held.when[changed] >= (0 if limit is None else limit)))
+            for i in np.flatnonzero(waits | ~comes).tolist():
+                row = int(changed[i])
+                at = bisect_left(held, row)
+                if comes[i]:
+                    held.insert(at, row)
+                    released[i] = False
+                elif at < len(held) and held[at] == row:
+                    del held[at]
+                    released[i] = False
+            rows, comes, changed = rows[released], comes[released], changed[released]
+        if len(rows):
+            yield _Action(INSERT, changed, rows, comes.astype(np.uint8))
+
+    def _act(self, action: _Action) -> Iterator[pa.Table]:
+        if action.kind == INSERT:
+            yield from self._change_rows(action)
+            return
+        row, cause = int(action.rows[0]), int(action.causes[0])
+        if action.kind == PUNCTUATE:
+            self._expire(row, cause)
+            self._clean(row)
+        elif action.kind == PROMISE:
+            self._forget(row)
+        else:
+            self._change(row, cause)
+
+    def _change_rows(self, action: _Action) -> Iterator[pa.Table]:
+        """Rows that come and go, one behind the other."""
+        state, search, limits = self.state, self.search, self.task.limits
+        state[kernels.S_AT] = 0
+
+        def call() -> int:
+            return kernels.change(
+                action.rows, action.comes, action.causes, FLUSH, FLUSH_ROWS, self.graph, self.values, self.rows, search.room, search.labelled, limits.max_steps, limits.max_matches,
+                self._most_records, self.log.arrays, state,
+            )
+
+        while True:
+            self._step(call)
+            if state[kernels.S_AT] == len(action.rows):
+                return
+            yield from self._told()
+
+    @property
+    def _most_records(self) -> int:
+        """How many records the rows of a partition may have behind them."""
+        return self.task.limits.max_state_bytes // self.search.room.made.nbytes
+
+    def _expire(self, row: int, cause: int) -> None:
+        """Takes the arcs ON EXPIRY that are due by a punctuation, or by the end of the input. They are never undone."""
+        here, log = self.here, self.log
+        self.state[kernels.S_TURN] += 1
+        until = c.ENDLESS - 1 if row < 0 else int(self.alive.when[row])
+        since, here.promised = here.promised, max(here.promised, until)
+        if not self.search.expires or until <= since:
+            return
+        live = log.live
+        for at in range(here.settled, len(live)):
+            q = int(live[at])
+            if self.alive.when[q] >= until:
+                break
+            ends = log.records(q)[:, c.I_END]
+            if at == here.settled and not ((ends > until) & (ends < c.ENDLESS)).any():  # nothing new begins before a punctuation
+                here.settled += 1
+            if ((ends > since) & (ends <= until)).any():
+                before = int(live[at - 1]) if at else -1
+                further = int(live[at + 1]) if at + 1 < len(live) else -1
+                ((_, _, found),) = self._walk(live[at : at + 1], before, graph=self.whole, further=further)
+                due = [match for match in found if self.search.room.matches[match, c.M_EXPIRED] and since < self.search.room.matches[match, c.M_END] <= until]
+                log.put(q, [*log.matches(q), *due])
+                log.note(due, True, cause)
+
+    # -- what punctuations leave without use --------------------------------------------------------------------------
+
+    def _clean(self, row: int) -> None:
+        """Drops what is behind rows that no change can come behind any more: the last row before the punctuation keeps its
+        records."""
+        here, log = self.here, self.log
+        if row < 0 or not self.cleans:
+            return
+        times = self.turns.times
+        until = bisect_left(log.live, times[row], key=lambda q: times[q]) - 1
+        if self.search.expires:  # such arcs are taken by what stands behind the row before
+            until = min(until, here.settled - 1)
+        until = max(log.cleaned, until)
+        log.clean(until)
+        if here.needed is not None:
+            self._forget(row)
+
+    def _promised(self, order: np.ndarray) -> Needed | None:
+        """What tells which records are needed where punctuations are of rows with one value; None where they are not, or where it
+        cannot be told: rows that go, or arcs that come, make neighbours of others, and what is held back has come already."""
+        plan, turns = self.task.plan, self.turns
+        if not self.cleans or not (turns.kinds[order] == PROMISE).any() or turns.arcs is not None or self.held is not None:
+            return None
+        if (turns.kinds[order] == RETRACT).any() or any(arc.on != "row" for arc in self.search.automaton.arcs):
+            return None
+        column = plan.changes.punctuate
+        is_text = pa.types.is_string(self.chunk.columns[column].type) or pa.types.is_large_string(self.chunk.columns[column].type)
+        return Needed(self.search.automaton, is_text, self.rows.packed, turns.times, values(self.chunk, column))
+
+    def _forget(self, row: int) -> None:
+        """Drops records from which no row that may still come leads to a match."""
+        here, log = self.here, self.log
+        if here.needed is None:
+            return
+        here.needed.promise(row)
+        live = log.live.tolist()
+        place = 0
+        for place, states in here.needed.states(live):
+            if place < log.cleaned:
+                break
+            self._drop(live[place], states)
+        for q in live[max(log.cleaned, here.forgotten) : place]:
+            self._drop(q, 0)
+        here.forgotten = max(here.forgotten, place)
+
+    def _drop(self, row: int, states: int) -> None:
+        """Keeps records of these states alone behind a row."""
+        records, crossed = self.log.records(row), self.log.arrays.crossed
+        needed = np.array([states >> int(state) & 1 for state in records[:, c.I_STATE]], dtype=bool)
+        if not needed.all():
+            crossed[row] = min(int(records[~needed, c.I_FIRST].min()), int(crossed[row]))
+            self.log.keep(row, records[needed])
+
+    # -- arcs ---------------------------------------------------------------------------------------------------------
+
+    def _arrange(self) -> None:
+        """Has the kernel see the arcs of the partition as they are now."""
+        search, part = self.search, int(self.state[c.S_PART])
+        low, high = self.chunk.offsets[part : part + 2]
+        present = timetable(search.automaton, [self.here.arcs])
+        search.use(present, search.given)
+        self.values, self.whole, self.graph = search.values(), present.graph, _without_expiry(present.graph)
+        self.rows.base[low:high] = present.base(0, self.turns.arcs.clock[low:high])
+        self.state[c.S_BASE] = -1
+
+    def _change(self, row: int, cause: int) -> None:
+        """An arc that comes or goes, or ends earlier."""
+        here, log, clock = self.here, self.log, self.turns.arcs.clock
+        self.state[kernels.S_TURN] += 1
+        effect = here.effects[row]
+        lifetime = here.arcs[effect.of, BEGIN : END + 1]
+        low, high = _between(tuple(lifetime.tolist()), (effect.begin, effect.end))
+        lifetime[:] = effect.begin, effect.end
+        if low >= high:
+            return
+        self._arrange()
+        live = log.live
+        at, size = bisect_left(live, low, key=lambda q: clock[q]), BLOCK
+        while at < len(live):
+            rows = live[at : at + size]
+            for q, (begin, count, found) in zip(rows.tolist(), self._walk(rows, int(live[at - 1]) if at else -1), strict=True):
+                as_before = self._as_before(log.records(q), log.arrays.kept[begin : begin + count])
+                log.move(q, begin, count)
+                self._exchange(q, found, cause)
+                if self.state[kernels.S_RECORDS] > self._most_records:
+                    raise self._too_large(q)
+                if as_before and clock[q] >= high:
+                    return
+            at, size = at + len(rows), 2 * size
+
+    def _as_before(self, old: np.ndarray, new: np.ndarray) -> bool:
+        """Whether what goes on behind a row is what went on before; labels of rows are not compared."""
+        others = np.arange(old.shape[1]) != c.I_WAY
+        return old.shape == new.shape and not (self.search.labelled and len(old)) and np.array_equal(old[:, others], new[:, others])
+
+    def _exchange(self, row: int, found: list[int], cause: int) -> None:
+        """Other matches end at the row now. None of them has expired, as no arc changes before a punctuation."""
+        old = self.log.matches(row)
+        before, after = ({self._same(match) for match in some} for some in (old, found))
+        self.log.note([match for match in old if self._same(match) not in after], False, cause)
+        self.log.note([match for match in found if self._same(match) not in before], True, cause)
+        self.log.put(row, found)
+
+    def _same(self, match: int) -> tuple:
+        """What equal matches have in common."""
+        room = self.search.room
+        words = np.where((room.floating == 1) & (room.matches[match] == c.NEGATIVE_ZERO), 0, room.matches[match])
+        first, size, begin = (int(room.events[match, i]) for i in (layout.E_START, layout.E_ROWS, layout.E_LABELS))
+        return first, words.tobytes(), room.labels[begin : begin + size].tobytes() if self.search.labelled else b""
+
+    # -- the kernel ---------------------------------------------------------------------------------------------------
+
+    def _walk(self, rows: np.ndarray, before: int, graph: c.Graph | None = None, further: int = -1) -> list[tuple[int, int, list[int]]]:
+        """Of each of the rows where the records behind it stand that come of those behind the row ``before`` and begin at the rows,
+        how many, and the matches. ``further``: the row behind the one row, if an arc ON EXPIRY asks."""
+        state, search, log = self.state, self.search, self.log
+        records = log.records(before)
+        while search.room.ids.shape[1] < len(records):
+            self._grow(c.RECORDS)
+        search.room.ids[0, : len(records)] = records
+        state[c.S_SIDE], state[c.S_COUNT], state[kernels.S_AT], state[kernels.S_OF] = 0, len(records), 0, -1
+        number, begin, match = int(state[c.S_NUMBER]), int(state[kernels.S_USED]), int(state[c.S_EVENTS])
+        rows = rows.copy()
+        sizes, told = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+        limits, high = self.task.limits, 0
+        if further >= 0:
+            high = int(rows[0]) + 2
+            seen = self.rows.when[high - 1], self.rows.absent[high - 1]
+            self.rows.when[high - 1], self.rows.absent[high - 1] = self.alive.when[further], 0
+        try:
+            self._step(
+                lambda: kernels.walk(
+                    rows, before, high, graph or self.graph, self.values, self.rows, search.room, search.labelled, limits.max_steps, limits.max_matches, log.arrays,
+                    sizes, told, state,
+                ), walking=True
+            )  # fmt: skip
+        finally:
+            if further >= 0:
+                self.rows.when[high - 1], self.rows.absent[high - 1] = seen
+        state[c.S_NUMBER] = number
+        out = []
+        for size, until in zip(sizes.tolist(), told.tolist(), strict=True):
+            out.append((begin, size, list(range(match, until))))
+            begin, match = begin + size, until
+        return out
+
+    def _step(self, call, walking: bool = False) -> None:
+        """Calls a kernel until it is through, or enough is to be told. Raises MatchRuntimeError."""
+        while True:
+            outcome = call()
+            if outcome == layout.DONE:
+                return
+            if outcome not in (layout.GROW, layout.FULL):
+                raise self.search._failure(outcome, self.chunk)
+            detail = int(self.state[c.S_DETAIL])
+            if outcome == layout.FULL and detail == kernels.TOLD:
+                return
+            if detail == kernels.STATE:
+                raise self._too_large(int(self.state[c.S_ROW]))
+            self._grow(detail if outcome == layout.GROW else {c.MATCHES: -1, c.LABELS: -2}[detail], walking)
+
+    def _too_large(self, row: int) -> Exception:
+        return self.task.failures.state(row, self.chunk.columns, "WINDOW, or conditions that fewer rows fulfil")
+
+    def _grow(self, what: int, walking: bool = False) -> None:
+        search = self.search
+        room = search.room
+        if what in (kernels.KEPT, kernels.TOLD, kernels.TOLD_ROWS):
+            self.log.grow(what, walking)
+            return
+        if what == c.RECORDS:
+            ids = np.concatenate([room.ids, np.zeros_like(room.ids)], axis=1)
+            size = 2 * len(room.stamps)
+            room = room._replace(
+                ids=ids, float_ids=ids.view(np.float64), stack=doubled(room.stack), walk=doubled(room.walk), stamps=np.zeros(size, dtype=np.int64),
+                places=np.zeros(size, dtype=np.int64),
+            )
+        elif what == c.NUMBERED:
+            search.more_numbered()
+            room = search.room
+        elif what == c.WAYS:
+            room = room._replace(ways=doubled(room.ways))
+        elif what == -2:
+            room = room._replace(labels=doubled(room.labels))
+        else:
+            matches, size = doubled(room.matches), 2 * len(room.match_stamps)
+            room = room._replace(
+                events=doubled(room.events), matches=matches, float_matches=matches.view(np.float64), match_stamps=np.zeros(size, dtype=np.int64),
+                match_places=np.zeros(size, dtype=np.int64),
+            )
+            self.log.grow(c.MATCHES)
+        search.room = room
+        search._check(self.chunk)
+
+
+def _one(kind: int, row: int, cause: int) -> _Action:
+    return _Action(kind, np.array([row]), np.array([cause]), np.zeros(1, dtype=np.uint8))
+
+
+def _coming(rows: list[int], cause: int) -> _Action:
+    """Rows that were held back."""
+    return _Action(INSERT, np.array(rows, dtype=np.int64), np.full(len(rows), cause), np.ones(len(rows), dtype=np.uint8))
+
+
+class _Promises:
+    """The last punctuations of rows and of arcs. ``arcs``: None where there are none, or nothing need be promised of them."""
+
+    def __init__(self, arcs: of_arcs.ArcRows | None) -> None:
+        self.arcs = arcs
+        self.of_rows = self.of_arcs = -1
+
+    def effective(self, row: int, of_arc: bool) -> int:
+        """The row whose time no change comes before, once this punctuation has come; -1 where there is none."""
+        if self.arcs is None or not self.arcs.punctuates:
+            return row
+        clock = self.arcs.clock
+        if of_arc:
+            self.of_arcs = row if self.of_arcs < 0 else max(self.of_arcs, row, key=lambda q: clock[q])
+        else:
+            self.of_rows = row if self.of_rows < 0 else max(self.of_rows, row, key=lambda q: clock[q])
+        return -1 if min(self.of_rows, self.of_arcs) < 0 else min(self.of_rows, self.of_arcs, key=lambda q: clock[q])
+
+
+def _between(old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int]:
+    """From and before which times two lifetimes differ."""
+    if old[0] >= old[1] or new[0] >= new[1]:
+        return new if old[0] >= old[1] else old
+    low = min(old[0], new[0]) if old[0] != new[0] else min(old[1], new[1])
+    return low, max(old[1], new[1]) if old[1] != new[1] else max(old[0], new[0])
+
+
+def _without_expiry(graph: c.Graph) -> c.Graph:
+    """The graph in which arcs ON EXPIRY are not taken."""
+    kept = graph.arcs[graph.silent, c.A_ON] != c.ON_EXPIRY
+    counts = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
+    return graph._replace(silent=graph.silent[kept], first_silent=counts[graph.first_silent])
+
+
+def _timed(task: Task, chunk: Chunk, found: Turns) -> Chunk:
+    """The chunk in which rows of ARCS FROM have their own times, and like punctuations no end of a lifetime, which nobody need give
+    them."""
+    columns, automaton = dict(chunk.columns), task.plan.automaton
+    if found.arcs is not None:
+        columns[automaton.time] = found.arcs.timed
+    if automaton.lifetime:
+        ends = columns[automaton.lifetime]
+        columns[automaton.lifetime] = pc.if_else(pa.array(found.kinds >= PUNCTUATE), pa.scalar(None, ends.type), ends)
+    return replace(chunk, columns=columns)
+
+
+@dataclass(frozen=True)
+class Held:
+    """How far rows are held back (SPECULATE): ``when`` each row is, and the time before which each punctuation releases them
+    (``until``)."""
+
+    when: np.ndarray
+    until: np.ndarray
+
+
+def _held(task: Task, chunk: Chunk, found: Turns) -> Held | None:
+    """None where no rows are held back."""
+    changes = task.plan.changes
+    if changes.speculate == "ALL":
+        return None
+    if changes.size is None:
+        return Held(found.times, found.times)
+    rows = measured(changes.size, chunk.columns[task.plan.automaton.time], np.zeros(chunk.rows, dtype=np.int64), False)
+    if rows.when.dtype.kind == "f":
+        return Held(in_order(rows.when), in_order(rows.near))
+    return Held(rows.when, rows.until + (rows.until < c.ENDLESS))

@@ -1,0 +1,247 @@
+"""Rows that come and go: what each row of CHANGES IN does, and the matches of those that are left.
+
+AUTOMATON, REPORT NET. A retraction takes the last row away that came before it and that Spark has given the same number
+(:mod:`sparkcep.plan.extend.changes`). Without ARRIVAL BY the changes are a bag: all insertions come before all retractions, and
+punctuations say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkcep.columns.arrays import boundaries, null_marks, words
+from sparkcep.columns.types import type_of
+from sparkcep.engine.automaton.arc_rows import ArcRows
+from sparkcep.engine.automaton.arc_validity import timetable
+from sparkcep.engine.automaton.register_runs import Computations
+from sparkcep.engine.changelog.punctuation import Promises, check_promises, values
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.errors import said
+from sparkcep.engine.core.task import Task
+from sparkcep.engine.core.windows import check_window
+from sparkcep.engine.output.repeated_match_id import identified
+from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
+from sparkcep.plan.extend.arcs import BASE, NUMBER
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import Changes
+
+# a row of ARCS FROM says itself what it does; a punctuation with a value of PUNCTUATE BY promises something of such rows alone
+INSERT, RETRACT, PUNCTUATE, ARC, PROMISE = range(5)
+_WORDS = pa.array(["insert", "retract", "punctuate"])
+
+
+def check_changes(plan: Plan, schema: pa.Schema) -> None:
+    """Raises ClauseError where the columns of CHANGES IN are of types that say nothing there."""
+    changes = plan.changes
+    if changes is None:
+        return
+    place = {"line": changes.line, "column": changes.column_at, "fragment": changes.text}
+    kind = type_of(schema.field(changes.column).type)
+    if kind.kind not in ("string", "null"):
+        message = f"CHANGES IN takes a column of type STRING, not {kind}: 'insert' (or NULL), 'retract' or 'punctuate'"
+        raise ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, **place)
+    if changes.consecutive and not type_of(schema.field(changes.consecutive).type).is_integer:
+        message = f"CONSECUTIVE BY takes a whole number, not {type_of(schema.field(changes.consecutive).type)}; cast it"
+        raise ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, **place)
+    check_promises(plan, schema)
+    if changes.size is not None:
+        check_window(changes.size, schema)
+
+
+@dataclass(frozen=True)
+class Turns:
+    """What the rows of a chunk do. ``kinds`` int8 (rows): of INSERT, RETRACT, PUNCTUATE, ARC, PROMISE; ``order`` int64: the rows by
+    partition and arrival; ``partner`` int64 (rows): of a retraction the row that it takes away, of that row the retraction, -1 of
+    all others; ``times`` int64 (rows): numbers that rise with t, from partition to partition; ``arcs``: the rows of ARCS FROM, None
+    without that."""
+
+    kinds: np.ndarray
+    order: np.ndarray
+    partner: np.ndarray
+    times: np.ndarray
+    arcs: ArcRows | None
+
+    @property
+    def left(self) -> np.ndarray:
+        """The rows that are left at the end."""
+        return np.flatnonzero((self.kinds == INSERT) & (self.partner < 0))
+
+
+def turns(task: Task, chunk: Chunk) -> Turns:
+    """What the rows of whole partitions do. Raises MatchRuntimeError for changes that make no sense."""
+    plan, changes = task.plan, task.plan.changes
+    arcs = ArcRows(task, chunk) if plan.arcs is not None else None
+    kinds = _kinds(task, chunk, changes) if changes is not None else np.zeros(chunk.rows, dtype=np.int8)
+    parts = chunk.partition_of(np.arange(chunk.rows))
+    arrival = words(chunk.columns[changes.arrival]) if changes is not None and changes.arrival else kinds
+    if arcs is not None:
+        kinds[arcs.marks] = ARC
+        arrival = arcs.arrival(arrival)
+    # rows of one moment stay in their order; numbers of arrival are those of rows, and far from 62 bits
+    turn = arrival.astype(np.int64) * (ARC + 1) + kinds
+    order = np.argsort(turn, kind="stable") if chunk.parts == 1 else np.lexsort((turn, parts))
+    if changes is None:
+        return Turns(kinds, order, np.full(chunk.rows, -1, dtype=np.int64), kinds, arcs)
+    time = chunk.columns[plan.automaton.time]
+    times = _times(chunk, time) if arcs is None else _ranked(parts, arcs.clock)
+    if changes.punctuate:
+        kinds[(kinds == PUNCTUATE) & (values(chunk, changes.punctuate) >= 0)] = PROMISE
+    found = Turns(kinds, order, _partners(task, chunk, kinds, order, parts), times, arcs)
+    _check_punctuations(task, chunk, found, null_marks(time).astype(bool))
+    return found
+
+
+def _times(chunk: Chunk, time: pa.Array) -> np.ndarray:
+    begins = np.zeros(chunk.rows, dtype=np.int64)
+    begins[boundaries([time], chunk.rows)[:-1]] = 1
+    begins[chunk.offsets[:-1][np.diff(chunk.offsets) > 0]] = 1
+    return np.cumsum(begins)
+
+
+def _ranked(parts: np.ndarray, clock: np.ndarray) -> np.ndarray:
+    """Numbers of rows that are in no order."""
+    order = np.lexsort((clock, parts))
+    times = np.empty(len(order), dtype=np.int64)
+    times[order] = np.cumsum((np.diff(parts[order], prepend=-1) != 0) | (np.diff(clock[order], prepend=0) != 0))
+    return times
+
+
+def _kinds(task: Task, chunk: Chunk, changes: Changes) -> np.ndarray:
+    return kinds_of(task, chunk.columns[changes.column], chunk.columns)
+
+
+def kinds_of(task: Task, column: pa.Array, columns: dict[str, pa.Array]) -> np.ndarray:
+    """int8: what rows do by the column of CHANGES IN. ``columns``: those that an error may tell a row by."""
+    written = column.cast(pa.string())
+    kinds = pc.fill_null(pc.index_in(pc.utf8_lower(written), value_set=_WORDS), -1).to_numpy(zero_copy_only=False).astype(np.int8)
+    kinds[null_marks(written) == 1] = INSERT
+    bad = np.flatnonzero(kinds < 0)
+    if len(bad):
+        raise MatchRuntimeError(
+            "CHANGE_VALUE",
+            f"the column of CHANGES IN holds {written[int(bad[0])].as_py()!r}{task.failures.where(int(bad[0]), columns)}; it says 'insert' (or NULL), 'retract' "
+            "or 'punctuate'", sqlstate="22023",
+        )
+    return kinds
+
+
+def _partners(task: Task, chunk: Chunk, kinds: np.ndarray, order: np.ndarray, parts: np.ndarray) -> np.ndarray:
+    partner = np.full(chunk.rows, -1, dtype=np.int64)
+    if not (kinds == RETRACT).any():
+        return partner
+    same = words(chunk.columns[task.plan.changes.same]).astype(np.int64)
+    group = parts * (int(same.max()) + 1) + same
+    touched = np.isin(group, group[kinds == RETRACT]) & (kinds < PUNCTUATE)
+    there: dict[int, list[int]] = {}
+    for row in order[touched[order]].tolist():
+        rows = there.setdefault(int(group[row]), [])
+        if kinds[row] == INSERT:
+            rows.append(row)
+        elif rows:
+            partner[row] = rows.pop()
+            partner[partner[row]] = row
+        else:
+            time = said(chunk.columns[task.plan.automaton.time][row])
+            before = " before it" if task.plan.changes.arrival else ""
+            raise MatchRuntimeError(
+                "RETRACTION_WITHOUT_ROW",
+                f"a retraction at {time}{task.failures.where(row, chunk.columns)} takes a row away that was not inserted{before}: a row is meant that equals it in every "
+                "column but those of CHANGES IN and ARRIVAL BY; leave out in a subquery what need not be equal", sqlstate="22000",
+            )
+    return partner
+
+
+def _check_punctuations(task: Task, chunk: Chunk, found: Turns, absent: np.ndarray) -> None:
+    """Refuses punctuations that say nothing, and what comes behind one that promised that it would not."""
+    punctuations = np.flatnonzero((found.kinds == PUNCTUATE) | (found.kinds == PROMISE))
+    if not len(punctuations):
+        return
+    columns, plan = chunk.columns, task.plan
+    if absent[punctuations].any():
+        row = int(punctuations[absent[punctuations]][0])
+        message = f"a punctuation has no time{task.failures.where(row, columns)}; it says before which time no further change comes"
+        raise MatchRuntimeError("CHANGE_VALUE", message, sqlstate="22023")
+    if not plan.changes.arrival:
+        return
+    order = found.order
+    promised = np.maximum.accumulate(np.where(found.kinds[order] == PUNCTUATE, found.times[order], 0))
+    late = order[(found.times[order] < promised) & (found.kinds[order] < PUNCTUATE) & ~absent[order]]
+    if (found.kinds == PROMISE).any():
+        late = _late_of_values(chunk, found, plan.changes.punctuate, absent)
+    if len(late):
+        row = int(late[0])
+        raise MatchRuntimeError(
+            "LATE_ROW", f"a change at {said(columns[plan.automaton.time][row])}{task.failures.where(row, columns)} comes after a punctuation that promised no further change "
+            "before its time", sqlstate="22000",
+        )
+
+
+def _late_of_values(chunk: Chunk, found: Turns, punctuate: str, absent: np.ndarray) -> np.ndarray:
+    """The first change that comes behind what was promised of all rows, or of those with its value, before its time, if there is
+    one."""
+    of, kinds, times, parts = values(chunk, punctuate).tolist(), found.kinds.tolist(), found.times.tolist(), chunk.partition_of(found.order).tolist()
+    promises, part = Promises(), -1
+    for row, its in zip(found.order.tolist(), parts):
+        if its != part:
+            promises, part = Promises(), its
+        if kinds[row] in (PUNCTUATE, PROMISE):
+            promises.promise(of[row], times[row])
+        elif kinds[row] != ARC and not absent[row] and times[row] < promises.before(of[row]):
+            return np.array([row])
+    return np.zeros(0, dtype=np.int64)
+
+
+def taken(chunk: Chunk, rows: np.ndarray) -> Chunk:
+    """Those rows of whole partitions alone; ``rows`` in their order."""
+    sizes = np.bincount(chunk.partition_of(rows), minlength=chunk.parts) if len(rows) else np.zeros(chunk.parts, dtype=np.int64)
+    table = chunk.table.take(pa.array(rows)).combine_chunks()
+    return Chunk.whole(table, chunk.columns, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+
+
+class Net:
+    """Reports the matches of the rows that are left at the end."""
+
+    def __init__(self, task: Task, search: Computations) -> None:
+        self.task, self.search = task, search
+
+    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
+        """The output for whole partitions."""
+        found = turns(self.task, chunk)
+        if found.arcs is not None:
+            chunk = self.placed(chunk, found, found.arcs)
+        left = taken(chunk, found.left)
+        rounds = identified(self.task, left, map(self.search.told, self.search.rounds(left)))
+        if self.task.plan.rows == "unmatched":
+            yield from self.search.with_unmatched(left, rounds)
+            return
+        for found in rounds:
+            yield from self.search.tables.of(left, found)
+
+    def placed(self, chunk: Chunk, found: Turns, arcs: ArcRows) -> Chunk:
+        """The chunk with a column that says which arcs each row finds. Partitions with the same arcs share them."""
+        punctuations = found.kinds == PUNCTUATE
+        numbers = words(chunk.columns[NUMBER])
+        sets, known = [], {}
+        of_part = np.zeros(chunk.parts, dtype=np.int64)
+        for part in range(chunk.parts):
+            order = found.order[chunk.offsets[part] : chunk.offsets[part + 1]]
+            key: object = numbers[order[arcs.marks[order]]].tobytes()
+            if punctuations[order].any():  # these may make a change of the arcs come too late
+                key = part
+            if key not in known:
+                known[key] = len(sets)
+                sets.append(arcs.plot(order, punctuations).last)
+            of_part[part] = known[key]
+        present = timetable(self.task.plan.automaton, sets)
+        base = np.zeros(chunk.rows, dtype=np.int64)
+        for part in range(chunk.parts):
+            low, high = chunk.offsets[part : part + 2]
+            base[low:high] = present.base(int(of_part[part]), arcs.clock[low:high])
+        self.search.use(present, arcs.given())
+        column = pa.array(base)
+        return replace(chunk, table=chunk.table.append_column(BASE, column), columns=chunk.columns | {BASE: column})

@@ -1,0 +1,96 @@
+"""What punctuations promise over a stream of rows that have one value (PUNCTUATE BY), kept from micro-batch to micro-batch.
+
+A promise is of the rows of later micro-batches, as in one of them all rows come before its punctuations. It is kept until the
+watermark has passed all times before which it promises that nothing comes: what would come there then is late in any case.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.arrays import null_marks, words
+from sparkcep.engine.changelog.input_changes import PUNCTUATE
+from sparkcep.engine.changelog.punctuation import NEVER, values
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.errors import said
+from sparkcep.engine.core.state_codec import PROMISED, StateBytes
+from sparkcep.engine.core.task import Task
+from sparkcep.engine.match.enumeration import Open, WholeForm
+from sparkcep.errors import MatchRuntimeError
+
+
+class PromisedForm(WholeForm):
+    """Of promises their values and times are kept."""
+
+    kind = PROMISED
+
+
+class KeptPromises:
+    """The promises of keys. ``time``: the column of the rows' times, whose types ``schema`` has."""
+
+    def __init__(self, task: Task, schema: pa.Schema, time: str) -> None:
+        self.task, self.value, self.time = task, task.plan.changes.punctuate, time
+        self.bytes = StateBytes(pa.schema([schema.field(self.value), schema.field(time)]), PromisedForm())
+
+    def advance(self, states: pa.Array, rows: pa.Table, keys: np.ndarray, kinds: np.ndarray, watermark: int) -> tuple[pa.Array, np.ndarray]:
+        """What is kept of each key behind a micro-batch, as bytes, and int64 (keys): the watermark behind which nothing is, NEVER
+        where nothing is now.
+
+        ``states``: what the call before gave, of type large_binary; ``rows``: those that came, with int64 ``keys`` and int8
+        ``kinds``; ``watermark``: in microseconds. Raises MatchRuntimeError for rows that were promised not to come, and for
+        punctuations that are of no value, or of no key.
+        """
+        said = np.flatnonzero(kinds == PUNCTUATE)
+        self._check_keys(rows, said)
+        open, kept = self.bytes.read(states)
+        both = pa.concat_tables([kept, rows.select(self.bytes.schema.names)]).combine_chunks()
+        of = np.concatenate([np.repeat(np.arange(len(states)), open.rows), keys])
+        number = values(Chunk.whole(both, both.column_names, np.array([0, both.num_rows])), self.value)
+        time = words(both.column(self.time).combine_chunks())
+        came = kept.num_rows
+        self._check_values(rows, said, number[came:])
+        _, group = np.unique(of * (both.num_rows + 1) + number + 1, return_inverse=True)
+        until = np.full(len(group), NEVER)
+        np.maximum.at(until, group[:came], time[:came])
+        late = np.flatnonzero((kinds < PUNCTUATE) & (time < until[group])[came:])
+        if len(late):
+            raise self._late(rows, int(late[0]))
+        promises = np.concatenate([np.arange(came), came + said])
+        np.maximum.at(until, group[promises], time[promises])
+        left = promises[(time[promises] == until[group[promises]]) & (until[group[promises]] > watermark + 1)]
+        left = left[np.unique(group[left], return_index=True)[1]]
+        sizes, due = np.bincount(of[left], minlength=len(states)), np.full(len(states), NEVER)
+        np.maximum.at(due, of[left], time[left] - 1)
+        return self.bytes.column(Open.of(sizes), both.take(pa.array(left)), sizes), due
+
+    def _check_keys(self, rows: pa.Table, said: np.ndarray) -> None:
+        """Refuses punctuations that would be of all partitions over a table."""
+        keys = [column for _, column, _ in self.task.plan.partition]
+        if not keys or not len(said):
+            return
+        none = np.all([null_marks(rows.column(key).combine_chunks())[said] == 1 for key in keys], axis=0)
+        if none.any():
+            raise MatchRuntimeError(
+                "CHANGE_VALUE", "a punctuation whose partition keys are all NULL is for all partitions, and over a stream each key knows its own alone; write one for each key", sqlstate="22023"
+            )
+
+    def _check_values(self, rows: pa.Table, said: np.ndarray, number: np.ndarray) -> None:
+        """Refuses punctuations of all rows."""
+        plain = said[number[said] < 0]
+        if len(plain):
+            where = self._where(rows, int(plain[0]))
+            raise MatchRuntimeError(
+                "CHANGE_VALUE", f"over a stream the watermark says before which time no change comes, and a row with 'punctuate' and no value of PUNCTUATE BY{where} says nothing; give it a "
+                "value, or leave such rows out below the clause", sqlstate="22023",
+            )
+
+    def _late(self, rows: pa.Table, row: int) -> MatchRuntimeError:
+        when, value = said(rows.column(self.time)[row]), said(rows.column(self.value)[row])
+        return MatchRuntimeError(
+            "LATE_ROW", f"a change at {when} with the value {value} of PUNCTUATE BY{self._where(rows, row)} comes after a punctuation that promised no further change with that value "
+            "before its time; leave out below the clause what comes too late, or the punctuations", sqlstate="22000",
+        )
+
+    def _where(self, rows: pa.Table, row: int) -> str:
+        return self.task.failures.where(row, {name: rows.column(name) for name in rows.column_names})

@@ -1,0 +1,210 @@
+"""The rows of a partition that are there, with the records of computations and the matches behind each (AFA paper, section 5.1).
+
+They stand in arrays that the kernel of :mod:`sparkcep.kernels.automaton.run_log` reads and writes. Records are written behind those
+that are used, so that what a list leaves behind is dropped once there is no room: then the lists are written anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparkcep.columns.arrays import ranges
+from sparkcep.engine.automaton.register_runs import Computations
+from sparkcep.engine.core.kernel_loop import doubled
+from sparkcep.kernels.automaton import register_runs as c
+from sparkcep.kernels.automaton import run_log as kernels
+from sparkcep.kernels.common import layout
+
+KEPT = 1024  # records of which there is room at first
+TOLD = 1024  # changes of matches of which there is, and their rows
+
+
+@dataclass(frozen=True)
+class Told:
+    """Changes of matches, in the order in which they were noted. By changes: the ``turn`` int64 in which each is, whether the match
+    ``comes`` (bool), the row that is the ``cause`` int64 (-1: the end of the input), how many rows the match has (``sizes``), and
+    its ``words`` int64 (changes, width) as the kernel wrote them. ``rows`` int64 and ``labels`` uint8: those of all matches, one
+    behind the other."""
+
+    turn: np.ndarray
+    comes: np.ndarray
+    cause: np.ndarray
+    sizes: np.ndarray
+    words: np.ndarray
+    rows: np.ndarray
+    labels: np.ndarray
+
+    def chosen(self, which: np.ndarray) -> Told:
+        """The changes with these numbers."""
+        at = ranges((np.cumsum(self.sizes) - self.sizes)[which], self.sizes[which])
+        return Told(self.turn[which], self.comes[which], self.cause[which], self.sizes[which], self.words[which], self.rows[at], self.labels[at])
+
+
+class Log:
+    """What is there of the partition at hand; of the chunk's other ones nothing. ``numbers`` int64 and ``unnumbered`` uint8: those
+    of CONSECUTIVE BY, by rows; empty without that."""
+
+    def __init__(self, search: Computations, state: np.ndarray, rows: int, numbers: np.ndarray, unnumbered: np.ndarray) -> None:
+        self.search, self.state = search, state
+        matches = len(search.room.events)
+        self.arrays = kernels.Log(
+            live=np.zeros(rows, dtype=np.int64), place=np.zeros(rows, dtype=np.int64), count=np.zeros(rows, dtype=np.int64),
+            kept=np.zeros((KEPT, search.room.made.shape[0]), dtype=np.int64), crossed=np.full(rows, kernels.UNCROSSED), head=np.full(rows, -1),
+            next=np.zeros(matches, dtype=np.int64), stands=np.zeros(matches, dtype=np.uint8), told=np.zeros((TOLD, kernels.T_WIDTH), dtype=np.int64),
+            told_rows=np.zeros(TOLD, dtype=np.int64), numbers=numbers, unnumbered=unnumbered,
+        )  # fmt: skip
+        self.cleaned = 0  # behind how many of the first rows no records are kept any more
+
+    def begin(self) -> None:
+        """The rows of a partition begin."""
+        self.state[kernels.S_AT : kernels.CHANGES_STATE_SIZE] = 0
+        self.state[kernels.S_OF] = -1
+        self.state[c.S_COUNT] = self.state[c.S_EVENTS] = self.state[c.S_LABELS] = self.state[c.S_WAYS] = self.state[c.S_NUMBER] = 0
+        self.cleaned = 0
+
+    @property
+    def live(self) -> np.ndarray:
+        """int64: the rows that are there, in their order."""
+        return self.arrays.live[: self.state[kernels.S_LIVE]]
+
+    # -- records ------------------------------------------------------------------------------------------------------
+
+    def records(self, row: int) -> np.ndarray:
+        """int64 (n, width): the records behind a row; none behind -1."""
+        begin, count = (int(self.arrays.place[row]), int(self.arrays.count[row])) if row >= 0 else (0, 0)
+        return self.arrays.kept[begin : begin + count]
+
+    def keep(self, row: int, records: np.ndarray) -> None:
+        """Puts other records behind a row, no more than there are."""
+        arrays = self.arrays
+        begin, count = int(arrays.place[row]), int(arrays.count[row])
+        assert len(records) <= count
+        arrays.kept[begin : begin + len(records)] = records
+        arrays.count[row] = len(records)
+        self.state[kernels.S_RECORDS] += len(records) - count
+        self.state[kernels.S_OF] = -1
+
+    def move(self, row: int, begin: int, count: int) -> None:
+        """Has the records that the kernel wrote from ``begin`` on be those behind a row."""
+        state = self.state
+        state[kernels.S_RECORDS] += count - int(self.arrays.count[row])
+        state[kernels.S_MOST] = max(state[kernels.S_MOST], state[kernels.S_RECORDS])
+        state[kernels.S_OF] = -1
+        self.arrays.place[row], self.arrays.count[row] = begin, count
+
+    def clean(self, until: int) -> None:
+        """Drops what stands behind the first ``until`` rows."""
+        rows = self.live[self.cleaned : until]
+        self.state[kernels.S_RECORDS] -= int(self.arrays.count[rows].sum())
+        self.arrays.count[rows] = 0
+        for row in rows[self.arrays.head[rows] >= 0].tolist():
+            self.put(row, [])
+        self.cleaned = until
+
+    # -- matches ------------------------------------------------------------------------------------------------------
+
+    def matches(self, row: int) -> list[int]:
+        """The matches that end at a row."""
+        found, match = [], int(self.arrays.head[row])
+        while match >= 0:
+            found.append(match)
+            match = int(self.arrays.next[match])
+        return found
+
+    def put(self, row: int, matches: list[int]) -> None:
+        """Has these matches end at a row, and no others."""
+        arrays = self.arrays
+        arrays.stands[self.matches(row)] = 0
+        arrays.head[row] = matches[0] if matches else -1
+        for match, next in zip(matches, [*matches[1:], -1]):
+            arrays.next[match], arrays.stands[match] = next, 1
+
+    def note(self, matches: list[int], comes: bool, cause: int) -> None:
+        """Notes that matches come or go; their rows are those that are there now."""
+        state, room = self.state, self.search.room
+        state[c.S_NUMBER] += len(matches) if comes else -len(matches)
+        for match in matches:
+            rows = np.zeros(0, dtype=np.int64)
+            if not self.search.by_ways:
+                first = room.events[match, layout.E_START]
+                low, high = np.searchsorted(self.live, [first, first + room.events[match, layout.E_ROWS]])
+                rows = self.live[low:high]
+            at, begin = int(state[kernels.S_TOLD]), int(state[kernels.S_TOLD_ROWS])
+            while at == len(self.arrays.told):
+                self.grow(kernels.TOLD)
+            while begin + len(rows) > len(self.arrays.told_rows):
+                self.grow(kernels.TOLD_ROWS)
+            self.arrays.told[at] = state[kernels.S_TURN], comes, cause, match, begin, len(rows)
+            self.arrays.told_rows[begin : begin + len(rows)] = rows
+            state[kernels.S_TOLD], state[kernels.S_TOLD_ROWS] = at + 1, begin + len(rows)
+
+    def told(self) -> Told:
+        """What was noted, which is forgotten then."""
+        state, room = self.state, self.search.room
+        told = self.arrays.told[: state[kernels.S_TOLD]].copy()
+        matches, sizes = told[:, kernels.T_MATCH], told[:, kernels.T_ROWS]
+        words = room.matches[matches]
+        if self.search.by_ways:
+            sizes, rows, labels = self.search.ways(words[:, c.M_WORDS + self.search.compiled.way])
+        else:
+            rows, labels = self.arrays.told_rows[: state[kernels.S_TOLD_ROWS]].copy(), np.zeros(int(sizes.sum()), dtype=np.uint8)
+            if self.search.labelled:  # of rows that are not there any label stands first
+                ends = room.events[matches, layout.E_LABELS] + room.events[matches, layout.E_ROWS]
+                labels = room.labels[ranges(ends - sizes, sizes)]
+        state[kernels.S_TOLD] = state[kernels.S_TOLD_ROWS] = 0
+        self._renumber()
+        return Told(told[:, kernels.T_TURN], told[:, kernels.T_INSERT] == 1, told[:, kernels.T_CAUSE], sizes, words, rows, labels)
+
+    def _renumber(self) -> None:
+        """Drops the matches that are there no more, where these are most."""
+        state, arrays, room = self.state, self.arrays, self.search.room
+        count = int(state[c.S_EVENTS])
+        left = np.flatnonzero(arrays.stands[:count])
+        if 2 * len(left) > count:
+            return
+        number = np.full(count + 1, -1)  # the last one: of no match
+        number[left] = np.arange(len(left))
+        sizes = room.events[left, layout.E_ROWS] if self.search.labelled else np.zeros(len(left), dtype=np.int64)
+        labels = room.labels[ranges(room.events[left, layout.E_LABELS], sizes)]
+        arrays.next[: len(left)] = number[arrays.next[left]]
+        for values in (room.events, room.matches):
+            values[: len(left)] = values[left]
+        if self.search.labelled:
+            room.events[: len(left), layout.E_LABELS] = np.cumsum(sizes) - sizes
+        room.labels[: len(labels)] = labels
+        arrays.stands[: len(left)], arrays.stands[len(left) : count] = 1, 0
+        live = self.live
+        arrays.head[live] = number[arrays.head[live]]
+        state[c.S_EVENTS], state[c.S_LABELS] = len(left), len(labels)
+
+    # -- room ---------------------------------------------------------------------------------------------------------
+
+    def grow(self, what: int, walking: bool = False) -> None:
+        """Room for more of ``what`` the kernel lacks; ``walking``: it has written records that are behind no row yet."""
+        arrays = self.arrays
+        if what == kernels.KEPT and walking:
+            self.arrays = arrays._replace(kept=doubled(arrays.kept))
+        elif what == kernels.KEPT:
+            self._rewrite()
+        elif what == kernels.TOLD:
+            self.arrays = arrays._replace(told=doubled(arrays.told))
+        elif what == kernels.TOLD_ROWS:
+            self.arrays = arrays._replace(told_rows=doubled(arrays.told_rows))
+        else:
+            assert what == c.MATCHES
+            self.arrays = arrays._replace(next=doubled(arrays.next), stands=doubled(arrays.stands))
+
+    def _rewrite(self) -> None:
+        """Writes the lists of records one behind the other; with room for twice as many where they are most of what is there."""
+        arrays, state = self.arrays, self.state
+        rows = self.live[self.cleaned :]
+        counts = arrays.count[rows]
+        kept = arrays.kept[ranges(arrays.place[rows], counts)]
+        size = len(arrays.kept)
+        if 2 * len(kept) > size or len(kept) == state[kernels.S_USED]:
+            self.arrays = arrays = arrays._replace(kept=np.zeros((2 * size, arrays.kept.shape[1]), dtype=np.int64))
+        arrays.kept[: len(kept)] = kept
+        arrays.place[rows] = np.cumsum(counts) - counts
+        state[kernels.S_USED] = len(kept)

@@ -1,0 +1,109 @@
+"""Whether the input has the columns that a plan names, of types that kernels and the engine take there.
+
+A plan that a clause made fits the input that the rewriter wrote for it. One that somebody made up need not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.types import type_of
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.plan.extend import arcs
+from sparkcep.plan.json import marked, wrong
+from sparkcep.plan.limits import Column
+from sparkcep.plan.plan import LETTERS, Plan
+from sparkcep.plan.records import Pair, letter_column, parameter_column, register_column, walk
+
+_HISTORY = {
+    "pattern": pa.string(), "place": pa.int32(), "errors": pa.float64(), "remaining": pa.int32(), "idle": pa.int32(), "visits": pa.int64(), "points": pa.int64(),
+    "bundles": pa.list_(pa.int32()),
+}  # fmt: skip
+
+
+def check_columns(plan: Plan, schema: pa.Schema) -> None:
+    """Raises ClauseError where a column that the plan names is not among those of ``schema``, or is not the array it should be."""
+    for name, column in _named(plan, schema):
+        if schema.get_field_index(name) < 0:  # also of several columns with one name
+            raise wrong(f"the input has not one column {name}")
+        if column.kinds == "list":
+            _check_type(name, column, schema)
+    taken = [name for name in (arcs.BASE, arcs.ARC) if name in schema.names]
+    if taken:
+        raise wrong(f"the name {taken[0]} of an input column is the engine's own")
+
+
+def check_types(plan: Plan, schema: pa.Schema) -> None:
+    """Raises ClauseError where a column is of a type that it cannot be of there. Columns that a user chooses have errors with
+    places of their own, which come first."""
+    for name, column in _named(plan, schema):
+        _check_type(name, column, schema)
+
+
+def _check_type(name: str, column: Column, schema: pa.Schema) -> None:
+    if not _KINDS[column.kinds](schema.field(name).type):
+        raise wrong(f"the column {name} is of type {schema.field(name).type}, which it cannot be of there")
+
+
+def _named(plan: Plan, schema: pa.Schema) -> list[tuple[str, Column]]:
+    """The columns of the input that a plan names, with what each is."""
+    own = _own_columns(plan)
+    found = [(name, column) for name, column in marked(Column, plan) if not (name is None or name in column.also or (column.own and name in own))]
+    # over a stream a history comes beside the rows; engine.histories reports where it is missing
+    found = [(name, column) for name, column in found if column.kinds != "history" or name in schema.names]
+    if plan.letters:
+        found.append((LETTERS, Column("whole")))
+    if plan.rows != "one":
+        found += [(key.column, Column()) for key in plan.order if not key.plain]
+    return found
+
+
+def _own_columns(plan: Plan) -> set[str]:
+    """The columns of trees that an automaton has beside those of the input."""
+    automaton = plan.automaton
+    if automaton is None:
+        return set()
+    counts = ((register_column, len(automaton.registers)), (parameter_column, len(automaton.parameters)))
+    return {letter_column(letter.bit) for letter in plan.letters}.union(*(map(column, range(count)) for column, count in counts))
+
+
+def _is_history(t: pa.DataType) -> bool:
+    """Whether a column holds a history as :mod:`sparkcep.plan.extend.budget` has it read."""
+    if not (pa.types.is_list(t) and pa.types.is_struct(t.value_type)):
+        return False
+    found = {field.name: field.type for field in t.value_type}
+    return set(_HISTORY) - {"points"} <= set(found) and all(_HISTORY.get(name) == own or (pa.types.is_list(own) and own.value_type == pa.int32()) for name, own in found.items())
+
+
+def _of_kinds(*kinds: str) -> Callable[[pa.DataType], bool]:
+    return lambda t: type_of(t).kind in kinds
+
+
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_KINDS: dict[str, Callable[[pa.DataType], bool]] = {
+    "": lambda t: True, "boolean": _of_kinds("boolean"), "whole": _of_kinds(*_WHOLE), "number": lambda t: True, "list": pa.types.is_list, "history": _is_history,
+}  # fmt: skip
+
+
+def check_pairs(plan: Plan, chunk: Chunk) -> None:
+    """Raises ClauseError where the numbers of rows that pick elements of arrays lie outside these arrays.
+
+    The array of a row has an element for each row of the partition up to it, or to some rows after it, and one for no row. With two
+    rows it has one for each pair.
+    """
+    if not chunk.rows:
+        return
+    part = np.repeat(np.arange(chunk.parts), np.diff(chunk.offsets))
+    for pair in {tree for condition in plan.conditions for whole in condition.trees for tree in walk(whole) if isinstance(tree, Pair)}:
+        numbers, values = chunk.columns[pair.number], chunk.columns[pair.column]
+        found, sizes = np.asarray(numbers.fill_null(0)).astype(np.int64), np.diff(np.asarray(values.offsets, dtype=np.int64))
+        sides = sizes if len(pair.rows) == 1 else np.rint(np.sqrt(sizes)).astype(np.int64)
+        ahead = min(max(0, *(row.physical for row in pair.rows)), chunk.rows)
+        # numbers rise, so that of the rows that may be looked at the last one has the largest
+        last = np.minimum(np.arange(chunk.rows) + ahead, chunk.offsets[part + 1] - 1)
+        falls = (np.diff(found) <= 0) & (np.diff(part) == 0)
+        if found.min() < 1 or falls.any() or (sides ** len(pair.rows) != sizes).any() or (found[last] >= sides).any():
+            raise wrong(f"the arrays of the column {pair.column} have not an element for each row that {pair.number} numbers")

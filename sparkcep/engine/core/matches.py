@@ -1,0 +1,105 @@
+"""Matches as events: what searches find, and what output rows are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.arrays import ranges
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.kernels.common.layout import E_LABELS, E_NUMBER, E_PART, E_ROWS, E_START
+
+WIDTH, WITH_ERRORS = 5, 6  # columns of events; those of approximate matches tell the accepting edge
+_NONE = np.zeros(0, dtype=np.int64)
+_NO_JOINS = np.zeros((0, 4), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Matches: ``events`` int64 (n, 5 or 6), ``labels`` uint8, ``rows`` and ``paths`` int64: variable, row and edge of each
+    label. ``rows`` is empty where the rows of a match are adjacent, ``paths`` where matches are exact. ``by_event``: for kinds
+    of leaves that say something of a whole match, the value of each event. ``joins`` int64 (n, 4): of matches that share their ends
+    how many labels each has of its own, and the place of the next one (see :class:`sparkcep.kernels.match.backtrack.SharedEnds`);
+    empty where each match has all its labels."""
+
+    events: np.ndarray
+    labels: np.ndarray
+    rows: np.ndarray
+    paths: np.ndarray = field(default_factory=lambda: _NONE)
+    by_event: dict[str, pa.Array] = field(default_factory=dict)
+    joins: np.ndarray = field(default_factory=lambda: _NO_JOINS)
+
+    @staticmethod
+    def none(width: int = WIDTH) -> Found:
+        return Found(np.zeros((0, width), dtype=np.int64), np.zeros(0, dtype=np.uint8), _NONE)
+
+    def joined(self, more: Found) -> Found:
+        """These, then more of them."""
+        return together([self, more])
+
+    def matches(self) -> Found:
+        """Without the events of rows that are in no match."""
+        events = self.events[self.events[:, E_ROWS] > 0]
+        used = int(events[-1, E_LABELS] + events[-1, E_ROWS]) if len(events) else 0
+        return Found(events, self.labels[:used], self.rows[:used], self.paths[:used])
+
+    def chosen(self, which: np.ndarray) -> Found:
+        """The events with these numbers, and nothing of the others."""
+        assert not len(self.joins)
+        events = self.events[which]
+        sizes = np.maximum(events[:, E_ROWS], 0)
+        at = ranges(events[:, E_LABELS], sizes)
+        events[:, E_LABELS] = np.cumsum(sizes) - sizes
+        return Found(events, *(values[at] if len(values) else values for values in (self.labels, self.rows, self.paths)))
+
+    def each(self) -> list[tuple[int, list[int], list[int]]]:
+        """Each match as (partition, rows, labels)."""
+        return [(e[E_PART], self.rows[e[E_LABELS] : e[E_LABELS] + e[E_ROWS]].tolist(), self.labels[e[E_LABELS] : e[E_LABELS] + e[E_ROWS]].tolist())
+                for e in self.events.tolist()]  # fmt: skip
+
+
+def together(parts: list[Found], width: int = WIDTH) -> Found:
+    """The matches of all parts, one behind the other."""
+    if not parts:
+        return Found.none(width)
+    assert not any(len(part.joins) for part in parts)
+    sizes = [len(part.labels) for part in parts]
+    events = np.concatenate([part.events for part in parts])
+    events[:, E_LABELS] += np.repeat(np.cumsum([0, *sizes[:-1]]), [len(part.events) for part in parts])
+    return Found(events, *(np.concatenate([getattr(part, name) for part in parts]) for name in ("labels", "rows", "paths")))
+
+
+def matches_of(parts: np.ndarray | int, sizes: np.ndarray, labels: np.ndarray, rows: np.ndarray) -> Found:
+    """Matches of ``sizes`` rows, that stand one behind the other in ``labels`` and ``rows``; ``parts``: the partition of each."""
+    events = np.zeros((len(sizes), WIDTH), dtype=np.int64)
+    begin = np.cumsum(sizes) - sizes
+    events[:, E_PART], events[:, E_ROWS], events[:, E_LABELS] = parts, sizes, begin
+    events[:, E_START] = rows[begin]
+    events[:, E_NUMBER] = np.arange(1, len(sizes) + 1)
+    return Found(events, labels, rows)
+
+
+def last_rows(rows: np.ndarray, chunk: Chunk, by_event: dict[str, pa.Array]) -> Found:
+    """An event of one row for each of ``rows``, at which matches end."""
+    found = matches_of(chunk.partition_of(rows), np.ones(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.uint8), rows)
+    found.events[:, E_NUMBER] = 0
+    found.by_event.update(by_event)
+    return found
+
+
+def with_unmatched(found: Found, rows: np.ndarray, chunk: Chunk, taken: np.ndarray | None = None) -> Found:
+    """With an event for each of ``rows`` that is in no match (``taken`` uint8: marks of those that are; None: those of
+    ``found``)."""
+    if taken is None:
+        taken = np.zeros(chunk.rows, dtype=np.uint8)
+        taken[found.rows] = 1
+    alone = rows[taken[rows] == 0]
+    events = np.zeros((len(alone), WITH_ERRORS), dtype=np.int64)
+    events[:, E_PART], events[:, E_START], events[:, E_ROWS] = chunk.partition_of(alone), alone, -1
+    padding = {name: values for name, values in found.by_event.items() if name == "kind"}
+    for name, values in found.by_event.items():
+        if name != "kind":
+            padding[name] = pa.concat_arrays([values, pa.nulls(len(alone), values.type)])
+    return Found(np.concatenate([found.events, events]), found.labels, found.rows, found.paths, padding)

@@ -1,0 +1,226 @@
+"""What is kept of open partitions as bytes: rows and numbers, nothing of a kernel, so that a later version's search goes on from
+them.
+
+The state of a partition is, little endian:
+
+=====================  =====================================================================================
+4 bytes                ``SCEP``
+uint16, uint16         the format; the kind of search, which says what the numbers are
+8 bytes                a hash of the columns' names and types
+uint32                 how many rows are kept
+int64, each            the kind's numbers
+uint32, each           how many bytes each section has
+the sections           arrays of the kind, then those of the rows (:mod:`sparkcep.columns.row_codec`)
+zeros                  up to a multiple of 8 bytes; this and the checksum are new in format 2
+uint64                 the sum of all words of 8 bytes before it
+=====================  =====================================================================================
+
+The state of a partition of which nothing is known is empty. Format 1 ends with its sections, and is still read.
+
+A state comes from a checkpoint, which a faulty disk or anybody who may write there can change. The checksum finds flipped bits and
+bytes that are missing; it keeps nobody from writing a state of their own. So the numbers of a state are compared with what they
+count or index before anything is read by them: here, in :mod:`sparkcep.columns.row_codec`, and by each :class:`Form`.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import struct
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkcep.columns.row_codec import Sections, bytes_of, described, has_bytes_of_each_row, packed, section_count, slices, unpacked
+from sparkcep.errors import MatchRuntimeError
+
+FORMAT, FORMAT_UNCHECKED = 2, 1
+FAR = 1 << 62  # no number of rows or matches comes near it, and sums of two such numbers have 64 bits
+_MOST_UNCOUNTED = 1 << 24  # rows of one call whose columns all are NULL, so that nothing but their number is written
+_WORD = np.dtype("<u8")
+_MAGIC, _BEGIN = b"SCEP", struct.Struct("<4sHH8s")
+LISTED, WHOLE, CHEAPEST, EXPIRING, BUDGETED, IN_TURN, POINTS = 1, 2, 3, 4, 5, 6, 7  # kinds of search (POINTS: match points of bundles that may go on)
+PENDING, TOLD, PROMISED = 100, 101, 102  # rows that are not searched yet; output rows of matches that may still go; promises of PUNCTUATE BY
+NO_BYTES = pa.scalar(b"", pa.large_binary())
+PARTITION, WITHOUT = "an open partition", "begin without it"  # of errors
+
+
+class Form(Protocol):
+    """How a kind of search writes what it knows of open partitions: ``kind``; ``numbers`` of each partition, and ``arrays`` with
+    their types, of any length for each."""
+
+    kind: int
+    numbers: int
+    arrays: tuple[np.dtype, ...]
+
+    def written(self, open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        """Numbers int64 (partitions, ``numbers``), and for each array its values and int64 (partitions) how many each has."""
+        ...
+
+    def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]):
+        """The same back; ``rows`` int64 (partitions): how many are kept of each. Raises ValueError for numbers that cannot be of
+        such rows: what it returns goes to kernels, which check nothing."""
+        ...
+
+
+def check_numbers(*facts: np.ndarray) -> None:
+    """Raises ValueError unless all of the facts (bool) hold of the numbers of a state."""
+    if not all(map(np.all, facts)):
+        raise ValueError("numbers of other rows")
+
+
+def ascending(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """bool: whether each value but the first of its partition is larger than the one before it. ``counts`` int64 (partitions): how
+    many values each partition has."""
+    larger = np.diff(values) > 0
+    larger[(np.cumsum(counts) - 1)[counts > 0][:-1]] = True
+    return larger
+
+
+def distinct(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """bool: whether the values of each partition are distinct, as it is of the values in order. ``counts`` as :func:`ascending`
+    has them."""
+    return ascending(values[np.lexsort((values, np.repeat(np.arange(len(counts)), counts)))], counts)
+
+
+def other_pattern() -> MatchRuntimeError:
+    """The error for numbers that mean something for the net of another pattern."""
+    return damaged(PARTITION, WITHOUT, "it is of a clause with another pattern")
+
+
+def damaged(of: str, instead: str, what: str = "its bytes are damaged") -> MatchRuntimeError:
+    """The error for a state that cannot be read. ``of``: whose state it is; ``instead``: what to do."""
+    return MatchRuntimeError("STATE_FORMAT", f"the state of {of} cannot be read: {what}; {instead}", sqlstate="22000")
+
+
+class StateBytes:
+    """Writes and reads the states of partitions of rows with ``schema``."""
+
+    def __init__(self, schema: pa.Schema, form: Form) -> None:
+        self.schema, self.form = schema, form
+        columns = ";".join(f"{name!r} {described(t)}" for name, t in zip(schema.names, schema.types, strict=True))
+        self.columns = hashlib.sha256(columns.encode()).digest()[:8]
+        self.begin, self.unchecked = (np.frombuffer(_BEGIN.pack(_MAGIC, number, form.kind, self.columns), dtype=_WORD) for number in (FORMAT, FORMAT_UNCHECKED))
+        self.sections = len(form.arrays) + section_count(schema)
+        self.counted = has_bytes_of_each_row(schema)
+        self.head = np.dtype([("begin", _WORD, (_BEGIN.size // _WORD.itemsize,)), ("rows", "<u4"), ("numbers", "<i8", (form.numbers,)), ("sections", "<u4", (self.sections,))])
+        self.nothing = np.zeros(1, dtype=self.head)
+        self.nothing["begin"] = self.begin
+
+    def written(self, open, table: pa.Table, rows: np.ndarray) -> list[bytes]:
+        """The state of each partition. ``table``: the kept rows, of which each has ``rows``."""
+        return self.column(open, table, rows).to_pylist()
+
+    def column(self, open, table: pa.Table, rows: np.ndarray) -> pa.Array:
+        """The same as a column of type large_binary."""
+        numbers, arrays = self.form.written(open)
+        bounds = np.concatenate([[0], np.cumsum(rows)])
+        sections = [Sections(values, np.concatenate([[0], np.cumsum(counts)])) for values, counts in arrays]
+        sections += packed(table, bounds)
+        heads = np.repeat(self.nothing, len(rows))
+        heads["rows"], heads["numbers"] = rows, numbers
+        for i, section in enumerate(sections):
+            heads["sections"][:, i] = section.sizes
+        known = (rows > 0) | numbers.any(axis=1)
+        pieces = [Sections(heads, np.arange(len(rows) + 1)).pieces(), *(section.pieces() for section in sections if len(section.data))]
+        fill = _filled(self.head.itemsize + heads["sections"].sum(axis=1, dtype=np.int64))
+        pieces.append(Sections(np.zeros(int(fill.sum()), dtype=np.uint8), np.concatenate([[0], np.cumsum(fill)])).pieces())
+        whole = _checked(pc.binary_join_element_wise(*pieces, NO_BYTES))
+        return whole if known.all() else pc.if_else(pa.array(known), whole, NO_BYTES)
+
+    def read(self, states: Sequence[bytes] | pa.Array) -> tuple[object, pa.Table]:
+        """What a search knows of open partitions, and their kept rows. Raises MatchRuntimeError for bytes that are not its own."""
+        width, count = self.head.itemsize, len(states)
+        begun = states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary())
+        data, begins = bytes_of(begun)
+        sizes = np.diff(begins)
+        if (sizes == 0).any():
+            begun = pc.if_else(pc.equal(begun, NO_BYTES), self._of_nothing, begun)
+            data, begins = bytes_of(begun)
+            sizes = np.diff(begins)
+        if (sizes < width).any():
+            raise self._wrong(begun[int(np.argmax(sizes < width))].as_py())
+        heads = np.frombuffer(bytes_of(slices(data, begins[:-1], begins[:-1] + width))[0] if count else b"", dtype=self.head, count=count)
+        begin, columns = heads["begin"].T  # magic, format and kind; the columns
+        checked, own = begin == self.begin[0], columns == self.begin[1]
+        own &= checked | (begin == self.unchecked[0])
+        if not own.all():
+            raise self._wrong(begun[int(np.argmin(own))].as_py())
+        rows = heads["rows"].astype(np.int64)
+        if not self.counted and rows.sum() > _MOST_UNCOUNTED:
+            raise self._wrong(b"")
+        sizes = heads["sections"].astype(np.int64)
+        until = begins[:-1, None] + width + np.concatenate([np.zeros((count, 1), dtype=np.int64), np.cumsum(sizes, axis=1)], axis=1)
+        ends = until[:, -1] + checked * _filled(until[:, -1] - begins[:-1])
+        if not np.array_equal(begins[1:], ends) or not _whole(data, begins, checked):
+            raise self._wrong(b"")
+        sections = []
+        for i in range(self.sections):
+            size = sizes[:, i]
+            section = bytes_of(slices(data, until[:, i], until[:, i + 1]))[0].slice(0, int(size.sum())) if size.any() else b""
+            sections.append((section, size))
+        mine = len(self.form.arrays)
+        try:
+            if any((count % t.itemsize).any() for (_, count), t in zip(sections, self.form.arrays)):
+                raise ValueError("parts of numbers")
+            arrays = [(np.frombuffer(section, dtype=t), count // t.itemsize) for (section, count), t in zip(sections[:mine], self.form.arrays, strict=True)]
+            return self.form.read(rows, heads["numbers"].astype(np.int64), arrays), unpacked(self.schema, sections[mine:], rows)
+        except (ValueError, pa.ArrowException) as error:
+            raise self._wrong(b"") from error
+
+    @functools.cached_property
+    def _of_nothing(self) -> pa.Scalar:
+        """The state of a partition that nothing is known about, as it would be written."""
+        fill = b"\0" * int(_filled(np.array([self.head.itemsize]))[0])
+        return _checked(pa.array([self.nothing.tobytes() + fill], pa.large_binary()))[0]
+
+    def _wrong(self, state: bytes) -> MatchRuntimeError:
+        what = "its bytes are damaged"
+        if len(state) >= _BEGIN.size:
+            magic, number, kind, columns = _BEGIN.unpack(state[: _BEGIN.size])
+            if magic != _MAGIC:
+                what = "its bytes are no state of sparkcep's"
+            elif number not in (FORMAT, FORMAT_UNCHECKED):
+                what = f"it is of format {number}, and this version of sparkcep reads formats {FORMAT_UNCHECKED} and {FORMAT}"
+            elif columns != self.columns:
+                what = "it is of rows with other columns"
+            elif kind != self.form.kind:
+                what = "it is of a clause that is searched in another way"
+        return damaged(PARTITION, WITHOUT, what)
+
+
+def _filled(sizes: np.ndarray) -> np.ndarray:
+    """int64: how many bytes follow states of so many bytes: zeros up to a multiple of a word, and the checksum."""
+    return -sizes % _WORD.itemsize + _WORD.itemsize
+
+
+def _checked(states: pa.Array) -> pa.Array:
+    """The states, each with its checksum instead of the word of zeros at its end."""
+    data, begins = bytes_of(states)
+    if not len(states):
+        return states
+    words = np.frombuffer(data, dtype=_WORD)[begins[0] // _WORD.itemsize : begins[-1] // _WORD.itemsize].copy()
+    ends = (begins[1:] - begins[0]) // _WORD.itemsize
+    words[ends - 1] = _sums(words, ends)
+    return pa.Array.from_buffers(pa.large_binary(), len(states), [None, pa.py_buffer(begins - begins[0]), pa.py_buffer(words)])
+
+
+def _whole(data: pa.Buffer, begins: np.ndarray, checked: np.ndarray) -> bool:
+    """Whether the states that are ``checked`` (bool) have the checksums of their bytes."""
+    some = np.flatnonzero(checked)
+    if not len(some):
+        return True
+    if len(some) < len(checked) or begins[0] % _WORD.itemsize:
+        data, begins = bytes_of(slices(data, begins[some], begins[some + 1]))
+    words = np.frombuffer(data, dtype=_WORD, count=(begins[-1] - begins[0]) // _WORD.itemsize, offset=begins[0])
+    ends = (begins[1:] - begins[0]) // _WORD.itemsize
+    written = words[ends - 1]
+    return np.array_equal(_sums(words, ends), written + written)  # the checksum is among the words
+
+
+def _sums(words: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """uint64 (states): the sum of each state's words, modulo 2**64. A flipped bit changes it."""
+    return np.add.reduceat(words, np.concatenate([[0], ends[:-1]]))

@@ -1,0 +1,140 @@
+"""A plan compiled for an input schema, and what the parts of one task's engine share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.compiler.conditions.bytecode import Conditions, compile_conditions
+from sparkcep.compiler.registers.inferred_types import typed_register
+from sparkcep.compiler.registers.register_code import Compiled, emit_types, register_type
+from sparkcep.compiler.strategy import Strategy
+from sparkcep.engine.core.check_totals import Totals
+from sparkcep.engine.core.errors import Failures
+from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.core.liveness import program_live, selection_live
+from sparkcep.engine.output.columns_out import leaf_type
+from sparkcep.errors import ClauseError
+from sparkcep.kernels.common import layout
+from sparkcep.plan.plan import LETTERS, Plan
+from sparkcep.plan.reach import Reach
+from sparkcep.plan.records import LeafSpec
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What the table function's ``analyze`` hands to its workers. ``compiled``: the bytecode of an automaton. ``memo``: how failed
+    states of the adjacent search are remembered; ``state_live`` uint8 (states or nodes, slots): the slots that decide the future of
+    each. ``looks``: how many rows after the candidate row the condition of each variable may read."""
+
+    strategy: Strategy
+    input_schema: pa.Schema
+    conditions: Conditions
+    output_schema: pa.Schema
+    memo: int
+    state_live: np.ndarray
+    compiled: Compiled | None = None
+    looks: tuple[int, ...] = ()
+
+    @property
+    def plan(self) -> Plan:
+        return self.strategy.plan
+
+    def deferring(self) -> Prepared:
+        """The plan compiled again, so that conditions of physical neighbours are evaluated for candidates alone. Such a condition
+        may fail on a row that is not a candidate."""
+        plan = self.plan
+        conditions = compile_conditions(
+            plan.conditions, plan.variables, self.input_schema, plan.ansi, plan.places, plan.adjacent, plan.zone, plan.months, self.looks, deferred=True,
+        )
+        memo, live = memo_of(self.strategy, conditions)
+        return replace(self, conditions=conditions, memo=memo, state_live=live)
+
+    def arrived(self, schema: pa.Schema) -> Prepared:
+        """The same for batches as they came: their timestamps carry the session's time zone."""
+        schema = pa.schema([schema.field(f.name) for f in self.input_schema])
+        return replace(self, input_schema=schema, output_schema=output_schema(self.plan, schema))
+
+
+@dataclass
+class Task:
+    """What the parts of one engine share. ``back``, ``ahead``: by how many rows navigation may leave the row that it is of;
+    ``awaited``: how many rows after its last one a match waits for; ``ran``: the names of the searches that ran so far; ``looks``:
+    how often a row was held against a class of runs; ``totals``: what the checks of a budget came to; ``matches``: how many were
+    told."""
+
+    prepared: Prepared
+    limits: Limits
+    failures: Failures
+    back: int
+    ahead: int
+    awaited: int
+    ran: set[str] = field(default_factory=set)
+    looks: int = 0
+    totals: Totals = field(default_factory=Totals)
+    matches: int = 0
+
+    @staticmethod
+    def of(prepared: Prepared, limits: Limits | None) -> Task:
+        limits = limits or Limits(**dict(prepared.plan.bounds))
+        back, ahead = prepared.conditions.max_back, prepared.conditions.max_ahead
+        for leaf in prepared.plan.leaves:
+            if leaf.spec.kind == "nav":
+                back, ahead = max(back, -leaf.spec.physical), max(ahead, leaf.spec.physical)
+        return Task(prepared, limits, Failures(prepared.plan, limits), back, ahead, Reach.of(prepared.plan).ahead)
+
+    @property
+    def plan(self) -> Plan:
+        return self.prepared.plan
+
+    @property
+    def slots(self) -> np.ndarray:
+        """The slots that a kernel fills: none where no condition looks at the match."""
+        conditions = self.prepared.conditions
+        return conditions.slots if conditions.has_history else conditions.slots[:0]
+
+
+def memo_of(strategy: Strategy, conditions: Conditions) -> tuple[int, np.ndarray]:
+    """How failed states of a search are remembered, and the slots that decide the future of each."""
+    if strategy.net is None and strategy.forgets is None:
+        return program_live(strategy.program, conditions)
+    live = selection_live(strategy.net, conditions) if strategy.net is not None and not strategy.conjoined else np.zeros((1, 1), dtype=np.uint8)
+    return layout.NO_MEMO, live
+
+
+def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
+    """Columns of the table function: keys, leaves, and for ALL ROWS the user's input columns. Spark reads them by their places,
+    so where the plan names them, they are just these."""
+    fields = []
+    if plan.rows == "one":
+        fields += [pa.field(name, schema.field(name).type) for name in plan.given_keys]
+    else:
+        internal = {LETTERS, *(n for n, _ in plan.inputs), *(n for n, _ in plan.ordered_inputs)}
+        internal.update(plan.arcs.columns if plan.arcs is not None else ())
+        fields += [pa.field(f.name, f.type) for f in schema if f.name not in internal]
+        # keys that are no columns of the user's
+        fields += [pa.field(key.column, schema.field(key.column).type) for key in (*plan.partition, *plan.order) if not key.plain]
+        if plan.rows == "unmatched":
+            fields.append(pa.field("__matched", pa.bool_()))
+    fields += [pa.field(name, _leaf_type(plan, name, spec, schema)) for name, spec in plan.leaves]
+    if plan.given:
+        named = {f.name: f for f in fields}
+        fields = [named[name] for name in plan.given]
+    return pa.schema(fields)
+
+
+def _leaf_type(plan: Plan, name: str, spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
+    """The type of a leaf. Raises ClauseError, with the place where that is known."""
+    try:
+        return _computed_type(plan, spec, schema) or leaf_type(spec, schema)
+    except ClauseError as error:
+        raise next((error.moved(p.line, p.column, p.text) for p in plan.leaf_places if p.name == name), error) from None
+
+
+def _computed_type(plan: Plan, spec: LeafSpec, schema: pa.Schema) -> pa.DataType | None:
+    """The type of a register or of EMIT's column; None for other leaves."""
+    if spec.kind == "register":
+        return register_type(typed_register(plan.automaton.registers[spec.number], schema))
+    return emit_types(plan.automaton, schema, plan.ansi, plan.zone)[spec.number] if spec.kind == "emit" else None

@@ -1,0 +1,401 @@
+"""Where windows end, as arrays, and which sliding windows there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.arrays import null_marks, ranges, words
+from sparkcep.columns.types import Type, type_of
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.errors import SEMANTIC, ClauseError, TooMuchStateError
+from sparkcep.kernels.common import window_ends as searching
+from sparkcep.plan.options import MICROS, NO_WINDOW, ROWS, common_unit
+from sparkcep.plan.records import Slide, Window
+
+_TOP = np.iinfo(np.int64).max
+_UNSIGNED_TOP = np.iinfo(np.uint64).max
+_HALF = np.uint64(1 << 63)
+WINDOW_BYTES = 24  # of a sliding window
+_UNITS = {"date": 86_400_000_000, "timestamp": 1, "timestamp_ntz": 1}
+
+
+def plan_windows(windows: tuple[Window, ...], columns: dict[str, pa.Array], offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(ends int64 (windows, rows), backs int64 (rows)) of a plan's windows: for each window and row the first row outside a window
+    that begins with it; the first row inside a window 0 that ends with it."""
+    found = [window_ends(window.kind, window.size, columns.get(window.order), offsets) for window in windows]
+    return np.array([ends for ends, _ in found]), found[0][1]
+
+
+def whole_micros(size: str) -> int:
+    """The size of a window of time in microseconds, rounded up."""
+    exact = Fraction(size)
+    return -(-exact.numerator // exact.denominator)
+
+
+def check_window(window: Window, schema: pa.Schema) -> None:
+    """Raises ClauseError where the order column does not fit the size of a plan's window."""
+    if not window.order:
+        return
+    t = type_of(schema.field(window.order).type)
+    if window.kind == MICROS and t.kind not in _UNITS:
+        message = f"an INTERVAL window needs a timestamp or date as first ORDER BY expression, not {t}; {'cast it, as in ORDER BY to_timestamp(...)' if t.kind == 'string' else 'write WINDOW n for numbers'}"
+    elif window.kind != MICROS and not t.is_number:
+        message = f"a WINDOW of a plain number needs a number as first ORDER BY expression, not {t}; write WINDOW INTERVAL '...'"
+    else:
+        return
+    raise ClauseError("WINDOW_SIZE", message, sqlstate=SEMANTIC, line=window.line, column=window.column, fragment=window.text)
+
+
+class Measured(NamedTuple):
+    """Rows in the measure of a window, int64 or float64 (rows): ``when``; ``until``: the last place inside a window that begins
+    with the row; ``near``: the last place no farther than the window's size. ``null`` bool (rows): the place is NULL, so that the
+    row is in no match."""
+
+    when: np.ndarray
+    until: np.ndarray
+    near: np.ndarray
+    null: np.ndarray
+
+
+def measured(window: Window, column: pa.Array | None, positions: np.ndarray, descending: bool) -> Measured:
+    """Rows with these ``positions`` in the measure of a plan's window; ``column``: its order column, if it is not of rows."""
+    kind, size = window.kind, window.size
+    never = np.zeros(len(positions), dtype=bool)
+    if kind == NO_WINDOW:
+        everywhere = np.zeros(len(positions), dtype=np.int64)
+        return Measured(_alike(everywhere), everywhere, everywhere, never)
+    if kind == ROWS:
+        return _measured(positions, Fraction(size), never)
+    assert column is not None
+    t = type_of(column.type)
+    values, null = _ordered(column, descending)
+    return _measured(values, _scaled(kind, size, t), null)
+
+
+def next_places(window: Window, chunk: Chunk, places: Measured, parts: np.ndarray, stand: np.ndarray) -> np.ndarray:
+    """Over a stream: the first place in the measure of a plan's window at which a row of each of ``parts`` may stand that is not
+    searched yet; ``stand``: the first row of each that is not, or their end."""
+    high = chunk.offsets[parts + 1]
+    at = np.minimum(stand, chunk.rows - 1)
+    if window.kind == ROWS:
+        return np.where(stand < high, chunk.positions[at], chunk.positions[high - 1] + 1)
+    assert chunk.watermark is not None
+    return np.where(stand < high, places.when[at], chunk.watermark + 1)
+
+
+def first_ending_behind(until: np.ndarray, ends: np.ndarray, chunk: Chunk) -> np.ndarray:
+    """int64 (partitions): the first row of each whose window ends behind row ``until`` int64 (partitions); ``ends`` int64 (rows):
+    the ends of windows, which rise in a partition."""
+    inside = np.concatenate([[0], np.cumsum(ends <= np.repeat(until, np.diff(chunk.offsets)))])
+    low, high = chunk.offsets[:-1], chunk.offsets[1:]
+    return low + inside[high] - inside[low]
+
+
+def window_measure(window: Window, column: pa.Array | None, positions: np.ndarray) -> tuple[np.ndarray, Fraction]:
+    """(places of the rows int64 or float64, size of the window in the same unit); ``column``: the window's order column, if it is
+    not of rows."""
+    if window.kind == ROWS:
+        return _alike(positions), Fraction(window.size)
+    assert column is not None
+    values = _alike(words(column))
+    return values, _scaled(window.kind, window.size, type_of(column.type))
+
+
+def _alike(values: np.ndarray) -> np.ndarray:
+    """The values as an array that cannot be written. Those of a BIGINT or TIMESTAMP column cannot, and kernels are compiled for
+    whether an array can be: so those of INT columns, and positions, need no kernels of their own."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+def _measured(when: np.ndarray, size: Fraction, null: np.ndarray) -> Measured:
+    when = _alike(when)
+    if when.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):  # of infinite places, which are in no window
+            near = when + float_size(size)
+        return Measured(when, np.maximum(np.nextafter(near, -np.inf), when), near, null)
+    # whole values inside are less than the next whole number apart
+    return Measured(when, _added(when, _next_whole(size) - 1), _added(when, size.numerator // size.denominator), null)
+
+
+def _added(values: np.ndarray, more: int) -> np.ndarray:
+    """``values`` int64 with 0 or more added, the largest int64 where that is too much."""
+    if more > _UNSIGNED_TOP:
+        return np.full(len(values), _TOP)
+    if more <= _TOP and int(values.max(initial=0)) <= _TOP - more:
+        return values + more
+    places = values.view(np.uint64) ^ _HALF
+    return (np.where(places > np.uint64(_UNSIGNED_TOP - more), np.uint64(_UNSIGNED_TOP), places + np.uint64(more)) ^ _HALF).view(np.int64)
+
+
+def _ordered(column: pa.Array, descending: bool) -> tuple[np.ndarray, np.ndarray]:
+    """(places int64 or float64, bool NULL) of a window's order column, as far apart as its values and ascending in the clause's
+    order. An infinite value has no distance to itself, as NULL has none."""
+    values, null = words(column), null_marks(column).astype(bool)
+    if values.dtype.kind == "f":
+        null |= ~np.isfinite(values)
+        return -values if descending else values, null
+    return ~values if descending else values, null  # the least int64 has no negative
+
+
+def _scaled(kind: str, size: str, t: Type) -> Fraction:
+    """The size of a window in units of its order column's words."""
+    return Fraction(size) / _UNITS[t.kind] if kind == MICROS else Fraction(size) * 10**t.scale
+
+
+def _next_whole(size: Fraction) -> int:
+    return -(-size.numerator // size.denominator)
+
+
+def float_size(size: Fraction) -> float:
+    """The size of a window as a DOUBLE."""
+    try:
+        return float(size)
+    except OverflowError:
+        return np.inf
+
+
+def window_ends(kind: str, size: str, column: pa.Array | None, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(ends, backs) int64 (rows): the first row whose distance from the row is the window's size or more, and the first row
+    whose distance to it is less, within its partition. ``column`` is sorted in each partition, NULLs at an end; a row
+    with a NULL has an empty window."""
+    rows = int(offsets[-1])
+    at = np.arange(rows, dtype=np.int64)
+    sizes = np.diff(offsets)
+    low, high = np.repeat(offsets[:-1], sizes), np.repeat(offsets[1:], sizes)
+    if kind == NO_WINDOW:
+        return high.copy(), low.copy()
+    if kind == ROWS:
+        n = min(int(size), rows + 1)
+        return np.minimum(at + n, high), np.maximum(at - n + 1, low)
+    assert column is not None
+    values, null = _ordered(column, False)
+    values = _alike(values)
+    scaled = _scaled(kind, size, type_of(column.type))
+    ends, backs = at.copy(), at + 1
+    reach = _next_whole(scaled)
+    if values.dtype.kind == "f":
+        searching.float_windows(values, null, offsets, float_size(scaled), ends, backs)
+    else:
+        searching.whole_windows(values, null, offsets, np.uint64(min(reach, _UNSIGNED_TOP)), reach > _UNSIGNED_TOP, ends, backs)
+    return ends, backs
+
+
+def check_slide(window: Window, slide: Slide, schema: pa.Schema) -> None:
+    """Raises ClauseError where sliding windows cannot be told in the type of the order column."""
+    _, _, column, line, at, text = window
+    if not column or type_of(schema.field(column).type).kind != "date":
+        return
+    if Fraction(slide.step) % _UNITS["date"] or Fraction(window.size) % _UNITS["date"]:
+        message = "sliding windows over a DATE are of whole days; cast the ORDER BY expression to TIMESTAMP for others"
+        raise ClauseError("SLIDE", message, sqlstate=SEMANTIC, line=window.line, column=window.column, fragment=window.text)
+
+
+def window_type(column: pa.DataType | None, step: str) -> pa.DataType:
+    """The type of WINDOW_START() over an order column (None: positions)."""
+    if column is None:
+        return pa.int64()
+    t = type_of(column)
+    if t.kind in _UNITS:
+        return column
+    if t.is_float or Fraction(step) * 10**t.scale % 1:
+        return pa.float64()
+    return pa.decimal128(38, t.scale) if t.kind == "decimal" else pa.int64()
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Sliding windows over an order column: in ``parts`` of its unit (floats: of 1) they begin at the multiples of ``pace`` and are
+    ``reach`` long."""
+
+    type: Type | None
+    target: pa.DataType
+    parts: int
+    pace: float
+    reach: float
+
+    @staticmethod
+    def of(window: Window, slide: Slide, column: pa.DataType | None) -> _Grid:
+        size, step, t = Fraction(window.size), Fraction(slide.step), None if column is None else type_of(column)
+        if t is not None:
+            unit = Fraction(1, _UNITS[t.kind]) if window.kind == MICROS else Fraction(10**t.scale)
+            size, step = size * unit, step * unit
+        target = window_type(column, common_unit(slide.step, window.size))
+        if t is not None and t.is_float:
+            return _Grid(t, target, 1, float_size(step), float_size(size))
+        # in whole parts of a value, so that both are whole
+        parts = lcm(size.denominator, step.denominator)
+        return _Grid(t, target, parts, int(step * parts), int(size * parts))
+
+    def exact(self, places: np.ndarray) -> np.ndarray:
+        """Places of an order column, or numbers of windows, as Python's own whole numbers where arithmetic on them could pass 64
+        bits."""
+        if places.dtype.kind == "f" or not len(places):
+            return places
+        far = max(abs(int(places.min())), abs(int(places.max()))) + 1
+        return places.astype(object) if far * max(self.parts, self.pace) + self.reach + self.pace > _TOP else places
+
+    def holding(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the first and the last window that hold both places."""
+        if low.dtype.kind == "f":
+            return np.floor((high - self.reach) / self.pace) + 1, np.floor(low / self.pace)
+        bottom = (high * self.parts - self.reach) // self.pace + 1
+        return (np.maximum(bottom, 0) if self.type is None else bottom), low * self.parts // self.pace
+
+    def values(self, numbers: np.ndarray) -> tuple[pa.Array, pa.Array]:
+        """WINDOW_START and WINDOW_END of the windows with these numbers; NULL where the type does not hold them."""
+        numbers = self.exact(numbers)
+        return self._places(numbers * self.pace), self._places(numbers * self.pace + self.reach)
+
+    def _places(self, values: np.ndarray) -> pa.Array:
+        t, target = self.type, self.target
+        if pa.types.is_floating(target):
+            return pa.array((values / (self.parts * (10**t.scale if t is not None and not t.is_float else 1))).astype(np.float64), type=target)
+        whole = values // self.parts
+        if pa.types.is_decimal(target):
+            top = 10**target.precision
+            held = [abs(v) < top for v in whole.tolist()]
+            raw = b"".join((v if fits else 0).to_bytes(16, "little", signed=True) for v, fits in zip(whole.tolist(), held))
+            return pa.Array.from_buffers(target, len(whole), [pa.array(held, pa.bool_()).buffers()[1], pa.py_buffer(raw)])
+        word = np.iinfo(np.int32 if pa.types.is_date32(target) else np.int64)
+        beyond = (whole < word.min) | (whole > word.max)
+        return pa.array(np.where(beyond, 0, whole).astype(word.dtype), mask=beyond.astype(bool)).cast(target)
+
+
+def _listed(grid: _Grid, low: np.ndarray, high: np.ndarray, most: int, asked: np.ndarray | None = None, *, once: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """(numbers, how many of them) of the windows that hold each pair of places. ``asked`` int64 (2, pairs): the first and the last
+    one that is asked for; ``once`` int64 (pairs): partitions of places that ascend, of which each window comes with the first place
+    that it holds. Raises TooMuchStateError where they are more than ``most``, then of one partition."""
+    bottom, top = grid.holding(low, high)
+    if asked is not None:
+        bottom, top = np.maximum(bottom, asked[0]), np.minimum(top, asked[1])
+    if bottom.dtype.kind == "f":
+        if not np.maximum(top - bottom + 1, 0).max(initial=0.0) <= most or np.abs(bottom).max(initial=0.0) >= _TOP or np.abs(top).max(initial=0.0) >= _TOP:
+            raise TooMuchStateError  # not a number, or windows so narrow that the type does not tell them apart
+        bottom, top = bottom.astype(np.int64), top.astype(np.int64)  # of numbers beyond 2**53 the type does not tell the next
+    if once is not None and len(once):
+        alike = np.append(False, np.diff(once) == 0)
+        bottom = np.where(alike, np.maximum(bottom, np.append(bottom[:1], top[:-1] + 1)), bottom)
+    counts = np.maximum(top - bottom + 1, 0)
+    sums = counts.sum() if once is None else np.bincount(once, counts.astype(np.float64)).max(initial=0.0)
+    if sums > most:
+        raise TooMuchStateError
+    counts = counts.astype(np.int64)
+    return ranges(bottom, counts), counts
+
+
+def windows_holding(
+    window: Window, slide: Slide, chunk: Chunk, first: np.ndarray, last: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray, _Grid]:
+    """(match int64, number, grid) for each match and sliding window that holds both its ``first`` and ``last`` row, and is asked
+    for: windows begin at the multiples of the step, as those of Spark's window() function do; of rows, from the partition's first
+    on. Raises TooMuchStateError where they are more than ``most``."""
+    column = chunk.columns.get(window.order)
+    grid = _Grid.of(window, slide, None if column is None else column.type)
+    values = chunk.positions if column is None else words(column)
+    ends = np.stack([values[first], values[last]])
+    asked = None if chunk.sliding is None else chunk.sliding[:, chunk.partition_of(first)]
+    numbers, counts = _listed(grid, grid.exact(ends.min(axis=0)), grid.exact(ends.max(axis=0)), most, asked)
+    return np.repeat(np.arange(len(first)), counts), numbers, grid
+
+
+def sliding_windows(
+    window: Window, slide: Slide, chunk: Chunk, first: np.ndarray, last: np.ndarray, most: int
+) -> tuple[np.ndarray, pa.Array, pa.Array]:
+    """(match int64, WINDOW_START, WINDOW_END) for each match and sliding window, as above."""
+    which, numbers, grid = windows_holding(window, slide, chunk, first, last, most)
+    return which, *grid.values(numbers)
+
+
+@dataclass(frozen=True)
+class Slides:
+    """The sliding windows of partitions: for partition p those from ``bounds[p]`` to ``bounds[p + 1]``, ascending, each with its
+    number and rows."""
+
+    grid: _Grid
+    bounds: np.ndarray
+    numbers: np.ndarray
+    first: np.ndarray
+    until: np.ndarray
+
+    def of(self, part: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(first rows, rows behind the last, numbers) of a partition's windows, in the order of their rows."""
+        at = slice(int(self.bounds[part]), int(self.bounds[part + 1]))
+        return self.first[at], self.until[at], self.numbers[at]
+
+    def holding(self, part: int, first: int, last: int) -> list[int]:
+        """The numbers of a partition's windows that hold both rows."""
+        low, until, numbers = self.of(part)
+        return numbers[(low <= first) & (last < until)].tolist()
+
+    def windows(self, numbers: np.ndarray) -> tuple[pa.Array, pa.Array]:
+        """WINDOW_START and WINDOW_END of the windows with these numbers."""
+        return self.grid.values(numbers)
+
+
+def slides(window: Window, slide: Slide, chunk: Chunk, most: int) -> Slides:
+    """Every sliding window of each partition that holds at least one row, and is asked for. Raises TooMuchStateError where those of
+    the rows of one partition are more than ``most``."""
+    column, positions = chunk.columns.get(window.order), chunk.positions
+    grid = _Grid.of(window, slide, None if column is None else column.type)
+    values = null = None
+    if column is not None:
+        values, null = _ordered(column, False)
+    found = _slides_of_all(grid, chunk, grid.exact(positions if values is None else values), null, most)
+    if found is not None:
+        return found
+    bounds, numbers, first, until = [0], [], [], []
+    for part, (low, high) in enumerate(zip(chunk.offsets.tolist(), chunk.offsets[1:].tolist())):
+        kept = np.arange(high - low) if null is None else np.flatnonzero(~null[low:high])
+        if len(kept):
+            begin, end = low + int(kept[0]), low + int(kept[-1]) + 1
+            x = positions[begin:end] if values is None else grid.exact(values[begin:end])
+            down = x[0] > x[-1]
+            up = x[::-1] if down else x
+            asked = None if chunk.sliding is None else np.repeat(chunk.sliding[:, part : part + 1], len(x), axis=1)
+            found = _listed(grid, up, up, most, asked, once=np.zeros(len(up), dtype=np.int64))[0]
+            place = grid.exact(found)
+            start, stop = place * grid.pace, place * grid.pace + grid.reach
+            y = up * grid.parts
+            left, right = np.searchsorted(y, start, side="left"), np.searchsorted(y, stop, side="left")
+            if down:
+                left, right, found = (len(y) - right)[::-1], (len(y) - left)[::-1], found[::-1]
+            numbers.append(found)
+            first.append(begin + left)
+            until.append(begin + right)
+        bounds.append(bounds[-1] + (len(numbers[-1]) if len(kept) else 0))
+    whole = [np.concatenate(a) if a else np.zeros(0, dtype=np.int64) for a in (numbers, first, until)]
+    return Slides(grid, np.array(bounds), *whole)
+
+
+def _slides_of_all(grid: _Grid, chunk: Chunk, places: np.ndarray, null: np.ndarray | None, most: int) -> Slides | None:
+    """The same of all partitions at once; None where places are no int64, descend, or lie too far apart for one number to tell
+    partition and place."""
+    if places.dtype != np.int64 or not chunk.rows:
+        return None
+    x, kept, part = places, np.arange(chunk.rows), np.repeat(np.arange(chunk.parts), np.diff(chunk.offsets))
+    if null is not None and null.any():
+        kept = np.flatnonzero(~null)
+        x, part = x[kept], part[kept]
+    if not len(x) or ((x[1:] < x[:-1]) & (part[1:] == part[:-1])).any():
+        return None
+    y = x * grid.parts
+    low, high = int(y.min()), int(y.max())
+    width = high - low + 2
+    if width * chunk.parts >= _TOP:
+        return None
+    asked = None if chunk.sliding is None else chunk.sliding[:, part]
+    numbers, counts = _listed(grid, x, x, most, asked, once=part)
+    of = np.repeat(part, counts)
+    start = numbers * int(grid.pace)
+    key, own = y - low + part * width, of * width
+    first, until = (np.searchsorted(key, np.clip(edge, low, high + 1) - low + own) for edge in (start, start + int(grid.reach)))
+    rows = np.append(kept, chunk.rows)
+    return Slides(grid, np.searchsorted(of, np.arange(chunk.parts + 1)), numbers, rows[first], np.append(kept + 1, 0)[until - 1])

@@ -1,0 +1,302 @@
+"""The engine behind the table function: sorted batches in, rows of matches out.
+
+A plan's strategy names the search; here a buffer, that search and a report of what it finds are put together.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.arrays import ranges
+from sparkcep.columns.types import type_of
+from sparkcep.compiler import searches as s
+from sparkcep.compiler.conditions.bytecode import compile_conditions
+from sparkcep.compiler.emission import BEST_OF_WINDOW, BUNDLE, CHANGE, RECOMPUTE
+from sparkcep.compiler.registers.register_code import compile_automaton
+from sparkcep.compiler.strategy import placed_strategy
+from sparkcep.compiler.stream_rules import check_table
+from sparkcep.engine.automaton.arc_history import DatedComputations, Standing
+from sparkcep.engine.automaton.arc_rows import check_arcs
+from sparkcep.engine.automaton.dynamic_arcs import ArcTexts
+from sparkcep.engine.automaton.lifetimes import check_lifetimes
+from sparkcep.engine.automaton.register_runs import Computations
+from sparkcep.engine.budget.best_effort import Budgeted
+from sparkcep.engine.budget.best_effort_stream import BudgetedStream
+from sparkcep.engine.changelog.changelog import Changelog
+from sparkcep.engine.changelog.input_changes import Net, check_changes
+from sparkcep.engine.core import chunk as buffers
+from sparkcep.engine.core.chunk import Buffer, Chunk, columns_of
+from sparkcep.engine.core.input_columns import check_columns, check_types
+from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.core.matches import Found
+from sparkcep.engine.core.operator import Operator
+from sparkcep.engine.core.state_codec import StateBytes
+from sparkcep.engine.core.task import Prepared, Task, memo_of, output_schema
+from sparkcep.engine.core.windows import check_slide, check_window
+from sparkcep.engine.frontier.cheapest import BestOfLastRows
+from sparkcep.engine.frontier.cheapest_per_state import Proxies
+from sparkcep.engine.frontier.per_last_row import ByLastRow
+from sparkcep.engine.match.backtrack import Adjacent
+from sparkcep.engine.match.enumeration import Deferring, Listing, Streaming, Whole
+from sparkcep.engine.match.gap_walk import Walk
+from sparkcep.engine.output.keyed_rows import MatchTables
+from sparkcep.engine.output.tables import Tables
+from sparkcep.engine.stages.describe_errors import Reporter
+from sparkcep.engine.stream.recompute import Again, NewTables, Undecided
+from sparkcep.engine.stream.recompute_bundles import BundledAgain, Points
+from sparkcep.engine.stream.sequential_window_close import WindowsInTurn
+from sparkcep.engine.stream.window_close import EndedWindows
+from sparkcep.engine.topk.topk_paths import Paths
+from sparkcep.engine.topk.topk_rows import Sequences
+from sparkcep.engine.topk.topk_sides import Sides
+from sparkcep.errors import LIMIT, SEMANTIC, ClauseError
+from sparkcep.kernels.common import layout
+from sparkcep.kernels.jit import fallback
+from sparkcep.plan.json import marked
+from sparkcep.plan.limits import Column
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.reach import Reach, variables_ahead
+from sparkcep.plan.records import Ranking
+
+
+def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
+    """Compiles ``plan`` for input columns ``schema``. Raises ClauseError for conditions that make no sense in types, and
+    patterns that are too complex."""
+    check_columns(plan, schema)
+    try:
+        prepared = _prepared(plan, schema)
+    except RecursionError:
+        line, column, text = plan.place or (0, 0, "")
+        message = "the expressions of the clause are nested too deep; compute parts of them in a subquery below the clause"
+        raise ClauseError("EXPRESSION_TOO_DEEP", message, sqlstate=LIMIT, line=line, column=column, fragment=text) from None
+    check_types(plan, schema)
+    return prepared
+
+
+def _prepared(plan: Plan, schema: pa.Schema) -> Prepared:
+    strategy = placed_strategy(plan)
+    plan = strategy.plan
+    looks = variables_ahead(plan)
+    conditions = compile_conditions(
+        plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.adjacent, zone=plan.zone, months=plan.months, looks=looks,
+    )
+    out = output_schema(plan, schema)
+    if plan.ranking:
+        _check_objectives(plan, plan.ranking, schema, out)
+    if plan.selection:
+        for window in plan.windows:
+            check_window(window, schema)
+        if plan.slide:
+            check_slide(plan.windows[0], plan.slide, schema)
+    if plan.automaton is not None:
+        check_lifetimes(plan, schema)
+        check_changes(plan, schema)
+        check_arcs(plan, schema)
+        none = np.zeros((1, 1), dtype=np.uint8)
+        return Prepared(strategy, schema, conditions, out, layout.NO_MEMO, none, compile_automaton(plan.automaton, schema, plan.ansi, plan.zone))
+    return Prepared(strategy, schema, conditions, out, *memo_of(strategy, conditions), looks=looks)
+
+
+def _check_objectives(plan: Plan, ranking: Ranking, schema: pa.Schema, out: pa.Schema) -> None:
+    types = [out.field(name).type for name in ranking.objectives if name in out.names]
+    for t in map(type_of, [*types, *(schema.field(name).type for name, column in marked(Column, plan) if column.kinds == "number" and name)]):
+        if not (t.is_number or t.kind == "null"):
+            line, column, text = ranking.place or (0, 0, "")
+            raise ClauseError("PREF", f"PREF needs a number, not {t}; rank by a number made of it", sqlstate=SEMANTIC, line=line, column=column, fragment=text)
+
+
+class Engine:
+    """Takes sorted batches of one task, gives tables of output rows. One use. ``task.ran`` tells which searches ran."""
+
+    def __init__(self, task: Task, buffer: Buffer, operator: Operator) -> None:
+        self.task, self.buffer, self.operator = task, buffer, operator
+        self.open = operator.begin
+
+    @property
+    def prepared(self) -> Prepared:
+        return self.task.prepared
+
+    def push(self, batch: pa.RecordBatch) -> Iterator[pa.Table]:
+        """Takes a batch; yields output tables as partitions are decided."""
+        if batch.num_rows and self.buffer.add(batch):
+            yield from self._search(False)
+
+    def finish(self) -> Iterator[pa.Table]:
+        """No more rows will come."""
+        if self.buffer.rows:
+            yield from self._search(True)
+
+    def _search(self, last: bool) -> Iterator[pa.Table]:
+        chunk = self.buffer.chunk(self.open.positions, last)
+        with fallback.over(chunk.rows):
+            left = yield from self.operator.over(chunk, self.open)
+        self.open = left.open
+        self.buffer.keep(chunk, left)
+
+
+class OpenPartitions:
+    """Searches partitions of which rows come little by little, many at a time; what is kept of each is bytes between the calls."""
+
+    def __init__(self, prepared: Prepared, schema: pa.Schema, limits: Limits | None = None, *, endless: bool = False, arcs: Standing | None = None) -> None:
+        """``schema``: of all columns of the rows that come; ``endless``: partitions never end, so that what is told of whole ones
+        is told window by window; ``arcs``: those of ARCS FROM, which are there beside the rows."""
+        self.task, self.schema = Task.of(prepared, limits), schema
+        if endless:
+            self.task.back = min(self.task.back, Reach.of(self.task.plan).back)
+        self.operator = _operator(self.task, endless, arcs)
+        self.bytes = StateBytes(schema, self.operator.form)
+
+    def advance(self, rows: pa.Table, sizes: np.ndarray, states: Sequence[bytes], going: np.ndarray) -> Generator[pa.Table, None, list[bytes]]:
+        """Yields output of the matches that are decided now, and returns the state of each partition for the next call.
+
+        ``rows``: those that came, partition by partition, in order; int64 ``sizes``: how many of each; ``states``: what the last
+        call gave, b"" for a new partition; ``going`` bool: whether more rows may come. Raises MatchRuntimeError.
+        """
+        chunk, open = self.joined(rows, sizes, states, going)
+        if not chunk.rows:
+            return [state if goes else b"" for state, goes in zip(states, going.tolist(), strict=True)]
+        with fallback.over(chunk.rows):
+            left = yield from self.operator.over(chunk, open)
+        written = iter(self.bytes.written(left.open, chunk.table.take(pa.array(left.rows)), left.open.rows))
+        return [next(written) if goes else b"" for goes in going.tolist()]
+
+    def joined(
+        self, rows: pa.Table, sizes: np.ndarray, states: Sequence[bytes] | pa.Array, going: np.ndarray, at: np.ndarray | None = None,
+    ) -> tuple[Chunk, Any]:
+        """Of each partition first the kept rows, then those that came; and what is known of it. ``at`` int64: the places in
+        ``rows`` of those that came, where it has others, too."""
+        open, kept = self.bytes.read(states)
+        old = open.rows
+        both = np.stack([old, sizes], axis=1).ravel()
+        first = np.stack([np.cumsum(old) - old, kept.num_rows + np.cumsum(sizes) - sizes], axis=1).ravel()
+        places = ranges(first, both)
+        if at is not None:
+            came = places >= kept.num_rows
+            places[came] = kept.num_rows + at[places[came] - kept.num_rows]
+        table = pa.concat_tables([kept, rows.select(self.schema.names)]).combine_chunks().take(pa.array(places)).combine_chunks()
+        offsets = np.concatenate([[0], np.cumsum(old + sizes)])
+        return Chunk(table, columns_of(table, self.task.prepared.input_schema.names), offsets, open.positions, going), open
+
+
+def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> Engine:
+    """The engine of a plan's strategy. ``chunk_rows``: how many rows it waits for."""
+    task = Task.of(prepared, limits)
+    wanted = chunk_rows or (buffers.PAIRED_CHUNK_ROWS if prepared.conditions.pairs else buffers.CHUNK_ROWS)
+    return Engine(task, Buffer(prepared.input_schema.names, prepared.plan.keys, wanted), _operator(task))
+
+
+def _operator(task: Task, endless: bool = False, arcs: Standing | None = None) -> Operator:
+    """Buffers, search and report, as the strategy has them; ``endless``: of partitions that never end, with the ``arcs`` that are
+    there."""
+    if not endless:
+        return _answers(task, Tables(task))
+    strategy = task.prepared.strategy
+    emission = strategy.emission
+    tables = MatchTables(task) if emission.unit == CHANGE else Tables(task)  # what changes is seen from outside (engine.revisions)
+    if arcs is not None:
+        return DatedComputations(task, tables, arcs)
+    if emission.unit == CHANGE:
+        return Computations(task, tables)
+    if emission.unit == BEST_OF_WINDOW and emission.sequential:
+        reporter = Reporter(task.plan, strategy.automaton) if task.plan.approximate is not None else None
+        return WindowsInTurn(task, Walk(task), _reporting(reporter, tables))
+    if emission.unit == BEST_OF_WINDOW:
+        return EndedWindows(task, _answers(task, tables).answer)
+    if strategy.search == s.BUDGETED:
+        return BudgetedStream(task, Reporter(task.plan, strategy.automaton), tables)
+    if emission.resume == RECOMPUTE:
+        return _again(task)
+    return _answers(task, tables, endless)
+
+
+def _again(task: Task) -> Again | BundledAgain:
+    """What answers for last rows, window by window."""
+    strategy = task.prepared.strategy
+    if task.plan.approximate is None:
+        tables = NewTables(task)
+        return Again(task, ByLastRow(task, _held_back(task, tables), tables).answer, tables)
+    reporter = Reporter(task.plan, strategy.automaton)
+    if strategy.emission.unit == BUNDLE:
+        points = Points(task)
+        return BundledAgain(task, BestOfLastRows(task, _held_back(task, points), reporter, points), points, Tables(task))
+    tables = NewTables(task)
+    best = BestOfLastRows(task, _held_back(task, tables), reporter, tables)
+    return Again(task, best.answer, tables, best.nothing if task.plan.rows == "unmatched" else None)
+
+
+def _held_back(task: Task, tables: NewTables) -> Listing:
+    """What lists matches, and holds back what ends at rows at which a negation behind a match may still decide."""
+    listing = _listing(task)
+    return functools.cache(lambda: Undecided(listing(), tables)) if task.prepared.strategy.emission.looks_behind else listing
+
+
+def _listing(task: Task) -> Listing:
+    """What lists matches; it is built where something does, and then once."""
+    return functools.cache(functools.partial(Walk, task))
+
+
+def _answers(task: Task, tables: Tables, endless: bool = False) -> Operator:
+    """The same, with ``tables`` that make the output."""
+    strategy = task.prepared.strategy
+    listing = _listing(task)
+    reporter = Reporter(task.plan, strategy.automaton) if task.plan.approximate is not None else None
+    if reporter is not None and strategy.search == s.BUDGETED:
+        return Whole(task, Budgeted(task, reporter, tables).answer)
+    if reporter is not None and strategy.question in (s.CHEAPEST, s.BY_COST, s.BUNDLED):
+        if strategy.search == s.PROXIES:
+            return Proxies(task, reporter, tables)
+        return Whole(task, BestOfLastRows(task, listing, reporter, tables).answer)
+    if strategy.search == s.COMPUTATIONS:
+        arcs = task.plan.arcs
+        if task.plan.changes is not None or arcs is not None:
+            return Whole(task, ArcTexts(task, _with_changes).answer if arcs is not None and arcs.texts else _with_changes(task))
+        search = Computations(task, tables)
+        return Whole(task, search.with_unmatched) if task.plan.rows == "unmatched" and not endless else search
+    if strategy.search == s.ADJACENT:
+        return Streaming(task, Deferring(task, functools.partial(Adjacent, task)), tables.of)
+    if strategy.question in (s.COUNTED, s.GRAPH):
+        return Whole(task, ByLastRow(task, listing, tables).answer)
+    if strategy.search in _RANKING:
+        return Whole(task, _RANKING[strategy.search](task, listing, tables).answer)
+    return Streaming(task, Deferring(task, functools.partial(Walk, task, at_once=endless and strategy.emission.early)), _reporting(reporter, tables))
+
+
+def _reporting(reporter: Reporter | None, tables: Tables) -> Callable[[Chunk, Found], Iterator[pa.Table]]:
+    """What makes output of matches that are listed, of approximate ones with their errors."""
+    if reporter is None:
+        return tables.of
+
+    def with_errors(chunk: Chunk, found: Found) -> Iterator[pa.Table]:
+        found.by_event.update(reporter.by_event(found.events, found.paths))
+        return tables.of(chunk, found)
+
+    return with_errors
+
+
+def _with_changes(task: Task) -> Callable[[Chunk], Iterator[pa.Table]]:
+    """What answers where rows or arcs come and go."""
+    check_table(task.plan)
+    search, changes = Computations(task, Tables(task)), task.plan.changes
+    return (Changelog if changes is not None and changes.report == "CHANGES" else Net)(task, search).answer
+
+
+_RANKING = {s.PATHS: Paths, s.SEQUENCES: Sequences, s.SIDES: Sides}
+
+
+def match_table(plan: Plan, table: pa.Table, chunk_rows: int | None = None) -> pa.Table:
+    """All output rows for a table of the plan's input columns, sorted by partition and order."""
+    prepared = prepare(plan, table.schema)
+    engine = engine_for(prepared, chunk_rows)
+    return pa.concat_tables([prepared.output_schema.empty_table(), *match_batches(engine, table.to_batches())])
+
+
+def match_batches(engine: Engine, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Feeds all batches and finishes."""
+    for batch in batches:
+        yield from engine.push(batch)
+    yield from engine.finish()

@@ -1,0 +1,162 @@
+"""PROXY MATCHES, PER ERROR too, and MATCH BUNDLES of whole partitions, where conditions look at the match: out of one run for each
+class of equal futures, or out of all matches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.compiler.net.net import E_COST
+from sparkcep.compiler.searches import CLASSES, NUMBERS
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.kernel_loop import Room
+from sparkcep.engine.core.matches import WITH_ERRORS, Found, with_unmatched
+from sparkcep.engine.core.task import Task
+from sparkcep.engine.core.windows import Measured, plan_windows
+from sparkcep.engine.frontier import frontier as fronts
+from sparkcep.engine.frontier.frontier import Front, SideBySide
+from sparkcep.engine.frontier.match_counts import Numbers
+from sparkcep.engine.frontier.per_last_row import counted
+from sparkcep.engine.frontier.run_room import compacted, empty_runs, told_apart, with_room
+from sparkcep.engine.match.enumeration import Listing, listed
+from sparkcep.engine.match.gap_walk import windowed
+from sparkcep.engine.output.columns_out import decimals
+from sparkcep.engine.output.tables import Tables
+from sparkcep.engine.stages.describe_errors import Reporter, bundle_groups
+from sparkcep.kernels.common import layout
+from sparkcep.kernels.frontier import traceback
+
+ENTRIES = 1 << 12  # of runs, at first
+LONG = 300  # rows of a window, for each node, from which on matrices of the nodes are faster than numbers by first row (measured)
+MAX_SIZE = 10**38 - 1  # of a DECIMAL(38)
+
+
+class BestOfLastRows:
+    """Makes the output for whole partitions. ``listing``: the search that lists matches, where classes of runs do not tell the
+    best."""
+
+    def __init__(self, task: Task, listing: Listing, reporter: Reporter, tables: Tables) -> None:
+        self.task, self.listing, self.reporter, self.tables = task, listing, reporter, tables
+        strategy = task.prepared.strategy
+        self.front = Front(task) if strategy.search == CLASSES else None
+        self.numbers = Numbers(task) if NUMBERS in strategy.counts and windowed(task) else None
+
+    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
+        best, sizes = self.points(chunk)
+        places = self.reporter.places(chunk)
+        found = self.reporter.reported(best, places, chunk)
+        if self.task.plan.sizing:
+            found.by_event["cnt"] = self._totals(best, sizes, places, chunk)
+        if self.task.plan.rows == "unmatched":
+            found = with_unmatched(found, np.arange(chunk.rows), chunk)
+        yield from self.tables.of(chunk, found)
+
+    def points(self, chunk: Chunk) -> tuple[Found, list[int]]:
+        """The best match of each last row, or the best ones by cost; and where it is asked how many matches end there."""
+        best, ending = self._best(chunk)
+        if not self.task.plan.sizing:
+            return best, []
+        rows, numbers = ending or self._counted(chunk)
+        return best, [numbers[i] for i in np.searchsorted(rows, traceback.last_rows(best.events, best.rows)).tolist()]
+
+    def sizes(self, numbers: list[int], rows: np.ndarray, chunk: Chunk) -> pa.Array:
+        """MATCH_COUNT() of matches that end at ``rows``, or whose first match points these are. Raises MatchRuntimeError for too
+        large a number."""
+        for row, number in zip(rows.tolist(), numbers, strict=True):
+            if number > MAX_SIZE:
+                raise self.task.failures.count(row, chunk.columns)
+        return decimals(numbers, np.ones(len(numbers), dtype=np.int64), 38, 0)
+
+    def nothing(self, chunk: Chunk) -> Found:
+        """No match, with all that is said of one."""
+        found = self.reporter.reported(Found.none(WITH_ERRORS), self.reporter.places(chunk), chunk)
+        if self.task.plan.sizing:
+            found.by_event["cnt"] = self.sizes([], np.zeros(0, dtype=np.int64), chunk)
+        return found
+
+    def _best(self, chunk: Chunk) -> tuple[Found, tuple[np.ndarray, list[int]] | None]:
+        """The best match of each last row, or the best ones by cost; and how many matches end at each last row, where all are
+        listed."""
+        if self.front is not None:
+            (found,) = Cheapest(self.front, chunk, self.reporter.by_cost).rounds()
+            return found, None
+        counts = np.zeros(chunk.rows, dtype=np.int64)
+        kept = Found.none(WITH_ERRORS)
+        for found in listed(self.listing(), chunk):
+            more = found.matches()
+            np.add.at(counts, traceback.last_rows(more.events, more.rows), 1)
+            both = kept.joined(more)  # which rows are in no match is not yet known
+            last_rows = traceback.last_rows(both.events, both.rows)
+            groups, costs = last_rows, np.zeros_like(last_rows)
+            if self.reporter.by_cost:
+                costs = self.reporter.found.edges[both.events[:, layout.E_ACCEPT], E_COST]
+                _, groups = np.unique(np.stack([last_rows, costs], axis=1), axis=0, return_inverse=True)
+            chosen = traceback.best_of(both.events, both.rows, groups.reshape(-1), self.reporter.found.edges)
+            kept = both.chosen(chosen[np.lexsort((costs[chosen], last_rows[chosen]))])
+        ending = np.flatnonzero(counts)
+        return kept.chosen(later_ones(kept)) if self.reporter.by_cost else kept, (ending, counts[ending].tolist())
+
+    def _counted(self, chunk: Chunk) -> tuple[np.ndarray, list[int]]:
+        """Last rows, and how many matches end at each."""
+        assert self.front is not None
+        if self.numbers is not None and self.numbers.nbytes(chunk) <= self.task.limits.max_state_bytes:
+            ends = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)[0][0]
+            if np.mean(ends - np.arange(chunk.rows)) > LONG * self.front.nodes:
+                return self.numbers.of(chunk)
+        return counted(self.front, self.listing, chunk)
+
+    def _totals(self, best: Found, sizes: list[int], places: Measured, chunk: Chunk) -> pa.Array:
+        """How many matches end at the last row of each of the best ones, or at the match points of each bundle."""
+        points = traceback.last_rows(best.events, best.rows)
+        if self.reporter.bundling:
+            heads = np.flatnonzero(np.diff(bundle_groups(best.events[:, layout.E_PART], points, places), prepend=-1)).tolist()
+            sizes = [sum(sizes[low:high]) for low, high in zip(heads, [*heads[1:], len(sizes)])]
+            points = points[heads]
+        return self.sizes(sizes, points, chunk)
+
+
+def later_ones(found: Found) -> np.ndarray:
+    """int64: the matches, ordered by last row and cost, that start later than every cheaper one of their last row."""
+    last_rows, starts = traceback.last_rows(found.events, found.rows), found.events[:, layout.E_START]
+    # rows are numbered through the whole chunk, so no start reaches that of a later last row's own stretch
+    stretch = np.cumsum(np.diff(last_rows, prepend=-1) != 0) * (int(last_rows.max(initial=0)) + 1)
+    latest = np.maximum.accumulate(stretch + starts)
+    return np.flatnonzero(np.diff(latest, prepend=-1) > 0)
+
+
+class Cheapest(SideBySide):
+    """The cheapest run of each class, or the best ones by cost (``by_cost``), over whole partitions; the output is kept until the
+    search is done."""
+
+    name = CLASSES
+    by_class = ("run",)
+
+    def __init__(self, front: Front, chunk: Chunk, by_cost: bool) -> None:
+        super().__init__(front, chunk, False)
+        self.room = Room(max(1024, chunk.rows // 4), chunk.rows + 1024, WITH_ERRORS, paths=True)
+        self.cargo = told_apart(empty_runs(fronts.CLASSES, ENTRIES, chunk.positions, self.room), front.net.edges, by_cost)
+        self.stuck = -1  # the row at which room for entries was missing last
+
+    def carried(self) -> tuple:
+        return None, None, with_room(self.cargo, self.room)
+
+    def more_cargo(self) -> None:
+        # one row may need more than all that was used before it
+        again = int(self.state[layout.S_START]) == self.stuck
+        self.stuck = int(self.state[layout.S_START])
+        self.classes, self.cargo = compacted(self.classes, self.cargo, self.state, 2 * len(self.cargo.at) if again else 0)
+
+    def keeps(self) -> bool:
+        return True
+
+    def widen(self, kept: bool) -> None:
+        self.room.double()
+        self.check(self.nbytes())
+
+    def nbytes(self) -> int:
+        return super().nbytes() + self.room.nbytes
+
+    def found(self) -> Found:
+        return self.room.found(self.state)

@@ -1,0 +1,345 @@
+"""PROXY MATCHES, PER ERROR too, and MATCH BUNDLES with one run for each state and cost (ACEP, VLDB 2016, section 3.3).
+
+Rows are kept no longer than a run, an open bundle or a neighbour needs them: the buffer behind the search holds the rows of those
+only, wherever they lie in the window.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Generator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.arrays import ranges
+from sparkcep.compiler.net.net import E_TARGET
+from sparkcep.compiler.searches import PROXIES
+from sparkcep.engine.core.chunk import Chunk, Left
+from sparkcep.engine.core.kernel_loop import Room, Round
+from sparkcep.engine.core.matches import WITH_ERRORS, Found, with_unmatched
+from sparkcep.engine.core.operator import Base, RetainedRows, window_ends
+from sparkcep.engine.core.state_codec import CHEAPEST, FAR, ascending, check_numbers, distinct, other_pattern
+from sparkcep.engine.core.task import Task
+from sparkcep.engine.core.windows import Measured, next_places
+from sparkcep.engine.frontier.frontier import front_arrays
+from sparkcep.engine.frontier.run_room import compacted, empty_runs, follow, node_classes, told_apart, with_room
+from sparkcep.engine.match.gap_walk import CONTIGUITY, windowed
+from sparkcep.engine.output.tables import Tables
+from sparkcep.engine.stages.bundles import NO_BUNDLES, Bundles
+from sparkcep.engine.stages.describe_errors import Reporter
+from sparkcep.kernels.common import layout, run_chains
+from sparkcep.kernels.common.run_chains import NONE
+from sparkcep.kernels.frontier import frontier as fronts
+from sparkcep.kernels.frontier import payload
+from sparkcep.plan.reach import Reach
+
+ENTRIES = 1 << 14  # of runs, at first
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Open:
+    """Where the search stands in partitions that go on, of which the kept rows are; they are the first ones of the next buffer.
+
+    int64 (partitions): ``rows``, how many of each are kept; ``known``, how many of those were searched, the first ones; ``next``,
+    the position of the row behind these; ``number`` of the last match; ``reported``, how many bundles. ``places`` int64, ``taken``
+    uint8: position of each row searched, and whether it is in a reported match. ``runs``, ``used``: the entries of the runs;
+    ``run`` int64 (partitions, nodes): the run of each node. ``bundles``: those that may go on. Rows are counted over all kept
+    ones."""
+
+    rows: np.ndarray = field(default_factory=lambda: _NONE)
+    known: np.ndarray = field(default_factory=lambda: _NONE)
+    next: np.ndarray = field(default_factory=lambda: _NONE)
+    number: np.ndarray = field(default_factory=lambda: _NONE)
+    reported: np.ndarray = field(default_factory=lambda: _NONE)
+    places: np.ndarray = field(default_factory=lambda: _NONE)
+    taken: np.ndarray = field(default_factory=lambda: _NONE.astype(np.uint8))
+    runs: payload.Runs | None = None
+    used: int = 0
+    run: np.ndarray = field(default_factory=lambda: _NONE)
+    bundles: Bundles = NO_BUNDLES
+
+    def forgetting(self, numbers: bool, positions: bool) -> Open:
+        """Without the numbers of matches and bundles, and without the positions of partitions that have no rows, unless they are
+        asked for."""
+        none = np.zeros_like(self.rows)
+        return replace(
+            self, number=self.number if numbers else none, reported=self.reported if numbers else none,
+            next=self.next if positions else np.where(self.rows > 0, self.next, 0),
+        )
+
+    def positions(self, offsets: np.ndarray) -> np.ndarray:
+        """The number of each row of a buffer in its partition."""
+        first = np.zeros(len(offsets) - 1, dtype=np.int64)
+        first[: len(self.rows)] = self.next - self.known
+        out = ranges(first, np.diff(offsets))
+        out[ranges(offsets[: len(self.rows)], self.known)] = self.places
+        return out
+
+    def opens(self, chunk: Chunk) -> np.ndarray:
+        """The same as the kernel has it."""
+        out, count = np.zeros((chunk.parts, layout.OPEN_FIELDS), dtype=np.int64), len(self.rows)
+        out[:, layout.O_START] = chunk.offsets[:-1]
+        out[:count, layout.O_START] += self.known
+        out[:count, layout.O_NUMBER] = self.number
+        out[:, layout.O_CUT] = chunk.cut
+        out[:count, layout.O_CUT] |= self.next > 0
+        out[:, layout.O_GOING] = chunk.going
+        return out
+
+
+class Proxies(Base):
+    """Finds the best match of each last row, of each last row and cost, or of each bundle, in one pass over the rows."""
+
+    begin = Open()
+
+    def __init__(self, task: Task, reporter: Reporter, tables: Tables) -> None:
+        self.task, self.reporter, self.tables = task, reporter, tables
+        self.net = front_arrays(task.prepared.strategy.automaton)
+        self.form = ProxyForm(self.net)
+        # where a match may have to end with its partition, a row is decided when the next one is there
+        self.ahead = max(task.ahead, int((self.net.accept != self.net.accept_end).any()))
+        # leaves may look at neighbours of any row of a match, conditions at those of the rows to come
+        self.neighbours = any(Reach.of_measures(task.plan))
+
+    def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
+        """Searches the rows at hand, and leaves those that are looked at again."""
+        work = _Pass(self, chunk, open)
+        for found in work.rounds():
+            yield from self.tables.of(chunk, work.reported(found))
+        left = work.left()
+        if self.task.plan.rows == "unmatched":
+            gone = np.delete(np.arange(chunk.rows), left.rows)
+            yield from self.tables.of(chunk, with_unmatched(self.nothing(chunk), gone, chunk, work.taken))
+        return left
+
+    def ends(self, open: Open, kept: RetainedRows) -> np.ndarray:
+        """When nothing is kept of a partition if no row of it comes, or a bundle is known."""
+        return open.bundles.ends(window_ends(kept), kept)
+
+    def nothing(self, chunk: Chunk) -> Found:
+        return self.reporter.reported(Found.none(WITH_ERRORS), self.reporter.places(chunk), chunk)
+
+
+class _Pass(Round):
+    """The search over one buffer."""
+
+    name = PROXIES
+
+    def __init__(self, search: Proxies, chunk: Chunk, open: Open) -> None:
+        super().__init__(search.task, chunk)
+        self.search, self.open = search, open
+        self.reported_bundles = np.zeros(chunk.parts, dtype=np.int64)
+        self.reported_bundles[: len(open.rows)] = open.reported
+        self.measured: Measured = search.reporter.places(chunk)
+        self.letters = self.data.rows.letters
+        if self.measured.null.any():
+            self.letters = np.where(self.measured.null, 0, self.letters)
+        self.taken = np.zeros(chunk.rows, dtype=np.uint8)
+        self.taken[ranges(chunk.offsets[: len(open.rows)], open.known)] = open.taken
+        size = max(1024, chunk.rows // 4)
+        self.room = Room(size, 4 * size, WITH_ERRORS, paths=True)
+        self.opens = open.opens(chunk)
+        self.state = np.zeros(fronts.FRONT_STATE, dtype=np.int64)
+        self.state[[layout.S_START, layout.S_NUMBER]] = self.opens[0, [layout.O_START, layout.O_NUMBER]]
+        self.state[payload.K_ENTRIES] = self.state[payload.K_KEPT] = open.used
+        # partitions that are open before or behind the buffer have classes of their own
+        own = chunk.going.copy()
+        own[: len(open.rows)] = True
+        self.slots = np.cumsum(own) * own
+        runs = (open.runs or empty_runs(0, ENTRIES, chunk.positions, self.room))._replace(positions=chunk.positions)
+        self.runs = told_apart(runs, search.net.edges, search.reporter.by_cost)
+        head = np.full((1 + int(own.sum()), len(search.net.masks)), NONE, dtype=np.int64)
+        self.classes = node_classes(head, self.runs, len(search.net.by_edge), self.measured.until.dtype)
+        # behind the kept rows of each partition stand those that came
+        place = ranges(chunk.offsets[: len(open.rows)], open.rows)
+        self.bundles = open.bundles.moved(np.arange(chunk.parts), place.__getitem__)
+        if open.used:
+            self.runs.at[: open.used] = place[self.runs.at[: open.used]]
+            head[1 : 1 + len(open.rows)] = open.run
+            payload.resume(self.classes, self.runs, self.measured.until)
+
+    def run(self) -> int:
+        self.runs = with_room(self.runs, self.room)
+        return fronts.front_partitions(
+            self.search.net, CONTIGUITY[self.task.plan.selection.strategy], True, windowed(self.task), self.letters, self.chunk.offsets, self.measured.when,
+            self.measured.until, self.opens, self.slots, np.int64(self.search.ahead), None, self.classes, None, None, self.runs, self.state,
+        )
+
+    def grow(self) -> None:
+        """Entries that no run has any more make room for new ones."""
+        self.classes, self.runs = compacted(self.classes, self.runs, self.state, 2 * len(self.search.net.by_edge))
+        self.check(sum(a.nbytes for a in (*self.classes, *self.runs)))
+
+    def widen(self, kept: bool) -> None:
+        self.room.widen(int(self.state[layout.S_DETAIL]), self.task.limits.max_state_bytes)
+
+    def found(self) -> Found:
+        return self.room.found(self.state)
+
+    def reported(self, found: Found) -> Found:
+        """What to report of the matches found."""
+        if self.search.reporter.bundling:
+            found = self._bundled(found)
+        else:
+            found.by_event.update(self.search.reporter.by_event(found.events, found.paths))
+        self.taken[found.rows] = 1
+        return found
+
+    def _bundled(self, found: Found) -> Found:
+        """The bundles of matches; those that may go on are kept."""
+        may_go_on = self.chunk.going.copy()
+        if self.outcome == layout.FULL:
+            may_go_on[int(self.state[layout.S_PART]) :] = True
+        bundles = self.bundles.with_points(found, _NONE, self.measured, self.search.net.edges)
+        going = may_go_on[bundles.parts] & bundles.newest & ~self._closed(bundles.parts, bundles.last)
+        done, self.bundles = bundles.chosen(~going), bundles.chosen(going)
+        out = self.search.reporter.bundles(done.best, done.first, done.last, done.sizes, self.chunk)
+        # numbers go on from the bundles reported before
+        parts = out.events[:, layout.E_PART]
+        out.events[:, layout.E_NUMBER] += self.reported_bundles[parts]
+        np.add.at(self.reported_bundles, parts, 1)
+        return out
+
+    def _next(self, parts: np.ndarray) -> np.ndarray:
+        """Over a stream: where a row that is not searched yet may stand."""
+        return next_places(self.task.plan.windows[0], self.chunk, self.measured, parts, self.opens[parts, layout.O_START])
+
+    def _closed(self, parts: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """bool: over a stream, which bundles no match point to come can join: those of ``parts`` with the rows of their ``last``
+        match points."""
+        if self.chunk.watermark is None or not len(parts):
+            return np.zeros(len(parts), dtype=bool)
+        searched = parts < int(self.state[layout.S_PART]) if self.outcome == layout.FULL else True
+        return (self._next(parts) > self.measured.near[last]) & searched
+
+    def _expire(self, parts: np.ndarray) -> None:
+        """Over a stream: no row to come continues runs whose windows have ended."""
+        if self.chunk.watermark is None or not windowed(self.task):
+            return
+        head = self.classes.head[self.slots[parts]]
+        ended = (head != NONE) & (self.classes.until[np.maximum(head, 0)] < self._next(parts)[:, None])
+        self.classes.head[self.slots[parts]] = np.where(ended, NONE, head)
+
+    def left(self) -> Left:
+        """Where the partitions that go on stand, and the rows that are looked at again: those not searched yet, those of runs and
+        of bundles that may go on, and their neighbours."""
+        chunk, open, bundles = self.chunk, self.open, self.bundles
+        parts = np.flatnonzero(chunk.going)
+        if not len(parts):
+            return Left(Open(), _NONE)
+        low, high = chunk.offsets[parts], chunk.offsets[parts + 1]
+        begin = np.clip(self.opens[parts, layout.O_START], low, high)
+        self._expire(parts)
+        self.state[payload.K_KEPT] = self.state[payload.K_ENTRIES]
+        payload.compact(self.classes, self.runs, self.state)
+        used = int(self.state[payload.K_ENTRIES])
+        looked = np.unique(np.concatenate([self.runs.at[:used], bundles.best.rows, bundles.first, bundles.last]))
+        first = begin
+        if self.search.neighbours:
+            least = chunk.offsets[1:].copy()
+            np.minimum.at(least, chunk.partition_of(looked), looked)
+            first = np.minimum(begin, least[parts])
+        first = np.maximum(low, first - max(self.task.back, chunk.least))
+        kept = np.union1d(looked, ranges(first, high - first))
+        begins, known = np.searchsorted(kept, low), np.searchsorted(kept, begin) - np.searchsorted(kept, low)
+        searched = kept[ranges(begins, known)]
+        base, number = np.zeros((2, chunk.parts), dtype=np.int64)
+        base[: len(open.rows)] = open.next - open.known
+        number[parts] = np.arange(len(parts))
+        self.runs.at[:used] = np.searchsorted(kept, self.runs.at[:used])
+        return Left(
+            Open(
+                rows=np.searchsorted(kept, high) - begins,
+                known=known,
+                next=base[parts] + begin - low,
+                number=self.opens[parts, layout.O_NUMBER],
+                reported=self.reported_bundles[parts],
+                places=chunk.positions[searched],
+                taken=self.taken[searched],
+                runs=self.runs,
+                used=used,
+                run=self.classes.head[self.slots[parts]],
+                bundles=bundles.moved(number, functools.partial(np.searchsorted, kept)),
+            ),
+            kept,
+            again=False,
+        )
+
+
+class ProxyForm:
+    """How :class:`Open` is kept as bytes: of each run its entries (kept row, edge, entry before), and of a bundle the rows and
+    edges of its best match. Their numbers mean something for one net only, whose fingerprint stands with them."""
+
+    kind, numbers = CHEAPEST, 9
+    arrays = tuple(np.dtype(t) for t in (np.int64, np.uint8, np.int32, np.int32, np.int32, np.int32))
+
+    def __init__(self, net: fronts.FrontArrays) -> None:
+        self.edges, self.source = net.edges, net.source
+        self.nodes = len(net.masks)
+        text = hashlib.sha256(b"".join(a.tobytes() for a in (net.edges, net.source, net.accept_end)))
+        self.fingerprint = int.from_bytes(text.digest()[:8], "little", signed=True)
+
+    def written(self, open: Open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        count, bundles = len(open.rows), open.bundles
+        offsets = np.concatenate([[0], np.cumsum(open.rows)])
+        runs = open.runs
+        at, pool = (runs.at[: open.used], runs.pool[: open.used]) if runs is not None else (_NONE, np.zeros((0, run_chains.C_FIELDS), dtype=np.int64))
+        # an entry stands behind those before it, also among those of its partition
+        part = np.searchsorted(offsets, at, side="right") - 1
+        order = np.argsort(part, kind="stable")
+        entries = np.bincount(part, minlength=count)
+        first = np.cumsum(entries) - entries
+        place = np.empty(open.used, dtype=np.int64)
+        place[order] = np.arange(open.used) - first[part[order]]
+        before = pool[:, run_chains.C_PARENT]
+        before = np.where(before == NONE, NONE, place[before]) if open.used else before
+        table = np.stack([at - offsets[part], pool[:, run_chains.C_EDGE], before], axis=1)[order].astype(np.int32)
+        run = open.run if open.used else np.full((count, 0), NONE)
+        of, node = np.nonzero(run != NONE)
+        live = place[run[of, node]].astype(np.int32)
+        numbers = np.zeros((count, self.numbers), dtype=np.int64)
+        numbers[:, 1:5] = np.stack([open.known, open.next, open.number, open.reported], axis=1)
+        numbers[:, 5:] = bundles.numbers(open.rows)
+        numbers[:, 0] = np.where(numbers.any(axis=1) | (open.rows > 0), self.fingerprint, 0)
+        return numbers, [
+            (open.places, open.known), (open.taken, open.known), (table.ravel(), 3 * entries), (live, np.bincount(of, minlength=count)),
+            *bundles.arrays(open.rows),
+        ]
+
+    def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Open:
+        count, offsets = len(rows), np.cumsum(rows) - rows
+        if not np.isin(numbers[:, 0], (0, self.fingerprint)).all():
+            raise other_pattern()
+        (places, known), (taken, marks), (table, cells), (live, lives), *matches = arrays
+        check_numbers(cells % 3 == 0)
+        entries = cells // 3
+        _, stands, next, number, reported, *_ = numbers.T
+        table = table.reshape(-1, 3).astype(np.int64)
+        before, begin = table[:, 2], np.repeat(np.cumsum(entries) - entries, entries)
+        check_numbers(
+            (known == stands) & (marks == stands) & (stands <= rows), taken <= 1, next >= known, next < FAR, number >= 0, number < FAR, reported >= 0, reported < FAR,
+            ascending(places, known), places >= 0, places < np.repeat(next, known),
+            (table[:, 0] >= 0) & (table[:, 0] < np.repeat(known, entries)), (table[:, 1] >= 0) & (table[:, 1] < len(self.edges)),
+            (before >= NONE) & (before < np.arange(len(table)) - begin),
+            (live >= 0) & (live < np.repeat(entries, lives)),
+        )  # fmt: skip
+        at = table[:, 0] + np.repeat(offsets, entries)
+        parents = np.where(before == NONE, NONE, before + begin)
+        check_numbers(follow(parents, table[:, 1], at, self.edges, self.source))
+        position = np.zeros(int(rows.sum()), dtype=np.int64)
+        position[ranges(offsets, known)] = places
+        pool = np.zeros((max(len(at), ENTRIES), run_chains.C_FIELDS), dtype=np.int64)
+        payload.rebuild(pool, parents, table[:, 1], position[at])
+        run = np.full((count, self.nodes), NONE, dtype=np.int64)
+        of = np.repeat(np.arange(count), lives)
+        entry = live + (np.cumsum(entries) - entries)[of]
+        stood = self.edges[table[entry, 1], E_TARGET]
+        check_numbers(distinct(stood, lives))
+        run[of, stood] = entry
+        padded = np.concatenate([at, np.zeros(len(pool) - len(at), dtype=np.int64)])
+        runs = empty_runs(0, 0, _NONE, Room(0, 0, WITH_ERRORS, paths=True))._replace(pool=pool, at=padded)
+        return Open(rows, known, next, number, reported, places, taken, runs, len(at), run, Bundles.read(rows, numbers[:, 5:], matches, self.edges, self.source))

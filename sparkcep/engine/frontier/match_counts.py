@@ -1,0 +1,64 @@
+"""MATCH_COUNT() where conditions are local to their row and its neighbours: dynamic programming over the automaton."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparkcep.compiler.searches import NUMBERS
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.predicates import kernel_data
+from sparkcep.engine.core.task import Task
+from sparkcep.engine.core.windows import plan_windows
+from sparkcep.engine.match.gap_walk import CONTIGUITY, windowed
+from sparkcep.kernels.frontier import counting
+
+MAX_COUNT = 1e38  # of a DECIMAL(38)
+
+
+class Numbers:
+    """Counts the matches that end at each row."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.automaton = task, task.prepared.strategy.automaton
+        self.accepts = self.automaton.accepts()
+
+    def nbytes(self, chunk: Chunk) -> int:
+        """How many bytes the numbers of the longest partition take."""
+        return 8 * self.automaton.nodes * (int(np.diff(chunk.offsets).max(initial=0)) + 1)
+
+    def of(self, chunk: Chunk) -> tuple[np.ndarray, list[int]]:
+        """The last rows of matches, and how many end at each."""
+        self.task.ran.add(NUMBERS)
+        net, letters = self.automaton, kernel_data(self.task.prepared, chunk).rows.letters
+        backs = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)[1]
+        found: list[np.ndarray] = []
+        for prime in (0, *counting.PRIMES):
+            kind = np.int64 if prime else np.float64
+            counts = np.zeros(chunk.rows, dtype=kind)
+            for low, high, cut in zip(chunk.offsets.tolist(), chunk.offsets[1:].tolist(), chunk.cut.tolist()):
+                counting.count_matches(
+                    net.first, net.edges, net.masks, net.blocks, self.accepts, letters, low, high, -1 if cut else low, backs, windowed(self.task),
+                    CONTIGUITY[self.task.plan.selection.strategy], np.int64(prime), np.zeros((high - low + 1, net.nodes), dtype=kind), counts,
+                )
+            found.append(counts)
+            if prime == 0 and counts.max(initial=0.0) >= 2 * MAX_COUNT:  # below that the residues tell the number
+                raise self.task.failures.count(int(np.argmax(counts >= 2 * MAX_COUNT)), chunk.columns)
+            if prime and found[0].max(initial=0.0) < counting.PRIMES[0] // 2:
+                break  # the first residue is the number
+        ending = np.flatnonzero(found[0] > 0)
+        numbers = _together([f[ending].tolist() for f in found[1:]])
+        for row, number in zip(ending.tolist(), numbers, strict=True):
+            if number >= 10**38:
+                raise self.task.failures.count(row, chunk.columns)
+        return ending, numbers
+
+
+def _together(residues: list[list[int]]) -> list[int]:
+    """The numbers with these residues modulo the primes (Garner's algorithm)."""
+    primes = counting.PRIMES
+    numbers, modulus = residues[0], primes[0]
+    for prime, more in zip(primes[1:], residues[1:]):
+        inverse = pow(modulus, -1, prime)
+        numbers = [x + modulus * ((r - x) * inverse % prime) for x, r in zip(numbers, more)]
+        modulus *= prime
+    return numbers

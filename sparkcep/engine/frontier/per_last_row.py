@@ -1,0 +1,139 @@
+"""One output row for each last row of a match: MATCH_COUNT() and MATCH_GRAPH()."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.compiler.searches import FRONT, GRAPH, NUMBERS
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.matches import Found, last_rows
+from sparkcep.engine.core.task import Task
+from sparkcep.engine.frontier.frontier import Counted, Drawn, Ended, Front
+from sparkcep.engine.frontier.match_counts import Numbers
+from sparkcep.engine.match.enumeration import Listing, listed
+from sparkcep.engine.output.columns_out import decimals, match_graphs
+from sparkcep.engine.output.tables import Tables
+from sparkcep.errors import MatchRuntimeError
+from sparkcep.kernels.common.layout import E_LABELS, E_ROWS
+
+
+@dataclass(frozen=True)
+class Ending:
+    """``rows`` int64 (n): last rows of matches; ``numbers``: how many matches end there; ``graphs``: what MATCH_GRAPH() gives
+    there."""
+
+    rows: np.ndarray
+    numbers: list[int] | None
+    graphs: pa.Array | None = None
+
+
+class ByLastRow:
+    """Makes the output for whole partitions. ``listing``: the search that lists matches, where no other tells their numbers."""
+
+    def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:
+        self.task, self.listing, self.tables = task, listing, tables
+        strategy = task.prepared.strategy
+        self.drawing = strategy.question == GRAPH
+        self.numbers = Numbers(task) if strategy.search == NUMBERS else None
+        self.front = Front(task) if strategy.search == FRONT else None
+
+    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
+        for ending in self._endings(chunk):
+            if len(ending.rows):
+                by_event = {}
+                if ending.numbers is not None:
+                    by_event["cnt"] = decimals(ending.numbers, np.ones(len(ending.rows), dtype=np.int64), 38, 0)
+                if ending.graphs is not None:
+                    by_event["graph"] = ending.graphs
+                yield from self.tables.of(chunk, last_rows(ending.rows, chunk, by_event))
+
+    def _endings(self, chunk: Chunk) -> Iterator[Ending]:
+        if self.numbers is not None:
+            yield Ending(*self.numbers.of(chunk))
+        elif self.front is not None and self.drawing:
+            for rows, numbers, until, items in Drawn(self.front, chunk).rounds():
+                yield Ending(rows, numbers, match_graphs(until, _in_partition(items, until, rows, chunk), self.task.plan.variables))
+        elif self.front is not None:
+            yield Ending(*counted(self.front, self.listing, chunk))
+        else:
+            yield self._traced(chunk) if self.drawing else Ending(*tallied(listed(self.listing(), chunk), chunk))
+
+    def _traced(self, chunk: Chunk) -> Ending:
+        """Graphs of listed matches: for each last row a trie from that row backwards."""
+        tries: dict[int, _Trie] = {}
+        for found in listed(self.listing(), chunk):
+            for part, rows, labels in found.each():
+                low = int(chunk.offsets[part])
+                tries.setdefault(rows[-1], _Trie()).add([row - low for row in rows], [label & 63 for label in labels])
+        ending = sorted(tries)
+        items = [tries[row].items() for row in ending]
+        until = np.cumsum([0, *map(len, items)])
+        flat = np.array([item for some in items for item in some], dtype=np.int64).reshape(-1, 5)
+        numbers = [tries[row].matches for row in ending]
+        last = np.array(ending, dtype=np.int64)
+        return Ending(last, numbers, match_graphs(until, _in_partition(flat, until, last, chunk), self.task.plan.variables))
+
+
+def _in_partition(items: np.ndarray, until: np.ndarray, rows: np.ndarray, chunk: Chunk) -> np.ndarray:
+    """Nodes of the graphs of ``rows`` with their positions in the partition, of which the first rows may be gone."""
+    gone = chunk.positions[rows] - (rows - chunk.offsets[chunk.partition_of(rows)])
+    moved = items[: until[-1]].copy()
+    moved[:, 0] += np.repeat(gone, np.diff(until))
+    return moved
+
+
+def counted(front: Front, listing: Listing, chunk: Chunk) -> tuple[np.ndarray, list[int]]:
+    """Last rows, and how many matches end at each; the matches of too many classes for the memory allowed are listed."""
+    try:
+        found: list[Ended] = list(Counted(front, chunk).rounds())
+    except MatchRuntimeError as error:
+        if error.error_class != "SPARKCEP.STATE_LIMIT":
+            raise
+        return tallied((some.matches() for some in listed(listing(), chunk)), chunk)
+    return np.concatenate([np.zeros(0, dtype=np.int64), *(rows for rows, *_ in found)]), [n for _, numbers, *_ in found for n in numbers or ()]
+
+
+def tallied(some: Iterable[Found], chunk: Chunk) -> tuple[np.ndarray, list[int]]:
+    """The same of listed matches."""
+    counts = np.zeros(chunk.rows, dtype=np.int64)
+    for found in some:
+        np.add.at(counts, found.rows[found.events[:, E_LABELS] + found.events[:, E_ROWS] - 1], 1)
+    ending = np.flatnonzero(counts)
+    return ending, counts[ending].tolist()
+
+
+class _Trie:
+    """The matches that end at one row, read backwards; a first row is a leaf of its own."""
+
+    def __init__(self) -> None:
+        self.root: dict[tuple[int, int, bool], dict] = {}
+        self.matches = 0
+
+    def add(self, rows: list[int], labels: list[int]) -> None:
+        self.matches += 1
+        at = self.root
+        for i in range(len(rows) - 1, -1, -1):
+            at = at.setdefault((rows[i], labels[i], i == 0), {})
+
+    def items(self) -> list[tuple[int, int, int, int, int]]:
+        """Breadth first, so that the children of a node are neighbours; they stand by row and variable."""
+        found: list[tuple[int, int, int, int, int]] = []
+        level = sorted(self.root.items(), key=_place)
+        complete = 1
+        while level:
+            below: list[tuple[tuple[int, int, bool], dict]] = []
+            begin = len(found) + len(level)
+            for (row, label, is_first), children in level:
+                at = begin + len(below)
+                below += sorted(children.items(), key=_place)
+                found.append((row, label, *((-1, -1) if is_first else (at, at + len(children))), complete))
+            level, complete = below, 0
+        return found
+
+
+def _place(item: tuple[tuple[int, int, bool], dict]) -> tuple[int, int, bool]:
+    return item[0]

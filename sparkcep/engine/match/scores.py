@@ -1,0 +1,226 @@
+"""Scores of listed matches as the engine computes them itself, exactly as Spark does; and of what parts they are made, so that they
+can be bounded before a match is complete.
+
+Scores are told as whole numbers of the same order, the larger the better. Where the score is no arithmetic that the engine knows,
+or values at hand might be rounded otherwise or leave their types, there are none.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Union
+
+import numpy as np
+
+from sparkcep.columns.arrays import words
+from sparkcep.columns.types import INT_BITS, Type, type_of
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.matches import Found
+from sparkcep.engine.core.task import Task
+from sparkcep.engine.output import gather
+from sparkcep.engine.output import intervals as bounds
+from sparkcep.engine.output.row_weights import float_weights, is_floating, keeps_types, known_values, whole_weights
+from sparkcep.kernels.common.layout import E_ROWS
+from sparkcep.plan.records import ALL_ROWS, Score, Scored, Term
+
+MISSING = np.iinfo(np.int64).min  # of a score that is NULL or NaN: it ranks last
+_EPSILON = 2.0**-52
+_ARRAYS = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt, "least": np.minimum, "greatest": np.maximum,
+}  # fmt: skip
+
+
+class Summed(NamedTuple):
+    """A score as a ``tree`` over sums of the rows of a match: ``weights`` float64 (sums, variables, rows), what each row adds, and
+    ``slack`` float64 (sums), by how much a sum may be rounded."""
+
+    tree: tuple
+    weights: np.ndarray
+    slack: np.ndarray
+
+
+Scores = Union["Sum", "Tree"]
+
+
+def scores_of(task: Task, chunk: Chunk, letters: np.ndarray) -> Scores | None:
+    """The scores of the matches of a chunk; ``letters`` int64 (rows): the variables that each row may be."""
+    ranking, variables = task.plan.ranking, len(task.plan.variables)
+    assert ranking is not None
+    score = next((leaf.spec for leaf in task.plan.leaves if leaf.spec.kind == "score"), None)
+    if score is not None:
+        return Sum.of_chunk(score, chunk, letters, variables)
+    return Tree(ranking.scored, chunk, variables) if ranking.scored is not None else None
+
+
+class Sum:
+    """A score that is one sum over the match's rows. ``exact``: of whole numbers, in units of the smallest decimal place."""
+
+    def __init__(self, score: Score, chunk: Chunk, variables: int, weights: np.ndarray, exact: bool) -> None:
+        self.score, self.weights, self.exact = score, weights, exact
+        self.known = _known(score.terms, chunk, variables)
+
+    @staticmethod
+    def of_chunk(score: Score, chunk: Chunk, letters: np.ndarray, variables: int) -> Sum | None:
+        """None where the sums might not be Spark's."""
+        terms, columns = score.terms, chunk.columns
+        if is_floating(terms, columns):
+            return Sum(score, chunk, variables, float_weights(terms, columns, variables, chunk.rows), False)
+        if not keeps_types(terms, columns, letters):
+            return None
+        whole = whole_weights(terms, columns, variables, chunk.rows)
+        return None if whole is None else Sum(score, chunk, variables, whole.astype(np.float64), True)
+
+    def of(self, found: Found) -> np.ndarray | None:
+        """int64: the keys of the matches' scores; None where they may be rounded."""
+        if self.exact and np.abs(self.weights).max(initial=0.0) * int(found.events[:, E_ROWS].max()) >= bounds.EXACT:
+            return None
+        sums = gather.match_sums(found.events, found.labels, found.rows, self.weights) / self.score.parts
+        return _ordered(sums, _missing(self.known, found))
+
+    def summed(self, chunk: Chunk, letters: np.ndarray, most: int) -> Summed | None:
+        """The score by its parts; None where a match without a score is not told by its rows one by one. ``most``: rows of a
+        match."""
+        there = _there(letters, len(self.weights))
+        weights = np.where(there, self.weights[:, : len(letters)], 0.0)
+        if np.isinf(weights).any() or (self.exact and np.abs(weights).max(initial=0.0) * most >= bounds.EXACT):
+            return None
+        for term, known in self.known:
+            missing = _of_term(term, there) & (known[:, : len(letters)] == 0)
+            if missing.any() and term.kind == "sum":
+                return None
+            weights[missing] = -np.inf
+        weights[np.isnan(weights)] = -np.inf
+        tree: tuple = ("leaf", 0) if self.score.parts == 1 else ("/", ("leaf", 0), ("lit", self.score.parts))
+        slack = 0.0 if self.exact else _slack(np.where(np.isinf(weights), 0.0, weights), chunk, most)
+        return Summed(tree, weights[None], np.array([slack]))
+
+
+class Tree:
+    """A score that is arithmetic over sums."""
+
+    def __init__(self, scored: Scored, chunk: Chunk, variables: int) -> None:
+        self.scored, columns = scored, chunk.columns
+        self.types = [type_of(columns[term.column].type) if term.column else None for term in scored.leaves]
+        self.usable = self._usable()
+        if not self.usable:
+            return
+        scale = max((t.scale for t in self.types if t is not None), default=0)
+        units = [10.0 ** (scale - (t.scale if t is not None else 0)) for t in self.types]
+        self.weights = [_weights(term, chunk, variables) * unit for term, unit in zip(scored.leaves, units)]
+        self.known = [_known((term,), chunk, variables) for term in scored.leaves]
+
+    def _usable(self) -> bool:
+        """Whether arithmetic with these types is that of DOUBLEs, or of whole numbers, in units of the smallest decimal place."""
+        types, used = [t for t in self.types if t is not None], bounds.operations(self.scored.tree)
+        if any(not t.is_number or t.kind == "float" or t.precision > 18 for t in types):
+            return False
+        if not any(t.kind == "decimal" for t in types):
+            return True
+        return None not in self.types and not any(t.is_float for t in types) and not used - bounds.SUMS and bounds.keeps_scale(types)
+
+    def of(self, found: Found) -> np.ndarray | None:
+        """int64: the keys of the matches' scores; None where they might not be Spark's."""
+        if not self.usable:
+            return None
+        leaves = [gather.match_sums(found.events, found.labels, found.rows, weights) for weights in self.weights]
+        missing = [_missing(known, found) for known in self.known]
+        absent = np.any(missing, axis=0)
+        choosing = bool(bounds.operations(self.scored.tree) & bounds.CHOICES)
+        if (not self.scored.strict and absent.any()) or (choosing and any(np.isnan(leaf).any() for leaf in leaves)):
+            return None  # least and greatest pass over NULLs, and have NaN above all
+        intervals: list[bounds.Interval | None] = [
+            bounds.of_values(leaf[~none], bounds.FLOATING if t is not None and t.is_float else _bits(term, t))
+            for leaf, none, term, t in zip(leaves, missing, self.scored.leaves, self.types)
+        ]
+        if bounds.of_tree(self.scored.tree, intervals) is None:
+            return None
+        with np.errstate(all="ignore"):
+            return _ordered(_value(self.scored.tree, leaves), absent)
+
+    def summed(self, chunk: Chunk, letters: np.ndarray, most: int) -> Summed | None:
+        """The score by its parts; None where a match may have no score, or one that is not Spark's. ``most``: rows of a match."""
+        if not self.usable:
+            return None
+        there = _there(letters, len(self.weights[0]))
+        found, intervals, slack = [], [], []
+        for term, own, known, t in zip(self.scored.leaves, self.weights, self.known, self.types):
+            weights = np.where(there, own, 0.0)
+            if not np.isfinite(weights).all() or any((_of_term(term, there) & (values[:, : len(letters)] == 0)).any() for _, values in known):
+                return None
+            floating = t is not None and t.is_float
+            intervals.append(_interval(term, weights, there, chunk, bounds.FLOATING if floating else _bits(term, t)))
+            slack.append(_slack(weights, chunk, most) if floating and term.kind != "row" else 0.0)
+            found.append(weights)
+        if bounds.of_tree(self.scored.tree, intervals) is None:
+            return None
+        return Summed(self.scored.tree, np.array(found), np.array(slack))
+
+
+def _there(letters: np.ndarray, variables: int) -> np.ndarray:
+    """bool (variables, rows): which rows may be of which variables."""
+    return (letters[None] >> np.arange(variables)[:, None] & 1).astype(bool)
+
+
+def _of_term(term: Term, there: np.ndarray) -> np.ndarray:
+    """Those of the variables of a term."""
+    own = np.array([term.mask == ALL_ROWS or term.mask >> v & 1 for v in range(len(there))], dtype=bool)
+    return there & own[:, None]
+
+
+def _interval(term: Term, weights: np.ndarray, there: np.ndarray, chunk: Chunk, bits: int) -> bounds.Interval:
+    """Between what a sum lies, whatever rows a match takes."""
+    if term.kind == "row":
+        return bounds.of_values(weights[_of_term(term, there)], bits)
+    low, high = (np.add.reduceat(worst, chunk.offsets[:-1]) for worst in (weights.min(axis=0, initial=0.0), weights.max(axis=0, initial=0.0)))
+    return float(low.min(initial=0.0)), float(high.max(initial=0.0)), bits
+
+
+def _slack(weights: np.ndarray, chunk: Chunk, most: int) -> float:
+    """By how much the sum over a match of at most so many rows may differ, added in one order and in another."""
+    largest = np.abs(weights).max(axis=0, initial=0.0)
+    whole = min(float(np.add.reduceat(largest, chunk.offsets[:-1]).max(initial=0.0)), most * float(largest.max(initial=0.0)))
+    return 2 * (most + 2) * _EPSILON * whole
+
+
+def _bits(term: Term, t: Type | None) -> int:
+    return INT_BITS.get(t.kind, 64) if t is not None and term.kind == "row" else 64
+
+
+def _value(tree: tuple, leaves: list[np.ndarray]) -> np.ndarray:
+    if tree[0] == "leaf":
+        return leaves[tree[1]]
+    if tree[0] == "lit":
+        return np.full(len(leaves[0]), float(tree[1]))
+    return _ARRAYS[tree[0]](*(_value(operand, leaves) for operand in tree[1:]))
+
+
+def _weights(term: Term, chunk: Chunk, variables: int) -> np.ndarray:
+    """float64 (variables, rows): what each row adds to a leaf, 0 for NULL."""
+    there = known_values(term, chunk.columns, variables) if term.column else np.ones((variables, chunk.rows))
+    values = words(chunk.columns[term.column]).astype(np.float64)[: chunk.rows] if term.column else np.ones(chunk.rows)
+    own = np.array([term.mask == ALL_ROWS or term.mask >> v & 1 for v in range(variables)])
+    return np.where(own[:, None] & (there[:, : chunk.rows] > 0), values, 0.0)
+
+
+def _known(terms: tuple[Term, ...], chunk: Chunk, variables: int) -> list[tuple[Term, np.ndarray]]:
+    """For each term with NULLs which rows have a value."""
+    return [(term, known_values(term, chunk.columns, variables)) for term in terms if term.column and chunk.columns[term.column].null_count]
+
+
+def _missing(known: list[tuple[Term, np.ndarray]], found: Found) -> np.ndarray:
+    """bool (matches): whether a term has no value, which makes the score NULL."""
+    out = np.zeros(len(found.events), dtype=bool)
+    for term, there in known:
+        values = gather.match_sums(found.events, found.labels, found.rows, there)
+        if term.kind == "branch":
+            own = np.array([[float(term.mask >> v & 1)] for v in range(len(there))]) * np.ones(there.shape)
+            out |= values < gather.match_sums(found.events, found.labels, found.rows, own)
+        else:
+            out |= values == 0
+    return out
+
+
+def _ordered(scores: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """int64 in the order of floating scores; those that are missing, or no number, come first."""
+    bits = (scores + 0.0).view(np.int64)  # one zero
+    keys = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
+    return np.where(missing | np.isnan(scores), MISSING, keys)

@@ -1,0 +1,309 @@
+"""Measures of matches that share their ends: AFTER MATCH SKIP goes to a row of the match, and no condition looks at the match.
+
+Such a match has labels of its own for its first rows, up to a row where its path joins that of an earlier match; from there on
+it has the labels of that match. So the labels are the nodes of a forest: each knows the one ``after`` it, which is of the next
+row. The value of a measure for a match follows from its value for the rows after the first one, so that all matches together
+take O(labels), however long each is.
+
+Shared arguments: ``events`` int64 (m, 5), ``labels`` uint8 and ``joins`` int64 (m, 4) as filled by
+:func:`sparkcep.kernels.match.backtrack.match_partitions`. Measures are of whole matches, one value for each event.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sparkcep.engine.output import gather
+from sparkcep.engine.output.gather import float_less
+from sparkcep.kernels.common.layout import E_LABELS, E_PART, E_ROWS, E_START
+from sparkcep.kernels.jit.cache import inlined, kernel
+
+TILE = 1 << 11  # sums that stay in the processor's nearest cache while numbers are added to them
+MOST_LABELS = 1 << 20  # of matches that have all their labels, at a time
+_ALL = np.zeros(0, dtype=np.uint8)  # of NULL marks and filters: all rows count
+_EXACT = 2.0**53  # whole numbers below it are the same in any order of additions
+
+
+class Forest(NamedTuple):
+    """``after`` int64 (labels): the place of the next row's label, -1 after the last one. ``at`` int64 (labels): the row. ``first``
+    int64 (m): the place of each match's first label, -1 if it is empty."""
+
+    events: np.ndarray
+    labels: np.ndarray
+    joins: np.ndarray
+    after: np.ndarray
+    at: np.ndarray
+    first: np.ndarray
+
+
+def forest(events: np.ndarray, labels: np.ndarray, joins: np.ndarray) -> Forest:
+    """The labels of matches as a forest."""
+    made = Forest(events, labels, joins, *(np.empty(size, dtype=np.int64) for size in (len(labels), len(labels), len(events))))
+    _link(made)
+    return made
+
+
+@kernel
+def _link(forest):
+    """Fills ``after``, ``at`` and ``first``."""
+    events, labels, joins, after, at, first = forest
+    for e in range(events.shape[0]):
+        base = events[e, E_LABELS]
+        own = joins[e, 0]
+        for i in range(own):
+            after[base + i] = base + i + 1
+            at[base + i] = events[e, E_START] + i
+        if own > 0:
+            after[base + own - 1] = joins[e, 1]
+        first[e] = base if own > 0 else joins[e, 1]
+
+
+@inlined
+def _in(mask, label):
+    return mask == -1 or (mask >> (label & 63)) & 1 == 1
+
+
+def navigate(first: bool, mask: int, logical: int, physical: int, trees: Forest, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(row, label) int64 of FIRST or LAST of ``mask`` with offsets for each event, -1 where there is none. A ``physical`` offset
+    leaves the match; the label is that of the row where the offset begins."""
+    at, labels = np.empty(len(trees.events), dtype=np.int64), np.empty(len(trees.events), dtype=np.int64)
+    found, _ = _hits(mask, 0 if first else logical + 1, _ALL, _ALL, trees)
+    _navigate(logical if first else 0, physical, trees, offsets, found, at, labels)
+    return at, labels
+
+
+@kernel
+def _navigate(steps, physical, forest, offsets, found, out_at, out_label):
+    """Fills the last two arrays: goes to the label ``found``, and ``steps`` times from a label to the next one found."""
+    events, labels, joins, after, at, first = forest
+    for e in range(events.shape[0]):
+        n = found[first[e]] if first[e] >= 0 else -1
+        for _ in range(steps):
+            if n < 0:
+                break
+            rest = after[n]
+            n = found[rest] if rest >= 0 else -1
+        row = np.int64(-1)
+        if n >= 0:
+            row = at[n] + physical
+            part = events[e, E_PART]
+            if row < offsets[part] or row >= offsets[part + 1]:
+                row = np.int64(-1)
+        out_at[e] = row
+        out_label[e] = labels[n] & 63 if n >= 0 else -1
+
+
+def _hits(mask: int, wanted: int, nulls: np.ndarray, keep: np.ndarray, trees: Forest) -> tuple[np.ndarray, np.ndarray]:
+    """For each label the first label from there on that counts, and how many count from there on: two int64 (labels). With
+    ``wanted`` the first array has the label after which ``wanted - 1`` more count. -1: no such label."""
+    found, count = np.empty(len(trees.labels), dtype=np.int64), np.empty(len(trees.labels), dtype=np.int64)
+    _find(mask, wanted, nulls, keep, trees, found, count)
+    return found, count
+
+
+@kernel
+def _find(mask, wanted, nulls, keep, forest, found, count):
+    """Fills the last two arrays."""
+    events, labels, joins, after, at, first = forest
+    for e in range(events.shape[0]):
+        base = events[e, E_LABELS]
+        for i in range(joins[e, 0] - 1, -1, -1):
+            n = base + i
+            rest = after[n]
+            place = found[rest] if rest >= 0 else -1
+            many = count[rest] if rest >= 0 else 0
+            if _counts(mask, labels[n], at[n], nulls, keep):
+                many += 1
+                if wanted == 0 or many == wanted:
+                    place = n
+            found[n] = place
+            count[n] = many
+
+
+def aggregate(
+    kind: int, mask: int, ints: np.ndarray, flts: np.ndarray, nulls: np.ndarray, keep: np.ndarray, trees: Forest,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """(int64 value, float64 value, count) for each event, as :func:`sparkcep.engine.output.gather.aggregate` gives them."""
+    if kind == gather.SUM_INT and not np.abs(ints.astype(np.float64)).sum() < 2.0**62:
+        return _one_by_one(kind, mask, ints, flts, nulls, keep, trees)
+    size = len(trees.labels)
+    counts, totals, sums = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.float64)
+    _fold(kind, mask, ints, flts, nulls, keep, trees, counts, totals, sums)
+    values = _at_first(totals, trees, np.int64(0 if kind == gather.SUM_INT else -1))
+    if kind == gather.SUM_FLOAT and not (np.abs(flts).sum() < _EXACT and (np.trunc(flts) == flts).all()):
+        return values, _sums_in_order(mask, flts, nulls, keep, trees), _at_first(counts, trees, np.int64(0))
+    return values, _at_first(sums, trees, 0.0), _at_first(counts, trees, np.int64(0))
+
+
+def collect(mask: int, nulls: np.ndarray, keep: np.ndarray, trees: Forest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The rows of ``mask`` that count, for each event, as :func:`sparkcep.engine.output.gather.collect` gives them, in O(labels and
+    collected rows)."""
+    found, count = _hits(mask, 0, nulls, keep, trees)
+    sizes = _at_first(count, trees, np.int64(0))
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    rows = np.empty((2, int(offsets[-1])), dtype=np.int64)
+    _collect(trees, found, offsets, rows)
+    return offsets, rows[0], rows[1]
+
+
+def _at_first(values: np.ndarray, trees: Forest, none: np.generic | float) -> np.ndarray:
+    """Of each event the value at its first label, ``none`` for an empty match."""
+    out = np.full(len(trees.events), none)
+    there = trees.first >= 0
+    out[there] = values[trees.first[there]]
+    return out
+
+
+@kernel
+def _collect(forest, found, offsets, rows):
+    """Fills ``rows``: the rows and their labels."""
+    events, labels, joins, after, at, first = forest
+    for e in range(events.shape[0]):
+        n = first[e]
+        for k in range(offsets[e], offsets[e + 1]):
+            n = found[n]
+            rows[0, k] = at[n]
+            rows[1, k] = labels[n] & 63
+            n = after[n]
+
+
+@inlined
+def _counts(mask, label, row, nulls, keep):
+    return _in(mask, label) and (keep.shape[0] == 0 or keep[row] != 0) and (nulls.shape[0] == 0 or nulls[row] != 1)
+
+
+@kernel
+def _fold(kind, mask, ints, flts, nulls, keep, forest, counts, totals, sums):
+    """Fills the last three arrays (labels): the aggregate of the rows from there on. For MIN and MAX it is the row of
+    the value, the first one of equal ones."""
+    events, labels, joins, after, at, first = forest
+    for e in range(events.shape[0]):
+        base = events[e, E_LABELS]
+        for i in range(joins[e, 0] - 1, -1, -1):
+            n = base + i
+            rest = after[n]
+            count = np.int64(0)
+            total = np.int64(0 if kind == gather.SUM_INT else -1)
+            number = 0.0
+            if rest >= 0:
+                count = counts[rest]
+                total = totals[rest]
+                number = sums[rest]
+            row = at[n]
+            if _counts(mask, labels[n], row, nulls, keep):
+                count += 1
+                if kind == gather.SUM_INT:
+                    total += ints[row]
+                elif kind == gather.SUM_FLOAT:
+                    number += flts[row]
+                elif kind == gather.MIN_INT:
+                    if total < 0 or ints[row] <= ints[total]:
+                        total = row
+                elif kind == gather.MAX_INT:
+                    if total < 0 or ints[row] >= ints[total]:
+                        total = row
+                elif kind == gather.MIN_FLOAT:
+                    if total < 0 or not float_less(flts[total], flts[row]):
+                        total = row
+                elif kind == gather.MAX_FLOAT:
+                    if total < 0 or not float_less(flts[row], flts[total]):
+                        total = row
+            counts[n] = count
+            totals[n] = total
+            sums[n] = number
+
+
+def _sums_in_order(mask: int, flts: np.ndarray, nulls: np.ndarray, keep: np.ndarray, trees: Forest) -> np.ndarray:
+    """float64 of each event: the sum of its rows' values from the first row on, since the last bits of a sum depend on the order.
+    That takes an addition for each row of each match, many at a time: the matches are ordered so that matches with a
+    common label are neighbours."""
+    size, matches = len(trees.labels), len(trees.events)
+    many, begin, filled = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+    sums, out = np.zeros(matches, dtype=np.float64), np.zeros(matches, dtype=np.float64)
+    _spread(mask, flts, nulls, keep, trees, many, begin, filled, np.empty(size, dtype=np.int64), sums, out)
+    return out
+
+
+@kernel
+def _spread(mask, flts, nulls, keep, forest, many, begin, filled, order, sums, out):
+    """Fills ``out``. ``many`` (labels): how many matches have the label; they are in ``sums`` from ``begin`` on."""
+    events, labels, joins, after, at, first = forest
+    matches = events.shape[0]
+    for e in range(matches - 1, -1, -1):
+        if first[e] >= 0:
+            many[first[e]] += 1
+        base = events[e, E_LABELS]
+        for i in range(joins[e, 0]):
+            rest = after[base + i]
+            if rest >= 0:
+                many[rest] += many[base + i]
+    free = np.int64(0)
+    for e in range(matches):
+        base = events[e, E_LABELS]
+        for i in range(joins[e, 0] - 1, -1, -1):
+            n = base + i
+            rest = after[n]
+            if rest >= 0:
+                begin[n] = filled[rest]
+                filled[rest] += many[n]
+            else:
+                begin[n] = free
+                free += many[n]
+            filled[n] = begin[n]
+    steps = np.int64(0)  # the labels that count, ordered so that the labels of each match follow its rows
+    for e in range(matches - 1, -1, -1):
+        base = events[e, E_LABELS]
+        for i in range(joins[e, 0]):
+            n = base + i
+            if _counts(mask, labels[n], at[n], nulls, keep):
+                order[steps] = n
+                steps += 1
+    for some in range(0, steps, TILE):
+        for low in range(0, matches, TILE):
+            for step in range(some, min(some + TILE, steps)):
+                n = order[step]
+                begun = max(begin[n], low)
+                x = flts[at[n]]
+                part = sums[begun : max(min(begin[n] + many[n], low + TILE), begun)]
+                for k in range(part.shape[0]):
+                    part[k] += x
+    for e in range(matches):
+        n = first[e]
+        if n >= 0:
+            out[e] = sums[filled[n]]
+            filled[n] += 1
+
+
+def _one_by_one(
+    kind: int, mask: int, ints: np.ndarray, flts: np.ndarray, nulls: np.ndarray, keep: np.ndarray, trees: Forest,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """The same where sums may leave 64 bits, which depends on their order: of some matches at a time, with all labels of each."""
+    sizes = np.maximum(trees.events[:, E_ROWS], 0)
+    ends = np.cumsum(sizes)
+    parts, begin, none = [], 0, np.zeros(0, dtype=np.int64)
+    while begin < len(sizes):
+        before = ends[begin] - sizes[begin]
+        end = max(begin + 1, int(np.searchsorted(ends, before + MOST_LABELS, side="right")))
+        events = trees.events[begin:end].copy()
+        events[:, E_LABELS] = ends[begin:end] - sizes[begin:end] - before
+        labels = np.empty(int(ends[end - 1] - before), dtype=np.uint8)
+        _write_labels(trees.first[begin:end], events[:, E_LABELS].copy(), trees.labels, trees.after, labels)
+        each = np.arange(end - begin)
+        parts.append(gather.aggregate(kind, mask, True, ints, flts, nulls, keep, (events, labels, none), each, sizes[begin:end]))
+        begin = end
+    values, sums, counts = map(np.concatenate, zip(*parts))
+    return values, sums, counts
+
+
+@kernel
+def _write_labels(first, begin, labels, after, out):
+    """Writes all labels of matches, those of each from ``begin`` on."""
+    for e in range(first.shape[0]):
+        n = first[e]
+        k = begin[e]
+        while n >= 0:
+            out[k] = labels[n]
+            k += 1
+            n = after[n]

@@ -1,0 +1,126 @@
+"""Output tables of the matches found, in pieces that fit memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.arrays import normalized
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.errors import NARROWER
+from sparkcep.engine.core.matches import Found
+from sparkcep.engine.core.task import Task
+from sparkcep.engine.core.windows import WINDOW_BYTES, Slides, slides, sliding_windows
+from sparkcep.engine.output import gather, shared_ends
+from sparkcep.engine.output.columns_out import Rows, end_rows, leaf_column, match_positions, output_bytes
+from sparkcep.engine.output.row_weights import scores
+from sparkcep.errors import MatchRuntimeError, TooMuchStateError
+from sparkcep.kernels.common import layout
+
+OUTPUT_BYTES = 1 << 25  # about, of one output table
+_ROW_MODES = {"one": gather.ONE, "show": gather.SHOW, "omit": gather.OMIT, "unmatched": gather.UNMATCHED}
+
+
+class Tables:
+    """Makes the output of one task."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.plan, self.schema = task, task.plan, task.prepared.output_schema
+        self.leaves = dict(task.plan.leaves)
+
+    def of(self, chunk: Chunk, found: Found) -> Iterator[pa.Table]:
+        """Output rows of matches. Each comes once for each sliding window that holds it, unless ``found`` tells the windows."""
+        plan = self.plan
+        if not len(found.events):
+            return
+        if plan.slide and "window_start" not in found.by_event:
+            found = self._in_windows(chunk, found)
+        events, labels, by_event = found.events, found.labels, dict(found.by_event)
+        self.task.matches += int(np.count_nonzero(events[:, layout.E_ROWS] >= 0))
+        score = next((spec for spec in self.leaves.values() if spec.kind == "score"), None)
+        if score is not None:
+            by_event["score"] = scores(score, chunk.columns, events, labels, found.rows, len(plan.variables))
+        if any(spec.kind == "vector" for spec in self.leaves.values()):
+            by_event["vector"] = match_positions(events, found.rows, chunk.positions)
+        out_event, out_pos, out_upto = gather.output_rows(events, labels, found.rows, _ROW_MODES[plan.rows])
+        if len(out_event) == 0:
+            return
+        forest = shared_ends.forest(events, labels, found.joins) if len(found.joins) else None
+        before = (-1, 0) if plan.stepwise else None
+        rows = Rows(events, labels, found.rows, chunk.offsets, out_event, out_upto, plan.variables, by_event, plan.ansi, forest, before)
+        for piece in self._pieces(rows, out_pos, chunk.columns):
+            part = rows if len(out_pos) == piece.stop - piece.start else replace(rows, out_event=out_event[piece], out_upto=out_upto[piece], before=before)
+            if before is not None:
+                before = int(out_event[piece.stop - 1]), int(out_upto[piece.stop - 1])
+            yield self._table(part, out_pos[piece], chunk.columns)
+
+    def slides(self, chunk: Chunk) -> Slides | None:
+        """The sliding windows of whole partitions that are asked for."""
+        window = self.plan.windows[0]
+        if not self.plan.slide:
+            return None
+        try:
+            return slides(window, self.plan.slide, chunk, self._most_windows)
+        except TooMuchStateError:
+            raise self.task.failures.state(0, chunk.columns, NARROWER) from None
+
+    def _pieces(self, rows: Rows, out_pos: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[slice]:
+        """The output rows in pieces of about OUTPUT_BYTES: with arrays of all rows so far, those of one match may take more than
+        there is memory."""
+        kept = [f.name for f in self.schema if f.name != "__matched" and f.name not in self.leaves]
+        sizes = output_bytes(self.plan.leaves, kept, rows, out_pos, columns, OUTPUT_BYTES)
+        if sizes is None:
+            yield slice(0, len(out_pos))
+            return
+        if sizes.max() > self.task.limits.max_state_bytes:
+            raise self.task.failures.state(int(out_pos[np.argmax(sizes)]), columns, "measures of fewer rows than whole arrays of them")
+        ends = np.cumsum(sizes)
+        begin = 0
+        while begin < len(sizes):
+            before = int(ends[begin - 1]) if begin else 0
+            end = max(begin + 1, int(np.searchsorted(ends, before + OUTPUT_BYTES, side="right")))
+            yield slice(begin, end)
+            begin = end
+
+    def _table(self, rows: Rows, out_pos: np.ndarray, columns: dict[str, pa.Array]) -> pa.Table:
+        arrays = []
+        taken = pa.array(out_pos)
+        for f in self.schema:
+            if f.name == "__matched":
+                arrays.append(pa.array(rows.events[rows.out_event, layout.E_ROWS] >= 0))
+            elif f.name in self.leaves:
+                values = self._leaf(f.name, rows, columns)
+                # a struct that is NULL has NULL in fields that are never NULL themselves, which a cast refuses even to the same
+                # type
+                arrays.append(values if values.type.equals(f.type) else values.cast(f.type))
+            else:
+                values = columns[f.name].take(taken)
+                arrays.append(normalized(values) if self.plan.rows == "one" else values)
+        return pa.table(arrays, schema=self.schema)
+
+    def _leaf(self, name: str, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+        try:
+            return leaf_column(self.leaves[name], rows, columns)
+        except MatchRuntimeError as error:
+            raise error.at(next(((p.line, p.column, p.text) for p in self.plan.leaf_places if p.name == name), None)) from None
+
+    def _in_windows(self, chunk: Chunk, found: Found) -> Found:
+        """Each match once for each sliding window that holds all its rows, and is asked for."""
+        window, events = self.plan.windows[0], found.events
+        kept = np.flatnonzero(events[:, layout.E_ROWS] > 0)
+        first, last = end_rows(events[kept], found.rows)
+        try:
+            which, starts, ends = sliding_windows(window, self.plan.slide, chunk, first, last, self._most_windows)
+        except TooMuchStateError:
+            raise self.task.failures.state(int(events[kept[0], layout.E_START]), chunk.columns, NARROWER) from None
+        which = kept[which]
+        chosen = {name: values if name == "kind" else values.take(pa.array(which)) for name, values in found.by_event.items()}
+        return replace(found, events=events[which], by_event=chosen | {"window_start": starts, "window_end": ends})
+
+    @property
+    def _most_windows(self) -> int:
+        """How many sliding windows are told at a time."""
+        return self.task.limits.max_state_bytes // WINDOW_BYTES

@@ -1,0 +1,129 @@
+"""Bundles of match points that may go on (ACEP, Definition 3): their best match so far, and how they are kept as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from sparkcep.compiler.net.net import ACCEPT, E_LABEL, E_TARGET, E_VAR
+from sparkcep.engine.core.matches import WITH_ERRORS, Found
+from sparkcep.engine.core.operator import RetainedRows
+from sparkcep.engine.core.state_codec import FAR, check_numbers
+from sparkcep.engine.core.windows import Measured
+from sparkcep.engine.stages.describe_errors import bundle_groups
+from sparkcep.kernels.common import layout
+from sparkcep.kernels.frontier import traceback as finding
+
+NUMBERS = 4  # of each partition: how many match points, rows of the first and the last one, the accepting edge
+_NONE = np.zeros(0, dtype=np.int64)
+_NO_TOTALS = np.zeros(0, dtype=object)
+
+
+@dataclass(frozen=True)
+class Bundles:
+    """Bundles by partition: the ``best`` match of each, and int64 the rows of its first and last match points and their number.
+    ``totals``: how many matches end at these, as Python's own numbers; nothing where nobody asks."""
+
+    best: Found
+    first: np.ndarray
+    last: np.ndarray
+    sizes: np.ndarray
+    totals: np.ndarray = field(default_factory=lambda: _NO_TOTALS)
+
+    @property
+    def parts(self) -> np.ndarray:
+        """int64: the partition of each."""
+        return self.best.events[:, layout.E_PART]
+
+    @property
+    def newest(self) -> np.ndarray:
+        """bool: whether each is the last one of its partition."""
+        return np.diff(self.parts, append=-1) != 0
+
+    def moved(self, parts: np.ndarray, place: Callable[[np.ndarray], np.ndarray]) -> Bundles:
+        """The same where partitions have the numbers ``parts``, and rows those that ``place`` gives."""
+        if not len(self.sizes):
+            return self
+        best = replace(self.best, events=self.best.events.copy(), rows=place(self.best.rows))
+        best.events[:, layout.E_PART], best.events[:, layout.E_START] = parts[best.events[:, layout.E_PART]], place(best.events[:, layout.E_START])
+        return replace(self, best=best, first=place(self.first), last=place(self.last))
+
+    def chosen(self, which: np.ndarray) -> Bundles:
+        """Those that are marked (bool)."""
+        totals = self.totals[which] if len(self.totals) else self.totals
+        return Bundles(self.best.chosen(np.flatnonzero(which)), self.first[which], self.last[which], self.sizes[which], totals)
+
+    def ends(self, due: np.ndarray, kept: RetainedRows) -> np.ndarray:
+        """``due`` of each partition, or when no match point can join its bundle, if that is earlier."""
+        if len(self.sizes):
+            ends = kept.time[self.last] + kept.size
+            due[self.parts] = np.where(ends > kept.watermark, np.minimum(due[self.parts], ends), due[self.parts])
+        return due
+
+    def with_points(self, found: Found, totals: np.ndarray, places: Measured, edges: np.ndarray) -> Bundles:
+        """These, of each partition one at most, and the bundles of match points behind them: ``found`` are the best matches of
+        these, by partition and in order, and ``totals`` how many end there."""
+        points = finding.last_rows(found.events, found.rows)
+        firsts, sizes = points, np.ones(len(points), dtype=np.int64)
+        if len(self.sizes):
+            found = self.best.joined(found)
+            order = np.argsort(found.events[:, layout.E_PART], kind="stable")
+            found = found.chosen(order)
+            points, firsts, sizes = (np.concatenate(pair)[order] for pair in ((self.last, points), (self.first, firsts), (self.sizes, sizes)))
+            if len(totals) or len(self.totals):
+                totals = np.concatenate([self.totals, totals])[order]
+        if not len(points):
+            return NO_BUNDLES
+        groups = bundle_groups(found.events[:, layout.E_PART], points, places)
+        heads = np.flatnonzero(np.diff(groups, prepend=-1))
+        tails = np.append(heads[1:], len(groups)) - 1
+        best = found.chosen(finding.best_of(found.events, found.rows, groups, edges))
+        totals = np.add.reduceat(totals, heads) if len(totals) else totals
+        return Bundles(best, firsts[heads], points[tails], np.add.reduceat(sizes, heads), totals)
+
+    def numbers(self, rows: np.ndarray) -> np.ndarray:
+        """int64 (partitions, NUMBERS): what is kept of them beside the rows and edges of their best matches; ``rows`` int64: how
+        many are kept of each partition."""
+        out = np.zeros((len(rows), NUMBERS), dtype=np.int64)
+        begin = (np.cumsum(rows) - rows)[self.parts]
+        out[self.parts] = np.stack([self.sizes, self.first - begin, self.last - begin, self.best.events[:, layout.E_ACCEPT]], axis=1)
+        return out
+
+    def arrays(self, rows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """int32: rows of the best match of each partition, counted from its first kept one, and their edges; and how many of
+        each."""
+        sizes = np.zeros(len(rows), dtype=np.int64)
+        sizes[self.parts] = self.best.events[:, layout.E_ROWS]
+        matched = self.best.chosen(np.argsort(self.parts))
+        return [((matched.rows - np.repeat(np.cumsum(rows) - rows, sizes)).astype(np.int32), sizes), (matched.paths.astype(np.int32), sizes)]
+
+    @staticmethod
+    def read(rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]], edges: np.ndarray, source: np.ndarray) -> Bundles:
+        """The same back, for the ``edges`` of their net, and int64 the node that each leaves (``source``). Raises ValueError for
+        what cannot be of such rows and edges."""
+        (matched, sizes), (paths, lengths) = arrays
+        points, first, last, accepting = numbers.T
+        check_numbers(
+            (lengths == sizes) & ((points > 0) == (sizes > 0)), points >= 0, points < FAR, (matched >= 0) & (matched < np.repeat(rows, sizes)), (paths >= 0) & (paths < len(edges)),
+            (points == 0) | ((first >= 0) & (first <= last) & (last < rows) & (accepting >= 0) & (accepting < len(edges))),
+        )  # fmt: skip
+        begins = np.zeros(len(paths), dtype=bool)
+        begins[(np.cumsum(sizes) - sizes)[sizes > 0]] = True
+        behind = np.where(begins, 0, np.concatenate([[0], edges[paths, E_TARGET]])[:-1])
+        ends = edges[paths[np.cumsum(sizes)[sizes > 0] - 1], E_TARGET]
+        check_numbers(
+            source[paths] == behind, edges[paths, E_VAR] >= 0, begins | (np.diff(matched, prepend=-1) > 0),
+            source[accepting[points > 0]] == ends, edges[accepting[points > 0], E_VAR] == ACCEPT,
+        )  # fmt: skip
+        own, offsets = np.flatnonzero(points), np.cumsum(rows) - rows
+        events = np.zeros((len(own), WITH_ERRORS), dtype=np.int64)
+        each, found = sizes[own], matched + np.repeat(offsets, sizes)
+        events[:, layout.E_PART], events[:, layout.E_ROWS], events[:, layout.E_LABELS] = own, each, np.cumsum(each) - each
+        events[:, layout.E_START], events[:, layout.E_ACCEPT] = found[events[:, layout.E_LABELS]], accepting[own]
+        best = Found(events, edges[paths, E_LABEL].astype(np.uint8), found, paths.astype(np.int64))
+        return Bundles(best, (offsets + first)[own], (offsets + last)[own], points[own])
+
+
+NO_BUNDLES = Bundles(Found.none(WITH_ERRORS), _NONE, _NONE, _NONE)

@@ -1,0 +1,49 @@
+"""What the states of a stream's keys say of the matches under way: since when a key waits, and how much is kept of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.arrays import words
+from sparkcep.engine.stream.keyed_stream import Stream, parted
+from sparkcep.engine.stream.retractions import RevisedStream
+from sparkcep.plan.options import MICROS
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Of each state: ``open``, whether a match may be under way; ``since`` int64, the time (in microseconds) of the row at which
+    the search stands, or of the first row that is kept where it goes on from runs or searches a window again, and ``timed``,
+    whether it is known; ``rows`` and ``pending`` int64, how many rows are kept that are released, and that are not."""
+
+    open: np.ndarray
+    since: np.ndarray
+    timed: bool
+    rows: np.ndarray
+    pending: np.ndarray
+
+
+def standing(stream: Stream, states: pa.Array) -> Standing:
+    """Reads states, a column of type large_binary. Raises MatchRuntimeError for bytes that are not the stream's."""
+    inner, outer = parted(states)
+    _, outer = stream.clocks(outer)
+    waiting, _ = stream.pending.read(parted(outer)[0] if isinstance(stream, RevisedStream) else outer)
+    open, rows = stream.engine.bytes.read(inner)
+    begins = np.cumsum(open.rows) - open.rows
+    at = begins + stream.engine.operator.under_way(open)
+    under_way = at < begins + open.rows
+    since, name = np.zeros(len(states), dtype=np.int64), _time(stream)
+    if name:
+        since[under_way] = words(rows.column(name).combine_chunks())[at[under_way]]
+    return Standing(under_way, since, bool(name), open.rows, waiting.rows)
+
+
+def _time(stream: Stream) -> str:
+    """The kept column of the time; none where nothing of the clause reads it."""
+    window, first = stream.plan.windows[:1], stream.plan.order[0].column
+    if window and window[0].kind == MICROS:
+        return window[0].order
+    return first if first in stream.engine.bytes.schema.names else ""

@@ -1,0 +1,343 @@
+"""A clause over a stream by buckets of keys, for operators that call Python once for each of their own keys.
+
+Such a call costs milliseconds, so what is a key to the operator is a bucket: many keys of the clause, by a hash of their values.
+Rows go to it as *pieces*, which are Arrow streams, and of all its keys one value is kept, which is another: each key with its state
+as :mod:`sparkcep.engine.stream.keyed_stream` has it. In each micro-batch with rows every bucket gets a piece, if only an empty one.
+So each knows up to when rows have been released before, by which late ones are told.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkcep.columns.arrays import flat, null_marks, words
+from sparkcep.columns.arrow_streams import read_table
+from sparkcep.columns.row_codec import bytes_of
+from sparkcep.columns.types import type_of
+from sparkcep.engine.core.check_totals import Totals
+from sparkcep.engine.core.state_codec import NO_BYTES, damaged
+from sparkcep.engine.stream.keyed_stream import Stream
+from sparkcep.errors import MatchRuntimeError
+
+LAYOUT, LAYOUT_UNCHECKED = 2, 1  # of the bytes of a bucket: what Arrow's stream of layout 2 has before it, layout 1 does without
+_BEGIN, _MAGIC = struct.Struct("<4sHI"), b"SCEB"  # then the layout, and a checksum of the stream
+_HEAD = b"sparkcep"  # the metadata of a bucket's Arrow stream that is this module's
+_LARGEST_STATEMENT = 1 << 26  # bytes
+_GATHERED_ROWS, _GATHERED_BYTES = 1 << 18, 1 << 27  # so much is gathered before pieces are made of it
+_OUTPUT_BYTES = 1 << 26  # of one piece of output
+_KEY, _LARGEST = "key", 2**31 - 1
+_FARTHEST = np.iinfo(np.int64).max
+_BUCKET, _AGAIN = "a bucket of keys", "begin with a new checkpoint"  # of errors
+_NO_KEYS = pa.schema([(_KEY, pa.binary()), ("state", pa.large_binary()), ("due", pa.int64())])
+
+
+# -- rows to pieces -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of rows as they come, known by their places: ``columns``, the engine's input; whether a variable wants the row;
+    as many of ORDER BY as ``ordered`` says. ``keys``: the places of the keys among ``columns``; ``buckets``: how many there are."""
+
+    columns: tuple[str, ...]
+    keys: tuple[int, ...]
+    ordered: int
+    buckets: int
+
+    @property
+    def order(self) -> list[str]:
+        """The names of the columns of ORDER BY."""
+        return [f"order {i}" for i in range(self.ordered)]
+
+    def piece_schema(self, schema: pa.Schema) -> pa.Schema:
+        """The engine's input and the columns of ORDER BY, of rows with ``schema``."""
+        places = [*range(len(self.columns)), *range(len(self.columns) + 1, len(self.columns) + 1 + self.ordered)]
+        return pa.schema([pa.field(name, schema.field(i).type) for name, i in zip([*self.columns, *self.order], places, strict=True)])
+
+
+def pieces(batches: Iterable[pa.RecordBatch], layout: Layout) -> Iterator[list[bytes | None]]:
+    """Of each bucket a piece of the rows of a task, None without rows; more than once where there are many."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _GATHERED_ROWS or size >= _GATHERED_BYTES:
+            yield _pieces(waiting, layout)
+            waiting, rows, size = [], 0, 0
+    yield _pieces(waiting, layout)
+
+
+def _pieces(batches: list[pa.RecordBatch], layout: Layout) -> list[bytes | None]:
+    out: list[bytes | None] = [None] * layout.buckets
+    if not batches:
+        return out
+    schema, count = layout.piece_schema(batches[0].schema), len(layout.columns)
+    wanted = [np.asarray(pc.fill_null(batch.column(count), False)) for batch in batches]
+    places = [*range(count), *range(count + 1, count + 1 + layout.ordered)]
+    own = [pa.RecordBatch.from_arrays([batch.column(i) for i in places], schema=schema) for batch in batches]
+    rows = pa.Table.from_batches(own, schema).filter(pa.array(np.concatenate(wanted))).combine_chunks()
+    if not rows.num_rows:
+        return out
+    number, keys = distinct([flat(rows.column(i)) for i in layout.keys], rows.num_rows)
+    bucket = np.array([zlib.crc32(key) % layout.buckets for key in keys], dtype=np.int64)
+    within, first = _within(bucket)
+    order = np.argsort(bucket[number], kind="stable")
+    rows, number = rows.take(pa.array(order)), number[order]
+    ends = np.cumsum(np.bincount(bucket[number], minlength=layout.buckets))
+    for i in np.unique(bucket):
+        begin, end = (ends[i - 1] if i else 0), ends[i]
+        values = pa.array([keys[k] for k in first[i]], pa.binary())
+        column = pa.DictionaryArray.from_arrays(pa.array(within[number[begin:end]], pa.int32()), values)
+        part = rows.slice(begin, end - begin)
+        out[i] = _written(pa.Table.from_arrays([column, *part.columns], names=[_KEY, *part.column_names]))
+    return out
+
+
+def _within(bucket: np.ndarray) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+    """Of each key its number among those of its bucket, and the keys of each bucket."""
+    within, keys = np.zeros(len(bucket), dtype=np.int64), {}
+    for i in np.unique(bucket):
+        keys[int(i)] = np.flatnonzero(bucket == i)
+        within[keys[int(i)]] = np.arange(len(keys[int(i)]))
+    return within, keys
+
+
+def distinct(columns: Sequence[pa.Array], rows: int) -> tuple[np.ndarray, list[bytes]]:
+    """int64 (rows): the number of the key of each row; and the keys as bytes, which are equal where the keys are.
+
+    NULL is a key as any other is, 0.0 and -0.0 are one, and so are all NaN.
+    """
+    number, known = np.zeros(rows, dtype=np.int64), [()]
+    for column in columns:
+        codes, values = _coded(column)
+        pairs, number = np.unique(number * len(values) + codes, return_inverse=True)
+        known = [(*known[pair // len(values)], values[pair % len(values)]) for pair in pairs.tolist()]
+    return number, [repr(key).encode() for key in known]
+
+
+def _coded(column: pa.Array) -> tuple[np.ndarray, list[object]]:
+    """A column as numbers of its values, and these as plain Python values by whose texts they are known."""
+    if pa.types.is_nested(column.type):
+        values = _plain(column)
+        numbers: dict[str, int] = {}
+        codes = np.array([numbers.setdefault(repr(value), len(numbers)) for value in values], dtype=np.int64)
+        return codes, list(numbers)
+    if pa.types.is_null(column.type):
+        return np.zeros(len(column), dtype=np.int64), [None]
+    encoded = _simple(column).dictionary_encode(null_encoding="encode")
+    return np.asarray(encoded.indices).astype(np.int64), encoded.dictionary.to_pylist()
+
+
+def _simple(column: pa.Array) -> pa.Array:
+    """A column of values that are known by their texts, in no zone and beyond no calendar."""
+    t = type_of(column.type)
+    if t.is_float:
+        null = np.asarray(column.is_null())
+        values = np.asarray(pc.fill_null(column, 0)) + 0.0  # one zero
+        values[np.isnan(values)] = np.nan
+        return pa.array(values.view(np.int64 if values.itemsize == 8 else np.int32), mask=null)
+    if t.kind in ("date", "timestamp", "timestamp_ntz", "interval"):
+        return pa.array(words(column), mask=null_marks(column) == 1)
+    return column
+
+
+def _plain(column: pa.Array) -> list[object]:
+    """The values of a column, of whatever type, as Python's of which equal ones have one text."""
+    t = column.type
+    valid = np.asarray(column.is_valid())
+    if pa.types.is_struct(t):
+        fields = [_plain(flat(column.field(i))) for i in range(t.num_fields)]
+        return [tuple(values) if there else None for there, *values in zip(valid.tolist(), *fields, strict=True)]
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        items, ends = _plain(column.values), np.asarray(column.offsets)
+        return [items[a:b] if there else None for there, a, b in zip(valid.tolist(), ends[:-1], ends[1:], strict=True)]
+    return column.to_pylist() if pa.types.is_null(t) else _simple(column).to_pylist()
+
+
+# -- what is kept of a bucket -------------------------------------------------------------------------------------------
+
+
+class Counted(NamedTuple):
+    """What one call came to. Of the micro-batch: rows that were ``late``, rows without a time, keys that were searched, and
+    matches. Of the bucket behind it: keys of which something is kept, rows of these that are released, those that wait, bytes.
+    ``micros``: microseconds that the call took, where somebody measured them. Of a clause with BUDGET what its checks came to, as
+    :class:`sparkcep.engine.core.check_totals.Totals` has it."""
+
+    late: int = 0
+    untimed: int = 0
+    searched: int = 0
+    matches: int = 0
+    open: int = 0
+    kept: int = 0
+    pending: int = 0
+    bytes: int = 0
+    micros: int = 0
+    checks: int = 0
+    left_out: int = 0
+    short: int = 0
+    complete: int = 0
+    lost: int = 0
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """What is kept of a bucket: ``keys``, a table of each key with its state and when it is due; ``watermark``, in microseconds, of
+    the last call; ``statement``, that of the checkpoint; how many rows are ``kept`` of all keys, and how many wait."""
+
+    keys: pa.Table
+    watermark: int
+    statement: bytes
+    kept: int = 0
+    pending: int = 0
+
+    @staticmethod
+    def new(statement: bytes) -> Bucket:
+        """One of which nothing is known: before the first micro-batch the watermark is the epoch."""
+        return Bucket(_NO_KEYS.empty_table(), 0, statement)
+
+    def counted(self, of: Counted) -> Counted:
+        """``of`` with what is kept of the bucket."""
+        size = int(bytes_of(flat(self.keys.column("state")))[1][[0, -1]] @ [-1, 1]) if self.keys.num_rows else 0
+        return of._replace(open=self.keys.num_rows, kept=self.kept, pending=self.pending, bytes=size)
+
+    def written(self) -> bytes:
+        """The bucket as bytes."""
+        head = {"layout": LAYOUT, "watermark": self.watermark, "kept": self.kept, "pending": self.pending, "statement": len(self.statement)}
+        stream = _written(self.keys.replace_schema_metadata({_HEAD: json.dumps(head), b"statement": zlib.compress(self.statement)}))
+        data = _BEGIN.pack(_MAGIC, LAYOUT, zlib.crc32(stream)) + stream
+        if len(data) > _LARGEST:
+            raise MatchRuntimeError(
+                "STATE_LIMIT", f"a bucket of keys has a state of {len(data):,} bytes, and {_LARGEST:,} are the most; begin with a new checkpoint and a larger sparkcep.stream.buckets",
+                sqlstate="54000",
+            )
+        return data
+
+    @staticmethod
+    def read(data: bytes) -> Bucket:
+        """A bucket that was written. Raises MatchRuntimeError for bytes that are not one, or are damaged."""
+        try:
+            stream, layout = memoryview(data), LAYOUT_UNCHECKED
+            if data[:4] == _MAGIC:
+                _, layout, check = _BEGIN.unpack_from(data)
+                stream = stream[_BEGIN.size :]
+                if layout == LAYOUT and check != zlib.crc32(stream):
+                    raise ValueError("another checksum")
+            if layout not in (LAYOUT, LAYOUT_UNCHECKED):
+                raise damaged(_BUCKET, _AGAIN, f"it is of layout {layout}, and this version of sparkcep reads layouts {LAYOUT_UNCHECKED} and {LAYOUT}")
+            keys = read_table(stream)
+            metadata = keys.schema.metadata or {}
+            head: dict[str, Any] = json.loads(metadata[_HEAD])
+            keys = keys.replace_schema_metadata(None).combine_chunks()
+            numbers = [head[name] for name in ("layout", "watermark", "kept", "pending")]
+            if not all(type(number) is int and abs(number) <= _FARTHEST for number in numbers) or numbers[0] != layout:
+                raise ValueError("numbers that are not of a bucket")
+            if keys.schema != _NO_KEYS or any(column.null_count for column in keys.columns):
+                raise ValueError("columns that are not those of keys")
+            statement = _statement(metadata[b"statement"], head.get("statement", _LARGEST_STATEMENT))
+        except (KeyError, TypeError, ValueError, RecursionError, struct.error, zlib.error) as error:
+            raise damaged(_BUCKET, _AGAIN) from error
+        return Bucket(keys, head["watermark"], statement, head["kept"], head["pending"])
+
+
+def _statement(data: bytes, size: int) -> bytes:
+    """A statement of at most ``size`` bytes uncompressed. Raises ValueError for more."""
+    if size > _LARGEST_STATEMENT:
+        raise ValueError("a statement of that size")
+    whole = zlib.decompressobj()
+    statement = whole.decompress(data, size + 1)
+    if len(statement) > size or not whole.eof:
+        raise ValueError("a statement of another size")
+    return statement
+
+
+def _written(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+# -- a micro-batch ------------------------------------------------------------------------------------------------------
+
+
+def advance(stream: Stream, came: Sequence[bytes], before: Bucket, watermark: int) -> Generator[pa.Table, None, tuple[Bucket, Counted]]:
+    """Yields output of the matches of a bucket that are decided at a watermark, and returns what is kept of it, and what was
+    counted.
+
+    ``came``: the pieces with rows; ``watermark``: in microseconds.
+    """
+    rows, number, keys = _rows(stream, came)
+    late = untimed = 0
+    if rows.num_rows:
+        time = flat(rows.column(stream.order[0]))
+        null = null_marks(time) == 1
+        is_late = ~null & (words(time) <= before.watermark)
+        late, untimed = int(is_late.sum()), int(null.sum())
+        goes = ~is_late if stream.plan.rows == "unmatched" else ~is_late & ~null  # a key of which no other row came is none
+        rows, number = rows.filter(pa.array(goes)), number[goes]
+        some, number = np.unique(number, return_inverse=True)
+        keys = keys.take(pa.array(some))
+    known = flat(before.keys.column(_KEY))
+    places = pc.index_in(keys, value_set=known) if len(known) else pa.nulls(len(keys), pa.int32())
+    due = np.asarray(before.keys.column("due")) <= watermark
+    touched = np.asarray(places.drop_null()).astype(np.int64)
+    due[touched] = False
+    also = np.flatnonzero(due)
+    searched = pa.concat_arrays([keys, known.take(pa.array(also))])
+    after = replace(before, watermark=watermark)
+    if not len(searched):
+        return after, after.counted(Counted(late, untimed))
+    at = np.concatenate([np.asarray(pc.fill_null(places, len(known))).astype(np.int64), also])
+    states = pa.concat_arrays([flat(before.keys.column("state")), pa.array([b""], NO_BYTES.type)]).take(pa.array(at))
+    task = stream.engine.task
+    matches, checked = task.matches, task.totals.values()
+    kept = yield from stream.advance(rows, number.astype(np.int64), states, watermark)
+    untouched = np.ones(len(known), dtype=bool)
+    untouched[at[at < len(known)]] = False
+    now = pa.Table.from_arrays([searched, kept.column, pa.array(kept.due)], schema=_NO_KEYS)
+    now = now.filter(pc.not_equal(now.column("state"), NO_BYTES))
+    table = pa.concat_tables([before.keys.filter(pa.array(untouched)), now]).combine_chunks()
+    after = replace(after, keys=table, kept=before.kept + kept.more[0], pending=before.pending + kept.more[1])
+    tried = dict(zip(Totals.names(), task.totals.since(checked), strict=True)) | {"matches": task.matches - matches}
+    return after, after.counted(Counted(late, untimed, len(searched), **tried))
+
+
+def _rows(stream: Stream, came: Sequence[bytes]) -> tuple[pa.Table, np.ndarray, pa.Array]:
+    """The rows of pieces, the number of the key of each, and the keys."""
+    tables = [pa.ipc.open_stream(piece).read_all() for piece in came]
+    if not tables:
+        return stream.schema.empty_table(), np.zeros(0, dtype=np.int64), pa.array([], pa.binary())
+    columns = [chunk for table in tables for chunk in table.column(0).chunks]
+    encoded = pa.concat_arrays([chunk.dictionary for chunk in columns]).dictionary_encode()
+    first = np.cumsum([0, *(len(chunk.dictionary) for chunk in columns)])
+    numbers = np.asarray(encoded.indices).astype(np.int64)
+    number = np.concatenate([numbers[np.asarray(chunk.indices) + begin] for chunk, begin in zip(columns, first)])
+    rows = pa.concat_tables([stream.typed(table.remove_column(0)) for table in tables])
+    return rows, number, encoded.dictionary
+
+
+# -- output -------------------------------------------------------------------------------------------------------------
+
+
+def output(tables: Iterable[pa.Table]) -> Iterator[bytes]:
+    """Tables of output rows as pieces."""
+    for table in tables:
+        step = max(1, table.num_rows * _OUTPUT_BYTES // max(table.nbytes, 1))
+        for begin in range(0, table.num_rows, step):
+            yield _written(table.slice(begin, step).combine_chunks())
+
+
+def read(piece: bytes, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The batches of a piece of output, under the names of ``schema``."""
+    for batch in pa.ipc.open_stream(piece):
+        yield pa.RecordBatch.from_arrays(batch.columns, names=schema.names)

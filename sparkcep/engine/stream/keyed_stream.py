@@ -1,0 +1,266 @@
+"""The engine over a stream: rows of many keys in any order, of which a watermark says up to when all are there.
+
+Between two micro-batches a key's state is bytes: how many of them are the engine's (:mod:`sparkcep.engine.core.state_codec`),
+these, and the rows that the watermark has not released, in the same form. Rows that are released go to the engine in the clause's
+order; all partitions are open, so that it tells only what no row to come can change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkcep.columns.arrays import null_marks, stable_order, words
+from sparkcep.columns.row_codec import Sections, bytes_of, slices
+from sparkcep.columns.types import type_of
+from sparkcep.engine.automaton.arc_history import Standing
+from sparkcep.engine.core.chunk import Chunk, Left
+from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.core.operator import NOTHING_DUE
+from sparkcep.engine.core.state_codec import NO_BYTES, PENDING, StateBytes, damaged
+from sparkcep.engine.core.task import Prepared
+from sparkcep.engine.core.windows import whole_micros
+from sparkcep.engine.factory import OpenPartitions
+from sparkcep.engine.match.enumeration import Open, WholeForm
+from sparkcep.engine.output.tables import Tables
+from sparkcep.engine.stream import sessions
+from sparkcep.kernels.automaton.register_runs import ENDLESS
+from sparkcep.kernels.jit import fallback
+from sparkcep.plan.options import MICROS, NO_WINDOW, ROWS
+from sparkcep.plan.records import Order, Window, has
+
+NO_BOUND = Window(NO_WINDOW, "", "", 0, 0, "")
+_HEAD = 4  # bytes before the engine's, which say how many these are
+
+
+class PendingForm(WholeForm):
+    """Of rows that are not released only themselves are kept."""
+
+    kind = PENDING
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of keys: ``column`` of bytes, none where nothing is; ``due`` int64: the watermark (in microseconds) at which the
+    key has something to decide though no row of it came, or NOTHING_DUE; ``rows`` and ``pending``: how many rows the engine keeps,
+    and how many are not released; ``more``: by how many both are more than before."""
+
+    column: pa.Array
+    due: np.ndarray
+    rows: int
+    pending: int
+    more: tuple[int, int]
+
+    @property
+    def states(self) -> list[bytes]:
+        """The state of each key."""
+        return self.column.to_pylist()
+
+
+class Stream:
+    """One clause over a stream.
+
+    Rows have the plan's input columns and those of ``order``, one for each expression of ORDER BY, of which the first is the time.
+    """
+
+    def __init__(self, prepared: Prepared, schema: pa.Schema, order: Sequence[str], limits: Limits | None = None, arcs: Standing | None = None) -> None:
+        """``schema``: of the rows; ``order``: the names of the columns by which they are sorted; ``arcs``: those of ARCS FROM."""
+        self.plan, self.order = prepared.plan, list(order)
+        inner = pa.schema([field for field in schema if field.name not in set(order)])
+        self.engine = OpenPartitions(prepared, inner, limits, endless=True, arcs=arcs)
+        self.tables = Tables(self.engine.task)
+        self.pending = StateBytes(schema, PendingForm())
+        self.schema = schema
+        self.numbered = self.plan.numbered or prepared.conditions.number_read
+        self.positioned = has(self.plan.pattern, "start") or prepared.strategy.emission.positions
+
+    def use(self, history: list[dict[str, Any]]) -> None:
+        """Takes the rows of the table of USING HISTORY, by which rows that are released from now on are searched. Raises
+        MatchRuntimeError."""
+        self.engine.operator.use(history)
+
+    def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes] | pa.Array, watermark: int) -> Generator[pa.Table, None, Kept]:
+        """Yields output of the matches that are decided at a watermark, and returns what is kept of the keys.
+
+        ``rows``: those that came, in any order; ``keys`` int64 (rows): the number of the key of each; ``states``: of each key what
+        the last call gave, b"" for a new one, as they are or as a column of type large_binary; ``watermark``: in microseconds. Rows
+        at or before the watermark of the call before are not among ``rows``.
+        """
+        parts = len(states)
+        inner, outer = parted(states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary()))
+        clock, outer = self.clocks(outer)
+        rows = rows.select(self.schema.names)
+        timed = null_marks(rows.column(self.order[0]).combine_chunks()) == 0
+        if not timed.all():
+            if self.plan.rows == "unmatched":
+                yield from self._alone(rows.filter(pa.array(~timed)))
+            rows, keys = rows.filter(pa.array(timed)), keys[timed]
+        open, waiting = self.pending.read(outer)
+        table = pa.concat_tables([waiting, self.typed(rows)]).combine_chunks()
+        of = np.concatenate([np.repeat(np.arange(parts), open.rows), keys])
+        before = waiting.num_rows
+        at, time = self.in_order(table, of)
+        released = time[at] <= watermark
+        now, later = at[released], at[~released]
+        cut = self.sessions(of[now], time[now], clock, watermark)
+        chunk, open = self.engine.joined(table, cut.sizes, cut.spread(inner), cut.going, now)
+        due, kept, held = np.full(parts, NOTHING_DUE), 0, int(open.rows.sum())
+        if chunk.rows:
+            with fallback.over(chunk.rows):
+                left = yield from self.engine.operator.over(self.known(chunk, watermark), open)
+            inner, due, kept = self.left(chunk, left, cut, watermark)
+        elif not cut.goes.all():
+            inner = pc.if_else(pa.array(cut.goes), inner, NO_BYTES)
+        waiting = np.bincount(of[later], minlength=parts)
+        outer = self.pending.column(Open.of(waiting), table.take(pa.array(later)), waiting)
+        outer = self.clocked(cut.clock, np.diff(bytes_of(inner)[1]) > 0, outer, due)
+        some = np.flatnonzero(waiting)
+        due[some] = np.minimum(due[some], time[later[(np.cumsum(waiting) - waiting)[some]]])
+        return Kept(whole(inner, outer), due, kept, len(later), (kept - held, len(later) - before))
+
+    # -- sessions -----------------------------------------------------------------------------------------------------
+
+    def clocks(self, outer: pa.Array) -> tuple[np.ndarray, pa.Array]:
+        """int64 (keys): when the last released row of each was, where its rows are cut into sessions; and the rest of its state."""
+        if not self.plan.idle:
+            return np.full(len(outer), sessions.NO_CLOCK), outer
+        told, outer = parted(outer)
+        return sessions.read(told), outer
+
+    def sessions(self, of: np.ndarray, time: np.ndarray, clock: np.ndarray, watermark: int | None) -> sessions.Sessions:
+        """The sessions of rows ``of`` keys, in order."""
+        if not self.plan.idle:
+            return sessions.Sessions.whole(of, len(clock))
+        return sessions.Sessions.cut(of, time, clock, self.plan.idle, watermark)
+
+    def clocked(self, clock: np.ndarray, kept: np.ndarray, outer: pa.Array, due: np.ndarray) -> pa.Array:
+        """A key's state with the time of its last released row, where something is ``kept`` of its session, which then is
+        ``due`` to end. Of a session of which nothing is kept a further row begins as good a one."""
+        if not self.plan.idle:
+            return outer
+        clock = np.where(kept, clock, sessions.NO_CLOCK)
+        some = np.flatnonzero(clock != sessions.NO_CLOCK)
+        due[some] = np.minimum(due[some], clock[some] + self.plan.idle - 1)
+        return whole(sessions.written(clock), outer)
+
+    def left(self, chunk: Chunk, left: Left, cut: sessions.Sessions, watermark: int) -> tuple[pa.Array, np.ndarray, int]:
+        """What a search leaves of each key as bytes, when the key is due, and how many rows are kept of all."""
+        last = chunk.table.take(pa.array(left.rows))
+        operator = self.engine.operator
+        open = operator.forgetting(left.open, self.numbered, self.positioned)
+        inner = self.engine.bytes.column(open, last, open.rows)
+        return cut.gathered(inner), cut.of_keys(operator.due(left.open, last, watermark), NOTHING_DUE), len(left.rows)
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def typed(self, rows: pa.Table) -> pa.Table:
+        """Rows with the schema's types. A cast would look at fields of structs outside of the rows, too, which may be NULL."""
+        return rows if rows.schema.equals(self.schema) else rows.cast(self.schema)
+
+    def in_order(self, table: pa.Table, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """int64 (rows): rows ``of`` keys in the clause's order, and the time of each row."""
+        columns = [table.column(name).combine_chunks() for name in self.order]
+        return _sorted(of, columns, self.plan.order), words(columns[0])
+
+    def known(self, chunk: Chunk, watermark: int) -> Chunk:
+        """The chunk with what a watermark says of it. Raises MatchRuntimeError unless the rows are in order: those that came are,
+        but those of a state may be in any."""
+        if not are_in_order(self._times(chunk), chunk.offsets):
+            raise damaged("a key", "begin with a new checkpoint", "its rows are in another order")
+        limits = np.where(chunk.going, watermark + 1, ENDLESS)
+        return replace(chunk, closed=self._closed(chunk, watermark), watermark=watermark, limits=limits)
+
+    def _times(self, chunk: Chunk) -> np.ndarray:
+        """int64: the times of the rows; nothing where the engine reads no time. NULLs would come last, but there are none."""
+        automaton = self.plan.automaton
+        name = automaton.time if automaton is not None else self._window.order if self._window.kind == MICROS else ""
+        if name not in chunk.columns:
+            return np.zeros(0, dtype=np.int64)
+        column = chunk.columns[name]
+        return np.where(null_marks(column) == 1, NOTHING_DUE, words(column)) if column.null_count else words(column)
+
+    @property
+    def _window(self) -> Window:
+        return self.plan.windows[0] if self.plan.windows else NO_BOUND
+
+    def _closed(self, chunk: Chunk, watermark: int) -> np.ndarray:
+        """int64 (partitions): the first row whose window a row to come may still enter."""
+        window, low, high = self._window, chunk.offsets[:-1], chunk.offsets[1:]
+        if window.kind not in (MICROS, ROWS):
+            return low
+        if window.kind == ROWS:
+            return np.clip(high - min(int(window.size), chunk.rows + 1) + 1, low, high)
+        ended = np.concatenate([[0], np.cumsum(words(chunk.columns[window.order]) <= self._last(watermark))])
+        return low + ended[high] - ended[low]
+
+    def _last(self, watermark: int) -> int:
+        """The last time at which a window may begin that has ended: rows to come are behind the watermark."""
+        return watermark + 1 - whole_micros(self._window.size)
+
+    def _alone(self, rows: pa.Table) -> Generator[pa.Table, None, None]:
+        """Output of rows without a time: they are in no match."""
+        chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.array([0, rows.num_rows]))
+        yield from self.engine.operator.in_no_match(chunk, self.tables)
+
+
+def parted(states: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """The engine's bytes of each state, and those of the rows that are not released."""
+    data, ends = bytes_of(states)
+    begins, ends = ends[:-1], ends[1:]
+    known = np.flatnonzero(ends > begins)
+    sizes = np.zeros(len(begins), dtype=np.int64)
+    if (ends - begins >= _HEAD)[known].all():
+        sizes[known] = np.frombuffer(bytes_of(slices(data, begins[known], begins[known] + _HEAD))[0], dtype="<u4", count=len(known))
+    at = begins.copy()
+    at[known] += _HEAD
+    if (at + sizes > ends).any():
+        raise damaged("a key", "begin with a new checkpoint")
+    return slices(data, at, at + sizes), slices(data, at + sizes, ends)
+
+
+def whole(inner: pa.Array, outer: pa.Array) -> pa.Array:
+    """The two put together again, as columns of bytes."""
+    sizes = np.diff(bytes_of(inner)[1])
+    head = Sections(sizes.astype("<u4"), np.arange(len(sizes) + 1)).pieces()
+    both = pc.binary_join_element_wise(head, inner, outer, NO_BYTES)
+    nothing = (sizes == 0) & (np.diff(bytes_of(outer)[1]) == 0)
+    return pc.if_else(pa.array(nothing), NO_BYTES, both)
+
+
+def are_in_order(values: np.ndarray, offsets: np.ndarray) -> bool:
+    """Whether the values of no partition descend. ``offsets`` int64 (partitions + 1): where each begins."""
+    descends = values[1:] < values[:-1]
+    begins = offsets[1:-1]
+    descends[begins[(begins > 0) & (begins < len(values))] - 1] = False
+    return not descends.any()
+
+
+def _sorted(keys: np.ndarray, columns: list[pa.Array], order: Sequence[Order]) -> np.ndarray:
+    """int64 (rows): their places by key, then as Spark sorts; rows that tie stay as they came."""
+    by: list[np.ndarray] = []
+    for column, item in zip(columns, order, strict=True):
+        values, null = _places(column), null_marks(column)
+        values = np.where(null == 1, 0, ~values if item.descending else values)
+        first = not item.descending if item.nulls_first is None else item.nulls_first
+        by += [null ^ 1 if first else null, values] if null.any() else [values]
+    return stable_order([keys, *by])
+
+
+def _places(column: pa.Array) -> np.ndarray:
+    """int64 (rows): numbers in the order of the values as Spark has it; those of NULLs say nothing."""
+    t = type_of(column.type)
+    if t.is_float:
+        values = words(column) + 0.0  # one zero
+        values[np.isnan(values)] = np.nan  # and one NaN, which is behind all
+        bits = values.view(np.int64)
+        return np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
+    if t.kind in ("null", "boolean", "date", "timestamp", "timestamp_ntz", "interval") or pa.types.is_integer(column.type):
+        return words(column)
+    return np.asarray(pc.rank(column, tiebreaker="dense")).astype(np.int64)
+
+

@@ -1,0 +1,257 @@
+"""MATCH BUNDLES over open partitions where conditions look at the match: the rows of windows are searched again
+(:mod:`sparkcep.engine.stream.recompute`), and what is new are match points.
+
+A bundle is told when no match point can join it. Its best match may be of any of them, so the rows of that match are kept with
+their neighbours, and those of the first and the last match point. They stand apart, in front of the rows that are searched again,
+and no search sees them.
+
+A row is in no match once no bundle to be told can have one with it. Rows of a match that is the best one so far wait until its
+bundle is told, or another match is better.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.arrays import ranges
+from sparkcep.compiler.net.net import Net
+from sparkcep.engine.core.chunk import Chunk, Left, columns_of
+from sparkcep.engine.core.matches import WITH_ERRORS, Found, with_unmatched
+from sparkcep.engine.core.operator import Base, RetainedRows, window_ends
+from sparkcep.engine.core.state_codec import FAR, POINTS, ascending, check_numbers, other_pattern
+from sparkcep.engine.core.task import Task
+from sparkcep.engine.core.windows import next_places
+from sparkcep.engine.frontier.cheapest import BestOfLastRows
+from sparkcep.engine.match import enumeration
+from sparkcep.engine.output.tables import Tables
+from sparkcep.engine.stages.bundles import NO_BUNDLES, NUMBERS, Bundles
+from sparkcep.engine.stream.recompute import Again, NewTables, Telling
+from sparkcep.kernels.common import layout
+from sparkcep.plan.reach import Reach
+
+_NONE = np.zeros(0, dtype=np.int64)
+_NO_MARKS = np.zeros(0, dtype=np.uint8)
+_NO_TOTALS = np.zeros(0, dtype=object)
+_WORD = 64  # bits
+
+
+@dataclass(frozen=True)
+class Open(enumeration.Open):
+    """What is known of partitions whose rows are searched again, in front of which ``lone`` int64 (partitions) rows stand apart, at
+    the positions ``places``. ``start`` and ``covered`` are counted from the first kept row, and ``dropped`` is the position of the
+    first one that is searched, less the lone ones. ``number``: of the last bundle told; ``bundles``: those that may go on, their
+    rows counted over all kept ones."""
+
+    lone: np.ndarray = field(default_factory=lambda: _NONE)
+    places: np.ndarray = field(default_factory=lambda: _NONE)
+    bundles: Bundles = NO_BUNDLES
+
+    def positions(self, offsets: np.ndarray) -> np.ndarray:
+        """The number of each row of a buffer in its partition."""
+        out = super().positions(offsets)
+        out[ranges(offsets[: len(self.rows)], self.lone)] = self.places
+        return out
+
+    def searched(self) -> enumeration.Open:
+        """The same of the rows that are searched again alone."""
+        return enumeration.Open(self.rows - self.lone, self.start - self.lone, np.zeros_like(self.rows), self.covered - self.lone, self.dropped + self.lone, _NO_MARKS)
+
+
+class Points(NewTables):
+    """Takes the match points that are told now, in place of making output. ``found``: their best matches; ``totals``: how many
+    matches end at each, where it is asked."""
+
+    found, totals = Found.none(WITH_ERRORS), _NO_TOTALS
+
+    def take(self, found: Found, totals: list[int]) -> None:
+        new = self.new(found)
+        self.found = found.chosen(new)
+        self.totals = np.array([totals[i] for i in new.tolist()], dtype=object) if totals else _NO_TOTALS
+
+
+class BundledAgain(Base):
+    """Tells bundles of the match points of windows that are searched again. ``best`` finds these; ``points`` takes them."""
+
+    begin = Open(_NONE, _NONE, _NONE, _NONE, _NONE, _NO_MARKS)
+
+    def __init__(self, task: Task, best: BestOfLastRows, points: Points, tables: Tables) -> None:
+        self.task, self.best, self.points, self.tables = task, best, points, tables
+        self.again = Again(task, self._take, points)
+        self.edges = task.prepared.strategy.automaton.edges
+        self.form = PointsForm(task.prepared.strategy.automaton, task.plan.sizing)
+        self.unmatched = task.plan.rows == "unmatched"
+        # how far leaves look at the neighbours of a row of a match
+        self.back, self.ahead = Reach.of_measures(task.plan)
+
+    @property
+    def waits(self) -> bool:
+        """Whether something may be told when a window ends though no row came."""
+        return self.unmatched or self.again.waits
+
+    def ends(self, open: Open, kept: RetainedRows) -> np.ndarray:
+        """As :meth:`Again.ends` has it, or when a bundle is known."""
+        return open.bundles.ends(window_ends(kept, open.covered if self.waits else None), kept)
+
+    def nothing(self, chunk: Chunk) -> Found:
+        return self.best.nothing(chunk)
+
+    def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
+        """Tells the bundles that are complete, and leaves the rows of those that are not, and those that one to come may have in
+        its window."""
+        self.points.found, self.points.totals = Found.none(WITH_ERRORS), _NO_TOTALS
+        searched, rows = _searched(chunk, open)
+        left = yield from self.again.over(searched, open.searched())
+        assert self.points.telling is not None
+        work = _Call(self, chunk, open, self.points.telling, searched.offsets, rows)
+        yield from work.told(self.points.found, self.points.totals)
+        return work.left(left)
+
+    def _take(self, chunk: Chunk) -> Iterator[pa.Table]:
+        self.points.take(*self.best.points(chunk))
+        return iter(())
+
+
+def _searched(chunk: Chunk, open: Open) -> tuple[Chunk, np.ndarray]:
+    """The rows that are searched again, and int64 their places in the chunk."""
+    lone = open.lone
+    low, sizes = chunk.offsets[:-1] + lone, np.diff(chunk.offsets) - lone
+    rows = ranges(low, sizes)
+    if not lone.any():
+        return chunk, rows
+    assert chunk.closed is not None
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    table = chunk.table.take(pa.array(rows)).combine_chunks()
+    positions, closed = chunk.positions[rows], np.maximum(chunk.closed - low, 0) + offsets[:-1]
+    return replace(chunk, table=table, columns=columns_of(table, chunk.columns), offsets=offsets, place=lambda _: positions, closed=closed), rows
+
+
+class _Call:
+    """One call over some partitions. ``rows`` int64: places of the rows that were searched; ``offsets``: of these in their
+    partitions."""
+
+    def __init__(self, search: BundledAgain, chunk: Chunk, open: Open, telling: Telling, offsets: np.ndarray, rows: np.ndarray) -> None:
+        self.search, self.chunk, self.open, self.rows, self.offsets = search, chunk, open, rows, offsets
+        self.low = chunk.offsets[:-1]
+        self.places = search.best.reporter.places(chunk)
+        kept = ranges(self.low, open.rows)
+        self.before = open.bundles.moved(np.arange(chunk.parts), kept.__getitem__)
+        self.bundles = NO_BUNDLES
+        self.number = open.number.copy()
+        self.taken = np.zeros(chunk.rows, dtype=np.uint8)
+        if len(open.taken):
+            self.taken[kept] = open.taken
+        # the first row of which is not told yet what ends there, and the first one that may be in a match found later
+        self.end, self.first = self._place(telling.end), self._place(telling.first)
+
+    def _place(self, at: np.ndarray) -> np.ndarray:
+        """int64 (partitions): rows of the searched ones, or their ends, in the chunk."""
+        return np.where(at < self.offsets[1:], np.append(self.rows, 0)[np.minimum(at, len(self.rows))], self.chunk.offsets[1:])
+
+    def told(self, found: Found, totals: np.ndarray) -> Iterator[pa.Table]:
+        """Output of the bundles that no match point can join, and of rows that are in no match; ``found``: of the match points that
+        are new the best matches."""
+        search, chunk = self.search, self.chunk
+        events = found.events.copy()
+        events[:, layout.E_START] = self.rows[events[:, layout.E_START]]
+        bundles = self.before.with_points(replace(found, events=events, rows=self.rows[found.rows]), totals, self.places, search.edges)
+        waits = chunk.going[bundles.parts] & bundles.newest & (self._next(bundles.parts) <= self.places.near[bundles.last])
+        self.bundles, done = bundles.chosen(waits), bundles.chosen(~waits)
+        out = search.best.reporter.bundles(done.best, done.first, done.last, done.sizes, chunk)
+        if search.task.plan.sizing:
+            out.by_event["cnt"] = search.best.sizes(done.totals.tolist(), done.first, chunk)
+        out.events[:, layout.E_NUMBER] += self.number[done.parts]
+        np.add.at(self.number, done.parts, 1)
+        self.taken[done.best.rows] = 1
+        if search.unmatched:
+            out = with_unmatched(out, self._certain(), chunk, self.taken)
+        yield from search.tables.of(chunk, out)
+
+    def _next(self, parts: np.ndarray) -> np.ndarray:
+        """Where the next match point of each of some partitions may stand."""
+        return next_places(self.search.task.plan.windows[0], self.chunk, self.places, parts, self.end[parts])
+
+    def _certain(self) -> np.ndarray:
+        """int64: the rows of which it is now known whether a match has them."""
+        covered = self.low + self.open.covered
+        waited = self.before.best.rows
+        waited = waited[waited < covered[self.chunk.partition_of(waited)]]
+        rows = np.union1d(waited, ranges(covered, np.maximum(self.first - covered, 0)))
+        return np.setdiff1d(rows, self.bundles.best.rows)
+
+    def left(self, left: Left) -> Left:
+        """What is left; ``left``: of the rows that were searched."""
+        search, chunk, bundles = self.search, self.chunk, self.bundles
+        parts = np.flatnonzero(chunk.going)
+        low, high = chunk.offsets[parts], chunk.offsets[parts + 1]
+        suffix = self.rows[left.rows]
+        begin = high.copy()
+        np.minimum.at(begin, np.searchsorted(parts, chunk.partition_of(suffix)), suffix)
+        around = bundles.best.rows[:, None] + np.arange(-search.back, search.ahead + 1)
+        own = chunk.partition_of(bundles.best.rows)
+        inside = (around >= chunk.offsets[own, None]) & (around < chunk.offsets[own + 1, None])
+        kept = np.unique(np.concatenate([around[inside], bundles.first, bundles.last, suffix]))
+        begins = np.searchsorted(kept, low)
+        lone = np.searchsorted(kept, begin) - begins
+        number = np.zeros(chunk.parts, dtype=np.int64)
+        number[parts] = np.arange(len(parts))
+        return Left(
+            Open(
+                rows=np.searchsorted(kept, high) - begins,
+                start=left.open.start + lone,
+                number=self.number[parts],
+                covered=np.searchsorted(kept, np.clip(self.first[parts], low, high)) - begins,
+                dropped=left.open.dropped - lone,
+                taken=self.taken[kept] if search.unmatched else _NO_MARKS,
+                lone=lone,
+                places=chunk.positions[kept[ranges(begins, lone)]],
+                bundles=bundles.moved(number, lambda rows: np.searchsorted(kept, rows)),
+            ),
+            kept,
+        )
+
+
+class PointsForm:
+    """How :class:`Open` is kept as bytes. Edges mean something for one net only, whose fingerprint stands with them."""
+
+    kind, numbers = POINTS, 6 + NUMBERS + 2
+    arrays = tuple(np.dtype(t) for t in (np.uint8, np.int64, np.int32, np.int32))
+
+    def __init__(self, net: Net, sizing: bool) -> None:
+        """``sizing``: whether numbers of matches are asked for."""
+        self.edges, self.sizing = net.edges, sizing
+        self.source = np.repeat(np.arange(net.nodes), np.diff(net.first))
+        text = hashlib.sha256(net.edges.tobytes() + net.first.tobytes())
+        self.fingerprint = int.from_bytes(text.digest()[:8], "little", signed=True)
+
+    def written(self, open: Open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        count, bundles = len(open.rows), open.bundles
+        numbers = np.zeros((count, self.numbers), dtype=np.int64)
+        numbers[:, 1:6] = np.stack([open.start, open.number, open.covered, open.dropped, open.lone], axis=1)
+        numbers[:, 6 : 6 + NUMBERS] = bundles.numbers(open.rows)
+        if len(bundles.totals):
+            # what is above what a DECIMAL(38) holds is an error when it is told
+            totals = [min(total, (1 << 2 * _WORD) - 1) for total in bundles.totals.tolist()]
+            words = [[total >> _WORD, total & (1 << _WORD) - 1] for total in totals]
+            numbers[bundles.parts, -2:] = np.array(words, dtype=np.uint64).view(np.int64)
+        known = (open.rows > 0) | numbers.any(axis=1)
+        numbers[:, 0] = np.where(known, self.fingerprint, 0)
+        return numbers, [(open.taken, open.rows if len(open.taken) else np.zeros_like(open.rows)), (open.places, open.lone), *bundles.arrays(open.rows)]
+
+    def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Open:
+        if not np.isin(numbers[:, 0], (0, self.fingerprint)).all():
+            raise other_pattern()
+        (taken, marks), (places, apart), *matches = arrays
+        _, start, number, covered, dropped, lone = numbers[:, :6].T
+        check_numbers(
+            apart == lone, (marks == rows) | (len(taken) == 0), taken <= 1, lone >= 0, lone <= np.minimum(start, covered), np.maximum(start, covered) <= rows,
+            number >= 0, number < FAR, np.abs(dropped) < FAR, ascending(places, apart), places >= 0, places < np.repeat(dropped + lone, apart),
+        )
+        bundles = Bundles.read(rows, numbers[:, 6 : 6 + NUMBERS], matches, self.edges, self.source)
+        words = np.ascontiguousarray(numbers[bundles.parts, -2:]).view(np.uint64).tolist() if self.sizing else []
+        totals = np.array([(high << _WORD) + low for high, low in words], dtype=object)
+        return Open(rows, start, number, covered, dropped, taken, lone, places, replace(bundles, totals=totals))

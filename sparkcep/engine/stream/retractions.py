@@ -1,0 +1,277 @@
+"""REPORT CHANGES over a stream: after each micro-batch the matches of the rows that are there, less those told.
+
+The rows that the watermark has passed are there for good, and so are the matches that end at one of them: the stream's own search
+(:mod:`sparkcep.engine.stream.keyed_stream`) finds these, each once. What the rows behind it come to is searched from where that
+search stands, and what becomes of that search is forgotten. So of a key are kept, beside what its search keeps and its rows that
+wait, the output rows of the matches that were told and may still go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkcep.columns.arrays import null_marks
+from sparkcep.columns.row_codec import bytes_of
+from sparkcep.engine.automaton.arc_history import Standing
+from sparkcep.engine.automaton.register_runs import Computations
+from sparkcep.engine.changelog.input_changes import INSERT, PUNCTUATE, RETRACT, kinds_of
+from sparkcep.engine.changelog.punctuation import NEVER
+from sparkcep.engine.changelog.punctuation_state import KeptPromises
+from sparkcep.engine.core.chunk import Chunk, Left
+from sparkcep.engine.core.errors import said
+from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.core.operator import NOTHING_DUE
+from sparkcep.engine.core.state_codec import FAR, NO_BYTES, TOLD, StateBytes, check_numbers
+from sparkcep.engine.core.task import Prepared
+from sparkcep.engine.core.windows import whole_micros
+from sparkcep.engine.match.enumeration import Open
+from sparkcep.engine.output.keyed_rows import MATCH, PART, MatchTables
+from sparkcep.engine.output.match_id import equal_keys
+from sparkcep.engine.output.repeated_match_id import OF_CHANGES, apart
+from sparkcep.engine.stream.keyed_stream import Kept, Stream, parted, whole
+from sparkcep.engine.stream.sessions import Sessions
+from sparkcep.errors import MatchRuntimeError
+
+_EVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Told:
+    """The output rows of matches that were told and may still go: int64 (partitions) ``rows`` of each, and the ``number`` of its
+    last change."""
+
+    rows: np.ndarray
+    number: np.ndarray
+
+
+class ToldForm:
+    """How these are kept as bytes."""
+
+    kind, numbers, arrays = TOLD, 1, ()
+
+    def written(self, told: Told) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        return told.number[:, None], []
+
+    def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Told:
+        number = numbers[:, 0]
+        check_numbers(number >= 0, number < FAR)
+        return Told(rows, number)
+
+
+class RevisedStream(Stream):
+    """One clause with REPORT CHANGES over a stream."""
+
+    def __init__(self, prepared: Prepared, schema: pa.Schema, order: Sequence[str], limits: Limits | None = None, arcs: Standing | None = None) -> None:
+        super().__init__(prepared, schema, order, limits, arcs)
+        self.changes = self.plan.changes
+        search = self.engine.operator
+        assert isinstance(search, Computations) and isinstance(search.tables, MatchTables)
+        self.tables = search.tables
+        self.out = self.engine.task.prepared.output_schema
+        # rows of one match stand together, and so do matches of one partition
+        self.told = StateBytes(pa.schema([*self.out, pa.field(MATCH, pa.int64())]), ToldForm())
+        self.promises = KeptPromises(self.engine.task, schema, self.order[0]) if self.changes.punctuate else None
+        self.counting = any(leaf.spec.kind == "change_number" for leaf in self.plan.leaves)
+
+    def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes] | pa.Array, watermark: int) -> Generator[pa.Table, None, Kept]:
+        """Yields what changes of the matches by the rows that came, and returns what is kept of the keys: as :class:`Stream` has
+        it."""
+        parts = len(states)
+        inner, outer = parted(states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary()))
+        clock, outer = self.clocks(outer)
+        waiting, told_bytes = parted(outer)
+        told_bytes, promised = parted(told_bytes) if self.promises is not None else (told_bytes, None)
+        rows = rows.select(self.schema.names)
+        timed = null_marks(rows.column(self.order[0]).combine_chunks()) == 0
+        if not timed.all():  # they are in no match
+            rows, keys = rows.filter(pa.array(timed)), keys[timed]
+        open, pending = self.pending.read(waiting)
+        table = pa.concat_tables([pending, self.typed(rows)]).combine_chunks()
+        of = np.concatenate([np.repeat(np.arange(parts), open.rows), keys])
+        came = table.slice(pending.num_rows)
+        kinds = kinds_of(self.engine.task, came.column(self.changes.column).combine_chunks(), {name: came.column(name).combine_chunks() for name in self.schema.names})
+        expires = None
+        if self.promises is not None:
+            promised, expires = self.promises.advance(promised, came, of[pending.num_rows :], kinds, watermark)
+        left = self._left(table, of, kinds)
+        table, of = table.take(pa.array(left)).combine_chunks(), of[left]
+        at, time = self.in_order(table, of)
+        now, later = at[time[at] <= watermark], at[time[at] > watermark]
+        self.tables.count = 0
+        cut = self.sessions(of[now], time[now], clock, watermark)
+        final, inner, due, count, held = self._settled(table.take(pa.array(now)), cut, inner, watermark)
+        limit = self._limit(watermark)
+        seen = later[time[later] <= limit]
+        guessed = self._guessed(table.take(pa.array(seen)), self.sessions(of[seen], time[seen], cut.clock, None), inner, watermark)
+        before, old = self.told.read(told_bytes)
+        number = before.number.copy()
+        yield from self._differences(old, before.rows, final, guessed, number)
+        kept = guessed.sort_by([(PART, "ascending"), (MATCH, "ascending")]) if guessed.num_rows else guessed
+        sizes = np.bincount(kept.column(PART).to_numpy(), minlength=parts)
+        kept = kept.drop_columns([PART])
+        waits = np.bincount(of[later], minlength=parts)
+        if not self.counting:
+            number = np.zeros_like(number)
+        if self.plan.idle:  # with its session a key's changes are forgotten, once none of them may be taken back
+            number[~(cut.goes | (waits > 0) | (sizes > 0))] = 0
+        outer = self.pending.column(Open.of(waits), table.take(pa.array(later)), waits)
+        remembered = self.told.column(Told(sizes, number), kept, sizes)
+        if promised is not None:
+            remembered = whole(remembered, promised)
+        outer = self.clocked(cut.clock, (np.diff(bytes_of(inner)[1]) > 0) | (number > 0), whole(outer, remembered), due)
+        if expires is not None:
+            due = np.where(expires > NEVER, np.minimum(due, expires), due)
+        some = np.flatnonzero(waits)
+        due[some] = np.minimum(due[some], time[later[(np.cumsum(waits) - waits)[some]]])
+        if limit < _EVER:
+            unseen = later[time[later] > limit]
+            np.minimum.at(due, of[unseen], time[unseen] - (limit - watermark))
+        return Kept(whole(inner, outer), due, count, len(later), (count - held, len(later) - pending.num_rows))
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def _left(self, table: pa.Table, of: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+        """int64: the rows that are there; ``kinds`` are those of the last ones, which came. Of one micro-batch all insertions come
+        before its retractions."""
+        old = table.num_rows - len(kinds)
+        said = old + np.flatnonzero(kinds == PUNCTUATE)
+        if len(said) and self.promises is None:
+            raise MatchRuntimeError(
+                "CHANGE_VALUE", "over a stream the watermark says before which time no change comes, and a row with 'punctuate' says nothing; leave such rows out below the clause",
+                sqlstate="22023",
+            )
+        there = np.ones(table.num_rows, dtype=bool)
+        there[said] = False
+        gone = old + np.flatnonzero(kinds == RETRACT)
+        there[gone] = False
+        if len(gone):
+            touched = np.isin(of, of[gone])
+            stacks: dict[tuple, list[int]] = {}
+            some = np.flatnonzero(touched)
+            same = equal_keys(table.column(self.changes.same).take(pa.array(some)))
+            keys = {row: (int(of[row]), value) for row, value in zip(some.tolist(), same, strict=True)}
+            for row in some[there[some]].tolist():
+                stacks.setdefault(keys[row], []).append(row)
+            for row in gone.tolist():
+                stack = stacks.get(keys[row])
+                if not stack:
+                    raise self._without_row(table, row)
+                there[stack.pop()] = False
+        return np.flatnonzero(there)
+
+    def _without_row(self, table: pa.Table, row: int) -> MatchRuntimeError:
+        when = said(table.column(self.order[0])[row])
+        return MatchRuntimeError(
+            "RETRACTION_WITHOUT_ROW",
+            f"a retraction at {when} takes a row away that was not inserted before it: a row is meant that equals it in every column but that of CHANGES IN; leave out in a "
+            "subquery what need not be equal", sqlstate="22000",
+        )
+
+    def _limit(self, watermark: int) -> int:
+        """The last time of rows that are told of."""
+        if self.changes.speculate == "ALL":
+            return _EVER
+        return watermark + (whole_micros(self.changes.size.size) if self.changes.size is not None else 0)
+
+    # -- matches ------------------------------------------------------------------------------------------------------
+
+    def _settled(self, rows: pa.Table, cut: Sessions, inner: pa.Array, watermark: int):
+        """The matches that end at ``rows`` which the watermark has passed; and what the search keeps, when it is due, how many rows
+        that is, and how many it was."""
+        found, due, count = self._matches([]), np.full(len(inner), NOTHING_DUE), 0
+        chunk, open = self.engine.joined(rows, cut.sizes, cut.spread(inner), cut.going)
+        held = int(open.rows.sum())
+        if chunk.rows:
+            found, left = self._searched(self.known(chunk, watermark), open, cut)
+            inner, due, count = self.left(chunk, left, cut, watermark)
+        elif not cut.goes.all():
+            inner = pc.if_else(pa.array(cut.goes), inner, NO_BYTES)
+        return found, inner, due, count, held
+
+    def _guessed(self, rows: pa.Table, cut: Sessions, inner: pa.Array, watermark: int) -> pa.Table:
+        """The matches that end at ``rows`` behind the watermark, as far as rows are there. Arcs ON EXPIRY are taken by the
+        watermark alone."""
+        if not rows.num_rows:
+            return self._matches([])
+        chunk, open = self.engine.joined(rows, cut.sizes, cut.spread(inner), cut.going)
+        return self._searched(replace(chunk, limits=np.full(chunk.parts, watermark + 1)), open, cut)[0]
+
+    def _searched(self, chunk: Chunk, open: Open, cut: Sessions) -> tuple[pa.Table, Left]:
+        """The matches that a search finds, by their keys, and what it leaves."""
+        search, found = self.engine.operator.over(chunk, open), []
+        while True:
+            try:
+                found.append(next(search))
+            except StopIteration as done:
+                matches = self._matches(found)
+                keys = pa.array(cut.key[matches.column(PART).to_numpy()])
+                matches = matches.set_column(matches.column_names.index(PART), PART, keys)
+                return apart(self.plan, matches), done.value  # those of which one id is made end at one time, so that they are found together
+
+    def _matches(self, found: list[pa.Table]) -> pa.Table:
+        schema = pa.schema([*self.out, pa.field(PART, pa.int64()), pa.field(MATCH, pa.int64())])
+        return pa.concat_tables([schema.empty_table(), *found]).combine_chunks()
+
+    # -- what is told -------------------------------------------------------------------------------------------------
+
+    def _differences(self, old: pa.Table, sizes: np.ndarray, final: pa.Table, guessed: pa.Table, number: np.ndarray) -> Iterator[pa.Table]:
+        """Output rows of the changes, those of a partition together, retractions first; ``number`` of its last change goes on."""
+        old = old.append_column(PART, pa.array(np.repeat(np.arange(len(sizes)), sizes))).select(final.column_names)
+        new = pa.concat_tables([final, guessed])
+        kept = self._unlike(old, new)
+        gone, come = old.filter(pa.array(kept[0])), new.filter(pa.array(kept[1]))
+        change = np.repeat(np.array([RETRACT, INSERT]), [gone.num_rows, come.num_rows])
+        both = pa.concat_tables([gone, come])
+        if not both.num_rows:
+            return
+        part, match = both.column(PART).to_numpy(), both.column(MATCH).to_numpy()
+        order = np.lexsort((match, change == INSERT, part))
+        part, match, change = part[order], match[order], change[order]
+        begins = np.flatnonzero((np.diff(part, prepend=-1) != 0) | (np.diff(match, prepend=-1) != 0) | (np.diff(change, prepend=-1) != 0))
+        counted = np.cumsum(np.isin(np.arange(len(part)), begins))
+        firsts = np.flatnonzero(np.diff(part, prepend=-1))
+        told = counted - np.repeat(counted[firsts] - 1, np.diff(np.append(firsts, len(part)))) + number[part]
+        lasts = np.append(firsts[1:], len(part)) - 1
+        number[part[lasts]] = told[lasts]
+        table = both.take(pa.array(order)).drop_columns([PART, MATCH])
+        for leaf in self.plan.leaves:
+            if leaf.spec.kind in ("change", "change_number"):
+                values = pa.array(np.where(change == INSERT, "insert", "retract"), pa.string()) if leaf.spec.kind == "change" else pa.array(told)
+                table = table.set_column(table.column_names.index(leaf.name), self.out.field(leaf.name), values.cast(self.out.field(leaf.name).type))
+        yield table
+
+    def _unlike(self, old: pa.Table, new: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+        """bool: of the rows of either those of matches that the other has not, or has fewer of."""
+        here = np.isin(new.column(PART).to_numpy(), np.unique(old.column(PART).to_numpy()))
+        gone, come = np.ones(old.num_rows, dtype=bool), np.ones(new.num_rows, dtype=bool)
+        if not here.any():
+            return gone, come
+        compared = [name for name in self.out.names if name not in {leaf.name for leaf in self.plan.leaves if leaf.spec.kind in OF_CHANGES}]
+        before, after = _by_match(old, np.arange(old.num_rows), compared), _by_match(new, np.flatnonzero(here), compared)
+        both = Counter({key: len(some) for key, some in before.items()}) & Counter({key: len(some) for key, some in after.items()})
+        for matches, marks in ((before, gone), (after, come)):
+            for key, count in both.items():
+                for rows in matches[key][:count]:
+                    marks[rows] = False
+        return gone, come
+
+
+def _by_match(table: pa.Table, rows: np.ndarray, names: list[str]) -> dict[tuple, list[list[int]]]:
+    """The rows of matches by what these are compared by: their partition and all their output rows."""
+    some = table.take(pa.array(rows))
+    of = list(zip(some.column(PART).to_pylist(), some.column(MATCH).to_pylist(), strict=True))
+    values = list(zip(*map(equal_keys, some.select(names).columns), strict=True)) if names else [()] * some.num_rows
+    matches: dict[tuple[int, int], list[int]] = {}
+    for i, match in enumerate(of):
+        matches.setdefault(match, []).append(i)
+    found: dict[tuple, list[list[int]]] = {}
+    for (part, _), own in matches.items():
+        found.setdefault((part, tuple(values[i] for i in own)), []).append([int(rows[i]) for i in own])
+    return found
+

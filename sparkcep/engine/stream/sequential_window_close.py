@@ -1,0 +1,128 @@
+"""TOP k of sliding windows over matches that are found one behind the other, of open partitions.
+
+Where there is one match for each first row that no match before it has, or conditions ask for a match's number, what begins at a
+row depends on the rows before. So the search over the rows that are kept begins where it stood at the first of them, and ends where
+rows to come decide. A window is told when it has ended and the search stands behind its rows; of those that are left the search
+begins again where it stood at their first row, behind the match that has rows on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.engine.core.chunk import Chunk, Left
+from sparkcep.engine.core.errors import LESS
+from sparkcep.engine.core.matches import Found
+from sparkcep.engine.core.state_codec import FAR, IN_TURN, check_numbers
+from sparkcep.engine.core.task import Task
+from sparkcep.engine.match.enumeration import ListedForm, Open, Search
+from sparkcep.engine.stream.window_close import SlidingWindows, parts_of
+from sparkcep.kernels.common import layout
+
+
+@dataclass(frozen=True)
+class OpenInTurn(Open):
+    """The same, with ``matched`` int64 (partitions): the number of the last match before the row at which the search stands."""
+
+    matched: np.ndarray
+
+    @staticmethod
+    def of_listed(open: Open, matched: np.ndarray) -> OpenInTurn:
+        """The same of partitions of which the number is known."""
+        return OpenInTurn(open.rows, open.start, open.number, open.covered, open.dropped, open.taken, matched)
+
+
+class InTurnForm:
+    """How :class:`OpenInTurn` is kept as bytes."""
+
+    listed = ListedForm(places=True)
+    kind, numbers, arrays = IN_TURN, listed.numbers + 1, listed.arrays
+
+    def written(self, open: OpenInTurn) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        numbers, arrays = self.listed.written(open)
+        return np.column_stack([numbers, open.matched]), arrays
+
+    def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> OpenInTurn:
+        matched = numbers[:, -1]
+        check_numbers(matched >= 0, matched < FAR)
+        return OpenInTurn.of_listed(self.listed.read(rows, numbers[:, :-1], arrays), matched)
+
+
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+class WindowsInTurn(SlidingWindows):
+    """Searches the rows of windows that have ended from where the search stood. ``search`` lists the matches, of which ``report``
+    makes output."""
+
+    form, begin = InTurnForm(), OpenInTurn.of_listed(Open.of(_NONE), _NONE)
+
+    def __init__(self, task: Task, search: Search, report: Callable[[Chunk, Found], Iterator[pa.Table]]) -> None:
+        super().__init__(task)
+        self.search, self.report = search, report
+
+    def over(self, chunk: Chunk, open: OpenInTurn) -> Generator[pa.Table, None, Left]:
+        """Tells the windows that have ended and behind whose rows the search stands, and leaves the rows of the others."""
+        at = self._at(chunk, open)
+        high, start, passed = chunk.offsets[1:], at.start.copy(), _Passed()
+        stand, matched = high.copy(), np.pad(open.matched, (0, chunk.parts - len(open.rows)))
+        due = self._due(at, at.ended)
+        if len(due):
+            part = replace(parts_of(chunk, due, open=True), sliding=self.asked(at.after[due], at.ended[due]))
+            moved = chunk.offsets[due] - part.offsets[:-1]
+            known = replace(Open.of(np.diff(part.offsets)), start=start[due] - chunk.offsets[due], number=matched[due])
+            matches = self.search.over(part, known)
+            found = self._held(matches.best(passed.noted(matches.every())), part)
+            stand[due] = np.where(part.going, matches.opens[:, layout.O_START] + moved, high[due])
+            told = replace(part, sliding=self.asked(at.after[due], at.told(stand)[due]))
+            for some in found:
+                yield from self.report(told, some)
+            passed = passed.moved(due, moved)
+        until = at.told(stand)
+        start = np.maximum(start, self.first_row(chunk, at.places, until))
+        if not self.task.plan.reports_all:  # what begins inside a match is none
+            inside = np.flatnonzero((passed.first < start[passed.part]) & (passed.last >= start[passed.part]))
+            start[passed.part[inside]] = passed.last[inside] + 1
+        before = np.flatnonzero(passed.first < start[passed.part])
+        np.maximum.at(matched, passed.part[before], passed.number[before])
+        if not self.task.prepared.conditions.number_read:
+            matched[:] = 0
+        left = self._left(open, at, start, until, stand)
+        return replace(left, open=OpenInTurn.of_listed(left.open, matched[chunk.going]))
+
+    def _held(self, found: Iterator[Found], chunk: Chunk) -> list[Found]:
+        """The matches that may be among the best, which are told when it is known how far the search came."""
+        held, size = [], 0
+        for some in found:
+            held.append(some.chosen(np.arange(len(some.events))))  # the search writes over what it gave
+            size += sum(a.nbytes for a in (held[-1].events, held[-1].labels, held[-1].rows, held[-1].paths))
+            if size > self.task.limits.max_state_bytes:
+                raise self.task.failures.state(int(some.events[0, layout.E_START]), chunk.columns, LESS)
+        return held
+
+
+@dataclass
+class _Passed:
+    """The matches that a search found, int64 (matches): their ``part``, ``first`` and ``last`` row, and ``number``."""
+
+    part: np.ndarray = field(default_factory=lambda: _NONE)
+    first: np.ndarray = field(default_factory=lambda: _NONE)
+    last: np.ndarray = field(default_factory=lambda: _NONE)
+    number: np.ndarray = field(default_factory=lambda: _NONE)
+
+    def noted(self, rounds: Iterator[Found]) -> Iterator[Found]:
+        """Notes the matches, an empty one at the row where it is shown, and passes them on."""
+        for found in rounds:
+            events = found.events
+            last = np.append(found.rows, 0)[np.maximum(events[:, layout.E_LABELS] + events[:, layout.E_ROWS] - 1, 0)]
+            more = (events[:, layout.E_PART], events[:, layout.E_START], np.where(events[:, layout.E_ROWS] > 0, last, events[:, layout.E_START]), events[:, layout.E_NUMBER])
+            self.part, self.first, self.last, self.number = (np.concatenate(pair) for pair in zip((self.part, self.first, self.last, self.number), more))
+            yield found
+
+    def moved(self, parts: np.ndarray, by: np.ndarray) -> _Passed:
+        """The same where partitions have the numbers ``parts``, and rows ones that are larger ``by`` that of each partition."""
+        return _Passed(parts[self.part], self.first + by[self.part], self.last + by[self.part], self.number)

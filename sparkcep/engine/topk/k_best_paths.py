@@ -1,0 +1,435 @@
+"""The k best matches of a partition, of spans or of sliding windows, by additive preferences (CPR, section 3.2), without
+enumerating the matches.
+
+A match is a sequence of (row, variable); its score is the sum of its rows' weights in row order, and larger is better. Ties: the
+lexicographically earliest vector of rows (a prefix first), then preferment (the order of a node's edges). NaN ranks last. The
+kernels and their method: ``best_kernels``.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sparkcep.errors import TooMuchStateError
+from sparkcep.kernels.common.run_chains import C_FIELDS
+from sparkcep.kernels.topk import k_best as b
+
+COMPLETE = -1  # in place of a variable: the match may end at the node
+POOL, ARENA, CANDIDATES = 1 << 12, 1 << 12, 1 << 8  # records at first
+
+
+class Keys(NamedTuple):
+    """Conditions between neighbours of a match: a row taken into a node with ``keyed`` uint8 (nodes) has key ``left`` int64 (nodes,
+    rows), and ``right`` int64 (edges, rows) of the row taken next must be the same. Keys below 0 equal none."""
+
+    keyed: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Matches by window, best first: ``window`` int64 (matches), ``score`` as the weights; ``rows``, ``edges`` int64: match i has
+    those from ``offsets[i]`` to ``offsets[i + 1]``. ``builds``: how often lists were built from all rows of a window."""
+
+    window: np.ndarray
+    score: np.ndarray
+    offsets: np.ndarray
+    rows: np.ndarray
+    edges: np.ndarray
+    builds: int = 0
+
+    def matches(self) -> list[tuple]:
+        """(window, score, rows, edges) of each match."""
+        rows, edges, at = self.rows.tolist(), self.edges.tolist(), self.offsets.tolist()
+        return [
+            (w, s, tuple(rows[low:high]), tuple(edges[low:high]))
+            for w, s, low, high in zip(self.window.tolist(), self.score.tolist(), at, at[1:])
+        ]
+
+
+def top_matches(
+    first: np.ndarray,
+    edges: np.ndarray,
+    letters: np.ndarray,
+    weights: np.ndarray,
+    k: int,
+    low: np.ndarray | None = None,
+    high: np.ndarray | None = None,
+    *,
+    heads: np.ndarray | None = None,
+    span: np.ndarray | None = None,
+    keys: Keys | None = None,
+    width: int | None = None,
+    max_bytes: int = 2**62,
+) -> Ranked:
+    """The ``k`` best matches of each window; rows between two rows taken are passed over (SKIP TILL ANY).
+
+    ``first`` int64 (nodes + 1), ``edges`` int64 (m, >= 2): variable or COMPLETE, target; ``letters`` int64 (rows): bit v where the
+    row fulfils variable v; ``weights`` float64 or int64 (variables, rows). ``low``, ``high`` int64 (windows), both ascending: rows
+    of each window, ``high`` behind the last. Without them: the partition is one window. ``heads`` bool (windows): the first ones of
+    further partitions, whose rows stand behind those of the first one. ``span`` int64 (rows), ascending: a match
+    that ends at row r begins at row ``span[r]`` or later. ``width``: entries of a node's list, for experiments (k: each
+    window from scratch); ``max_bytes``: of lists and results. Raises TooMuchStateError.
+    """
+    if k < 1:
+        raise ValueError(f"k must be positive, not {k}")
+    n = len(letters)
+    bounded = low is not None and high is not None
+    if low is None or high is None:
+        low, high = np.zeros(1, dtype=np.int64), np.full(1, n, dtype=np.int64)
+    low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
+    if (np.diff(low) < 0).any() or (np.diff(high) < 0).any() or (high > n).any() or (low < 0).any():
+        raise ValueError("windows must be in ascending order, inside the partition")
+    weights = np.asarray(weights)
+    letters = np.asarray(letters, dtype=np.int64)
+    if bounded and span is not None:
+        if (span[np.maximum(high - 1, 0)] > low)[high > low].any():
+            return _each(first, edges, letters, weights, k, low, high, span, keys, max_bytes)
+        span = None
+    heads = np.zeros(len(low), dtype=np.uint8) if heads is None else heads.astype(np.uint8)
+    heads[:1] = 1
+    task = _Task(np.asarray(first, dtype=np.int64), np.asarray(edges, dtype=np.int64), low, high, heads, span, keys, width, max_bytes)
+    if weights.dtype.kind in "iu":
+        return task.run_integers(letters, weights.astype(np.int64), k)
+    return task.run_floats(letters, weights.astype(np.float64), k)
+
+
+def _each(
+    first: np.ndarray, edges: np.ndarray, letters: np.ndarray, weights: np.ndarray, k: int, low: np.ndarray, high: np.ndarray, span: np.ndarray,
+    keys: Keys | None, max_bytes: int,
+) -> Ranked:
+    """The same, each window by itself."""
+    parts = []
+    for w, (begin, end) in enumerate(zip(low.tolist(), high.tolist())):
+        at = slice(begin, end)
+        own = keys and Keys(keys.keyed, keys.left[:, at], keys.right[:, at])
+        found = top_matches(first, edges, letters[at], weights[:, at], k, span=np.maximum(span[at] - begin, 0), keys=own, max_bytes=max_bytes)
+        parts.append((np.full(len(found.score), w), found.score, np.diff(found.offsets), found.rows + begin, found.edges))
+    window, score, sizes, rows, taken = map(np.concatenate, zip(*parts))
+    return Ranked(window, score, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), rows, taken)
+
+
+class _Automaton(NamedTuple):
+    """As the kernels have it: ``net`` without what depends on keys (``base``, ``keyed``: empty); ``number`` int64 (edges): those of
+    the caller; ``start``: the node in place of the first for what comes back to it, or 0; ``longest``: most rows of a match, -1
+    without a limit."""
+
+    net: b.Net
+    number: np.ndarray
+    start: int
+    variables: int
+    longest: int
+
+
+@functools.lru_cache(maxsize=64)
+def _automaton(first_bytes: bytes, edge_bytes: bytes) -> _Automaton:
+    """From the bytes of ``first`` int64 (nodes + 1) and of ``edges`` int64 (m, 2): an engine asks for each partition."""
+    first = np.frombuffer(first_bytes, dtype=np.int64)
+    variable, target = np.frombuffer(edge_bytes, dtype=np.int64).reshape(-1, 2).T
+    nodes = len(first) - 1
+    source = np.repeat(np.arange(nodes), np.diff(first))
+    taking = variable != COMPLETE
+    accepts = np.zeros(nodes + 1, dtype=np.uint8)
+    accepts[source[~taking]] = 1
+    number = np.arange(len(variable))
+    start = 0
+    if (taking & (target == 0)).any():
+        # a node of its own for what comes back to the start
+        start = nodes
+        again = taking & (source == 0)
+        target = np.where(taking & (target == 0), nodes, target)
+        number = np.concatenate([number, number[again]])
+        variable = np.concatenate([variable, variable[again]])
+        source = np.concatenate([source, np.full(again.sum(), nodes)])
+        target = np.concatenate([target, target[again]])
+        taking = variable != COMPLETE
+        accepts[nodes] = accepts[0]
+    opens = np.zeros(nodes + 1, dtype=np.uint8)
+    opens[source[taking]] = 1
+    order = np.flatnonzero(taking)
+    order = order[np.argsort(variable[order], kind="stable")].astype(np.int64)
+    variables = int(variable.max(initial=0)) + 1
+    by_first = np.searchsorted(variable[order], np.arange(variables + 1)).astype(np.int64)
+    longest = _longest(source[taking], target[taking], nodes + 1)
+    none = np.empty(0, dtype=np.int64)
+    net = b.Net(by_first, order, source.astype(np.int64), target.astype(np.int64), opens, accepts, none, none)
+    for array in (*net, number):
+        array.flags.writeable = False
+    return _Automaton(net, number, start, variables, longest)
+
+
+class _Task:
+    """One call of ``top_matches``: the automaton and the keys as the kernels have them."""
+
+    def __init__(
+        self,
+        first: np.ndarray,
+        edges: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        heads: np.ndarray,
+        span: np.ndarray | None,
+        keys: Keys | None,
+        width: int | None,
+        max_bytes: int,
+    ) -> None:
+        self.low, self.high, self.heads, self.width, self.max_bytes = low, high, heads, width, max_bytes
+        self.rows = int((high - low).max(initial=0))  # of the longest window
+        self.span = None if span is None else np.ascontiguousarray(span, dtype=np.int64)
+        automaton = _automaton(first.tobytes(), edges[:, :2].tobytes())
+        nodes, source = len(first) - 1, automaton.net.source
+        lists = np.ones(nodes + 1, dtype=np.int64)
+        keyed = np.zeros(nodes + 1, dtype=np.uint8)
+        left = right = np.zeros((0, 0), dtype=np.int64)
+        if keys is not None:
+            keyed[:nodes] = keys.keyed
+            left, right = _dense(keys, np.repeat(np.arange(nodes), np.diff(first)), nodes)
+            if automaton.start:
+                keyed[nodes] = keyed[0]
+                left, right = np.vstack([left, left[:1]]), right[automaton.number]
+            keyed[0] = 0  # there is no row before the first
+            for node in np.flatnonzero(keyed):
+                lists[node] = max(int(left[node].max(initial=-1)), int(right[source == node].max(initial=-1))) + 1
+        self.number, self.variables, self.longest = automaton.number, automaton.variables, automaton.longest
+        self.lists = 1 + int(lists.sum())
+        self.net = automaton.net._replace(base=1 + np.cumsum(lists) - lists, keyed=keyed)
+        self.keys = (np.ascontiguousarray(left), np.ascontiguousarray(right))
+
+    # -- scores ------------------------------------------------------------------------------------------------
+
+    def run_integers(self, letters: np.ndarray, weights: np.ndarray, k: int) -> Ranked:
+        largest = max(abs(int(weights.min(initial=0))), abs(int(weights.max(initial=0))))
+        size = largest * self.longest_in(self.rows)  # no sum of weights is larger
+        if size < 2**53:  # sums of floats are exact, and their kernels are compiled anyway
+            found = self._run(letters, weights.astype(np.float64), k, 0.0)
+            return Ranked(found.window, found.score.astype(np.int64), found.offsets, found.rows, found.edges, found.builds)
+        if size >= 2**61:
+            raise OverflowError("sums of weights may exceed 64 bits")
+        return self._run(letters, weights, k, 0.0)
+
+    def run_floats(self, letters: np.ndarray, weights: np.ndarray, k: int) -> Ranked:
+        """Infinite and missing weights are left out of the search, which relies on the order of sums, and looked at in searches of
+        their own."""
+        weights = np.ascontiguousarray(weights[: self.variables])
+        largest = np.array(b.largest_bits(np.ascontiguousarray(letters), weights.view(np.int64))).view(np.float64)
+        if np.isfinite(largest):
+            return self._run(letters, weights, k, self._slack(float(largest)))
+        used = np.array([(letters >> v) & 1 == 1 for v in range(self.variables)])
+        nan, up, down = (used & test for test in (np.isnan(weights), weights == np.inf, weights == -np.inf))
+        finite = np.abs(weights, where=used & np.isfinite(weights), out=np.zeros_like(weights))
+        slack = np.inf if up.any() or down.any() else self._slack(float(finite.max(initial=0.0)))
+        without_nan = _without(letters, nan)
+        if up.any() and down.any():
+            found = united([self._run(_without(without_nan, bad), weights, k, slack) for bad in (up, down)], k)
+        else:
+            found = self._run(without_nan, weights, k, slack)
+        if not nan.any() and not (up.any() and down.any()):
+            return found
+        counts = np.bincount(found.window, minlength=len(self.low))
+        if (counts >= k).all():
+            return found
+        # fewer than k have a score: the rest is among the first 2 k by rows alone
+        firsts = self._run(letters, np.zeros_like(weights), 2 * k, 0.0)
+        variables = self.net.source * 0
+        variables[self.net.by_edge] = np.repeat(np.arange(self.variables), np.diff(self.net.by_first))
+        taken = variables[firsts.edges]
+        flags = np.array([mask[taken, firsts.rows] for mask in (nan, up, down)]).astype(np.int64)
+        any_nan, any_up, any_down = (
+            np.add.reduceat(f, firsts.offsets[:-1]) > 0 if len(f) else np.zeros(0, dtype=bool) for f in flags
+        )
+        return united([found, _chosen(firsts, any_nan | (any_up & any_down), np.nan)], k)
+
+    def longest_in(self, rows: int) -> int:
+        return rows if self.longest < 0 else min(rows, self.longest)
+
+    def _slack(self, largest: float) -> float:
+        """How far rounding may bring two sums of weights up to ``largest`` together."""
+        rows = self.longest_in(self.rows)
+        size = largest * rows  # no sum is larger
+        return 2.0 * (rows + 1) * float(np.spacing(size)) if np.isfinite(size) else np.inf
+
+    # -- kernels -----------------------------------------------------------------------------------------------
+
+    def _run(self, letters: np.ndarray, weights: np.ndarray, k: int, slack: float) -> Ranked:
+        dtype = weights.dtype
+        neg = dtype.type(-np.inf) if dtype.kind == "f" else np.int64(-(2**62))
+        stream = b.Stream(np.ascontiguousarray(letters), np.ascontiguousarray(weights), *self.keys)
+        width = self.width or self._width(k)
+        guided = self.width != k and slack < np.inf
+        most = np.fmax.reduce(weights, axis=1, initial=neg) if guided else weights[:0, 0]
+        store = _Store(self.net, self.lists, dtype, self.max_bytes)
+        if self.span is None:
+            item, rest = b.rank_windows, (np.empty(0, dtype=np.int64), self.low, self.high, self.heads, k, width, guided, most, slack, neg)
+        else:
+            item, rest = b.rank_spans, (self.span, k, width, slack, neg)
+        while True:
+            code = item(self.net, stream, store.pool, store.lists, store.work, store.used, store.state, store.out, *rest)
+            if code == b.DONE:
+                break
+            if code == b.GROW:
+                store.grow()
+            else:
+                store.grow_out()
+        return store.ranked(self.number)
+
+    def _width(self, k: int) -> int:
+        """So many that few windows are built anew: a list's size varies by its square root where weights have no trend."""
+        if self.span is None and self.heads.all():
+            return k  # each partition has one window
+        return k + k // 2 + int(6 * k**0.5)
+
+
+class _Store:
+    """What the kernels work on."""
+
+    def __init__(self, net: b.Net, lists: int, dtype: np.dtype, max_bytes: int) -> None:
+        self.dtype, self.max_bytes = dtype, max_bytes
+        edges = max(len(net.source), 1)
+        self.pool = np.empty((POOL, C_FIELDS), dtype=np.int64)
+        self.lists = b.Lists(np.zeros((lists, 7), dtype=np.int64), np.zeros((lists, 4), dtype=dtype), *self._arena(ARENA))
+        self.work = self._work(CANDIDATES, edges)
+        self.used = np.zeros(6, dtype=np.int64)
+        self.state = np.zeros(b.STATE, dtype=np.int64)
+        self.out = self._out(64, 256)
+
+    def _arena(self, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return np.empty(size, dtype=self.dtype), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+
+    def _work(self, size: int, edges: int) -> b.Work:
+        integers = [np.empty(size, dtype=np.int64) for _ in range(3)]
+        parent, start, entry = integers
+        runs = np.empty((2 * edges + 2, 7), dtype=np.int64)
+        return b.Work(
+            np.empty(size, dtype=self.dtype),
+            parent,
+            start,
+            np.empty(size, dtype=np.uint8),
+            entry,
+            runs,
+            np.empty((2 * edges + 2, 2), dtype=self.dtype),
+            np.empty(2 * edges + 2, dtype=np.int64),
+            np.empty((2 * edges + 2, 3), dtype=self.dtype),
+            np.empty(b.MARKS, dtype=np.uint8),
+        )
+
+    def _out(self, matches: int, events: int) -> b.Out:
+        return b.Out(
+            np.empty(matches, dtype=np.int64),
+            np.empty(matches, dtype=self.dtype),
+            np.zeros(matches + 1, dtype=np.int64),
+            np.empty(events, dtype=np.int64),
+            np.empty(events, dtype=np.int64),
+        )
+
+    def grow(self) -> None:
+        """Room for the row at hand: records no list reaches are dropped first."""
+        if self.used[b.U_CANDIDATES] > len(self.work.score):
+            self.work = self._work(2 * int(self.used[b.U_CANDIDATES]), len(self.work.runs) // 2 - 1)
+            self._check()
+            return
+        info = self.lists.info
+        wanted = 2 * int(info[:, b.L_SIZE].sum()) + 4 * int(self.used[b.U_ROOM])
+        arena = self._arena(max(wanted, len(self.lists.score)))
+        b.compact(self.pool, self.lists, self.used, np.empty(len(self.pool), dtype=np.int64), *arena)
+        self.lists = b.Lists(info, self.lists.bounds, *arena)
+        wanted = 4 * int(self.used[b.U_POOL]) + 2 * (int(self.used[b.U_CANDIDATES]) + len(self.work.runs))
+        if wanted > len(self.pool):
+            pool = np.empty((2 * wanted, C_FIELDS), dtype=np.int64)
+            pool[: self.used[b.U_POOL]] = self.pool[: self.used[b.U_POOL]]
+            self.pool = pool
+        self._check()
+
+    def grow_out(self) -> None:
+        """Twice the room for matches, and for at least one more window."""
+        info = self.lists.info
+        at, size = info[b.MATCHES, b.L_AT], info[b.MATCHES, b.L_SIZE]
+        events = int(self.pool[self.lists.entry[at : at + size], 3].sum())
+        out = self._out(2 * len(self.out.score) + int(size), 2 * len(self.out.rows) + events)
+        for new, old in zip(out, self.out):
+            new[: len(old)] = old
+        self.out = out
+        self._check()
+
+    def _check(self) -> None:
+        """Raises TooMuchStateError; what has been allocated just now has not been written to."""
+        if self.pool.nbytes + sum(a.nbytes for part in (self.lists, self.work, self.out) for a in part) > self.max_bytes:
+            raise TooMuchStateError
+
+    def ranked(self, number: np.ndarray) -> Ranked:
+        m, e = int(self.state[b.S_MATCHES]), int(self.state[b.S_EVENTS])
+        out = self.out
+        return Ranked(
+            out.window[:m], out.score[:m], out.offsets[: m + 1], out.rows[:e], number[out.edges[:e]], int(self.state[b.S_BUILDS])
+        )
+
+
+def _without(letters: np.ndarray, bad: np.ndarray) -> np.ndarray:
+    """Letters without the (variable, row) pairs of ``bad``."""
+    out = letters.copy()
+    for v in np.flatnonzero(bad.any(axis=1)):
+        out[bad[v]] &= ~(np.int64(1) << v)
+    return out
+
+
+def _chosen(found: Ranked, which: np.ndarray, score: float) -> Ranked:
+    """Some of the matches, with a score of their own."""
+    lengths = np.diff(found.offsets)
+    events = np.repeat(which, lengths)
+    offsets = np.concatenate([[0], np.cumsum(lengths[which])]).astype(np.int64)
+    return Ranked(found.window[which], np.full(int(which.sum()), score), offsets, found.rows[events], found.edges[events])
+
+
+def united(parts: list[Ranked], k: int) -> Ranked:
+    """The ``k`` best of each window among the matches of all parts."""
+    unique = {(w, rows, edges): s for part in parts for w, s, rows, edges in part.matches()}
+
+    def rank(item: tuple) -> tuple:
+        (window, rows, edges), score = item
+        return (window, score != score, -score if score == score else 0.0, rows, edges)
+
+    kept, counts = [], {}
+    for (window, rows, edges), score in sorted(unique.items(), key=rank):
+        counts[window] = counts.get(window, 0) + 1
+        if counts[window] <= k:
+            kept.append((window, score, rows, edges))
+    lengths = [len(rows) for _, _, rows, _ in kept]
+    return Ranked(
+        np.array([w for w, *_ in kept], dtype=np.int64),
+        np.array([s for _, s, *_ in kept], dtype=parts[0].score.dtype),
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        np.array([r for *_, rows, _ in kept for r in rows], dtype=np.int64),
+        np.array([e for *_, edges in kept for e in edges], dtype=np.int64),
+        sum(part.builds for part in parts),
+    )
+
+
+def _dense(keys: Keys, source: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Keys as small numbers, those of each node by themselves: they number its lists. A right key that no left key equals becomes
+    -1."""
+    left, right = np.full(keys.left.shape, -1, dtype=np.int64), np.full(keys.right.shape, -1, dtype=np.int64)
+    left = np.vstack([left, np.full((nodes + 1 - len(left), left.shape[1]), -1, dtype=np.int64)])
+    for node in np.flatnonzero(keys.keyed):
+        values = np.unique(keys.left[node][keys.left[node] >= 0])
+        if not len(values):
+            continue
+        for old, new in [(keys.left[node], left[node]), *((keys.right[e], right[e]) for e in np.flatnonzero(source == node))]:
+            place = np.minimum(np.searchsorted(values, old), len(values) - 1)
+            new[:] = np.where(values[place] == old, place, -1)
+    return left[:nodes], right
+
+
+def _longest(source: np.ndarray, target: np.ndarray, nodes: int) -> int:
+    """Most rows of a match, -1 where an edge leads back."""
+    best = np.zeros(nodes, dtype=np.int64)
+    for _ in range(nodes + 1):
+        new = best.copy()
+        np.maximum.at(new, target, best[source] + 1)
+        if (new == best).all():
+            return int(best.max())
+        best = new
+    return -1

@@ -1,0 +1,382 @@
+"""TOP k: the k best matches of whole partitions, and of their sliding windows.
+
+Where the score is a sum over the rows they are k best paths over (node, row) (CPR, 2011, section 3.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.arrays import equal_codes, numbered, words
+from sparkcep.columns.types import type_of
+from sparkcep.compiler.net import row_equalities
+from sparkcep.compiler.net.net import ACCEPT, E_LABEL, E_TARGET, E_VAR
+from sparkcep.compiler.searches import PATHS, SIDES
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.errors import LESS
+from sparkcep.engine.core.matches import Found, matches_of, together
+from sparkcep.engine.core.predicates import kernel_data
+from sparkcep.engine.core.task import Task
+from sparkcep.engine.core.windows import Slides, plan_windows, window_ends
+from sparkcep.engine.match.enumeration import Listing, listed
+from sparkcep.engine.match.gap_walk import windowed
+from sparkcep.engine.output.intervals import EXACT
+from sparkcep.engine.output.row_weights import MatchScores, TypeRangeError, float_weights, is_floating, keeps_types, whole_weights
+from sparkcep.engine.output.tables import Tables
+from sparkcep.engine.topk.k_best_paths import Keys, Ranked, top_matches, united
+from sparkcep.errors import TooMuchStateError
+from sparkcep.kernels.common.layout import E_NUMBER, E_PART
+from sparkcep.plan.records import Ranking, Term
+
+MOST_SHIFTS = 64  # of the numbers in a band
+MOST_TOGETHER = 1 << 16  # best matches that partitions searched together may have
+SHARE_TOGETHER = 8  # the share of the state that these may take, at most: with more a search would end in vain
+SPARE = 1024  # matches that are held beside twice the best
+MATCH_BYTES, ROW_BYTES = 400, 80  # of a match that is held as Python's numbers, and of each of its rows
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best matches of a partition, or of several, and the number of the window of each."""
+
+    found: Found
+    windows: np.ndarray
+
+
+@dataclass(frozen=True)
+class Span:
+    """A partition of a chunk: its rows, and its sliding windows as ``first`` rows and rows ``until``, counted in the partition,
+    with their ``numbers``; without sliding windows ``first`` and ``until`` are None."""
+
+    part: int
+    low: int
+    high: int
+    first: np.ndarray | None
+    until: np.ndarray | None
+    numbers: np.ndarray
+
+    @property
+    def rows(self) -> slice:
+        return slice(self.low, self.high)
+
+
+class Rankings:
+    """What the searches for the k best matches share. ``listing``: the search that lists all matches where the rows do not tell
+    the best."""
+
+    def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:
+        self.task, self.listing, self.tables = task, listing, tables
+        assert task.plan.ranking is not None
+        self.ranking: Ranking = task.plan.ranking
+
+    def spans(self, chunk: Chunk, sliding: Slides | None) -> Iterator[Span]:
+        """The partitions of a chunk."""
+        for part, (low, high) in enumerate(zip(chunk.offsets.tolist(), chunk.offsets[1:].tolist())):
+            if sliding is None:
+                yield Span(part, low, high, None, None, np.zeros(1, dtype=np.int64))
+            else:
+                first, until, numbers = sliding.of(part)
+                yield Span(part, low, high, first - low, until - low, numbers)
+
+    def within(self, chunk: Chunk, side: int = 0) -> tuple[np.ndarray, np.ndarray] | None:
+        """Where the windows end and begin that bound each match of a side, or of the pattern, beside sliding ones, for each row;
+        None where there are none."""
+        plan, columns = self.task.plan, chunk.columns
+        outer = [0] if windowed(self.task) and not plan.slide and self.task.prepared.strategy.search != SIDES else []
+        windows = [plan.windows[w] for w in (*outer, *self.task.prepared.strategy.spans[side])]
+        if not windows:
+            return None
+        ends, backs = zip(*(window_ends(w.kind, w.size, columns.get(w.order), chunk.offsets) for w in windows))
+        return np.min(ends, axis=0), np.max(backs, axis=0)
+
+    def output(self, chunk: Chunk, found: list[Best] | None, sliding: Slides | None, *, ranks: bool = False) -> Iterator[pa.Table]:
+        """Output of the best matches, with their ``ranks`` if they are complete and in order; of all matches, for Spark to rank,
+        where the best are not known."""
+        if found is None:
+            for some in listed(self.listing(), chunk):
+                yield from self.tables.of(chunk, some)
+            return
+        found = [best for best in found if len(best.found.events)]
+        best, windows = together([b.found for b in found]), np.concatenate([np.zeros(0, dtype=np.int64), *(b.windows for b in found)])
+        by_event = {}
+        if sliding is not None:
+            by_event["window_start"], by_event["window_end"] = sliding.windows(windows)
+        if ranks:
+            # MATCH_RANK(): the place among the matches of a partition and window, which stand together
+            by_event["rank"] = pa.array((numbered(best.events[:, E_PART], windows) + 1).astype(np.int32))
+        yield from self.tables.of(chunk, replace(best, by_event=by_event))
+
+
+class Paths(Rankings):
+    """Finds the k best matches, and their ranks, as paths."""
+
+    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
+        sliding = self.tables.slides(chunk)
+        found = self._by_paths(chunk, sliding)
+        yield from self.output(chunk, found if found is not None else self._listed_best(chunk, sliding), sliding, ranks=True)
+
+    def _by_paths(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
+        """The best of each partition; None where paths do not tell them."""
+        letters = kernel_data(self.task.prepared, chunk).rows.letters
+        linked, weights = self._links(chunk), summed_weights(self.task, chunk, letters)
+        # a sum over NULLs alone is NULL: which matches have no other row, their paths do not tell
+        if linked is None or weights is None or unclear(self.ranking.terms, chunk.columns, letters):
+            return None
+        self.task.ran.add(PATHS)
+        letters, within = timed(letters, plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)[0]), self.within(chunk)
+        found = []
+        for spans in self._groups(chunk, sliding, within is None and linked.alike, letters, weights):
+            if len(spans) > 1:
+                try:
+                    found.append(self._of_partitions(spans, letters, weights, linked))
+                    continue
+                except (OverflowError, TooMuchStateError):
+                    pass  # which partition it is, the searches of each tell
+            for span in spans:
+                try:
+                    backs = None if within is None else np.maximum(within[1][span.rows] - span.low, 0)
+                    found.append(self._of_partition(span, letters[span.rows], weights[:, span.rows], linked.part(span.rows), backs))
+                except OverflowError:
+                    return None  # sums are too large
+                except TooMuchStateError:
+                    raise self.task.failures.state(span.low, chunk.columns, LESS) from None
+        return found
+
+    def _groups(self, chunk: Chunk, sliding: Slides | None, together: bool, letters: np.ndarray, weights: np.ndarray) -> Iterator[list[Span]]:
+        """The partitions that stand one behind the other, as far as they are searched ``together``: a call costs as much as some
+        hundred rows. One with weights that are no finite numbers stands alone."""
+        group: list[Span] = []
+        size = held = 0
+        alone, most = np.zeros(chunk.parts, dtype=bool), self.task.limits.max_state_bytes // SHARE_TOGETHER
+        if together and weights.dtype.kind == "f":
+            infinite = np.array([(letters >> v) & 1 == 1 for v in range(len(weights))]) & ~np.isfinite(weights[:, : len(letters)])
+            alone[chunk.partition_of(np.flatnonzero(infinite.any(axis=0)))] = True
+        for span in self.spans(chunk, sliding):
+            best = len(span.numbers) * self.ranking.top
+            rows = span.high - span.low if span.first is None or span.until is None else int((span.until - span.first).sum())
+            taken = 24 * best + 16 * self.ranking.top * rows
+            if group and (not together or size + best > MOST_TOGETHER or held + taken > most or alone[span.part] or alone[group[-1].part]):
+                yield group
+                group, size, held = [], 0, 0
+            size, held = size + best, held + taken
+            group.append(span)
+        if group:
+            yield group
+
+    def _of_partitions(self, spans: list[Span], letters: np.ndarray, weights: np.ndarray, linked: _Links) -> Best:
+        """The best of partitions that stand one behind the other."""
+        rows, counts = slice(spans[0].low, spans[-1].high), np.array([len(span.numbers) for span in spans])
+        low = np.concatenate([np.zeros(1, dtype=np.int64) + span.low if span.first is None else span.first + span.low for span in spans]) - rows.start
+        high = np.concatenate([np.zeros(1, dtype=np.int64) + span.high if span.until is None else span.until + span.low for span in spans]) - rows.start
+        heads = np.zeros(len(low), dtype=bool)
+        heads[(np.cumsum(counts) - counts)[counts > 0]] = True
+        found = top_matches(
+            linked.first, linked.edges, letters[rows], weights[:, rows], self.ranking.top, low, high, heads=heads, max_bytes=self.task.limits.max_state_bytes
+        )
+        parts, numbers = np.repeat([span.part for span in spans], counts), np.concatenate([span.numbers for span in spans])
+        return self._best(parts[found.window], replace(found, edges=linked.original[found.edges]), rows.start, numbers)
+
+    def _best(self, parts: np.ndarray | int, found: Ranked, low: int, numbers: np.ndarray) -> Best:
+        """What was found of windows with ``numbers``, whose rows are counted from row ``low`` on."""
+        labels = self.task.prepared.strategy.sides[0].edges[found.edges, E_LABEL].astype(np.uint8)
+        matches = matches_of(parts, np.diff(found.offsets), labels, found.rows + low)
+        matches.events[:, E_NUMBER] = numbered(matches.events[:, E_PART]) + 1 if len(matches.events) else 0
+        return Best(matches, numbers[found.window])
+
+    def _of_partition(self, span: Span, letters: np.ndarray, weights: np.ndarray, linked: _Links, backs: np.ndarray | None) -> Best:
+        """The best of a partition. Those of rows that agree in other values are found apart."""
+        top, parts, held = self.ranking.top, [], 0
+        for some in linked.far.apart(letters):
+            found = top_matches(
+                linked.first, linked.edges, some, weights, top, span.first, span.until, span=backs, keys=linked.keys,
+                max_bytes=self.task.limits.max_state_bytes,
+            )
+            if len(found.score):
+                parts.append(found)
+                held += len(found.score)
+            if len(parts) > 1 and held > 2 * top * len(span.numbers) + SPARE:
+                parts = [united(parts, top)]
+                held = len(parts[0].score)
+        if not parts:
+            return Best(Found.none(), np.zeros(0, dtype=np.int64))
+        found = parts[0] if len(parts) == 1 else united(parts, top)
+        return self._best(span.part, replace(found, edges=linked.original[found.edges]), span.low, span.numbers)
+
+    def _listed_best(self, chunk: Chunk, sliding: Slides | None) -> list[Best]:
+        """The same by going through all matches, of which as few as may be are held."""
+        top, failures = self.ranking.top, self.task.failures
+        scores = MatchScores(self.ranking.terms, chunk.columns, len(self.task.plan.variables), _parts(self.task), self.task.plan.ansi)
+        groups: dict[tuple[int, int], list[tuple]] = {}
+        held = 0
+        for number, (part, rows, labels) in enumerate(match for found in listed(self.listing(), chunk) for match in found.each()):
+            try:
+                score = scores.of(rows, labels)
+            except TypeRangeError:
+                raise failures.score(rows[0], chunk.columns) from None
+            for window in [0] if sliding is None else sliding.holding(part, rows[0], rows[-1]):
+                group = groups.setdefault((part, window), [])
+                group.append((score is None, 0 if score is None else -score, tuple(rows), number, tuple(labels)))
+                held += _held([group[-1]])
+                if len(group) >= 2 * top + SPARE:
+                    group.sort()
+                    held -= _held(group[top:])
+                    del group[top:]
+                if held > self.task.limits.max_state_bytes:
+                    raise failures.state(rows[0], chunk.columns, LESS)
+        best = [(key, match) for key in sorted(groups) for match in sorted(groups[key])[:top]]
+        parts, numbers = np.array([key[0] for key, _ in best], dtype=np.int64), [key[1] for key, _ in best]
+        windows = np.array(numbers, dtype=np.int64 if max(map(abs, numbers), default=0) <= np.iinfo(np.int64).max else object)
+        sizes = np.array([len(match[2]) for _, match in best], dtype=np.int64)
+        labels = np.array([label for _, match in best for label in match[4]], dtype=np.uint8)
+        taken = np.array([row for _, match in best for row in match[2]], dtype=np.int64)
+        return [Best(matches_of(parts, sizes, labels, taken), windows)]
+
+    def _links(self, chunk: Chunk) -> _Links | None:
+        """What the conditions between rows of a match compare; None where the types of both sides differ, or bands are too wide."""
+        strategy, columns, rows = self.task.prepared.strategy, chunk.columns, chunk.rows
+        found, automaton = strategy.links, strategy.sides[0]
+        assert found is not None
+        shifts = [_shifts(band, columns) for band in found.bands]
+        if None in shifts:
+            return None
+        counts = np.array([len(some) for some in shifts if some is not None], dtype=np.int64)
+        original = np.repeat(np.arange(len(counts)), counts)
+        first = np.concatenate([[0], np.cumsum(counts)])[automaton.first]
+        edges, rights = automaton.edges[original][:, [E_VAR, E_TARGET]], [right for some in shifts for right in some or ()]
+        keys = None
+        if any(found.nodes):
+            left, right = np.full((len(found.nodes), rows), -1, dtype=np.int64), np.full((len(edges), rows), -1, dtype=np.int64)
+            keyed = np.array([len(names) > 0 for names in found.nodes], dtype=np.uint8)
+            for node in np.flatnonzero(keyed).tolist():
+                own = [e for e in range(int(first[node]), int(first[node + 1])) if edges[e, 0] != ACCEPT]
+                banded = any(rights[e] is not None for e in own)
+                taken = [columns[c] for c in found.nodes[node]]
+                if banded:
+                    taken[-1] = taken[-1].cast(pa.int64())
+                codes = equal_codes([taken, *([*(columns[c] for c in found.edges[original[e]]), *([] if rights[e] is None else [rights[e]])] for e in own)])
+                if codes is None:
+                    return None
+                left[node], right[own] = codes[0], codes[1:]
+            keys = Keys(keyed, left, right)
+        far = Far.of(strategy.far, columns)
+        return None if far is None else _Links(first, edges, original, keys, far)
+
+
+def _parts(task: Task) -> int:
+    """How many objectives the score is the average of."""
+    return next(leaf.spec.parts for leaf in task.plan.leaves if leaf.spec.kind == "score")
+
+
+def summed_weights(task: Task, chunk: Chunk, letters: np.ndarray) -> np.ndarray | None:
+    """(variables, rows): what each row adds to the score of its variable; None where sums of that are not Spark's."""
+    terms, count = task.plan.ranking.terms, len(task.plan.variables)
+    if is_floating(terms, chunk.columns):
+        return float_weights(terms, chunk.columns, count, chunk.rows)
+    if not keeps_types(terms, chunk.columns, letters):
+        return None
+    weights = whole_weights(terms, chunk.columns, count, chunk.rows)
+    if weights is not None and _parts(task) > 1 and np.abs(weights.astype(np.float64)).sum() >= EXACT:
+        return None
+    return weights
+
+
+def unclear(terms: tuple[Term, ...], columns: dict[str, pa.Array], letters: np.ndarray) -> bool:
+    """Whether SUM meets a NULL, or whole numbers do, which have no NaN to stand for it."""
+    for mask, column, _, kind in terms:
+        if column and columns[column].null_count and (kind == "sum" or not type_of(columns[column].type).is_float):
+            tested = letters if mask == -1 else letters & mask
+            if (tested[columns[column].is_null().to_numpy(zero_copy_only=False)[: len(letters)]] != 0).any():
+                return True
+    return False
+
+
+class Far(NamedTuple):
+    """Equalities of all rows of two variables: these, and int64 (2, rows) what their rows must agree in, below 0 where nothing
+    agrees."""
+
+    tests: tuple[tuple[tuple[int, int], np.ndarray], ...]
+
+    @staticmethod
+    def of(far: tuple[row_equalities.Far, ...], columns: dict[str, pa.Array]) -> Far | None:
+        """None where the types of both sides differ."""
+        found = []
+        for variables, names in far:
+            codes = equal_codes([[columns[name]] for name in names])
+            if codes is None:
+                return None
+            found.append((variables, codes))
+        return Far(tuple(found))
+
+    def part(self, rows: slice) -> Far:
+        return Far(tuple((variables, codes[:, rows]) for variables, codes in self.tests))
+
+    def apart(self, letters: np.ndarray, at: int = 0) -> Iterator[np.ndarray]:
+        """The letters of the rows in all ways to agree."""
+        if at == len(self.tests):
+            yield letters
+            return
+        variables, codes = self.tests[at]
+        values = [code[(letters >> v & 1).astype(bool) & (code >= 0)] for v, code in zip(variables, codes)]
+        for value in np.intersect1d(*values).tolist():
+            some = letters
+            for v, code in zip(variables, codes):
+                some = np.where(code == value, some, some & ~np.int64(1 << v))
+            yield from self.apart(some, at + 1)
+
+
+class _Links(NamedTuple):
+    """The automaton, with an edge for each difference that a band allows, and what its rows compare. ``original`` int64 (edges):
+    the strategy's edges."""
+
+    first: np.ndarray
+    edges: np.ndarray
+    original: np.ndarray
+    keys: Keys | None
+    far: Far
+
+    @property
+    def alike(self) -> bool:
+        """Whether the rows of all partitions go one way: nothing is compared between rows."""
+        return self.keys is None and not self.far.tests
+
+    def part(self, rows: slice) -> _Links:
+        keys = self.keys and Keys(self.keys.keyed, self.keys.left[:, rows], self.keys.right[:, rows])
+        return self._replace(keys=keys, far=self.far.part(rows))
+
+
+def _shifts(band: row_equalities.Band | None, columns: dict[str, pa.Array]) -> list[pa.Array | None] | None:
+    """For each copy of an edge what the key of the row taken next is in a band, whose lower end or number is that of the row
+    before: one copy for each difference; None where they are too many, or numbers are not whole."""
+    if band is None:
+        return [None]
+    if not all(type_of(columns[name].type).is_integer for name in band[1:]):
+        return None
+    number, low, high = (columns[name].cast(pa.int64()) for name in band[1:])
+    there = ~(np.asarray(low.is_null()) | np.asarray(high.is_null()))
+    values, floor, ceiling = words(number), words(low), words(high)
+    far = max((abs(int(x)) for own in (values, floor, ceiling) for x in (own.min(initial=0), own.max(initial=0))), default=0)
+    if far > 1 << 61:
+        return None
+    width = (ceiling - floor)[there]
+    if not len(width) or width.max() >= MOST_SHIFTS or (band.own and width.min() != width.max()):
+        return None
+    shifts = range(int(width.max()) + 1)
+    if band.own:
+        return [pa.array(values - shift, mask=np.asarray(number.is_null())) for shift in shifts]
+    return [pa.array(floor + shift, mask=~there | (floor + shift > ceiling)) for shift in shifts]
+
+
+def timed(letters: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Letters of rows; those whose time is NULL are in no match. ``ends`` (windows, rows): where the windows that begin with each
+    row end."""
+    return np.where((ends > np.arange(len(letters))).all(axis=0), letters, 0)
+
+
+def _held(matches: list[tuple]) -> int:
+    """Bytes, about, of matches held while others are looked at."""
+    return sum(MATCH_BYTES + ROW_BYTES * len(match[2]) for match in matches)

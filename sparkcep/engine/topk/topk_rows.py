@@ -1,0 +1,152 @@
+"""TOP k of a monotone preference that is no sum, without enumerating the matches (CPR, sections 3.2 to 3.4;
+:mod:`sparkcep.engine.topk.branch_and_bound`).
+
+The engine gives the k best matches and Spark ranks them. Where the order of floating scores might not be that of Spark's own, or a
+NULL may make the score of too many matches NULL, it gives all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.columns.arrays import null_marks, words
+from sparkcep.columns.types import INT_BITS, type_of
+from sparkcep.compiler.net.orders import Arrangement
+from sparkcep.compiler.searches import SEQUENCES
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.matches import matches_of
+from sparkcep.engine.core.predicates import kernel_data
+from sparkcep.engine.core.task import Task
+from sparkcep.engine.core.windows import Slides, plan_windows
+from sparkcep.engine.match.enumeration import Listing
+from sparkcep.engine.output import intervals
+from sparkcep.engine.output.intervals import CHOICES, SUMS, keeps_scale, operations
+from sparkcep.engine.output.tables import Tables
+from sparkcep.engine.topk.branch_and_bound import Inside, best_of, top_sequences
+from sparkcep.engine.topk.topk_paths import Best, Far, Rankings, Span, summed_weights, timed, unclear
+from sparkcep.errors import TooManyStepsError, TooMuchStateError
+
+
+class Sequences(Rankings):
+    """Finds the k best matches by joining the rows of each variable; which rank they have Spark tells."""
+
+    def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:
+        super().__init__(task, listing, tables)
+        self.orders, self.monotone, self.terms = task.prepared.strategy.orders, self.ranking.monotone, self.ranking.terms
+        self.variables = sorted(self.orders[0].variables)
+
+    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
+        sliding = self.tables.slides(chunk)
+        yield from self.output(chunk, self._joined(chunk, sliding), sliding)
+
+    def _joined(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
+        """The best of each partition; None where only all matches tell them."""
+        ends, _ = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)
+        letters = timed(kernel_data(self.task.prepared, chunk).rows.letters, ends)
+        within = self.within(chunk)
+        weights = self._of_terms(chunk, letters) if self.terms else self._of_leaves(chunk.columns, letters)
+        far = Far.of(self.task.prepared.strategy.far, chunk.columns)
+        if weights is None or far is None:
+            return None
+        left_out = np.zeros(chunk.rows, dtype=bool)
+        for v, own in weights.items():
+            there = (letters >> v & 1).astype(bool)
+            if np.isinf(own[there]).any():
+                return None
+            missing = there & np.isnan(own)
+            letters = np.where(missing, letters & ~np.int64(1 << v), letters)
+            left_out |= missing
+        self.task.ran.add(SEQUENCES)
+        found = []
+        for span in self.spans(chunk, sliding):
+            try:
+                best = self._of_partition(
+                    span, letters[span.rows], {v: own[span.rows] for v, own in weights.items()}, far.part(span.rows), within, ends[:, span.rows] - span.low,
+                    bool(left_out[span.rows].any()),
+                )  # fmt: skip
+            except TooMuchStateError:
+                return None  # as many may be all matches
+            except TooManyStepsError as error:
+                raise self.task.failures.ranking(span.low + int(span.first[error.args[0]] if span.first is not None else 0), chunk.columns) from None
+            if best is None:
+                return None
+            found.append(best)
+        return found
+
+    def _of_partition(
+        self, span: Span, letters: np.ndarray, weights: dict[int, np.ndarray], far: Far, within: tuple[np.ndarray, np.ndarray] | None, windows: np.ndarray,
+        left_out: bool,
+    ) -> Best | None:  # fmt: skip
+        """The best of a partition; None where matches whose score is NULL come next. ``left_out``: whether there are such."""
+        ends = None if within is None else np.clip(within[0][span.rows], span.low, span.high) - span.low
+        windows, parts = np.clip(windows, 0, len(letters)), []
+        for some in far.apart(letters):
+            for order in self.orders:
+                found = top_sequences(
+                    self._tree(order), sum((some >> v & 1) << j for j, v in enumerate(order.variables)), np.array([weights[v] for v in order.variables]),
+                    self.ranking.top, span.first, span.until, ends=ends, inside=Inside(order.same, order.inside, windows),
+                    max_steps=self.task.limits.max_steps, max_bytes=self.task.limits.max_state_bytes,
+                )  # fmt: skip
+                parts.append((found, np.array(order.labels, dtype=np.uint8)))
+        best, labels = best_of(parts, self.ranking.top, len(self.variables))
+        if left_out and (np.bincount(best.window, minlength=len(span.numbers)) < self.ranking.top).any():
+            return None
+        count, size = best.rows.shape
+        matches = matches_of(span.part, np.full(count, size, dtype=np.int64), labels.reshape(-1), best.rows.reshape(-1) + span.low)
+        return Best(matches, span.numbers[best.window])
+
+    def _tree(self, order: Arrangement) -> tuple:
+        """The score by the strata of an order. A sum is that of the rows one by one, as the engine tells it."""
+        if self.monotone is not None:
+            return renumbered(self.monotone.tree, [order.variables.index(variable) for variable, _ in self.monotone.leaves])
+        tree: tuple = ("leaf", 0)
+        for stratum in range(1, len(order.variables)):
+            tree = ("+", tree, ("leaf", stratum))
+        return tree
+
+    def _of_terms(self, chunk: Chunk, letters: np.ndarray) -> dict[int, np.ndarray] | None:
+        """float64 (rows) by variable: what its row adds to a score that is a sum, NaN where that is NULL; None where sums are not
+        Spark's."""
+        weights = summed_weights(self.task, chunk, letters)
+        if weights is None or unclear(self.terms, chunk.columns, letters):
+            return None
+        if weights.dtype.kind != "f" and np.abs(weights.astype(np.float64)).max(axis=1, initial=0.0).sum() >= intervals.EXACT:
+            return None
+        return {v: weights[v].astype(np.float64) for v in self.variables}
+
+    def _of_leaves(self, columns: dict[str, pa.Array], letters: np.ndarray) -> dict[int, np.ndarray] | None:
+        """The same of the leaves of a monotone score; None where arithmetic with them is not Spark's own, or NULLs are passed
+        over."""
+        monotone, rows = self.monotone, len(letters)
+        assert monotone is not None
+        types = {variable: type_of(columns[column].type) for variable, column in monotone.leaves}
+        if any(not t.is_number or t.kind == "float" or t.precision > 18 for t in types.values()):
+            return None
+        values = {variable: words(columns[column]) for variable, column in monotone.leaves}
+        scale = max(t.scale for t in types.values())
+        if any(t.kind == "decimal" for t in types.values()):
+            if any(t.is_float for t in types.values()) or operations(monotone.tree) - SUMS or not keeps_scale(list(types.values())):
+                return None
+            values = {v: x * 10.0 ** (scale - types[v].scale) for v, x in values.items()}
+        found = {v: np.zeros(rows) for v in self.variables}
+        leaves: list[intervals.Interval | None] = []
+        for i, (variable, column) in enumerate(monotone.leaves):
+            there, null = (letters >> variable & 1).astype(bool), null_marks(columns[column]).astype(bool)
+            own = values[variable].astype(np.float64)
+            if (there & null).any() and not monotone.strict or (np.isnan(own[there & ~null]).any() and operations(monotone.tree) & CHOICES):
+                return None
+            if i in monotone.positive and (own[there & ~null] < 0).any():
+                return None
+            bits = intervals.FLOATING if types[variable].is_float else INT_BITS.get(types[variable].kind, 64)
+            leaves.append(intervals.of_values(values[variable][there & ~null], bits))
+            found[variable] = np.where(null, np.nan, own)
+        return None if intervals.of_tree(monotone.tree, leaves) is None else found
+
+
+def renumbered(tree: tuple, strata: list[int]) -> tuple:
+    if tree[0] == "leaf":
+        return ("leaf", strata[tree[1]])
+    return tree if tree[0] == "lit" else (tree[0], *(renumbered(operand, strata) for operand in tree[1:]))

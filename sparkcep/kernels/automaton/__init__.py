@@ -1,0 +1,1 @@
+"""Automata with registers (AFA). Rows and arcs go in; runs and their matches come out, also as rows are inserted and deleted."""

@@ -1,0 +1,1096 @@
+"""Approximate matches under a budget: row by row the most promising candidates are tried, the others are left out (RC-ACEP, VLDB
+2016, sections 3 and 4).
+
+A candidate is a run and a place of the pattern at which it may take the row at hand, the variables between being skipped (Algorithm
+2 calls it a match node at pre(sigma)). At each row all candidates are collected, as many as there are checks are chosen, and those
+are tried: conditions are evaluated, and what takes the row becomes a run of its own beside the one that still waits. Without
+history the cheapest go first. With one the most promising do (:mod:`sparkcep.kernels.budget.utility`): the best of each place and
+cost first, then the others, the cheapest first. In the paper's order, Algorithm 2 is an online maximum coverage of the bundles that
+the candidates' vectors led to, by lazy greedy choice: a score is computed anew only where a bundle that it counts was covered
+meanwhile. Scores are sums of fractions 1/visits. They are compared by residues modulo a prime, which tell equal ones, and else in
+units as small as 64 bits allow.
+
+Vectors are those of section 3.3 (Definition 4): place, cost so far, remaining window and time since the last row, both in
+intervals. What a search learns of them is how often each was visited, and at which match points it ended; the bundles of these are
+put together behind it.
+
+Where a history is explored, agents (:mod:`sparkcep.kernels.budget.q_learning`) take rows first. Their tries are checks: those that
+candidates do not need, and one in eight of the others, which is saved up until it is enough for a match.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sparkcep.compiler.net.net import E_AT_START, E_COST, E_TARGET, E_VAR
+from sparkcep.kernels.budget.features import code_of, when
+from sparkcep.kernels.budget.negation import completing, free_from, hindered, set_floor, tell_apart
+from sparkcep.kernels.budget.q_learning import (
+    G_ACTION,
+    G_CLASS,
+    G_STANDS,
+    MOST,
+    O_END,
+    O_FIRST,
+    O_SKIP,
+    S_END,
+    S_FIRST,
+    SHARE,
+    chosen,
+    learn,
+    state_of,
+)
+from sparkcep.kernels.budget.save_runs import first_row, labelled, park, raise_floor, recall, relearn, resume
+from sparkcep.kernels.budget.utility import led_on, promising, was_tried
+from sparkcep.kernels.common.cursor import bounds
+from sparkcep.kernels.common.hash_table import BASIS, fill, mixed
+from sparkcep.kernels.common.layout import DONE, ERROR, FULL, GROW, O_START, S_DETAIL, S_NUMBER, S_PART, S_START
+from sparkcep.kernels.common.run_chains import (
+    C_DEPTH,
+    C_EDGE,
+    C_EDGES,
+    C_JUMP,
+    C_PARENT,
+    C_ROWS,
+    NONE,
+    append,
+    comes_first,
+    compare_rows,
+)
+from sparkcep.kernels.frontier.frontier import fulfils, inside, new_class, timed
+from sparkcep.kernels.frontier.payload import (
+    B_EDGE,
+    B_RUN,
+    CARGO_STATE,
+    K_ENTRIES,
+    K_UNTOLD,
+    complete,
+    mark,
+    preferred,
+    report,
+    tell,
+)
+from sparkcep.kernels.frontier.run_classes import (
+    CROWD,
+    F_ALIVE,
+    F_FREE,
+    F_HASHED,
+    F_SWEEP,
+    F_USED,
+    I_AFTER,
+    I_NODE,
+    bury,
+    crowd,
+    found,
+    give_back,
+    unlink,
+)
+from sparkcep.kernels.jit.cache import allocating, embedded, kernel
+
+# by which order candidates are tried: COVERING is the paper's, which is PLAIN without a history; PROMISING is our own; FIRST_IN is
+# the paper's baseline ("ACEPMATCH with timeout"), for comparisons only
+PLAIN = COVERING = 0
+FIRST_IN, PROMISING = 1, 2
+PRIME = (1 << 61) - 1  # of residues
+# state[S_DETAIL] of GROW
+CANDIDATES_FULL, CLASSES_FULL, ENTRIES_FULL, VECTORS_FULL, UNJUDGED, PARKED_FULL, LOST = range(7)
+REPORTED, JUDGED = 1, 2  # state[Q_PENDING]: the row's matches are known and not all told; runs were judged that may be such
+# state behind that of the cargo: matches that the row at hand completes, what still has to be done with them, vectors known, ends
+# of vectors, checks and candidates left out so far; agents, and what is saved for them (a check is SHARE); partitions entered
+Q_DONE, Q_PENDING, Q_VECTORS, Q_ENDS, Q_CHECKS, Q_LEFT, Q_AGENTS, Q_SAVED, Q_ENTERED, BUDGET_STATE = range(CARGO_STATE, CARGO_STATE + 10)
+# columns of a candidate: class (NONE: a run would begin), edge, first row, last entry, code of its vector for what is learned,
+# number of the vector in the history, version of its
+# score, the score in units, its residue, code of its vector for how promising it is
+A_CLASS, A_EDGE, A_START, A_ENTRY, A_CODE, A_TOLD, A_VERSION, A_SCORE, A_RESIDUE, A_PROMISED, CANDIDATE_FIELDS = range(11)
+BEHIND = -1.0  # the promise of what comes behind all others
+# columns of a bundle's cover: row at which it is covered, units and residue of 1/visits, the visits
+M_ROW, M_UNITS, M_RESIDUE, M_VISITS, COVER_FIELDS = range(5)
+# columns of a vector's score: of which row, as of which version, in units, its residue
+G_ROW, G_VERSION, G_SCORE, G_RESIDUE, GAIN_FIELDS = range(5)
+# columns of a vector learned: partition, code, visits, match points, the last one, the last row at which a run would begin there
+V_PART, V_CODE, V_VISITS, V_POINTS, V_LAST, V_BEGUN, VECTOR_FIELDS = range(7)
+T_NODE, T_FIRST, T_END = range(3)  # columns of a stretch
+
+
+class BudgetNet(NamedTuple):
+    """``by_variable`` int64 (variables + 1): the stretches of each variable; ``stretches`` int64 (n, 3): a node and a range of
+    ``by_edge`` int64 (m), its edges by that variable, those of one way together and the cheapest first; ``ways``, ``places``,
+    ``costs``, ``levels`` int64 (edges): number of the way, place of the pattern, cost of the target and its number among all costs;
+    ``buckets`` int64 (edges): edges whose candidates are one where nothing tells runs ``apart`` uint8 (edges); ``slots`` int64
+    (edges): place and cost among those of the node; ``variables``, ``ranks`` int64 (edges): which variable of the pattern takes the
+    row, and the rank of the choices made on the way there, less being preferred. ``edges``, ``masks``, ``accept``, ``accept_end``,
+    ``tested``: as in :mod:`sparkcep.kernels.frontier.frontier`."""
+
+    edges: np.ndarray
+    masks: np.ndarray
+    accept: np.ndarray
+    accept_end: np.ndarray
+    tested: int
+    by_variable: np.ndarray
+    stretches: np.ndarray
+    by_edge: np.ndarray
+    ways: np.ndarray
+    places: np.ndarray
+    costs: np.ndarray
+    levels: np.ndarray
+    buckets: np.ndarray
+    apart: np.ndarray
+    slots: np.ndarray
+    variables: np.ndarray
+    ranks: np.ndarray
+
+
+class Told(NamedTuple):
+    """A history: its ``intervals`` of the window; ``codes`` int64 (n), ascending, of its vectors with bundles; ``visits``,
+    ``units``, ``residues`` int64 (n): their visits and 1/visits, ``whole`` int64 (n): the residues of their scores where nothing is
+    covered; ``first`` int64 (n + 1), ``bundles`` int64: the bundles of each; ``cover`` int64 (bundles, COVER_FIELDS); ``memo``
+    int64 (n, GAIN_FIELDS): scores as of what is covered. Nothing of it is there where no history is used."""
+
+    intervals: int
+    codes: np.ndarray
+    visits: np.ndarray
+    units: np.ndarray
+    residues: np.ndarray
+    whole: np.ndarray
+    first: np.ndarray
+    bundles: np.ndarray
+    cover: np.ndarray
+    memo: np.ndarray
+
+
+class Learned(NamedTuple):
+    """What is learned, where ``wanted``: ``vectors`` int64 (n, VECTOR_FIELDS) and a ``table`` int64 (4n) by hash; ``ends`` int64
+    (m, 2): vector and match point, each pair once; of each entry ``vector`` int64 and ``mark`` int64, the match point that it was
+    seen from last (this too where promises are wanted); ``seen`` int64 (classes, slots): 1 + code of the vector at which the class
+    was visited last."""
+
+    wanted: bool
+    vectors: np.ndarray
+    table: np.ndarray
+    ends: np.ndarray
+    vector: np.ndarray
+    mark: np.ndarray
+    seen: np.ndarray
+
+
+class Ground(NamedTuple):
+    """Working memory: ``candidates`` int64 (n, CANDIDATE_FIELDS); ``heap`` int64 (n); ``bucket`` int64 (buckets): 1 + the candidate
+    of each; ``done`` int64 (n, 3): entries and edges of complete matches, and where they stand in the ``table``; ``labels`` int64
+    (entries): digest of the variables of a run; ``table`` int64 (4n): of complete matches. Output: ``left`` int64 (rows);
+    ``coverage`` float64 (rows, or 0 where nobody asks); ``tied`` uint8 (likewise): whether of two ways to the same rows one was
+    left there."""
+
+    candidates: np.ndarray
+    heap: np.ndarray
+    bucket: np.ndarray
+    done: np.ndarray
+    labels: np.ndarray
+    table: np.ndarray
+    left: np.ndarray
+    coverage: np.ndarray
+    tied: np.ndarray
+
+
+# -- candidates -----------------------------------------------------------------------------------------------------
+
+
+@embedded
+def _number(code, codes):
+    """The place of a code in ascending ``codes``, NONE where it is not there."""
+    low = 0
+    high = codes.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        if codes[middle] < code:
+            low = middle + 1
+        else:
+            high = middle
+    return np.int64(low) if low < codes.shape[0] and codes[low] == code else np.int64(NONE)
+
+
+@embedded
+def _compare(a, b, row, runs, ground):
+    """Notes at a row that two runs, of which one is left, took the same rows in different ways."""
+    if ground.tied.shape[0] > 0:
+        pool = runs.pool
+        if a == b or (a != NONE and b != NONE and pool[a, C_ROWS] == pool[b, C_ROWS] and pool[a, C_DEPTH] == pool[b, C_DEPTH]):
+            ground.tied[row] = 1
+
+
+@embedded
+def _propose(place, e, row, count, proxies, net, runs, ground):
+    """Notes a candidate; how many there are then, or -1 where there is no room. Of runs that nothing can tell apart only the best
+    is one."""
+    candidates = ground.candidates
+    entry = runs.run[place] if place != NONE else np.int64(NONE)
+    at = np.int64(count)
+    shared = proxies and net.apart[e] == 0
+    if shared:
+        known = ground.bucket[net.buckets[e]] - 1
+        if known != NONE:
+            other = candidates[known, A_ENTRY]
+            _compare(entry, other, row, runs, ground)
+            # a run that begins here began last; of its ways the first is preferred
+            if other == NONE or (entry != NONE and not preferred(runs.pool, entry, other)):
+                return count
+            at = known
+    if at == candidates.shape[0]:
+        return -1
+    candidates[at, A_CLASS] = place
+    candidates[at, A_EDGE] = e
+    candidates[at, A_ENTRY] = entry
+    if at < count:
+        return count
+    if shared:
+        ground.bucket[net.buckets[e]] = count + 1
+    return count + 1
+
+
+@embedded
+def _collect(row, here, proxies, net, looking, hinders, classes, runs, ground, state):
+    """The candidates of a row; -1 where there is no room. Classes that are over go."""
+    head = classes.head[0]
+    count = 0
+    v = 0
+    while here != 0:
+        if here & 1 == 1:
+            for k in range(net.by_variable[v], net.by_variable[v + 1]):
+                node, first, end = net.stretches[k, T_NODE], net.stretches[k, T_FIRST], net.stretches[k, T_END]
+                before = np.int64(NONE)
+                place = np.int64(NONE)
+                if node != 0:
+                    place = head[node]
+                    if place == NONE:
+                        continue
+                while True:
+                    after = np.int64(NONE)
+                    alive = True
+                    if place != NONE:
+                        after = classes.info[place, I_AFTER]
+                        if row > classes.until[place]:
+                            unlink(node, before, place, classes, state)
+                            alive = False
+                        else:
+                            before = place
+                    if alive:
+                        way = np.int64(NONE)
+                        for i in range(first, end):
+                            e = net.by_edge[i]
+                            if net.ways[e] == way or (net.edges[e, E_AT_START] != 0 and runs.positions[row] != 0):
+                                continue
+                            if not inside(place, e, row, net.edges, looking, classes) or not timed(e, row, net.edges, looking):
+                                continue
+                            if hinders.some and place != NONE and hindered(e, runs.at[runs.run[place]], row, net.edges, hinders):
+                                continue
+                            way = net.ways[e]
+                            count = _propose(place, e, row, count, proxies, net, runs, ground)
+                            if count < 0:
+                                return -1
+                    place = after
+                    if place == NONE:
+                        break
+        here >>= 1
+        v += 1
+    return count
+
+
+@embedded
+def _forget(count, proxies, net, ground):
+    """Empties the buckets of a row's candidates."""
+    if proxies:
+        for i in range(count):
+            ground.bucket[net.buckets[ground.candidates[i, A_EDGE]]] = 0
+
+
+@embedded
+def _vectors(count, part, row, choosing, net, clock, told, promises, learned, runs, ground):
+    """Finds the first row of each candidate and, where they count, its vector and what the history tells of that; how promising it
+    is only where some are left out."""
+    candidates = ground.candidates
+    known = told.codes.shape[0] > 0 and (not promises.wanted or ground.coverage.shape[0] > 0)
+    for i in range(count):
+        entry = candidates[i, A_ENTRY]
+        start = row if entry == NONE else first_row(entry, row, runs)
+        candidates[i, A_START] = start
+        candidates[i, A_TOLD] = NONE
+        candidates[i, A_VERSION] = 0
+        candidates[i, A_SCORE] = 0
+        candidates[i, A_RESIDUE] = 0
+        last = row if entry == NONE else runs.at[entry]
+        if learned.wanted:
+            candidates[i, A_CODE] = code_of(candidates[i, A_EDGE], start, last, row, clock.intervals, net, clock)
+        if known:
+            at = _number(code_of(candidates[i, A_EDGE], start, last, row, told.intervals, net, clock), told.codes)
+            candidates[i, A_TOLD] = at
+            if at != NONE and not promises.wanted:
+                candidates[i, A_SCORE] = (told.first[at + 1] - told.first[at]) * told.units[at]
+                candidates[i, A_RESIDUE] = told.whole[at]
+        if promises.wanted:
+            code = code_of(candidates[i, A_EDGE], start, last, row, promises.intervals, net, clock)
+            candidates[i, A_PROMISED] = code
+            if choosing:
+                promises.promise[i] = promising(code, part, promises)
+
+
+# -- choice: Algorithm 2, and our own -----------------------------------------------------------------------------------
+
+
+@embedded
+def _first(a, b, order, net, promises, runs, ground):
+    """Whether candidate ``a`` is tried before ``b``: the higher score or promise, least cost, latest start, latest place, earliest
+    rows, preferred way."""
+    candidates = ground.candidates
+    if order == FIRST_IN:
+        # the seed is the oldest node, then come the runs as they were made
+        x, y = candidates[a, A_ENTRY], candidates[b, A_ENTRY]
+        return x < y if x != y else candidates[a, A_EDGE] < candidates[b, A_EDGE]
+    if order == PROMISING and promises.promise[a] != promises.promise[b]:
+        return promises.promise[a] > promises.promise[b]
+    if candidates[a, A_RESIDUE] != candidates[b, A_RESIDUE] and candidates[a, A_SCORE] != candidates[b, A_SCORE]:
+        return candidates[a, A_SCORE] > candidates[b, A_SCORE]
+    e, f = candidates[a, A_EDGE], candidates[b, A_EDGE]
+    if net.costs[e] != net.costs[f]:
+        return net.costs[e] < net.costs[f]
+    if candidates[a, A_START] != candidates[b, A_START]:
+        return candidates[a, A_START] > candidates[b, A_START]
+    if net.places[e] != net.places[f]:
+        return net.places[e] > net.places[f]
+    x, y = candidates[a, A_ENTRY], candidates[b, A_ENTRY]
+    if x != y and (compare_rows(runs.pool, x, y) != 0 or runs.pool[x, C_EDGES] != runs.pool[y, C_EDGES]):
+        return comes_first(runs.pool, x, y, False)
+    return e < f
+
+
+@embedded
+def _foremost(count, net, promises, runs, ground):
+    """Leaves of the candidates of one place and cost the most promising one in front; the others go behind all such."""
+    square = promises.intervals * promises.intervals
+    for i in range(count):
+        at = ground.candidates[i, A_PROMISED] // square
+        known = promises.best[at] - 1
+        if known == NONE or _first(i, known, PROMISING, net, promises, runs, ground):
+            promises.best[at] = i + 1
+    for i in range(count):
+        at = ground.candidates[i, A_PROMISED] // square
+        if promises.best[at] - 1 != i:
+            promises.promise[i] = BEHIND
+    for i in range(count):
+        promises.best[ground.candidates[i, A_PROMISED] // square] = 0
+
+
+@embedded
+def _sift(at, size, order, net, promises, runs, ground):
+    """Moves the candidate at a place of the heap down to where it belongs."""
+    heap = ground.heap
+    item = heap[at]
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and _first(heap[child + 1], heap[child], order, net, promises, runs, ground):
+            child += 1
+        if not _first(heap[child], item, order, net, promises, runs, ground):
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = item
+
+
+@embedded
+def _gain(at, row, version, told):
+    """Computes the score of a vector as of the bundles covered by now, once for all its candidates; it stands in ``told.memo``
+    then."""
+    memo, cover = told.memo, told.cover
+    if memo[at, G_ROW] == row and memo[at, G_VERSION] == version:
+        return
+    score = np.int64(0)
+    residue = np.int64(0)
+    for k in range(told.first[at], told.first[at + 1]):
+        b = told.bundles[k]
+        if cover[b, M_ROW] != row:
+            score += told.units[at]
+            residue = (residue + told.residues[at]) % PRIME
+        elif told.visits[at] < cover[b, M_VISITS]:
+            score += told.units[at] - cover[b, M_UNITS]
+            residue = (residue + told.residues[at] - cover[b, M_RESIDUE] + PRIME) % PRIME
+    memo[at, G_ROW] = row
+    memo[at, G_VERSION] = version
+    memo[at, G_SCORE] = score
+    memo[at, G_RESIDUE] = residue
+
+
+@embedded
+def _stale(i, row, version, told, ground):
+    """Whether the score of a candidate is another one since bundles were covered (line 15 of Algorithm 2); it has the present one
+    then."""
+    candidates, at = ground.candidates, ground.candidates[i, A_TOLD]
+    if at == NONE or candidates[i, A_VERSION] == version:
+        return False
+    _gain(at, row, version, told)
+    candidates[i, A_VERSION] = version
+    if candidates[i, A_RESIDUE] == told.memo[at, G_RESIDUE]:
+        return False
+    candidates[i, A_SCORE] = told.memo[at, G_SCORE]
+    candidates[i, A_RESIDUE] = told.memo[at, G_RESIDUE]
+    return True
+
+
+@embedded
+def _covers(i, row, told, ground):
+    """Covers the bundles of a candidate; by how much the cover grew, as a float."""
+    at = ground.candidates[i, A_TOLD]
+    more = 0.0
+    if at == NONE:
+        return more
+    for k in range(told.first[at], told.first[at + 1]):
+        b = told.bundles[k]
+        if told.cover[b, M_ROW] != row or told.visits[at] < told.cover[b, M_VISITS]:
+            more += 1.0 / told.visits[at]
+            if told.cover[b, M_ROW] == row:
+                more -= 1.0 / told.cover[b, M_VISITS]
+            told.cover[b, M_ROW] = row
+            told.cover[b, M_UNITS] = told.units[at]
+            told.cover[b, M_RESIDUE] = told.residues[at]
+            told.cover[b, M_VISITS] = told.visits[at]
+    return more
+
+
+@embedded
+def _choose(count, tried, row, order, net, told, promises, runs, ground):
+    """Puts the candidates that are tried at the end of the heap, the first one last, and tells what the others would have
+    covered."""
+    heap = ground.heap
+    for i in range(count):
+        heap[i] = i
+    if tried == count:
+        return
+    covering, asked = order == COVERING, ground.coverage.shape[0] > 0
+    if order == PROMISING:
+        _foremost(count, net, promises, runs, ground)
+    for i in range(count // 2 - 1, -1, -1):
+        _sift(i, count, order, net, promises, runs, ground)
+    size = count
+    version = 0
+    covered = 0.0
+    while size > count - tried:
+        best = heap[0]
+        if covering and _stale(best, row, version, told, ground):
+            _sift(0, size, order, net, promises, runs, ground)
+            continue
+        version += 1
+        if covering or asked:
+            covered += _covers(best, row, told, ground)
+        size -= 1
+        heap[0] = heap[size]
+        heap[size] = best
+        _sift(0, size, order, net, promises, runs, ground)
+    if asked:
+        more = 0.0
+        for i in range(size):
+            more += _covers(heap[i], row, told, ground)
+        ground.coverage[row] = covered / (covered + more) if more > 0.0 else 1.0
+
+
+# -- what is learned: Definition 4 ------------------------------------------------------------------------------------
+
+
+@embedded
+def _vector(part, code, learned, state):
+    """The number of a partition's vector, which is made where it is new; there is room for it."""
+    table, vectors = learned.table, learned.vectors
+    mask = table.shape[0] - 1
+    h = np.int64(mixed(mixed(BASIS, part), code) >> np.uint64(2)) & mask
+    while table[h] != 0:
+        at = table[h] - 1
+        if vectors[at, V_PART] == part and vectors[at, V_CODE] == code:
+            return at
+        h = (h + 1) & mask
+    at = state[Q_VECTORS]
+    state[Q_VECTORS] = at + 1
+    table[h] = at + 1
+    vectors[at, V_PART] = part
+    vectors[at, V_CODE] = code
+    vectors[at, V_VISITS] = 0
+    vectors[at, V_POINTS] = 0
+    vectors[at, V_LAST] = NONE
+    vectors[at, V_BEGUN] = NONE
+    return at
+
+
+@kernel
+def refill_vectors(learned, state):
+    """Fills an empty table with all vectors."""
+    mask = learned.table.shape[0] - 1
+    for at in range(state[Q_VECTORS]):
+        h = np.int64(mixed(mixed(BASIS, learned.vectors[at, V_PART]), learned.vectors[at, V_CODE]) >> np.uint64(2)) & mask
+        while learned.table[h] != 0:
+            h = (h + 1) & mask
+        learned.table[h] = at + 1
+
+
+@embedded
+def _visit(i, part, row, net, learned, ground, state):
+    """Counts a visit of a candidate's vector, once for each run; its number."""
+    candidates, vectors = ground.candidates, learned.vectors
+    at = _vector(part, candidates[i, A_CODE], learned, state)
+    place = candidates[i, A_CLASS]
+    if place == NONE:
+        if vectors[at, V_BEGUN] != row:
+            vectors[at, V_BEGUN] = row
+            vectors[at, V_VISITS] += 1
+    else:
+        slot = net.slots[candidates[i, A_EDGE]]
+        if learned.seen[place, slot] != candidates[i, A_CODE] + 1:
+            learned.seen[place, slot] = candidates[i, A_CODE] + 1
+            vectors[at, V_VISITS] += 1
+    return at
+
+
+@embedded
+def _reached(entry, part, row, promises, learned, runs, state):
+    """Notes the match point at ``row`` at all vectors of a complete run; there is room for it."""
+    while entry != NONE and learned.mark[entry] != row:
+        learned.mark[entry] = row
+        if promises.wanted:
+            led_on(promises.vector[entry], part, promises)
+        if learned.wanted:
+            at = learned.vector[entry]
+            if learned.vectors[at, V_LAST] != row:
+                learned.vectors[at, V_LAST] = row
+                learned.vectors[at, V_POINTS] += 1
+                learned.ends[state[Q_ENDS], 0] = at
+                learned.ends[state[Q_ENDS], 1] = row
+                state[Q_ENDS] += 1
+        entry = runs.pool[entry, C_PARENT]
+
+
+# -- trials -----------------------------------------------------------------------------------------------------------
+
+
+@embedded
+def _room(tried, learned, classes, runs, ground, state):
+    """Whether there is room for what a row may add; else ``state[S_DETAIL]`` tells what is full."""
+    if ground.done.shape[0] < tried:
+        state[S_DETAIL] = CANDIDATES_FULL
+        return False
+    if classes.free.shape[0] - state[F_USED] + state[F_FREE] < tried or classes.pending.shape[0] < tried:
+        state[S_DETAIL] = CLASSES_FULL
+        return False
+    if runs.pool.shape[0] - state[K_ENTRIES] < tried:
+        state[S_DETAIL] = ENTRIES_FULL
+        return False
+    if learned.wanted:
+        vectors = state[Q_VECTORS] + tried
+        if vectors > learned.vectors.shape[0] or state[Q_ENDS] + vectors > learned.ends.shape[0]:
+            state[S_DETAIL] = VECTORS_FULL
+            return False
+    return True
+
+
+@embedded
+def _complete(entry, accepting, first, row, edges, runs, ground, state):
+    """Holds a run that is complete against the best of the row; ``first``: none was complete before."""
+    best = runs.best[runs.rank[accepting]]
+    if not first and best[B_RUN] != NONE and edges[accepting, E_COST] == edges[best[B_EDGE], E_COST]:
+        _compare(entry, best[B_RUN], row, runs, ground)
+    complete(entry - state[K_ENTRIES], accepting, first, edges, None, None, runs, state)
+
+
+@embedded
+def _complete_all(row, edges, runs, ground, state):
+    """The same for all runs that were judged."""
+    for i in range(state[Q_DONE]):
+        _complete(ground.done[i, 0], ground.done[i, 1], i == 0, row, edges, runs, ground, state)
+
+
+@embedded
+def _take(place, e, before, vector, promised, row, low, high, proxies, net, looking, hinders, classes, promises, learned, runs, ground, state):
+    """Lets a run, whose last entry is ``before``, take the row by an edge, at which it has this vector; 1 if it does, and then the
+    last entry is its own, 0 if a condition does not hold, -1 for an error."""
+    edges = net.edges
+    v, target = edges[e, E_VAR], edges[e, E_TARGET]
+    if looking.conditions.entry[v] >= 0 or looking.values.valued[target] == 1:
+        got = fulfils(place, v, e, row, low, high, edges, looking, state)
+        if got <= 0:
+            return -1 if got < 0 else 0
+    entry = state[K_ENTRIES]
+    append(runs.pool, entry, before, e, runs.positions[row])
+    runs.at[entry] = row
+    labelled(entry, before, e, net, ground)
+    if learned.wanted:
+        learned.vector[entry] = vector
+        learned.mark[entry] = NONE
+    if promises.wanted:
+        promises.vector[entry] = promised
+        learned.mark[entry] = NONE
+    accepting = net.accept_end[target] if row + 1 == high else net.accept[target]
+    if accepting != NONE and hinders.some and not hinders.late:
+        free = free_from(e, row, edges, hinders) if place == NONE else classes.ends[place, hinders.windows]
+        accepting = completing(np.int64(0), target, free, row, low, high, first_row(entry, row, runs), looking.windows, edges, hinders)
+    if accepting != NONE:
+        if proxies and not hinders.late:
+            _complete(entry, accepting, state[Q_DONE] == 0, row, edges, runs, ground, state)
+        at = state[Q_DONE]
+        ground.done[at, 0] = entry
+        ground.done[at, 1] = accepting
+        state[Q_DONE] = at + 1
+    state[K_ENTRIES] = entry + 1
+    return 1
+
+
+@embedded
+def _try(i, part, row, low, high, count, proxies, net, looking, hinders, classes, promises, learned, runs, ground, state):
+    """Tries a candidate; how many classes the row has added then, or -1 for an error."""
+    place, e, before = ground.candidates[i, A_CLASS], ground.candidates[i, A_EDGE], ground.candidates[i, A_ENTRY]
+    vector = np.int64(NONE)
+    promised = ground.candidates[i, A_PROMISED]
+    if learned.wanted:
+        vector = _visit(i, part, row, net, learned, ground, state)
+    if promises.wanted:
+        was_tried(promised, part, promises)
+    got = _take(place, e, before, vector, promised, row, low, high, proxies, net, looking, hinders, classes, promises, learned, runs, ground, state)
+    if got < 0:
+        return -1
+    if got == 0 or net.masks[net.edges[e, E_TARGET]] == 0:
+        return count
+    c = new_class(place, e, row, net.edges, looking, classes, state)
+    classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
+    if hinders.some:
+        tell_apart(c, place, e, net.edges[e, E_TARGET], row, net.edges, classes, hinders)
+    runs.run[c] = state[K_ENTRIES] - 1
+    classes.pending[count, 0] = c
+    return count + 1
+
+
+@embedded
+def _settle(row, count, proxies, merging, looking, classes, learned, runs, ground, state):
+    """Puts the runs that a row made beside those that wait; of proxies only the best of each future."""
+    for i in range(count):
+        c = classes.pending[i, 0]
+        entry = runs.run[c]
+        known = found(c, classes, looking.values, state) if proxies and merging else np.int64(NONE)
+        if known == NONE:
+            node = classes.info[c, I_NODE]
+            classes.info[c, I_AFTER] = classes.head[0, node]
+            classes.head[0, node] = c
+            state[F_ALIVE] += 1
+        else:
+            give_back(c, classes, state)
+            _compare(entry, runs.run[known], row, runs, ground)
+            if row <= classes.until[known] and not preferred(runs.pool, entry, runs.run[known]):
+                continue
+            classes.until[known] = classes.until[c]
+            runs.run[known] = entry
+            c = known
+        if learned.wanted:
+            fill(learned.seen[c], 0)
+
+
+# -- agents: Algorithm 6 ----------------------------------------------------------------------------------------------
+
+
+@embedded
+def _agent_takes(place, e, start, last, part, row, low, high, proxies, net, clock, looking, hinders, classes, promises, learned, runs, ground, state):
+    """Lets an agent try to take the row by an edge: one visit, one try; as :func:`_take`."""
+    vector = np.int64(NONE)
+    promised = np.int64(NONE)
+    if learned.wanted:
+        vector = _vector(part, code_of(e, start, last, row, clock.intervals, net, clock), learned, state)
+        learned.vectors[vector, V_VISITS] += 1
+    if promises.wanted:
+        promised = code_of(e, start, last, row, promises.intervals, net, clock)
+        was_tried(promised, part, promises)
+    before = runs.run[place] if place != NONE else np.int64(NONE)
+    return _take(place, e, before, vector, promised, row, low, high, proxies, net, looking, hinders, classes, promises, learned, runs, ground, state)
+
+
+@embedded
+def _stands(i, place, e, row, agents, net, looking, hinders, classes, runs, state):
+    """Lets agent ``i`` stand where it took the row; False where nothing comes behind, and then it is over."""
+    behind = agents.behind[e]
+    if behind == NONE or net.masks[net.edges[e, E_TARGET]] == 0:
+        return False
+    c = new_class(place, e, row, net.edges, looking, classes, state)
+    classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
+    if hinders.some:
+        tell_apart(c, place, e, net.edges[e, E_TARGET], row, net.edges, classes, hinders)
+    runs.run[c] = state[K_ENTRIES] - 1
+    agents.alive[i, G_CLASS] = c
+    agents.alive[i, G_STANDS] = behind
+    return True
+
+
+@embedded
+def _next_place(place, stands, last, row, here, agents, net, looking, hinders, classes, runs):
+    """Which of the next places the row is of, and the edge that takes it there; their number and NONE where it is of none."""
+    first, end = agents.standings[stands, S_FIRST], agents.standings[stands, S_END]
+    for o in range(first, end):
+        for k in range(agents.options[o, O_FIRST], agents.options[o, O_END]):
+            e = agents.edges[k]
+            if (here >> net.edges[e, E_VAR]) & 1 == 0 or (net.edges[e, E_AT_START] != 0 and runs.positions[row] != 0):
+                continue
+            if hinders.some and hindered(e, last, row, net.edges, hinders):
+                continue
+            if inside(place, e, row, net.edges, looking, classes) and timed(e, row, net.edges, looking):
+                return o - first, e
+    return end - first, np.int64(NONE)
+
+
+@embedded
+def _turn(i, left, part, row, low, high, here, proxies, agents, net, clock, looking, hinders, classes, promises, learned, runs, ground, state):
+    """The turn of an agent, which has ``left`` checks: how many it took, and whether it goes on; -1 for an error."""
+    while True:
+        place, stands = agents.alive[i, G_CLASS], agents.alive[i, G_STANDS]
+        entry = runs.run[place]
+        start, last = first_row(entry, row, runs), runs.at[entry]
+        letter, e = _next_place(place, stands, last, row, here, agents, net, looking, hinders, classes, runs)
+        at = state_of(stands, when(start, last, row, agents.intervals, clock), letter, agents)
+        action, greatest = chosen(stands, at, letter, part, agents)
+        first = agents.standings[stands, S_FIRST]
+        count = agents.standings[stands, S_END] - first
+        if action < count and left == 0:
+            return 0, True  # it waits for a check, and learns nothing
+        learn(i, greatest, agents)
+        agents.alive[i, G_ACTION] = at + action
+        agents.earned[i] = 0.0
+        if action == 2 * count:
+            return 0, True
+        if action >= count:
+            agents.alive[i, G_STANDS] = agents.options[first + action - count, O_SKIP]
+            agents.earned[i] = agents.rewards[first + action - count]
+            continue
+        got = _agent_takes(place, e, start, last, part, row, low, high, proxies, net, clock, looking, hinders, classes, promises, learned, runs, ground, state)
+        if got <= 0:
+            return 1 if got == 0 else -1, True
+        agents.earned[i] = agents.rewards[first + action]
+        goes_on = _stands(i, place, e, row, agents, net, looking, hinders, classes, runs, state)
+        give_back(place, classes, state)
+        return 1, goes_on
+
+
+@embedded
+def _seed(count, net, clock, agents, ground, state):
+    """The candidate with which the next agent begins: of those by which a run may begin, the one where fewest agents began; NONE
+    where there is none, or too little is saved. Each agent has the checks of a whole match set aside."""
+    best, least = np.int64(NONE), np.int64(0)
+    if state[Q_AGENTS] == MOST or state[Q_SAVED] < SHARE * agents.need * (state[Q_AGENTS] + 1):
+        return best
+    for i in range(count):
+        if ground.candidates[i, A_CLASS] == NONE:
+            e = ground.candidates[i, A_EDGE]
+            key = net.places[e] * clock.levels + net.levels[e]
+            if best == NONE or agents.begun[key] < agents.begun[least] or (agents.begun[key] == agents.begun[least] and key < least):
+                best, least = np.int64(i), key
+    if best != NONE:
+        agents.begun[least] += 1
+    return best
+
+
+@embedded
+def _begins(e, row, agents, net, looking, hinders, classes, runs, state):
+    """Lets an agent begin, whose run just took the row by an edge."""
+    i = state[Q_AGENTS]
+    if _stands(i, np.int64(NONE), e, row, agents, net, looking, hinders, classes, runs, state):
+        agents.alive[i, G_ACTION] = NONE
+        state[Q_AGENTS] = i + 1
+
+
+@kernel
+def _explore(count, checks, part, row, low, high, here, proxies, agents, net, clock, looking, hinders, classes, promises, learned, runs, ground, state):
+    """The turns of all agents, the oldest first, and the beginning of one where a candidate is left out; how many checks they took,
+    or -1 for an error. From the first row on at which candidates are left out, one check in SHARE of each row is saved for agents,
+    which have those besides that candidates do not need."""
+    short = count > checks
+    spare = max(checks - count, 0)
+    if short or state[Q_SAVED] > 0:  # as long as nothing was left out there is nothing to look for
+        state[Q_SAVED] = min(state[Q_SAVED] + checks, SHARE * max(checks, agents.need))
+    most = min(checks, max(spare, state[Q_SAVED] // SHARE))
+    used = np.int64(0)
+    kept = 0
+    for i in range(state[Q_AGENTS]):
+        for k in range(agents.alive.shape[1]):
+            agents.alive[kept, k] = agents.alive[i, k]
+        agents.earned[kept] = agents.earned[i]
+        place = agents.alive[kept, G_CLASS]
+        if row > classes.until[place]:
+            learn(kept, 0.0, agents)
+            give_back(place, classes, state)
+            continue
+        took, goes_on = _turn(kept, most - used, part, row, low, high, here, proxies, agents, net, clock, looking, hinders, classes, promises, learned, runs, ground, state)
+        if took < 0:
+            return np.int64(-1)
+        used += took
+        if goes_on:
+            kept += 1
+        else:
+            learn(kept, 0.0, agents)
+    state[Q_AGENTS] = kept
+    seed = _seed(count, net, clock, agents, ground, state) if short and used < most else np.int64(NONE)
+    if seed != NONE:
+        e = ground.candidates[seed, A_EDGE]
+        got = _agent_takes(np.int64(NONE), e, row, row, part, row, low, high, proxies, net, clock, looking, hinders, classes, promises, learned, runs, ground, state)
+        if got < 0:
+            return np.int64(-1)
+        if got == 1:
+            _begins(e, row, agents, net, looking, hinders, classes, runs, state)
+        used += 1
+    # at least 1, so that saving goes on
+    state[Q_SAVED] = max(state[Q_SAVED] - SHARE * max(used - spare, 0), min(state[Q_SAVED], 1))
+    return used
+
+
+@embedded
+def _dismiss(agents, classes, state):
+    """Ends all agents with their partition."""
+    for i in range(state[Q_AGENTS]):
+        give_back(agents.alive[i, G_CLASS], classes, state)
+    state[Q_AGENTS] = 0
+    state[Q_SAVED] = 0
+    for k in range(agents.begun.shape[0]):
+        agents.begun[k] = 0
+
+
+@embedded
+def _entered(part, low, high, parked, net, clock, agents, promises, learned, looking, hinders, classes, runs, ground, state):
+    """The search begins a partition, or goes on with it; False where a run that was kept cannot be found again."""
+    if promises.wanted:
+        promises.many[0] = 0
+        promises.many[1] = 0
+    if agents.wanted:
+        agents.many[0] = 0
+    if hinders.some:
+        set_floor(low, hinders)
+    if not parked.wanted:
+        return True
+    if hinders.some and high > low:
+        raise_floor(part, low, high, parked, hinders, runs)
+    if not resume(part, low, high, parked, net, clock, looking, hinders, classes, promises, learned, runs, ground, state):
+        return False
+    if promises.wanted:
+        relearn(part, parked, promises)
+    if agents.wanted:
+        count = recall(part, low, high, parked, net, looking, hinders, classes, agents, runs, state)
+        if count < 0:
+            return False
+        state[Q_AGENTS] = count
+        state[Q_SAVED] = parked.before.saved[part]
+    return True
+
+
+# -- what is told -----------------------------------------------------------------------------------------------------
+
+
+@embedded
+def _earlier_way(a, edge_a, b, edge_b, ranks, pool):
+    """Whether the way of run ``a`` is preferred to that of ``b``, which has the same rows; each is completed by its edge."""
+    found = ranks[edge_a] < ranks[edge_b]
+    while a != NONE:
+        x, y = ranks[pool[a, C_EDGE]], ranks[pool[b, C_EDGE]]
+        if x != y:
+            found = x < y
+        a = pool[a, C_PARENT]
+        b = pool[b, C_PARENT]
+    return found
+
+
+@embedded
+def _distinct(runs, ground, net, state):
+    """Leaves of the complete matches of a row one for each sequence of rows and variables, the cheapest, of equally cheap ones the
+    preferred."""
+    table, done, edges = ground.table, ground.done, net.edges
+    mask = table.shape[0] - 1
+    kept = 0
+    for i in range(state[Q_DONE]):
+        entry, accepting = done[i, 0], done[i, 1]
+        h = np.int64(mixed(np.uint64(runs.pool[entry, C_ROWS]), ground.labels[entry]) >> np.uint64(2)) & mask
+        while table[h] != 0:
+            other = done[table[h] - 1, 0]
+            if runs.pool[other, C_ROWS] == runs.pool[entry, C_ROWS] and ground.labels[other] == ground.labels[entry]:
+                break
+            h = (h + 1) & mask
+        if table[h] == 0:
+            done[kept, 0] = entry
+            done[kept, 1] = accepting
+            done[kept, 2] = h
+            kept += 1
+            table[h] = kept
+        else:
+            at = table[h] - 1
+            cost, least = edges[accepting, E_COST], edges[done[at, 1], E_COST]
+            if cost < least or (cost == least and _earlier_way(entry, accepting, done[at, 0], done[at, 1], net.ranks, runs.pool)):
+                done[at, 0] = entry
+                done[at, 1] = accepting
+    for i in range(kept):
+        table[done[i, 2]] = 0
+    state[Q_DONE] = kept
+
+
+@embedded
+def _tell_all(part, edges, runs, ground, state):
+    """All matches of a row that are not told yet; False where they do not fit."""
+    while state[K_UNTOLD] < state[Q_DONE]:
+        if not tell(part, ground.done[state[K_UNTOLD], 0], ground.done[state[K_UNTOLD], 1], edges, runs, state):
+            return False
+        state[K_UNTOLD] += 1
+    return True
+
+
+@allocating
+def compact_entries(agents, classes, promises, learned, runs, ground, state):
+    """Drops the entries of runs that no class has, and numbers the others anew."""
+    pool, used = runs.pool, state[K_ENTRIES]
+    number = np.full(used + 1, NONE, dtype=np.int64)
+    for node in range(classes.head.shape[1]):
+        c = classes.head[0, node]
+        while c != NONE:
+            mark(runs.run[c], pool, number)
+            c = classes.info[c, I_AFTER]
+    for i in range(state[Q_AGENTS]):
+        mark(runs.run[agents.alive[i, G_CLASS]], pool, number)
+    count = 0
+    for entry in range(used):
+        if number[entry] == NONE:
+            continue
+        number[entry] = count
+        for field in range(pool.shape[1]):
+            pool[count, field] = pool[entry, field]
+        for field in (C_PARENT, C_JUMP):
+            to = pool[entry, field]
+            pool[count, field] = number[to] if to >= 0 else NONE
+        runs.at[count] = runs.at[entry]
+        ground.labels[count] = ground.labels[entry]
+        if learned.wanted:
+            learned.vector[count] = learned.vector[entry]
+        if promises.wanted:
+            promises.vector[count] = promises.vector[entry]
+        if learned.wanted or promises.wanted:
+            learned.mark[count] = learned.mark[entry]
+        count += 1
+    state[K_ENTRIES] = count
+    for node in range(classes.head.shape[1]):
+        c = classes.head[0, node]
+        while c != NONE:
+            runs.run[c] = number[runs.run[c]]
+            c = classes.info[c, I_AFTER]
+    for i in range(state[Q_AGENTS]):
+        c = agents.alive[i, G_CLASS]
+        runs.run[c] = number[runs.run[c]]
+
+
+@kernel
+def budgeted_partitions(
+    net, checks, order, proxies, merging, letters, offsets, opens, ahead, parked, clock, agents, told, promises, learned, looking, hinders, classes, runs, ground, state,
+):
+    """Goes through the partitions; returns DONE, FULL, GROW (``state[S_DETAIL]``: what is full, or that a run is LOST) or ERROR.
+
+    ``opens`` int64 (partitions, OPEN_FIELDS): as in :mod:`sparkcep.kernels.frontier.frontier`; ``ahead`` int64 (partitions): how
+    many rows of one that goes on are not searched yet, the last ones; ``parked``: runs of partitions that go on. ``checks``: how
+    many candidates of a row are tried, 0 for all, in which ``order``; ``proxies``: of runs with equal futures the best one is kept,
+    otherwise all are. ``letters`` int64 (rows): variables that each row may be. ``looking`` as in
+    :mod:`sparkcep.kernels.frontier.frontier`.
+    Where conditions of negations look at the match, GROW asks for a verdict on the runs in ``ground.done`` (UNJUDGED), of which
+    Q_DONE tells how many are left then.
+    """
+    parts = offsets.shape[0] - 1
+    part, row = state[S_PART], state[S_START]
+    outcome = DONE
+    while part < parts:
+        low, high, going, limit = bounds(part, offsets, opens, ahead[part])
+        if state[Q_ENTERED] <= part:
+            state[Q_ENTERED] = part + 1
+            if not _entered(part, low, high, parked, net, clock, agents, promises, learned, looking, hinders, classes, runs, ground, state):
+                state[S_DETAIL] = LOST
+                outcome = GROW
+                break
+        while row < limit:
+            here = letters[row] & net.tested
+            if here == 0 or looking.windows[0, row] <= row:
+                row += 1  # no variable takes it, or its time is NULL
+                continue
+            if state[Q_PENDING] == 0:
+                if state[F_ALIVE] > state[F_SWEEP]:
+                    bury(False, row, classes, state)
+                if proxies and merging and state[F_HASHED] == 0 and state[F_ALIVE] > CROWD:
+                    crowd(classes, looking.values, state)
+                count = _collect(row, here, proxies, net, looking, hinders, classes, runs, ground, state)
+                if count < 0:
+                    _forget(ground.candidates.shape[0], proxies, net, ground)
+                    state[S_DETAIL] = CANDIDATES_FULL
+                    outcome = GROW
+                    break
+                _forget(count, proxies, net, ground)
+                tried = count if checks == 0 else min(count, checks)
+                if not _room(tried + (min(state[Q_AGENTS] + 1, checks) + 1 if agents.wanted else 0), learned, classes, runs, ground, state):
+                    outcome = GROW
+                    break
+                state[Q_DONE] = 0
+                if agents.wanted:
+                    used = _explore(count, checks, part, row, low, high, here, proxies, agents, net, clock, looking, hinders, classes, promises, learned, runs, ground, state)
+                    if used < 0:
+                        outcome = ERROR
+                        break
+                    tried = min(count, checks - used)
+                    state[Q_CHECKS] += used
+                _vectors(count, part, row, tried < count, net, clock, told, promises, learned, runs, ground)
+                _choose(count, tried, row, order, net, told, promises, runs, ground)
+                state[Q_CHECKS] += tried
+                state[Q_LEFT] += count - tried
+                ground.left[row] = count - tried
+                added = 0
+                seed = _seed(count, net, clock, agents, ground, state) if agents.wanted and count <= checks and tried == count else np.int64(NONE)
+                for i in range(count - 1, count - tried - 1, -1):
+                    entries = state[K_ENTRIES]
+                    added = _try(ground.heap[i], part, row, low, high, added, proxies, net, looking, hinders, classes, promises, learned, runs, ground, state)
+                    if added < 0:
+                        break
+                    if ground.heap[i] == seed and state[K_ENTRIES] > entries:
+                        _begins(ground.candidates[seed, A_EDGE], row, agents, net, looking, hinders, classes, runs, state)
+                if added < 0:
+                    outcome = ERROR
+                    break
+                _settle(row, added, proxies, merging, looking, classes, learned, runs, ground, state)
+                if hinders.late and state[Q_DONE] > 0:
+                    state[Q_PENDING] = JUDGED
+                    state[S_DETAIL] = UNJUDGED
+                    outcome = GROW
+                    break
+            if state[Q_PENDING] != REPORTED:
+                if state[Q_DONE] == 0:
+                    state[Q_PENDING] = 0
+                    row += 1
+                    continue
+                if proxies and hinders.late:
+                    _complete_all(row, net.edges, runs, ground, state)
+                if learned.wanted or promises.wanted:
+                    for i in range(state[Q_DONE]):
+                        _reached(ground.done[i, 0], part, row, promises, learned, runs, state)
+                if not proxies:
+                    _distinct(runs, ground, net, state)
+                    state[K_UNTOLD] = 0
+                state[Q_PENDING] = REPORTED
+            fits = report(part, row, low, net.edges, None, None, runs, state) if proxies else _tell_all(part, net.edges, runs, ground, state)
+            if not fits:
+                outcome = FULL
+                break
+            state[Q_PENDING] = 0
+            row += 1
+        if outcome != DONE:
+            break
+        if parked.wanted and not park(part, high, going, parked, classes, promises, agents, state[Q_AGENTS], state[Q_SAVED], runs, state):
+            state[S_DETAIL] = PARKED_FULL
+            outcome = GROW
+            break
+        opens[part, O_START] = row
+        if state[F_ALIVE] > 0:
+            bury(True, row, classes, state)
+        if agents.wanted:
+            _dismiss(agents, classes, state)
+        state[K_ENTRIES] = 0
+        part += 1
+        row = opens[part, O_START] if part < parts else high
+        state[S_NUMBER] = 0
+    state[S_PART] = part
+    state[S_START] = row
+    return outcome

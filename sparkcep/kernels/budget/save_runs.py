@@ -1,0 +1,317 @@
+"""Runs under a budget between two calls: what is written of those of a partition that goes on, and how its search stands again.
+
+Of a run its rows and the edges by which it took them are written, and nothing that follows from these: the values that conditions
+read, the windows of groups and what may yet hinder it are found again by letting the run take its rows once more. A run whose
+window no row to come can enter is not written. Beside the runs are what the partition has shown of vectors
+(:mod:`sparkcep.kernels.budget.utility`) and what agents have learnt (:mod:`sparkcep.kernels.budget.q_learning`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sparkcep.compiler.net.net import E_TARGET, E_VAR
+from sparkcep.kernels.budget.features import code_of
+from sparkcep.kernels.budget.negation import tell_apart
+from sparkcep.kernels.budget.q_learning import G_ACTION, G_CLASS, G_STANDS
+from sparkcep.kernels.budget.utility import P_PART, P_REACHED, P_TRIED
+from sparkcep.kernels.common.hash_table import mixed
+from sparkcep.kernels.common.run_chains import C_EDGE, C_PARENT, C_START, NONE, append
+from sparkcep.kernels.frontier.frontier import fulfils, new_class
+from sparkcep.kernels.frontier.payload import K_ENTRIES, mark
+from sparkcep.kernels.frontier.run_classes import F_ALIVE, I_AFTER, I_NODE, give_back
+from sparkcep.kernels.jit.cache import embedded, kernel
+
+# the lists of each partition: entries of runs (row, edge, entry before), runs in the order of their nodes (last entry), vectors
+# (code, tries, match points), places and costs (number, tries, match points), agents (last entry, standing, action, reward), values
+# of their actions (place, tries, value), and how many agents began at a place and cost
+L_ENTRIES, L_RUNS, L_VECTORS, L_SUMS, L_AGENTS, L_VALUES, L_BEGUN, LISTS = range(8)
+WIDTHS = (3, 1, 3, 3, 4, 3, 2)
+
+
+class Kept(NamedTuple):
+    """The lists of all partitions, one behind the other, each int64 (n, its width); floats as their bits. ``until`` int64
+    (partitions + 1, LISTS): where those of a partition begin, and end; ``saved`` int64 (partitions): what is saved for agents."""
+
+    entries: np.ndarray
+    runs: np.ndarray
+    vectors: np.ndarray
+    sums: np.ndarray
+    agents: np.ndarray
+    values: np.ndarray
+    begun: np.ndarray
+    until: np.ndarray
+    saved: np.ndarray
+
+
+class Parked(NamedTuple):
+    """``wanted``: whether partitions go on from one call to the next. ``before``: what the call before left; ``after``: what this
+    one leaves. ``floors`` int64 (partitions, variables): the position behind the last row that is gone at which each negated
+    variable may stand that a match may not begin behind; ``fresh`` int64 (partitions): the first row that is not counted there.
+    ``over`` int64 (partitions): the first row whose window a row that is not searched yet may enter; ``path`` int64 (rows of the
+    longest run), ``number`` int64 (entries): working memory."""
+
+    wanted: bool
+    before: Kept
+    after: Kept
+    floors: np.ndarray
+    fresh: np.ndarray
+    over: np.ndarray
+    path: np.ndarray
+    number: np.ndarray
+
+
+@embedded
+def first_row(entry, row, runs):
+    """The first row of a run in the buffer, in which all rows of the partition stand from there to ``row``."""
+    return row - (runs.positions[row] - runs.pool[entry, C_START])
+
+
+@embedded
+def labelled(entry, before, e, net, ground):
+    """Writes the digest of the variables of a run that goes on behind the entry ``before``."""
+    ground.labels[entry] = np.int64(mixed(np.uint64(ground.labels[before] if before != NONE else 0), net.variables[e]))
+
+
+# -- a partition goes on ----------------------------------------------------------------------------------------------
+
+
+@kernel
+def resume(part, low, high, parked, net, clock, looking, hinders, classes, promises, learned, runs, ground, state):
+    """Lets the runs of a partition stand again, in the order in which they stood; False where one cannot have taken its rows. There
+    is room for them."""
+    kept = parked.before
+    first = kept.until[part, L_ENTRIES]
+    for i in range(first, kept.until[part + 1, L_ENTRIES]):
+        entry, row, e, before = i - first, kept.entries[i, 0], kept.entries[i, 1], kept.entries[i, 2]
+        append(runs.pool, entry, before, e, runs.positions[row])
+        runs.at[entry] = row
+        labelled(entry, before, e, net, ground)
+        if promises.wanted:
+            last = runs.at[before] if before != NONE else row
+            promises.vector[entry] = code_of(e, first_row(entry, row, runs), last, row, promises.intervals, net, clock)
+            learned.mark[entry] = NONE
+    state[K_ENTRIES] = kept.until[part + 1, L_ENTRIES] - first
+    for i in range(kept.until[part + 1, L_RUNS] - 1, kept.until[part, L_RUNS] - 1, -1):
+        c = _standing(kept.runs[i, 0], low, high, parked, net, looking, hinders, classes, runs, state)
+        if c == NONE:
+            return False
+        node = classes.info[c, I_NODE]
+        classes.info[c, I_AFTER] = classes.head[0, node]
+        classes.head[0, node] = c
+        state[F_ALIVE] += 1
+    return True
+
+
+@kernel
+def _standing(entry, low, high, parked, net, looking, hinders, classes, runs, state):
+    """A class for the run with this last entry, which takes its rows once more; NONE where a condition does not hold."""
+    path, edges = parked.path, net.edges
+    depth = 0
+    at = entry
+    while at != NONE:
+        path[depth] = at
+        depth += 1
+        at = runs.pool[at, C_PARENT]
+    place = np.int64(NONE)
+    for d in range(depth - 1, -1, -1):
+        row, e = runs.at[path[d]], runs.pool[path[d], C_EDGE]
+        v, target = edges[e, E_VAR], edges[e, E_TARGET]
+        if looking.conditions.entry[v] >= 0 or looking.values.valued[target] == 1:
+            if fulfils(place, v, e, row, low, high, edges, looking, state) <= 0:
+                return np.int64(NONE)
+        c = new_class(place, e, row, edges, looking, classes, state)
+        classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
+        if hinders.some:
+            tell_apart(c, place, e, target, row, edges, classes, hinders)
+        if place != NONE:
+            give_back(place, classes, state)
+        place = c
+    runs.run[place] = entry
+    return place
+
+
+@kernel
+def raise_floor(part, low, high, parked, hinders, runs):
+    """Tells of a partition that goes on what hinders matches to begin among the rows that are gone."""
+    origin = high - 1 - runs.positions[high - 1]
+    count = hinders.floor.shape[0] - 2
+    for v in range(count):
+        hinders.floor[v] = origin + parked.floors[part, v]
+    hinders.floor[count] = origin
+    hinders.floor[count + 1] = parked.fresh[part]
+
+
+@kernel
+def relearn(part, parked, promises):
+    """Counts on from what the partition has shown of vectors."""
+    promises.many[0] = 0
+    promises.many[1] = 0
+    kept = parked.before
+    _counts_of(kept.vectors, kept.until[part, L_VECTORS], kept.until[part + 1, L_VECTORS], part, 0, promises.counts, promises.met, promises.many)
+    _counts_of(kept.sums, kept.until[part, L_SUMS], kept.until[part + 1, L_SUMS], part, 1, promises.sums, promises.met_kinds, promises.many)
+
+
+@embedded
+def _counts_of(table, first, end, part, k, counts, met, many):
+    for i in range(first, end):
+        at = table[i, 0]
+        counts[at, P_PART] = part
+        counts[at, P_TRIED] = table[i, 1]
+        counts[at, P_REACHED] = table[i, 2]
+        met[many[k]] = at
+        many[k] += 1
+
+
+@kernel
+def recall(part, low, high, parked, net, looking, hinders, classes, agents, runs, state):
+    """Lets the agents of a partition go on; how many there are, or -1 where a run cannot have taken its rows. One whose window has
+    ended has no run any more, and ends with the next row."""
+    kept = parked.before
+    agents.many[0] = 0
+    for i in range(kept.until[part, L_BEGUN], kept.until[part + 1, L_BEGUN]):
+        agents.begun[kept.begun[i, 0]] = kept.begun[i, 1]
+    for i in range(kept.until[part, L_VALUES], kept.until[part + 1, L_VALUES]):
+        at = kept.values[i, 0]
+        agents.owner[at] = part
+        agents.tries[at] = kept.values[i, 1]
+        agents.value_bits[at] = kept.values[i, 2]
+        agents.met[agents.many[0]] = at
+        agents.many[0] += 1
+    count = 0
+    for i in range(kept.until[part, L_AGENTS], kept.until[part + 1, L_AGENTS]):
+        entry = kept.agents[i, 0]
+        if entry != NONE:
+            c = _standing(entry, low, high, parked, net, looking, hinders, classes, runs, state)
+            if c == NONE:
+                return -1
+        else:
+            c = new_class(np.int64(NONE), np.int64(0), low, net.edges, looking, classes, state)
+            classes.until[c] = NONE
+            runs.run[c] = NONE
+        agents.alive[count, G_CLASS] = c
+        agents.alive[count, G_STANDS] = kept.agents[i, 1]
+        at = kept.agents[i, 2]
+        if at != NONE and agents.owner[at] != part:  # an action without a value yet; what is there belongs to another partition
+            agents.owner[at] = part
+            agents.tries[at] = 0
+            agents.value_bits[at] = 0
+        agents.alive[count, G_ACTION] = at
+        agents.earned_bits[count] = kept.agents[i, 3]
+        count += 1
+    return count
+
+
+# -- a partition is left ----------------------------------------------------------------------------------------------
+
+
+@embedded
+def _fits(table, at, more):
+    return at + more <= table.shape[0]
+
+
+@kernel
+def park(part, high, going, parked, classes, promises, agents, count, saved, runs, state):
+    """Writes what is kept of a partition, of whose agents there are ``count``; False where there is no room."""
+    after, number = parked.after, parked.number
+    until = after.until
+    for k in range(LISTS):
+        until[part + 1, k] = until[part, k]
+    after.saved[part] = 0
+    if not going:
+        return True
+    entries = state[K_ENTRIES]
+    begun = agents.begun.shape[0] if agents.wanted else 0
+    values = agents.many[0] if agents.wanted else 0
+    vectors, sums = (promises.many[0], promises.many[1]) if promises.wanted else (0, 0)
+    if (
+        number.shape[0] < entries or not _fits(after.entries, until[part, L_ENTRIES], entries) or not _fits(after.runs, until[part, L_RUNS], state[F_ALIVE])
+        or not _fits(after.vectors, until[part, L_VECTORS], vectors) or not _fits(after.sums, until[part, L_SUMS], sums) or not _fits(after.agents, until[part, L_AGENTS], count)
+        or not _fits(after.values, until[part, L_VALUES], values) or not _fits(after.begun, until[part, L_BEGUN], begun)
+    ):  # fmt: skip
+        return False
+    _park_runs(part, high, parked, classes, agents, count, runs, state)
+    if promises.wanted:
+        until[part + 1, L_VECTORS] = _parked_counts(after.vectors, until[part, L_VECTORS], promises.counts, promises.met, vectors)
+        until[part + 1, L_SUMS] = _parked_counts(after.sums, until[part, L_SUMS], promises.sums, promises.met_kinds, sums)
+    if agents.wanted:
+        after.saved[part] = saved
+        _park_agents(part, parked, agents, runs, count)
+    return True
+
+
+@embedded
+def _park_runs(part, high, parked, classes, agents, count, runs, state):
+    """Writes the runs of a partition and of its agents, those alone that a row to come may go on with."""
+    after, number = parked.after, parked.number
+    for entry in range(state[K_ENTRIES]):
+        number[entry] = NONE
+    at = after.until[part, L_RUNS]
+    for node in range(classes.head.shape[1]):
+        c = classes.head[0, node]
+        while c != NONE:
+            entry = runs.run[c]
+            if first_row(entry, high - 1, runs) >= parked.over[part]:
+                mark(entry, runs.pool, number)
+                after.runs[at, 0] = entry
+                at += 1
+            c = classes.info[c, I_AFTER]
+    after.until[part + 1, L_RUNS] = at
+    for i in range(count):
+        entry = runs.run[agents.alive[i, G_CLASS]]
+        if entry != NONE and first_row(entry, high - 1, runs) >= parked.over[part]:
+            mark(entry, runs.pool, number)
+        else:
+            runs.run[agents.alive[i, G_CLASS]] = NONE
+    first = after.until[part, L_ENTRIES]
+    written = 0
+    for entry in range(state[K_ENTRIES]):
+        if number[entry] != NONE:
+            number[entry] = written
+            before = runs.pool[entry, C_PARENT]
+            after.entries[first + written, 0] = runs.at[entry]
+            after.entries[first + written, 1] = runs.pool[entry, C_EDGE]
+            after.entries[first + written, 2] = number[before] if before != NONE else NONE
+            written += 1
+    after.until[part + 1, L_ENTRIES] = first + written
+    for i in range(after.until[part, L_RUNS], at):
+        after.runs[i, 0] = number[after.runs[i, 0]]
+
+
+@embedded
+def _parked_counts(table, at, counts, met, many):
+    for i in range(many):
+        table[at + i, 0] = met[i]
+        table[at + i, 1] = counts[met[i], P_TRIED]
+        table[at + i, 2] = counts[met[i], P_REACHED]
+    return at + many
+
+
+@embedded
+def _park_agents(part, parked, agents, runs, count):
+    after, number = parked.after, parked.number
+    at = after.until[part, L_AGENTS]
+    for i in range(count):
+        entry = runs.run[agents.alive[i, G_CLASS]]
+        after.agents[at, 0] = number[entry] if entry != NONE else NONE
+        after.agents[at, 1] = agents.alive[i, G_STANDS]
+        after.agents[at, 2] = agents.alive[i, G_ACTION]
+        after.agents[at, 3] = agents.earned_bits[i]
+        at += 1
+    after.until[part + 1, L_AGENTS] = at
+    at = after.until[part, L_VALUES]
+    for i in range(agents.many[0]):
+        after.values[at, 0] = agents.met[i]
+        after.values[at, 1] = agents.tries[agents.met[i]]
+        after.values[at, 2] = agents.value_bits[agents.met[i]]
+        at += 1
+    after.until[part + 1, L_VALUES] = at
+    at = after.until[part, L_BEGUN]
+    for k in range(agents.begun.shape[0]):
+        if agents.begun[k] > 0:
+            after.begun[at, 0] = k
+            after.begun[at, 1] = agents.begun[k]
+            at += 1
+    after.until[part + 1, L_BEGUN] = at

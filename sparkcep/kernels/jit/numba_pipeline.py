@@ -1,0 +1,138 @@
+"""How numba compiles a kernel: for plain types, in the passes that kernels need, and without looks for garbage on the way.
+
+Most of the time goes into numba's own Python code, so each pass and each further variant of a function counts. A constant in a call
+between kernels has a type of its own, for which numba would compile the called function once more; the type of its value does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from numba.core import types
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.typed_passes import NativeLowering
+
+from sparkcep.kernels.jit import linked_once, linking, numba_shortcuts
+
+log = logging.getLogger("sparkcep")
+
+_SAID_SECONDS = 5.0  # between two lines of the log on how far it is
+
+# What these passes look for is not in a kernel: closures, comprehensions, with statements, array expressions, messages of
+# exceptions
+# that are put together, values for which code is written anew. The check of features is for generators.
+_UNUSED = frozenset({
+    "WithLifting", "InlineClosureLikes", "RewriteSemanticConstants", "RewriteDynamicRaises", "MakeFunctionToJitFunction", "FindLiterallyCalls",
+    "LiteralUnroll", "LiteralPropagationSubPipelinePass", "InlineOverloads", "NopythonRewrites", "NoPythonSupportedFeatureValidation", "DumpParforDiagnostics",
+})  # fmt: skip
+
+
+class _Pipeline(CompilerBase):
+    """numba's passes without those that kernels have no use for, and a lowering of our own."""
+
+    lowering: type
+
+    def define_pipelines(self) -> list[Any]:
+        manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        kept = [entry for entry in manager.passes if entry[0].__name__ not in _UNUSED]
+        manager.passes[:] = [(self.lowering, *entry[1:]) if entry[0] is NativeLowering else entry for entry in kept]
+        return [manager]
+
+
+class EntryPipeline(_Pipeline):
+    """The passes for a function that Python calls."""
+
+    lowering = linking.EntryLowering
+
+
+class InnerPipeline(_Pipeline):
+    """The passes for a function that kernels call."""
+
+    lowering = linking.InnerLowering
+
+
+class SharedPipeline(_Pipeline):
+    """The passes for a function that kernels call where its machine code is."""
+
+    lowering = linked_once.SharedLowering
+
+
+def plainly(dispatcher: Any, inner: Any) -> None:
+    """Lets kernels that call ``dispatcher`` call ``inner`` for plain types, and compiles both with few looks for garbage."""
+    template = inner.get_call_template
+
+    def plain(args: tuple, keywords: dict) -> tuple:
+        found = template(tuple(types.unliteral(a) for a in args), {name: types.unliteral(a) for name, a in dict(keywords).items()})
+        _ready(dispatcher)
+        return found
+
+    dispatcher.get_call_template, dispatcher.get_overload, dispatcher.inner = plain, inner.get_overload, inner
+    for compiler in (dispatcher._compiler, inner._compiler):
+        compiler.compile = _quietly(compiler.compile)
+
+
+def _quietly(compile_for: Callable) -> Callable:
+    def compiled(*args: Any) -> Any:
+        with few_collections(), numba_shortcuts.taken():
+            return compile_for(*args)
+
+    return compiled
+
+
+@contextlib.contextmanager
+def few_collections() -> Iterator[None]:
+    """Inside, the collector looks at all objects seldom: a compilation makes very many, most of which stay to its end."""
+    before = gc.get_threshold()
+    gc.set_threshold(max(before[0], 100_000), 50, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+class _Work:
+    """What is compiled for one call: the functions that it needs, and those that are ready."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.needed = {other for other in called(kernel) if other.targetoptions.get("inline") != "always"}
+        self.ready: set[Any] = set()
+        self.said = time.monotonic()
+
+
+_work: _Work | None = None
+
+
+@contextlib.contextmanager
+def told(kernel: Any) -> Iterator[None]:
+    """Inside, ``kernel`` is compiled, and the log says now and then how many of the kernels that it needs are ready."""
+    global _work
+    before, _work = _work, _Work(kernel)
+    try:
+        yield
+    finally:
+        _work = before
+
+
+def _ready(kernel: Any) -> None:
+    if _work is not None and kernel in _work.needed:
+        _work.ready.add(kernel)
+        if time.monotonic() > _work.said + _SAID_SECONDS:
+            _work.said = time.monotonic()
+            log.warning("sparkcep: %d of %d kernels are ready", len(_work.ready), len(_work.needed))
+
+
+def called(kernel: Any) -> set[Any]:
+    """The kernel and those that it calls, directly or not; some of them may not be needed for the types at hand."""
+    found, todo = {kernel}, [kernel]
+    while todo:
+        function = todo.pop().py_func
+        others = {function.__globals__.get(name) for name in function.__code__.co_names}
+        new = {other for other in others if hasattr(other, "py_func")} - found
+        found |= new
+        todo += new
+    return found

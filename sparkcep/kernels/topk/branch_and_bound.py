@@ -1,0 +1,375 @@
+"""The k best sequences of one row of each stratum by a monotone score: branch and bound over bounded event queues.
+
+CPR ranks such preferences by a rank join over the strata's event queues (thesis, sections 3.2 and 3.3): items are pulled best first
+until no pair yet to be joined can reach the k-th result. Here the same corner bound, the score of the rows taken so far with the
+best still to come of each later stratum, is asked of each row before anything is joined with it. Joining goes along the rows, so
+that results come in the order of their row vectors:
+of equal scores the first k stay, and ties end a branch as worse scores do, where a join by descending scores must read all of them.
+
+The bound needs results to begin with: first only the best few rows of each stratum are joined (``_cut``). Each window is joined
+from its rows: keeping results from window to window (dTMM, section 3.4) costs more than it saves here (docs/adr/0008).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from sparkcep.kernels.jit.cache import inlined, kernel
+
+LEAF, LITERAL, ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATE, ROOT, LEAST, GREATEST = range(10)
+DONE, FULL, STEPS = range(3)
+S_WINDOW, S_OUT = range(2)
+STATE = 2
+TRIAL = 64  # rows of a stratum that the first, bounded join has at most
+
+
+class Score(NamedTuple):
+    """A score as a postfix program: ``code`` int64 (n, 2): operation and operand; ``literals`` float64; ``rising`` int64 (strata):
+    1 where a larger weight makes the score larger, -1 where a smaller one does."""
+
+    code: np.ndarray
+    literals: np.ndarray
+    rising: np.ndarray
+
+
+class Strata(NamedTuple):
+    """``rows`` int64: the rows of each stratum, ascending, those of stratum j from ``offsets[j]`` to ``offsets[j + 1]``; ``behind``
+    int64 (strata, rows + 1):
+    place in ``rows`` of the stratum's first row that is not before each row; ``weights`` float64 (strata, rows)."""
+
+    rows: np.ndarray
+    offsets: np.ndarray
+    behind: np.ndarray
+    weights: np.ndarray
+
+
+class Order(NamedTuple):
+    """What is asked of the rows of a sequence beside their order: ``same`` uint8 (strata): 1 where the row is that of the stratum
+    before; ``inside`` int64 (n, 3): a window, the stratum whose row it begins with and the last one inside it; ``windows`` int64
+    (windows, rows): the first row outside the window that begins with each row."""
+
+    same: np.ndarray
+    inside: np.ndarray
+    windows: np.ndarray
+
+
+class Room(NamedTuple):
+    """What the search works on: ``after`` float64 (strata, rows + 1): the best weight from each row on, NaN where there is none;
+    ``values``, ``path``, ``next``, of one sequence; ``stack`` of the score; ``trial`` float64 (TRIAL), ``few`` int64 (strata, TRIAL
+    + 1): rows of the first join, their number first; the list as a heap, the worst on top: ``scores`` (k), ``vectors`` (k,
+    strata)."""
+
+    after: np.ndarray
+    values: np.ndarray
+    path: np.ndarray
+    next: np.ndarray
+    stack: np.ndarray
+    trial: np.ndarray
+    few: np.ndarray
+    scores: np.ndarray
+    vectors: np.ndarray
+
+
+@kernel
+def evaluate(score, values, stack):
+    """The score of one weight for each stratum."""
+    top = -1
+    for i in range(len(score.code)):
+        op = score.code[i, 0]
+        if op == LEAF:
+            top += 1
+            stack[top] = values[score.code[i, 1]]
+        elif op == LITERAL:
+            top += 1
+            stack[top] = score.literals[score.code[i, 1]]
+        elif op == NEGATE:
+            stack[top] = -stack[top]
+        elif op == ROOT:
+            stack[top] = math.sqrt(stack[top])
+        else:
+            top -= 1
+            a = stack[top]
+            b = stack[top + 1]
+            if op == ADD:
+                stack[top] = a + b
+            elif op == SUBTRACT:
+                stack[top] = a - b
+            elif op == MULTIPLY:
+                stack[top] = a * b
+            elif op == DIVIDE:
+                stack[top] = a / b
+            elif op == LEAST:
+                stack[top] = min(a, b)
+            else:
+                stack[top] = max(a, b)
+    return stack[0]
+
+
+@inlined
+def _better(rising, a, b):
+    return a > b if rising >= 0 else a < b
+
+
+# -- the list --------------------------------------------------------------------------------------------------
+
+
+@kernel
+def _vector_order(a, b):
+    """-1 where vector ``a`` is before ``b``, 1 where behind, 0 where they are equal."""
+    for j in range(len(a)):
+        if a[j] != b[j]:
+            return -1 if a[j] < b[j] else 1
+    return 0
+
+
+@inlined
+def _worse(room, a, b):
+    """Whether entry ``a`` of the list ranks behind entry ``b``."""
+    if room.scores[a] != room.scores[b]:
+        return room.scores[a] < room.scores[b]
+    return _vector_order(room.vectors[a], room.vectors[b]) > 0
+
+
+@kernel
+def _swap(room, a, b):
+    room.scores[a], room.scores[b] = room.scores[b], room.scores[a]
+    for j in range(room.vectors.shape[1]):
+        room.vectors[a, j], room.vectors[b, j] = room.vectors[b, j], room.vectors[a, j]
+
+
+@kernel
+def _sink(room, at, size):
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            return
+        if child + 1 < size and _worse(room, child + 1, child):
+            child += 1
+        if not _worse(room, child, at):
+            return
+        _swap(room, child, at)
+        at = child
+
+
+@kernel
+def _ordered(room, size):
+    """Sorts the list, the best first; that is no heap."""
+    for i in range(size // 2 - 1, -1, -1):
+        _sink(room, i, size)
+    for last in range(size - 1, 0, -1):
+        _swap(room, 0, last)
+        _sink(room, 0, last)
+
+
+@kernel
+def _enter(room, size, score):
+    """Puts ``room.path`` into the list, in place of the worst if it is full; returns its new size."""
+    strata = room.vectors.shape[1]
+    if size == len(room.scores):
+        room.scores[0] = score
+        for j in range(strata):
+            room.vectors[0, j] = room.path[j]
+        _sink(room, 0, size)
+        return size
+    at = size
+    room.scores[at] = score
+    for j in range(strata):
+        room.vectors[at, j] = room.path[j]
+    while at > 0 and _worse(room, at, (at - 1) // 2):
+        _swap(room, at, (at - 1) // 2)
+        at = (at - 1) // 2
+    return size + 1
+
+
+@inlined
+def _loses(room, size, floor, bound):
+    """Whether no sequence yet to come that has at most the score ``bound`` enters the list: those in it have earlier rows."""
+    return bound < floor or (size == len(room.scores) and bound <= room.scores[0])
+
+
+# -- the search ------------------------------------------------------------------------------------------------
+
+
+@kernel
+def _best_to_come(strata, score, room, low, until, ends):
+    """Fills ``after`` for rows ``low`` to ``until``; a row's own limit is ``ends`` of it, ascending, if there are any."""
+    for j in range(len(strata.offsets) - 1):
+        rising = score.rising[j]
+        if len(ends) == 0:
+            best = math.nan
+            p = strata.behind[j, until] - 1
+            room.after[j, until] = best
+            for r in range(until - 1, low - 1, -1):
+                if p >= strata.offsets[j] and strata.rows[p] == r:
+                    w = strata.weights[j, r]
+                    if math.isnan(best) or _better(rising, w, best):
+                        best = w
+                    p -= 1
+                room.after[j, r] = best
+        else:
+            _best_in_spans(strata, rising, room, j, until, ends)
+
+
+@kernel
+def _best_in_spans(strata, rising, room, j, until, ends):
+    """The best of rows r to before ``ends[r - 1]``: what may follow row r - 1. A queue of candidates, each better than all behind
+    it, in ``next``."""
+    head = 0
+    tail = 0
+    queue = room.next
+    p = strata.offsets[j]
+    last = strata.offsets[j + 1]
+    room.after[j, until] = math.nan
+    room.after[j, 0] = math.nan
+    for r in range(1, until):
+        while p < last and strata.rows[p] < ends[r - 1]:
+            while tail > head and not _better(rising, strata.weights[j, strata.rows[queue[tail - 1]]], strata.weights[j, strata.rows[p]]):
+                tail -= 1
+            queue[tail] = p
+            tail += 1
+            p += 1
+        while tail > head and strata.rows[queue[head]] < r:
+            head += 1
+        room.after[j, r] = strata.weights[j, strata.rows[queue[head]]] if tail > head else math.nan
+
+
+@kernel
+def _cut(strata, score, room, low, until, count):
+    """Sets ``few`` to the ``count`` rows of each stratum with the best weights; returns whether that leaves any row out."""
+    some = False
+    for j in range(len(strata.offsets) - 1):
+        rising = score.rising[j]
+        size = 0
+        for p in range(strata.behind[j, low], strata.behind[j, until]):
+            w = strata.weights[j, strata.rows[p]]
+            if size < count or _better(rising, w, room.trial[size - 1]):
+                at = size if size < count else size - 1
+                while at > 0 and _better(rising, w, room.trial[at - 1]):
+                    room.trial[at] = room.trial[at - 1]
+                    at -= 1
+                room.trial[at] = w
+                if size < count:
+                    size += 1
+        worst = room.trial[size - 1]
+        equal = 0  # of the rows with the worst weight
+        for i in range(size):
+            equal += room.trial[i] == worst
+        taken = 0
+        for p in range(strata.behind[j, low], strata.behind[j, until]):
+            w = strata.weights[j, strata.rows[p]]
+            if w == worst:
+                equal -= 1
+            if _better(rising, w, worst) or (w == worst and equal >= 0):
+                taken += 1
+                room.few[j, taken] = strata.rows[p]
+        room.few[j, 0] = taken
+        some = some or taken < strata.behind[j, until] - strata.behind[j, low]
+    return some
+
+
+@inlined
+def _from(strata, room, short, level, row):
+    """Place of a stratum's first row that is not before ``row``."""
+    if not short:
+        return strata.behind[level, row]
+    p = 1
+    while p <= room.few[level, 0] and room.few[level, p] < row:
+        p += 1
+    return p
+
+
+@kernel
+def _search(strata, score, order, room, low, until, ends, floor, short, steps, max_steps):
+    """Fills the list with the sequences inside the rows that do not lose; returns (size, steps)."""
+    m = len(strata.offsets) - 1
+    rows = strata.rows
+    size = 0
+    level = 0
+    limit = until
+    room.path[0] = low
+    room.next[0] = _from(strata, room, short, 0, low)
+    while level >= 0:
+        p = room.next[level]
+        last = room.few[level, 0] + 1 if short else strata.offsets[level + 1]
+        r = until
+        if p < last:
+            r = room.few[level, p] if short else rows[p]
+        stop = limit if level > 0 else until
+        if order.same[level] == 1:
+            stop = min(stop, room.path[level - 1] + 1)
+        for i in range(len(order.inside)):
+            if order.inside[i, 1] < level <= order.inside[i, 2]:
+                stop = min(stop, order.windows[order.inside[i, 0], room.path[order.inside[i, 1]]])
+        if r >= stop:
+            level -= 1
+            continue
+        room.next[level] = p + 1
+        steps += 1
+        if steps > max_steps:
+            return size, steps
+        if level == 0 and len(ends) > 0:
+            limit = ends[r]
+        room.values[level] = strata.weights[level, r]
+        room.path[level] = r
+        possible = True
+        here = True
+        for j in range(level + 1, m):
+            here = here and order.same[j] == 1
+            best = room.after[j, r + 1]
+            if here:
+                best = strata.weights[j, r] if strata.behind[j, r] < strata.behind[j, r + 1] else math.nan
+            room.values[j] = best
+            possible = possible and not math.isnan(best)
+        if not possible:
+            continue
+        bound = evaluate(score, room.values, room.stack)
+        if _loses(room, size, floor, bound):
+            continue
+        if level == m - 1:
+            size = _enter(room, size, bound)
+            continue
+        level += 1
+        room.next[level] = _from(strata, room, short, level, r + 1 - order.same[level])
+    return size, steps
+
+
+@kernel
+def best_of_windows(strata, score, order, room, lows, untils, ends, k, trial, max_steps, state, out_window, out_score, out_rows):
+    """Writes the ``k`` best sequences of each window, best first, from window ``state[S_WINDOW]`` on.
+
+    ``lows``, ``untils`` int64 (windows), ascending: rows of each window, the latter behind its last; ``ends`` int64 (rows) or
+    empty: of a sequence that begins at a row its rows are before that; ``order``: what else is asked of its rows. ``trial``: rows
+    of each stratum that are joined first. Returns DONE, FULL (no room for k more results: call again with more), or STEPS (one
+    window took more than ``max_steps``).
+    """
+    m = len(strata.offsets) - 1
+    while state[S_WINDOW] < len(lows):
+        w = state[S_WINDOW]
+        if state[S_OUT] + k > len(out_score):
+            return FULL
+        low = lows[w]
+        until = untils[w]
+        _best_to_come(strata, score, room, low, until, ends)
+        steps = 0
+        floor = -math.inf
+        if _cut(strata, score, room, low, until, trial):
+            size, steps = _search(strata, score, order, room, low, until, ends, floor, True, steps, max_steps)
+            if size == k:
+                floor = room.scores[0]
+        size, steps = _search(strata, score, order, room, low, until, ends, floor, False, steps, max_steps)
+        if steps > max_steps:
+            return STEPS
+        _ordered(room, size)
+        at = state[S_OUT]
+        for i in range(size):
+            out_window[at] = w
+            out_score[at] = room.scores[i]
+            for j in range(m):
+                out_rows[at, j] = room.vectors[i, j]
+            at += 1
+        state[S_OUT] = at
+        state[S_WINDOW] = w + 1
+    return DONE

@@ -1,0 +1,140 @@
+"""Arcs that rows of a table bring as text: fences and assignments read into trees of the engine's own operators.
+
+Spark computes nothing of them, since it planned the query before they came. So a text sees the columns of the rows by their names
+alone, and registers, and consists of what the engine computes.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sparkcep.clause.automaton import ROW, read_assignments, read_condition
+from sparkcep.clause.expressions import Expr
+from sparkcep.errors import ClauseError, nearest
+from sparkcep.plan.extend.automaton import ArcSplitter
+from sparkcep.plan.records import Assignment, Automaton, Here, Lit
+from sparkcep.plan.scope import Inputs, Scope
+from sparkcep.plan.split.conditions import conjuncts, literal_tree
+
+_COMPUTED = "comparisons, arithmetic, AND, OR, NOT, IN, BETWEEN, IS NULL, CASE, COALESCE, LEAST, GREATEST, ABS and CASTs to numbers"
+
+
+def field_column(number: int) -> str:
+    """The input column that holds the field of that number of a row's columns."""
+    return f"__t{number}"
+
+
+@dataclass
+class TextReader:
+    """Reads texts of arcs over the registers of an automaton and the columns of its rows. ``used``: the numbers of the columns that
+    texts have read so far."""
+
+    automaton: Automaton
+    columns: Sequence[str]
+    case_sensitive: bool
+    used: set[int] = field(default_factory=set)
+
+    def fence(self, text: str | None) -> tuple[tuple, ...]:
+        """The trees of the conjuncts of WHEN. Raises ClauseError, whose place is in the text."""
+        if text is None:
+            return ()
+        condition, splitter = read_condition(text), self._splitter(text)
+        splitter.check(condition, ROW)
+        return tuple(splitter.tree(conjunct) for conjunct in conjuncts(condition))
+
+    def sets(self, text: str | None) -> tuple[Assignment, ...]:
+        """The assignments of SET. Raises ClauseError, whose place is in the text."""
+        if text is None:
+            return ()
+        splitter, found = self._splitter(text), {}
+        for item in read_assignments(text):
+            number = splitter.registers.get(item.register.lower())
+            if number is None:
+                raise splitter.wrong(item.span, f"{item.register} is no register of the clause{self._like(item.register, [r.name for r in self.automaton.registers])}")
+            if number in found:
+                raise splitter.wrong(item.span, f"the arc sets {item.register} twice")
+            splitter.check(item.value, ROW)
+            found[number] = Assignment(number, splitter.tree(item.value))
+        return tuple(found.values())
+
+    def column(self, name: str) -> str | None:
+        """The input column that holds a row's column of that name; None where there is none, or several."""
+        known = [i for i, column in enumerate(self.columns) if column == name or (not self.case_sensitive and column.lower() == name.lower())]
+        if len(known) != 1:
+            return None
+        self.used.add(known[0])
+        return field_column(known[0])
+
+    def unknown(self, name: str) -> str:
+        """What is said of a name that is no column of the rows, or that of several."""
+        several = sum(column.lower() == name.lower() for column in self.columns) > 1
+        if several:
+            return f"{name} is the name of several columns of the rows; give them different names below the clause"
+        return f"{name} is no column of the rows and no register{self._like(name, [*self.columns, *(r.name for r in self.automaton.registers)])}"
+
+    def _like(self, name: str, known: list[str]) -> str:
+        near = nearest(name, known)
+        return f"; did you mean {near}?" if near else ""
+
+    def _splitter(self, text: str) -> _TextSplitter:
+        registers = {register.name.lower(): i for i, register in enumerate(self.automaton.registers)}
+        return _TextSplitter(Scope(text, {}, {}, ()), registers, self)
+
+
+class _TextSplitter(ArcSplitter):
+    """Makes trees of expressions of which Spark computes nothing."""
+
+    def __init__(self, scope: Scope, registers: dict[str, int], reader: TextReader) -> None:
+        super().__init__(scope, Inputs(), registers, True)
+        self.reader = reader
+
+    def wrong(self, span, message: str) -> ClauseError:
+        """An error at a place of the text."""
+        return self.scope.error(Expr("lit", "", (), frozenset(), span), "ARC_TEXT", message)
+
+    def sees(self, expr: Expr) -> bool:
+        return True
+
+    def _lower(self, expr: Expr, variable: int) -> tuple:
+        expr = expr.bare()
+        held = self.held(expr)
+        if held is not None:
+            return Here("col", held)
+        if expr.op == "col":
+            return self._column(expr)
+        found = literal_tree(expr) or _further_literal(expr) or self._native(expr, variable)
+        if found is None:
+            what = f"{expr.value}()" if expr.op == "call" else f"CAST to {expr.value}" if expr.op == "cast" else str(expr.value) if expr.op == "lit" else f"this {expr.op}"
+            raise self.wrong(expr.span, f"{what} is not computed in an arc as text, which takes {_COMPUTED}; compute it in a column below the clause, or write the arc in the clause")
+        return found
+
+    def _column(self, expr: Expr) -> Here:
+        if len(expr.value) > 1:
+            raise self.wrong(expr.span, f"a column stands by its name alone in an arc as text, so write {expr.value[-1]}; a field of a struct is computed in a column below the clause")
+        column = self.reader.column(expr.value[0])
+        if column is None:
+            raise self.wrong(expr.span, self.reader.unknown(expr.value[0]))
+        return Here("col", column)
+
+
+def _further_literal(expr: Expr) -> Lit | None:
+    """A date, or a number that Spark reads as DOUBLE, which a clause leaves to Spark."""
+    sign = ""
+    if expr.op == "un" and expr.value == "-":
+        sign, expr = "-", expr.args[0].bare()
+    if expr.op != "lit":
+        return None
+    text = str(expr.value).upper()
+    if text.startswith("DATE") and not sign:
+        try:
+            day = datetime.date.fromisoformat(text[4:].strip()[1:-1])
+        except ValueError:
+            return None
+        return Lit("lit", "date", str((day - datetime.date(1970, 1, 1)).days))
+    number = text[:-1] if text.endswith("D") and not text.endswith("BD") else text if "E" in text else ""
+    try:
+        return Lit("lit", "double", sign + number) if number and number[0] in ".0123456789" and float(number) < float("inf") else None
+    except ValueError:
+        return None

@@ -1,0 +1,467 @@
+"""The plan of an AUTOMATON: which states and arcs there are, and who computes what of fences, assignments and EMIT.
+
+What sees the row alone is Spark's: conjuncts of fences become letters, other expressions input columns. What sees a register
+becomes a tree of the engine's own operators, in which registers are columns, too.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from sparkcep.clause import automaton as written
+from sparkcep.clause.automaton import EMPTY, EXPIRY, ROW
+from sparkcep.clause.expressions import Expr
+from sparkcep.clause.tokens import Span, tokenize
+from sparkcep.clause.tree import MatchClause
+from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
+from sparkcep.plan.extend.arcs import check_arcs
+from sparkcep.plan.extend.changes import check_changes, reports_changes
+from sparkcep.plan.limits import MAX_VARIABLES
+from sparkcep.plan.records import (
+    LIKE,
+    MEAN,
+    SUM,
+    WAY,
+    Arc,
+    Assignment,
+    Automaton,
+    Failing,
+    Here,
+    Letter,
+    LifetimeEdge,
+    Lit,
+    OfComputation,
+    Parameter,
+    Register,
+    parameter_column,
+    register_column,
+)
+from sparkcep.plan.scope import LIFETIMES, RANDOM, Inputs, Row, Scope
+from sparkcep.plan.split.conditions import ConditionSplitter, conjuncts, literal_tree
+from sparkcep.plan.split.fallible import may_fail
+from sparkcep.plan.split.measures import MeasureSplitter
+
+_NULL = Lit("lit", "null", "NULL")
+_TEXT, _WHOLE = re.compile(r"'[^'\\]*'"), re.compile(r"\d+")  # constants of which it is plain what they are equal to
+_ROW_ONLY = "; keep what later rows need in a register"
+
+
+def _fail(clause: MatchClause, span: Span, error_class: str, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
+    return error_at(clause.text, span.start, span.end, error_class, message, sqlstate)
+
+
+def like_a_column(name: str) -> str:
+    """What is said of a register or a parameter that has the name of a column of the table."""
+    return f"the table has a column {name}, too, so that {name} in an arc could mean either; give the register or parameter another name"
+
+
+def leads_nowhere(name: str) -> str:
+    """What is said of a state from which no match can be reached."""
+    return f"from the state {name} no FINAL state and no arc with EMIT can be reached; declare STATE {name} FINAL, or add an arc"
+
+
+def dead_states(automaton: Automaton) -> set[int]:
+    """The states from which no match can be reached."""
+    alive = set(automaton.final) | {state for arc in automaton.arcs if arc.emits for state in (arc.source, arc.target)}
+    while more := {arc.source for arc in automaton.arcs if arc.target in alive} - alive:
+        alive |= more
+    return {state for arc in automaton.arcs for state in (arc.source, arc.target)} - alive
+
+
+def check_beside(clause: MatchClause) -> None:
+    """Raises ClauseError for what cannot stand beside AUTOMATON, at its place."""
+    of_pattern = {
+        "EVENT SELECTION": clause.selection, "AFTER MATCH SKIP": clause.skip, "APPROX": clause.approx,
+        "SUBSET": None if clause.automaton.by_rows else next(iter(clause.subsets), None), "DEFINE": next(iter(clause.defines), None),
+    }
+    for words, found in of_pattern.items():
+        if found is not None:
+            raise _fail(clause, found.span, "AUTOMATON", f"{words} says how a PATTERN matches; beside AUTOMATON the arcs say it: leave {words} out")
+    for words, found in (("PREF", clause.pref), ("TOP", clause.top)):
+        if found is not None and reports_changes(clause):
+            message = f"{words} ranks the matches of the end, and under REPORT CHANGES these come and go; leave one of the two out"
+            raise _fail(clause, found.span, "AUTOMATON", message)
+    if (empty := _empty_matches(clause)) is not None:
+        raise _fail(clause, empty, "AUTOMATON", "an AUTOMATON has no empty matches to SHOW or OMIT; write ALL ROWS PER MATCH")
+    if not clause.order_by:
+        raise _fail(clause, _head(clause), "WINDOW_WITHOUT_ORDER", "AUTOMATON needs the clause's ORDER BY, whose first expression is the rows' time")
+    first = clause.order_by[0]
+    if first.descending:
+        raise _fail(clause, first.expr.span, "AUTOMATON", "the first ORDER BY expression of an AUTOMATON is the rows' time, and ascends; leave DESC out")
+    _check_lifetimes(clause)
+    check_changes(clause)
+    check_arcs(clause)
+
+
+def _check_lifetimes(clause: MatchClause) -> None:
+    window, lifetime = clause.window, clause.lifetime
+    if window is not None and lifetime is not None:
+        raise _fail(clause, lifetime.span, "AUTOMATON", "WINDOW and LIFETIME TO both say how long rows live; leave one of them out")
+    if window is not None and window.rows:
+        raise _fail(clause, window.span, "WINDOW_SIZE", "a WINDOW of ROWS is no lifetime; count rows in a register")
+    if window is not None and window.slide is not None:
+        raise _fail(clause, window.span, "SLIDE", "SLIDE ranks the matches of windows, and beside AUTOMATON a WINDOW is the life of a row; leave it out")
+
+
+def _head(clause: MatchClause) -> Span:
+    start = clause.automaton.span.start
+    return Span(start, start + len("AUTOMATON"))
+
+
+def _empty_matches(clause: MatchClause) -> Span | None:
+    """Where SHOW or OMIT EMPTY MATCHES stands, if it does."""
+    start = clause.span.start
+    tokens = tokenize(clause.text[start : clause.automaton.span.start])
+    for one, two, three in zip(tokens, tokens[1:], tokens[2:]):
+        if one.upper in ("SHOW", "OMIT") and (two.upper, three.upper) == ("EMPTY", "MATCHES"):
+            return Span(start + one.start, start + three.end)
+    return None
+
+
+class ArcSplitter(ConditionSplitter):
+    """Makes trees of expressions that may see registers, and the parameters of the arc at hand."""
+
+    def __init__(self, scope: Scope, inputs: Inputs, registers: dict[str, int], ansi: bool) -> None:
+        super().__init__(scope, inputs, ordered=False, ansi=ansi)
+        self.registers = registers
+        self.parameters: dict[str, int] = {}
+
+    def check(self, expr: Expr, on: str) -> None:
+        """Refuses what no arc may compute."""
+        scope = self.scope
+        scope.check_semantics(expr)
+        for call in scope.match_functions(expr):
+            raise scope.error(call, "AUTOMATON", f"{call.value} looks at other rows, which an arc does not see{_ROW_ONLY}")
+        for node in expr.walk():
+            if node.op == "subquery" or (node.op == "in" and node.value == "query"):
+                raise scope.error(node, "AUTOMATON", "a subquery cannot stand in an arc; join its table below the clause")
+            if node.op == "call" and node.value in RANDOM:
+                raise scope.error(node, "AUTOMATON", f"{node.value} gives another value each time; compute it in a column below the clause")
+            if node.op == "star":
+                raise scope.error(node, "AUTOMATON", "* cannot stand in an arc; name columns and registers")
+        if on != ROW:
+            for node in scope.columns(expr):
+                if self.held(node) is None:
+                    what = "takes no row" if on == EMPTY else "is taken when the rows' lifetimes end"
+                    raise scope.error(node, "AUTOMATON", f"an arc ON {on.upper()} {what}, so that {node.value[-1]} has no value{_ROW_ONLY}")
+
+    def held(self, node: Expr) -> str | None:
+        """The column of the register or parameter that a node of an expression is; None for anything else."""
+        name = node.value[0].lower() if node.op == "col" and len(node.value) == 1 else ""
+        if name in self.registers:
+            return register_column(self.registers[name])
+        return parameter_column(self.parameters[name]) if name in self.parameters else None
+
+    def sees(self, expr: Expr) -> bool:
+        """Whether an expression sees a register or a parameter."""
+        return any(self.held(node) is not None for node in self.scope.columns(expr))
+
+    def tree(self, expr: Expr) -> tuple:
+        return self._lower(expr, -1)
+
+    def _rows(self, expr: Expr, variable: int) -> set[Row]:
+        return {Row("special") if self.sees(expr) else Row("cur")}
+
+    def _lower(self, expr: Expr, variable: int) -> tuple:
+        expr = expr.bare()
+        column = self.held(expr)
+        if column is not None:
+            return Here("col", column)
+        if not self.sees(expr):
+            return literal_tree(expr) or self._checked(expr, self.scope.row_text(expr), lambda column: Here("col", column))
+        found = self._native(expr, variable)
+        if found is None:
+            what = f"{expr.value}()" if expr.op == "call" else f"CAST to {expr.value}" if expr.op == "cast" else f"this {expr.op}"
+            raise self.scope.error(
+                expr, "MATCH_DEPENDENT_EXPRESSION",
+                f"{what} of a register or a parameter is not computed by the engine; use comparisons, arithmetic, CASE, COALESCE, LEAST, GREATEST, ABS and CASTs to "
+                "numbers of these, and any function of the row alone", UNSUPPORTED,
+            )
+        return found
+
+
+@dataclass
+class _Builder:
+    """Collects the parts of one automaton."""
+
+    clause: MatchClause
+    scope: Scope
+    inputs: Inputs
+    ansi: bool
+    registers: dict[str, int] = field(default_factory=dict)
+    states: dict[str, int] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+    letters: dict[str, int] = field(default_factory=dict)
+    emits: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, int] = field(default_factory=dict)
+    parameters: list[Parameter] = field(default_factory=list)
+    failing: tuple[Failing, ...] = ()
+
+    def error(self, span: Span, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
+        return _fail(self.clause, span, "AUTOMATON", message, sqlstate)
+
+    def place(self, span: Span) -> tuple[int, int, str]:
+        return (*position(self.clause.text, span.start), span.of(self.clause.text).split("\n")[0][:40])
+
+    def build(self) -> Automaton:
+        automaton = self.clause.automaton
+        arcs = automaton.arcs
+        self._declare(automaton, arcs)
+        splitter = ArcSplitter(self.scope, self.inputs, self.registers, self.ansi)
+        registers = tuple(self._register(item, splitter) for item in automaton.registers)
+        start, final = self._ends(automaton, arcs)
+        for arc in arcs:
+            for item in arc.emits:
+                self.emits.setdefault(item.name.lower(), item.name)
+        found = tuple(self._arc(arc, splitter, final) for arc in arcs)
+        self.failing = splitter.failing()
+        if max(len(registers), len(self.emits), len(self.parameters)) > MAX_VARIABLES:
+            raise self.error(_head(self.clause), f"an automaton has at most {MAX_VARIABLES} registers, columns of EMIT and parameters", LIMIT)
+        if automaton.by_rows:
+            self._check_by_rows(arcs)
+            registers = (*registers, Register(WAY, WAY, Lit("lit", "int", "0"), *self.place(_head(self.clause))))
+        lifetime = ""
+        if self.clause.lifetime is not None:
+            lifetime = self.inputs.column(self.scope.plain_text(self.clause.lifetime.end, "LIFETIME TO"))
+        built = Automaton(registers, tuple(self.names), start, tuple(sorted(final)), found, tuple(self.emits.values()), "__o0", lifetime, tuple(self.parameters))
+        if not automaton.tables:  # rows of a table may bring what ends there
+            self._check_dead(built, arcs)
+        return built
+
+    # -- names --------------------------------------------------------------------------------------------------------
+
+    def _declare(self, automaton: written.Automaton, arcs: tuple[written.Arc, ...]) -> None:
+        """Numbers registers and states."""
+        for item in automaton.registers:
+            if item.name.lower() in self.registers:
+                raise self.error(item.span, f"the register {item.name} is declared twice; give one of the two another name, or leave it out")
+            self.registers[item.name.lower()] = len(self.registers)
+        declared: set[str] = set()
+        for item in automaton.states:
+            if item.name.lower() in declared:
+                raise self.error(item.span, f"the state {item.name} is declared twice; write START, FINAL and IGNORE WHEN behind one of its names")
+            declared.add(item.name.lower())
+        if not arcs and not automaton.tables:
+            raise self.error(automaton.span, "an AUTOMATON needs at least one ARC FROM state TO state")
+        named: set[str] = set()
+        for arc in arcs:
+            for name, _ in (arc.source, arc.target):
+                if name.lower() not in self.states:
+                    self.states[name.lower()] = len(self.names)
+                    self.names.append(name)
+            if arc.name is not None:
+                if arc.name.lower() in named and not automaton.by_rows:
+                    raise self.error(arc.span, f"two arcs are called {arc.name}; give one of them another name, or none")
+                if arc.name.lower() not in named:
+                    self.labels[arc.name] = len(self.labels) + 1
+                named.add(arc.name.lower())
+        for item in automaton.states:
+            if item.name.lower() not in self.states and automaton.tables:
+                self.states[item.name.lower()] = len(self.names)
+                self.names.append(item.name)
+            elif item.name.lower() not in self.states:
+                raise self.error(item.span, f"no arc leaves or reaches the state {item.name}; leave it out, or check how its name is written in the arcs")
+
+    def _ends(self, automaton: written.Automaton, arcs: tuple[written.Arc, ...]) -> tuple[int, set[int]]:
+        """The start state and the final ones."""
+        starts = [item for item in automaton.states if item.start]
+        if len(starts) > 1:
+            raise self.error(starts[1].span, f"{starts[0].name} and {starts[1].name} are both START, and an automaton begins in one state; leave START out of one of the two")
+        if not starts and not arcs and "q0" not in self.states:  # all arcs are rows of a table
+            self.states["q0"] = len(self.names)
+            self.names.append("q0")
+        name = starts[0].name if starts else "q0" if "q0" in self.states else arcs[0].source[0]
+        return self.states[name.lower()], {self.states[item.name.lower()] for item in automaton.states if item.final}
+
+    def _check_by_rows(self, arcs: tuple[written.Arc, ...]) -> None:
+        """Refuses what does not go with matches that are their rows."""
+        tables = self.clause.automaton.tables
+        if tables:
+            raise self.error(tables[0].span, "AUTOMATON BY ROWS has the arcs of the clause alone; leave BY ROWS out, or ARCS FROM")
+        expiring = next((arc for arc in arcs if arc.on == EXPIRY), None)
+        if expiring is not None:
+            raise self.error(expiring.span, "an arc ON EXPIRY takes no row, and beside BY ROWS a match is its rows; leave BY ROWS out")
+        if not self.labels:
+            raise self.error(_head(self.clause), "AUTOMATON BY ROWS tells matches apart by the rows of arcs with a name, and none has one; name them, as in ARC a FROM q0 TO q1")
+        if len(self.labels) > MAX_VARIABLES:
+            raise self.error(_head(self.clause), f"AUTOMATON BY ROWS tells at most {MAX_VARIABLES} names of arcs apart", LIMIT)
+
+    def _check_dead(self, built: Automaton, arcs: tuple[written.Arc, ...]) -> None:
+        """Refuses a state from which no match can be reached."""
+        dead = dead_states(built)
+        for arc in arcs:
+            for name, span in (arc.source, arc.target):
+                if self.states[name.lower()] in dead:
+                    raise self.error(span, leads_nowhere(name))
+
+    # -- expressions --------------------------------------------------------------------------------------------------
+
+    def _register(self, item: written.Register, splitter: ArcSplitter) -> Register:
+        initial = _NULL
+        if item.initial is not None:
+            splitter.check(item.initial, ROW)
+            for node in self.scope.columns(item.initial):
+                raise self.scope.error(node, "AUTOMATON", f"a register begins with a constant, and {node.value[-1]} is a column; SET it in an arc")
+            initial = splitter.tree(item.initial)
+        if item.like is None:
+            return Register(item.name, " ".join(item.type.lower().split()), initial, *self.place(item.span))
+        how, of = _typed_like(item.like)
+        splitter.check(of, ROW)
+        if splitter.sees(of):
+            raise self.scope.error(of, "AUTOMATON", "LIKE takes an expression of the row, and no register; give the register a type")
+        return Register(item.name, how, initial, *self.place(item.span), self.inputs.column(self.scope.row_text(of)))
+
+    def _arc(self, arc: written.Arc, splitter: ArcSplitter, final: set[int]) -> Arc:
+        source, target = (self.states[name.lower()] for name in arc.ends)
+        first = len(self.parameters)
+        splitter.parameters = self._parameters(arc)
+        if arc.on == EXPIRY:
+            if self.clause.window is None and self.clause.lifetime is None:
+                raise self.error(arc.span, "ON EXPIRY happens when a row's lifetime ends; add WINDOW or LIFETIME TO")
+            if target not in final and not arc.emits:
+                raise self.error(arc.span, f"an arc ON EXPIRY ends the computation, so {arc.target[0]} must be FINAL, or the arc have EMIT")
+        letter, fence = self._fence(arc, splitter)
+        limits = self._limits(arc)
+        sets, seen = [], set()
+        for item in arc.sets:
+            number = self.registers.get(item.register.lower())
+            if number is None:
+                raise self.error(item.span, f"{item.register} is no register; declare REGISTER {item.register} with a type")
+            if number in seen:
+                raise self.error(item.span, f"the arc sets {item.register} twice; leave one of the two out, or write a second arc")
+            seen.add(number)
+            splitter.check(item.value, arc.on)
+            sets.append(Assignment(number, splitter.tree(item.value)))
+        emitted = self._emitted(arc, splitter)
+        template = "" if arc.parameters is None else arc.name
+        splitter.parameters = {}
+        return Arc(
+            source, target, arc.on, letter, fence, tuple(sets), emitted, self._label(arc), *self.place(arc.span), template,
+            (first, len(self.parameters)), limits,
+        )
+
+    def _label(self, arc: written.Arc) -> int:
+        """The number of an arc's name, whose first spelling is that of all; 0 without one."""
+        return 0 if arc.name is None else next(number for name, number in self.labels.items() if name.lower() == arc.name.lower())
+
+    def _parameters(self, arc: written.Arc) -> dict[str, int]:
+        """Numbers the parameters of an arc."""
+        found: dict[str, int] = {}
+        for item in arc.parameters or ():
+            if item.name.lower() in found:
+                raise self.error(item.span, f"the parameter {item.name} is declared twice; give one of the two another name, or leave it out")
+            if item.name.lower() in self.registers:
+                raise self.error(item.span, f"{item.name} is a register, too, so that {item.name} in the arc could mean either; give the parameter another name")
+            found[item.name.lower()] = len(self.parameters)
+            self.parameters.append(Parameter(item.name, " ".join(item.type.lower().split()), *self.place(item.span)))
+        return found
+
+    def _fence(self, arc: written.Arc, splitter: ArcSplitter) -> tuple[int, tuple[tuple, ...]]:
+        """The bit of what Spark computes of WHEN, and the trees of the rest."""
+        if arc.when is None:
+            return -1, ()
+        splitter.check(arc.when, arc.on)
+        rows, others = [], []
+        for conjunct in conjuncts(arc.when):
+            if arc.on == ROW and not splitter.sees(conjunct) and not (others and may_fail(conjunct, splitter.ansi)):
+                rows.append(f"({self.scope.row_text(conjunct)})")
+            else:
+                others.append(splitter.tree(conjunct))
+        if not rows:
+            return -1, tuple(others)
+        text = " AND ".join(rows)
+        if text not in self.letters and len(self.letters) == MAX_VARIABLES:
+            raise self.error(arc.when.span, f"the arcs have more than {MAX_VARIABLES} different conditions on the row", LIMIT)
+        return self.letters.setdefault(text, len(self.letters)), tuple(others)
+
+    def _limits(self, arc: written.Arc) -> tuple[int, ...]:
+        """Which values of PUNCTUATE BY the rows have that an arc takes: what joins its WHEN by AND may compare that with constants.
+        Where the constants are all texts, or all whole numbers, one of them is equal to one value at most."""
+        punctuate = self.clause.changes.punctuate if self.clause.changes is not None else None
+        if punctuate is None or arc.on != ROW or arc.when is None:
+            return ()
+        for conjunct in map(Expr.bare, conjuncts(arc.when)):
+            sides = [side.bare() for side in conjunct.args]
+            if conjunct.op == "bin" and conjunct.value == "=" and sides[1] == punctuate.bare():
+                sides.reverse()
+            compares = (conjunct.op == "bin" and conjunct.value == "=") or (conjunct.op == "in" and conjunct.value != "query" and "not" not in conjunct.flags)
+            if not compares or sides[0] != punctuate.bare():
+                continue
+            text = f"({self.scope.row_text(conjunct)})"
+            for pattern, texts in ((_TEXT, 1), (_WHOLE, 0)):
+                if all(side.op == "lit" and pattern.fullmatch(str(side.value)) for side in sides[1:]) and (text in self.letters or len(self.letters) < MAX_VARIABLES):
+                    return self.letters.setdefault(text, len(self.letters)), len(sides) - 1, texts
+        return ()
+
+    def _emitted(self, arc: written.Arc, splitter: ArcSplitter) -> tuple[tuple, ...]:
+        if not arc.emits:
+            return ()
+        trees: dict[str, tuple] = {}
+        for item in arc.emits:
+            if item.name.lower() in trees:
+                raise self.error(item.span, f"the arc emits {item.name} twice; give one of the two another name")
+            splitter.check(item.value, ROW)  # it sees the row read last
+            trees[item.name.lower()] = splitter.tree(item.value)
+        return tuple(trees.get(name, _NULL) for name in self.emits)
+
+    def letter_records(self) -> tuple[Letter, ...]:
+        return tuple(Letter(0, bit, text) for text, bit in self.letters.items())
+
+
+def automaton_of(clause: MatchClause, scope: Scope, inputs: Inputs, ansi: bool) -> tuple[Automaton, tuple[Letter, ...], tuple[str, ...], tuple[Failing, ...]]:
+    """The automaton of a clause, what Spark computes of its fences, the names that CLASSIFIER() gives ("" of an arc without one),
+    and the arcs' expressions that may fail."""
+    builder = _Builder(clause, scope, inputs, ansi)
+    automaton = builder.build()
+    if automaton.by_ways:
+        return automaton, builder.letter_records(), tuple(builder.labels), builder.failing
+    names = ("", *builder.labels)
+    if len(names) > MAX_VARIABLES:  # labels have six bits
+        labelled = next((n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value == "CLASSIFIER"), None)
+        if labelled is not None:
+            raise scope.error(labelled, "TOO_MANY_VARIABLES", f"CLASSIFIER() tells at most {MAX_VARIABLES - 1} arcs apart", LIMIT)
+        names = ("",)
+        automaton = automaton._replace(arcs=tuple(arc._replace(label=0) for arc in automaton.arcs))
+    return automaton, builder.letter_records(), names, builder.failing
+
+
+def _typed_like(like: Expr) -> tuple[str, Expr]:
+    """How the type of an expression behind LIKE is found, and of what: SUM and AVG stand for what a sum is kept in."""
+    call = like.bare()
+    how = {"SUM": SUM, "AVG": MEAN}.get(call.value) if call.op == "call" and len(call.args) == 1 and not call.flags else None
+    return (LIKE, like) if how is None else (how, call.args[0])
+
+
+class AutomatonMeasures(MeasureSplitter):
+    """Splits the MEASURES of an automaton, in which names of EMIT's columns and registers stand for their values at the end."""
+
+    def __init__(
+        self, scope: Scope, inputs: Inputs, automaton: Automaton, *, one_row: bool, arrival: Expr | None, arrived: str, ranked: tuple[str, ...], identity: str, ansi: bool,
+    ) -> None:
+        """The others as in the base class."""
+        super().__init__(scope, inputs, one_row=one_row, ranked=ranked, arrival=arrival, arrived=arrived, identity=identity, ansi=ansi)
+        self.automaton = automaton
+        self.known = {register.name.lower(): OfComputation("register", i) for i, register in enumerate(automaton.declared)}
+        self.known |= {name.lower(): OfComputation("emit", i) for i, name in enumerate(automaton.emits)}
+
+    def defaults(self) -> list[tuple[str, str]]:
+        """(name, leaf) of each measure where none is written."""
+        names = self.automaton.emits or tuple(register.name for register in self.automaton.declared)
+        return self.of_changes() + [(name, self._leaf(self.known[name.lower()])) for name in names]
+
+    def _column(self, node: Expr) -> str:
+        found = self.known.get(node.value[0].lower()) if len(node.value) == 1 else None
+        return super()._column(node) if found is None else self._leaf(found)
+
+    def _call(self, call: Expr) -> str:
+        if call.value == "MATCH_NUMBER" and self.arrival is not None:
+            raise self.scope.error(call, "MATCH_NUMBER", "under REPORT CHANGES matches come and go, so that they have no number; CHANGE_NUMBER() counts the output rows")
+        if call.value in LIFETIMES:
+            if call.args:
+                raise self.scope.error(call, call.value, f"{call.value} takes no argument")
+            return self._leaf(LifetimeEdge(LIFETIMES[call.value], self.automaton.time))
+        for node in self.scope.columns(call):
+            if node.op == "col" and len(node.value) == 1 and node.value[0].lower() in self.known:
+                raise self.scope.error(node, "AUTOMATON", f"{node.value[0]} has one value for the whole match, and stands outside of {call.value}()")
+        return super()._call(call)

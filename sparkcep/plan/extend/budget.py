@@ -1,0 +1,158 @@
+"""BUDGET n CHECKS, USING HISTORY and MATCH HISTORY (RC-ACEP, VLDB 2016, sections 3.2 to 4): what they amount to, and where they
+cannot apply."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+from sparkcep.clause import tree
+from sparkcep.clause.tokens import Span, tokenize
+from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
+from sparkcep.errors import ClauseError, position
+from sparkcep.plan.constants import is_literal, number
+from sparkcep.plan.extend import approx as costs
+from sparkcep.plan.limits import MAX_CELLS, MAX_CHECKS, MAX_INTERVALS
+from sparkcep.plan.options import ROWS, window_size
+from sparkcep.plan.records import Budget, History, OfHistory, Part
+
+HISTORY = "HISTORY"  # the report
+HISTORY_COLUMN = "__history"  # of the input: the whole table, in the first row of each task
+INTERVALS = 8
+MAX_VECTORS = MAX_BUNDLES = 4096
+# the columns of a history, with their SQL types
+COLUMNS = {
+    "pattern": "STRING", "place": "INT", "errors": "DOUBLE", "remaining": "INT", "idle": "INT", "visits": "BIGINT", "points": "BIGINT",
+    "bundles": "ARRAY<INT>",
+}
+
+
+def check_budget(clause: MatchClause) -> None:
+    """Raises ClauseError where BUDGET or MATCH HISTORY cannot apply, at its place."""
+    approx = clause.approx
+    assert approx is not None
+    at = approx.budget.span if approx.budget is not None else approx.span
+    words = "BUDGET" if approx.budget is not None else "MATCH HISTORY"
+    if clause.window is None:
+        raise _fail(clause, at, f"{words} counts what happens inside a window, so the clause needs WINDOW")
+    if clause.selection is not None and clause.selection.strategy == "STRICT":
+        raise _fail(clause, at, f"{words} chooses among runs that wait, and under STRICT CONTIGUITY none does; leave EVENT SELECTION out")
+    for option, found in (("PREF", clause.pref), ("TOP", clause.top)):
+        if found is not None:
+            raise _fail(clause, found.span, f"{option} ranks all matches, of which {words} does not find all; leave one of them out")
+    if approx.report == HISTORY:
+        _check_history(clause)
+    if approx.budget is not None:
+        _check_checks(clause, approx.budget)
+    _check_measures(clause)
+
+
+def _check_history(clause: MatchClause) -> None:
+    assert clause.approx is not None
+    if clause.measures:
+        raise _fail(clause, clause.measures[0].expr.span, f"MATCH HISTORY gives its own columns ({', '.join(COLUMNS)}); leave MEASURES out")
+    if clause.rows != ONE_ROW:
+        raise _fail(clause, clause.approx.span, "MATCH HISTORY tells nothing of single rows; leave ALL ROWS PER MATCH out")
+    intervals = clause.approx.intervals
+    if intervals is not None:
+        _whole(clause, intervals, "INTERVALS", MAX_INTERVALS)
+
+
+def _check_checks(clause: MatchClause, budget: tree.Budget) -> None:
+    _whole(clause, budget.checks, "BUDGET", MAX_CHECKS)
+    if clause.rows == WITH_UNMATCHED:
+        raise _fail(clause, budget.span, "with BUDGET a row without a match may have one that nobody found; leave WITH UNMATCHED ROWS out")
+    if budget.history is not None:
+        sizes = budget.history.sketch
+        cells = math.prod(_whole(clause, size, "SKETCH", MAX_CELLS) for size in sizes)
+        if cells > MAX_CELLS:
+            span = Span(sizes[0].span.start, sizes[-1].span.end)
+            raise _fail(clause, span, f"a SKETCH of {cells} cells is larger than the history that it stands for; {MAX_CELLS} are the most")
+
+
+def _whole(clause: MatchClause, expr, what: str, most: int) -> int:
+    """A literal whole number from 1 to ``most``."""
+    value = number(expr, clause.text, clause.parameters)
+    if value is None or value.denominator != 1 or not 1 <= value <= most:
+        raise _fail(clause, expr.span, f"{what} takes a whole number from 1 to {most}, not {expr.span.of(clause.text)}")
+    return int(value)
+
+
+def _check_measures(clause: MatchClause) -> None:
+    assert clause.approx is not None
+    for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call"):
+        if call.value == "MATCH_COUNT" and clause.approx.budget is not None:
+            raise clause.error(call.span, "MATCH_COUNT", "MATCH_COUNT() would count matches that a BUDGET leaves out; take one of them out")
+
+
+def budget_of(clause: MatchClause) -> Budget | None:
+    """The record of a checked clause's BUDGET."""
+    assert clause.approx is not None
+    budget = clause.approx.budget
+    if budget is None:
+        return None
+    used, sketch = budget.history, ()
+    if used is not None:
+        sketch = tuple(_whole(clause, size, "SKETCH", MAX_CELLS) for size in used.sketch)
+    place = position(clause.text, budget.span.start)
+    return Budget(
+        _whole(clause, budget.checks, "BUDGET", MAX_CHECKS), HISTORY_COLUMN if used is not None else "", used is not None and used.published, sketch, budget.explore,
+        *place, budget.span.of(clause.text)[:40],
+    )  # fmt: skip
+
+
+def history_of(clause: MatchClause) -> History | None:
+    """What a checked clause's MATCH HISTORY, or its use of one, is about."""
+    approx = clause.approx
+    assert approx is not None
+    learned, used = approx.report == HISTORY, approx.budget is not None and approx.budget.history is not None
+    if not learned and not used:
+        return None
+    runs = (approx.runs or costs.PROXY) if learned else costs.ALL if costs.report(clause) == costs.ALL else costs.PROXY
+    intervals = _whole(clause, approx.intervals, "INTERVALS", MAX_INTERVALS) if approx.intervals is not None else INTERVALS
+    return History(runs, intervals, tuple(_parts(clause, runs)))
+
+
+def history_leaves(timed: str) -> tuple[OfHistory, ...]:
+    """The leaves of MATCH HISTORY; ``timed``: the column of the match points, "" for positions."""
+    kinds = ("place", "so_far", "remaining", "idle", "visits", "points", "starts")
+    return tuple(OfHistory(f"history_{kind}", timed if kind == "starts" else "") for kind in kinds)
+
+
+def history_text(table: str, published: bool) -> str:
+    """A scalar subquery that gives all rows of a history. What it lacks is an error that names it, and no column of the rows around
+    it. The ``published`` order needs no match points."""
+    columns = ", ".join(f"CAST(history.{name} AS {kind}) AS {name}" for name, kind in COLUMNS.items() if name != "points" or not published)
+    return f"(SELECT collect_list(struct({columns})) FROM {table} AS history)"
+
+
+def fingerprint(history: History) -> str:
+    """What stands in the column ``pattern`` of a history."""
+    return " ".join(f"{part.name}={part.digest}" for part in history.parts) + f" RUNS={history.runs} INTERVALS={history.intervals}"
+
+
+def _parts(clause: MatchClause, runs: str) -> list[Part]:
+    """The parts of a clause that a history is of, each as a digest of its words."""
+    approx = clause.approx
+    assert approx is not None and clause.window is not None
+    defines = sorted((d.variable.lower(), _words(d.condition.span.of(clause.text))) for d in clause.defines)
+    subsets = sorted((s.name.lower(), _words(s.span.of(clause.text))) for s in clause.subsets)
+    weights = sorted((name.lower(), str(number(weight, clause.text, clause.parameters))) for name, weight in approx.weights)
+    size = clause.window.size
+    window = _words(size.span.of(clause.text)) if is_literal(size, clause.text) else " ".join(window_size(clause, size, clause.window.rows))
+    window += f" {ROWS}" if clause.window.rows else ""
+    texts = {
+        "PATTERN": _words(clause.pattern.span.of(clause.text)), "DEFINE": repr((defines, subsets)), "WINDOW": window,
+        "APPROX": str(number(approx.k, clause.text, clause.parameters)), "WEIGHTS": repr(weights),
+    }
+    return [Part(name, hashlib.sha256(text.encode()).hexdigest()[:12]) for name, text in texts.items()]
+
+
+def _words(text: str) -> str:
+    """A text without what lies between its words, and with names in one case. A string keeps its own, whatever letters stand before
+    it."""
+    return " ".join(t.text if t.text[-1:] in ("'", '"', "`") else t.text.lower() for t in tokenize(text)).strip()
+
+
+def _fail(clause: MatchClause, span: Span, message: str) -> ClauseError:
+    return clause.error(span, "BUDGET", message)

@@ -1,0 +1,167 @@
+"""The plan of CHANGES IN, REPORT and SPECULATE: which columns Spark computes for them, and what cannot stand together.
+
+Spark numbers rows by two windows over a partition: rows that are equal in all that a retraction must be equal in, and rows by their
+arrival. So every type that Spark orders is told apart as Spark does it, and the engine sees whole numbers. REPORT CHANGES without
+ARRIVAL BY is of a stream, whose rows come in their own order: there the engine sees the values.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from sparkcep.clause import nodes
+from sparkcep.clause.expressions import Expr
+from sparkcep.clause.tokens import Span, quote
+from sparkcep.clause.tree import NEXT_ROW, WITH_UNMATCHED, MatchClause
+from sparkcep.errors import SEMANTIC, ClauseError, position
+from sparkcep.plan.extend.arcs import ARRIVED
+from sparkcep.plan.options import MICROS, NUMBER, selection, window_size
+from sparkcep.plan.records import Changes, Window
+from sparkcep.plan.scope import ENDINGS, Inputs, Scope
+
+ALL_COLUMNS = "__all"  # a field of the struct of all that a retraction must be equal in, so that there is one, and errors can be told by it
+
+
+def reports_changes(clause: MatchClause) -> bool:
+    """Whether the clause gives a changelog, in place of the matches of the rows that are left."""
+    return clause.report is not None and clause.report.what == "CHANGES"
+
+
+def arrival_of(clause: MatchClause) -> Expr | None:
+    """What CHANGED_BY() gives under REPORT CHANGES, which over a stream nobody may ask for; None without it."""
+    if clause.changes is None or not reports_changes(clause):
+        return None
+    return clause.changes.arrival[0] if clause.changes.arrival else clause.changes.column
+
+
+def check_changes(clause: MatchClause) -> None:
+    """Raises ClauseError for options of changes that cannot stand together, at their places."""
+    changes, speculate = clause.changes, clause.speculate
+    if changes is not None and changes.column.bare().op != "col":
+        raise _error(clause, changes.column.span, "CHANGES IN takes a column of the table, which holds 'insert', 'retract' or 'punctuate'; compute it below the clause")
+    if changes is not None and changes.punctuate is not None and not changes.arrival and not reports_changes(clause):
+        message = "PUNCTUATE BY says which later rows a punctuation is of, and without an order none is later; add ARRIVAL BY expr to CHANGES IN (over a stream REPORT CHANGES)"
+        raise _error(clause, changes.punctuate.span, message)
+    if speculate is not None and not reports_changes(clause):
+        raise _error(clause, speculate.span, "SPECULATE says which changes are told early, and belongs to REPORT CHANGES; add that, or leave SPECULATE out")
+    if not reports_changes(clause):
+        return
+    if changes is None:
+        raise _error(clause, clause.report.span, "REPORT CHANGES tells what each change of the rows does to the matches; say with CHANGES IN c ARRIVAL BY a how rows change")
+    for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value == "CHANGED_BY" and not changes.arrival):
+        raise _error(clause, call.span, "CHANGED_BY() gives the ARRIVAL BY expression of the row that caused a change; add ARRIVAL BY to CHANGES IN, or leave CHANGED_BY() out")
+    if clause.rows == WITH_UNMATCHED:
+        raise _error(clause, clause.report.span, "a row that is in no match may be in one later, so WITH UNMATCHED ROWS needs REPORT NET")
+    if clause.measures and not any(call.value == "CHANGE" for m in clause.measures for call in m.expr.walk() if call.op == "call" and not call.args):
+        raise _error(clause, clause.measures[0].expr.span, "under REPORT CHANGES each output row is an insertion or a retraction; add the measure CHANGE() AS change")
+    for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value in ("PREV", "NEXT")):
+        raise _error(clause, call.span, f"under REPORT CHANGES {call.value} does not look at rows around a match, which come and go without it; take FIRST, LAST or an aggregate")
+
+
+_NOT_OF_A_COMPUTATION = {
+    nodes.Conjunct: "a conjunction & has sides that go their own ways; write its sides one behind the other, in each order",
+    nodes.Not: "~ judges rows between others by the finished match; compare in the condition of the variable behind, or write an AUTOMATON",
+    nodes.Start: "^ is the first of the rows that are there, before which another may come; leave it out",
+    nodes.End: "$ is the last of the rows that are there, behind which another may come; leave it out",
+    nodes.Exclude: "an exclusion {- -} hides rows of a match; leave the braces out, and filter the rows of the output",
+    nodes.Within: "a group with WITHIN has a window of its own; take WINDOW for the whole match",
+}
+
+
+def check_pattern_changes(clause: MatchClause) -> None:
+    """Raises ClauseError where a PATTERN cannot be matched over rows that come and go, at the place that is the cause."""
+    check_changes(clause)
+    if clause.changes is None:
+        raise _error(clause, clause.report.span, "REPORT NET is of rows that come and go; say with CHANGES IN c how they do, or leave it out")
+    check_computations(clause, "beside CHANGES IN")
+
+
+def check_computations(clause: MatchClause, where: str) -> None:
+    """Raises ClauseError where the matches of a PATTERN are none of an automaton's computations; ``where``: what asks for that, as
+    an error says it."""
+    chosen = selection(clause)
+    at = clause.changes.span if clause.changes is not None else clause.pattern.span
+    if chosen is None or chosen.report != "ALL":
+        found = clause.selection.span if clause.selection is not None else at
+        message = f"{where} no match is preferred, as all stand side by side; write EVENT SELECTION STRICT CONTIGUITY ALL MATCHES (or SKIP TILL ...)"
+        raise _error(clause, found, message)
+    for words, part in (("APPROX", clause.approx), ("PREF", clause.pref), ("TOP", clause.top)):
+        if part is not None:
+            raise _error(clause, part.span, f"{words} weighs matches against each other, and {where} each stands by itself; leave it out")
+    if clause.skip is not None and clause.skip.mode != NEXT_ROW:
+        raise _error(clause, clause.skip.span, f"AFTER MATCH goes from match to match, and {where} all are told; write AFTER MATCH SKIP TO NEXT ROW")
+    for node in nodes.walk(clause.pattern):
+        if type(node) in _NOT_OF_A_COMPUTATION:
+            raise _error(clause, node.span, f"{where} {_NOT_OF_A_COMPUTATION[type(node)]}")
+    if not clause.order_by:
+        raise clause.error(at, "WINDOW_WITHOUT_ORDER", f"{where} the clause needs ORDER BY, whose first expression is the rows' time")
+    if clause.order_by[0].descending:
+        raise _error(clause, clause.order_by[0].expr.span, f"{where} the first ORDER BY expression is the rows' time, and ascends; leave DESC out")
+    if clause.window is not None and (clause.window.rows or clause.window.slide is not None):
+        what = "SLIDE ranks the matches of windows" if clause.window.slide is not None else "a WINDOW of ROWS counts rows, which come and go"
+        raise _error(clause, clause.window.span, f"{what}; {where} a WINDOW is a time")
+    for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value in ("MATCH_NUMBER", *ENDINGS)):
+        raise _error(clause, call.span, f"{call.value}() is of matches in a PATTERN's order, which {where} they are not told in; leave it out (CHANGE_NUMBER() counts the output rows of REPORT CHANGES)")
+
+
+def _error(clause: MatchClause, span: Span, message: str) -> ClauseError:
+    return clause.error(span, "AUTOMATON", message, SEMANTIC)
+
+
+def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs, case_sensitive: bool, *, arcs_arrive: bool = False) -> Changes | None:
+    """The changes of a clause that were checked, and the columns that Spark computes for them. ``case_sensitive``: a and A are two
+    columns; ``arcs_arrive``: rows and arcs are numbered by their arrival together, as soon as they stand together."""
+    changes = clause.changes
+    if changes is None:
+        return None
+    column = scope.plain_text(changes.column, "CHANGES IN")
+    arrival = [scope.plain_text(expr, "ARRIVAL BY") for expr in changes.arrival]
+    keys = ", ".join(f"({scope.plain_text(expr, 'PARTITION BY')})" for expr in clause.partition_by)
+    over = f"PARTITION BY {keys} ORDER BY" if keys else "ORDER BY"
+    turn = f"CASE lower({column}) WHEN 'retract' THEN 1 WHEN 'punctuate' THEN 2 ELSE 0 END"
+    same = compared_values(clause, scope, case_sensitive)
+    if arrival or not reports_changes(clause):  # else they are of a stream, in which nothing can be numbered
+        same = f"dense_rank() OVER ({over} {same})"
+    speculate, size = _speculated(clause)
+    punctuate = "" if changes.punctuate is None else inputs.column(scope.plain_text(changes.punctuate, "PUNCTUATE BY"))
+    consecutive = "" if changes.consecutive is None else inputs.column(scope.plain_text(changes.consecutive, "CONSECUTIVE BY"))
+    return Changes(
+        column=inputs.column(column),
+        same=inputs.column(same),
+        arrival=ARRIVED if arcs_arrive else inputs.column(f"dense_rank() OVER ({over} {', '.join([*arrival, turn])})") if arrival else "",
+        consecutive=consecutive,
+        punctuate=punctuate,
+        report="CHANGES" if reports_changes(clause) else "NET",
+        speculate=speculate,
+        size=size,
+        came=tuple(map(inputs.column, arrival)) if clause.partition_by else (),
+        **dict(zip(("line", "column_at"), position(clause.text, changes.span.start))),
+        text=changes.span.of(clause.text).split("\n")[0][:40],
+        time="__o0",
+    )
+
+
+def compared_values(clause: MatchClause, scope: Scope, case_sensitive: bool) -> str:
+    """SQL text of all in which a retraction equals its row, and by which MATCH_ID() tells rows: the columns of the table but those
+    of CHANGES IN and ARRIVAL BY. ``case_sensitive``: a and A are two columns."""
+    left_out: dict[tuple[str, ...], str] = {}
+    for expr in (clause.changes.column, *clause.changes.arrival):
+        for node in scope.columns(expr):
+            if node.op == "col":
+                own = node.value[1:] if len(node.value) > 1 and node.value[0].lower() in scope.tables else node.value
+                left_out.setdefault(tuple(own) if case_sensitive else tuple(map(str.lower, own)), ".".join(map(quote, own)))
+    return f"struct(0 AS {ALL_COLUMNS}, * EXCEPT ({', '.join(left_out.values())}))"
+
+
+def _speculated(clause: MatchClause) -> tuple[str, Window | None]:
+    """How far rows are told early: ALL, NONE or SIZE, and the size; 0 is NONE."""
+    if clause.speculate is None:
+        return "ALL", None
+    size = clause.speculate.size
+    if size is None:
+        return clause.speculate.what, None
+    kind, amount = window_size(clause, size, False, zero=True)
+    assert kind in (MICROS, NUMBER)
+    if not Fraction(amount):
+        return "NONE", None
+    return clause.speculate.what, Window(kind, amount, "__o0", *position(clause.text, size.span.start), size.span.of(clause.text)[:40])

@@ -1,0 +1,592 @@
+"""PREF and TOP k: the score of a match, the order in which matches rank, and what lets them be ranked without a list of all
+(LANGUAGE sections 6 and 9; CPR, 2011, sections 3.1 to 3.3).
+
+The preference analysis asks whether the score is a sum over the match's rows. It is where every objective is a sum of terms, each
+of which every match has: a number of one row (``A.v * 2`` where each match has exactly one A), SUM over a variable that no match is
+without, or a count. Otherwise it asks whether the score is at least monotone in one number of each variable, where every match has
+exactly one row of each, or in one sum over the rows of each side of a conjunction.
+
+An objective that is NULL without a row of a branch of an alternation belongs to that branch, and counts for matches of that branch
+alone (:func:`branches_of`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import reduce
+from operator import or_
+
+from sparkcep.clause.expressions import Expr
+from sparkcep.clause.tokens import Span
+from sparkcep.clause.tree import WITH_UNMATCHED, MatchClause, Preference
+from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
+from sparkcep.plan.constants import number
+from sparkcep.plan.extend.approx import BUNDLES, report
+from sparkcep.plan.facts import Branch, branches, occurrences, of_single_rows, unbounded, variables_in
+from sparkcep.plan.limits import MAX_TOP
+from sparkcep.plan.options import slide_of, window_size
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import ALL_ROWS, Conjoined, Monotone, Place, Ranking, Scored, Term, Weight, has
+from sparkcep.plan.scope import SCORE, Inputs, Scope
+from sparkcep.plan.split.measures import MeasureSplitter
+
+_NUMBERS = "'tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'void'"
+
+
+def check_ranking(clause: MatchClause) -> None:
+    """Raises ClauseError for a PREF, TOP or SLIDE that cannot apply, at its place."""
+    pref, top, window = clause.pref, clause.top, clause.window
+    if pref is not None and pref.combine == "PRODUCT" and any(goal == "MIN" for goal, _ in pref.objectives):
+        raise _fail(clause, pref.span, "PREF", "COMBINE BY PRODUCT cannot be used with a MIN objective; combine by SUM")
+    if window is not None and window.slide is not None:
+        _check_slide(clause)
+    if top is None:
+        return
+    count = number(top.k, clause.text, clause.parameters)
+    if count is None or not 1 <= count <= MAX_TOP or count.denominator != 1:
+        raise _fail(clause, top.k.span, "TOP", f"TOP takes a whole number, 1 or more, not {top.k.span.of(clause.text)}")
+    if pref is None and clause.approx is None:
+        raise _fail(clause, top.span, "TOP", "TOP k ranks by a preference: add PREF MAX (...) or PREF MIN (...)")
+    if clause.skip is not None:
+        raise _fail(clause, clause.skip.span, "TOP", "TOP ranks all matches, so AFTER MATCH SKIP cannot be written with it")
+    if clause.rows == WITH_UNMATCHED:
+        raise _fail(clause, top.span, "TOP", "TOP keeps some of the matches, so WITH UNMATCHED ROWS has no meaning; use ALL ROWS PER MATCH")
+
+
+def _check_slide(clause: MatchClause) -> None:
+    window = clause.window
+    assert window is not None and window.slide is not None
+    if clause.top is None:
+        raise _fail(clause, window.span, "SLIDE_WITHOUT_TOP", "SLIDE ranks the matches of each window, so it needs TOP k")
+    kind, size = window_size(clause, window.size, window.rows)
+    slide = slide_of(clause)
+    assert slide is not None
+    if kind != slide.kind:
+        raise _fail(clause, window.slide.span, "SLIDE", "the step of SLIDE is of the same unit as the size of its WINDOW")
+    if Fraction(slide.step) > Fraction(size):
+        raise _fail(clause, window.slide.span, "SLIDE", "the step of SLIDE must not be larger than the WINDOW, or rows between windows would be lost")
+    if clause.approx is not None and report(clause) == BUNDLES:
+        raise _fail(clause, window.span, "SLIDE", "SLIDE ranks the matches of each window and MATCH BUNDLES joins windows; use one of them")
+
+
+def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ranking:
+    """The ranking of a checked clause with PREF or TOP; its leaves are added to ``measures``."""
+    owners = branches_of(clause, plan, measures.scope)
+    terms = additive_terms(clause, plan, measures.scope, measures.inputs, owners)
+    pref, top = clause.pref, clause.top
+    if pref is not None:
+        objectives = tuple(measures.split_final(expr) for _, expr in pref.objectives)
+        score = _score(pref, [" OR ".join(f"{measures.rows_of(branch.own)} = 0" for branch in of) for of in owners])
+        if terms:
+            # floating sums are the engine's, in row order, so that their bits are the same on every cluster; others are exact
+            # anyway
+            score = f"coalesce({measures.score(len(objectives) if pref.combine == 'AVG' else 1, terms)}, {score})"
+        place = Place(*position(clause.text, pref.span.start), pref.span.of(clause.text)[:40].split("\n")[0])
+        order = [f"IF(isnan({SCORE}), NULL, {SCORE}) DESC NULLS LAST"]
+    else:
+        # fewest errors, then shortest duration
+        objectives, score, place = (measures.approximate_errors(),), "-__g0", None
+        order = ["__g0", measures.duration()]
+    if top is None:
+        return Ranking(objectives, score, 0, False, (), "", place, terms)
+    count = number(top.k, clause.text, clause.parameters)
+    assert count is not None
+    vector = measures.vector()
+    if measures.step:
+        measures.window_start()
+    overall = top.scope == "OVERALL"
+    # between matches that only their variables tell apart preferment decides
+    order += [vector, *((f"{key} ASC NULLS FIRST" for key in plan.key_texts()) if overall else ()), measures.match_number()]
+    scored = None if terms or clause.automaton is not None or any(owners) else scored_by(clause, plan, measures.scope, measures.inputs)
+    return Ranking(objectives, score, int(count), overall, tuple(order), vector, place, terms, scored=scored)
+
+
+def with_join(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ranking:
+    """The plan's ranking with what a rank join needs, where the score is monotone and no sum; to be asked where all rows in order
+    that fulfil their conditions make a match."""
+    assert plan.ranking is not None
+    return plan.ranking._replace(
+        monotone=monotone_score(clause, plan, measures.scope, measures.inputs),
+        by_sides=None if any(branches_of(clause, plan, measures.scope)) else conjoined_score(clause, plan, measures.scope, measures.inputs),
+    )
+
+
+def _score(pref: Preference, absent: list[str]) -> str:
+    """The combination of the objectives; NULL where one of them is. ``absent``: where each is left out; "" for nowhere."""
+    names = [f"__g{i}" for i in range(len(pref.objectives))]
+    parts = [f"(-{_number(name)})" if goal == "MIN" else _number(name) for name, (goal, _) in zip(names, pref.objectives)]
+    combine = pref.combine or "SUM"
+    if len(parts) == 1:
+        return parts[0]
+    if combine in ("MIN", "MAX"):
+        nulls = " OR ".join(f"(NOT ({left}) AND {name} IS NULL)" if left else f"{name} IS NULL" for name, left in zip(names, absent))
+        parts = [f"IF({left}, NULL, {part})" if left else part for part, left in zip(parts, absent)]
+        return f"CASE WHEN {nulls} THEN NULL ELSE {'least' if combine == 'MIN' else 'greatest'}({', '.join(parts)}) END"
+    operator, neutral = ("*", "1Y") if combine == "PRODUCT" else ("+", "0Y")
+    whole = f" {operator} ".join(f"IF({left}, {neutral}, {part})" if left else part for part, left in zip(parts, absent))
+    if not any(absent):
+        return f"({whole}) / {len(parts)}" if combine == "AVG" else whole
+    left = " + ".join(f"IF({text}, 0, 1)" if text else "1" for text in absent)
+    if combine == "AVG":
+        return f"CASE {left} {' '.join(f'WHEN {n} THEN ({whole}) / {n}' for n in range(1, len(parts) + 1))} END"
+    return whole if not all(absent) else f"IF({left} = 0, NULL, {whole})"
+
+
+def _number(column: str) -> str:
+    """An objective that is no number is an error; typeof is a constant to Spark, so that nothing is left of the test."""
+    wrong = f"raise_error(concat('[SPARKCEP.PREF] PREF needs a number, not a value of type ', typeof({column})))"
+    return f"IF(typeof({column}) IN ({_NUMBERS}) OR typeof({column}) LIKE 'decimal%', {column}, {wrong})"
+
+
+def _fail(clause: MatchClause, span: Span, error_class: str, message: str) -> ClauseError:
+    return error_at(clause.text, span.start, span.end, error_class, message, SEMANTIC)
+
+
+# -- objectives of branches -------------------------------------------------------------------------------------------
+
+_STRICT = frozenset("ABS SQRT UNIX_TIMESTAMP".split())
+_OF_ROWS = frozenset("FIRST LAST SUM AVG MEAN MIN MAX".split())
+_STRICT_OPERATORS = frozenset(["+", "-", "*", "/", "%", "DIV", "=", "!=", "<>", "<", "<=", ">", ">="])
+
+
+def branches_of(clause: MatchClause, plan: Plan, scope: Scope) -> list[list[Branch]]:
+    """The branches that each objective belongs to: it is NULL without a row of a variable that stands in that branch alone, so that
+    it counts where there is such a row. Raises ClauseError for an objective that no match can have."""
+    if clause.pref is None:
+        return []
+    known = branches(plan.pattern) if clause.automaton is None else []
+    found = []
+    for _, expr in clause.pref.objectives:
+        own: list[tuple[int, Branch]] = []
+        for mask in sorted(_needed(expr, scope)):
+            around = [branch for branch in known if mask != ALL_ROWS and mask & ~branch.own == 0]
+            if around:
+                own.append((mask, max(around, key=lambda branch: branch.inside)))
+                _check_alone(clause, plan, expr, mask, around, own, known)
+        found.append(list(dict.fromkeys(branch for _, branch in own)))
+    return found if len(found) > 1 else [[]]  # a score of one objective is NULL where that is left out
+
+
+def _check_alone(
+    clause: MatchClause, plan: Plan, expr: Expr, mask: int, around: list[Branch], own: list[tuple[int, Branch]], known: list[Branch]
+) -> None:
+    """Raises ClauseError where another branch of one of the alternations around has a variable that the objective needs, too."""
+    for branch in around:
+        for other, _ in own:
+            apart = [b for b in known if b.alternation == branch.alternation and b != branch and other & ~b.own == 0]
+            if branch.alone and apart:
+                a, b = (" or ".join(name for v, name in enumerate(plan.variables) if m >> v & 1) for m in (other, mask))
+                message = (
+                    f"no match has a value for this objective: {a} and {b} stand in different branches of one alternation. "
+                    "Write an objective for each branch, joined by AND, or coalesce(...) of both"
+                )
+                raise _fail(clause, expr.span, "PREF", message)
+
+
+def _needed(expr: Expr, scope: Scope) -> set[int]:
+    """Masks of variables without a row of which the expression is NULL."""
+    node = expr.bare()
+    if node.op == "col":
+        mask = scope.qualifier(node)
+        return set() if mask is None else {mask}
+    if node.op == "call" and node.value in _OF_ROWS:
+        masks = {scope.qualifier(column) for column in scope.columns(node) if column.op != "star"}
+        return {mask for mask in masks if mask is not None} if len(masks) == 1 else set()
+    strict = (
+        node.op == "cast" or (node.op == "un" and node.value in ("-", "+")) or (node.op == "bin" and node.value in _STRICT_OPERATORS)
+        or (node.op == "call" and node.value in _STRICT and not node.flags)
+    )  # fmt: skip
+    return {mask for arg in node.args for mask in _needed(arg, scope)} if strict else set()
+
+
+# -- preference analysis ----------------------------------------------------------------------------------------------
+
+
+def additive_terms(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs, owners: list[list[Branch]]) -> tuple[Term, ...]:
+    """The terms of an additive preference; () for any other. ``owners``: the branches that each objective belongs to."""
+    pref = clause.pref
+    # quotients by other numbers than powers of two may be equal where sums differ
+    if pref is not None and pref.combine == "AVG" and (len(pref.objectives).bit_count() > 1 or any(owners)):
+        return ()
+    if pref is None or clause.automaton is not None or pref.combine not in (None, "SUM", "AVG") or clause.approx or has(plan.pattern, "and"):
+        return ()
+    reader = _Reader(scope, plan)
+    found: list[tuple[int, Expr | None, int, str]] = []
+    if any(owners) and all(owners) and not reader.covered(owners):
+        return ()
+    for (goal, expr), of in zip(pref.objectives, owners):
+        sign = -1 if goal == "MIN" else 1
+        terms = reader.of_own_branch(expr, sign, of) if of else reader.terms(expr, sign)
+        if terms is None:
+            return ()
+        found += terms
+    return tuple(_as_terms(found, plan, scope, inputs))
+
+
+def _as_terms(found: list[tuple[int, Expr | None, int, str]], plan: Plan, scope: Scope, inputs: Inputs) -> Iterator[Term]:
+    for mask, expr, sign, kind in found:
+        column = "" if expr is None else _of_variable(mask, expr, plan, scope, inputs)
+        yield Term(mask, column, sign, kind)
+
+
+def _of_variable(mask: int, expr: Expr, plan: Plan, scope: Scope, inputs: Inputs) -> str:
+    """The column of an expression over the rows of one variable. On rows of other variables the expression may fail."""
+    text = scope.row_text(expr)
+    test = next((letter.text for letter in plan.letters if 1 << letter.variable == mask), None)
+    return inputs.column(f"CASE WHEN {test} THEN {text} END" if test and expr.bare().op != "col" else text)
+
+
+def monotone_score(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> Monotone | None:
+    """The score of a preference that is monotone in one number of each variable of a pattern of single rows; None for any other."""
+    pref = clause.pref
+    if pref is None or clause.approx or not of_single_rows(plan.pattern):
+        return None
+    reader = _MonotoneReader(scope, plan, clause.text)
+    whole = _combined(clause, reader)
+    if whole is None:
+        return None
+    masks = [mask for mask, *_ in reader.leaves]
+    if not masks or len(set(masks)) < len(masks):
+        return None
+    leaves = tuple(Weight(mask.bit_length() - 1, _of_variable(mask, expr, plan, scope, inputs)) for mask, expr, _, _ in reader.leaves)
+    positive = tuple(i for i, (*_, needed) in enumerate(reader.leaves) if needed)
+    return Monotone(leaves, whole, positive, not reader.skips_nulls)
+
+
+def scored_by(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> Scored | None:
+    """The score of a preference that is arithmetic over numbers of one row, and sums and counts of rows; None for any other."""
+    if clause.pref is None or clause.approx:
+        return None
+    reader = _AnyReader(scope, plan, clause.text)
+    tree = _combined(clause, reader)
+    if tree is None or not reader.terms_found:
+        return None
+    return Scored(tuple(_as_terms(reader.terms_found, plan, scope, inputs)), tree, not reader.skips_nulls)
+
+
+def conjoined_score(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> Conjoined | None:
+    """The score of a conjunction ``p & q`` that is monotone in one sum over the rows of each side (sections 3.3 and 4); None for
+    any other."""
+    pref = clause.pref
+    if pref is None or clause.approx or plan.pattern[0] != "and":
+        return None
+    masks = [variables_in(side, "var") for side in plan.pattern[1:]]
+    if any(a & b for i, a in enumerate(masks) for b in masks[:i]):
+        return None
+    reader = _SideReader(scope, plan, clause.text, masks)
+    tree = _combined(clause, reader)
+    whole = tree is None or any(reader.leaves.count(leaf) > 1 for leaf in reader.leaves)
+    if whole:
+        tree, reader = _one_sum(clause, _SideReader(scope, plan, clause.text, masks))
+    if tree is None or not any(reader.found):
+        return None
+    found = tuple(tuple(_as_terms(terms, plan, scope, inputs)) for terms in reader.found)
+    return Conjoined(found, tree, tuple(reader.positive), whole, reader.across)
+
+
+def _one_sum(clause: MatchClause, reader: _SideReader) -> tuple[tuple | None, _SideReader]:
+    """The tree that adds the sides' shares in a score that is one sum."""
+    pref = clause.pref
+    assert pref is not None
+    if pref.combine not in (None, "SUM"):
+        return None, reader
+    for goal, expr in pref.objectives:
+        terms = reader.terms(expr, -1 if goal == "MIN" else 1)
+        if terms is None:
+            return None, reader
+        for mask, body, sign, kind in terms:
+            sides = [side for side, own in enumerate(reader.masks) if mask & own]
+            reader.across |= len(sides) > 1
+            for side in sides:
+                reader.found[side].append((mask & reader.masks[side], body, sign, kind))
+    tree: tuple = ("leaf", 0)
+    for side in range(1, len(reader.masks)):
+        tree = ("+", tree, ("leaf", side))
+    return tree, reader
+
+
+def _combined(clause: MatchClause, reader: _MonotoneReader) -> tuple | None:
+    """The tree of the combination of all objectives."""
+    pref = clause.pref
+    assert pref is not None
+    product = pref.combine == "PRODUCT" and len(pref.objectives) > 1
+    parts = []
+    for goal, expr in pref.objectives:
+        tree = reader.tree(expr, -1 if goal == "MIN" else 1, product)
+        if tree is None:
+            return None
+        parts.append(("neg", tree) if goal == "MIN" else tree)
+    operation = {"MIN": "least", "MAX": "greatest", "PRODUCT": "*"}.get(pref.combine or "SUM", "+")
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = (operation, whole, part)
+    return ("/", whole, ("lit", len(parts))) if pref.combine == "AVG" and len(parts) > 1 else whole
+
+
+class _Reader:
+    def __init__(self, scope: Scope, plan: Plan) -> None:
+        self.scope, self.plan = scope, plan
+        found = occurrences(plan.pattern)
+        self.bounds = [found.get(variable, (0, 0)) for variable in range(len(plan.variables))]
+
+    def terms(self, expr: Expr, sign: int) -> list[tuple[int, Expr | None, int, str]] | None:
+        """(variables, expression of one row, sign, kind) of each term; None where it is no sum of such."""
+        node = expr.bare()
+        own = self._of_one_row(node)
+        if own is not None:
+            return [(own, node, sign, "row")]
+        if node.op == "un" and node.value in ("-", "+"):
+            return self.terms(node.args[0], -sign if node.value == "-" else sign)
+        if node.op == "bin" and node.value in ("+", "-"):
+            left = self.terms(node.args[0], sign)
+            right = self.terms(node.args[1], -sign if node.value == "-" else sign)
+            return None if left is None or right is None else left + right
+        if node.op == "call" and node.value == "COALESCE" and not node.flags:
+            return self._branches(node, sign)
+        if node.op == "call":
+            return self._call(node, sign)
+        return None
+
+    def covered(self, owners: list[list[Branch]]) -> bool:
+        """Whether each match takes a branch of an objective: all branches of one alternation have one."""
+        for parts, masks in self._alternations():
+            taken = {i for of in owners for i, mask in enumerate(masks) if [b.own for b in of] == [mask]}
+            if len(taken) == len(parts):
+                return True
+        return False
+
+    def of_own_branch(self, expr: Expr, sign: int, owners: list[Branch]) -> list[tuple[int, Expr | None, int, str]] | None:
+        """The terms of an objective that belongs to one branch of an alternation that each match passes once."""
+        for parts, masks in self._alternations():
+            for part, mask in zip(parts, masks):
+                if [branch.own for branch in owners] == [mask]:
+                    whole = self.bounds
+                    try:
+                        return self._of_branch(expr, sign, part, mask)
+                    finally:
+                        self.bounds = whole
+        return None
+
+    def _alternations(self) -> Iterator[tuple[tuple, list[int]]]:
+        """The branches of each alternation that every match passes once, with their variables, where no variable stands in two
+        branches or elsewhere."""
+        pattern = unbounded(self.plan.pattern)[0]
+        parts = pattern[1:] if pattern[0] == "cat" else (pattern,)
+        for at, part in enumerate(parts):
+            if part[0] != "alt":
+                continue
+            masks = [variables_in(item, "var") for item in part[1:]]
+            others = reduce(or_, (variables_in(item, "var") for i, item in enumerate(parts) if i != at), 0)
+            together = reduce(or_, masks, 0)
+            if sum(mask.bit_count() for mask in masks) == together.bit_count() and not together & others:
+                yield part[1:], masks
+
+    def _branches(self, node: Expr, sign: int) -> list[tuple[int, Expr | None, int, str]] | None:
+        """The terms of ``coalesce`` where its arguments are sums over the branches of one alternation, of which each match takes
+        one: a sum over the rows of one branch is NULL in all others."""
+        whole = self.bounds
+        for parts, masks in self._alternations():
+            if len(parts) != len(node.args):
+                continue
+            found, left = [], list(range(len(parts)))
+            for arg in node.args:
+                for i in left:
+                    terms = self._of_branch(arg, sign, parts[i], masks[i])
+                    if terms is not None:
+                        found += terms
+                        left.remove(i)
+                        break
+            self.bounds = whole
+            if not left:
+                return found
+        return None
+
+    def _of_branch(self, arg: Expr, sign: int, branch: tuple, mask: int) -> list[tuple[int, Expr | None, int, str]] | None:
+        """The terms of a sum over single rows of a branch; None for anything else, and where it might not be NULL without them."""
+        if any(part.op not in ("bin", "un", "col", "paren", "lit", "num") for part in arg.walk()):
+            return None
+        found = occurrences(branch)
+        self.bounds = [found.get(variable, (0, 0)) for variable in range(len(self.bounds))]
+        terms = self.terms(arg, sign)
+        if not terms or any(kind != "row" or own & ~mask for own, _, _, kind in terms):
+            return None
+        return [(own, expr, signed, "branch") for own, expr, signed, _ in terms]
+
+    def _call(self, node: Expr, sign: int) -> list[tuple[int, Expr | None, int, str]] | None:
+        if len(node.args) != 1 or node.flags - {"final"}:
+            return None
+        body = node.args[0].bare()
+        if node.value == "COUNT" and body.op == "star":
+            return [(self._mask(body), None, sign, "count")]
+        if any(True for _ in self.scope.match_functions(body)):
+            return None
+        masks = {self._mask(c) for c in self.scope.columns(body)}
+        if len(masks) != 1 or body.op == "star":
+            return None
+        mask = masks.pop()
+        if node.value == "SUM" and self._certain(mask):
+            return [(mask, body, sign, "sum")]
+        if node.value in ("FIRST", "LAST") and self._single(mask):
+            return [(mask, body, sign, "row")]
+        return None
+
+    def _of_one_row(self, node: Expr) -> int | None:
+        """The variable whose only row an expression is about."""
+        if any(True for _ in self.scope.match_functions(node)):
+            return None
+        masks = {self._mask(c) for c in self.scope.columns(node)}
+        return masks.pop() if len(masks) == 1 and self._single(min(masks)) else None
+
+    def _mask(self, column: Expr) -> int:
+        mask = self.scope.qualifier(column)
+        return ALL_ROWS if mask is None else mask
+
+    def _single(self, mask: int) -> bool:
+        return mask.bit_count() == 1 and mask != ALL_ROWS and self.bounds[mask.bit_length() - 1] == (1, 1)
+
+    def _certain(self, mask: int) -> bool:
+        return mask == ALL_ROWS or any(low > 0 for v, (low, _) in enumerate(self.bounds) if mask >> v & 1)
+
+
+class _MonotoneReader(_Reader):
+    """``leaves``: (variable, expression of one row, direction, whether it must not be below 0) of each leaf read."""
+
+    def __init__(self, scope: Scope, plan: Plan, text: str) -> None:
+        super().__init__(scope, plan)
+        self.text = text
+        self.leaves: list[tuple[int, Expr, int, bool]] = []
+        self.skips_nulls = False
+
+    def tree(self, expr: Expr, direction: int, positive: bool) -> tuple | None:
+        """The tree of an expression in which a larger value is better (``direction`` 1) or worse (-1); with ``positive`` it must
+        not be below 0."""
+        node = expr.bare()
+        number = self._number(node)
+        if number is not None:
+            return ("lit", number) if number >= 0 or not positive else None
+        leaf = self._leaf(node, direction, positive)
+        if leaf is not None:
+            return leaf
+        if node.op == "un" and node.value in ("-", "+"):
+            if node.value == "+":
+                return self.tree(node.args[0], direction, positive)
+            return self._operation("neg", node.args, (-direction,), False) if not positive else None
+        if node.op == "bin":
+            return self._binary(node, direction, positive)
+        if node.op == "call" and not node.flags:
+            if node.value == "SQRT" and len(node.args) == 1:
+                return self._operation("sqrt", node.args, (direction,), True)
+            if node.value in ("LEAST", "GREATEST"):
+                self.skips_nulls = True
+                return self._operation(node.value.lower(), node.args, (direction,) * len(node.args), positive)
+        return None
+
+    def _leaf(self, node: Expr, direction: int, positive: bool) -> tuple | None:
+        own = self._of_one_row(node)
+        if own is None and node.op == "call" and node.value in ("FIRST", "LAST") and len(node.args) == 1 and not node.flags - {"final"}:
+            own, node = self._of_one_row(node.args[0]), node.args[0].bare()
+        if own is None:
+            return None
+        self.leaves.append((own, node, direction, positive))
+        return ("leaf", len(self.leaves) - 1)
+
+    def _binary(self, node: Expr, direction: int, positive: bool) -> tuple | None:
+        left, right = node.args
+        if node.value == "+":
+            return self._operation("+", node.args, (direction, direction), positive)
+        if node.value == "-" and not positive:
+            return self._operation("-", node.args, (direction, -direction), False)
+        if node.value in ("*", "/"):
+            known = [f for f in (self._number(left) if node.value == "*" else None, self._number(right)) if f is not None]
+            if not known:
+                return self._operation("*", node.args, (direction, direction), True) if node.value == "*" else self._quotient(node, direction)
+            if 0 in known or (positive and min(known) < 0):
+                return None
+            return self._scaled(node, direction if min(known) > 0 else -direction, positive)
+        return None
+
+    def _quotient(self, node: Expr, direction: int) -> tuple | None:
+        """A quotient of what must not be below 0, the divisor not 0 either: it falls with that."""
+        return self._operation("/", node.args, (direction, -direction), True)
+
+    def _scaled(self, node: Expr, direction: int, positive: bool) -> tuple | None:
+        """A product or quotient with a number."""
+        parts = []
+        for operand in node.args:
+            number = self._number(operand)
+            parts.append(("lit", number) if number is not None else self.tree(operand, direction, positive))
+        return None if None in parts else (node.value, *parts)
+
+    def _number(self, node: Expr) -> float | None:
+        """A literal that is a whole number or a DOUBLE; others are decimals, whose arithmetic is not that of floating numbers."""
+        node = node.bare()
+        if not re.fullmatch(r"[+-]?\s*(\d{1,400}|(\d{1,400}\.?\d*|\.\d{1,400})[eE][+-]?\d{1,3})", node.span.of(self.text)):
+            return None
+        value = number(node, self.text)
+        return float(value) if value is not None and abs(value) < 1 << 53 else None
+
+    def _operation(self, name: str, operands: tuple[Expr, ...], directions: tuple[int, ...], positive: bool) -> tuple | None:
+        parts = []
+        for operand, direction in zip(operands, directions):
+            tree = self.tree(operand, direction, positive)
+            if tree is None:
+                return None
+            parts.append(tree)
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = (name, whole, part)
+        return (name, whole) if len(parts) == 1 and name in ("neg", "sqrt", "abs") else whole
+
+
+class _AnyReader(_MonotoneReader):
+    """Reads scores that need not be monotone. ``terms_found``: those of the leaves, as ``_Reader.terms`` has them."""
+
+    def __init__(self, scope: Scope, plan: Plan, text: str) -> None:
+        super().__init__(scope, plan, text)
+        self.terms_found: list[tuple[int, Expr | None, int, str]] = []
+        self.conjoined = has(plan.pattern, "and")
+
+    def tree(self, expr: Expr, direction: int, positive: bool) -> tuple | None:
+        node = expr.bare()
+        if node.op == "call" and node.value == "ABS" and len(node.args) == 1 and not node.flags and self._of_one_row(node) is None:
+            return self._operation("abs", node.args, (direction,), False)
+        return super().tree(expr, direction, False)
+
+    def _quotient(self, node: Expr, direction: int) -> tuple | None:
+        return None  # by 0 it is an error, or NULL, of some matches only
+
+    def _leaf(self, node: Expr, direction: int, positive: bool) -> tuple | None:
+        # arithmetic is done for matches alone: among other rows it might fail
+        own = self._of_one_row(node) if node.op not in ("bin", "un") else None
+        found = [(own, node, 1, "row")] if own is not None else self._call(node, 1) if node.op == "call" else None
+        # a row of two sides of & would be counted twice
+        if not found or (self.conjoined and (found[0][0] == ALL_ROWS or found[0][0].bit_count() > 1)):
+            return None
+        self.terms_found.append(found[0])
+        return ("leaf", len(self.terms_found) - 1)
+
+
+class _SideReader(_MonotoneReader):
+    """``found``: the terms of each side; ``leaves``: the sides in the order in which they were read; ``positive``: sides that must
+    not be below 0."""
+
+    def __init__(self, scope: Scope, plan: Plan, text: str, masks: list[int]) -> None:
+        super().__init__(scope, plan, text)
+        self.masks = masks
+        self.found: list[list[tuple[int, Expr | None, int, str]]] = [[] for _ in masks]
+        self.positive: list[int] = []
+        self.across = False
+
+    def tree(self, expr: Expr, direction: int, positive: bool) -> tuple | None:
+        terms = self.terms(expr, 1) if self._number(expr) is None else None
+        if terms:
+            sides = {side for mask, *_ in terms for side, own in enumerate(self.masks) if mask & own}
+            if len(sides) == 1:
+                side = sides.pop()
+                self.found[side] += terms
+                self.leaves.append(side)
+                self.positive += [side] if positive else []
+                return ("leaf", side)
+        return super().tree(expr, direction, positive)

@@ -1,0 +1,453 @@
+"""A plan's records as JSON, and whether JSON that arrives is a plan that this version made: kernels look variables and masks up
+without a check of their own.
+
+A plan travels as a column's name, in views and from a driver to workers. So it can be another version's, or anybody's. Every number
+is therefore read with the bounds that its field has (:mod:`sparkcep.plan.limits`), and every tree by what its parts may be.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from sparkcep.errors import UNSUPPORTED, ClauseError
+from sparkcep.plan.extend.arcs import input_columns
+from sparkcep.plan.facts import least, of_single_rows, variables_in
+from sparkcep.plan.limits import MAX_CELLS, MAX_PERMUTE, MAX_TREE, MAX_VARIABLES, Column, Range, Text, Tree
+from sparkcep.plan.options import common_unit
+from sparkcep.plan.records import (
+    OF_COLUMN,
+    Aggregate,
+    Approx,
+    Arcs,
+    Automaton,
+    ConditionTree,
+    LeafSpec,
+    Lit,
+    Ranking,
+    Repeat,
+    Running,
+    Window,
+    Within,
+    has,
+    walk,
+)
+from sparkcep.plan.split.conditions import MATH_CALLS, NUMBER_TYPES
+from sparkcep.version import __version__
+
+log = logging.getLogger("sparkcep")
+
+FORMAT = 16  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
+MADE_BY = f"sparkcep {__version__}"
+
+# -- records as JSON --------------------------------------------------------------------------------------------------
+
+
+def written(value: object) -> object:
+    """A value of a plan with its records as dictionaries."""
+    if isinstance(value, tuple):
+        fields = getattr(value, "_fields", None)
+        parts = map(written, value)
+        return dict(zip(fields, parts)) if fields else list(parts)
+    return value
+
+
+def read(hint: Any, value: object, *around: Mapping) -> Any:
+    """The value of the type ``hint`` that :func:`written` gave. ``around``: the dictionaries of the records around it, the
+    innermost first. Raises TypeError, ValueError or KeyError where it is of another type, or beyond the bounds of its field."""
+    if hint in (int, tuple):
+        raise TypeError(f"{hint} without bounds")
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _marked(inner[0], inner[1], value, around)
+    if origin in (UnionType, Union):
+        if value is None and NoneType in inner:
+            return None
+        sorts = [sort for sort in inner if sort is not NoneType]
+        return read(sorts[0] if len(sorts) == 1 else _of_kind(hint, value["kind"]), value, *around)
+    if origin is Literal:
+        return value if any(value == one and type(value) is type(one) for one in inner) else _fail(value)
+    if origin is tuple:
+        return tuple(read(inner[0], item, *around) for item in value) if isinstance(value, list) else _fail(value)
+    if hasattr(hint, "_fields"):
+        return hint(**members(hint, value, *around))
+    return value if type(value) is hint else _fail(value)
+
+
+def members(record: type, value: Any, *around: Mapping) -> dict[str, Any]:
+    """The members of a record or data class from a dictionary of them."""
+    hints = _hints(record)
+    if not isinstance(value, dict) or value.keys() != hints.keys():
+        _fail(value)
+    return {name: read(hint, value[name], value, *around) for name, hint in hints.items()}
+
+
+def marked(mark: type, value: Any, hint: Any = None) -> Iterator[tuple[Any, Any]]:
+    """Each value of a plan, or of a record of it, whose field has a mark of that type, with the mark. Those in trees are among
+    them."""
+    if get_origin(hint) is Annotated:
+        found = get_args(hint)[1]
+        if isinstance(found, mark):
+            yield value, found
+        elif isinstance(found, Tree):
+            for part in walk(value):
+                if hasattr(part, "_fields"):
+                    yield from _marked_fields(mark, part, trees=False)
+    elif isinstance(value, tuple) and not hasattr(value, "_fields"):
+        for part in value:
+            yield from marked(mark, part, next(iter(get_args(hint)), None))
+    elif value is not None and get_origin(hint) in (UnionType, Union):
+        own = [type(value)] if hasattr(value, "_fields") else [one for one in get_args(hint) if one is not NoneType]
+        yield from marked(mark, value, own[0])
+    elif hasattr(value, "_fields") or hasattr(value, "__dataclass_fields__"):
+        yield from _marked_fields(mark, value, trees=True)
+
+
+def _marked_fields(mark: type, record: Any, *, trees: bool) -> Iterator[tuple[Any, Any]]:
+    for name, hint in _hints(type(record)).items():
+        if trees or not _is_tree(hint):  # the walk around comes to the trees inside by itself
+            yield from marked(mark, getattr(record, name), hint)
+
+
+def _is_tree(hint: Any) -> bool:
+    return get_origin(hint) is Annotated and isinstance(get_args(hint)[1], Tree)
+
+
+def _marked(sort: type, mark: Range | Text | Column | Tree, value: Any, around: tuple[Mapping, ...]) -> Any:
+    """A value whose field has a mark."""
+    if isinstance(mark, Tree):
+        return _TREES[mark.sort](value, around, MAX_TREE, mark.leaves)
+    if type(value) is not sort:
+        _fail(value)
+    if isinstance(mark, Range):
+        below = _below(mark.below, around) if isinstance(mark.below, str) else mark.below
+        return value if mark.low <= value < below else _fail(value)
+    if isinstance(mark, Text):
+        return value if mark.pattern.fullmatch(value) else _fail(value)
+    return value
+
+
+def _below(name: str, around: tuple[Mapping, ...]) -> int:
+    """The length of the list of that name in the innermost of the dictionaries that has it."""
+    if name == "sets":
+        variables = _below("variables", around)
+        return 1 << variables if variables <= MAX_VARIABLES else _fail(variables)
+    inside = around[-1:] if name == "variables" else around  # those of the plan, as a set of some may have the name, too
+    found = next((record[name] for record in inside if name in record), None)
+    return len(found) if isinstance(found, list) else _fail(found)
+
+
+@cache
+def _hints(record: type) -> dict[str, Any]:
+    return get_type_hints(record, include_extras=True)
+
+
+@cache
+def _of_kind(union: Any, kind: str) -> type:
+    """The record of a union that has the kind."""
+    return next((record for record in get_args(union) if kind in get_args(_hints(record)["kind"])), NoneType)
+
+
+def _fail(value: object) -> Any:
+    raise TypeError(value)
+
+
+# -- trees ------------------------------------------------------------------------------------------------------------
+
+_MANY = 1 << 31
+# how many parts there are of each kind, from and to
+_PATTERNS = {
+    "var": (1, 1), "not": (1, 1), "empty": (0, 0), "start": (0, 0), "end": (0, 0), "exclude": (1, 1), "cat": (1, _MANY), "alt": (1, _MANY), "and": (1, _MANY),
+    "permute": (1, MAX_PERMUTE),
+}  # fmt: skip
+_CALLS = {
+    **dict.fromkeys(("and", "or", "coalesce", "greatest", "least"), (1, _MANY)), **dict.fromkeys(("not", "isnull", "istrue", "isfalse", "exact", "isnan", *MATH_CALLS), (1, 1)),
+    **dict.fromkeys(("=", "!=", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "div", "pmod", "pow", "atan2", "hypot", "datediff", "cast", "try_cast"), (2, 2)),
+    **dict.fromkeys(("neg", "abs", "sign", "sqrt", "exp", "ln", "log10", "floor", "ceil"), (1, 1)), "round": (1, 2), "if": (3, _MANY),
+}  # fmt: skip
+_SCORES = {**dict.fromkeys(("+", "-", "*", "/", "least", "greatest"), (2, 2)), **dict.fromkeys(("neg", "abs", "sqrt"), (1, 1))}
+_TYPE = re.compile(r"([a-z]+)\s*(?:\(\s*\d{1,100}\s*(?:,\s*\d{1,100}\s*)?\))?\s*")
+_LITERALS = {
+    "null": re.compile("NULL"), "bool": re.compile("TRUE|FALSE"), "string": re.compile("(?s:.*)"), "type": re.compile("(?s:.{1,400})"),
+    "int": re.compile(r"-?\d{1,10}"), "long": re.compile(r"-?\d{1,19}"), "date": re.compile(r"-?\d{1,10}"), "decimal": re.compile(r"-?(?=\.?\d)\d{0,18}\.?\d{0,18}"),
+    "double": re.compile(r"-?(?:\d{1,400}\.?\d{0,400}|\.\d{1,400})(?:[eE][+-]?\d{1,3})?"),
+}  # fmt: skip
+_BITS = {"int": 31, "date": 31, "long": 63, "decimal": 63}
+
+
+def _pattern(value: Any, around: tuple[Mapping, ...], depth: int, _: str = "") -> tuple:
+    """A tree of a pattern. Repeat and Within are records of it."""
+    if isinstance(value, dict):
+        record = _of_kind(Repeat | Within, value["kind"])
+        hints = _hints(record)
+        if value.keys() != hints.keys() or not depth:
+            _fail(value)
+        found = record(**{name: _pattern(value[name], around, depth - 1) if _is_tree(hint) else read(hint, value[name], value, *around) for name, hint in hints.items()})
+        return found if not isinstance(found, Repeat) or found.high is None or found.low <= found.high else _fail(value)
+    kind, rest = _parts(value, _PATTERNS, depth)
+    if kind in ("var", "not"):
+        (variable,) = rest
+        return (kind, variable) if type(variable) is int and 0 <= variable < _below("variables", around) else _fail(value)
+    return (kind, *(_pattern(part, around, depth - 1) for part in rest))
+
+
+def _condition(value: Any, around: tuple[Mapping, ...], depth: int, _: str = "") -> tuple:
+    """A tree of a condition."""
+    if isinstance(value, dict):
+        record = _of_kind(ConditionTree, value["kind"])
+        hints = _hints(record)
+        if value.keys() != hints.keys() or not depth:
+            _fail(value)
+        found = record(**{name: _condition(value[name], around, depth - 1) if _is_tree(hint) else read(hint, value[name], value, *around) for name, hint in hints.items()})
+        return _literal(found, around) if isinstance(found, Lit) else found
+    if value == ["mno"]:
+        return ("mno",)
+    if not isinstance(value, list) or value[0] != "call":
+        _fail(value)
+    name, rest = _parts(value[1:], _CALLS, depth)
+    found = ("call", name, *(_condition(part, around, depth - 1) for part in rest))
+    types = [part for part in found[2:] if isinstance(part, Lit) and part.type == "type"]
+    if types != ([found[3]] if name in ("cast", "try_cast") else []) or (name == "if" and not len(found) % 2):
+        _fail(value)
+    if name == "round" and len(found) > 3 and not (isinstance(found[3], Lit) and found[3].type == "int" and found[3].text.isdigit()):
+        _fail(value)
+    return found
+
+
+def _literal(found: Lit, around: tuple[Mapping, ...]) -> Lit:
+    """A literal of a condition whose text is one of its type."""
+    kind, text = found.type, found.text
+    if not _LITERALS[kind].fullmatch(text):
+        _fail(text)
+    if kind in _BITS:
+        value = int(text.replace(".", ""))
+        if not -(1 << _BITS[kind]) <= value < 1 << _BITS[kind]:
+            _fail(text)
+    if kind == "type":
+        name = _TYPE.fullmatch(text)
+        if name is None or name[1] not in NUMBER_TYPES:
+            _fail(text)
+    return found
+
+
+def _score(value: Any, around: tuple[Mapping, ...], depth: int, leaves: str) -> tuple:
+    """A tree of a score, whose leaves are places in that list."""
+    if isinstance(value, list) and len(value) == 2 and value[0] == "lit":
+        number = value[1]
+        return ("lit", number) if type(number) in (int, float) and abs(number) <= 1 << 53 else _fail(value)  # NaN is not
+    if isinstance(value, list) and len(value) == 2 and value[0] == "leaf":
+        return ("leaf", value[1]) if type(value[1]) is int and 0 <= value[1] < _below(leaves, around) else _fail(value)
+    kind, rest = _parts(value, _SCORES, depth)
+    return (kind, *(_score(part, around, depth - 1, leaves) for part in rest))
+
+
+def _parts(value: Any, known: Mapping[str, tuple[int, int]], depth: int) -> tuple[str, list]:
+    """The kind and the parts of a tree's list."""
+    if not isinstance(value, list) or not depth or type(value[0]) is not str:
+        _fail(value)
+    kind, *rest = value
+    least, most = known[kind]
+    return (kind, rest) if least <= len(rest) <= most else _fail(value)
+
+
+_TREES = {"pattern": _pattern, "condition": _condition, "score": _score}
+
+# -- what arrives -----------------------------------------------------------------------------------------------------
+
+
+def check_version(found: Mapping, known: set[str]) -> None:
+    """Raises ClauseError, which names both versions, where a plan is not in this version's format."""
+    made = found.get("made_by")
+    if found.get("format") == FORMAT and set(found) == known:
+        if made != MADE_BY:
+            _say_other(made[:80] if isinstance(made, str) else "an unknown version")
+        return
+    maker = f"{made if isinstance(made, str) else 'an older sparkcep'} (format {found.get('format', 'without a number')})"
+    raise ClauseError(
+        "VERSION",
+        f"a plan made by {maker[:80]} was given to {MADE_BY} (format {FORMAT}); the driver and its workers need the same version of sparkcep, "
+        "and a view that an older one made must be created again",
+        sqlstate=UNSUPPORTED,
+    )
+
+
+@cache
+def _say_other(made: str) -> None:
+    """Warns once of another version, whose plans have the same format: its results may differ from this one's."""
+    log.warning("a plan made by %s runs with %s: the driver and its workers should have the same version of sparkcep, and views that another one made should be created again", made, MADE_BY)
+
+
+def wrong(why: str) -> ClauseError:
+    return ClauseError("ARGUMENT", f"the plan given to match_recognize was not made by the rewriter: {why}; write the clause, or its text as second argument")
+
+
+def is_right(found: Mapping) -> bool:
+    """Whether the members of a plan, each within its bounds, go together as those of a clause do. Engines count on it."""
+    count, approx, selection = len(found["variables"]), found["approximate"], found["selection"]
+    specs, automaton, changes = [leaf.spec for leaf in found["leaves"]], found["automaton"], found["changes"]
+    return (
+        count <= MAX_VARIABLES
+        and _differ(letter.bit for letter in found["letters"])
+        and _differ(letter.variable for letter in found["letters"] if automaton is None)
+        and _differ(condition.variable for condition in found["conditions"])
+        and _differ([leaf.name for leaf in found["leaves"]])
+        and _differ(found["given"])
+        and _are_groups(found)
+        and _are_windows(found)
+        and (automaton is None or _is_automaton(automaton, count))
+        and all(_is_leaf(spec, found) for spec in specs)
+        and all(_is_aggregate(part) for mark_tree in _trees(found) for part in walk(mark_tree) if part[0] == "agg")
+        and (approx is None or _is_approximate(approx, found))
+        and (found["ranking"] is None or _is_ranking(found["ranking"], found))
+        and (selection is not None or automaton is not None or approx is found["slide"] is None)
+        and (changes is None or (changes.size is not None) == (changes.speculate == "SIZE"))
+        and (found["arcs"] is None or (automaton is not None and _are_arcs(found["arcs"], automaton)))
+        and found["place"] is not None
+    )
+
+
+def _differ(values: Iterable[object]) -> bool:
+    all = list(values)
+    return len(set(all)) == len(all)
+
+
+def _trees(found: Mapping) -> list[tuple]:
+    """All trees of conditions and assignments."""
+    trees = [tree for condition in found["conditions"] for tree in condition.trees]
+    if found["automaton"] is not None:
+        trees += [tree for arc in found["automaton"].arcs for tree in (*arc.fence, *(item.tree for item in arc.sets), *arc.emits)]
+        trees += [register.initial for register in found["automaton"].registers]
+    return trees
+
+
+def _are_windows(found: Mapping) -> bool:
+    """Whether sizes are in the units of their kinds, and there are windows where something asks for them."""
+    windows, slide, changes = found["windows"], found["slide"], found["changes"]
+    asked = found["selection"] is not None or found["automaton"] is not None
+    own = (*windows, *((changes.size,) if changes is not None and changes.size is not None else ()))
+    return (
+        bool(windows) == asked
+        and all(_is_window(window) for window in own)
+        and all(window.kind != "none" for window in (*windows[1:], *own[len(windows) :]))
+        and (slide is None or (slide.kind == windows[0].kind and _is_size(slide.kind, slide.step) and Fraction(slide.step) <= Fraction(windows[0].size)))
+    )
+
+
+def _is_window(window: Window) -> bool:
+    return bool(window.order) == (window.kind in ("micros", "number")) and _is_size(window.kind, window.size)
+
+
+def _is_size(kind: str, size: str) -> bool:
+    """Whether a size above 0 is in the unit of its kind."""
+    if kind == "none":
+        return not size
+    return bool(size.strip("0.")) and (kind == "number" or size.isdigit())
+
+
+def _is_leaf(spec: LeafSpec, found: Mapping) -> bool:
+    """Whether what a leaf is of is there."""
+    automaton, approx, slide, ranking, changes = (found[name] for name in ("automaton", "approximate", "slide", "ranking", "changes"))
+    if spec.kind in ("register", "emit"):
+        return automaton is not None and spec.number < len(automaton.registers if spec.kind == "register" else automaton.emits)
+    if spec.kind in ("match_from", "match_to"):
+        return automaton is not None and spec.column == automaton.time
+    if spec.kind in ("window_start", "window_end"):
+        return slide is not None and spec.column == found["windows"][0].order and spec.step == common_unit(slide.step, found["windows"][0].size)
+    if spec.kind in ("change", "change_number", "changed_by"):
+        return changes is not None and changes.report == "CHANGES"
+    if spec.kind == "agg":
+        return _is_aggregate(spec)
+    if spec.kind == "rows":
+        return bool(spec.columns)
+    if spec.kind == "rank":
+        return ranking is not None and ranking.by_engine
+    if spec.kind in ("errors", "missing", "kind"):
+        return approx is not None and approx.report != "HISTORY" and (spec.kind != "errors" or spec.whole == approx.whole)
+    if spec.kind in ("bundle_start", "bundle_end", "bundle_size"):
+        return approx is not None and approx.report == "BUNDLES"
+    if spec.kind in ("complete", "left_out", "coverage"):
+        return approx is not None and approx.budget is not None and approx.report != "HISTORY"
+    if spec.kind.startswith("history_"):
+        return approx is not None and approx.report == "HISTORY"
+    if spec.kind == "cnt":
+        return found["selection"] is not None and automaton is None and (approx is not None or found["rows"] != "unmatched") and (approx is None or (approx.budget is None and approx.report in ("PROXY", "PER ERROR", "BUNDLES")))
+    if spec.kind == "graph":
+        return found["selection"] is not None and automaton is approx is None and found["rows"] != "unmatched"
+    return True
+
+
+def _is_aggregate(part: Aggregate | Running) -> bool:
+    """Whether only a count is of rows, and not of a column."""
+    return part.column is not None or part.function == "count"
+
+
+def _is_approximate(approx: Approx, found: Mapping) -> bool:
+    """Whether the costs are of the pattern's variables, and no match costs less than nothing being there."""
+    budget = approx.budget
+    return (
+        len(approx.missing) == len(approx.violation) == len(found["variables"])
+        and found["selection"] is not None
+        and found["selection"].strategy != "NEXT"
+        and found["selection"].report == "ALL"
+        and found["automaton"] is None
+        and not has(found["pattern"], "and")
+        and approx.bound < least(found["pattern"], lambda variable: approx.missing[variable])
+        and (approx.report != "BUNDLES" or found["windows"][0].kind != "none")
+        and (approx.history is not None) == (approx.report == "HISTORY" or (budget is not None and budget.history != ""))
+        and (approx.report != "HISTORY" or found["rows"] == "one")
+        and (budget is None or (len(budget.sketch) <= 2 and math.prod(budget.sketch) <= MAX_CELLS and (budget.history != "" or not budget.sketch) and found["rows"] != "unmatched"))
+        and (not (budget or approx.history) or (found["windows"][0].kind != "none" and found["selection"].strategy == "ANY" and found["ranking"] is None))
+    )
+
+
+def _is_ranking(ranking: Ranking, found: Mapping) -> bool:
+    """Whether scores are of the variables and sides of the pattern."""
+    monotone, sides, leaves = ranking.monotone, ranking.by_sides, {leaf.name for leaf in found["leaves"]}
+    if monotone is not None:
+        own = [leaf.variable for leaf in monotone.leaves]
+        if not own or not _differ(own) or not of_single_rows(found["pattern"]) or sum(1 << v for v in own) & ~variables_in(found["pattern"], "var"):
+            return False
+    if sides is not None:
+        masks = [variables_in(side, "var") for side in found["pattern"][1:]] if found["pattern"][0] == "and" else []
+        if len(masks) != len(sides.sides) or any(a & b for i, a in enumerate(masks) for b in masks[:i]):
+            return False
+    preferred = bool(ranking.terms or monotone or sides or ranking.scored)
+    return (ranking.place is not None or not preferred) and (ranking.scored is None or bool(ranking.scored.leaves)) and (not ranking.vector or ranking.vector in leaves) and (not ranking.by_engine or ranking.top > 0)
+
+
+def _are_groups(found: Mapping) -> bool:
+    """Whether negated groups are named by variables of their own, of which each is negated in the pattern, and are of parts that a
+    group may have."""
+    names = [group.variable for group in found["without"]]
+    negated = {part[1] for part in walk(found["pattern"]) if part[0] == "not"}
+    parts = {part[0] for group in found["without"] for part in walk(group.pattern)}
+    return _differ(names) and negated >= set(names) and not parts & {"not", "and", "start", "end", "exclude"} and (not names or found["selection"] is not None)
+
+
+def _are_arcs(arcs: Arcs, automaton: Automaton) -> bool:
+    """Whether the columns of ARCS FROM are those that the engine looks for."""
+    return arcs.columns == input_columns(len(automaton.parameters), len(arcs.keys), len(arcs.came), arcs.texts)
+
+
+def _is_automaton(automaton: Automaton, variables: int) -> bool:
+    """Whether labels, EMIT's columns and parameters that arcs name are there."""
+    emits, parameters = len(automaton.emits), len(automaton.parameters)
+    return (
+        max(len(automaton.registers), emits, parameters) <= MAX_VARIABLES
+        and all(register.type not in OF_COLUMN or register.like for register in automaton.registers)
+        and all(
+            arc.label < variables + automaton.by_ways
+            and len(arc.emits) in (0, emits)
+            and len(arc.parameters) == 2
+            and arc.parameters[0] <= arc.parameters[1] <= parameters
+            and len(arc.limits) in (0, 3)
+            and (not arc.limits or arc.limits[0] < MAX_VARIABLES)
+            for arc in automaton.arcs
+        )
+    )

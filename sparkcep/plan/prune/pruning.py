@@ -1,0 +1,292 @@
+"""Rows and partitions that cannot matter, found before any engine sees them: Spark filters rows ahead of the exchange, drops
+partitions without a match, and cuts partitions by further keys.
+
+Rows: under a SKIP TILL strategy a row that fulfils no variable's row-local condition is ignored wherever the search stands, so the
+result is the same without it - unless something counts or looks at physical rows.
+
+Candidates: a match that holds a row of A lies in a partition with a row that fulfils A's row-local condition and, under WINDOW,
+within the window's size of that row ('High-Performance Row Pattern Recognition Using Joins', VLDB 2023, bounds its windows
+likewise).
+
+Equivalence tests as partition keys (SASE+, SIGMOD 2008, section 3.2): where every row of a match behind its first must have the
+same value of a column as a row before it, all rows of a match agree in that column, so rows that differ in it never meet: it may
+cut partitions as a PARTITION BY column does. A row whose value is NULL passes no such test and can only be a match by itself, which
+it is among the other NULLs, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import product
+from operator import and_, or_
+
+from sparkcep.clause.expressions import Expr
+from sparkcep.clause.tokens import Span
+from sparkcep.clause.tree import NEXT_ROW, WITH_UNMATCHED, MatchClause
+from sparkcep.plan.facts import anchored, leader, negated_in, nullable, variables_in
+from sparkcep.plan.options import MICROS, NUMBER, ROWS
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.reach import Reach
+from sparkcep.plan.records import ALL_ROWS, Approx, Candidate, has, walk
+from sparkcep.plan.scope import Row
+from sparkcep.plan.split.conditions import ConditionSplitter, conjuncts
+
+MAX_CHOICES = 16  # sets that an alternation is resolved into
+MAX_CANDIDATES = 8  # that are compared
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+def ignorable(plan: Plan) -> bool:
+    """Whether a row that no variable of a match takes changes nothing by being there."""
+    if plan.adjacent or plan.rows == WITH_UNMATCHED or plan.ordered_inputs or plan.graphing:  # positions in a graph count rows
+        return False
+    if any(window.kind == ROWS for window in plan.windows) or nullable(plan.pattern) or anchored(plan.pattern):
+        return False
+    return not looks_around(plan)
+
+
+def prefilter(plan: Plan) -> tuple[str, ...]:
+    """SQL conditions of which a row must fulfil one to be needed, where rows are :func:`ignorable`; () where every row may be."""
+    if {letter.variable for letter in plan.letters} != set(range(len(plan.variables))):
+        return ()
+    return tuple(letter.text for letter in plan.letters)
+
+
+def looks_around(plan: Plan) -> bool:
+    """Whether a condition or a measure looks at physical neighbours."""
+    return any(Reach.of_measures(plan)) or any(physical(tree) for condition in plan.conditions for tree in condition.trees)
+
+
+def physical(tree: tuple) -> bool:
+    """Whether a condition looks at physical neighbours."""
+    return any(part[0] in ("off", "pair") or (part[0] in ("nav", "cls") and part.physical != 0) for part in walk(tree))
+
+
+# -- candidates -------------------------------------------------------------------------------------------------------
+
+
+def necessary(pattern: tuple) -> tuple[frozenset[int], ...]:
+    """Sets of variables; every match of a plan's pattern maps a row to a variable of each. The smallest first."""
+    return tuple(sorted(dict.fromkeys(_sets(pattern)), key=lambda s: (len(s), sorted(s))))
+
+
+def candidates(plan: Plan) -> tuple[Candidate, ...]:
+    """The conditions that a row of every match fulfils; () where a partition without a match is in the result: its rows are told
+    (WITH UNMATCHED ROWS) or a missing variable is forgiven (APPROX). Empty matches hold no variable, so a pattern that has them has
+    no necessary one.
+
+    A variable's row-local conjuncts hold for each of its rows, whatever the other conjuncts say.
+    """
+    if plan.rows == WITH_UNMATCHED or plan.approximate is not None:
+        return ()
+    texts = {letter.variable: letter.text for letter in plan.letters}
+    found = [tuple(sorted(s)) for s in necessary(plan.pattern) if all(v in texts for v in s)]
+    return tuple(Candidate(s, " OR ".join(f"({texts[v]})" for v in s)) for s in found[:MAX_CANDIDATES])
+
+
+def bounded_by_window(plan: Plan) -> bool:
+    """Whether rows farther than WINDOW from every row of a necessary variable change nothing by being there.
+
+    A match spans less than W, so its rows and all between them, taken, ignored or negated ones, lie within W of its necessary row:
+    no match and no row inside one is lost. Where a start row's window holds a necessary row, all of that window lies within W of
+    it:
+    the search sees the same rows, so preferment, contiguity and what SKIP TILL may ignore stay. Where it holds none, no match
+    starts, before and after. What looks at rows by their place in the partition (PREV, NEXT, anchors, lag and lead, positions in
+    MATCH_GRAPH) may look farther than W, and ROWS are counted, not measured: not then. Nor where windows slide, or positions are
+    compared across partitions. Match numbers count matches, which all stay.
+    """
+    if not plan.windows or plan.windows[0].kind not in (MICROS, NUMBER) or any(window.kind == ROWS for window in plan.windows) or plan.slide or (plan.ranking and plan.ranking.overall):
+        return False
+    return not (plan.ordered_inputs or anchored(plan.pattern) or plan.graphing or looks_around(plan))
+
+
+def _sets(pattern: tuple) -> list[frozenset[int]]:
+    kind, parts = pattern[0], [part for part in pattern if isinstance(part, tuple)]
+    if kind == "var":
+        return [frozenset([pattern[1]])]
+    if kind in ("cat", "permute", "and", "exclude", "within") or (kind == "repeat" and pattern.low > 0):
+        return [s for part in parts for s in _sets(part)]
+    if kind == "alt":
+        branches = [_sets(part) for part in parts]
+        shared = [s for s in branches[0] if all(s in b for b in branches[1:])]
+        size = 1
+        for branch in branches:
+            size *= len(branch)
+        # a row of one variable of each branch: one of them is there
+        return shared + ([frozenset().union(*choice) for choice in product(*branches)] if size <= MAX_CHOICES else [])
+    return []  # not, empty, start, end, what may be left out
+
+
+# -- keys -------------------------------------------------------------------------------------------------------------
+
+
+def equal_columns(clause: MatchClause, splitter: ConditionSplitter, plan: Plan) -> list[tuple[str, tuple[str, ...]]]:
+    """(column's text, the tests as texts) of the columns in which the rows of every match agree; [] where their partitions
+    would tell matches apart otherwise. Rows outside a match must be :func:`ignorable`."""
+    if plan.skip.mode != NEXT_ROW or clause.pref or clause.top or _numbered(clause) or has(plan.pattern, "and"):
+        return []
+    reader = _TestReader(clause, splitter, plan)
+    conditions = {splitter.scope.ids[d.variable.lower()]: d.condition for d in clause.defines}
+    # a variable without a condition takes any row
+    found = [reader.tests(v, conditions[v]) if v in conditions else {} for v in reader.tested()]
+    shared = [name for name in found[0] if all(name in tests for tests in found)] if found else []
+    return [(found[0][name][0], tuple(tests[name][1] for tests in found)) for name in shared]
+
+
+def implied_tests(clause: MatchClause, splitter: ConditionSplitter, plan: Plan, columns: list[str]) -> dict[Span, str]:
+    """The tests that hold wherever the column, one of ``columns`` by which partitions are cut, is not NULL: their spans, and the
+    column's text."""
+    reader = _TestReader(clause, splitter, plan)
+    return {
+        span: text
+        for define in clause.defines
+        for span, text in reader.sure(splitter.scope.ids[define.variable.lower()], define.condition)
+        if text in columns
+    }
+
+
+def _numbered(clause: MatchClause) -> bool:
+    """Whether anything reads the number of a match, which counts the matches of one partition."""
+    expressions = [*(m.expr for m in clause.measures), *(d.condition for d in clause.defines)]
+    return any(n.op == "call" and n.value == "MATCH_NUMBER" for e in expressions for n in e.walk())
+
+
+class _TestReader:
+    """The equivalence tests in the conditions of one clause."""
+
+    def __init__(self, clause: MatchClause, splitter: ConditionSplitter, plan: Plan) -> None:
+        self.approx: Approx | None = plan.approximate
+        self.text = clause.text
+        self.splitter = splitter
+        self.scope = splitter.scope
+        self.case_sensitive = plan.case_sensitive
+        self._places: dict[int, list[_Place]] = {}
+        _visit(plan.pattern, _Place(), self._places)
+        for group, variables in negated_in(plan.pattern, plan.without).items():
+            self._places |= {v: self._places[group] for v in range(len(plan.variables)) if variables >> v & 1}
+        self._leader = leader(plan.pattern)
+
+    def tested(self) -> list[int]:
+        """The variables that need a test: all that may take another row than the first, and the negated ones."""
+        return [v for v, places in self._places.items() if not all(p.first for p in places)]
+
+    def tests(self, variable: int, condition: Expr) -> dict[tuple, tuple[str, str]]:
+        """Column (as a comparable name) to (its text, the test's text), for each test among the condition's conjuncts."""
+        found: dict[tuple, tuple[str, list[str], list[Row]]] = {}
+        for conjunct in conjuncts(condition):
+            column, row = self._equality(conjunct.bare(), variable)
+            if column is not None and row is not None:
+                text, tests, rows = found.setdefault(self._name(column), (self.scope.row_text(column), [], []))
+                tests.append(f"{self.scope.variables[variable]} AS {' '.join(conjunct.span.of(self.text).split())}")
+                rows.append(row)
+        agrees = self._agrees if self.approx is None else self._agrees_approximately
+        return {name: (text, " AND ".join(tests)) for name, (text, tests, rows) in found.items() if agrees(rows, variable)}
+
+    def sure(self, variable: int, condition: Expr) -> Iterator[tuple[Span, str]]:
+        """(span, column's text) of the tests whose other row is sure to be there."""
+        for conjunct in conjuncts(condition):
+            column, row = self._equality(conjunct.bare(), variable)
+            if column is not None and row is not None and self._there(row, variable):
+                yield conjunct.span, self.scope.row_text(column)
+
+    def _there(self, row: Row, variable: int) -> bool:
+        if self.approx is None or (row.mask == ALL_ROWS and not self.splitter.finished >> variable & 1):
+            return self._earlier(row, variable)
+        named = row.mask.bit_count() == 1
+        return named and self.approx.missing[row.mask.bit_length() - 1] > self.approx.bound and self._earlier(row, variable)
+
+    def _equality(self, test: Expr, variable: int) -> tuple[Expr | None, Row | None]:
+        """The column that a conjunct compares with its value at another row, and that row."""
+        if test.op != "bin" or test.value != "=":
+            return None, None
+        columns = [_column(side.bare()) for side in test.args]
+        if None in columns or self._name(columns[0]) != self._name(columns[1]):
+            return None, None
+        rows = [self.splitter.row(side.bare(), variable) for side in test.args]
+        own, other = rows if rows[0] == Row("cur") else rows[::-1]
+        return (columns[0], other) if own == Row("cur") else (None, None)
+
+    def _agrees(self, rows: list[Row], variable: int) -> bool:
+        """Whether one of the rows is sure to be an earlier one of the match."""
+        return any(self._earlier(row, variable) for row in rows)
+
+    def _agrees_approximately(self, rows: list[Row], variable: int) -> bool:
+        """As :meth:`_agrees`, where a test that names a missing variable is taken as true: then all that may stand before are
+        tested."""
+        approx = self.approx
+        assert approx is not None
+        tested = 0
+        for row in rows:
+            if row.which == "cur" or row.logical or row.physical:
+                continue
+            if row.mask == ALL_ROWS:
+                if row.which == "F" and not self.splitter.finished >> variable & 1:
+                    return True
+            elif row.mask.bit_count() == 1:
+                other = row.mask.bit_length() - 1
+                if approx.missing[other] > approx.bound and self._earlier(row, variable):
+                    return True
+                if row.which == "F" or other != variable:
+                    tested |= row.mask
+        possible = reduce(or_, (p.possible for p in self._places[variable]))
+        return not self.splitter.finished >> variable & 1 and possible & ~tested == 0
+
+    def _name(self, column: Expr) -> tuple[str, ...]:
+        parts = column.value if self.scope.qualifier(column) is None else column.value[1:]
+        return parts if self.case_sensitive else tuple(p.lower() for p in parts)
+
+    def _earlier(self, row: Row, variable: int) -> bool:
+        """Whether it is a row of the match before the variable's - or the match's first row, the variable's own then."""
+        if row.which == "cur" or row.logical or row.physical:
+            return False
+        before = reduce(and_, (p.certain for p in self._places[variable]))
+        if row.mask == ALL_ROWS:
+            # a row before the match is the first of those that ~ at its start sees
+            return row.which == "F" and (not self.splitter.finished >> variable & 1 or before != 0)
+        if row.which == "F" and row.mask == self._leader:
+            return True
+        return row.mask.bit_count() == 1 and row.mask & before != 0
+
+
+def _column(expr: Expr) -> Expr | None:
+    """The column of ``c``, ``X.c``, ``FIRST(X.c)`` and ``LAST(X.c)``."""
+    if expr.op == "call" and expr.value in ("FIRST", "LAST"):
+        expr = expr.args[0].bare()
+    return expr if expr.op == "col" else None
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What is known before a place of the pattern: ``certain``, a mask of variables mapped by every match that gets there;
+    ``possible``, by some match; ``first``, that no row is."""
+
+    certain: int = 0
+    first: bool = True
+    possible: int = 0
+
+
+def _visit(tree: tuple, place: _Place, found: dict[int, list[_Place]]) -> _Place:
+    """Collects the places of each variable; gives the place behind ``tree``."""
+    kind, parts = tree[0], [part for part in tree if isinstance(part, tuple)]
+    later = replace(place, first=False)
+    if kind == "var":
+        found.setdefault(tree[1], []).append(place)
+        return _Place(place.certain | 1 << tree[1], False, place.possible | 1 << tree[1])
+    if kind == "not":
+        found.setdefault(tree[1], []).append(later)
+    elif kind in ("cat", "exclude", "within"):
+        return reduce(lambda at, part: _visit(part, at, found), parts, place)
+    elif kind == "alt":
+        ends = [_visit(part, place, found) for part in parts]
+        return _Place(reduce(and_, (e.certain for e in ends)), all(e.first for e in ends), reduce(or_, (e.possible for e in ends)))
+    elif kind == "permute":
+        among = replace(later, possible=place.possible | variables_in(tree))
+        return _Place(reduce(or_, [_visit(part, among, found).certain for part in parts]), False, among.possible)
+    elif kind == "repeat":
+        again = replace(later, possible=place.possible | variables_in(tree))
+        end = _visit(tree.item, place if tree.high == 1 else again, found)
+        return end if tree.low > 0 else _Place(place.certain, place.first and end.first, end.possible)
+    return place

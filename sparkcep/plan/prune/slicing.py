@@ -1,0 +1,96 @@
+"""Whether the rows of one key may be cut into overlapping slices of time that are searched by themselves.
+
+A slice holds all rows of a stretch of the order key and, behind them, those less than WINDOW farther. A match spans less than
+WINDOW, so the slice that owns its first row holds all of it, and all rows that its search may look at: a start row is searched
+within its own window. What goes from match to match, counts matches or rows, or looks at rows before the match needs the whole
+partition.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sparkcep.clause.tree import NEXT_ROW, OMIT_EMPTY, WITH_UNMATCHED
+from sparkcep.plan.extend.approx import ALL
+from sparkcep.plan.facts import anchored, leads_with_negation, nullable, room
+from sparkcep.plan.options import MICROS, NUMBER
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.prune.pruning import physical
+from sparkcep.plan.records import ALL_ROWS, has
+
+
+def undivided(plan: Plan) -> str:
+    """Why the partitions of a plan with WINDOW must stay whole; "" where they may be cut."""
+    if plan.automaton is not None:
+        return "an AUTOMATON tells the matches of a partition in the order of their last rows"
+    if plan.changes is not None:
+        return "rows of CHANGES IN come and go, and punctuations are for whole partitions"
+    if plan.windows[0].kind not in (MICROS, NUMBER):
+        return "WINDOW counts rows, and where a row is in its partition is known only there"
+    if plan.skip.mode != NEXT_ROW:
+        return "AFTER MATCH goes from match to match; with SKIP TO NEXT ROW each start row is searched by itself"
+    if plan.rows == WITH_UNMATCHED:
+        return "a row without a match is told once, whatever slices hold it"
+    if nullable(plan.pattern) and plan.rows != OMIT_EMPTY:
+        return "the pattern matches no row at all, and empty matches are told"
+    if plan.counting or plan.graphing:
+        return "MATCH_COUNT() and MATCH_GRAPH() put matches together by their last row, wherever they begin"
+    if plan.budgeted:
+        return "which candidates a BUDGET leaves out depends on all rows before"
+    if plan.approximate is not None and plan.approximate.report != ALL:
+        return "proxies and bundles are chosen among matches by their last row, wherever they begin"
+    if anchored(plan.pattern):
+        return "^ and $ are the partition's own first and last row"
+    if leads_with_negation(plan.pattern):
+        return "~ at the start of the pattern looks at rows before the match"
+    if plan.approximate is not None and has(plan.pattern, "not"):
+        return "~ looks at rows before the match where the variables before it are missing"
+    if _numbered(plan):
+        return "MATCH_NUMBER() counts the matches of the partition"
+    if plan.ranking and plan.ranking.top and not plan.slide:
+        return "TOP ranks the matches of whole partitions; with SLIDE those of each window"
+    if plan.slide and (plan.ranking is None or plan.ranking.overall):
+        return "TOP OVERALL ranks the matches of all windows together"
+    if plan.slide and plan.order[0].descending:
+        return "windows that SLIDE begin at their last row where ORDER BY is descending"
+    if plan.ordered_inputs:
+        return "a function of several rows in DEFINE is computed over the whole partition"
+    return _neighbours(plan)
+
+
+def _numbered(plan: Plan) -> bool:
+    """Whether a condition or a measure reads MATCH_NUMBER(). A leaf that only orders matches of one window, or that no measure
+    reads, does not count."""
+    if any(has(tree, "mno") for condition in plan.conditions for tree in condition.trees):
+        return True
+    names = {leaf.name for leaf in plan.leaves if leaf.spec.kind == "mno"}
+    texts = [column.text for column in (*plan.outputs, *plan.arrays, *plan.aggregates)] + list(plan.ranking.objectives if plan.ranking else ())
+    return any(names & set(re.findall(r"\b__l\d+\b", text)) for text in texts)
+
+
+def _neighbours(plan: Plan) -> str:
+    """Whether PREV and NEXT stay inside the match, whose rows the slice holds with all between them: a variable with n rows of the
+    match before it has n rows of the slice before it."""
+    within = room(plan.pattern, len(plan.variables)) if plan.approximate is None else [(0, 0)] * len(plan.variables)  # any may be missing
+    outside = "{} may look at a row outside the match, which another slice may hold"
+    for condition in plan.conditions:
+        if not all(_stays(tree, *within[condition.variable]) for tree in condition.trees):
+            return outside.format(f"PREV or NEXT in the condition of {plan.variables[condition.variable]}")
+    for _, spec in plan.leaves:
+        if spec.kind in ("nav", "cls") and spec.physical:
+            of = [w for v, w in enumerate(within) if spec.mask == ALL_ROWS or spec.mask >> v & 1]
+            if not all(-before <= spec.physical <= after for before, after in of):
+                return outside.format("PREV or NEXT in a measure")
+    return ""
+
+
+def _stays(tree: tuple, before: int, after: int) -> bool:
+    """Whether a condition's own physical neighbours lie at most so many rows away; those of other rows of the match never count as
+    near."""
+    if tree[0] == "off":
+        return -before <= tree.physical <= after
+    if tree[0] == "call":
+        return all(_stays(t, before, after) for t in tree[2:])
+    if tree[0] == "checked":
+        return _stays(tree.tree, before, after)
+    return not physical(tree)

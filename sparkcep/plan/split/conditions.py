@@ -1,0 +1,987 @@
+"""Splits a DEFINE condition into what Spark computes per row and what looks at other rows.
+
+The trees of the second part are those of :mod:`sparkcep.plan.records`. A subtree whose references all look at one row becomes one
+input column, which Spark computes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import reduce
+from types import MappingProxyType
+
+from sparkcep.clause.expressions import Expr, render_values
+from sparkcep.clause.tokens import Span
+from sparkcep.errors import UNSUPPORTED, ClauseError, position
+from sparkcep.plan import records
+from sparkcep.plan.facts import Distance
+from sparkcep.plan.records import ALL_ROWS, Lit, has, walk
+from sparkcep.plan.scope import AGGREGATES, MAX_DIGITS, NAVIGATIONS, OF_MATCHES, PRIOR, Inputs, Row, Scope
+from sparkcep.plan.split import fallible
+
+# functions of one DOUBLE that the engine computes as the C library does
+MATH_CALLS = (
+    "cbrt", "log2", "log1p", "expm1", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "degrees", "radians", "rint",
+)
+NUMBER_TYPES = frozenset("tinyint byte smallint short int integer bigint long float real double decimal dec numeric".split())
+# operators and functions that the engine computes over values of several rows
+_COMPARISONS = {"=", "!=", "<", "<=", ">", ">=", "<=>"}
+_BINARY = {"+", "-", "*", "/", "%", "DIV", "=", "!=", "<", "<=", ">", ">=", "<=>"}
+_FUNCTIONS = {
+    "ABS": (1, 1), "SIGN": (1, 1), "SIGNUM": (1, 1), "SQRT": (1, 1), "EXP": (1, 1), "LN": (1, 1), "LOG10": (1, 1),
+    "POW": (2, 2), "POWER": (2, 2), "FLOOR": (1, 1), "CEIL": (1, 1), "CEILING": (1, 1), "MOD": (2, 2),
+    "NEGATIVE": (1, 1), "POSITIVE": (1, 1), "GREATEST": (2, 99), "LEAST": (2, 99),
+    "COALESCE": (1, 99), "NVL": (2, 2), "IFNULL": (2, 2), "NULLIF": (2, 2), "NVL2": (3, 3), "IF": (3, 3), "IFF": (3, 3),
+    "ISNULL": (1, 1), "ISNOTNULL": (1, 1), "DATEDIFF": (2, 2), "DATE_DIFF": (2, 2), "ISNAN": (1, 1), "NOT": (1, 1),
+    "ROUND": (1, 2), "PMOD": (2, 2), "LOG": (1, 1), **dict.fromkeys(map(str.upper, MATH_CALLS), (1, 1)), "ATAN2": (2, 2),
+    "HYPOT": (2, 2),
+}
+_NULL, _ZERO, _ONE = Lit("lit", "null", "NULL"), Lit("lit", "int", "0"), Lit("lit", "int", "1")
+_AGGREGATES = {
+    "COUNT", "SUM", "AVG", "MEAN", "MIN", "MAX", "BOOL_AND", "EVERY", "BOOL_OR", "ANY", "SOME", "COUNT_IF",
+    "STDDEV", "STD", "STDDEV_SAMP", "STDDEV_POP", "VARIANCE", "VAR_SAMP", "VAR_POP",
+    "ANY_VALUE", "FIRST_VALUE", "LAST_VALUE", "MAX_BY", "MIN_BY",
+}
+_ENDS = {"ANY_VALUE": "F", "FIRST_VALUE": "F", "LAST_VALUE": "L"}
+_LISTS = frozenset(["ARRAY_AGG", "COLLECT_LIST", "COLLECT_SET"])
+_OF_LISTS = {"SIZE": "COUNT", "CARDINALITY": "COUNT", "ARRAY_SIZE": "COUNT", "ARRAY_MAX": "MAX", "ARRAY_MIN": "MIN"}
+_ALIASES = {
+    "MEAN": "AVG", "EVERY": "BOOL_AND", "ANY": "BOOL_OR", "SOME": "BOOL_OR", "STD": "STDDEV_SAMP",
+    "STDDEV": "STDDEV_SAMP", "VARIANCE": "VAR_SAMP", "POWER": "POW", "CEILING": "CEIL", "NVL": "COALESCE",
+    "IFNULL": "COALESCE", "SIGNUM": "SIGN", "IFF": "IF", "LOG": "LN", "DATE_DIFF": "DATEDIFF", "MOD": "%",
+}
+_NAMED = re.compile(r"\(*(?:\w+|`(?:[^`]|``)+`)(?:\.(?:\w+|`(?:[^`]|``)+`))*\)*")  # a column, or a field of one
+ORDER = "{sparkcep:order}"  # in the text of an ordered input: PARTITION BY and ORDER BY of the clause
+ROW_NUMBER = f"row_number() OVER ({ORDER})"
+MAX_LABELLED = 64  # ways to choose variables for the CLASSIFIERs in one Spark function
+MAX_PAIRED = 2  # other rows that a Spark function in DEFINE may look at: the array's size is that power of the rows
+# functions known to give NULL when any argument is NULL; others get an explicit value for an absent row
+_STRICT_CALLS = frozenset(
+    """ABS ACOS ASIN ATAN BROUND CBRT CEIL CEILING CHAR_LENGTH CHARACTER_LENGTH COS DATE DATEDIFF DATE_ADD DATE_DIFF
+    DATE_FORMAT DATE_SUB DATE_TRUNC DAY DAYOFMONTH DAYOFWEEK DAYOFYEAR EXP EXTRACT FLOOR FROM_UNIXTIME HOUR INITCAP
+    INSTR LCASE LEFT LENGTH LEVENSHTEIN LN LOG LOG10 LOG2 LOWER LPAD LTRIM MD5 MINUTE MOD MONTH NEGATIVE PMOD
+    POSITION POW POWER QUARTER REGEXP_EXTRACT REGEXP_REPLACE REPEAT REPLACE REVERSE RIGHT ROUND RPAD RTRIM SECOND
+    SHA1 SIGN SIGNUM SIN SQRT SUBSTR SUBSTRING TAN TO_DATE TO_TIMESTAMP TRANSLATE TRIM TRUNC UCASE UNIX_TIMESTAMP
+    UPPER WEEKDAY WEEKOFYEAR YEAR""".split()
+)
+
+
+class ConditionSplitter:
+    """Splits the conditions of one clause; row expressions go to ``inputs``."""
+
+    def __init__(
+        self, scope: Scope, inputs: Inputs, ordered: bool, finished: int = 0, ansi: bool = True, distances: Mapping[tuple[int, int], Distance] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        self.scope = scope
+        self.inputs = inputs
+        self.ordered = ordered
+        self.ansi = ansi
+        self._failing: dict[Span, records.Failing] = {}  # expressions that may fail, in the order of their numbers
+        self.distances = distances  # of variables that lie as many rows apart in every match
+        self.finished = finished  # mask of the variables whose conditions see the finished match: under ~, in a side of &
+        self._ordered: dict[str, str] = {}
+        self._in_prior = False
+        self._labels: dict[Span, str | None] = {}  # calls of CLASSIFIER, and navigations to one, that stand for a known variable's name
+        self._by_labels = 0  # how often a function of CLASSIFIER became a choice by the variable
+
+    def ordered_inputs(self) -> tuple[records.Computed, ...]:
+        """Input columns computed over the clause's own order; :data:`ORDER` stands for the window's specification."""
+        return tuple(records.Computed(name, text) for text, name in self._ordered.items())
+
+    def failing(self) -> tuple[records.Failing, ...]:
+        """The expressions that :class:`sparkcep.plan.records.Checked` names by their numbers."""
+        return tuple(self._failing.values())
+
+    def _checked(self, expr: Expr, text: str, read: Callable[[str], tuple]) -> tuple:
+        """The tree ``read`` of the column that holds the row expression ``text``; one that may fail has its mark beside it."""
+        if not fallible.may_fail(expr, self.ansi):
+            return read(self.inputs.column(text))
+        catcher = self._catcher(expr)
+        return self._marked(expr, read(self.inputs.column(catcher.value(text))), read(self.inputs.column(catcher.failure(text))))
+
+    def _marked(self, expr: Expr, tree: tuple, failed: tuple) -> records.Checked:
+        text, span = self.scope.text, expr.span
+        if span not in self._failing:
+            self._failing[span] = records.Failing(fallible.error_class(expr, self.ansi), *position(text, span.start), span.of(text).split("\n")[0][:40])
+        return records.Checked("checked", tree, failed, list(self._failing).index(span))
+
+    def _catcher(self, *parts: Expr) -> failing.Catcher:
+        return fallible.catcher(parts, self.ansi, self.scope.row_text)
+
+    def _over_order(self, text: str, expr: Expr) -> str:
+        if not self.ordered:
+            raise self._dependent(expr, "a Spark function over several rows needs the clause's ORDER BY; add one")
+        return self._ordered.setdefault(text, f"__w{len(self._ordered)}")
+
+    def _dependent(self, expr: Expr, message: str) -> ClauseError:
+        return self.scope.error(expr, "MATCH_DEPENDENT_EXPRESSION", message, UNSUPPORTED)
+
+    def split(self, condition: Expr, variable: int, implied: Mapping[Span, str] = MappingProxyType({})) -> tuple[str, list, list[Span]]:
+        """(row-local SQL text or "", trees of the other top-level conjuncts, places of these). ``implied``: conjuncts that hold
+        wherever a column, given as text, is not NULL."""
+        self.scope.check_semantics(condition)
+        self._check_boolean(condition.bare(), variable)
+        rows, others, spans = [], [], []
+        for conjunct in conjuncts(condition):
+            if conjunct.span in implied:
+                rows.append(f"({implied[conjunct.span]} IS NOT NULL)")
+                continue
+            refs = self._rows(conjunct, variable)
+            if all(r == Row("cur") for r in refs) and not any(True for _ in self._special(conjunct)):
+                text = f"({self._cur_text(conjunct, variable)})"
+                if others and fallible.computes(conjunct, self.ansi):
+                    # conjuncts before it, which Spark does not compute, may keep rows from it on which it fails
+                    catcher = self._catcher(conjunct)
+                    rows.append(f"COALESCE({catcher.value(text)}, {catcher.failure(text)})")
+                    others.append(self._checked(conjunct, text, lambda column: records.Here("col", column)))
+                    spans.append(conjunct.span)
+                else:
+                    rows.append(text)
+            else:
+                others.append(self._with_first_iteration(conjunct, variable))
+                spans.append(conjunct.span)
+        return " AND ".join(rows), others, spans
+
+    def _check_boolean(self, condition: Expr, variable: int) -> None:
+        if condition.op == "lit" and (condition.value == "NULL" or str(condition.value)[0] in ".0123456789"):
+            of = self.scope.variables[variable]
+            message = f"the condition of {of} is {condition.value}, not BOOLEAN; write a comparison, TRUE or FALSE"
+            raise self.scope.error(condition, "DATATYPE_MISMATCH", message)
+
+    # -- references -----------------------------------------------------------------------------------------
+
+    def _with_first_iteration(self, conjunct: Expr, variable: int):
+        """The conjunct's tree. One that holds a PRIOR and is NULL on the first iteration is true there: the paper's "i > 1"."""
+        tree, bare = self._lower(conjunct, variable), conjunct.bare()
+        if not _holds_prior(bare):
+            return tree
+        # of a comparison an operand is asked, because <=> is never NULL
+        compared = (bare.op == "bin" and bare.value in _COMPARISONS) or (bare.op == "is" and bare.value == "DISTINCT")
+        asked = [self._lower(arg, variable) for arg in bare.args if _holds_prior(arg)] if compared else [tree]
+        # the conjunct first: it decides alone where it is true
+        first, absent = records.IsFirst("isfirst", 1 << variable), [("call", "isnull", one) for one in asked]
+        return ("call", "or", tree, ("call", "and", first, _chain("or", absent)))
+
+    def _row_of(self, mask: int | None, variable: int) -> Row:
+        """The row a reference outside navigation looks at."""
+        if self._in_prior:
+            return Row("L", ALL_ROWS if mask is None else mask)
+        if mask is None or mask == 1 << variable:
+            return Row("cur")
+        if (mask == ALL_ROWS or mask >> variable & 1) and not self.finished >> variable & 1:
+            return Row("cur")
+        return self._fixed(Row("L", mask), variable)
+
+    def _fixed(self, row: Row, variable: int) -> Row:
+        """The row as a physical neighbour of the candidate row, if it always is the same one."""
+        if row.logical or row.mask <= 0 or row.mask & row.mask - 1:
+            return row
+        found = self.distances.get((row.mask.bit_length() - 1, variable))
+        if found is None or (row.which == "F" and not found.only):
+            return row
+        return Row("cur", physical=row.physical - found.rows)
+
+    def row(self, reference: Expr, variable: int) -> Row:
+        """The row that a column reference, or FIRST or LAST of one, looks at in the variable's condition."""
+        return next(iter(self._rows(reference, variable)))
+
+    def _nav_row(self, node: Expr, variable: int) -> tuple[Row, Expr]:
+        row, body = self.scope.navigation(node, in_define=True)
+        mapped = row.mask == ALL_ROWS or row.mask >> variable & 1
+        if self.finished >> variable & 1:
+            # the match goes on behind its own row; PREV(x) of a bare column is that row's neighbour
+            bare = node.value != "LAST" and node.args[0].bare().value != "LAST" and row.mask == ALL_ROWS
+            mapped = bare or row.mask == 1 << variable
+        if row.which == "L" and row.logical == 0 and mapped and not self._in_prior:
+            row = Row("cur", physical=row.physical)
+        elif not self._in_prior and not self.finished >> variable & 1:
+            row = self._fixed(row, variable)
+        return row, body
+
+    def _rows(self, expr: Expr, variable: int) -> set[Row]:
+        """Every row ``expr`` looks at."""
+        scope = self.scope
+        out: set[Row] = set()
+        inner = list(self._match_functions(expr))
+        spans = {m.span for m in inner} | self._labels.keys()
+        for m in inner:
+            if m.value in NAVIGATIONS:
+                row, body = self._nav_row(m, variable)
+                if any(f.value == "CLASSIFIER" for f in self._match_functions(body)):
+                    out.add(Row("special"))
+                out.add(row)
+            elif m.value in AGGREGATES or m.value in ("CLASSIFIER", "MATCH_NUMBER", PRIOR, *OF_MATCHES):
+                out.add(Row("special"))
+        return out | {self._row_of(scope.qualifier(node), variable) for node in scope.columns_outside(expr, spans)}
+
+    def _match_functions(self, expr: Expr) -> Iterator[Expr]:
+        """As the scope's, without the calls whose value is known."""
+        return (m for m in self.scope.match_functions(expr) if m.span not in self._labels)
+
+    def _row_text(self, expr: Expr) -> str:
+        return self.scope.row_text(expr, None, {span: _label_text(label) for span, label in self._labels.items()})
+
+    def _special(self, expr: Expr):
+        for m in self.scope.match_functions(expr):
+            if m.value not in NAVIGATIONS:
+                yield m
+            elif any(f.value == "CLASSIFIER" for f in self.scope.match_functions(m.args[0])):
+                yield m
+
+    def _cur_text(self, expr: Expr, variable: int, wrap=None) -> str:
+        """Text over the looked-at row: navigations replaced by their bodies, qualifiers dropped."""
+        swaps = self._known(expr)
+        for m in self._match_functions(expr):
+            _, body = self._nav_row(m, variable)
+            inner = "(" + self._row_text(body) + ")"
+            swaps[m.span] = wrap(inner) if wrap else inner
+        swaps |= {node.span: self.scope.row_text(node, wrap) for node in self.scope.columns_outside(expr, swaps)}
+        return render_values(self.scope.text, expr, swaps)
+
+    def _known(self, expr: Expr) -> dict[Span, str]:
+        """The texts of the calls at the top of ``expr`` whose value is known."""
+        return {m.span: _label_text(self._labels[m.span]) for m in self.scope.match_functions(expr) if m.span in self._labels}
+
+    # -- lowering -------------------------------------------------------------------------------------------
+
+    def _lower(self, expr: Expr, variable: int):
+        expr = expr.bare()
+        if expr.span in self._labels:
+            label = self._labels[expr.span]
+            return _NULL if label is None else Lit("lit", "string", label)
+        rows = self._rows(expr, variable)
+        special = Row("special") in rows
+        if not special and len(rows) <= 1:
+            row = next(iter(rows), Row("cur"))
+            if row == Row("cur"):
+                literal = literal_tree(expr)
+                return literal or self._checked(expr, self._cur_text(expr, variable), lambda column: records.Here("col", column))
+            if self._strict(expr):
+                return self._checked(expr, self._cur_text(expr, variable), lambda column: self._at(row, column, None))
+        before, chosen = (dict(self._ordered), self.inputs.mark(), dict(self._failing)), self._by_labels
+        native = self._native(expr, variable)
+        # of an expression over one other row that Spark computes in part, Spark computes the whole, at that row
+        whole = not special and len(rows) == 1 and (native is None or self._computed_in_part(native))
+        if native is not None and not whole:
+            by_label = special and self._by_labels > chosen and _compares(expr) and self._labelled(expr, variable)
+            if not by_label and (special or not self._compares_for_spark(expr, native, rows)):
+                return native
+        self._ordered, self._failing = before[0], before[2]
+        self.inputs.back_to(before[1])
+        if whole:
+            row = next(iter(rows))
+            absent = self._cur_text(expr, variable, lambda text: f"IF(false, {text}, NULL)")
+            if not fallible.may_fail(expr, self.ansi):
+                return self._at(row, self.inputs.column(self._cur_text(expr, variable)), self.inputs.column(absent))
+            text, catcher = self._cur_text(expr, variable), self._catcher(expr)
+            columns = [(self.inputs.column(of(text)), self.inputs.column(of(absent))) for of in (catcher.value, catcher.failure)]
+            return self._marked(expr, *(self._at(row, *pair) for pair in columns))
+        if not special and all(r.which == "cur" for r in rows):
+            text, catcher = self._lagged(expr, variable), self._catcher(expr)
+            if not fallible.may_fail(expr, self.ansi):
+                return records.Here("col", self._over_order(text, expr))
+            return self._marked(expr, *(records.Here("col", self._over_order(of(text), expr)) for of in (catcher.value, catcher.failure)))
+        others = [r for r in rows if r.which != "cur"]
+        if not special and len(others) <= MAX_PAIRED and not any(n.op == "subquery" for n in expr.walk()):
+            return self._paired(expr, variable, others)
+        if special and (labelled := self._labelled(expr, variable)):
+            return self._by_label(expr, variable, *labelled)
+        what = f"{expr.value}()" if expr.op == "call" else f"this {_spoken(expr)}"
+        if any(n.op == "subquery" for n in expr.walk()):
+            beside = "holds a subquery beside values of the match, which is not computed in DEFINE"
+            raise self._dependent(expr, f"{what} {beside}; join the table below the clause instead")
+        most = MAX_PAIRED + 1
+        instead = f"Apply it to at most {most} rows of the match, or to CLASSIFIER() of few of them"
+        if any(f.value in AGGREGATES or f.value == "MATCH_NUMBER" for f in self._match_functions(expr)):
+            instead = "Compare the value itself with =, <, IN or CASE, compute with + - * / and number functions, or use the function in MEASURES"
+        raise self._dependent(expr, f"{what} looks at an aggregate, MATCH_NUMBER() or more than {most} rows of the match at once, which DEFINE does not compute. {instead}")
+
+    def _labelled(self, expr: Expr, variable: int) -> tuple[records.Label, tuple[Span, ...], list[str | None]] | None:
+        """The first CLASSIFIER in an expression over nothing but columns and CLASSIFIERs: its tree, the calls that give it and what
+        it may be. None where there is none or anything else."""
+        found: dict[records.Label, list[Span]] = {}
+        for m in self._match_functions(expr):
+            if m.value == "CLASSIFIER":
+                row, spans = self._row_of(self.scope.classifier_mask(m), variable), [m.span]
+            elif m.value in NAVIGATIONS:
+                row, body = self._nav_row(m, variable)
+                spans = [f.span for f in self._match_functions(body)]
+                if body.bare().span in spans:
+                    spans = [m.span]
+            else:
+                return None
+            if spans:
+                found.setdefault(records.Label("cls", row.which, row.mask, row.logical, row.physical), []).extend(spans)
+        ways = 1
+        for tree in found:
+            ways *= len(self._may_be(tree, variable))
+        if not found or ways > MAX_LABELLED:
+            return None
+        tree, spans = next(iter(found.items()))
+        return tree, tuple(spans), self._may_be(tree, variable)
+
+    def _may_be(self, tree: records.Label, variable: int) -> list[str | None]:
+        """What a CLASSIFIER may be: names of variables, and None for NULL."""
+        if tree.which == "cur" and not tree.physical:
+            return [self.scope.variables[variable]]
+        return [name for v, name in enumerate(self.scope.variables) if tree.physical or tree.mask >> v & 1] + [None]
+
+    def _by_label(self, expr: Expr, variable: int, tree: records.Label, spans: tuple[Span, ...], labels: list[str | None]) -> tuple:
+        """A Spark function of CLASSIFIER: chosen by the variable among its values for each, which Spark computes."""
+        self._by_labels += 1
+        chosen = None
+        for label in reversed(labels):
+            self._labels.update(dict.fromkeys(spans, label))
+            value = self._lower(expr, variable)
+            chosen = value if chosen is None else ("call", "if", ("call", "=", tree, Lit("lit", "string", label)), value, chosen)
+        for span in spans:
+            del self._labels[span]
+        assert chosen is not None
+        return chosen
+
+    def _computed_in_part(self, tree: tuple) -> bool:
+        """Whether a tree holds values of another row that are not columns of the input as they are."""
+        texts = dict(self.inputs.columns())
+        return any(leaf[0] in ("off", "nav") and not _NAMED.fullmatch(texts[leaf.column]) for leaf in walk(tree))
+
+    def _compares_for_spark(self, expr: Expr, tree: tuple, rows: set[Row]) -> bool:
+        """Whether the whole comparison is Spark's: an operand is, at the same rows. Spark then compares by its types and
+        collations, and what it ships is a BOOLEAN."""
+        if not _compares(expr) or any(n.op == "subquery" for n in expr.walk()):
+            return False
+        leaves = list(_operands(tree))
+        others = {(r.which, r.mask, r.logical, r.physical) for r in rows if r.which != "cur"}
+        return not any(leaf[0] == "call" for leaf in leaves) and any(
+            set(leaf.rows) == others if leaf[0] == "pair" else not others and leaf[0] == "col" and leaf.column in self._ordered.values()
+            for leaf in leaves
+        )
+
+    def _at(self, row: Row, column: str, absent: str | None) -> records.Near | records.At:
+        if row.which == "cur":
+            return records.Near("off", column, row.physical, absent)
+        return records.At("nav", row.which, row.mask, row.logical, row.physical, column, absent)
+
+    def _strict(self, expr: Expr) -> bool:
+        """Whether ``expr`` is surely NULL when its row is absent: every path to a column is NULL-propagating."""
+        expr = expr.bare()
+        if expr.op == "col":
+            return True
+        if expr.op == "call" and expr.value in NAVIGATIONS:
+            return True
+        if expr.op == "bin" and expr.value != "<=>":
+            return any(self._strict(a) for a in expr.args)
+        if expr.op in ("un", "field", "cast", "like", "index"):
+            return self._strict(expr.args[0])
+        if expr.op == "call" and expr.value in _STRICT_CALLS and not expr.flags:
+            return any(self._strict(a) for a in expr.args)
+        return False
+
+    def _lagged(self, expr: Expr, variable: int, fields: dict[Row, str] | None = None, bodies: dict[str, str] | None = None) -> str:
+        """Text of a function over physical neighbours, with lag and lead.
+
+        With ``fields``: navigations to those rows are read from a lambda's variable of that name, whose fields are
+        collected in ``bodies`` (row expression to field name).
+        """
+        swaps = self._known(expr)
+
+        def at(row: Row, text: str) -> str:
+            if fields and row in fields:
+                return f"{fields[row]}.{bodies.setdefault(text, f'a{len(bodies)}')}"
+            if row.physical:
+                name = "lag" if row.physical < 0 else "lead"
+                text = f"{name}({text}, {abs(row.physical)}) OVER ({ORDER})"
+            return f"({text})"
+
+        for m in self._match_functions(expr):
+            row, body = self._nav_row(m, variable)
+            if fallible.may_fail(body, self.ansi):
+                # computed where its value is asked for: of the columns at that row
+                parts = {part.span: at(row, self._row_text(part)) for part in fallible.pieces(body, self.ansi)}
+                swaps[m.span] = f"IF({at(row, 'true')}, {render_values(self.scope.text, body, parts)}, NULL)"
+            else:
+                swaps[m.span] = at(row, self._row_text(body))
+        for node in self.scope.columns_outside(expr, swaps):
+            swaps[node.span] = at(self._row_of(self.scope.qualifier(node), variable), self.scope.row_text(node))
+        return render_values(self.scope.text, expr, swaps)
+
+    def _paired(self, expr: Expr, variable: int, others: list[Row]):
+        """A Spark function over the current row and one or two other rows of the match.
+
+        Spark computes it for every row so far (an array, the last element for no row; two rows: row-major): quadratic in
+        the partition's rows, but any function means what it means everywhere in Spark. The kernel picks the element.
+        """
+        others.sort(key=lambda r: (r.which, r.mask, r.logical, r.physical))
+        names = [f"__e{i}" for i in range(len(others))]
+        bodies: dict[str, str] = {}
+        text = self._lagged(expr, variable, dict(zip(others, names)), bodies)
+        ahead = max(0, *(r.physical for r in others))
+        frame = f"ROWS BETWEEN UNBOUNDED PRECEDING AND {f'{ahead} FOLLOWING' if ahead else 'CURRENT ROW'}"
+        struct = ", ".join(f"'{name}', {body}" for body, name in bodies.items())
+        rows = f"array_append(collect_list(named_struct({struct})) OVER ({ORDER} {frame}), NULL)"
+        number = self._over_order(ROW_NUMBER, expr)
+        places = tuple(records.RowAt(r.which, r.mask, r.logical, r.physical) for r in others)
+
+        def paired(text: str) -> records.Pair:
+            for name in reversed(names):
+                text = f"transform({rows}, {name} -> {text})"
+            if len(names) > 1:
+                text = f"flatten({text})"
+            return records.Pair("pair", self._over_order(text, expr), number, places)
+
+        if fallible.may_fail(expr, self.ansi):
+            catcher = fallible.Catcher()  # Spark computes nothing of a lambda ahead
+            return self._marked(expr, paired(catcher.value(text)), paired(catcher.failure(text)))
+        return paired(text)
+
+    def _native(self, expr: Expr, variable: int):
+        """The tree of an operator the engine computes itself; None for anything else."""
+
+        def low(e: Expr):
+            return self._lower(e, variable)
+
+        op, args = expr.op, expr.args
+        if op in ("and", "or"):
+            decides = "FALSE" if op == "and" else "TRUE"
+            if any(a.bare().op == "lit" and a.bare().value == decides for a in args):
+                return Lit("lit", "bool", decides)  # Spark's optimizer computes nothing else of it either
+            return ("call", op, *map(low, args))
+        if op == "un":
+            if expr.value == "NOT":
+                return ("call", "not", low(args[0]))
+            if expr.value in "+-":
+                return low(args[0]) if expr.value == "+" else ("call", "neg", low(args[0]))
+            return None
+        if op == "bin" and expr.value in ("=", "!=") and (labels := self._label_sequence(expr)) is not None:
+            return labels if expr.value == "=" else ("call", "not", labels)
+        if op == "bin" and expr.value in _BINARY:
+            return ("call", expr.value.lower(), low(args[0]), low(args[1]))
+        if op == "between":
+            x, a, b = map(low, args)
+            return _negate(expr, ("call", "and", ("call", ">=", x, a), ("call", "<=", x, b)))
+        if op == "in" and expr.value is None:
+            x, items = low(args[0]), [low(a) for a in args[1:]]
+            return _negate(expr, ("call", "or", *(("call", "=", x, i) for i in items)) if len(items) > 1 else ("call", "=", x, items[0]))
+        if op == "is":
+            if expr.value == "DISTINCT":
+                same = ("call", "<=>", low(args[0]), low(args[1]))
+                return same if "not" in expr.flags else ("call", "not", same)
+            name = {"NULL": "isnull", "UNKNOWN": "isnull", "TRUE": "istrue", "FALSE": "isfalse"}[expr.value]
+            return _negate(expr, ("call", name, low(args[0])))
+        if op == "case":
+            return self._case(expr, low)
+        if op == "cast" and expr.value.lower().partition("(")[0].strip() in NUMBER_TYPES:
+            return ("call", "try_cast" if "try" in expr.flags else "cast", low(args[0]), Lit("lit", "type", expr.value.lower()))
+        if op == "call":
+            return self._call(expr, variable, low)
+        return None
+
+    def _case(self, expr: Expr, low):
+        args = list(expr.args)
+        subject = low(args.pop(0)) if expr.value.startswith("o") else None
+        default = low(args.pop()) if expr.value.endswith("e") else _NULL
+        branches = []
+        for when, then in zip(args[::2], args[1::2]):
+            branches += [low(when) if subject is None else ("call", "=", subject, low(when)), low(then)]
+        return ("call", "if", *branches, default)
+
+    def _call(self, expr: Expr, variable: int, low):
+        name, scope = expr.value, self.scope
+        if name == "MATCH_NUMBER":
+            if expr.args:
+                raise scope.error(expr, "MATCH_NUMBER", "MATCH_NUMBER takes no argument")
+            return ("mno",)
+        if name == "CLASSIFIER":
+            mask = scope.classifier_mask(expr)
+            row = self._row_of(mask, variable)
+            return records.Label("cls", row.which, mask, 0, 0)
+        if name in NAVIGATIONS:
+            row, body = self._nav_row(expr, variable)
+            inner = body.bare()
+            if inner.op == "call" and inner.value == "CLASSIFIER":
+                scope.classifier_mask(inner)
+                return records.Label("cls", row.which, row.mask, row.logical, row.physical)
+            return None
+        if name in OF_MATCHES:
+            raise scope.error(expr, name, f"{name}() stands in MEASURES only")
+        if name == PRIOR:
+            return self._prior(expr, variable)
+        if name in AGGREGATES:
+            return self._aggregate(expr)
+        if name in _OF_LISTS:
+            return self._of_array(expr, low) or self._of_list(expr)
+        bounds = _FUNCTIONS.get(name)
+        if bounds is None or expr.flags or not bounds[0] <= len(expr.args) <= bounds[1]:
+            return None
+        name = _ALIASES.get(name, name)
+        if name == "IF" and expr.args[0].bare().op == "lit" and expr.args[0].bare().value in ("TRUE", "FALSE"):
+            return low(expr.args[1 if expr.args[0].bare().value == "TRUE" else 2])
+        if name == "POSITIVE":
+            return low(expr.args[0])
+        if name == "NVL2":
+            x, a, b = map(low, expr.args)
+            return ("call", "if", ("call", "isnull", x), b, a)
+        if name == "NULLIF":
+            x, y = map(low, expr.args)
+            return ("call", "if", ("call", "=", x, y), _NULL, x)
+        if name == "ISNOTNULL":
+            return ("call", "not", ("call", "isnull", low(expr.args[0])))
+        if name == "NEGATIVE":
+            return ("call", "neg", low(expr.args[0]))
+        if name == "ROUND" and len(expr.args) == 2 and not str(expr.args[1].bare().value).isdigit():
+            return None
+        if name == "DATEDIFF":
+            return ("call", "datediff", *(self._as_date(a, variable) for a in expr.args))
+        return ("call", name.lower(), *map(low, expr.args))
+
+    def _as_date(self, expr: Expr, variable: int):
+        """``expr`` as a date: the cast runs in Spark, in the session's time zone, on the row looked at."""
+        rows = self._rows(expr, variable)
+        if len(rows) == 1 and Row("special") not in rows and self._strict(expr):
+            row = next(iter(rows))
+            date = replace(expr, op="cast", value="DATE", args=(expr,), flags=frozenset())
+            text = f"CAST(date_add({self._cur_text(expr, variable)}, 0) AS DATE)"  # of what datediff casts, and nothing else
+            return self._checked(date, text, lambda column: records.Here("col", column) if row == Row("cur") else self._at(row, column, None))
+        return self._lower(expr, variable)
+
+    def _prior(self, expr: Expr, variable: int):
+        if len(expr.args) != 1 or expr.flags:
+            raise self.scope.error(expr, "PRIOR", "PRIOR takes one expression, such as PRIOR(AVG(A.price))")
+        if self._in_prior:
+            raise self.scope.error(expr, "PRIOR", "PRIOR cannot stand inside PRIOR")
+        self._in_prior = True
+        try:
+            return records.Prior("prior", 1 << variable, self._lower(expr.args[0], variable))
+        finally:
+            self._in_prior = False
+
+    def _of_array(self, expr: Expr, low):
+        """The largest or smallest of an array's elements, one by one; None for others."""
+        inner = expr.args[0].bare() if len(expr.args) == 1 else None
+        if inner is None or inner.op != "call" or inner.value != "ARRAY" or not inner.args or expr.value not in ("ARRAY_MAX", "ARRAY_MIN"):
+            return None
+        values = [low(a) for a in inner.args]
+        return values[0] if len(values) == 1 else ("call", "greatest" if expr.value == "ARRAY_MAX" else "least", *values)
+
+    def _of_list(self, expr: Expr):
+        """A function of array_agg, collect_list or collect_set as the aggregate it amounts to; None for others."""
+        distinct = False
+        inner = expr.args[0].bare() if len(expr.args) == 1 else None
+        if inner is not None and inner.value == "ARRAY_DISTINCT" and len(inner.args) == 1:
+            distinct, inner = True, inner.args[0].bare()
+        if inner is None or inner.op != "call" or inner.value not in _LISTS:
+            return None
+        flags = inner.flags
+        if _OF_LISTS[expr.value] == "COUNT" and (distinct or inner.value == "COLLECT_SET"):
+            flags = flags | {"distinct"}
+        return self._aggregate(replace(inner, value=_OF_LISTS[expr.value], flags=flags))
+
+    def _over_labels(self, expr: Expr, name: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
+        """An aggregate whose argument or filter holds CLASSIFIER: put together from those of the single variables, in which it is a
+        constant."""
+        parts = (*arguments, *conditions)
+        labels = [f for part in parts for f in self._match_functions(part) if f.value == "CLASSIFIER"]
+        bare = len(arguments) == 1 and arguments[0].bare().span in {f.span for f in labels}
+        distinct = "distinct" in expr.flags and name not in ("MIN", "MAX", "BOOL_AND", "BOOL_OR")
+        if name not in ("COUNT", "COUNT_IF", "SUM", "MIN", "MAX", "BOOL_AND", "BOOL_OR") or (distinct and not (name == "COUNT" and bare)):
+            taken = "count, count_if, sum, min, max, bool_and, bool_or and count(DISTINCT CLASSIFIER())"
+            raise self._no_aggregate(expr, f"over CLASSIFIER(), DEFINE takes {taken}, not this {expr.value}")
+        whole = name == "COUNT" and not distinct and bare and not any(f.span.start >= c.span.start for f in labels for c in conditions)
+        if whole:  # each row has a label
+            return self._of_rows("COUNT", mask, (), conditions, False)
+        chosen, counts = [], []
+        for v, label in enumerate(self.scope.variables):
+            if mask >> v & 1:
+                self._labels.update({f.span: label for f in labels})
+                count = self._of_rows("COUNT", 1 << v, () if bare else arguments, conditions, False)
+                if distinct:
+                    chosen.append(("call", "if", ("call", ">", count, _ZERO), _ONE, _ZERO))
+                elif bare:
+                    found = ("call", ">", self._of_rows("COUNT", 1 << v, (), conditions, False), _ZERO)
+                    chosen.append(("call", "if", found, Lit("lit", "string", label), _NULL))
+                else:
+                    chosen.append(self._of_rows(name, 1 << v, arguments, conditions, False))
+                counts.append(count)
+        for f in labels:
+            self._labels.pop(f.span, None)
+        if len(chosen) == 1:
+            return chosen[0]
+        if name in ("COUNT", "COUNT_IF"):
+            return _chain("+", chosen)
+        if name == "SUM":
+            total = _chain("+", (("call", "coalesce", c, _ZERO) for c in chosen))
+            some = ("call", ">", _chain("+", counts), _ZERO)
+            return ("call", "if", some, total, _NULL)
+        return ("call", "least" if name in ("MIN", "BOOL_AND") else "greatest", *chosen)
+
+    def _over_number(self, expr: Expr, name: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
+        """An aggregate whose argument or filter holds MATCH_NUMBER(), which is a constant while a match is tried."""
+        of_number = [c for condition in conditions for c in conjuncts(condition) if self._numbered(c)]
+        rest = tuple(c for condition in conditions for c in conjuncts(condition) if not self._numbered(c))
+        distinct = "distinct" in expr.flags
+        apart = next((a for a in (*arguments[1:], *filter(self._reads_rows, of_number)) if self._numbered(a)), None)
+        if apart is not None:
+            raise self._beside_number(expr, apart)
+        if arguments and self._numbered(arguments[0]):
+            tree = self._of_number(expr, name, mask, arguments, rest, distinct)
+        else:
+            tree = self._aggregate_of(expr, name, mask, arguments, rest)
+        if not of_number:
+            return tree
+        kept = _chain("and", (self._lower(c, -1) for c in of_number))
+        return ("call", "if", kept, tree, _ZERO if name in ("COUNT", "COUNT_IF") else _NULL)
+
+    def _of_number(self, expr: Expr, name: str, mask: int, arguments: tuple[Expr, ...], rest: tuple[Expr, ...], distinct: bool) -> tuple:
+        """The same where the argument holds it: it is a constant itself, or a constant is added to what a row has."""
+        argument = arguments[0].bare()
+        if not self._reads_rows(argument):
+            value, rows = self._lower(argument, -1), self._of_rows("COUNT", mask, (), rest, False)
+            some = ("call", ">", rows, _ZERO)
+            if name in ("MAX_BY", "MIN_BY") and len(arguments) == 2:
+                keyed = ("call", ">", self._aggregate_of(expr, "COUNT", mask, arguments[1:], rest), _ZERO)
+                return ("call", "if", keyed, value, _NULL)
+            if name == "COUNT":
+                return ("call", "if", ("call", "isnull", value), _ZERO, ("call", "if", some, _ONE, _ZERO) if distinct else rows)
+            if name == "COUNT_IF":
+                return ("call", "if", value, rows, _ZERO)
+            if name in ("MIN", "MAX", "BOOL_AND", "BOOL_OR", "ANY_VALUE", "FIRST_VALUE", "LAST_VALUE") or (name == "SUM" and distinct):
+                return ("call", "if", some, value, _NULL)
+            if name == "SUM":
+                return ("call", "if", some, ("call", "*", value, rows), _NULL)
+            if name == "AVG":
+                return ("call", "if", some, ("call", "/", ("call", "*", value, rows), rows), _NULL)
+        elif argument.op == "bin" and not distinct and (found := self._constant_beside(argument)) is not None:
+            constant, of_row, swapped = found
+            n = self._lower(constant, -1)
+            if name in ("MIN", "MAX") and argument.value in ("+", "-"):
+                if swapped and argument.value == "-":
+                    name = "MAX" if name == "MIN" else "MIN"
+                rows = self._aggregate_of(expr, name, mask, (of_row,), rest)
+                return ("call", argument.value, n, rows) if swapped else ("call", argument.value, rows, n)
+            if name == "SUM" and argument.value in ("+", "-", "*"):
+                rows = ("call", "exact", self._aggregate_of(expr, "SUM", mask, (of_row,), rest))
+                if argument.value != "*":
+                    n = ("call", "*", n, self._aggregate_of(expr, "COUNT", mask, (of_row,), rest))
+                return ("call", argument.value, n, rows) if swapped else ("call", argument.value, rows, n)
+        raise self._beside_number(expr, argument)
+
+    def _constant_beside(self, argument: Expr) -> tuple[Expr, Expr, bool] | None:
+        """The side of an operator that MATCH_NUMBER() makes, the side that a row has, and whether the first stands first."""
+        for constant, of_row in (argument.args, argument.args[::-1]):
+            if self._numbered(constant) and not self._reads_rows(constant) and not self._numbered(of_row):
+                return constant, of_row, constant is argument.args[0]
+        return None
+
+    def _beside_number(self, expr: Expr, part: Expr):
+        taken = "sum, min and max take x + n and x - n, and sum x * n; compute with MATCH_NUMBER() around the aggregate"
+        return self._no_aggregate(part, f"in DEFINE, {expr.value} does not take this of MATCH_NUMBER() and a row together, but {taken}")
+
+    def _no_aggregate(self, expr: Expr, message: str) -> ClauseError:
+        return self.scope.error(expr, "AGGREGATE_IN_DEFINE", message, UNSUPPORTED)
+
+    def _numbered(self, expr: Expr) -> bool:
+        return any(f.value == "MATCH_NUMBER" for f in self._match_functions(expr))
+
+    def _reads_rows(self, expr: Expr) -> bool:
+        """Whether an expression reads a column or a label."""
+        return any(True for _ in self.scope.columns(expr)) or any(f.value == "CLASSIFIER" for f in self._match_functions(expr))
+
+    def _label_sequence(self, expr: Expr):
+        """``array_agg(CLASSIFIER(U)) = array('A', 'B')`` or ``array_join(array_agg(CLASSIFIER(U)), ',') = 'A,B'``: so many rows,
+        with these labels one by one; None for anything else."""
+        sides = [a.bare() for a in expr.args]
+        for found, other in (sides, sides[::-1]):
+            joint = None
+            if found.op == "call" and found.value == "ARRAY_JOIN" and len(found.args) == 2:
+                found, joint = found.args[0].bare(), _text(found.args[1])
+                if joint is None:
+                    continue
+            mask = self._label_list(found)
+            if mask is None:
+                continue
+            if joint is None:
+                wanted = [_text(a) for a in other.args] if other.op == "call" and other.value == "ARRAY" else [None]
+                return None if None in wanted else self._labels_are(mask, wanted)
+            whole = _text(other)
+            if whole is None:
+                continue
+            names = [v for i, v in enumerate(self.scope.variables) if mask >> i & 1]
+            ways = [self._labels_are(mask, way) for way in _splits(whole, joint, names)]
+            return _chain("or", ways) if ways else Lit("lit", "bool", "FALSE")
+        return None
+
+    def _label_list(self, expr: Expr) -> int | None:
+        """The mask of ``array_agg(CLASSIFIER(U))``; None for anything else."""
+        if expr.op != "call" or expr.value not in ("ARRAY_AGG", "COLLECT_LIST") or len(expr.args) != 1 or expr.flags:
+            return None
+        inner = expr.args[0].bare()
+        return self.scope.classifier_mask(inner) if inner.op == "call" and inner.value == "CLASSIFIER" else None
+
+    def _labels_are(self, mask: int, labels: list[str]):
+        tree = ("call", "=", records.Running("agg", "count", mask, None, None, False), Lit("lit", "int", str(len(labels))))
+        for i, label in enumerate(labels):
+            tree = ("call", "and", tree, ("call", "=", records.Label("cls", "F", mask, i, 0), Lit("lit", "string", label)))
+        return tree
+
+    def _aggregate(self, expr: Expr):
+        scope, name = self.scope, _ALIASES.get(expr.value, expr.value)
+        nulls = name in _ENDS and expr.args and words_behind(scope.text, expr.args, (), expr, "(?:IGNORE|RESPECT)", "NULLS")
+        if expr.value in _AGGREGATES and "ordered" in expr.flags and not nulls:
+            raise self._no_aggregate(expr, f"{expr.value} takes no ORDER BY, IGNORE NULLS or WITHIN GROUP in DEFINE; leave it out")
+        if expr.value not in _AGGREGATES:
+            known = ", ".join(sorted(_AGGREGATES))
+            raise self._no_aggregate(expr, f"the aggregate {expr.value} cannot stand in DEFINE; there are {known}")
+        if "final" in expr.flags:
+            raise scope.error(expr, "FINAL_IN_DEFINE", "FINAL cannot stand in DEFINE, where the match is not complete; drop it")
+        mask, argument, keep = aggregate_parts(scope, expr, inside=("CLASSIFIER", "MATCH_NUMBER"))
+        arguments = () if argument is None else expr.args[: len(expr.args) - (keep is not None)]
+        return self._aggregate_of(expr, name, mask, arguments, () if keep is None else (keep,))
+
+    def _aggregate_of(self, expr: Expr, name: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
+        if len(arguments) > 1 and name not in ("COUNT", "MAX_BY", "MIN_BY", *_ENDS):
+            raise self.scope.error(expr, "AGGREGATE", f"{expr.value} takes one argument")
+        if any(map(self._numbered, (*arguments, *conditions))):
+            return self._over_number(expr, name, mask, arguments, conditions)
+        if name in _ENDS:
+            return self._end(expr, _ENDS[name], mask, arguments, conditions)
+        if name in ("MAX_BY", "MIN_BY"):
+            return self._by(expr, name[:3].lower(), mask, arguments, conditions)
+        if any(f.value == "CLASSIFIER" for part in (*arguments, *conditions) for f in self._match_functions(part)):
+            return self._over_labels(expr, name, mask, arguments, conditions)
+        return self._of_rows(name, mask, arguments, conditions, "distinct" in expr.flags)
+
+    def _of_rows(self, name: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...], distinct: bool) -> tuple:
+        """An aggregate over what the rows have; no arguments stand for ``*``."""
+        if name == "COUNT_IF":
+            name, arguments, conditions = "COUNT", (), (*arguments, *conditions)
+        text = self._row_text(arguments[0]) if arguments else None
+        if len(arguments) > 1:
+            # rows count where none of the values is NULL
+            texts = [f"({self._row_text(a)})" for a in arguments]
+            missing = " OR ".join(f"{t} IS NULL" for t in texts)
+            text = f"IF({missing}, NULL, struct({', '.join(texts)}))" if distinct else f"IF({missing}, NULL, true)"
+        columns, keep, failed = self._taken(mask, arguments, conditions, [] if text is None else [text])
+        return self._unless(failed, records.Running("agg", name.lower(), mask, next(iter(columns), None), keep, distinct))
+
+    def _taken(
+        self, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...], texts: list[str], also: str = "",
+    ) -> tuple[list[str], str | None, tuple[Expr, tuple] | None]:
+        """The input columns of an aggregate's arguments, given as ``texts``; that which tells over which rows it is, None for all;
+        and of an aggregate that may fail the expression and the tree that counts the rows on which it does."""
+        filters = [f"({self._row_text(c)})" for c in conditions] + ([also] if also else [])
+        kept = f"COALESCE({' AND '.join(filters)}, false)" if filters else ""
+        fails = [part for part in (*conditions, *arguments) if fallible.may_fail(part, self.ansi)]
+        if not fails:
+            return [self.inputs.column(text) for text in texts], self.inputs.column(kept) if kept else None, None
+        catcher = self._catcher(*fails)
+        guarded = [f"CASE WHEN {kept} THEN {text} END" if kept else text for text in texts]
+        columns = [self.inputs.column(catcher.value(text)) for text in guarded]
+        keep = self.inputs.column(f"COALESCE({catcher.value(kept)}, false)") if kept else None
+        whole = f"struct({', '.join(guarded or [kept])})"
+        count = records.Running("agg", "count", mask, self.inputs.column(catcher.failure(whole)), None, False)
+        return columns, keep, (fails[0], count)
+
+    def _unless(self, failed: tuple[Expr, tuple] | None, tree: tuple) -> tuple:
+        """The tree of an aggregate, checked where it may fail."""
+        return tree if failed is None else self._marked(failed[0], tree, failed[1])
+
+    def _end(self, expr: Expr, which: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
+        """The value at the first or last row, or at that which a filter or IGNORE NULLS keeps."""
+        if any(True for part in (*arguments, *conditions) for _ in self._match_functions(part)):
+            if arguments[0].bare().value == "CLASSIFIER" and not conditions:
+                return records.Label("cls", which, mask, 0, 0)
+            raise self._no_aggregate(expr, f"{expr.value} in DEFINE takes CLASSIFIER() or values of the row; write FIRST or LAST of it")
+        ignoring = skips_nulls(self.scope.text, arguments, conditions, expr)
+        text = self._row_text(arguments[0])
+        if not conditions and not ignoring:
+            return self._checked(arguments[0], text, lambda column: records.At("nav", which, mask, 0, 0, column, None))
+        number = self._over_order(ROW_NUMBER, expr)
+        columns, kept, failed = self._taken(mask, arguments[:1], conditions, [text], f"({text}) IS NOT NULL" if ignoring else "")
+        return self._unless(failed, records.Extreme("by", "min" if which == "F" else "max", mask, columns[0], number, kept))
+
+    def _by(self, expr: Expr, which: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
+        """max_by and min_by: what the last row of the extreme value has."""
+        if len(arguments) != 2:
+            raise self.scope.error(expr, "AGGREGATE", f"{expr.value} takes a value and what it is ordered by")
+        key = arguments[1].bare()
+        if key.op == "call" and key.value == "CLASSIFIER" and not conditions and not any(True for _ in self._match_functions(arguments[0])):
+            # the value of the last row of the variable with the greatest or least name
+            text, chosen = self._row_text(arguments[0]), _NULL
+            names = [(name.encode(), v) for v, name in enumerate(self.scope.variables) if mask >> v & 1]
+            for _, v in sorted(names, reverse=which == "min"):
+                some = ("call", ">", records.Running("agg", "count", 1 << v, None, None, False), _ZERO)
+                value = self._checked(arguments[0], text, lambda column, v=v: records.At("nav", "L", 1 << v, 0, 0, column, None))
+                chosen = ("call", "if", some, value, chosen)
+            return chosen
+        labelled = arguments[0].bare().value == "CLASSIFIER"
+        if any(True for part in (*arguments[labelled:], *conditions) for _ in self._match_functions(part)):
+            raise self._no_aggregate(expr, f"{expr.value} in DEFINE takes values of the row, and CLASSIFIER() as one of its arguments")
+        texts = [self._row_text(argument) for argument in arguments[labelled:]]
+        columns, kept, failed = self._taken(mask, arguments[labelled:], conditions, texts)
+        return self._unless(failed, records.Extreme("by", which, mask, None if labelled else columns[0], columns[-1], kept))
+
+
+def skips_nulls(text: str, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...], call: Expr) -> bool:
+    """Whether first_value, last_value or any_value is called with true or IGNORE NULLS behind its argument."""
+    if len(arguments) > 1:
+        return arguments[1].span.of(text).upper() == "TRUE"
+    return words_behind(text, arguments, conditions, call, "IGNORE", "NULLS")
+
+
+def words_behind(text: str, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...], call: Expr, *words: str) -> bool:
+    """Whether the words stand between an aggregate's first argument and its FILTER."""
+    end = conditions[0].span.start if conditions else call.span.end
+    behind = text[arguments[0].span.end : end]
+    return re.search(r"\b" + r"\s+".join(words) + r"\b", behind, re.IGNORECASE) is not None
+
+
+def _instead(scope: Scope, call: Expr, below: Expr) -> str:
+    """What to write in place of an aggregate with ``below`` inside."""
+    name = call.span.of(scope.text).partition("(")[0].strip()
+    if below.value in ("FIRST", "LAST") and len(below.args) == 1:
+        inner = below.args[0].span.of(scope.text)
+        return f"; write {name}({inner}) for all rows of the match, or {below.span.of(scope.text)} for one of them"
+    if below.value in ("PREV", "NEXT"):
+        over = "lag" if below.value == "PREV" else "lead"
+        return f"; compute {over}(...) OVER (...) in a subquery below the clause, and aggregate that column"
+    return "; compute one of the two outside of the clause"
+
+
+def aggregate_parts(scope: Scope, expr: Expr, inside: tuple[str, ...] = ("CLASSIFIER",)) -> tuple[int, Expr | None, Expr | None]:
+    """(mask, first argument or None for ``*``, filter or None) of an aggregate call; checks its variables.
+
+    ``inside``: the match functions that may stand in it."""
+    args = list(expr.args)
+    keep = args.pop() if "filter" in expr.flags else None
+    for part in [*args, *([keep] if keep is not None else [])]:
+        for below in scope.match_functions(part):
+            if below.value not in inside:
+                kind = "an aggregate" if below.value in AGGREGATES else f"{below.value}()"
+                raise scope.error(below, "NESTED_NAVIGATION", f"{kind} cannot stand inside the aggregate {expr.value}(){_instead(scope, expr, below)}")
+    if not args:
+        raise scope.error(expr, "AGGREGATE", f"{expr.value} needs an argument, such as {expr.value.lower()}(A.x) or count(*)")
+    if args[0].op == "star":
+        if expr.value != "COUNT" or len(args) > 1 or len(args[0].value) > 1:
+            raise scope.error(expr, "AGGREGATE", f"only count takes *, as in count(*) or count(A.*); {expr.value} needs an expression")
+        if args[0].value and scope.qualifier(args[0]) is None:
+            raise scope.error(args[0], "UNKNOWN_VARIABLE", f"{args[0].value[0]}.*: no row pattern variable or subset has this name{scope.offered(args[0].value[0])}")
+        if "distinct" in expr.flags:
+            raise scope.error(expr, "AGGREGATE", "count(DISTINCT *) is not defined over a match; name the columns")
+        mask = scope.qualifier(args[0])
+        star_mask = ALL_ROWS if mask is None else mask
+        if keep is not None:
+            keep_mask = scope.one_variable(keep, expr)
+            if any(True for _ in scope.columns(keep)) and keep_mask != star_mask:
+                raise scope.error(expr, "MIXED_VARIABLES", "the FILTER names another row pattern variable than the aggregate")
+        return star_mask, None, keep
+    whole = Expr("call", expr.value, (*args, *([keep] if keep is not None else [])), frozenset(), expr.span)
+    return scope.one_variable(whole, expr), args[0], keep
+
+
+def conjuncts(expr: Expr) -> list[Expr]:
+    """The operands of the AND at the top of a condition."""
+    bare = expr.bare()
+    if bare.op == "and":
+        return [c for a in bare.args for c in conjuncts(a)]
+    return [expr]
+
+
+def _holds_prior(expr: Expr) -> bool:
+    return any(n.op == "call" and n.value == PRIOR for n in expr.walk())
+
+
+def _text(expr: Expr) -> str | None:
+    """The value of a plain string literal."""
+    literal = literal_tree(expr.bare())
+    return literal.text if literal is not None and literal.type == "string" else None
+
+
+def _splits(whole: str, joint: str, names: list[str]) -> list[list[str]]:
+    """Every list of names whose join is ``whole``."""
+    if whole == "":
+        return [[]]
+    found = [[n] for n in names if n == whole]
+    for n in names:
+        if whole.startswith(n + joint) and len(whole) > len(n + joint):
+            found += [[n, *rest] for rest in _splits(whole[len(n + joint) :], joint, names)]
+    return found
+
+
+def _operands(tree: tuple) -> Iterator[tuple]:
+    """What the comparisons at the top of a tree compare."""
+    if tree[0] == "call" and tree[1] in (*_COMPARISONS, "and", "or", "not"):
+        for part in tree[2:]:
+            yield from _operands(part)
+    else:
+        yield tree.tree if tree[0] == "checked" else tree
+
+
+def _compares(expr: Expr) -> bool:
+    """Whether an expression is a comparison."""
+    return expr.op in ("between", "in", "is") or (expr.op == "bin" and expr.value in _COMPARISONS)
+
+
+def _label_text(label: str | None) -> str:
+    """A variable's name as a literal of Spark's."""
+    return "CAST(NULL AS STRING)" if label is None else "'" + label.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _spoken(expr: Expr) -> str:
+    """The kind of an expression as a user calls it."""
+    named = {"index": "subscript", "field": "field", "lambda": "lambda", "special": "expression", "cast": "CAST"}
+    return str(expr.value) if expr.op in ("bin", "un", "like") else named.get(expr.op, expr.op.upper())
+
+
+def _chain(operator: str, trees: Iterable[tuple]) -> tuple:
+    """The trees, one or more, joined by an operator."""
+    return reduce(lambda left, right: ("call", operator, left, right), trees)
+
+
+def _negate(expr: Expr, tree):
+    return ("call", "not", tree) if "not" in expr.flags else tree
+
+
+def literal_tree(expr: Expr) -> Lit | None:
+    """A tree for a plain literal; None for anything Spark should evaluate."""
+    sign = ""
+    if expr.op == "un" and expr.value == "-":
+        sign, expr = "-", expr.args[0].bare()
+    if expr.op != "lit":
+        return None
+    text = str(expr.value)
+    if text == "NULL":
+        return None if sign else _NULL
+    if text in ("TRUE", "FALSE"):
+        return None if sign else Lit("lit", "bool", text)
+    if text.isdigit() and len(text) > MAX_DIGITS:
+        return None
+    if text.isdigit():
+        value = int(sign + text)
+        if -(2**31) <= value < 2**31:
+            return Lit("lit", "int", str(value))
+        if -(2**63) <= value < 2**63:
+            return Lit("lit", "long", str(value))
+        return None
+    if text.replace(".", "", 1).isdigit() and len(text) <= 18:
+        return Lit("lit", "decimal", sign + text)
+    if not sign and text == "''":
+        return Lit("lit", "string", "")
+    if not sign and len(text) >= 2 and text[0] == text[-1] == "'" and "\\" not in text and "''" not in text and text.count("'") == 2:
+        return Lit("lit", "string", text[1:-1])
+    return None
+
+
+def looks_at_match(tree: tuple) -> bool:
+    """Whether a condition tree needs the match so far (not only physical neighbours)."""
+    return has(tree, "nav", "cls", "mno", "agg", "by", "pair", "prior", "isfirst")
+
+
+def reads_labels(tree: tuple, adjacent: bool = False) -> bool:
+    """Whether a condition tree looks up the labels of rows: a DISTINCT aggregate, CLASSIFIER() of a neighbouring row. Where the
+    rows of a match are ``adjacent``, PREV(CLASSIFIER()) is that of an earlier row of the match."""
+    return any(
+        (part[0] == "agg" and part.distinct)
+        or (part[0] == "cls" and part.physical != 0 and not (adjacent and part.which == "cur" and part.physical < 0))
+        for part in walk(tree)
+    )

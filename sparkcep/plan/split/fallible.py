@@ -1,0 +1,233 @@
+"""Expressions of one row that may fail: which these are, and how Spark computes them for every row without failing.
+
+Spark computes an expression of one row below the engine, for every row of the input. The statement asks for its value at some of
+these rows only: at candidates of a variable, behind AND, CASE, IF and FILTER, in reported matches. So an expression that may fail
+comes as two columns: its value, NULL where it fails, and a mark where it fails. Whoever reads the value looks at the mark first.
+
+Spark SQL has no operator that catches an error of any expression. ``try_add`` of intervals catches every error of its operands, so
+the expression is made part of such an operand (:class:`Catcher`). Two properties of Spark's optimizer shape the text: it drops an
+expression whose value does not matter, so the text needs a value that depends on it (``array_repeat`` is not folded); and it
+computes a subexpression that occurs twice ahead of both places, unless it lies in a branch of CASE.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from sparkcep.clause.expressions import Expr
+from sparkcep.plan.scope import NAVIGATIONS
+
+# functions whose operands Spark brings to one type
+_JOINING = frozenset("COALESCE NVL IFNULL NVL2 IF IFF NULLIF GREATEST LEAST".split())
+# functions that fail for no value of their operands, under any setting
+_SAFE = frozenset(
+    """BIT_LENGTH BTRIM CHARACTER_LENGTH CHAR_LENGTH CONCAT CONCAT_WS CONTAINS CRC32 ENDSWITH GET_JSON_OBJECT HASH INITCAP INSTR ISNAN
+    ISNOTNULL ISNULL LCASE LEFT LENGTH LEN LEVENSHTEIN LOCATE LOWER LPAD LTRIM MD5 NAMED_STRUCT OCTET_LENGTH POSITION REPEAT REPLACE
+    REVERSE RIGHT RPAD RTRIM SHA SHA1 SIZE SOUNDEX STARTSWITH STRUCT SUBSTR SUBSTRING TRANSLATE TRIM TRY_ADD TRY_DIVIDE TRY_MOD
+    TRY_MULTIPLY TRY_SUBTRACT UCASE UPPER XXHASH64 CLASSIFIER MATCH_NUMBER""".split()
+)
+# functions that fail for no value of the first operand, where the others are literals that the analysis accepts
+_SAFE_BY_LITERALS = frozenset("REGEXP_EXTRACT REGEXP_LIKE REGEXP_REPLACE REGEXP RLIKE SPLIT".split())
+# functions of NaN and infinities, which fail by the conversion of their operands alone
+_OF_DOUBLES = frozenset(
+    """ACOS ACOSH ASIN ASINH ATAN ATAN2 ATANH CBRT COS COSH COT DEGREES EXP EXPM1 HYPOT LN LOG LOG10 LOG1P LOG2 POW POWER RADIANS RINT
+    SIGN SIGNUM SIN SINH SQRT TAN TANH ABS CEIL CEILING FLOOR NEGATIVE POSITIVE ROUND BROUND MOD PMOD DATEDIFF DATE_DIFF DATE_ADD DATE_SUB
+    YEAR QUARTER MONTH WEEK WEEKOFYEAR DAY DAYOFMONTH DAYOFWEEK DAYOFYEAR WEEKDAY HOUR MINUTE SECOND LAST_DAY ADD_MONTHS MONTHS_BETWEEN
+    DATE_TRUNC TRUNC""".split()
+)
+_CONVERSION, ANY = "CAST_INVALID_INPUT", "EXPRESSION_FAILED"
+_TEXT_TYPES = ("string", "varchar", "char", "binary")
+
+
+def may_fail(expr: Expr, ansi: bool) -> bool:
+    """Whether computing ``expr`` may end the query for some row, as far as its text tells. Without ANSI only functions and casts of
+    VARIANT may."""
+    return any(_fails(node, ansi) for node in expr.walk())
+
+
+def computes(expr: Expr, ansi: bool) -> bool:
+    """Whether ``expr`` may fail by more than a string that is compared with a number."""
+    return any(_fails(node, ansi) and (node.op == "cast" or _error_class(node) != _CONVERSION) for node in expr.walk())
+
+
+def error_class(expr: Expr, ansi: bool) -> str:
+    """Spark's class for the one way in which ``expr`` may fail, or :data:`ANY` where there are several."""
+    found = {_error_class(node) for node in expr.walk() if _fails(node, ansi)}
+    if len(found) > 1:
+        found.discard(_CONVERSION)  # comparisons convert strings alone, which is rare beside arithmetic
+    return found.pop() if len(found) == 1 else ANY
+
+
+def _error_class(node: Expr) -> str:
+    if node.op == "bin" and node.value in ("/", "%", "DIV"):
+        return "DIVIDE_BY_ZERO"
+    if node.op == "bin" and node.value in ("+", "-", "*") or node.op == "un":
+        return "ARITHMETIC_OVERFLOW"
+    if node.op == "index":
+        return "INVALID_ARRAY_INDEX"
+    return ANY if node.op in ("call", "like") and node.value not in _JOINING else _CONVERSION
+
+
+def _fails(node: Expr, ansi: bool) -> bool:
+    op = node.op
+    if op == "bin":
+        if node.value in ("=", "!=", "<", "<=", ">", ">=", "<=>"):
+            return ansi and _converts(node.args)
+        return ansi and node.value != "||"
+    if op in ("between", "in"):
+        return ansi and node.value is None and _converts(node.args)
+    if op == "is":
+        return ansi and node.value == "DISTINCT" and _converts(node.args)
+    if op == "like":
+        return not all(arg.bare().op == "lit" for arg in node.args[1:])
+    if op == "un":
+        return ansi and node.value in ("-", "~") and node.args[0].bare().op != "lit"
+    if op == "cast":
+        return "try" not in node.flags and not str(node.value).lower().startswith(_TEXT_TYPES)
+    if op == "index":
+        return ansi
+    if op == "case":
+        return ansi and _converts(_values_of(node))
+    if op == "call":
+        if node.value in NAVIGATIONS or node.value in _SAFE:
+            return False
+        if node.value in _SAFE_BY_LITERALS:
+            return not all(arg.bare().op == "lit" for arg in node.args[1:])
+        if node.value in _JOINING:
+            return ansi and _converts(node.args[1:] if node.value in ("IF", "IFF", "NVL2") else node.args)
+        return ansi or node.value not in _OF_DOUBLES
+    return False
+
+
+def _values_of(case: Expr) -> tuple[Expr, ...]:
+    """The values among which a CASE chooses."""
+    shape = str(case.value)
+    parts = case.args[1:] if shape.startswith("o") else case.args
+    values = list(parts[1 : 2 * shape.count("w") : 2])
+    return (*values, *parts[2 * shape.count("w") :])
+
+
+def _converts(operands: tuple[Expr, ...]) -> bool:
+    """Whether bringing the operands to one type may fail: a string may not be a number. Literals, and one operand beside strings,
+    need no conversion of the rows' values."""
+    others = [operand for operand in (o.bare() for o in operands) if operand.op != "lit"]
+    literals = [operand for operand in (o.bare() for o in operands) if operand.op == "lit"]
+    if not others:
+        return False
+    return len({_shape(other) for other in others}) > 1 or any(str(literal.value)[0] in ".0123456789" for literal in literals)
+
+
+def _shape(expr: Expr) -> object:
+    """A key that is equal for operands that are one column, be it of several rows."""
+    while expr.op == "call" and expr.value in NAVIGATIONS and expr.args:
+        expr = expr.args[0].bare()
+    return ("col", str(expr.value[-1]).lower()) if expr.op == "col" else expr
+
+
+def pieces(expr: Expr, ansi: bool) -> Iterator[Expr]:
+    """The largest parts of ``expr`` that read columns and cannot fail. Of what a lambda reads these are the columns alone."""
+    expr = expr.bare()
+    inner = list(_columns(expr))
+    if not inner:
+        return
+    if expr.op == "lambda" or any(node.op == "lambda" for node in expr.args):
+        yield from inner
+    elif not may_fail(expr, ansi):
+        yield expr
+    else:
+        for arg in expr.args:
+            yield from pieces(arg, ansi)
+
+
+def _columns(expr: Expr, bound: frozenset[str] = frozenset()) -> Iterator[Expr]:
+    if expr.op == "lambda":
+        bound = bound | frozenset(expr.value)
+    if expr.op == "col":
+        if expr.value[0].lower() not in bound:
+            yield expr
+        return
+    for arg in expr.args:
+        yield from _columns(arg, bound)
+
+
+@dataclass(frozen=True)
+class Catcher:
+    """Makes the SQL of expressions whose errors are caught.
+
+    ``beside``: a column that they read, "" without one. With it an expression lies in a branch of CASE whose condition only a row
+    decides, so that Spark does not compute parts of it ahead. ``typed``: a condition over types under which they may fail, which
+    Spark's optimizer decides; "" if they may under any.
+    """
+
+    beside: str = ""
+    typed: str = ""
+
+    def value(self, text: str) -> str:
+        """SQL of the expression ``text``, NULL where it fails."""
+        return f"CASE WHEN {f'NOT ({self.typed}) OR ' if self.typed else ''}{self._caught(text)} IS NOT NULL THEN {text} END"
+
+    def failure(self, text: str, mark: str = "true") -> str:
+        """SQL of ``mark`` where the expression ``text`` fails, NULL where it does not."""
+        return f"CASE WHEN {f'({self.typed}) AND ' if self.typed else ''}{self._caught(text)} IS NULL THEN {mark} END"
+
+    def _caught(self, text: str) -> str:
+        """SQL that is NULL where the expression ``text`` fails, and otherwise not."""
+        number = f"make_ym_interval(0, size(array_repeat({text}, 1)))"
+        if self.beside:
+            number = f"CASE WHEN size(array_repeat({self.beside}, 1)) = 1 THEN {number} END"
+        return f"try_add({number}, INTERVAL '0' MONTH)"
+
+
+def catcher(parts: Iterable[Expr], ansi: bool, text_of: Callable[[Expr], str]) -> Catcher:
+    """Of an expression, or several that are computed together; ``text_of`` gives a column's SQL."""
+    parts = tuple(parts)
+    columns = [column for part in parts for column in _columns(part)]
+    tests = [_typed(node, ansi, text_of) for part in parts for node in part.walk() if _fails(node, ansi)]
+    if "" in tests or any(node.op == "lambda" for part in parts for node in part.walk()):
+        tests = []
+    return Catcher(text_of(columns[0]) if columns else "", " OR ".join(dict.fromkeys(tests)))
+
+
+def _typed(node: Expr, ansi: bool, text_of: Callable[[Expr], str]) -> str:
+    """The types of columns for which a node may fail, as SQL; "" if it may for any."""
+    if node.op == "cast" and not ansi:
+        return " OR ".join(f"typeof({text_of(column)}) LIKE '%variant%'" for column in _columns(node))
+    if _error_class(node) == _CONVERSION and node.op != "cast":
+        columns = list(_columns(node))
+        return " OR ".join(f"typeof({text_of(column)}) LIKE 'string%'" for column in columns)
+    if _error_class(node) == "ARITHMETIC_OVERFLOW" and node.value in ("+", "-", "*"):
+        floating = " OR ".join(f"typeof({text_of(column)}) IN ('double', 'float')" for column in _numbers(node))
+        return f"NOT ({floating})" if floating else ""
+    return ""
+
+
+def _numbers(node: Expr) -> Iterator[Expr]:
+    """The columns of an arithmetic expression, of which one DOUBLE makes the whole a DOUBLE."""
+    node = node.bare()
+    if node.op == "col":
+        yield node
+    elif node.op == "un" or (node.op == "bin" and node.value in ("+", "-", "*", "/")):
+        for arg in node.args:
+            yield from _numbers(arg)
+    elif node.op == "call" and node.value in NAVIGATIONS and node.args:
+        yield from _numbers(node.args[0])
+
+
+_MADE = re.compile(
+    r"CASE WHEN (?:(?!CASE WHEN).)*?try_add\((?:CASE WHEN size\(array_repeat\(.*?, 1\)\) = 1 THEN )?make_ym_interval\(0, size\(array_repeat\((?P<text>.*?), 1\)\)\)"
+    r"(?: END)?, INTERVAL '0' MONTH\) IS (?P<value>NOT )?NULL THEN .* END",
+    re.DOTALL,
+)
+
+
+def spoken(sql: str) -> str:
+    """The SQL of a :class:`Catcher` as its reader knows it: the expression, or that it fails. Other SQL comes as it is."""
+    made = _MADE.fullmatch(sql)
+    return sql if made is None else made["text"] if made["value"] else f"whether this fails: {made['text']}"
+
+
+def forced(text: str) -> str:
+    """SQL of a condition that is true, and fails where the expression ``text`` does."""
+    return f"size(array_repeat({text}, 1)) = 1"

@@ -1,0 +1,475 @@
+"""Splits MEASURES: the engine returns leaves, Spark computes the expression around them.
+
+An aggregate the engine does not compute becomes a function of an array where there is one (``count(DISTINCT x)`` is the size
+of ``array_distinct``). For any other the splitter names arrays and the aggregates over their elements, for ``rewrite``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from sparkcep.clause.expressions import Expr, render, render_values
+from sparkcep.clause.tokens import Span
+from sparkcep.errors import UNSUPPORTED, position
+from sparkcep.plan import records
+from sparkcep.plan.extend.approx import BUDGET_LEAVES, BUNDLE_LEAVES, BUNDLES
+from sparkcep.plan.extend.budget import history_leaves
+from sparkcep.plan.records import ALL_ROWS, CLASSIFIER_COLUMN
+from sparkcep.plan.scope import (
+    AGGREGATES,
+    APPROXIMATE,
+    CHANGED,
+    ENDINGS,
+    LIFETIMES,
+    NAVIGATIONS,
+    OF_MATCHES,
+    RANKED,
+    SLIDING,
+    Inputs,
+    Row,
+    Scope,
+)
+from sparkcep.plan.split import fallible
+from sparkcep.plan.split.conditions import aggregate_parts, skips_nulls, words_behind
+
+ELEMENT, POSITION = "__e", "__pos"  # an array's element and its position, in the aggregates of ``rewrite``
+
+_NATIVE = {
+    "COUNT": "count", "SUM": "sum", "AVG": "avg", "MEAN": "avg", "MIN": "min", "MAX": "max",
+    "ARRAY_AGG": "list", "COLLECT_LIST": "list",
+    "BOOL_AND": "min", "EVERY": "min", "BOOL_OR": "max", "SOME": "max", "ANY": "max",
+}
+_BOOLEAN = frozenset(["BOOL_AND", "EVERY", "BOOL_OR", "SOME", "ANY"])
+_ENDS = {"FIRST_VALUE": "F", "ANY_VALUE": "F", "LAST_VALUE": "L"}
+_OVER_ARRAY = {
+    "ARRAY_AGG": "{}", "COLLECT_LIST": "{}", "COLLECT_SET": "array_distinct({})", "COUNT": "CAST(size({}) AS BIGINT)",
+    "MIN": "array_min({})", "MAX": "array_max({})",
+}
+_SAME_IF_DISTINCT = frozenset(["MIN", "MAX", "COLLECT_SET", *_BOOLEAN, *_ENDS])
+_NULLS_OPTION = re.compile(r"\s(IGNORE|RESPECT)\s+NULLS\s*$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class _Aggregate:
+    """An aggregate call. Only rows where all ``conditions`` are true count; no ``arguments`` stand for ``*``."""
+
+    call: Expr
+    name: str
+    mask: int
+    arguments: tuple[Expr, ...]
+    conditions: tuple[Expr, ...]
+    distinct: bool
+    final: bool
+
+    @property
+    def plain(self) -> bool:
+        return not self.call.flags & {"ordered", "named"}
+
+
+class MeasureSplitter:
+    """Collects the leaves of one clause's measures. With ``one_row`` every leaf is FINAL; ``approx``: costs of approximate
+    matches, if asked for; ``timed``: the input column that its window measures, "" for rows; ``step``: the unit of its SLIDE, ""
+    for none; ``ranked``: those of MATCH_SCORE and MATCH_RANK that the clause's PREF and TOP give; ``arrival``: under REPORT CHANGES
+    the first expression of ARRIVAL BY, which is in the column ``arrived`` if that is known; ``identity``: beside CHANGES IN the
+    values by which MATCH_ID() tells rows."""
+
+    def __init__(
+        self, scope: Scope, inputs: Inputs, *, one_row: bool, approx: records.Approx | None = None, timed: str = "", step: str = "",
+        ranked: tuple[str, ...] = (), arrival: Expr | None = None, arrived: str = "", identity: str = "", ansi: bool = True,
+    ) -> None:
+        self.scope = scope
+        self.ansi = ansi
+        self.inputs = inputs
+        self.one_row = one_row
+        self.approx = approx
+        self.timed = timed
+        self.step = step
+        self.ranked = ranked
+        self.arrival, self.arrived, self.identity = arrival, arrived, identity
+        self._leaves: dict[records.LeafSpec, str] = {}
+        self._totals: dict[str, Span] = {}  # sums, averages and numbers of matches, and aggregates of several output rows, with their calls
+        self._arrays: dict[str, str] = {}
+        self._aggregates: dict[str, str] = {}
+        self._over_arrays: dict[str, str] = {}
+
+    def arrays(self) -> tuple[records.Computed, ...]:
+        """The arrays that Spark aggregates, with their SQL texts over leaves."""
+        return tuple(records.Computed(name, text) for text, name in self._arrays.items())
+
+    def aggregates(self) -> tuple[records.Computed, ...]:
+        """The aggregates, with their SQL texts over elements of those arrays."""
+        return tuple(records.Computed(name, text) for text, name in self._aggregates.items())
+
+    def over_arrays(self) -> tuple[records.Computed, ...]:
+        """The functions of whole arrays that are values of several output rows of a match, with their SQL texts over leaves."""
+        return tuple(records.Computed(name, text) for text, name in self._over_arrays.items())
+
+    def leaves(self) -> tuple[records.Leaf, ...]:
+        return tuple(records.Leaf(name, spec) for spec, name in self._leaves.items())
+
+    def leaf_places(self) -> tuple[records.LeafPlace, ...]:
+        """Where the calls of sums, averages, numbers of matches and aggregates of several output rows are."""
+        text = self.scope.text
+        return tuple(records.LeafPlace(name, *position(text, span.start), span.of(text).split("\n")[0][:40]) for name, span in self._totals.items())
+
+    def ensure_leaf(self) -> None:
+        """Makes the engine return a column even where no measure needs one."""
+        if not self._leaves:
+            self.match_number()
+
+    def split_final(self, expr: Expr) -> str:
+        """As :meth:`split`, every leaf FINAL: one value for the whole match."""
+        one_row, self.one_row = self.one_row, True
+        try:
+            return self.split(expr)
+        finally:
+            self.one_row = one_row
+
+    def match_number(self) -> str:
+        return self._leaf(records.Plain("mno"))
+
+    def vector(self) -> str:
+        """The column with the positions of the match's rows."""
+        return self._leaf(records.Plain("vector"))
+
+    def history(self) -> list[str]:
+        """The leaves of MATCH HISTORY."""
+        return [self._leaf(spec) for spec in history_leaves(self.timed)]
+
+    def approximate_errors(self) -> str:
+        assert self.approx is not None
+        return self._leaf(records.Errors("errors", self.approx.whole))
+
+    def score(self, parts: int, terms: tuple[records.Term, ...]) -> str:
+        """The column with the sums of an additive preference that are floating, NULL for others."""
+        return self._leaf(records.Score("score", parts, terms))
+
+    def rows_of(self, mask: int) -> str:
+        """The column with the number of the match's rows of some variables."""
+        return self._leaf(records.Aggregate("agg", "count", mask, None, None, True))
+
+    def window_start(self) -> None:
+        """The column by which the matches of sliding windows are told apart."""
+        self._leaf(records.WindowEdge(SLIDING["WINDOW_START"], self.timed, self.step))
+
+    def duration(self) -> str:
+        """How far the last row is from the first, in the measure of the window; in rows where there is none."""
+        if not self.timed:
+            return f"element_at({self.vector()}, -1) - {self.vector()}[0]"
+        ends = [self._leaf(records.Value("nav", which, ALL_ROWS, 0, 0, self.timed, True)) for which in "LF"]
+        return f"abs({ends[0]} - {ends[1]})"
+
+    def of_changes(self) -> list[tuple[str, str]]:
+        """(name, leaf) of the measures with which those of REPORT CHANGES begin where none are written; none without that."""
+        return [] if self.arrival is None else [(kind, self._leaf(records.OfChange(kind))) for kind in ("change", "change_number")]
+
+    def split(self, expr: Expr) -> str:
+        """SQL text of the measure over leaf columns."""
+        scope = self.scope
+        scope.check_semantics(expr)
+        swaps: dict[Span, str] = {}
+        for call in scope.match_functions(expr):
+            swaps[call.span] = self._call(call)
+        for node in scope.columns_outside(expr, swaps):
+            if node.op == "star":
+                raise scope.error(node, "AGGREGATE", "* can only stand in count(*)")
+            swaps[node.span] = self._column(node)
+        return render_values(scope.text, expr, swaps)
+
+    def _column(self, node: Expr) -> str:
+        """What a column outside of all calls stands for."""
+        mask = self.scope.qualifier(node)
+        return self._value(Row("L", ALL_ROWS if mask is None else mask), self.scope.row_text(node))
+
+    def _leaf(self, spec: records.LeafSpec) -> str:
+        return self._leaves.setdefault(spec, f"__l{len(self._leaves)}")
+
+    def _value(self, row: Row, text: str) -> str:
+        column = self.inputs.column(text)
+        return self._leaf(records.Value("nav", row.which, row.mask, row.logical, row.physical, column, row.final or self.one_row))
+
+    def _classifier(self, row: Row) -> str:
+        return self._leaf(records.Classifier("cls", row.which, row.mask, row.logical, row.physical, row.final or self.one_row))
+
+    def _call(self, call: Expr) -> str:
+        scope, name = self.scope, call.value
+        if name == "MATCH_ID" and self.identity:
+            return self._leaf(records.MatchId(CHANGED[name], self.inputs.column(self.identity)))
+        if name in CHANGED and self.arrival is not None:
+            kind = CHANGED[name]
+            if kind != "changed_by":
+                return self._leaf(records.OfChange(kind))
+            return self._leaf(records.ChangedBy(kind, self.arrived or self.inputs.column(scope.row_text(self.arrival))))
+        if name == "MATCH_NUMBER":
+            if call.args:
+                raise scope.error(call, "MATCH_NUMBER", "MATCH_NUMBER takes no argument")
+            # under TOP matches are numbered by rank
+            return RANKED["MATCH_RANK"] if "MATCH_RANK" in self.ranked else self.match_number()
+        if name in OF_MATCHES and (call.args or call.flags):
+            raise scope.error(call, name, f"{name} takes no argument")
+        if name in ENDINGS:
+            leaf = self._leaf(records.Plain(ENDINGS[name]))
+            self._totals.setdefault(leaf, call.span)
+            return leaf
+        if name in APPROXIMATE:
+            return self._leaf(self._approximate(call))
+        if name in LIFETIMES:
+            raise scope.error(call, name, f"{name}() is a measure of the matches of an AUTOMATON; write AUTOMATON in place of PATTERN")
+        if name in CHANGED:
+            if name == "MATCH_ID":
+                raise scope.error(call, name, "MATCH_ID() is a measure of matches of rows that come and go; add CHANGES IN c (the number of a match is MATCH_NUMBER())")
+            raise scope.error(call, name, f"{name}() is a measure of the changes of matches; add REPORT CHANGES behind CHANGES IN c ARRIVAL BY a")
+        if name in RANKED:
+            if name not in self.ranked:
+                hint = "TOP k" if name == "MATCH_RANK" else "PREF (or TOP k and APPROX)"
+                raise scope.error(call, name, f"{name}() is a measure of ranked matches; add {hint}")
+            return RANKED[name]
+        if name in SLIDING:
+            if not self.step:
+                raise scope.error(call, name, f"{name}() is a measure of sliding windows; write WINDOW ... SLIDE ... TOP k")
+            return self._leaf(records.WindowEdge(SLIDING[name], self.timed, self.step))
+        if name == "CLASSIFIER":
+            if call.flags & {"final", "running"}:
+                raise scope.error(call, "SEMANTICS", "RUNNING and FINAL stand before FIRST, LAST and aggregates; write FINAL LAST(CLASSIFIER())")
+            return self._classifier(Row("L", scope.classifier_mask(call)))
+        if name in NAVIGATIONS:
+            return self._navigation(call)
+        return self._aggregate(call)
+
+    def _approximate(self, call: Expr) -> records.LeafSpec:
+        scope, name = self.scope, call.value
+        if self.approx is None:
+            raise scope.error(call, "APPROX", f"{name}() is a measure of approximate matches; add APPROX k")
+        leaf = APPROXIMATE[name]
+        if leaf == "errors":
+            return records.Errors(leaf, self.approx.whole)
+        if leaf == "kind" and self.one_row:
+            raise scope.error(call, "APPROX", "ERROR_KIND() tells of each row what it is to the match, so it needs ALL ROWS PER MATCH")
+        if leaf in BUDGET_LEAVES and self.approx.budget is None:
+            raise scope.error(call, "BUDGET", f"{name}() tells what a budget left out; add BUDGET n CHECKS behind APPROX k")
+        if leaf in BUNDLE_LEAVES and self.approx.report != BUNDLES:
+            raise scope.error(call, "APPROX", f"{name}() is a measure of bundles; write APPROX k MATCH BUNDLES")
+        return records.BundleEdge(leaf, self.timed) if leaf in ("bundle_start", "bundle_end") else records.Plain(leaf)
+
+    def _navigation(self, call: Expr) -> str:
+        scope = self.scope
+        row, body = scope.navigation(call, in_define=False)
+        labels = list(scope.match_functions(body))
+        if not labels:
+            if fallible.may_fail(body, self.ansi) and not any(node.op == "subquery" for node in body.walk()):
+                return self._above(row, body)
+            return self._value(row, scope.row_text(body))
+        swaps = {label.span: self._classifier(row) for label in labels}
+        if body.bare() in labels:
+            return swaps[body.bare().span]
+        for node in scope.columns_outside(body, swaps):
+            swaps[node.span] = self._value(row, scope.row_text(node))
+        return "(" + render_values(scope.text, body, swaps) + ")"
+
+    def _above(self, row: Row, body: Expr) -> str:
+        """An expression of one row that may fail: Spark computes it above the engine, for the rows that are asked for alone."""
+        swaps = {part.span: self._value(row, self.scope.row_text(part)) for part in fallible.pieces(body, self.ansi)}
+        return f"IF({self._value(row, 'true')}, {render_values(self.scope.text, body, swaps)}, NULL)"
+
+    # -- aggregates -----------------------------------------------------------------------------------------
+
+    def _aggregate(self, call: Expr) -> str:
+        value = self._value_of(self._parts(call))
+        if not self.one_row and (value.startswith(("__a", "__u")) or (value.startswith("__l") and _NATIVE.get(call.value) == "list")):
+            self._totals.setdefault(value, call.span)  # EXPLAIN names the place
+        return value
+
+    def _value_of(self, agg: _Aggregate) -> str:
+        by_row = not any(self._looks_at_match(e) for e in (*agg.arguments, *agg.conditions))
+        single = agg.plain and len(agg.arguments) <= 1
+        if agg.name in _ENDS and single and by_row and not agg.conditions:
+            return self._value(Row(_ENDS[agg.name], agg.mask, final=agg.final), self.scope.row_text(agg.arguments[0]))
+        if agg.name in _NATIVE and single and not agg.distinct and (by_row or self._is_of_labels(agg)):
+            return self._native(agg, _NATIVE[agg.name])
+        if agg.name in _OVER_ARRAY and agg.plain and (single or agg.name == "COUNT"):
+            of_rows = single and by_row and agg.arguments and self.one_row
+            values = self._native(agg, "list") if of_rows else self._values(agg)
+            text = _OVER_ARRAY[agg.name].format(f"array_distinct({values})" if agg.distinct else values)
+            return text if self.one_row else self._over_arrays.setdefault(text, f"__u{len(self._over_arrays)}")
+        return self._by_spark(agg)
+
+    def _parts(self, call: Expr) -> _Aggregate:
+        mask, argument, keep = aggregate_parts(self.scope, call, inside=("CLASSIFIER", "MATCH_NUMBER"))
+        name = call.value
+        arguments = () if argument is None else call.args[: len(call.args) - (keep is not None)]
+        conditions = () if keep is None else (keep,)
+        distinct = "distinct" in call.flags and name not in _SAME_IF_DISTINCT
+        if name == "COUNT_IF" and len(arguments) == 1 and not distinct:
+            name, arguments, conditions = "COUNT", (), (*arguments, *conditions)
+        return _Aggregate(call, name, mask, arguments, conditions, distinct, "final" in call.flags or self.one_row)
+
+    def _looks_at_match(self, expr: Expr) -> bool:
+        return any(True for _ in self.scope.match_functions(expr))
+
+    def _is_of_labels(self, agg: _Aggregate) -> bool:
+        """Whether the argument is just CLASSIFIER, and nothing else looks at the match."""
+        return (
+            len(agg.arguments) == 1
+            and agg.arguments[0].bare().op == "call"
+            and agg.arguments[0].bare().value == "CLASSIFIER"
+            and agg.name not in _BOOLEAN
+            and not any(self._looks_at_match(c) for c in agg.conditions)
+        )
+
+    def _native(self, agg: _Aggregate, function: str) -> str:
+        column = keep = None
+        of_labels = bool(agg.arguments) and self._is_of_labels(agg)
+        parts = (*agg.conditions, *(() if of_labels else agg.arguments))
+        fails = [part for part in parts if fallible.may_fail(part, self.ansi)]
+        catcher = fallible.catcher(fails, self.ansi, self.scope.row_text)
+
+        def computed(text: str) -> str:
+            return catcher.value(text) if fails else text
+
+        if of_labels:
+            column = CLASSIFIER_COLUMN
+        elif agg.arguments:
+            text = self._kept(agg, self.scope.row_text) if fails else self.scope.row_text(agg.arguments[0])
+            # AND makes Spark refuse what is not BOOLEAN: the engine's minimum takes any type
+            column = self.inputs.column(computed(f"({text}) AND true" if agg.name in _BOOLEAN else text))
+        if agg.conditions:
+            keep = self.inputs.column(f"COALESCE({computed(self._all(agg.conditions, self.scope.row_text))}, false)")
+        leaf = self._leaf(records.Aggregate("agg", function, agg.mask, column, keep, agg.final))
+        if function in ("sum", "avg"):
+            self._totals.setdefault(leaf, agg.call.span)
+        return self._unless_failed(agg, leaf, parts, catcher) if fails else leaf
+
+    def _kept(self, agg: _Aggregate, text_of: Callable[[Expr], str]) -> str:
+        """The text of an aggregate's argument, or of its filter where it has none, for the rows that the filter keeps."""
+        kept = self._all(agg.conditions, text_of)
+        value = text_of(agg.arguments[0]) if agg.arguments and not self._is_of_labels(agg) else ""
+        return f"CASE WHEN {kept} THEN {value} END" if kept and value else value or kept
+
+    def _unless_failed(self, agg: _Aggregate, leaf: str, parts: tuple[Expr, ...], catcher: fallible.Catcher) -> str:
+        """The aggregate's value; among its rows one for which Spark failed to compute it fails again, as Spark says it."""
+        read = [piece for part in parts for piece in fallible.pieces(part, self.ansi)]
+        fields = ", ".join(f"'a{i}', {self.scope.row_text(piece)}" for i, piece in enumerate(read))
+        column = self.inputs.column(catcher.failure(self._kept(agg, self.scope.row_text), f"named_struct({fields or repr('a0') + ', true'})"))
+        failed = self._leaf(records.Aggregate("agg", "list", agg.mask, column, None, agg.final))
+        swaps = {piece.span: f"get({failed}, 0).a{i}" for i, piece in enumerate(read)}
+        again = fallible.forced(self._kept(agg, lambda part: render_values(self.scope.text, part, swaps)))
+        # Spark may compute both operands of an AND, but not a later condition of CASE
+        return f"CASE WHEN size({failed}) = 0 THEN {leaf} WHEN {again} THEN NULL END"
+
+    def _all(self, conditions: tuple[Expr, ...], text_of) -> str:
+        return " AND ".join(f"({text_of(c)})" for c in conditions)
+
+    def _values(self, agg: _Aggregate) -> str:
+        """SQL text of the array of the aggregate's values, NULLs left out; for ``*`` of its rows."""
+        array, over = self._rows(agg)
+        values = [over(a, "__r") for a in agg.arguments]
+        conditions = [f"({over(c, '__r')})" for c in agg.conditions] + [f"({v}) IS NOT NULL" for v in values]
+        if conditions:
+            array = f"filter({array}, __r -> {' AND '.join(conditions)})"
+        if values:
+            value = values[0] if len(values) == 1 else f"struct({', '.join(values)})"
+            array = f"transform({array}, __r -> {value})"
+        return array
+
+    def _rows(self, agg: _Aggregate) -> tuple[str, Callable[[Expr, str], str]]:
+        """The leaf that gathers the aggregate's rows, and a function that gives an expression's text over one of them."""
+        scope = self.scope
+        fields: list[str] = []
+        places: dict[Span, str | int] = {}
+
+        def place(node: Expr, column: str) -> None:
+            if column not in fields:
+                fields.append(column)
+            places[node.span] = fields.index(column)
+
+        for expr in (*agg.arguments, *agg.conditions):
+            calls = list(scope.match_functions(expr))
+            if not calls and not self._is_constant(expr):
+                above = fallible.may_fail(expr, self.ansi) and not any(node.op == "subquery" for node in expr.walk())
+                for piece in fallible.pieces(expr, self.ansi) if above else [expr]:
+                    place(piece, self.inputs.column(scope.row_text(piece)))
+                continue
+            for call in calls:
+                if call.value == "CLASSIFIER":
+                    place(call, CLASSIFIER_COLUMN)
+                else:
+                    places[call.span] = self._call(call)
+            whole = list(self._with_subqueries(expr))
+            for node in whole:
+                place(node, self.inputs.column(scope.row_text(node)))
+            for node in scope.columns_outside(expr, [part.span for part in (*calls, *whole)]):
+                place(node, self.inputs.column(scope.row_text(node)))
+
+        def over(expr: Expr, row: str) -> str:
+            swaps = {span: f"{row}.a{to}" if isinstance(to, int) else to for span, to in places.items()}
+            return render_values(scope.text, expr, swaps)
+
+        return self._leaf(records.Rows("rows", agg.mask, tuple(fields) or (CLASSIFIER_COLUMN,), agg.final)), over
+
+    def _with_subqueries(self, expr: Expr) -> Iterator[Expr]:
+        """The parts of a row expression that subqueries stand in: Spark allows none over an array's elements, so they are input
+        columns."""
+        if expr.op == "subquery" or (expr.op == "in" and expr.value is not None):
+            if self._looks_at_match(expr):
+                raise self.scope.error(
+                    expr, "AGGREGATE", "a subquery in an aggregate's argument cannot test CLASSIFIER() or MATCH_NUMBER(); test what the aggregate gives",
+                    UNSUPPORTED,
+                )
+            yield expr
+            return
+        for arg in expr.args:
+            yield from self._with_subqueries(arg)
+
+    def _is_constant(self, expr: Expr) -> bool:
+        return not self._looks_at_match(expr) and not any(True for _ in self.scope.columns(expr))
+
+    def _by_spark(self, agg: _Aggregate) -> str:
+        """Any other aggregate: over the elements of an array, one for each row that counts."""
+        if agg.name in _OVER_ARRAY and agg.arguments and words_behind(self.scope.text, agg.arguments, agg.conditions, agg.call, "ORDER", "BY"):
+            message = f"Spark's {agg.name} takes no ORDER BY; sort the array, as in array_sort(array_agg(x))"
+            raise self.scope.error(agg.call, "AGGREGATE", message, UNSUPPORTED)
+        varying = [a for a in agg.arguments if not self._is_constant(a)]
+        distinct = agg.distinct and len({self.scope.row_text(a) for a in varying}) == 1
+        if distinct:
+            # Spark's own DISTINCT would expand the rows and lose their order
+            values = self._values(replace(agg, arguments=tuple(varying[:1])))
+            element = self._element(f"array_distinct({values})")
+            swaps = {a.span: element for a in varying}
+            conditions = [f"{element} IS NOT NULL"]
+        else:
+            leaf, over = self._rows(agg)
+            element = self._element(leaf)
+            swaps = {a.span: over(a, element) for a in varying}
+            conditions = [f"{element} IS NOT NULL", *(f"({over(c, element)})" for c in agg.conditions)]
+        body, option = self._body(agg, swaps)
+        if distinct:
+            body = re.sub(r"\bDISTINCT\b", "", body, count=1, flags=re.IGNORECASE)
+        if agg.name in _ENDS:
+            value = swaps.get(agg.arguments[0].span, agg.arguments[0].span.of(self.scope.text))
+            if skips_nulls(self.scope.text, agg.arguments, agg.conditions, agg.call):
+                conditions.append(f"({value}) IS NOT NULL")
+            body, option = f"{'max_by' if agg.name == 'LAST_VALUE' else 'min_by'}({value}, {POSITION})", ""
+        elif agg.name in ("LISTAGG", "STRING_AGG") and agg.plain:
+            body += f" WITHIN GROUP (ORDER BY {POSITION})"
+        text = f"{body} FILTER (WHERE {' AND '.join(conditions)}){option}"
+        return self._aggregates.setdefault(text, f"__a{len(self._aggregates)}")
+
+    def _element(self, array: str) -> str:
+        return f"{ELEMENT}.{self._arrays.setdefault(array, f'__d{len(self._arrays)}')}"
+
+    def _body(self, agg: _Aggregate, swaps: dict[Span, str]) -> tuple[str, str]:
+        """The call's text up to its FILTER, without RUNNING and FINAL, and its IGNORE NULLS or RESPECT NULLS."""
+        text, span = self.scope.text, agg.call.span
+        end = span.end
+        if "filter" in agg.call.flags:
+            end = text.upper().rindex("FILTER", span.start, agg.call.args[-1].span.start)
+        body = render(text, replace(agg.call, span=Span(span.start, end)), swaps)
+        for word in agg.call.flags & {"running", "final"}:
+            body = body[len(word) :].lstrip()
+        option = _NULLS_OPTION.search(body)
+        return (body[: option.start()], option[0]) if option else (body.rstrip(), "")
+
+
+__all__ = ["AGGREGATES", "CLASSIFIER_COLUMN", "ELEMENT", "POSITION", "MeasureSplitter"]

@@ -1,0 +1,475 @@
+"""Rewords what Spark says of a rewritten statement for the statement that the user wrote: with the place there, without plans and
+inner names.
+
+This module knows nothing of pyspark, because the JVM asks for these texts as well (see rewrite_server).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sparkcep.clause.diagnose.advice import ELSEWHERE, not_begun
+from sparkcep.clause.nodes import Var, walk
+from sparkcep.clause.tokens import QUOTED, WORD, Span, tokenize
+from sparkcep.clause.tree import ONE_ROW, MatchClause
+from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, excerpt, nearest, position
+from sparkcep.plan.extend.automaton import like_a_column
+from sparkcep.plan.extend.budget import COLUMNS
+from sparkcep.plan.extend.changes import ALL_COLUMNS
+from sparkcep.plan.scope import AGGREGATES, COLUMN_OVERLOOKED, MATCH_FUNCTIONS, NAVIGATIONS, overlooked
+from sparkcep.redaction import Redaction
+from sparkcep.sql.rewrite.occurrences import MAX_STATEMENT, Statement
+from sparkcep.sql.rewrite.places import Places
+
+_OURS = re.compile(
+    r"Error: \[SPARKCEP\.([A-Z_]+)\] (.*?)(?: \((?:at|line (\d+), column (\d+):) '(.*?)'\))? SQLSTATE: (\w{5})", re.S
+)
+_LACKS = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
+# Spark's words where the Python of an executor lacks the daemon that the application is set to
+_NO_DAEMON = re.compile(r"from sparkcep\.spark\.daemon's stdout|No module named '?sparkcep\.spark\.daemon|Error while finding module specification for 'sparkcep\.spark\.daemon'")
+_WITHIN = re.compile(r'File "[^"\n]*[/\\]sparkcep[/\\][^"\n]*", line')  # a traceback that goes through the package
+_PARSED = re.compile(r"\(line (\d+), pos (\d+)\)")  # the end of a ParseException
+_AT = r"(?:; line \d+ pos \d+|; line \d+, column \d+| \(line \d+, pos \d+\))"  # Spark's, or ours
+# where Spark's own message goes on with its place in the text it was given, and with that text or the plan
+_TAIL = re.compile(rf"{_AT}?(?:;\n|\n== SQL|\n== DataFrame|\n=== Streaming Query|\n\n).*|{_AT}$", re.S)
+_STATE = re.compile(r"\.?( SQLSTATE: \w{5})")
+_NAMES = re.compile(r"`((?:[^`]|``)*)`")
+_KEY = re.compile(r"\b__[po]\d+\b")  # columns of keys, as the rewriter names them
+_CALL = re.compile(r"[\w`.]+\((\w+)\)")  # of one column
+_OWN = MATCH_FUNCTIONS - AGGREGATES
+_NO_SQL = frozenset("asc broadcast col column desc expr lit pandas_udf udf udtf unwrap_udt when".split())  # of pyspark.sql.functions
+
+
+def clause_error(text: str) -> ClauseError | None:
+    """The error that ``text``, a traceback, ends in; None if it is not one of ours."""
+    found = _OURS.search(text)
+    if found is None:
+        return _of_lack(text)
+    return ClauseError(
+        found[1], found[2], sqlstate=found[6], line=int(found[3] or 0), column=int(found[4] or 0), fragment=found[5] or ""
+    )
+
+
+def _of_lack(text: str) -> ClauseError | None:
+    """The error of a worker's Python that lacks the package, or something that the package needs."""
+    if _NO_DAEMON.search(text):
+        return without_daemon()
+    lacks = _LACKS.search(text)
+    if lacks is None or (lacks[1] != "sparkcep" and not _WITHIN.search(text)):
+        return None
+    return lack(lacks[1])
+
+
+def without_daemon() -> ClauseError:
+    """The error of an application whose executors lack the package, and so the daemon that starts all its Python workers."""
+    advice = "; or leave spark.python.daemon.module out, without which Python functions other than the clause run"
+    error = lack("sparkcep")
+    return ClauseError("NOT_INSTALLED", error.message + advice, sqlstate=error.sqlstate)
+
+
+def lack(name: str) -> ClauseError:
+    """The error of a worker's Python that lacks a package."""
+    message = (
+        f"the Python of Spark's workers has no {name}; install sparkcep there, or send it along: spark.addArtifacts or spark.archives with the archive of "
+        "`sparkcep pack` (docs/cluster.md)"
+    )
+    return ClauseError("NOT_INSTALLED", message, sqlstate=UNSUPPORTED)
+
+
+# names that sql/rewrite/rewrite.py gives to columns beside the input's own
+_COMPUTED = re.compile(r"__(?:[acglopqw]\d+|letters|matched|rn|row_id|e|rank|score|place|slice|away|own)")
+
+
+# Spark's errors for the field that the rewriter asks of a word; the user's own text takes no field of one
+_NO_FIELD = ("INVALID_EXTRACT", "FIELD_NOT_FOUND", "AMBIGUOUS_REFERENCE_TO_FIELDS")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error as Spark raised it. ``spots`` are the places that it names in the text it was given, each as (fragment, offset)."""
+
+    condition: str
+    message: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    spots: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class ErrorText:
+    """What to say of a failure to whoever wrote ``statement``: the ``message`` without its place, and the place, None where it is
+    not known."""
+
+    statement: str
+    message: str
+    span: Span | None = None
+    redact: Redaction = Redaction()
+
+    @property
+    def line(self) -> int:
+        return position(self.statement, self.span.start)[0] if self.span else 0
+
+    @property
+    def column(self) -> int:
+        return position(self.statement, self.span.start)[1] if self.span else 0
+
+    @property
+    def fragment(self) -> str:
+        return self.redact(self.span.of(self.statement).split("\n")[0]) if self.span else ""
+
+    def __str__(self) -> str:
+        if self.span is None:
+            return self.redact(self.message)
+        place = f"; line {self.line}, column {self.column}"
+        fragment = self.span.of(self.statement).split("\n")[0]
+        return self.redact.of_error(self.message + place + excerpt(self.statement, self.line, self.column, fragment))
+
+
+def reworded(failure: Failure, statement: str, places: Places | None = None) -> ErrorText | ClauseError:
+    """The text of ``failure`` for the user's ``statement``. ``places`` says how the text that Spark saw came from it, if that is
+    known.
+
+    The result is a ClauseError where the clause, not Spark, should have found the error.
+    """
+    message = _TAIL.sub("", failure.message).strip()
+    if places is None:
+        return ErrorText(statement, message, next((found for spot in failure.spots if (found := _standing(*spot, statement)) is not None), None))
+    message = places.named(message)
+    if failure.condition == "INVALID_TEMP_OBJ_REFERENCE" and "match_recognize" in str(failure.parameters):
+        return _of_view(places, statement)
+    if not failure.spots:
+        return _unplaced(failure, statement, message, places)
+    fragment, start = failure.spots[0]
+    stop = start + len(fragment)
+    span = Span(start, stop) if places.restored else places.find(start, stop)
+    span = next((key for name in _KEY.findall(str(failure.parameters)) if (key := places.key_at(span, name)) is not None), span)
+    own = _of_same_names(failure, places, statement) or _of_outer(failure, places, span, statement) or _of_history(failure, places, statement) or _of_register(places, span, statement) or _of_word(failure, places, span, statement) or _of_condition(failure, places, span, statement) or _of_name(failure, span, statement)
+    if own is not None:
+        return own
+    clause = places.clause_at(span)
+    if clause is not None:
+        message = _hinted(message, _hint(failure, clause, span.of(statement)) or _about_rows(failure, places, span))
+    elif failure.condition.startswith("UNRESOLVED_COLUMN"):
+        message = _hinted(message, _about_output(failure, places))
+    elif failure.condition == "AMBIGUOUS_REFERENCE":
+        message = _hinted(message, _about_measure(failure, places))
+    if failure.condition.endswith("NON_DETERMINISTIC_LATERAL_SUBQUERIES"):
+        message = _hinted(_STATE.sub("", message.partition(":\n")[0]) + "".join(m[1] for m in _STATE.finditer(message)), _OF_LATERAL)
+    if failure.condition == "AMBIGUOUS_REFERENCE" and clause is not None:
+        message = _hinted(message, _about_two(failure))
+    return ErrorText(statement, message, span)
+
+
+def in_words_of(error: ClauseError, places: Places, sql: str) -> ClauseError:
+    """The error with the user's words for what it names by a column of the rewriter's, and at its place in the user's text; itself
+    where it names none."""
+    message = places.named(error.message)
+    name = error.error_class.removeprefix("SPARKCEP.")
+    if message == error.message or name == "COLUMN_NAME":  # which tells of the user's own name
+        return error
+    span = places.column_at(error.fragment)
+    if span is None:
+        return ClauseError(name, message, sqlstate=error.sqlstate, line=error.line, column=error.column, fragment=places.named(error.fragment))
+    return error_at(sql, span.start, span.end, name, message, error.sqlstate)
+
+
+def stands_in(error: ClauseError, sql: str) -> bool:
+    """Whether the place of the error is one of this statement, and not of one inside of it."""
+    line = (sql.split("\n")[error.line - 1 : error.line] or [""])[0] if error.line else ""
+    return bool(error.fragment) and line[error.column - 1 :].startswith(error.fragment)
+
+
+def without_clause(sql: str) -> ClauseError | None:
+    """The error of a statement that Spark cannot parse and that was to have a clause; None if it is not like one, or too long."""
+    if len(sql) > MAX_STATEMENT:
+        return None
+    try:
+        if next(Statement(sql).clauses(), None) is not None:  # it has one, which was left to a platform of which Spark knows nothing
+            return None
+        return not_begun(sql)
+    except ClauseError:  # an open literal or comment, of which Spark has told
+        return None
+
+
+def immediate(sql: str) -> ClauseError | None:
+    """The error of EXECUTE IMMEDIATE with a clause in its text, where Spark's JVM knows no clause."""
+    first, second, text = tokenize(sql)[:3]
+    if (first.upper, second.upper) != ("EXECUTE", "IMMEDIATE") or "MATCH_RECOGNIZE" not in sql.upper():
+        return None
+    message = (
+        "EXECUTE IMMEDIATE parses its text in Spark's JVM, which has no sparkcep here. Run the text itself by spark.sql(text, args=...), or start Spark with the settings that "
+        "`sparkcep jar` prints"
+    )
+    return error_at(sql, first.start, second.end, "EXECUTE_IMMEDIATE", message, UNSUPPORTED)
+
+
+def spots(contexts: list[tuple[str, int]], parameters: Mapping[str, str], message: str) -> tuple[tuple[str, int], ...]:
+    """The places that an error names, each as (fragment, offset): those of its contexts, and that of a syntax error's message,
+    which counts lines of what it shows of the text itself."""
+    found = [(fragment, start) for fragment, start in contexts if fragment and start >= 0]
+    parsed = _PARSED.search(message)
+    fragment = parameters.get("error", "")[1:-1]  # in quotes
+    if parsed and fragment:
+        shown = message.partition("== SQL ==\n")[2]
+        found.append((fragment, sum(len(line) + 1 for line in shown.split("\n")[: int(parsed[1]) - 1]) + int(parsed[2])))
+    return tuple(found)
+
+
+def _standing(fragment: str, start: int, statement: str) -> Span | None:
+    """Finds a fragment in a statement: at its offset, or, where Spark counted in another text, at the only token that begins so."""
+    if statement[start : start + len(fragment)] == fragment:
+        return Span(start, start + len(fragment))
+    begins = {t.start for t in tokenize(statement)}
+    found = [m.start() for m in re.finditer(re.escape(fragment), statement) if m.start() in begins]
+    return Span(found[0], found[0] + len(fragment)) if len(found) == 1 else None
+
+
+def _unplaced(failure: Failure, statement: str, message: str, places: Places) -> ErrorText:
+    """The text of a failure of which Spark tells no place: that of the only token, outside of the clauses or anywhere, that its
+    parameters name."""
+    tokens = [(t, Span(t.start, t.end)) for t in tokenize(statement)]
+    said = {value.strip("`\"'").lower() for value in failure.parameters.values()} - {""}
+    if failure.condition == "INVALID_EXTRACT_BASE_FIELD_TYPE":
+        quoted = [span for (t, span), (dot, _) in zip(tokens, tokens[1:]) if t.text[:1] in ("'", '"') and dot.text == "." and t.text[1:-1].lower() in said]
+        if len(quoted) == 1:
+            name = quoted[0].of(statement)[1:-1]
+            return ErrorText(statement, _hinted(message, f"{quoted[0].of(statement)} is a text in Spark; a name stands in backticks, as in `{name}`"), quoted[0])
+    named = [span for t, span in tokens if t.kind in (WORD, QUOTED) and t.text.strip("`").lower() in said]
+    outside = [span for span in named if places.clause_at(span) is None]
+    found = next((spans[0] for spans in (outside, named) if len(spans) == 1), None)
+    return ErrorText(statement, message, found)
+
+
+def _of_condition(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
+    """The clause's own error for a DEFINE that is not BOOLEAN. Spark's error names a CASE that the user did not write."""
+    asked = '"CASE WHEN' in failure.parameters.get("sqlExpr", "") and not span.of(statement).upper().startswith("CASE")
+    define = places.condition_at(span) if failure.condition == "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE" and asked else None
+    if define is None:
+        return None
+    found = failure.parameters.get("inputType", "").strip('"').lower()
+    message = f"the condition of {define.variable} is of type {found}, not BOOLEAN; write a comparison"
+    return error_at(statement, span.start, span.end, "DATATYPE_MISMATCH", message, SEMANTIC)
+
+
+_BY_ROW = frozenset("ARITHMETIC_OVERFLOW CAST_INVALID_INPUT CAST_OVERFLOW DIVIDE_BY_ZERO INVALID_ARRAY_INDEX INVALID_ARRAY_INDEX_IN_ELEMENT_AT REMAINDER_BY_ZERO".split())
+
+
+def _about_rows(failure: Failure, places: Places, span: Span) -> str:
+    """Why a condition fails on a row at which no match begins; "" for other errors."""
+    if failure.condition not in _BY_ROW or not places.within_condition(span):
+        return ""
+    return "Spark evaluates a condition of its own row for every row of the input, so test the row to the left of AND, or use try_divide, try_cast or another try_ function"
+
+
+def _of_word(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
+    """The clause's own error for a word that was counted as something other than a column, where the table has a column of that
+    name."""
+    name = places.word_at(span) if failure.condition.startswith(_NO_FIELD) else None
+    return None if name is None else error_at(statement, span.start, span.end, COLUMN_OVERLOOKED, overlooked(name), SEMANTIC)
+
+
+def _of_register(places: Places, span: Span, statement: str) -> ClauseError | None:
+    """The clause's own error for a register that has the name of a column of its table: no other error is at a declaration."""
+    name = places.register_at(span)
+    return None if name is None else error_at(statement, span.start, span.end, "AUTOMATON", like_a_column(name), SEMANTIC)
+
+
+def _of_name(failure: Failure, span: Span, statement: str) -> ClauseError | None:
+    """The clause's own error for an input column that has the name of one which the rewriter computes beside it."""
+    kind = failure.condition.partition(".")[0]
+    # two columns of one name are none to SORT BY
+    said = failure.parameters.get({"AMBIGUOUS_REFERENCE": "name", "UNRESOLVED_COLUMN": "objectName"}.get(kind, ""), "")
+    name = said.replace("`", "").rpartition(".")[2]
+    written = span.of(statement).replace("`", "").rpartition(".")[2]
+    if not _COMPUTED.fullmatch(name) or (name == written and kind != "AMBIGUOUS_REFERENCE"):  # one of the two is the rewriter's
+        return None
+    message = f"the name {name} is reserved for a column of sparkcep's, and ALL ROWS PER MATCH gives back the input's column of that name; rename it in the input"
+    return error_at(statement, span.start, span.end, "COLUMN_NAME", message, SEMANTIC)
+
+
+def _of_view(places: Places, statement: str) -> ClauseError:
+    """The clause's own error for a view that stays, where match_recognize is a function of the session alone."""
+    message = (
+        "a view that outlives the session needs match_recognize as a function of every session. Write CREATE TEMPORARY VIEW, or start Spark with the settings that `sparkcep jar` prints"
+    )
+    words = next((t for t in tokenize(statement) if t.upper == "MATCH_RECOGNIZE"), None)
+    span = Span(words.start, words.end) if words is not None else Span(0, 0)
+    return error_at(statement, span.start, span.end, "VIEW", message, UNSUPPORTED)
+
+
+def _of_same_names(failure: Failure, places: Places, statement: str) -> ClauseError | None:
+    """The clause's own error for two columns of the input with one name; ALL ROWS PER MATCH cannot return both."""
+    if failure.condition != "AMBIGUOUS_REFERENCE" or "__auto_generated_subquery_name" not in failure.parameters.get("referenceNames", ""):
+        return None
+    name = failure.parameters.get("name", "").replace("`", "").rpartition(".")[2]
+    for clause in places.outermost():
+        keys = [*clause.partition_by, *(item.expr for item in clause.order_by)]
+        key = next((e for e in keys if e.op == "col" and e.value[-1].lower() == name.lower()), None)
+        if clause.rows != ONE_ROW and key is not None:
+            span = key.span if clause.text == statement else Span(0, 0)
+            message = f"two columns of the input are called {name}, and ALL ROWS PER MATCH gives them all back. Rename one in a subquery below the clause"
+            return error_at(statement, span.start, span.end, "COLUMN_NAME", message, SEMANTIC)
+    return None
+
+
+def _of_outer(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
+    """The clause's own error for a column of an outer query, which neither the table nor the expressions of a clause can read."""
+    around = places.around(span) if failure.condition.startswith("UNRESOLVED_COLUMN") else None
+    written = re.fullmatch(r"(`[^`]+`|\w+)\s*\.\s*(`[^`]+`|\w+)", span.of(statement))
+    if around is None or written is None:
+        return None
+    whole, table = around
+    name = written[1].strip("`").lower()
+    tokens = tokenize(statement)
+    named = [t for t, behind in zip(tokens, tokens[1:]) if t.kind in (WORD, QUOTED) and t.text.strip("`").lower() == name and behind.text != "."]
+    if any(table.start <= t.start < table.end for t in named) or all(whole.start <= t.start < whole.end for t in named):
+        return None
+    message = f"{span.of(statement)} is a column of an outer query, which the table of a clause and its expressions cannot read. Name the column it is compared with in PARTITION BY, and write the condition after the clause, in WHERE"
+    return error_at(statement, span.start, span.end, "OUTER_COLUMN", message, UNSUPPORTED)
+
+
+def _of_history(failure: Failure, places: Places, statement: str) -> ClauseError | None:
+    """The clause's own error for a table after USING HISTORY that lacks columns of a history."""
+    name = failure.parameters.get("objectName", "").replace("`", "")
+    if not failure.condition.startswith("UNRESOLVED_COLUMN") or not name.startswith("history."):
+        return None
+    for clause in places.outermost():
+        used = clause.approx.budget.history if clause.approx is not None and clause.approx.budget is not None else None
+        if used is not None and clause.text == statement:
+            message = f"{used.text} is not a history: it has no column {name.removeprefix('history.')}. Write a table that was made by a clause with MATCH HISTORY, with the columns {', '.join(COLUMNS)}"
+            return error_at(statement, used.table.start, used.table.end, "BUDGET", message, SEMANTIC)
+    return None
+
+
+def _hinted(message: str, hint: str) -> str:
+    if not hint or hint in message:
+        return message
+    state = list(_STATE.finditer(message))
+    cut = state[-1].start() if state else len(message)
+    return f"{message[:cut].rstrip('.')}; {hint}{'' if hint.endswith('?') else '.'}{message[cut:].lstrip('.')}"
+
+
+def _hint(failure: Failure, clause: MatchClause, fragment: str) -> str:
+    """Says what would be right where the clause knows more than Spark."""
+    kind, parameters = failure.condition.partition(".")[0], failure.parameters
+    if kind in ("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD"):
+        names = _NAMES.findall(parameters.get("objectName", ""))
+        if names and fragment in [e.span.of(clause.text) for e in (*clause.partition_by, *(item.expr for item in clause.order_by))] and _is_variable(names[0], clause):
+            return f"rows are partitioned and ordered before there are matches, so a key has no variable; write {names[-1]}"
+        return _about_variable(names[0], clause) if len(names) > 1 else _about_name("".join(names), clause)
+    if kind == "UNRESOLVED_ROUTINE":
+        return _about_function(_NAMES.findall(parameters.get("routineName", "``")), fragment)
+    if failure.condition.endswith("LAMBDA_FUNCTION_WITH_PYTHON_UDF"):
+        return "a Python UDF in the clause can look at one row only; call it in a column below the clause, or use Spark's own functions"
+    if failure.condition.endswith("LAMBDA_FUNCTION_WITH_SQL_UDF"):
+        return "a SQL function in DEFINE can look at its row and at rows a fixed number before or after it; write the function's expression instead of the call"
+    if failure.condition.endswith("PARTITION_BY_VARIANT"):
+        return f"write to_json({fragment}), or a part of it, as in variant_get({fragment}, '$.id', 'string')"
+    if failure.condition.endswith("INVALID_ORDERING_TYPE") and ALL_COLUMNS in parameters.get("dataType", ""):
+        return "CHANGES IN compares a retraction with rows in every column; leave columns whose type has no order out in a subquery"
+    if failure.condition.endswith("INVALID_ORDERING_TYPE") and fragment in [e.span.of(clause.text) for e in clause.partition_by]:
+        return f"rows are sorted by the keys of PARTITION BY too; {_with_order(failure, fragment)}"
+    if failure.condition.endswith("INVALID_ORDERING_TYPE") and fragment in [item.expr.span.of(clause.text) for item in clause.order_by]:
+        return f"rows are sorted by ORDER BY; {_with_order(failure, fragment)}"
+    return ""
+
+
+_OF_LATERAL = "a clause whose MEASURES need Spark's own aggregates (percentile, median) cannot be in LATERAL; join it, as in FROM a JOIN (SELECT * FROM t MATCH_RECOGNIZE (...)) AS m ON m.k = a.k"
+
+
+def _about_two(failure: Failure) -> str:
+    """Says what to write for a column that two tables of a join have."""
+    found = [name.replace("`", "") for name in re.findall(r"(?:`[^`]*`\.?)+", failure.parameters.get("referenceNames", ""))]
+    if len(set(found)) > 1:
+        return f"write {' or '.join(found[:8])}"
+    return "two columns of the input have this name; rename one in a subquery below the clause"
+
+
+def _with_order(failure: Failure, key: str) -> str:
+    """Says what to write for a key of a type without an order."""
+    kind = failure.parameters.get("dataType", "").strip('"').partition("<")[0].partition("(")[0]
+    instead = {"MAP": f"to_json({key})", "GEOMETRY": f"st_asbinary({key})", "GEOGRAPHY": f"st_asbinary({key})", "VARIANT": f"to_json({key})"}.get(kind)
+    return f"write {instead}, or a part of {key} that has an order" if instead else f"write a part of {key} that has an order"
+
+
+def _about_name(name: str, clause: MatchClause) -> str:
+    """What a name that is no column may have been meant as."""
+    if name.upper() in ("CLASSIFIER", "MATCH_NUMBER"):
+        return f"the function is written {name}()"
+    if _is_variable(name, clause):
+        return f"{name} is a row pattern variable; write {name} and a column of its rows, as in LAST({name}.x), or count({name}.*) for their number"
+    if name.lower() in (m.name.lower() for m in clause.measures):
+        return f"{name} is a measure, and a measure cannot use another; repeat its expression, or compute this one in SELECT"
+    return ""
+
+
+def _is_variable(name: str, clause: MatchClause) -> bool:
+    return name.lower() in (v.lower() for v in _variables(clause))
+
+
+def _about_function(names: list[str], fragment: str) -> str:
+    """What a function may have been meant as that nobody has. ``fragment`` is its call."""
+    name = names[-1]
+    if name.upper() in NAVIGATIONS:
+        column = _CALL.fullmatch(fragment)
+        return f"write {name.upper()}({names[0]}{'.' + column[1] if column else ''})" if len(names) > 1 else ""
+    if name.upper() in ELSEWHERE:
+        return ELSEWHERE[name.upper()]
+    own = nearest(name, sorted(_OWN), 0.8)
+    if own is not None:
+        return f"did you mean {own}?"
+    from pyspark.sql import functions  # for the names only
+
+    known = [f for f in functions.__all__ if f.islower() and f not in _NO_SQL]
+    near = nearest(name, known, 0.75)
+    return f"did you mean {near}?" if near is not None else ""
+
+
+def _about_output(failure: Failure, places: Places) -> str:
+    """What the columns behind a clause are, where one is missing of which the error offers just those."""
+    offered = {name.rpartition("`.`")[2].lower() for name in _NAMES.findall(failure.parameters.get("proposal", "").replace("`.`", "."))}
+    offered = {name.rpartition(".")[2] for name in offered}
+    for clause in places.outermost():
+        given = {m.name.lower() for m in clause.measures} | _keys(clause)
+        if clause.rows == ONE_ROW and offered and offered <= given:
+            names = _NAMES.findall(failure.parameters.get("objectName", "``"))
+            name = names[-1]
+            proposed = [p for p in re.findall(r"(?:`[^`]*`\.?)+", failure.parameters.get("proposal", "")) if _NAMES.findall(p)[-1].lower() == name.lower()]
+            if len(names) > 1 and proposed:
+                return f"after the clause its table's name is hidden; write {proposed[0].replace('`', '')}"
+            return f"of a match the clause gives the columns of PARTITION BY and its measures; add one such as LAST({name}) AS {name}, or write ALL ROWS PER MATCH"
+    return ""
+
+
+def _about_measure(failure: Failure, places: Places) -> str:
+    """Returns advice for a measure that has the name of another column of the clause's output."""
+    name = _NAMES.findall(failure.parameters.get("name", "``"))[-1]
+    references = re.findall(r"(?:`[^`]*`\.?)+", failure.parameters.get("referenceNames", ""))
+    if len(references) < 2 or len(set(references)) > 1:  # otherwise each has a table to name
+        return ""
+    for clause in places.outermost():
+        if name.lower() not in {m.name.lower() for m in clause.measures}:
+            continue
+        if clause.rows != ONE_ROW:
+            return f"{name} is a measure and a column of the input, and ALL ROWS PER MATCH returns both; give the measure another name"
+        if name.lower() in _keys(clause):
+            return f"{name} is a measure and a column of PARTITION BY, and the clause returns both; leave the measure out"
+    return ""
+
+
+def _keys(clause: MatchClause) -> set[str]:
+    """The names of the columns of PARTITION BY."""
+    return {e.span.of(clause.text).strip("`").rpartition(".")[2].lower() for e in clause.partition_by}
+
+
+def _variables(clause: MatchClause) -> list[str]:
+    return [*(n.name for n in walk(clause.pattern) if isinstance(n, Var)), *(s.name for s in clause.subsets)]
+
+
+def _about_variable(name: str, clause: MatchClause) -> str:
+    known = _variables(clause)
+    if name.upper() in (k.upper() for k in known):
+        return ""
+    near = nearest(name, known)
+    return f"no variable of PATTERN is called {name}" + (f"; did you mean {near}?" if near else "")

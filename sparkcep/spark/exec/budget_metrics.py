@@ -1,0 +1,86 @@
+"""What the checks of BUDGET came to in a whole query: from the workers to Spark's metrics, and from there to Python."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.accumulators import AccumulatorParam, _deserialize_accumulator
+
+from sparkcep.engine.core.check_totals import MILLIONTHS, Totals
+from sparkcep.spark.connection import is_connect
+from sparkcep.spark.exec.physical_plan import nodes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_ID = -7101  # of the accumulator in a worker, as in jvm/BudgetTotals.java
+METRICS = ("checks", "checksLeftOut", "rowsWithChecksLeftOut", "matches", "completeMatches", "coverageLost")  # in the order of Totals
+
+
+class BudgetTotals(NamedTuple):
+    """Totals of the checks of a clause with BUDGET.
+
+    ``checks`` were done and ``left_out`` were not, at ``rows`` rows. ``matches`` were reported, ``complete`` of them complete.
+    ``coverage`` is the mean coverage of those rows; it is 1 if the clause does not ask for COVERAGE()."""
+
+    checks: int
+    left_out: int
+    rows: int
+    matches: int
+    complete: int
+    coverage: float
+
+
+def budget_totals(frame: DataFrame) -> list[BudgetTotals]:
+    """Returns the totals of each clause with BUDGET in a query that ran, in the order of Spark's plan.
+
+    The frame itself has to have run: by ``collect`` or ``toPandas``, from Spark's cache, or as an INSERT. ``count`` and ``write``
+    run a query of their own.
+
+    Args:
+        frame: a DataFrame of a classic session.
+
+    Returns:
+        A record for each such clause. All of its numbers are 0 if the frame did not run.
+
+    Raises:
+        TypeError: the session is one of Spark Connect, which gives no access to its plans.
+
+    Example:
+        >>> ticks = spark.createDataFrame([(1, "a"), (2, "b"), (3, "b")], "day int, kind string")
+        >>> found = sparkcep.match_recognize(
+        ...     ticks, order_by="day", pattern="A B", define={"A": "kind = 'a'", "B": "kind = 'b'"}, measures={"n": "COVERAGE()"},
+        ...     options="APPROX 0 BUDGET 9 CHECKS EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES WINDOW 3",
+        ... )
+        >>> rows = found.collect()
+        >>> sparkcep.budget_totals(found)[0].left_out
+        0
+    """
+    if is_connect(frame.sparkSession):
+        raise TypeError("budget_totals reads the plan that ran, which Spark Connect does not tell")
+    return totals_of(frame._jdf.queryExecution().executedPlan())
+
+
+def totals_of(plan: Any) -> list[BudgetTotals]:
+    """The totals of each clause with BUDGET in a Java plan that ran."""
+    metrics = (node.metrics() for _, node in nodes(plan) if node.getClass().getSimpleName() == "MatchBudget")
+    return [_record(Totals(*(found.apply(name).value() for name in METRICS))) for found in metrics]
+
+
+def _record(totals: Totals) -> BudgetTotals:
+    coverage = 1 - totals.lost / MILLIONTHS / totals.short if totals.short else 1.0
+    return BudgetTotals(totals.checks, totals.left_out, totals.short, totals.matches, totals.complete, coverage)
+
+
+def tell(totals: Totals) -> None:
+    """Lets a worker send the totals of its task when that ends."""
+    values = totals.values()
+    _deserialize_accumulator(_ID, [0] * len(values), _Sums()).add(values)
+
+
+class _Sums(AccumulatorParam):
+    def zero(self, value: list[int]) -> list[int]:
+        return [0] * len(value)
+
+    def addInPlace(self, value1: list[int], value2: list[int]) -> list[int]:
+        return [a + b for a, b in zip(value1, value2, strict=True)]

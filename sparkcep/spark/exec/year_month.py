@@ -1,0 +1,56 @@
+"""Brings year-month intervals through the table function. Arrow in Python has no such type, so they travel as numbers of months.
+
+Only Spark knows a column's type, and only once a statement is analysed. So a statement is rewritten as usual; where its analysis
+meets such a column, it is rewritten once more with the types that the input's schema gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql.types import IntegerType, StructField, StructType, YearMonthIntervalType
+
+from sparkcep.plan.plan import Plan
+from sparkcep.settings import Settings
+from sparkcep.sql.rewrite.rewrite import AVERAGE, Months, rewrite_all
+
+ERROR_CLASS = "SPARKCEP.YEAR_MONTH_INTERVAL"
+_KEPT = ("min", "max", "sum")  # aggregates of months that are months
+
+
+def find_months(sql: str, settings: Settings, schema_of: Callable[[str], StructType]) -> tuple[Months | None, ...]:
+    """The columns of each clause of a statement that must travel as months. ``schema_of`` gives the schema of a query."""
+    from sparkcep.spark.exec.table_function import plan_at
+
+    found: list[Months | None] = []
+    while len(found) < len(clauses := rewrite_all(sql, settings, tuple(found))[1]):
+        clause = clauses[len(found)]
+        fields = schema_of(clause.input).fields
+        at = plan_at([f.name for f in fields])
+        schema = StructType(fields if at is None else fields[:at] + fields[at + 1 :])
+        found.append(_months(clause.plan, schema))
+    return tuple(found)
+
+
+def _months(plan: Plan, schema: StructType) -> Months | None:
+    from sparkcep.engine.core.task import output_schema
+    from sparkcep.spark.exec.table_function import arrow_schema
+
+    types = {f.name: f.dataType.simpleString() for f in schema.fields if isinstance(f.dataType, YearMonthIntervalType)}
+    if not types:
+        return None
+    numbers = StructType([StructField(f.name, IntegerType() if f.name in types else f.dataType) for f in schema.fields])
+    leaves = dict(plan.leaves)
+    outputs = []
+    for f in output_schema(plan, arrow_schema(numbers)):
+        kind, spec = types.get(f.name, ""), leaves.get(f.name)
+        if spec is not None and spec.kind == "nav":
+            kind = types.get(spec.column, "")
+        elif spec is not None and spec.kind == "agg" and spec.column in types and spec.function in (*_KEPT, "list"):
+            kind = types[spec.column] if spec.function in _KEPT else f"array<{types[spec.column]}>"
+        elif spec is not None and spec.kind == "agg" and spec.column in types and spec.function == "avg":
+            kind = AVERAGE
+        elif spec is not None and spec.kind == "rows" and types.keys() & set(spec.columns):
+            kind = f"rows<{','.join(types.get(column, '') for column in spec.columns)}>"
+        outputs.append((f.name, kind))
+    return Months(tuple(types.items()), tuple(outputs))

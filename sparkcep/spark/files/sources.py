@@ -1,0 +1,259 @@
+"""Tables over files of the user's own, for the command line: what format a path has, and what Spark's reader has to be told of
+it."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import glob
+import gzip
+import lzma
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sparkcep.clause.parser import parse_between
+from sparkcep.clause.tokens import name_of, quote
+from sparkcep.errors import ToolError
+from sparkcep.sql.rewrite.occurrences import Statement
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FORMATS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".orc": "orc", ".avro": "avro"}
+_PACKED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_SAMPLE = 1 << 16  # bytes of a text file that are looked at
+_ROWS = 1_000  # whose texts are tried as dates
+_NUMBER, _THOUSANDS = r"^[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?$", r"^[+-]?\d{1,3},\d{3}$"
+_DATES = ("yyyy-MM-dd", "yyyy/MM/dd", "dd.MM.yyyy", "MM/dd/yyyy", "dd/MM/yyyy", "MMM d yyyy", "d MMM yyyy", "MMM d, yyyy", "yyyyMMdd")
+
+
+class SourceError(ToolError):
+    """A table that cannot be read so. The message says what to write."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A view to be defined: its name, the path, and options for Spark's reader, among them ``format``; ``dates`` and
+    ``commas``: ``false`` leaves texts that are dates, or numbers with a decimal comma, as they are."""
+
+    name: str
+    path: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def sources(tables: Sequence[str], options: Sequence[str]) -> list[Source]:
+    """The sources that ``NAME=PATH`` and ``NAME.OPTION=VALUE`` say. Raises SourceError."""
+    paths: dict[str, str] = {}
+    for text in tables:
+        name, _, path = text.partition("=")
+        if not (name and path):
+            raise SourceError(f"--table {text}: write NAME=PATH")
+        paths[name] = path
+    chosen: dict[str, dict[str, str]] = {name: {} for name in paths}
+    for text in options:
+        place, equals, value = text.partition("=")
+        name, dot, key = place.partition(".")
+        if not (name and dot and key and equals):
+            raise SourceError(f"--option {text}: write NAME.OPTION=VALUE, such as ticks.sep=;")
+        if name not in paths:
+            raise SourceError(f"--option {text}: there is no --table {name}=...; there is {', '.join(paths) or 'none'}")
+        chosen[name][key] = value
+    return [Source(name, path, {"format": _format(name, path), **chosen[name]}) for name, path in paths.items()]
+
+
+def _format(name: str, path: str) -> str:
+    """The format that a path's ending, or what lies in the folder, says."""
+    ending = _ending(path)
+    if ending in FORMATS:
+        return FORMATS[ending]
+    folder = Path(path)
+    if (folder / "_delta_log").is_dir():
+        return "delta"
+    if any(folder.glob("metadata/*.metadata.json")):
+        return "iceberg"
+    inside = [_ending(file.name) for file in sorted(folder.rglob("*")) if file.is_file()] if folder.is_dir() else []
+    known = next((FORMATS[one] for one in inside if one in FORMATS), None)
+    if known is None and ending:
+        raise SourceError(f"--table {name}={path}: what {ending} is, is not known here; known are {', '.join(FORMATS)}, these with .gz behind them, "
+                          f"and folders of them; --option {name}.format=... names a format of Spark's")  # fmt: skip
+    return known or "parquet"
+
+
+def _ending(path: str) -> str:
+    """The ending of a path or pattern of paths, without that of a packed file."""
+    name = Path(path.rstrip("/*")).name
+    packed = next((e for e in _PACKED if name.endswith(e)), "")
+    return Path(name.removesuffix(packed)).suffix.lower()
+
+
+def define(spark: SparkSession, source: Source, tell: Callable[[str], None]) -> None:
+    """Defines the view. ``tell`` hears what was found out about the file, and what a user may want otherwise. Raises SourceError
+    for a path that Spark cannot read."""
+    found = opened(spark, source, tell)
+    found.typed(found.frame).createOrReplaceTempView(source.name)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A source that was looked at: the ``frame`` that Spark's reader of ``kind`` gives with these options, in which form texts
+    of its columns are ``dates``, and which columns are texts of numbers with a decimal comma."""
+
+    kind: str
+    options: Mapping[str, str]
+    frame: DataFrame
+    dates: Mapping[str, str]
+    commas: Sequence[str] = ()
+
+    def typed(self, frame: DataFrame) -> DataFrame:
+        """A frame of the same columns with dates and numbers in place of their texts."""
+        from pyspark.sql import functions as f
+
+        found = {column: f.to_date(quote(column), form) for column, form in self.dates.items()}
+        numbers = {column: f.expr(f"CAST(replace(replace({quote(column)}, '.'), ',', '.') AS DOUBLE)") for column in self.commas}
+        return frame.withColumns(found | numbers)
+
+
+def opened(spark: SparkSession, source: Source, tell: Callable[[str], None]) -> Opened:
+    """Looks at a source, see :func:`define`. Raises SourceError."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    from sparkcep.spark.errors.exceptions import without_log
+
+    options = dict(source.options)
+    kind = options.pop("format")
+    dates, commas = (options.pop(name, "true").lower() != "false" for name in ("dates", "commas"))
+    if kind == "csv":
+        lines = _first(source.path).splitlines()
+        separator = options.get("sep") or _separator(source.path, lines)
+        options = {"header": str(_has_header(lines, separator)).lower(), "inferSchema": "true", "sep": separator, **_quotes(lines)} | options
+    elif kind == "json" and _first(source.path).lstrip()[:1] == "[":
+        options.setdefault("multiLine", "true")
+    try:
+        with without_log():
+            frame = spark.read.format(kind).options(**options).load(source.path)
+            if kind == "json" and "_corrupt_record" in frame.columns:
+                advice = f"--option {source.name}.multiLine=true where a record takes several lines"
+                raise SourceError(f"--table {source.name}={source.path}: it holds lines that are not JSON records; {advice}")
+            if kind != "csv":
+                return Opened(kind, options, frame, {})
+            return Opened(kind, options, frame, _dates(frame, source.name, tell) if dates else {}, _commas(frame, source.name, tell) if commas and _has_commas(lines, options["sep"]) else ())
+    except (PySparkException, Py4JJavaError) as error:  # the latter for a format whose class is not there
+        told = str(error) if isinstance(error, PySparkException) else error.java_exception.getMessage()
+        missing = f"; its package is not there: PYSPARK_SUBMIT_ARGS, or spark.jars.packages, names it ({kind})" if kind in ("delta", "iceberg", "avro") else ""
+        raise SourceError(f"--table {source.name}={source.path}: {told.splitlines()[0]}{missing}") from None
+
+
+def _first(path: str) -> str:
+    """The beginning of a local text file, or of the first file of a folder or pattern; empty for one that is elsewhere."""
+    found = sorted(glob.glob(path)) or [path]
+    files = [file for name in found for file in ([Path(name)] if Path(name).is_file() else sorted(Path(name).glob("*"))) if file.is_file() and file.name[0] not in "._"]
+    if not files:
+        return ""
+    with _PACKED.get(files[0].suffix, open)(files[0], "rb") as file:
+        return file.read(_SAMPLE).decode("utf-8", "replace")
+
+
+def _separator(path: str, lines: list[str]) -> str:
+    if _ending(path) == ".tsv":
+        return "\t"
+    try:
+        return csv.Sniffer().sniff("\n".join(lines[:50]), delimiters=",;\t|").delimiter
+    except csv.Error:  # one column
+        return ","
+
+
+def _has_header(lines: list[str], separator: str) -> bool:
+    """Whether the first line holds names: not if one of its fields is a number."""
+    fields = lines[0].split(separator) if lines else []
+    return not any(_is_number(text.strip('"')) for text in fields)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _quotes(lines: list[str]) -> dict[str, str]:
+    """What Spark's reader has to be told of quotes: that they are doubled within quotes, as all but Spark write them, and that a
+    text goes on in the next line."""
+    found = {} if any('\\"' in line for line in lines) else {"escape": '"'}
+    return found | ({"multiLine": "true"} if any(line.count('"') % 2 for line in lines[:-1]) else {})  # the last one may be cut
+
+
+def _has_commas(lines: list[str], separator: str) -> bool:
+    """Whether commas stand between digits of one field."""
+    return any(re.search(r'"[^"]*\d,\d' if separator == "," else r"\d,\d", line) for line in lines)
+
+
+def _commas(frame: DataFrame, name: str, tell: Callable[[str], None]) -> list[str]:
+    """The columns of a CSV file whose texts are numbers with a decimal comma, which would be compared by their letters."""
+    from pyspark.sql import functions as f
+
+    texts = [column for column, kind in frame.dtypes if kind == "string"]
+    if not texts:
+        return []
+    sample = frame.select(*(f.col(quote(column)).alias(str(i)) for i, column in enumerate(texts))).limit(_ROWS)
+    counts = (
+        (f.count(f"{i}"), f.count_if(f.col(f"{i}").rlike(_NUMBER)), f.count_if(f.col(f"{i}").rlike(",")), f.count_if(f.col(f"{i}").rlike(_THOUSANDS))) for i in range(len(texts))
+    )
+    found = iter(sample.agg(*(count.alias(f"c{k}") for k, count in enumerate(c for each in counts for c in each))).first())
+    decimal = []
+    for column in texts:
+        values, numbers, commas, thousands = (next(found) for _ in range(4))
+        if not commas or numbers < values:
+            continue
+        if thousands == commas:
+            tell(f"{name}.{column} holds numbers with commas that may stand before decimals or thousands, and is left as text; in the statement CAST(replace({column}, ',') AS INT) reads thousands")
+        else:
+            decimal.append(column)
+            tell(f"{name}.{column} holds numbers with a decimal comma; --option {name}.commas=false leaves them as texts")
+    return decimal
+
+
+def _dates(frame: DataFrame, name: str, tell: Callable[[str], None]) -> dict[str, str]:
+    """The columns of a CSV file whose texts are dates, with their form: Spark's reader knows ISO ones only, and texts would be
+    ordered by their letters."""
+    dated = {}
+    for column, forms in _forms(frame, [column for column, kind in frame.dtypes if kind == "string"]).items():
+        if len(forms) == 1:
+            dated[column] = forms[0]
+            tell(f"{name}.{column} holds dates as {forms[0]}; --option {name}.dates=false leaves them as texts")
+        elif forms:
+            tell(f"{name}.{column} may hold dates as {' or '.join(forms)}, and is left as text; in the statement to_date({column}, '{forms[0]}') reads them")
+    return dated
+
+
+def _forms(frame: DataFrame, texts: Sequence[str]) -> dict[str, list[str]]:
+    """The forms of dates that all texts of a column have, for each column, by the first rows."""
+    from pyspark.sql import functions as f
+
+    if not texts:
+        return {}
+    fits = [
+        (f.count(quote(column)) > 0) & (f.count(quote(column)) == f.count(f.try_to_date(quote(column), form))) for column in texts for form in _DATES
+    ]
+    found = iter(frame.select(*map(quote, texts)).limit(_ROWS).agg(*(fit.alias(str(i)) for i, fit in enumerate(fits))).first())
+    return {column: [form for form in _DATES if next(found)] for column in texts}
+
+
+def ordered_by_letters(spark: SparkSession, statement: str, names: Sequence[str]) -> list[str]:
+    """What is to be said of clauses of ``statement`` whose first ORDER BY is a text of one of the views ``names``."""
+    found = []
+    parts = Statement(statement)
+    for start, word, close in parts.clauses():
+        name = name_of(parts.tokens[start])
+        order = parse_between(statement, parts.tokens, word + 1, close).order_by if name in names else ()
+        first = order[0].expr.bare() if order else None
+        if first is not None and first.op == "col" and dict(spark.table(name).dtypes).get(first.value[-1]) == "string":
+            column = first.value[-1]
+            forms = _forms(spark.table(name), [column])[column]
+            instead = f"to_date({column}, '{forms[0]}')" if forms else f"CAST({column} AS INT), or to_timestamp({column}, '...') with the form of its texts"
+            found.append(f"ORDER BY {column}: {name}.{column} is a text, and is ordered by its letters ('10' before '9'); write ORDER BY {instead}")
+    return found

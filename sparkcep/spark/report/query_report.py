@@ -1,0 +1,438 @@
+"""Runs a query once and writes a page about how it ran and what it gave: ``report(spark, sql)``; of a stream ``report(query)``."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import io
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+from pyspark.sql.types import DateType, NumericType, TimestampNTZType, TimestampType
+
+from sparkcep.clause.tokens import OP, WORD, quote, split_statements, tokenize
+from sparkcep.clause.tree import ONE_ROW
+from sparkcep.draw.explain import explained
+from sparkcep.draw.page import page
+from sparkcep.errors import ClauseError
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import LeafSpec
+from sparkcep.redaction import Redaction
+from sparkcep.spark.configured import settings_of
+from sparkcep.spark.connection import is_connect
+from sparkcep.spark.errors.exceptions import ClauseParseException
+from sparkcep.spark.exec.budget_metrics import budget_totals
+from sparkcep.spark.exec.physical_plan import nodes, without_plans
+from sparkcep.spark.exec.sampling import Sampler
+from sparkcep.spark.session.register import FUNCTION
+from sparkcep.spark.session.session import sql_in
+from sparkcep.sql.explain.describe import NO_CLAUSE
+from sparkcep.sql.rewrite.rewrite import rewrite_all
+from sparkcep.sql.rewrite.rewritten import Rewritten
+from sparkcep.version import __version__
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+SAMPLE = 20  # rows of the result that are shown
+PARTITIONS = 20  # and partitions
+PANELS = 4  # partitions that are drawn
+DRAWN = 20_000  # rows that are fetched to be drawn
+_CELL = 200  # characters of a value that are shown
+_QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
+_WRITING = ("INSERT", "MERGE", "UPDATE", "DELETE")
+_Table = tuple[list[str], list[tuple]]  # names of columns, rows of plain values
+
+
+def report(of: SparkSession | StreamingQuery, sql: str | None = None, path: str | Path | None = None) -> str:
+    """Runs a query and writes an HTML page about it: statement, plan, automaton, Spark's physical plan, counts, durations and a
+    sample. Of a started streaming query, the page describes its progress.
+
+    The query runs once, into Spark's cache. Counts and the sample are taken from the cache, which is emptied afterwards. The page
+    names everything else that was computed for it. It loads nothing from other places.
+
+    The page of a streaming query, running or ended, has the size of the state, the matches that are in progress for longest, and
+    the figures of each micro-batch that Spark remembers (``spark.sql.streaming.numRecentProgressUpdates``, 100). For the matches in
+    progress, all states are read once from the checkpoint, beside the query.
+
+    Args:
+        of: a classic session or one of Spark Connect, enabled or not; or the query that ``writeStream.start()`` returned.
+        sql: one query; not given for a streaming query.
+        path: where the page is written, if given.
+
+    Returns:
+        The page.
+
+    Raises:
+        ValueError: the text is not a query, or has several. TypeError: a session without a query, or a streaming query with one.
+        Also the errors of ``spark.sql``.
+
+    Example:
+        >>> clause = "ORDER BY day MEASURES count(*) AS n PATTERN (A+)"
+        >>> page = sparkcep.report(spark, f"SELECT * FROM VALUES (1), (2) AS t(day) MATCH_RECOGNIZE ({clause})")
+        >>> page.startswith("<!DOCTYPE html>")
+        True
+    """
+    streams = type(of).__name__ == "StreamingQuery"
+    if streams != (sql is None):
+        raise TypeError("report takes a session and the text of a query, or a streaming query alone; path=... says where the page is written")
+    if streams:
+        from sparkcep.spark.report.stream_report import stream_report
+
+        text = stream_report(of)
+    else:
+        text = _Run(of, _query(sql)).report()
+    if path is not None:
+        Path(path).write_text(text, encoding="utf-8")
+    return text
+
+
+def _query(sql: str) -> str:
+    """The statement without its semicolon. Raises ValueError where the text is no query."""
+    try:
+        statements = split_statements(sql)
+        if len(statements) != 1:
+            raise ValueError(f"a report is of one query; here are {len(statements)} statements")
+        tokens = tokenize(statements[0])
+    except ClauseError as error:
+        raise ClauseParseException.of(error, sql) from None
+    depths = accumulate((t.text == "(") - (t.text == ")") if t.kind == OP else 0 for t in tokens)
+    writing = next((t.upper for t, depth in zip(tokens, depths) if t.kind == WORD and depth == 0 and t.upper in _WRITING), "")
+    first = next(t.upper for t in tokens if t.text != "(")
+    if first not in _QUERIES or writing:
+        raise ValueError(f"a report is of a query, not of {writing or first}: take the SELECT alone")
+    return statements[0]
+
+
+@dataclass
+class _Run:
+    """``jobs`` has (what was computed, seconds, why); ``notes`` the reasons where a fact is missing."""
+
+    spark: Any
+    sql: str
+    jobs: list[tuple[str, str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def report(self) -> str:
+        settings = settings_of(self.spark)
+        frame = self._timed("analysis of the statement", lambda: sql_in(self.spark, self.sql), extra=False)
+        physical = without_plans(sql_in(self.spark, f"EXPLAIN FORMATTED {self.sql}").collect()[0][0])
+        choose = Sampler.of(self.spark, settings, lambda statement: sql_in(self.spark, statement))
+        rewritten, found = rewrite_all(self.sql, settings, choose=choose)
+        level = frame.storageLevel
+        known = level.useMemory or level.useDisk
+        if known:
+            self.notes.append("The result was in Spark's cache already: its duration is that of reading the cache.")
+        else:
+            frame.persist()
+        try:
+            return self._of(frame, rewritten, found, physical, settings.redaction)
+        finally:
+            if not known:
+                frame.unpersist()
+
+    def _of(self, frame: DataFrame, rewritten: str, found: list[Rewritten], physical: str, redact: Redaction) -> str:
+        rows = self._timed("the result, into Spark's cache", frame.count, extra=False)
+        steps = self._steps(frame)
+        taken = self._timed(f"the first {SAMPLE} rows, from the cache", lambda: frame.limit(SAMPLE).collect())
+        plan = found[0].plan if len(found) == 1 else None
+        if plan is None and found:
+            self.notes.append("Matches are not counted by partition or variable, and not drawn: the statement has several clauses.")
+        roles = _Roles.of(plan, frame) if plan else None
+        partitions = self._partitions(frame, roles) if roles else None
+        variables = self._variables(frame, roles) if roles else None
+        picture = self._picture(frame, found[0], roles) if roles else ""
+        counts = [*_counts(steps, plan), *self._matches(frame, roles, partitions), *self._checks(frame), ("rows of the result", rows)]
+        shown = [("\u00a0\u00a0" * step.depth + step.name, "" if step.rows is None else step.rows) for step in steps]
+        return page(
+            "report.html", statement=explained(self.sql, rewritten, found, redact), no_clause=NO_CLAUSE, counts=counts,
+            sample=(list(map(redact, frame.columns)), [list(map(_shown, row)) for row in taken]), partitions=partitions, variables=variables, picture=picture,
+            physical=redact(physical), steps=shown, jobs=self.jobs, notes=self.notes, versions=f"sparkcep {__version__}, Spark {self.spark.version}",
+        )
+
+    def _timed(self, what: str, work: Callable[[], Any], *, extra: bool = True) -> Any:
+        began = time.perf_counter()
+        out = work()
+        self.jobs.append((what, f"{time.perf_counter() - began:.2f}", "only for this report" if extra else "the statement itself"))
+        return out
+
+    # -- what ran ---------------------------------------------------------------------------------------------
+
+    def _steps(self, frame: DataFrame) -> list[_Step]:
+        """The plan that filled the cache, with the numbers that Spark keeps of each node."""
+        if is_connect(self.spark):
+            self.notes.append("Rows of single steps are not known: Spark Connect does not tell them.")
+            return []
+        return [_step(depth, node) for depth, node in nodes(frame._jdf.queryExecution().executedPlan())]
+
+    def _checks(self, frame: DataFrame) -> list[tuple[str, int | str]]:
+        """What the checks of clauses with BUDGET came to."""
+        if is_connect(self.spark):
+            return []
+        out: list[tuple[str, int | str]] = []
+        for one in budget_totals(frame):
+            out += [("checks", one.checks), ("checks left out", one.left_out), ("rows with checks left out", one.rows), ("complete matches", one.complete)]
+            out += [("coverage of those rows", f"{one.coverage:.3f}")] if one.coverage < 1 else []
+        return out
+
+    # -- what came out ----------------------------------------------------------------------------------------
+
+    def _partitions(self, frame: DataFrame, roles: _Roles) -> _Table | None:
+        if not roles.keys:
+            self.notes.append("Matches are not counted by partition: the clause has no PARTITION BY, or its columns are not in the result, each under a name of its own.")
+            return None
+        what = "matches" if roles.match or roles.one_row else "rows"
+        if what == "rows":
+            self.notes.append("Rows, not matches, are counted by partition: the result has no column with MATCH_NUMBER().")
+        counted = _most(frame, roles, PARTITIONS)
+        rows = self._timed(f"{what} by partition, from the cache", counted.collect)
+        return [*roles.keys, what], [(*map(_shown, row[:-1]), row[-1]) for row in rows]
+
+    def _matches(self, frame: DataFrame, roles: _Roles | None, partitions: _Table | None) -> list[tuple[str, int]]:
+        """The number of matches, where the result numbers them and has several rows of each."""
+        if roles is None or roles.one_row or not roles.match or len(roles.keys) < roles.parted:
+            return []
+        if partitions is not None and len(partitions[1]) < PARTITIONS:
+            return [("matches", sum(int(row[-1]) for row in partitions[1]))]  # all of them are there
+        found = frame.where(_column(roles.match).isNotNull()).select(*map(_column, (*roles.keys, roles.match))).distinct()
+        return [("matches", self._timed("number of matches, from the cache", found.count))]
+
+    def _variables(self, frame: DataFrame, roles: _Roles) -> _Table | None:
+        if not roles.variable or roles.one_row:
+            self.notes.append("Rows are not counted by variable: that needs ALL ROWS PER MATCH and a measure CLASSIFIER().")
+            return None
+        counted = frame.groupBy(_column(roles.variable)).agg(F.count(F.lit(1)).alias("__n")).orderBy(F.desc("__n"), _column(roles.variable))
+        rows = self._timed("rows by variable, from the cache", counted.collect)
+        return [roles.variable, "rows"], [(_shown(v), n) for v, n in rows]
+
+    # -- the picture ------------------------------------------------------------------------------------------
+
+    def _picture(self, frame: DataFrame, item: Rewritten, roles: _Roles) -> str:
+        try:
+            return self._drawn(frame, item, roles)
+        except _NoPicture as reason:
+            self.notes.append(f"No picture of matches: {reason}.")
+            return ""
+
+    def _drawn(self, frame: DataFrame, item: Rewritten, roles: _Roles) -> str:
+        if importlib.util.find_spec("matplotlib") is None:
+            raise _NoPicture("matplotlib is not installed (pip install 'sparkcep[demo]')")
+        if not roles.order:
+            raise _NoPicture("it needs an ORDER BY that begins with a column")
+        if item.plan.partition and not roles.keys:
+            raise _NoPicture("the columns of PARTITION BY are not all in the result, or are expressions")
+        spans = roles.one_row
+        if spans and not (roles.start and roles.end):
+            raise _NoPicture(f"with ONE ROW PER MATCH it needs measures FIRST({roles.order}) and LAST({roles.order})")
+        if not spans and not (roles.match and roles.variable):
+            raise _NoPicture("with ALL ROWS PER MATCH it needs measures MATCH_NUMBER() and CLASSIFIER()")
+        source = self._series(item) if spans else frame
+        y = _measured(source, item.plan, roles)
+        rows = _of_partitions(source, frame, roles)
+        what = "rows of the clause's input to draw" if spans else "rows to draw, from the cache"
+        fetched = self._timed(what, lambda: rows.select(*map(_column, _distinct(roles.order, y, *roles.keys, *roles.marks))).limit(DRAWN + 1).toPandas())
+        if len(fetched) > DRAWN:
+            raise _NoPicture(f"the partitions with most matches have more than {DRAWN:,} rows")
+        if fetched.empty:
+            raise _NoPicture("there are no rows to draw")
+        more: dict[str, Any] = {"by": list(roles.keys) or None, "panels": PANELS}
+        if spans:
+            own = _of_partitions(frame, frame, roles).select(*map(_column, _distinct(roles.start, roles.end, *roles.keys)))
+            matches = self._timed("matches to draw, from the cache", lambda: own.limit(DRAWN + 1).toPandas())
+            if len(matches) > DRAWN:
+                raise _NoPicture(f"the partitions with most matches have more than {DRAWN:,} of them")
+            more |= {"matches": matches, "start": roles.start, "end": roles.end}
+        else:
+            more |= {"match": roles.match, "variable": roles.variable, "kind": roles.kind or None}
+        from sparkcep.draw.matches import plot
+
+        out = io.BytesIO()
+        try:
+            plot(fetched, roles.order, y, **more).savefig(out, dpi=90)
+        except Exception as error:  # matplotlib raises many kinds, and the rest of the page does not need the picture
+            raise _NoPicture(f"drawing it failed ({type(error).__name__}: {str(error)[:_CELL]})") from error
+        return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode("ascii")
+
+    def _series(self, item: Rewritten) -> DataFrame:
+        try:
+            return sql_in(self.spark, f"SELECT * FROM {item.source}")
+        except AnalysisException:
+            raise _NoPicture("the clause's input cannot be read by itself (it names a CTE or another part of the statement)") from None
+
+
+class _NoPicture(Exception):
+    """There is no picture of the matches; the message says why."""
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """The columns of the result, named by what they hold; a name is empty where no column holds it. ``parted`` is the number of
+    keys of PARTITION BY."""
+
+    keys: tuple[str, ...]
+    parted: int
+    order: str
+    match: str
+    variable: str
+    kind: str
+    start: str
+    end: str
+    one_row: bool
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        return () if self.one_row else tuple(c for c in (self.match, self.variable, self.kind) if c)
+
+    @staticmethod
+    def of(plan: Plan, frame: DataFrame) -> _Roles:
+        leaves = dict(plan.leaves)
+        present = _told_apart(frame)
+        measures = {name: leaves[text] for name, text in plan.outputs if text in leaves and name in present}
+        order = plan.order[0] if plan.order and plan.order[0].plain else None
+        texts = dict(plan.inputs)
+
+        def measure(test: Callable[[LeafSpec], bool]) -> str:
+            return next((name for name, spec in measures.items() if test(spec)), "")
+
+        def at_end(spec: LeafSpec, kind: str) -> bool:
+            return spec.kind == kind and (spec.logical, spec.physical) == (0, 0)
+
+        def ordered(which: str) -> Callable[[LeafSpec], bool]:
+            # a value of the first or last row, whatever name the input gave the column
+            return lambda spec: at_end(spec, "nav") and spec.which == which and order is not None and texts.get(spec.column) == texts[order.column]
+
+        names = tuple(key.name for key in plan.partition if key.plain and key.name in present)
+        return _Roles(
+            keys=names if len(names) == len(plan.partition) else (),
+            parted=len(plan.partition),
+            order=order.name if order else "",
+            match=measure(lambda spec: spec.kind == "mno"),
+            variable=measure(lambda spec: at_end(spec, "cls")),
+            kind=measure(lambda spec: spec.kind == "kind"),
+            start=measure(ordered("F")),
+            end=measure(ordered("L")),
+            one_row=plan.rows == ONE_ROW,
+        )
+
+
+def _measured(source: DataFrame, plan: Plan, roles: _Roles) -> str:
+    """The column to draw: a number that DEFINE or MEASURES read, or else any other number."""
+    kinds = {f.name: f.dataType for f in source.schema.fields if f.name in _told_apart(source)}
+    numbers = [n for n, kind in kinds.items() if isinstance(kind, NumericType) and n not in (roles.order, *roles.keys, *roles.marks)]
+    if not isinstance(kinds.get(roles.order), (NumericType, DateType, TimestampType, TimestampNTZType)):
+        raise _NoPicture(f"{roles.order} is no number, date or timestamp of the rows that are drawn")
+    used = {t.text.strip("`").lower() for _, text in plan.inputs for t in tokenize(text)}
+    used |= {t.text.strip("`").lower() for letter in plan.letters for t in tokenize(letter.text)}
+    if not numbers:
+        raise _NoPicture("there is no column of numbers beside the order to draw")
+    return next((n for n in numbers if n.lower() in used), numbers[0])
+
+
+def _most(frame: DataFrame, roles: _Roles, count: int) -> DataFrame:
+    """The keys of the partitions that have most matches, with their number ``__n``. Where matches cannot be told apart, their rows
+    are counted."""
+    number = F.count_distinct(_column(roles.match)) if roles.match else F.count(F.lit(1))
+    keys = [_column(key) for key in roles.keys]
+    return frame.groupBy(*keys).agg(number.alias("__n")).orderBy(F.desc("__n"), *keys).limit(count)
+
+
+def _of_partitions(source: DataFrame, frame: DataFrame, roles: _Roles) -> DataFrame:
+    """The rows of ``source`` in the partitions with most matches."""
+    if not roles.keys:
+        return source
+    chosen = _most(frame, roles, PANELS).select(*(_column(k).alias(f"__k{i}") for i, k in enumerate(roles.keys)))
+    same = F.lit(True)
+    for i, key in enumerate(roles.keys):
+        same = same & _column(key).eqNullSafe(F.col(f"__k{i}"))
+    return source.join(F.broadcast(chosen), same, "left_semi")
+
+
+def _told_apart(frame: DataFrame) -> set[str]:
+    """The columns whose name no other column has in any case of letters."""
+    low = [name.lower() for name in frame.columns]
+    return {name for name in frame.columns if low.count(name.lower()) == 1}
+
+
+def _column(name: str) -> Any:
+    return F.col(quote(name))
+
+
+def _distinct(*names: str) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _shown(value: Any) -> object:
+    """A value as the page's tables show it."""
+    if value is None or isinstance(value, (int, float)):
+        return value
+    text = str(value)
+    return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
+
+
+# -- numbers of Spark's plan ----------------------------------------------------------------------------------------
+
+_ENGINE = ("PythonUDTF", FUNCTION)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A node of Spark's physical plan as it ran: its depth in the plan, and the numbers that Spark keeps of it."""
+
+    depth: int
+    name: str
+    leaf: bool
+    numbers: dict[str, int]
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows that it gave; None where nobody counted."""
+        return next(iter(self.numbers.values()), None)
+
+
+def _step(depth: int, node: Any) -> _Step:
+    kind, metrics = node.getClass().getSimpleName(), node.metrics()
+    ours = kind == "MapInArrowExec" and node.func().name() == FUNCTION
+    numbers = {name: metrics.apply(name).value() for name in ("numOutputRows", "pythonNumRowsReceived", "shuffleRecordsWritten") if metrics.contains(name)}
+    return _Step(depth, node.nodeName().strip() + (f" {FUNCTION}" if ours else ""), node.children().size() == 0, numbers)
+
+
+def _counts(steps: list[_Step], plan: Plan | None) -> list[tuple[str, int]]:
+    """The numbers of rows read, of rows that reach the engine and of matches, as the numbers of the steps give them."""
+    read = [step.numbers["numOutputRows"] for step in steps if step.leaf and "numOutputRows" in step.numbers]
+    out = [("rows read", sum(read))] if read else []
+    at = next((i for i, step in enumerate(steps) if any(word in step.name for word in _ENGINE)), None)
+    if at is None or plan is None:
+        return out
+    below = [step.numbers for step in steps[at + 1 :] if step.depth > steps[at].depth]
+    sent = next((n["shuffleRecordsWritten"] for n in below if "shuffleRecordsWritten" in n), None)
+    if sent is not None:
+        out.append(("rows that reach the engine" + (", behind the filter" if plan.prefilter else ""), sent))
+    given = _given(steps, at)
+    if given is not None:
+        listed = plan.rows == ONE_ROW and not plan.counting and not plan.graphing and not (plan.ranking and plan.ranking.top)
+        out.append(("matches" if listed else "rows that the engine gives", given))
+    return out
+
+
+def _given(steps: list[_Step], at: int) -> int | None:
+    """The number of rows that the engine gave in one run.
+
+    Below an exchange the engine may have run twice, because Spark samples the ranges of ORDER BY. Its own number then is of both
+    runs; the exchange counts the rows once, if only projections lie between.
+    """
+    depth, plain = steps[at].depth, True
+    for step in reversed(steps[:at]):
+        if step.depth >= depth:
+            continue
+        depth = step.depth
+        if "shuffleRecordsWritten" in step.numbers:
+            return step.numbers["shuffleRecordsWritten"] if plain else None
+        plain = plain and step.name == "Project"
+    return steps[at].rows

@@ -1,0 +1,299 @@
+"""``match_recognize(frame, ...)``: the clause over a PySpark data frame."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+
+from sparkcep.clause.identifiers import backticked
+from sparkcep.clause.parser import parse_clause, parse_key
+from sparkcep.clause.printer import variable_text
+from sparkcep.clause.tokens import quote
+from sparkcep.errors import ClauseError, error_at, position
+from sparkcep.spark.configured import settings_of
+from sparkcep.spark.errors.exceptions import ClauseParseException, StatementError, with_text
+from sparkcep.spark.errors.reword import ErrorText
+from sparkcep.spark.session.clause_arguments import Composed, Part
+from sparkcep.spark.session.session import sql_in, unformatted
+
+if TYPE_CHECKING:
+    from sparkcep.clause.tree import MatchClause
+
+Key: TypeAlias = "str | Column"
+Keys: TypeAlias = "Key | Sequence[Key]"
+
+_HEAD, _TAIL = "SELECT * FROM {frame}%s MATCH_RECOGNIZE (\n", "\n)"
+_VIEW = re.compile(r"`?_pyspark_\w+`?\.")  # the view that represents the frame
+_ORDERED = re.compile(r"(.*?)((?: (?:ASC|DESC))?(?: NULLS (?:FIRST|LAST))?)", re.S)
+
+
+def match_recognize(
+    frame: DataFrame,
+    *,
+    clause: str | None = None,
+    pattern: str | None = None,
+    define: Mapping[str, str] | None = None,
+    measures: Mapping[str, str] | None = None,
+    rows: str | None = None,
+    after_match: str | None = None,
+    options: str | None = None,
+    subset: Mapping[str, Sequence[str]] | None = None,
+    partition_by: Keys | None = None,
+    order_by: Keys | None = None,
+    args: dict[str, Any] | list[Any] | None = None,
+) -> DataFrame:
+    """Returns the matches of a row pattern in ``frame``, as a DataFrame that is computed when it is used.
+
+    Give the parts of the clause by name (``pattern``, ``define``, ``measures``, ...), or its text as ``clause``. It works in
+    classic sessions and in Spark Connect, whether or not ``enable`` was called.
+
+    Args:
+        frame: the rows to search.
+        clause: the text between the parentheses of MATCH_RECOGNIZE: ``"MEASURES ... PATTERN (...) DEFINE ..."``. It may begin
+            with PARTITION BY and ORDER BY.
+        pattern: the row pattern, without its parentheses: ``"STRT DOWN+ UP+"``.
+        define: the condition of each variable, as SQL: ``{"UP": "price > PREV(price)"}``. A variable without one takes any row.
+        measures: the columns to compute of each match, by name: ``{"gain": "LAST(UP.price) - STRT.price"}``.
+        rows: ``"ONE ROW PER MATCH"``, which is the default, or ``"ALL ROWS PER MATCH"`` with what may follow it.
+        after_match: where the search resumes: ``"SKIP TO NEXT ROW"``. The default is ``"SKIP PAST LAST ROW"``.
+        options: other parts of the clause as text: ``"EVENT SELECTION SKIP TILL NEXT MATCH WINDOW INTERVAL '1' HOUR"``.
+        subset: names for several variables: ``{"MOVE": ["DOWN", "UP"]}``.
+        partition_by: keys of the partitions: one key or several, each the name of a column, a SQL expression as text, or a column
+            of the frame (``frame.symbol``, ``col("symbol")``).
+        order_by: the order of the rows, in the same forms; a text may end in ASC or DESC and NULLS FIRST or NULLS LAST, a column
+            may be ``col("day").desc()``.
+        args: the values of parameters in the clause, as ``spark.sql`` takes them: ``{"low": 3}`` for ``:low``, a list for ``?``.
+
+    The clause may name columns by the alias of the frame (``frame.alias("b")``, ``b.day``).
+
+    Returns:
+        The columns that ``SELECT * FROM frame MATCH_RECOGNIZE (...)`` has.
+
+    Raises:
+        TypeError: an argument of another type, a column that is more than a column's name, or ``clause`` beside one of its parts.
+        ClauseError: an error in the clause, with its line and column in the argument; also a pyspark ParseException. Raised before
+            any job starts.
+
+    Example:
+        >>> ticks = spark.createDataFrame([(1, 5), (2, 3), (3, 4)], "day int, price int")
+        >>> falls_and_rises = sparkcep.match_recognize(
+        ...     ticks, order_by="day", pattern="STRT DOWN+ UP+",
+        ...     define={"DOWN": "price < PREV(price)", "UP": "price > PREV(price)"},
+        ...     measures={"bottom": "LAST(DOWN.price)", "end_day": "LAST(UP.day)"},
+        ... )
+        >>> falls_and_rises.show()
+        +------+-------+
+        |bottom|end_day|
+        +------+-------+
+        |     3|      3|
+        +------+-------+
+        <BLANKLINE>
+    """
+    if not isinstance(frame, DataFrame):
+        is_pandas = type(frame).__module__.partition(".")[0] == "pandas"
+        instead = "; make one of the pandas frame by spark.createDataFrame(frame)" if is_pandas else ""
+        raise TypeError(f"match_recognize needs a pyspark DataFrame, not {'pandas.' * is_pandas}{type(frame).__name__}{instead}")
+    parts = {"pattern": pattern, "define": define, "measures": measures, "rows": rows, "after_match": after_match, "options": options, "subset": subset}
+    given = [name for name, part in parts.items() if part is not None]
+    if clause is not None and given:
+        raise TypeError(f"{given[0]} is given beside clause; write it in the clause, or give all parts by name")
+    if clause is None and pattern is None:
+        raise TypeError('match_recognize needs pattern="...", or clause="..." with the text between the parentheses of MATCH_RECOGNIZE')
+    for name, part in {"clause": clause, **parts}.items():
+        if part is not None:
+            _check_type(name, part)
+    try:
+        named = backticked if settings_of(frame.sparkSession).double_quoted else str
+    except ClauseError as error:
+        raise ClauseParseException.of(error, clause or pattern or "") from None
+    keys = {
+        "partition_by": [_text(frame, key, "partition_by", named) for key in _listed(partition_by, "partition_by")],
+        "order_by": [_text(frame, key, "order_by", named) for key in _listed(order_by, "order_by")],
+    }
+    if clause is not None:
+        composed = _with_keys(clause, keys, named)
+    else:
+        composed = Composed.of([*_key_parts(keys), *_parts(named, **parts)])
+    try:
+        alias = _alias(frame)
+        head = _HEAD % (f" AS {quote(alias)}" if alias else "")
+        return sql_in(frame.sparkSession, f"{head}{unformatted(composed.text)}{_TAIL}", args, frame=frame)
+    except ClauseError as error:
+        raise _placed(error, composed) from None
+    except PySparkException as error:
+        if not isinstance(error, StatementError):
+            raise
+        raise with_text(error, _in_arguments(error.text, composed)) from None
+
+
+_FORMS = {
+    "clause": "the text between the parentheses of MATCH_RECOGNIZE",
+    "define": 'a dict of texts: {"UP": "price > PREV(price)"}',
+    "measures": 'a dict of texts: {"gain": "LAST(price) - FIRST(price)"}',
+    "subset": 'a dict of lists: {"MOVE": ["DOWN", "UP"]}',
+}  # fmt: skip
+
+
+def _check_type(name: str, given: Any) -> None:
+    """Raises TypeError if an argument has another type."""
+    form = _FORMS.get(name, "a text")
+    if not isinstance(given, Mapping if form.startswith("a dict") else str):
+        raise TypeError(f"{name} must be {form}, not {type(given).__name__}")
+    for key, value in given.items() if isinstance(given, Mapping) else ():
+        listed = isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(member, str) for member in value)
+        if not isinstance(key, str) or not (listed if name == "subset" else isinstance(value, str)):
+            raise TypeError(f"{name} must be {form}; {key!r} has {type(value).__name__} {value!r}")
+
+
+def _key_parts(keys: Mapping[str, list[str]]) -> Iterator[Part]:
+    """The keys as a part of the clause."""
+    for argument, texts in keys.items():
+        for number, text in enumerate(texts):
+            yield Part(", " if number else f" {argument.upper().replace('_', ' ')} ")
+            yield Part(text, text, argument=argument)
+    yield Part(" " if any(keys.values()) else "")
+
+
+def _parts(named: Callable[[str], str], *, pattern: Any, define: Any, measures: Any, rows: Any, after_match: Any, options: Any, subset: Any) -> Iterator[Part]:
+    """The parts of a clause that are given by name, in the order of the clause."""
+
+    def text(argument: str, given: str) -> Part:
+        return Part(named(given), named(given), argument=argument)
+
+    def listed(words: str, argument: str, given: Mapping[str, str], write: Callable[[str, Part], list[Part]]) -> Iterator[Part]:
+        for number, (name, value) in enumerate(given.items()):
+            yield Part(",\n" if number else f"\n{words} ")
+            yield from write(name, _expression(text(f"{argument}[{name!r}]", value), value))
+
+    yield from listed("MEASURES", "measures", measures or {}, lambda name, value: [value, Part("\nAS "), Part(quote(name), name, argument="measures")])
+    if rows is not None:
+        yield from (Part("\n"), text("rows", rows))
+    if after_match is not None:
+        yield from (Part("\nAFTER MATCH "), text("after_match", after_match))
+    if options is not None:
+        yield from (Part("\n"), text("options", options))
+    yield from (Part("\nPATTERN ("), text("pattern", pattern), Part("\n)"))
+    for number, (name, members) in enumerate((subset or {}).items()):
+        yield Part(", " if number else "\nSUBSET ")
+        yield Part(f"{variable_text(name)} = ({', '.join(map(variable_text, members))})", f"{name} = ({', '.join(members)})", argument=f"subset[{name!r}]")
+    yield from listed("DEFINE", "define", define or {}, lambda name, value: [Part(variable_text(name), name, argument="define"), Part(" AS "), value])
+
+
+def _expression(part: Part, given: str) -> Part:
+    """The part without comments around it, if it is one SQL expression."""
+    try:
+        span = parse_key(part.text, ordered=False)
+    except ClauseError as error:
+        message = f"{part.argument}: {given!r} is not one SQL expression: {error.message}"
+        raise ClauseParseException.of(ClauseError("ARGUMENT", message, fragment=given), "") from None
+    return Part(span.of(part.text), part.source, span.start, part.argument)
+
+
+def _alias(frame: DataFrame) -> str:
+    """The name that ``frame.alias`` gave the frame; "" without one."""
+    logical = getattr(frame, "_plan", None)  # Connect
+    if logical is not None:
+        return str(logical._alias) if type(logical).__name__ == "SubqueryAlias" else ""
+    plan = frame._jdf.queryExecution().logical()
+    return str(plan.alias()) if plan.getClass().getSimpleName() == "SubqueryAlias" else ""
+
+
+def _listed(keys: Any, argument: str) -> list[Any]:
+    if keys is None:
+        return []
+    if isinstance(keys, (str, Column)):
+        return [keys]
+    if isinstance(keys, Sequence):
+        return list(keys)
+    raise _wrong(keys, argument)
+
+
+def _wrong(key: Any, argument: str) -> TypeError:
+    taken = "names of columns, SQL expressions as text, columns, or a list of these"
+    return TypeError(f"{argument} takes {taken}, not {type(key).__name__}")
+
+
+def _text(frame: DataFrame, key: Any, argument: str, named: Callable[[str], str]) -> str:
+    """SQL text of one key. ``named`` writes names in double quotes in backticks, where the session has such names."""
+    if isinstance(key, Column):
+        return _of_column(frame, key, argument)
+    if not isinstance(key, str):
+        raise _wrong(key, argument)
+    if key in frame.columns:
+        return quote(key)
+    text = named(key)
+    try:
+        return parse_key(text, ordered=argument == "order_by").of(text)
+    except ClauseError as error:
+        message = f"{argument}: {key!r} is not a column of the frame and not one SQL expression: {error.message}"
+        raise ClauseParseException.of(ClauseError("ARGUMENT", message, fragment=key), "") from None
+
+
+def _of_column(frame: DataFrame, column: Column, argument: str) -> str:
+    """The name and the order of a column. They show only in its text, because classic and Connect columns have no common
+    structure."""
+    shown = re.fullmatch(r"Column<'(.*)'>", repr(column), re.S)
+    name, order = _ORDERED.fullmatch(shown[1]).groups() if shown else ("", "")
+    names = {form: known for known in frame.columns for form in (known, quote(known), f"`{known}`")}
+    if name not in names or _is_literal(column) or (order and argument == "partition_by"):
+        raise TypeError(
+            f"{argument}: {column} is more than the name of a column of the frame; write the expression as text, "
+            "or give it a name with frame.withColumn first"
+        )
+    return quote(names[name]) + order
+
+
+def _is_literal(column: Column) -> bool:
+    # Connect shows lit("a") as it shows col("a")
+    return type(getattr(column, "_expr", None)).__name__ == "LiteralExpression"
+
+
+def _with_keys(clause: str, keys: Mapping[str, list[str]], named: Callable[[str], str]) -> Composed:
+    """The clause with the keys that are given as arguments where they belong."""
+    try:
+        cut = _cut(parse_clause(named(clause)), clause, keys)
+    except ClauseError as error:
+        raise ClauseParseException.of(error, clause) from None
+    return Composed.of([Part(clause[:cut], clause), *_key_parts(keys), Part(clause[cut:], clause, cut)])
+
+
+def _cut(parsed: MatchClause, clause: str, keys: Mapping[str, list[str]]) -> int:
+    """Finds the offset in the clause where the keys belong. Raises ClauseError if the clause has such keys."""
+    for argument, written in (("partition_by", parsed.partition_by), ("order_by", [item.expr for item in parsed.order_by])):
+        if keys[argument] and written:
+            words = argument.upper().replace("_", " ")
+            span = written[0].span
+            message = f"the argument {argument} is given, and the clause has {words} too; keep one"
+            raise error_at(clause, span.start, span.end, "ARGUMENT", message)
+    return parsed.partition_by[-1].span.end if parsed.partition_by else 0
+
+
+def _in_arguments(text: ErrorText, composed: Composed) -> ErrorText:
+    """An error's text with its place in an argument instead of the SQL statement; without one if that is in the table."""
+    message, place = _VIEW.sub("", text.message), None
+    if text.span is not None:
+        begin = len(text.statement) - len(composed.text) - len(_TAIL)
+        place = composed.place(text.span.start - begin, text.span.end - begin) if text.span.start >= begin else None
+    if place is None:
+        return replace(text, statement=composed.text, message=message, span=None)
+    return replace(text, statement=place.source, message=place.named(message), span=place.span)
+
+
+def _placed(error: ClauseError, composed: Composed) -> ClauseParseException:
+    """Moves the place of ``error``, which counts in the whole SQL statement, into an argument."""
+    name, message = error.error_class.removeprefix("SPARKCEP."), _VIEW.sub("", error.message)
+    place = None
+    if error.line > 1:
+        lines = composed.text.split("\n")
+        at = sum(len(line) + 1 for line in lines[: error.line - 2]) + error.column - 1
+        place = composed.place(at, at + len(error.fragment))
+    if place is None:
+        return ClauseParseException.of(ClauseError(name, message, sqlstate=error.sqlstate, fragment=error.fragment), "")
+    line, column = position(place.source, place.span.start)
+    moved = ClauseError(name, place.named(message), sqlstate=error.sqlstate, line=line, column=column, fragment=place.span.of(place.source).split("\n")[0])
+    return ClauseParseException.of(moved, place.source)

@@ -1,0 +1,158 @@
+"""Compiles the parser extension against the Spark at hand, once per user, Spark version and source.
+
+The package ships Java source only: one jar could not fit every Spark, and the compiler needs about a second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+import os
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from importlib import resources
+from pathlib import Path
+
+from sparkcep import storage
+from sparkcep.errors import ToolError
+from sparkcep.spark.java import find_java_tool
+from sparkcep.spark.versions import wrong
+
+log = logging.getLogger("sparkcep")
+
+EXTENSION_CLASS = "org.sparkcep.SparkcepExtensions"
+_RELEASE = "17"  # what Spark 4 itself is compiled for
+
+
+class JvmBuildError(ToolError, RuntimeError):
+    """The parser extension could not be compiled; the message says why."""
+
+
+class NoCompilerError(JvmBuildError):
+    """There is Java, but no compiler with it."""
+
+    code = 3
+
+
+def extension_jar(*, java_home: str | None = None, spark_home: str | None = None) -> Path:
+    """The jar with :data:`EXTENSION_CLASS`, compiled now if it is not in the cache yet.
+
+    Also for a JVM that has yet to start: ``spark.jars`` = this path, ``spark.sql.extensions`` = EXTENSION_CLASS.
+    """
+    jars = _spark_jars(spark_home)
+    sources = _sources(jars)
+    name = _jar_name(sources, jars)
+    places = storage.places(storage.cache_root())
+    shipped = Path(__file__).parents[2] / "shipped"  # a platform's wheel brings a jar for each Spark that it was built with
+    built = next((place / name for place in (shipped, *places) if _is_whole(place / name)), None)
+    if built is None:
+        built = places[-1] / name
+        _compile(sources, jars, built, java_home)
+    return built
+
+
+def _is_whole(jar: Path) -> bool:
+    """Whether a jar is there and can be loaded by the driver: it is not damaged, and only the user or root can have written it."""
+    if not storage.trusted(jar):
+        return False
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            return bool(archive.namelist()) and archive.testzip() is None
+    except Exception as error:  # zipfile raises a dozen kinds over damaged archives
+        log.info("%s is damaged (%s), and is compiled again", jar, error)
+        return False
+
+
+# signatures of Spark's own operator, what is compiled against them for streams, and against Spark itself what differs between its
+# versions and the calls that each has to have
+_STUBS, _STREAMING, _VERSIONS = "stubs", "streaming", "versions"
+
+
+def _sources(jars: Path) -> dict[str, str]:
+    """The names and texts of the package's Java files for a Spark; those for streams have their folder before their name."""
+    root = resources.files("sparkcep.spark.jvm")
+    folders = [("", root), *((f"{name}/", root / name) for name in (_STUBS, _STREAMING, _VERSIONS))]
+    # a class of an earlier version holds until a later one has it anew
+    folders += [(f"{_VERSIONS}/", root / _VERSIONS / version) for version in _until([f.name for f in (root / _VERSIONS).iterdir() if f.is_dir()], jars)]
+    found = {head + f.name: f for head, folder in folders for f in folder.iterdir() if f.name.endswith(".java")}
+    return {name: found[name].read_text(encoding="utf-8") for name in sorted(found)}
+
+
+def _until(versions: list[str], jars: Path) -> list[str]:
+    """The versions of Spark up to the one at hand, in their order."""
+    (jar,) = jars.glob("spark-catalyst_*.jar")  # spark-catalyst_2.13-4.3.0.jar; platforms have more behind the number
+    return [version for version in sorted(versions, key=_numbers) if _numbers(version) <= _numbers(jar.name.split("-")[2])]
+
+
+def _numbers(version: str) -> list[int]:
+    """A version's first two numbers."""
+    return [int(part) for part in version.split(".")[:2]]
+
+
+def find_spark_home() -> str:
+    """The Spark that pyspark starts: $SPARK_HOME, or the one inside the package."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    return _find_spark_home()
+
+
+def _spark_jars(spark_home: str | None) -> Path:
+    jars = Path(spark_home or find_spark_home()) / "jars"
+    if not any(jars.glob("spark-catalyst_*.jar")):
+        raise JvmBuildError(f"no Spark jars to compile against in {jars}")
+    for jar in jars.glob("spark-catalyst_*.jar"):
+        if problem := wrong(jar.stem.split("-")[2]):
+            raise JvmBuildError(f"{problem}; {jar.parent} is of that version")
+    return jars
+
+
+def _jar_name(sources: dict[str, str], jars: Path) -> str:
+    versions = sorted(p.name for p in jars.glob("spark-*.jar"))
+    made_from = "\n".join([*sources, *sources.values(), _RELEASE, *versions])
+    return f"sparkcep-parser-{hashlib.sha256(made_from.encode()).hexdigest()[:20]}.jar"
+
+
+def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | None) -> None:
+    javac = find_java_tool("javac", java_home)
+    if javac is None:
+        advice = "the extension of Spark's parser must be built once: put a JDK of version 17 or newer in the place of the JRE"
+        raise NoCompilerError(f"there is no Java compiler (javac), only a Java runtime; {advice}")
+    try:
+        with tempfile.TemporaryDirectory(dir=jar.parent) as work:
+            classes, stubs = Path(work, "classes"), Path(work, "stub classes")
+            for name, text in sources.items():
+                Path(work, name).parent.mkdir(exist_ok=True)
+                Path(work, name).write_text(text, encoding="utf-8")
+
+            def compiled(folder: str, to: Path, *more: Path) -> str:
+                """Compiles the files of a folder; what the compiler says where it cannot."""
+                files = [str(Path(work, name)) for name in sources if str(Path(name).parent) == folder]
+                command = [
+                    str(javac), "--release", _RELEASE, "-encoding", "UTF-8", "-proc:none", "-nowarn",
+                    "-cp", os.pathsep.join([*map(str, more), str(jars / "*")]), "-d", str(to), *files,
+                ]  # fmt: skip
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                return f"{done.stdout}{done.stderr}" if done.returncode else ""
+
+            if failed := compiled(".", classes):
+                raise JvmBuildError(f"{javac} failed:\n{failed}")
+            # of Spark's own classes for streams those of some versions are known; what is compiled against others is left out as
+            # a whole
+            streams = Path(work, _STREAMING, "classes")
+            if failed := (
+                compiled(_VERSIONS, streams, classes) or compiled(_STUBS, stubs) or compiled(_STREAMING, streams, stubs, classes, streams)
+            ):  # fmt: skip
+                log.info("this Spark's streams are none that sparkcep knows: %s", failed)
+            else:
+                shutil.copytree(streams, classes, dirs_exist_ok=True)
+            content = io.BytesIO()
+            with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n\n")
+                for path in sorted(classes.rglob("*.class")):
+                    archive.write(path, path.relative_to(classes).as_posix())
+            storage.write(jar, content.getvalue())  # another process may be doing the same
+    except OSError as error:
+        raise JvmBuildError(f"cannot compile into {jar.parent}: {error}; set SPARKCEP_CACHE_DIR to a folder that is writable") from error

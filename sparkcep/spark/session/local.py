@@ -1,0 +1,62 @@
+"""Starts a Spark session on this machine where there is none."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sparkcep.spark.java import require_java
+from sparkcep.spark.session import jvm_log
+from sparkcep.spark.session.session import enable
+from sparkcep.spark.session.warm_up import DAEMON_KEY, DAEMON_MODULE
+from sparkcep.spark.versions import require_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def start_spark(name: str, settings: Mapping[str, str] | None = None, *, command: bool = False, verbose: bool = False) -> SparkSession:
+    """A local session with the clause enabled. ``settings`` are added to Spark's own. Raises JavaNotFoundError,
+    SparkVersionError.
+
+    Spark logs errors only, with ``verbose`` what it does by itself. ``command``: the session belongs to a command, whose standard
+    output is not the JVM's to write to.
+    """
+    require_java()
+    require_spark()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark says which of the machine's names it uses
+    # of pandas on Spark, which is not used here
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    chosen = {
+        "spark.master": "local[*]",
+        "spark.app.name": name,
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 2)),
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if os.name == "posix":
+        chosen[DAEMON_KEY] = DAEMON_MODULE
+    if not verbose and "log4j2.configurationFile" not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
+        chosen["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={Path(__file__).parents[1] / 'log4j2.properties'}"
+    conf = SparkConf().setAll([*chosen.items(), *(settings or {}).items()])
+    if command and not SparkContext._gateway:  # else there is a JVM already, which the session will have
+        SparkContext(conf=conf, gateway=jvm_log.launch(conf, verbose))
+    return enable(SparkSession.builder.config(conf=conf).getOrCreate(), warm=False)  # the first query comes at once, or none does
+
+
+def tasks(spark: SparkSession) -> str:
+    """How far the stages are that run now, as in ``12 of 40 tasks``; empty if none does."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = [stage for number in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(number)) is not None]
+    of = sum(stage.numTasks for stage in stages)
+    return f"{sum(stage.numCompletedTasks for stage in stages)} of {of} tasks" if of else ""

@@ -1,0 +1,277 @@
+"""Rewriting as a service: JSON request in, JSON answer out.
+
+The JVM's parser asks this way, by a Py4J callback inside a Python driver or, where none lives, by helper processes:
+``python -m sparkcep.spark.session.rewrite_service MILLISECONDS BYTES`` speaks length-prefixed (4 bytes, big-endian) UTF-8 JSON over
+stdin and stdout until its stdin ends. It says ``{}`` first, when it is ready. A request that takes more than the milliseconds ends
+the process; the bytes bound its memory (see ``_bound_memory``). It also ends when its stdin ends while it works.
+
+A request of another kind than the first one may have ``earlier``: the request by which its statement was rewritten, for a helper
+that does not know it. There ``restored`` says that the ``places`` were asked for.
+
+Requests, by their ``kind``:
+
+- none: rewrites the statement ``sql`` under ``settings`` (configuration key to text, see sparkcep.settings) with ``named_markers``
+  (see sql.rewrite.translated), bounded by the settings of the ``application``. Answer: ``sql``, ``marker_prefix`` and whether
+  ``places`` can be asked of that text, or ``error`` with the fields of a ClauseError; also what is wrong with ``unknown`` settings.
+- ``functions``: asks for what the JVM needs to run the Python functions itself (see python_functions.describe).
+- ``analyze``: analyses the rewriter's form of the table function, whose table has the type ``schema`` (Spark's JSON). ``distinct``
+  says whether each column must have a name of its own, ``streaming`` whether the table is a stream, ``sql`` is the user's statement
+  or empty, and the settings of the ``application`` bound the plan's limits. Answer: the output's ``schema`` and ``result``, the
+  pickled analysis in base64, or ``error``.
+- ``mapper``: asks for the command by which mapInArrow runs the engine for ``plan`` over ``columns``, with the names of the columns
+  that are ``sent``, and what its ``workers`` may map (see worker_memory.check). Answer: ``command`` in base64, or ``error``.
+- ``streamer``: likewise for a clause over a stream, with the number of the columns of ORDER BY (``ordered``) behind those that are
+  sent, and the names of the ``tables`` that are read beside the rows. Answer: also ``kept``, a line of what
+  is kept of a key, ``behind``, by how many milliseconds the watermark of the output is behind that of the rows (null: it has none),
+  and ``passed``, that in words.
+- ``stream``: asks what is wrong with a clause's ``plan`` over a stream, of which it says what spark/stream/jvm_operator reads.
+  Answer: nothing, or ``error``.
+- ``chained``: asks what is wrong with a clause's ``plan`` over a stream below a node ``above`` that keeps a state, see
+  spark/stream/jvm_operator. Answer: nothing, or ``error``.
+- ``started``: asks whether a clause's ``plan`` goes with an output ``mode`` and a ``trigger`` (its class), and with what stands
+  above and below it (see spark/stream/jvm_operator). Answer: nothing, or ``error``.
+- ``aggregated``: asks what is wrong with an aggregate of a ``plan`` over a stream that cannot be computed in the row of a match:
+  ``function``, see ``streaming._refuse_aggregate``; the answer is as that of ``stream``.
+- ``restarted``: asks whether the statements ``now`` of a query may go on with the states of those ``before``, lists of them as
+  Streams.java writes them. Answer: nothing, or ``error``.
+- ``arrived``: asks what a micro-batch makes of the table of ARCS FROM, see spark/stream/jvm_operator. Answer: the arcs' ``journal``
+  in base64 (null: it is the same) and ``again``, or ``error``.
+- ``places``: asks for the places of ``spans`` (offsets, half-open) of ``sql``, a statement that was rewritten, in the user's text.
+  Answer: the user's ``text``, and for each span its ``line`` (from 1), its ``position`` in the line (from 0), and the offsets
+  ``start`` and ``stop`` (of its last character) there; null for a span that nobody wrote.
+- ``tell``: rewords an error of Spark's (``condition``, ``message``, ``parameters``, and ``spots``: fragment and offset of each
+  place) for the user's statement ``sql``. Answer: ``message``, or ``error`` where the error is the clause's, or nothing if that
+  statement was not rewritten.
+- ``unbegun``: asks whether the statement ``sql``, which Spark could not parse, was to have a clause. Answer: ``error``, or nothing.
+- ``told``: finds the clause error inside ``text``, Spark's words for an exception of ``analyze``. Answer: ``error``, or nothing.
+
+A request that cannot be answered gets ``failure``, a traceback, and the process goes on. One that needs too much memory gets
+``ended``, the fields of a ClauseError.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import signal
+import struct
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+from sparkcep.clause.tokens import Span
+from sparkcep.errors import INTERNAL, LIMIT, ClauseError, position
+from sparkcep.settings import Settings, all_unknown
+from sparkcep.spark.errors.reword import Failure, clause_error, in_words_of, reworded, spots, stands_in, without_clause
+from sparkcep.sql.rewrite.places import Places
+from sparkcep.sql.rewrite.rewrite import MARKER_PREFIX, known, rewritten_from, translated
+
+log = logging.getLogger("sparkcep")
+
+_TOO_LARGE = ClauseError(
+    "REWRITER_ENDED",
+    "this statement needs more memory than the process that rewrites MATCH_RECOGNIZE may take; make it smaller, for example by views for its parts, or let the operator raise spark.sparkcep.rewriter.memory",
+    sqlstate=LIMIT,
+)
+
+
+def answer(request: str) -> str:
+    """The answer to one request, both as JSON text."""
+    asked = json.loads(request)
+    kind = asked.get("kind")
+    if "earlier" in asked:
+        _learn(asked["earlier"], asked["sql"])
+    if kind in ("stream", "table", "chained", "started", "restarted", "aggregated"):
+        from sparkcep.spark.stream import jvm_operator
+
+        try:
+            jvm_operator.CHECKS[kind](asked)
+        except Exception as raised:
+            return json.dumps(_told(_of_ours(raised)))
+        return "{}"
+    if kind == "arrived":
+        from sparkcep.spark.stream import jvm_operator
+
+        try:
+            return json.dumps(jvm_operator.arrived(asked))
+        except Exception as raised:
+            return json.dumps(_told(_of_ours(raised)))
+    if kind in ("functions", "analyze", "mapper", "streamer"):
+        from sparkcep.spark.session import pickled  # pyspark is loaded only where it is needed
+
+        if kind == "functions":
+            return json.dumps(pickled.describe())
+        try:
+            if kind == "mapper":
+                return json.dumps({"command": pickled.mapper(asked["plan"], asked["columns"], asked["sent"], asked["workers"])})
+            if kind == "streamer":
+                parts = (asked[name] for name in ("plan", "columns", "sent", "ordered", "tables", "workers"))
+                return json.dumps(pickled.streamer(*parts))
+        except ClauseError as error:
+            return json.dumps(_told(error))
+        try:
+            return json.dumps(pickled.analyze(asked["schema"], asked["distinct"], asked["streaming"], asked["application"]))
+        except Exception as raised:
+            return json.dumps(_told_over(_of_ours(raised), asked["sql"]))
+    answers = {None: _rewritten, "places": _places, "tell": _reworded, "told": _found, "unbegun": _unbegun}
+    if kind not in answers:
+        raise ValueError(f"there is no request of kind {kind!r}")
+    return json.dumps(answers[kind](asked))
+
+
+def _rewritten(asked: dict[str, Any]) -> dict[str, Any]:
+    unknown = {"unknown": list(all_unknown(asked["settings"]))}
+    try:
+        places = _translated(asked)
+    except Exception as raised:
+        return unknown | _told(_of_ours(raised), asked["sql"])
+    sql = asked["sql"] if places is None else places.rewritten
+    return unknown | {"sql": sql, "marker_prefix": MARKER_PREFIX, "placed": rewritten_from(sql) is not None}
+
+
+def _translated(asked: dict[str, Any]) -> Places | None:
+    settings = Settings.read(asked["settings"].get, asked["application"].get)
+    return translated(asked["sql"], settings=settings, named_markers=asked["named_markers"])
+
+
+def _learn(before: dict[str, Any], sql: str) -> None:
+    """Rewrites a statement that another helper has rewritten, if this one does not know it."""
+    places = (known(sql) if sql == before["sql"] else rewritten_from(sql)) or _translated(before)
+    if places is not None and before.get("restored"):
+        places.restored = True
+
+
+def _places(asked: dict[str, Any]) -> dict[str, Any]:
+    """Finds the places of parts of a rewritten statement in the user's text, counted as Spark counts."""
+    places = rewritten_from(asked["sql"])
+    if places is None:
+        raise ValueError("the statement was rewritten too long ago")
+    places.restored = True
+    return {"text": places.user, "spans": [_origin(places.find(*span), places.user) for span in asked["spans"]]}
+
+
+def _reworded(asked: dict[str, Any]) -> dict[str, Any]:
+    places = known(asked["sql"])
+    if places is None:
+        return {}
+    found = spots([(fragment, start) for fragment, start in asked["spots"]], asked["parameters"], asked["message"])
+    text = reworded(Failure(asked["condition"], asked["message"], asked["parameters"], found), asked["sql"], places)
+    if isinstance(text, ClauseError):
+        return _told(text, asked["sql"])
+    return {"message": str(text)}
+
+
+def _found(asked: dict[str, Any]) -> dict[str, Any]:
+    error = clause_error(asked["text"])
+    return {} if error is None else _told(error)
+
+
+def _unbegun(asked: dict[str, Any]) -> dict[str, Any]:
+    error = without_clause(asked["sql"])
+    return {} if error is None else _told(error, asked["sql"])
+
+
+def _told_over(error: ClauseError, sql: str) -> dict[str, Any]:
+    """An error of the analysis as an answer, in the words of the statement ``sql`` if that was rewritten lately."""
+    places = known(sql)
+    error = error if places is None else in_words_of(error, places, sql)
+    return _told(error, sql if stands_in(error, sql) else "")
+
+
+def _origin(span: Span | None, text: str) -> dict[str, int] | None:
+    if span is None:
+        return None
+    line, column = position(text, span.start)
+    return {"line": line, "position": column - 1, "start": span.start, "stop": span.end - 1}
+
+
+def _of_ours(raised: Exception) -> ClauseError:
+    """Turns an exception that should not have been raised into an error of the statement for Spark's users. The log has its
+    traceback."""
+    if isinstance(raised, ClauseError):
+        return raised
+    if isinstance(raised, MemoryError):
+        raise raised
+    log.error("sparkcep failed over a clause", exc_info=raised)
+    what = f"{type(raised).__name__}: {raised}".split("\n")[0][:300]
+    return ClauseError("INTERNAL", f"this is an error in sparkcep, not in the statement; please report it with the statement and the log: {what}", sqlstate=INTERNAL)
+
+
+def _told(error: ClauseError, sql: str = "") -> dict[str, Any]:
+    """An error as an answer, with its line of the statement ``sql`` where that is known."""
+    fields = {name: value for name, value in vars(error).items() if not name.startswith("_")}  # notes that somebody added are not the answer's
+    return {"error": {**fields, "description": error.over(sql) if sql else str(error)}}
+
+
+def serve(source: BinaryIO, sink: BinaryIO, seconds: float = 0.0, at_end: Callable[[], None] = lambda: None) -> None:
+    """Answers requests until ``source`` ends.
+
+    ``seconds``: after so long in one request the process is ended by its alarm clock, if there is one on this system; 0: never.
+    The function ``at_end`` is called as soon as ``source`` ends, also during a request.
+    """
+    requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(source, requests.put, at_end), name="sparkcep-requests", daemon=True).start()
+    _say(sink, "{}")
+    while (request := requests.get()) is not None:
+        _set_alarm(seconds)
+        try:
+            reply = answer(request.decode("utf-8"))
+        except MemoryError:  # in a few words, because there may be no room for more
+            reply = json.dumps({"ended": _told(_TOO_LARGE)["error"]})
+        except Exception:  # told to the one who asked; the next request may be a good one
+            reply = json.dumps({"failure": traceback.format_exc()})
+        _say(sink, reply)
+        _set_alarm(0.0)
+
+
+def _read(source: BinaryIO, put: Callable[[bytes | None], None], at_end: Callable[[], None]) -> None:
+    while len(head := source.read(4)) == 4:
+        (size,) = struct.unpack(">i", head)
+        request = source.read(size)
+        if len(request) < size:
+            break
+        put(request)
+    at_end()
+    put(None)
+
+
+def _say(sink: BinaryIO, text: str) -> None:
+    data = text.encode("utf-8")
+    sink.write(struct.pack(">i", len(data)) + data)
+    sink.flush()
+
+
+def _set_alarm(seconds: float) -> None:
+    """Ends this process after ``seconds``, even inside a computation of C that lets no other thread run; 0: no more. The JVM does
+    so as well; this is for a JVM that has ended. Windows lacks this clock."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def _bound_memory(size: int) -> None:
+    """Bounds the memory that this process may allocate. More is a MemoryError.
+
+    Linux counts private writable memory against RLIMIT_DATA, so shared libraries do not count. Elsewhere the limit has less effect
+    or none, and the time limit remains.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    size = size if most == resource.RLIM_INFINITY else min(size, most)
+    resource.setrlimit(resource.RLIMIT_DATA, (size, most))
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a shell is meant for its query
+    replies = sys.stdout.buffer
+    sys.stdout = sys.stderr  # a stray print must not break the protocol
+    logging.getLogger("sparkcep").setLevel(logging.ERROR)  # the shell's own output would be mixed with it; EXPLAIN says the same
+    _bound_memory(int(sys.argv[2]))
+    # _exit: the thread that works need not notice
+    serve(sys.stdin.buffer, replies, int(sys.argv[1]) / 1000, lambda: os._exit(0))

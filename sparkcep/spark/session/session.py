@@ -1,0 +1,458 @@
+"""``enable(spark)``: plain ``spark.sql(text)`` understands MATCH_RECOGNIZE.
+
+Two layers (docs/adr/0002-session-route.md). ``SparkSession.sql`` is wrapped, so that a statement with the clause is
+rewritten in Python before Spark sees it: that works with and without a JDK, in Spark Connect too. In a classic session
+the JVM's parser is taught the clause as well where a Java compiler is at hand, for statements that do not come through
+``spark.sql``: EXECUTE IMMEDIATE, JDBC clients of a thrift server in this driver, Scala code.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import re
+import secrets
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sparkcep.clause.expressions import NAMED_FUNCTIONS
+from sparkcep.clause.tokens import unquoted
+from sparkcep.errors import ClauseError
+from sparkcep.plan.scope import COLUMN_OVERLOOKED
+from sparkcep.settings import unknown
+from sparkcep.spark.configured import settings_of
+from sparkcep.spark.connection import is_connect, on_server
+from sparkcep.spark.versions import filters_in_windows
+from sparkcep.sql.rewrite.rewrite import MARKER_PREFIX, Months, double_braces, name_markers, translated
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sparkcep.sql.rewrite.places import Places
+
+log = logging.getLogger("sparkcep")
+
+_MENTION = "match_recognize"
+# Spark asks after each row how many bytes the batch has, unless the bound is this one: a quarter of the JVM's time
+BATCH_BYTES, UNBOUNDED = "spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1)
+_SET = re.compile(r"\s*SET\s+`?((?:spark\.)?sparkcep\.[\w.]+)", re.I)
+_lock = threading.RLock()
+_registered: weakref.WeakSet[Any] = weakref.WeakSet()  # sessions that have the functions
+_prepared: weakref.WeakSet[Any] = weakref.WeakSet()  # and whose parser knows the clause
+_pythons: weakref.WeakKeyDictionary[Any, list[str]] = weakref.WeakKeyDictionary()  # of a context: the workers' Pythons before ours
+_parser: tuple[Any, Any] | None = None  # the Py4J gateway, and the Java extension object loaded behind it
+
+
+def enable(spark: SparkSession, *, warm: bool = True) -> SparkSession:
+    """Makes ``spark.sql`` understand MATCH_RECOGNIZE, in this and every other session of the process.
+
+    It also registers the table function ``match_recognize``. Calling it again changes nothing.
+
+    Args:
+        spark: a classic session or one of Spark Connect.
+        warm: whether a local session starts Python workers with the engine loaded in the background, before the first query.
+
+    Returns:
+        ``spark``.
+
+    Raises:
+        TypeError: ``spark`` is not a session.
+
+    Example:
+        >>> spark = sparkcep.enable(SparkSession.builder.getOrCreate())
+        >>> spark.sql('''
+        ...     SELECT * FROM VALUES (1, 5), (2, 3), (3, 4) AS ticks(day, price)
+        ...     MATCH_RECOGNIZE (
+        ...       ORDER BY day
+        ...       MEASURES LAST(UP.day) AS rose
+        ...       PATTERN (DOWN UP)
+        ...       DEFINE DOWN AS price < PREV(price), UP AS price > PREV(price)
+        ...     )''').show()
+        +----+
+        |rose|
+        +----+
+        |   3|
+        +----+
+        <BLANKLINE>
+    """
+    if not callable(getattr(spark, "sql", None)):
+        hint = "; end the builder with .getOrCreate()" if hasattr(spark, "getOrCreate") else ""
+        raise TypeError(f"enable needs a Spark session, not {type(spark).__name__}{hint}")
+    with _lock:
+        _prepared.discard(spark)
+        _prepare(spark)
+        _wrap(_session_class(spark))
+        if warm and not is_connect(spark):
+            from sparkcep.spark.session import warm_up
+
+            warm_up.warm(spark, worker_pythons(spark))
+    return spark
+
+
+def disable(spark: SparkSession) -> None:
+    """Takes the clause away again, from every session of the process.
+
+    The table function stays registered, so that views and tables made with it can be read.
+
+    Args:
+        spark: the session that was given to ``enable``.
+
+    Example:
+        >>> sparkcep.disable(spark)
+        >>> _ = sparkcep.enable(spark)  # and again
+    """
+    with _lock:
+        session_class = _session_class(spark)
+        session_class.sql = getattr(session_class.sql, "_sparkcep_original", session_class.sql)
+        if not is_connect(spark) and (extension := _loaded(spark)):
+            extension.setActive(False)
+
+
+def sql_in(session: SparkSession, statement: str, args: Any = None, **frames: DataFrame) -> DataFrame:
+    """Runs ``statement``, in which ``{name}`` stands for the data frame given by that name, whether or not the session was enabled.
+    ``args``: the values of its parameters.
+
+    Only the functions are registered in the session. What it does with other statements stays as it is.
+    """
+    _register(session)
+    sql = _session_class(session).sql
+    return _run(session, getattr(sql, "_sparkcep_original", sql), statement, args, dict(frames))
+
+
+def _session_class(spark: SparkSession) -> Any:
+    if is_connect(spark):
+        from pyspark.sql.connect.session import SparkSession as Session
+    else:
+        from pyspark.sql.session import SparkSession as Session
+    return Session
+
+
+# ---- the wrapper around SparkSession.sql
+
+
+def _wrap(session_class: Any) -> None:
+    from pyspark.errors import ParseException, PySparkException
+
+    from sparkcep.spark.configured import redaction_of
+    from sparkcep.spark.errors.exceptions import ClauseParseException, redacted
+
+    original = session_class.sql
+    if hasattr(original, "_sparkcep_original"):
+        return
+
+    @functools.wraps(original)
+    def sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
+        if isinstance(sqlQuery, str) and _MENTION in sqlQuery.lower():
+            _prepare(self)
+            if not is_connect(self):
+                from sparkcep.spark.session import warm_up
+
+                warm_up.asked(self)
+            try:
+                return _run(self, original, sqlQuery, args, kwargs)
+            except PySparkException as raised:
+                raise redacted(raised, redaction_of(self)) from raised.__cause__
+        if isinstance(sqlQuery, str) and (said := _SET.match(sqlQuery)) and (wrong := unknown(said[1])):
+            warnings.warn(wrong, stacklevel=2)
+        try:
+            return original(self, sqlQuery, args, **kwargs)
+        except ParseException as raised:
+            raise ClauseParseException.not_begun(sqlQuery) or raised from None
+
+    sql._sparkcep_original = original
+    session_class.sql = sql
+
+
+def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, args: Any, kwargs: dict) -> DataFrame:
+    from pyspark.errors import AnalysisException, ParseException, PySparkException
+
+    from sparkcep.spark.errors.exceptions import ClauseParseException, over_statement, without_log
+    from sparkcep.spark.errors.nested import inner_error
+    from sparkcep.spark.exec import year_month
+    from sparkcep.spark.exec.sampling import Sampler
+    from sparkcep.spark.stream.frames.program import framer
+
+    frames: dict[str, Any] = {}
+    formatted = text
+    if kwargs:
+        formatted, frames = _format(session, text, kwargs)
+    positional = isinstance(args, list) and len(args) > 0
+    bound = {f"{MARKER_PREFIX}{i}": value for i, value in enumerate(args, 1)} if positional else args
+
+    def run(statement: str) -> DataFrame:
+        """Runs a statement that was rewritten."""
+        held = {**frames, **(streams.made if streams is not None else {})}
+        with without_log():
+            if held or kwargs:
+                return original(session, unformatted(statement, held), bound, **held)
+            return original(session, statement, bound)
+
+    def months() -> tuple[Months | None, ...]:
+        return year_month.find_months(name_markers(formatted) if positional else formatted, settings, lambda query: run(query).schema)
+
+    streams = None
+    found: tuple[Months | None, ...] = ()
+    try:
+        settings = replace(settings_of(session), parameters={f":{name}": value for name, value in bound.items()} if isinstance(bound, dict) else {})
+        settings = replace(settings, windows=not (settings.map_in_arrow and _has_extension(session)) and filters_in_windows(session))
+        streams = framer(session, settings, run, _has_operator(session))
+        choose = Sampler.of(session, settings, run)
+        try:
+            places = translated(formatted, settings=settings, named_markers=positional, choose=choose, frames=streams)
+        except ClauseError as error:
+            # a clause over a stream without the operator: its data frame is made here
+            if streams is None or error.error_class != year_month.ERROR_CLASS:
+                raise
+            found = months()
+            streams.forget()
+            choose = Sampler.of(session, settings, run)
+            places = translated(formatted, settings=settings, named_markers=positional, months=found, choose=choose, frames=streams)
+    except ClauseError as error:
+        raise ClauseParseException.of(error, formatted) from None
+    if places is None:
+        try:
+            return original(session, text, args, **kwargs)
+        except AnalysisException as raised:
+            # from the JVM's parser, for a statement inside this one (EXECUTE IMMEDIATE), or from analyze for a view's clause
+            knows = not is_connect(session) and _loaded(session) is not None  # the JVM reads clauses, so its errors are of the text
+            of_text = None if knows or not isinstance(raised, ParseException) else ClauseParseException.of_immediate(formatted)
+            begun = of_text if of_text is not None or not isinstance(raised, ParseException) else ClauseParseException.not_begun(formatted)
+            raise begun or ClauseParseException.from_spark(raised) or raised from None
+
+    def run_installed(statement: str) -> DataFrame:
+        """Runs a statement, over Connect with the functions registered again if the server's Python lacked the package. A function
+        keeps the artifacts that the session had when it was registered, and more may have been added."""
+        try:
+            return run(statement)
+        except PySparkException as raised:
+            ours = ClauseParseException.from_spark(raised, formatted) if is_connect(session) else None
+            if ours is None or ours.error_class != "SPARKCEP.NOT_INSTALLED":
+                raise
+            _registered.discard(session)
+            _register(session)
+            return run(statement)
+
+    def placed(places: Places) -> DataFrame:
+        """Runs the statement; its errors have their places in the user's text."""
+        try:
+            frame = run_installed(places.rewritten)
+            try:
+                return frame if streams is None else streams.checked(frame, lambda: run(places.rewritten))
+            except ClauseError as error:
+                raise ClauseParseException.shown(error, formatted) from None
+        except ClauseParseException:
+            raise
+        except PySparkException as raised:
+            told, where = inner_error(raised, places, run) or (raised, places)
+            ours = ClauseParseException.from_spark(told, formatted)
+            raise (ours.in_words_of(where, formatted) if ours is not None else over_statement(told, formatted, where)) from None
+
+    while True:
+        try:
+            return placed(places)
+        except ClauseError as error:
+            named = unquoted(error.fragment).upper() if error.error_class == f"SPARKCEP.{COLUMN_OVERLOOKED}" else ""
+            if named in NAMED_FUNCTIONS - settings.columns:
+                settings = replace(settings, columns=settings.columns | {named})  # the input has such a column, which goes before the function
+            elif error.error_class != year_month.ERROR_CLASS or found:
+                raise
+            if error.error_class == year_month.ERROR_CLASS or found:
+                found = months()
+        if streams is not None:
+            streams.forget()
+        choose = Sampler.of(session, settings, run)
+        try:
+            places = translated(formatted, settings=settings, named_markers=positional, months=found, choose=choose, frames=streams)
+        except ClauseError as error:
+            raise ClauseParseException.of(error, formatted) from None
+        assert places is not None
+
+
+def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[str, Any]]:
+    """Fills the ``{name}`` fields of ``text`` by Spark's own rules, and the data frames by their stand-in names.
+
+    They are filled in before rewriting. The braces of a row pattern (``A{2,}``, ``{- B -}``) are not fields; they may be doubled,
+    as other braces must be in such a text.
+    """
+    if is_connect(session):
+        from pyspark.sql.connect.sql_formatter import SQLStringFormatter
+    else:
+        from pyspark.sql.sql_formatter import SQLStringFormatter
+    formatter = SQLStringFormatter(session)
+    try:
+        formatted = formatter.format(double_braces(text), **kwargs)
+        return formatted, {name: frame for frame, name in formatter._temp_views}
+    finally:
+        formatter.clear()
+
+
+def unformatted(text: str, frames: Iterable[str] = ()) -> str:
+    """Makes a format string of ``text`` in which the names of data frames are fields again, because Spark keeps them alive in its
+    own way."""
+    text = text.replace("{", "{{").replace("}", "}}")
+    for name in frames:
+        text = text.replace(name, f"{{{name}}}")
+    return text
+
+
+# ---- a session's preparation
+
+
+def _prepare(session: SparkSession) -> None:
+    """Registers the functions in ``session`` and, where possible, teaches its JVM parser; once a session."""
+    if session in _prepared:
+        return
+    with _lock:
+        _registered.discard(session)
+        _register(session)
+        if not is_connect(session):
+            _teach_parser(session)
+        _prepared.add(session)
+
+
+def _register(session: SparkSession) -> None:
+    """Registers the functions in ``session``, once."""
+    if session in _registered:
+        return
+    from sparkcep.spark.exec.table_function import GRAPH_FUNCTIONS, register
+
+    with _lock:
+        _lift_batch_bound(session)
+        if is_connect(session):
+            register(session)
+        else:
+            from sparkcep.spark.session.register import publish
+
+            _choose_worker_python(session)
+            register(session)
+            publish(session, GRAPH_FUNCTIONS)
+            if extension := _loaded(session):
+                extension.analyse(session._jsparkSession)  # the function is another one now
+        _registered.add(session)
+
+
+def _lift_batch_bound(session: SparkSession) -> None:
+    """Bounds batches for Python by their rows alone, as before Spark 4.1, unless the user set a bound in bytes."""
+    from pyspark.errors import PySparkException
+
+    try:
+        if BATCH_BYTES not in session.conf.getAll:
+            session.conf.set(BATCH_BYTES, UNBOUNDED)
+    except PySparkException as error:
+        if error.getCondition() != "CONFIG_NOT_AVAILABLE":
+            raise
+
+
+def _choose_worker_python(spark: SparkSession) -> None:
+    """Lets local workers run this interpreter, unless the user chose one: plain ``python3`` may be another."""
+    context = spark.sparkContext
+    chosen = "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python")
+    if not chosen and context.master.startswith("local") and context.pythonExec != sys.executable:
+        _pythons.setdefault(context, []).append(context.pythonExec)
+        context.pythonExec = sys.executable
+
+
+def worker_pythons(spark: SparkSession) -> list[str]:
+    """Returns the Pythons that functions of the session may ask for: a DataFrame, RDD or UDF keeps the one it was made with."""
+    context = spark.sparkContext
+    return list(dict.fromkeys([*_pythons.get(context, ()), context.pythonExec]))
+
+
+def _teach_parser(spark: SparkSession) -> None:
+    from sparkcep.spark.session.jar import JvmBuildError, NoCompilerError
+
+    try:
+        extension = _load_extension(spark)
+    except JvmBuildError as error:
+        log.log(
+            logging.INFO if isinstance(error, NoCompilerError) else logging.WARNING,
+            "MATCH_RECOGNIZE works in spark.sql(), more slowly than with the JVM's extension, but not in statements that reach the JVM another way "
+            "(EXECUTE IMMEDIATE, JDBC, Scala): %s",
+            error,
+        )
+        return
+    extension.setActive(True)
+    extension.install(spark._jsparkSession)
+
+
+def _loaded(spark: SparkSession) -> Any:
+    """The Java extension behind a classic session, None where none is loaded."""
+    return _parser[1] if _parser is not None and _parser[0] is spark.sparkContext._gateway else None
+
+
+def _has_extension(session: SparkSession) -> bool:
+    """Whether the Java extension plans the statements of a session."""
+    return on_server(session) if is_connect(session) else _loaded(session) is not None
+
+
+def _has_operator(spark: SparkSession) -> bool:
+    """Whether the JVM of a classic session has the stateful operator for clauses over streams."""
+    extension = None if is_connect(spark) else _loaded(spark)
+    return extension is not None and extension.hasOperator()
+
+
+def _load_extension(spark: SparkSession) -> Any:
+    """Loads the Java extension into this driver's JVM, with this process as its rewriter."""
+    global _parser
+    from sparkcep.spark.session.jar import EXTENSION_CLASS, extension_jar
+
+    if extension := _loaded(spark):
+        return extension
+    gateway = spark.sparkContext._gateway
+    jvm = gateway.jvm
+    jar = extension_jar(java_home=jvm.java.lang.System.getProperty("java.home"))
+    urls = gateway.new_array(jvm.java.net.URL, 1)
+    urls[0] = jvm.java.io.File(str(jar)).toURI().toURL()
+    # a loader of its own: Spark's addJar would ship the jar to every executor. Parents come first, so a JVM started
+    # with the extension keeps its class.
+    utils = getattr(jvm, "org.apache.spark.util.Utils")
+    loader = jvm.java.net.URLClassLoader(urls, utils.getContextOrSparkClassLoader())
+    extension = (
+        loader.loadClass(EXTENSION_CLASS)
+        .getDeclaredConstructor(gateway.new_array(jvm.java.lang.Class, 0))
+        .newInstance(gateway.new_array(jvm.java.lang.Object, 0))
+    )
+    _open_callbacks(gateway, extension)
+    extension.setRewriter(_Rewriter())
+    _parser = (gateway, extension)
+    return extension
+
+
+def _open_callbacks(gateway: Any, extension: Any) -> None:
+    """Starts Py4J's server for callbacks, on a port of this machine, so that only this session's JVM can use it. A server that runs
+    stays as it is."""
+    from py4j.java_gateway import JavaObject
+    from py4j.protocol import Py4JError
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    if gateway.__dict__.get("_callback_server") is not None:
+        return
+    parameters = gateway.callback_server_parameters
+    if parameters.auth_token is not None:  # that of a gateway whose threads are not pinned has one, and the JVM knows it
+        ensure_callback_server_started(gateway)
+        return
+    parameters.auth_token = secrets.token_hex(32)
+    try:
+        ensure_callback_server_started(gateway)
+        extension.setToken(JavaObject("GATEWAY_SERVER", gateway._gateway_client), parameters.auth_token)
+    except Py4JError as error:
+        parameters.auth_token = None
+        log.warning("Py4J's port for callbacks asks for no token, so other users of this machine can reach it: %s", error)
+
+
+class _Rewriter:
+    """The rewriter as the JVM calls it."""
+
+    def apply(self, request: str) -> str:
+        from sparkcep.spark.session.rewrite_service import answer
+
+        return answer(request)
+
+    class Java:
+        implements = ["java.util.function.Function"]

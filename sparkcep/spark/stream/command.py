@@ -1,0 +1,213 @@
+"""``sparkcep run --stream``: a statement over folders to which files come, or over topics of Kafka, as a streaming query."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparkcep.errors import ToolError
+from sparkcep.spark.files.results import FORMATS
+from sparkcep.spark.files.sources import Source, SourceError, opened, sources
+from sparkcep.spark.stream.jvm_operator import OPERATOR_NAME, PROVIDER, ROCKSDB, figures
+from sparkcep.spark.stream.memory_sink import Taking, computed
+
+if TYPE_CHECKING:
+    from pyspark.errors import StreamingQueryException
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+_KAFKA = "kafka://"
+_LOOK_SECONDS = 1  # between two looks at a query's progress
+
+
+@dataclass(frozen=True)
+class Given:
+    """The streams of a command line, with the column and the delay of each one's watermark."""
+
+    streams: tuple[tuple[Source, str, str], ...]
+
+    @staticmethod
+    def of(streams: Sequence[str], options: Sequence[str], watermarks: Sequence[str]) -> Given:
+        """What ``NAME=PATH``, ``NAME.OPTION=VALUE`` and ``NAME.COLUMN=DELAY`` say. Raises SourceError."""
+        kafka = [text for text in streams if text.partition("=")[2].startswith(_KAFKA)]
+        own = {text.partition("=")[0]: dict(_option(o) for o in options if o.partition(".")[0] == text.partition("=")[0]) for text in kafka}
+        found = sources([text for text in streams if text not in kafka], [o for o in options if o.partition(".")[0] not in own])
+        found += [Source(name, path, {"format": "kafka", **own[name]}) for name, _, path in (text.partition("=") for text in kafka)]
+        delays: dict[str, tuple[str, str]] = {}
+        for text in watermarks:
+            place, _, delay = text.partition("=")
+            name, _, column = place.partition(".")
+            if not (name and column and delay):
+                raise SourceError(f"--watermark {text}: write NAME.COLUMN=DELAY, such as ticks.ts='5 seconds'")
+            if name not in {source.name for source in found}:
+                raise SourceError(f"--watermark {text}: there is no --stream {name}=...; there is {', '.join(source.name for source in found)}")
+            delays[name] = (column, delay)
+        for source in found:
+            if source.name not in delays:
+                raise SourceError(f"--stream {source.name}={source.path}: say how late its rows may come: --watermark {source.name}.COLUMN='5 seconds'")
+        return Given(tuple((source, *delays[source.name]) for source in found))
+
+
+def _option(text: str) -> tuple[str, str]:
+    place, _, value = text.partition("=")
+    return place.partition(".")[2], value
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where rows go: files in the folder ``output``, which may be None for the screen; ``checkpoint``: the folder of the state,
+    None for one that is thrown away; ``once``: the query reads what is there and ends."""
+
+    output: str | None
+    checkpoint: str | None
+    once: bool
+
+    @property
+    def format(self) -> str:
+        return FORMATS.get(Path(self.output or "").suffix, "json")
+
+    def check(self) -> None:
+        """Raises SourceError where the two folders cannot be."""
+        if self.output is not None and Path(self.output).is_file():
+            raise SourceError(f"--output {self.output}: this is a file; the rows of a stream are files in a folder")
+        if self.output is not None and self.checkpoint is None:
+            raise SourceError(f"--output {self.output}: name a --checkpoint FOLDER as well; without it a query that is started again would write all rows once more")
+
+
+def define(spark: SparkSession, given: Given, tell: Callable[[str], None]) -> None:
+    """Defines a view over each stream. Raises SourceError for one that Spark cannot read."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as f
+
+    spark.conf.set(PROVIDER, ROCKSDB)  # a clause asks for it when it is analysed
+    for source, column, delay in given.streams:
+        frame = _of_kafka(spark, source) if source.options["format"] == "kafka" else _of_files(spark, source, tell)
+        types = dict(frame.dtypes)
+        if column not in types:
+            raise SourceError(f"--watermark {source.name}.{column}={delay}: {source.name} has no column {column}; it has {', '.join(types)}")
+        if types[column] in ("string", "date"):
+            frame = frame.withColumn(column, f.to_timestamp(f"`{column}`"))
+            tell(f"{source.name}.{column} is read as a timestamp")
+        try:
+            frame.withWatermark(column, delay).createOrReplaceTempView(source.name)
+        except PySparkException as error:
+            raise SourceError(f"--watermark {source.name}.{column}={delay}: {str(error).splitlines()[0]}") from None
+
+
+def _of_files(spark: SparkSession, source: Source, tell: Callable[[str], None]) -> DataFrame:
+    if Path(source.path).is_file():
+        raise SourceError(f"--stream {source.name}={source.path}: this is a file; a stream is a folder to which files come (--table reads a file)")
+    found = opened(spark, source, tell)
+    if not found.frame.columns:
+        raise SourceError(f"--stream {source.name}={source.path}: there is no file yet from which the columns could be told; put one there")
+    options = {key: value for key, value in found.options.items() if key != "inferSchema"}
+    return found.typed(spark.readStream.format(found.kind).options(**options).schema(found.frame.schema).load(source.path))
+
+
+def _of_kafka(spark: SparkSession, source: Source) -> DataFrame:
+    """The records of a topic, whose values are JSON of the columns that the option ``schema`` names."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as f
+
+    options = {key: value for key, value in source.options.items() if key not in ("format", "schema")}
+    servers, _, topic = source.path.removeprefix(_KAFKA).partition("/")
+    schema = source.options.get("schema")
+    if not (servers and topic and schema):
+        raise SourceError(
+            f"--stream {source.name}={source.path}: write {_KAFKA}HOST:PORT/TOPIC, and what its JSON holds: --option \"{source.name}.schema=symbol STRING, ts TIMESTAMP, price INT\""
+        )
+    try:
+        read = spark.readStream.format("kafka").options(**{"kafka.bootstrap.servers": servers, "subscribe": topic, **options}).load()
+        return read.select(f.from_json(f.col("value").cast("string"), schema).alias("v")).select("v.*")
+    except (PySparkException, Py4JJavaError) as error:
+        told = str(error) if isinstance(error, PySparkException) else error.java_exception.getMessage()
+        if "data source: kafka" in told or "kafka" in told.lower() and "deploy" in told.lower():
+            package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
+            told = f"Spark's package for Kafka is not there; PYSPARK_SUBMIT_ARGS=\"--packages {package} pyspark-shell\" brings it"
+        raise SourceError(f"--stream {source.name}={source.path}: {told.splitlines()[0]}") from None
+
+
+def run(spark: SparkSession, frame: DataFrame, target: Target, shown: Callable[[DataFrame, bool], None]) -> None:
+    """Runs the query until it ends or is interrupted, with a line of its progress. Raises ToolError for a statement over no
+    stream.
+
+    Where no folder is named, ``shown`` has the rows of each micro-batch, and whether they are the first ones.
+    """
+    from pyspark.errors import StreamingQueryException
+
+    if not frame.isStreaming:
+        raise ToolError("the last statement reads no stream; leave --stream out, or read the view that it names")
+    with tempfile.TemporaryDirectory(prefix="sparkcep-checkpoint-", ignore_cleanup_errors=True) as thrown:
+        writer, taking = frame.writeStream.option("checkpointLocation", target.checkpoint or thrown), Taking(_Printing(shown))
+        if target.output is None:
+            writer = writer.foreachBatch(taking)
+        else:
+            writer = writer.format(target.format).option("path", target.output)
+        query = (writer.trigger(availableNow=True) if target.once else writer).start()
+        try:
+            _watch(query, taking)
+        except KeyboardInterrupt:
+            print("\nstopping", file=sys.stderr)
+        except StreamingQueryException as error:
+            raise _cause(error) from None
+        finally:
+            query.stop()
+
+
+class _Printing:
+    """Prints the rows of each micro-batch."""
+
+    def __init__(self, shown: Callable[[DataFrame, bool], None]) -> None:
+        self._shown, self._first = shown, True
+
+    def __call__(self, rows: DataFrame, number: int) -> None:
+        with computed(rows) as count:
+            if count:
+                self._shown(rows, self._first)
+                self._first = False
+
+
+def _cause(error: StreamingQueryException) -> Exception:
+    """The error of Spark's own kind that ended a query, and knows its place; else ``error``, which says what it was."""
+    cause = error._cause
+    return cause if cause is not None and cause.getCondition() else error
+
+
+def _watch(query: StreamingQuery, taking: Taking) -> None:
+    """Waits for the query's end and tells how far it is. Raises what ended it."""
+    seen, shown = -1, False
+    while not taking.ended(query, _LOOK_SECONDS):
+        progress = query.lastProgress
+        if progress is not None and progress["batchId"] != seen and sys.stderr.isatty():
+            seen, shown = progress["batchId"], True
+            sys.stderr.write("\r" + told(progress).ljust(100))
+            sys.stderr.flush()
+    if shown:
+        sys.stderr.write("\n")
+    progress = query.lastProgress
+    if progress is not None:
+        print(told(progress), file=sys.stderr)
+
+
+def ran_of(query: StreamingQuery) -> list[Any]:
+    """The progress of each micro-batch that Spark remembers. It also tells of moments at which nothing was to be done."""
+    return [progress for progress in query.recentProgress if "addBatch" in progress["durationMs"]]
+
+
+def told(progress: Any) -> str:
+    """A line of a query's progress."""
+    metrics = figures(progress)
+    sums = {name: sum(m[name] for m in metrics) for name in ("openKeys", "keptRows", "pendingRows", "matches") if metrics and all(name in m for m in metrics)}
+    others = [operator for operator in progress["stateOperators"] if operator["operatorName"] != OPERATOR_NAME]
+    late = sum(m.get("lateRows", 0) for m in metrics) + sum(operator["numRowsDroppedByWatermark"] for operator in others)
+    rate = progress.processedRowsPerSecond  # items of these names are None over Connect, where Spark does not send the sums
+    parts = [f"micro-batch {progress['batchId']}", f"{progress.numInputRows:,} rows in" + (f" ({rate:,.0f} rows/s)" if rate else "")]
+    parts += [f"{sums[name]:,} {word}" for name, word in (("matches", "matches"), ("openKeys", "open keys"), ("keptRows", "rows kept"), ("pendingRows", "waiting")) if name in sums]
+    parts += [f"{late:,} late"] if late else []
+    until = progress["eventTime"].get("watermark")
+    return ", ".join([*parts, f"watermark {until}"] if until else parts)

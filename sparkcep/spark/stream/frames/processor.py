@@ -1,0 +1,80 @@
+"""The search of a bucket of keys as Spark's transformWithStateInPandas runs it, of which several may stand in one query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types as T
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from sparkcep.spark.stream.frames.checkpoint import BUCKET
+from sparkcep.spark.stream.frames.worker import Search
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_STATE = T.StructType([T.StructField("state", T.BinaryType()), T.StructField("timer", T.LongType())])
+
+
+class Processor(StatefulProcessor):
+    """Calls a :class:`Search` for each bucket. Beside its state stands the time of its timer, since Spark would have to list
+    these."""
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+
+    def init(self, handle: Any) -> None:
+        self.handle, self.state = handle, handle.getValueState(BUCKET, _STATE)
+
+    def handleInputRows(self, key: tuple, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        return self._searched(key, rows, timerValues, expired=False)
+
+    def handleExpiredTimer(self, key: tuple, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
+        return self._searched(key, iter(()), timerValues, expired=True)
+
+    def close(self) -> None:
+        pass
+
+    def _searched(self, key: tuple, rows: Iterator[pd.DataFrame], timers: Any, *, expired: bool) -> Iterator[pd.DataFrame]:
+        held = _Held(self.state.get(), timers.getCurrentWatermarkInMs())
+        yield from self.search(key, rows, held)
+        if held.asked != held.timer:
+            if held.timer is not None and not expired:  # Spark itself takes away one that has expired
+                self.handle.deleteTimer(held.timer)
+            self.handle.registerTimer(held.asked)
+        if held.value is not None or held.asked != held.timer:
+            self.state.update(((held.value or held.get)[0], held.asked))
+
+
+@dataclass
+class _Held:
+    """The state of a bucket in one call. ``found``: what was kept; ``value``: what is to be kept, None where that is the same."""
+
+    found: tuple | None
+    watermark: int
+    value: tuple | None = None
+    asked: int = 0
+
+    @property
+    def exists(self) -> bool:
+        return self.found is not None
+
+    @property
+    def get(self) -> tuple:
+        assert self.found is not None
+        return self.found[:1]
+
+    @property
+    def timer(self) -> int | None:
+        return self.found[1] if self.found is not None else None
+
+    def update(self, value: tuple) -> None:
+        self.value = value
+
+    def getCurrentWatermarkMs(self) -> int:
+        return self.watermark
+
+    def setTimeoutTimestamp(self, timestampMs: int) -> None:
+        self.asked = timestampMs + 1  # a timer has expired once the watermark has come to it, that of a GroupState once it is larger

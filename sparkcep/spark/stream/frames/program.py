@@ -1,0 +1,309 @@
+"""A clause over a stream without an operator in the JVM: a program of data frames over buckets of keys, by Spark's public API.
+
+    rows -> mapInArrow (pieces) -> groupBy(bucket).applyInPandasWithState (the engine) -> mapInArrow (rows of output) [-> ranks]
+
+Where several clauses stand in a query each has transformWithStateInPandas in place of applyInPandasWithState, of which Spark takes
+one. Why these, and why buckets: docs/adr/0014-streams.md.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from sparkcep.clause.tree import ONE_ROW
+from sparkcep.compiler.output_watermark import passed
+from sparkcep.compiler.stream_rules import kept
+from sparkcep.engine.core.check_totals import Totals
+from sparkcep.engine.stream.key_buckets import Layout
+from sparkcep.errors import UNSUPPORTED
+from sparkcep.plan.plan import LETTERS, Plan
+from sparkcep.plan.records import Place
+from sparkcep.settings import FRAMES, OPERATOR, Settings
+from sparkcep.spark.connection import is_connect, on_server
+from sparkcep.spark.exec.budget_metrics import METRICS
+from sparkcep.spark.exec.char_columns import declared
+from sparkcep.spark.exec.table_function import WATERMARK, analyze_planned, arrow_schema
+from sparkcep.spark.stream.frames.clauses_in_plans import (
+    SEVERAL,
+    Made,
+    by_one_call,
+    check_above,
+    clauses,
+    found,
+    remember,
+    stateful,
+    watermark,
+    without_clauses,
+)
+from sparkcep.spark.stream.frames.plan_text import Node, analysed, unbounded
+from sparkcep.spark.stream.frames.query_start import watch
+from sparkcep.spark.stream.frames.ranks import ranked
+from sparkcep.spark.stream.frames.worker import OUT, Job, Pieces, Rows, Search
+from sparkcep.spark.stream.jvm_operator import OBSERVED, PROVIDER, ROCKSDB, STATE_FORMAT, check_over_stream, wrong
+from sparkcep.sql.rewrite.rewrite import stream_input
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sparkcep.sql.prefilter.questions import Streamed
+
+log = logging.getLogger("sparkcep")
+
+_QUERIES = frozenset(["SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", "EXPLAIN"])
+_STATE = "state binary"
+BEHIND = "sparkcep.behind"  # metadata of the column of a clause's output by which the next one can be ordered
+
+
+def framer(session: SparkSession, settings: Settings, ask: Callable[[str], DataFrame], has_operator: bool) -> Frames | None:
+    """What makes data frames of clauses over streams; None where the JVM's operator runs them.
+
+    ``ask`` runs a statement that was rewritten; ``has_operator`` says whether a classic session has the operator.
+    """
+    if settings.stream_route != FRAMES and (has_operator or (is_connect(session) and on_server(session))):
+        return None
+    return Frames(session, settings, ask)
+
+
+class _Recipe(NamedTuple):
+    """What a data frame is made of: a clause's ``plan``, the ``rows`` that go to the engine, with the columns ``fields``, and by
+    how many milliseconds their watermark is ``behind`` Spark's."""
+
+    plan: Plan
+    rows: DataFrame
+    fields: list[T.StructField]
+    behind: int
+
+
+@dataclass
+class Frames:
+    """Makes data frames of the clauses of one statement (``sql.probe.Framer``).
+
+    ``made``: those that it made, by the names that stand for them in the statement. ``several``: whether each may stand in a query
+    with others. ``doubtful``: the plan of a clause whose table could not be read by itself, and why.
+    """
+
+    session: SparkSession
+    settings: Settings
+    ask: Callable[[str], DataFrame]
+    made: dict[str, DataFrame] = field(default_factory=dict)
+    several: bool = False
+    doubtful: tuple[Plan, str] | None = None
+    recipes: dict[str, _Recipe] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.several = self.settings.stream_several
+
+    def forget(self) -> None:
+        """Forgets what was made, for a statement that is rewritten once more."""
+        self.made.clear()
+        self.doubtful = None
+        self.recipes.clear()
+
+    def frame(self, asked: Streamed) -> str | None:
+        """As ``Framer.frame``."""
+        if asked.names is None:
+            self.doubtful = asked.plan, "an inner WITH may define its names; put the WITH at the statement's begin"
+            return None
+        try:
+            if not self.ask(f"{asked.names}SELECT * FROM {asked.source}").isStreaming:
+                return None
+            _check_operators(asked.plan)
+            rows = self.ask(f"{asked.names}{stream_input(asked.plan, asked.source, asked.months)}")
+            fields, below = rows.schema.fields, analysed(rows)
+            if not self.several and (self.made or (self._may_be_several and stateful(below, False) and not stateful(below, True))):
+                self._make_again(asked.plan)
+                rows = self.ask(f"{asked.names}{stream_input(asked.plan, asked.source, asked.months)}")
+                fields, below = rows.schema.fields, analysed(rows)
+        except PySparkException as error:
+            # the statement itself runs into the same, with its place
+            self.doubtful = asked.plan, str(error).partition("\n")[0]
+            return None
+        self._check_statement(asked)
+        self.several |= bool(clauses(below))
+        name = f"sparkcep_stream_{len(self.made)}_frame"
+        self.recipes[name] = _Recipe(replace(asked.plan, months=asked.months), rows, fields, self._checked(asked.plan, fields[len(fields) - len(asked.plan.order) :], below))
+        self._make(name)
+        return name
+
+    def checked(self, frame: DataFrame, again: Callable[[], DataFrame]) -> DataFrame:
+        """The result of the statement. Raises ClauseError where that is a stream which cannot be. ``again`` runs the statement once
+        more, where a clause of it stands in it twice."""
+        if not (self.made or self.doubtful) or not frame.isStreaming:
+            return frame
+        if self.doubtful is not None:
+            plan, why = self.doubtful
+            raise wrong(plan, f"the table of a clause over a stream is read by itself without the JVM's extension, and cannot be here: {why}", UNSUPPORTED)
+        plan = analysed(frame)
+        if not self.several and sum(map(by_one_call, clauses(plan))) > 1:
+            self._make_again(next(iter(self.recipes.values())).plan)
+            frame = again()
+            plan = analysed(frame)
+        check_above(plan)
+        return frame
+
+    @property
+    def _may_be_several(self) -> bool:
+        """Whether Spark has what several clauses of a query need."""
+        return self.settings.rocksdb and importlib.util.find_spec("google.protobuf") is not None
+
+    # -- making -------------------------------------------------------------------------------------------------------
+
+    def _make_again(self, plan: Plan) -> None:
+        """Makes the data frames such that several of them may stand in a query. ``plan``: that of a clause for which that is."""
+        if not self._may_be_several:
+            raise wrong(plan, _ONE_CLAUSE, UNSUPPORTED)
+        self.several = True
+        for name in self.made:
+            self._make(name)
+
+    def _make(self, name: str) -> None:
+        plan = self.recipes[name].plan
+        self.made[name] = self._made(self.recipes[name])
+        if plan.ranking is not None and plan.ranking.by_spark:
+            self.made[name] = ranked(plan, name, self.ask)
+
+    def _made(self, recipe: _Recipe) -> DataFrame:
+        """The data frame of output."""
+        plan, rows, fields, behind = recipe
+        ordered = len(plan.order)
+        shipped, order = T.StructType(fields[: len(fields) - ordered - 1]), fields[len(fields) - ordered :]
+        told = plan.without_sql().to_json()
+        plain = [T.StructField(f.name, f.dataType, f.nullable, declared(f)) for f in shipped]  # Spark knows of no watermark that the output has
+        analysis = analyze_planned(T.StructType([*plain, T.StructField(told, T.NullType())]), distinct=True, streaming=True)
+        layout = Layout(tuple(shipped.names), tuple(map(shipped.names.index, plan.keys)), ordered, self.settings.stream_buckets)
+        kinds = [f.dataType for f in (*shipped.fields, *order)]
+        schema = arrow_schema(T.StructType([T.StructField(n, kind) for n, kind in zip([*layout.columns, *layout.order], kinds, strict=True)]))
+        texts = {**dict(plan.inputs), **({LETTERS: "; ".join(f"{bit} {text}" for _, bit, text in plan.letters)} if plan.letters else {})}
+        columns = [[n, kind.simpleString()] for n, kind in zip([*layout.columns, *layout.order], kinds, strict=True)]
+        statement = {"format": STATE_FORMAT, "plan": told, "texts": json.dumps(texts), "where": "", "buckets": layout.buckets, "columns": columns}
+        job = Job(told, schema, layout, json.dumps(statement).encode())
+        log.warning(
+            "over a stream: without the JVM's extension (for Spark 4.1 to 4.3: a JDK beside the driver, or `sparkcep jar` on the server) the clause runs as a program of data frames: "
+            "each micro-batch reads and writes the states of all keys, in %d buckets", layout.buckets,
+        )
+        time = _timed(plan)
+        watch(self.session)
+        typed = T.StructType([T.StructField(f.name, f.dataType, f.nullable, {**declared(f), **({BEHIND: 1} if _same(plan, f.name, time) else {})}) for f in analysis.schema])
+        own = passed(plan).milliseconds
+        number = remember(Made(plan.to_json(), job.statement, None if own is None else own + behind))
+        search = Search(job, f"of each key are kept: {'; '.join(kept(plan))}", behind)
+        return _program(rows, search, self.several, number, typed, analysis.prepared.output_schema)
+
+    # -- checks -------------------------------------------------------------------------------------------------------
+
+    def _check_statement(self, asked: Streamed) -> None:
+        """Raises ClauseError for a statement, or settings, with which a clause over a stream is no program of data frames."""
+        plan = asked.plan
+        if self.settings.stream_route == OPERATOR:
+            raise wrong(plan, "sparkcep.stream.route is operator, and there is none: the JVM's extension is missing, or not for this Spark; set it to auto or frames", UNSUPPORTED)
+        if asked.word not in _QUERIES:
+            raise wrong(
+                plan, f"{asked.word} over a stream needs the JVM's extension: without it a clause over a stream is a program of data frames, which a statement that is kept cannot hold; "
+                "give the query alone to spark.sql, and use the data frame (frame.createOrReplaceTempView, frame.writeStream)", UNSUPPORTED,
+            )
+        if self.settings.late_rows:
+            raise wrong(plan, f"sparkcep.stream.lateRows is {self.settings.late_rows!r}, and late rows go to a table by the JVM's extension alone; leave the setting out, and count them (lateRows in the query's progress)", UNSUPPORTED)
+        if self.settings.stream_several and not self._may_be_several:
+            raise wrong(plan, _ONE_CLAUSE, UNSUPPORTED)
+        if plan.arcs is not None:
+            at = replace(plan, place=Place(plan.arcs.line, plan.arcs.column, plan.arcs.text))
+            raise wrong(at, "ARCS FROM over a stream needs the JVM's extension, whose operator reads the table at each micro-batch; write the arcs into the clause, and start the query anew where they change", UNSUPPORTED)
+
+    def _checked(self, plan: Plan, order: list[T.StructField], rows: Node) -> int:
+        """By how many milliseconds the watermark of the rows is behind Spark's. Raises ClauseError for a clause that cannot run
+        over them. ``order``: the columns of ORDER BY."""
+        below = [found(node) for node in clauses(rows)]
+        if None in below:
+            raise wrong(plan, "the clause below was made long ago, or by another process, and is not known any more; make its data frame anew", UNSUPPORTED)
+        given = [one for one in below if one is not None]
+        first = order[0].metadata or {} if order else {}
+        keeping, waits = stateful(rows, self.several), unbounded(without_clauses(rows))
+        asked = {
+            "plan": plan.to_json(), "on": True, "known": True, "provider": None, "watermarks": [name for node in rows.below() for name in watermark(node)],
+            "types": [f.dataType.simpleString() for f in order], "time": order[0].dataType.simpleString() if order else "",
+            "marked": (WATERMARK in first or BEHIND in first) and all(one.behind is not None for one in given),
+            "stateful": keeping, "unbounded": [] if keeping else waits, "below": [one.plan for one in given],
+        }
+        check_over_stream(asked)
+        if given and any(map(by_one_call, clauses(rows))):
+            raise wrong(plan, f"a clause below, of a view or another data frame, was made to stand in a query alone; set {SEVERAL} to true, and {PROVIDER} to {ROCKSDB}, before it is made", UNSUPPORTED)
+        if any(node.keeps_state for node in without_clauses(rows).below()) and not _own_watermarks(self.session):
+            raise wrong(plan, f"the clause stands over what keeps a state, and {_ALLOWED} is false, by which all have one watermark; set it to true", UNSUPPORTED)
+        return max((one.behind or 0 for one in given), default=0)
+
+
+_ALLOWED = "spark.sql.streaming.statefulOperator.allowMultiple"
+_ONE_CLAUSE = (
+    f"without the JVM's extension several clauses stand in one query where states are in RocksDB, and protobuf is there for Python: set {PROVIDER} to {ROCKSDB}, and pip install protobuf "
+    "where queries are written and where Python's workers run; or write each clause's output by a query of its own"
+)
+
+
+def _own_watermarks(session: SparkSession) -> bool:
+    """Whether Spark tells each operator that keeps a state a watermark of its own."""
+    try:
+        return (session.conf.get(_ALLOWED, None) or "true").lower() == "true"
+    except PySparkException as error:
+        if error.getCondition() != "CONFIG_NOT_AVAILABLE":
+            raise
+        return True
+
+
+def _timed(plan: Plan) -> str:
+    """The engine's column by whose times a clause above can be ordered; empty without one."""
+    given = passed(plan)
+    return given.column if given.milliseconds is not None else ""
+
+
+def _same(plan: Plan, one: str, other: str) -> bool:
+    return one == other or (plan.rows != ONE_ROW and not plan.case_sensitive and one.lower() == other.lower())
+
+
+def _check_operators(plan: Plan) -> None:
+    """Raises ClauseError for a clause for which there are operators in the JVM's extension alone."""
+    if plan.budgeted and plan.approximate.budget.history:
+        raise wrong(plan, "the table of USING HISTORY is read at each micro-batch over a stream, which the JVM's extension alone does; leave USING HISTORY out", UNSUPPORTED)
+    if plan.aggregates:
+        name = plan.aggregates[0].text.partition("(")[0].strip()
+        raise wrong(
+            plan, f"{name} is an aggregate that Spark computes over the rows of a match, over a stream by the JVM's extension alone; give the values as array_agg, and aggregate these above "
+            "the clause (aggregate, array_sort)", UNSUPPORTED,
+        )
+
+
+def _program(frame: DataFrame, search: Search, several: bool, number: int, schema: T.StructType, arrow: pa.Schema) -> DataFrame:
+    """The data frame of output. ``several``: whether others may stand in its query; ``number``: by which it is found in a plan;
+    ``schema``, ``arrow``: its type."""
+    # Spark wants to see the column of a watermark below what times out
+    bucketed = T.StructType([
+        T.StructField("bucket", T.IntegerType()), T.StructField("at", T.TimestampType(), True, {WATERMARK: 0}), T.StructField("piece", T.BinaryType()),
+    ])
+    # a user's columns may have any names, by which Spark would look for them
+    sent = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
+    groups = sent.mapInArrow(Pieces(search.job.layout, number), bucketed).groupBy("bucket")
+    if several:
+        from sparkcep.spark.stream.frames.processor import Processor
+
+        found = groups.transformWithStateInPandas(Processor(search), OUT, "Append", "EventTime")
+    else:
+        found = groups.applyInPandasWithState(search, OUT, _STATE, "append", "EventTimeTimeout")
+    metrics = _METRICS | (_CHECKS if Plan.from_json(search.job.plan).budgeted else {})
+    seen = found.observe(f"{OBSERVED} {number}", *(F.expr(text).alias(name) for name, text in metrics.items()))
+    return seen.mapInArrow(Rows(arrow, f"match_recognize {number} by data frames, {search.told}, "), schema)
+
+
+_METRICS = {
+    "lateRows": "sum(late)", "rowsWithoutTime": "sum(untimed)", "keysSearched": "sum(searched)", "matches": "sum(matches)", "openKeys": "sum(open)", "keptRows": "sum(kept)",
+    "pendingRows": "sum(pending)", "stateBytes": "sum(bytes)", "engineTimeMs": "CAST(round(sum(micros) / 1000) AS BIGINT)",
+}
+_CHECKS = {name: f"sum({count})" for name, count in zip(METRICS, Totals.names(), strict=True) if name not in _METRICS}

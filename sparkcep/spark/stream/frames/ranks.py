@@ -1,0 +1,83 @@
+"""TOP k over a stream without the JVM's extension: the ranks of the matches of sliding windows, by Spark's public API.
+
+A window is told as a whole in one micro-batch, for all keys, so that the matches of a micro-batch that have their window, and with
+it their keys, in common are all that are to be ranked. No state is needed for that: the rows of a group go to Python together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import types as T
+
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.scope import RANK
+from sparkcep.sql.rewrite.rewrite import ranked_by, scored
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_ORDER = "__r"  # with a number: what the matches are ranked by
+
+
+def best(rows: pa.Table, top: int, descending: tuple[bool, ...]) -> pa.Table:
+    """The rows of the ``top`` best matches of a window, with their rank behind them. ``descending``: for each of the last columns,
+    by which matches are ranked, whether it descends; NULL comes last then, and else first."""
+    count = len(descending)
+    places = [_places(rows.column(rows.num_columns - count + i), down) for i, down in enumerate(descending)]
+    keys = list(zip(*places, strict=True))
+    rank = {key: number for number, key in enumerate(sorted(set(keys)), 1)}
+    kept = [i for i, key in enumerate(keys) if rank[key] <= top]
+    given = rows.select(range(rows.num_columns - count)).take(pa.array(kept, pa.int64()))
+    return given.append_column(RANK, pa.array([rank[keys[i]] for i in kept], pa.int32()))
+
+
+def _places(column: pa.ChunkedArray, down: bool) -> list[tuple]:
+    """The values as what stands in their order."""
+    values = column.to_pylist()
+    return [(value is None, _Down(_place(value))) for value in values] if down else [_place(value) for value in values]
+
+
+def _place(value: Any) -> tuple:
+    """NULL comes first and NaN last, inside of arrays and structs, too."""
+    if value is None:
+        return (0,)
+    if isinstance(value, dict):
+        return (1, *map(_place, value.values()))
+    if isinstance(value, list):
+        return (1, *map(_place, value))
+    return (2,) if isinstance(value, float) and math.isnan(value) else (1, value)
+
+
+@dataclass(frozen=True)
+class _Down:
+    """A place in a descending order."""
+
+    place: tuple
+
+    def __lt__(self, other: _Down) -> bool:
+        return other.place < self.place
+
+
+def ranked(plan: Plan, rows: str, ask: Callable[[str], DataFrame]) -> DataFrame:
+    """The rows of the best matches of each window, with their score and their rank. ``rows``: the name of the data frame of the
+    engine's output; ``ask`` runs a query of it."""
+    ranking = plan.ranking
+    assert ranking is not None
+    groups, order = ranked_by(plan, ranking)
+    columns = [f"{text} AS {_ORDER}{i}" for i, (text, _) in enumerate(order)]
+    found = ask(f"SELECT *, {', '.join(columns)} FROM ({scored(ranking, rows)})")
+    names = found.columns
+    plain = T.StructType([T.StructField(f"c{i}", field.dataType, True, field.metadata or None) for i, field in enumerate(found.schema.fields[: -len(order)])])
+    # a user's columns may have any names, by which Spark would look for them
+    grouped = found.toDF(*(f"c{i}" for i in range(len(names)))).groupBy(*(f"c{names.index(name)}" for name in groups))
+
+    def match_recognize_ranks(rows: pa.Table) -> pa.Table:
+        return best(rows, top, descending)
+
+    top, descending = ranking.top, tuple(down for _, down in order)
+    return grouped.applyInArrow(match_recognize_ranks, plain.add(RANK, T.IntegerType())).toDF(*names[: -len(order)], RANK)

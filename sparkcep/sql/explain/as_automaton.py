@@ -1,0 +1,190 @@
+"""EXPLAIN AUTOMATON: a PATTERN written as an AUTOMATON that gives the same matches.
+
+What is printed is the automaton that the engine makes of a PATTERN beside CHANGES IN
+(:mod:`sparkcep.compiler.registers.pattern_automaton`), in the words of the clause: AUTOMATON BY ROWS, whose arcs are named like the
+variables of whose rows they are, so that MEASURES and SUBSET stand as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sparkcep.clause.opaque_text import stretches
+from sparkcep.clause.printer import to_sql
+from sparkcep.clause.tokens import quote, tokenize
+from sparkcep.clause.tree import OMIT_EMPTY, SHOW_EMPTY, MatchClause
+from sparkcep.compiler.net.gap_net import selection_automaton
+from sparkcep.compiler.registers.pattern_automaton import translated
+from sparkcep.errors import UNSUPPORTED, error_at
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.extend.changes import check_computations
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import MEAN, OF_COLUMN, SUM, Arc, Automaton, Register, letter_column, register_column
+from sparkcep.plan.split.fallible import spoken
+from sparkcep.settings import Settings
+from sparkcep.sql.rewrite.rewritten import Rewritten
+
+_WIDTH = 160
+_EXPLAINED = re.compile(r"\s*EXPLAIN\s+AUTOMATON\b", re.I)
+_FROM_ARC = frozenset(["FROM"])  # what no arc is called without backquotes
+
+
+def asked(sql: str) -> str | None:
+    """The statement behind EXPLAIN AUTOMATON, at its place; None for another statement."""
+    head = next((text for _, text in stretches(sql) if text.strip()), "")  # comments are blanks in it
+    if not _EXPLAINED.match(head):
+        return None
+    tokens = tokenize(sql)
+    if [token.upper for token in tokens[:2]] != ["EXPLAIN", "AUTOMATON"] or len(tokens) < 4 or tokens[2].text == "(":
+        return None
+    end = tokens[1].end
+    return re.sub(r"\S", " ", sql[:end]) + sql[end:]
+
+
+def answer(sql: str, found: Sequence[Rewritten], settings: Settings) -> str:
+    """A statement whose one row is the other's text with automata."""
+    told = b64encode(restated(sql, found, settings).encode()).decode()
+    return f"SELECT decode(unbase64('{told}'), 'UTF-8') AS plan"
+
+
+def restated(sql: str, found: Sequence[Rewritten], settings: Settings) -> str:
+    """The statement with an AUTOMATON in place of each PATTERN. Raises ClauseError for one that is none, at the place that is the
+    cause."""
+    text = sql
+    for item in sorted(found, key=lambda item: item.clause.span.start, reverse=True):
+        clause = item.clause
+        if clause.automaton is not None:
+            continue
+        if item.origin.literal is not None:
+            message = "EXPLAIN AUTOMATON shows the clause of a statement; write MATCH_RECOGNIZE (...) behind the table in place of the function"
+            raise error_at(sql, item.origin.literal.start, item.origin.literal.end, "AUTOMATON", message, UNSUPPORTED)
+        indent = " " * (len(text[: clause.span.start].rsplit("\n", 1)[-1]) - len(text[: clause.span.start].rsplit("\n", 1)[-1].lstrip()))
+        lines = "".join(f"\n{indent}  {line}" for line in as_automaton(clause, settings).split("\n"))
+        text = text[: clause.span.start] + lines + f"\n{indent}" + text[clause.span.end :].lstrip()
+    return text.strip()
+
+
+def as_automaton(clause: MatchClause, settings: Settings) -> str:
+    """The text of a clause with an AUTOMATON in place of its PATTERN."""
+    check_computations(clause, "as an AUTOMATON")
+    plan = make_plan(clause, settings=replace(settings, prefilter=False))
+    net = selection_automaton(plan)[1]
+    plan = translated(plan, net)
+    assert plan.automaton is not None
+    if not plan.automaton.arcs:
+        raise clause.error(clause.pattern.span, "AUTOMATON", "the pattern matches no row at all, and an AUTOMATON has no empty matches", UNSUPPORTED)
+    rows = clause.rows if clause.rows not in (SHOW_EMPTY, OMIT_EMPTY) else SHOW_EMPTY
+    rest = replace(clause, selection=None, skip=None, defines=(), rows=rows)
+    lines = to_sql(rest, quoted=_name).replace(" SHOW EMPTY MATCHES", "").split("\n")
+    at = next(i for i, line in enumerate(lines) if line.startswith("PATTERN ("))
+    return "\n".join([*lines[:at], *_Printed(plan, plan.automaton).lines(), *lines[at + 1 :]])
+
+
+def _name(name: str) -> str:
+    plain = name.isascii() and name.isidentifier() and name.upper() not in _FROM_ARC
+    return name if plain else quote(name)
+
+
+class _Printed:
+    """The text of an automaton that was made of a PATTERN."""
+
+    def __init__(self, plan: Plan, automaton: Automaton) -> None:
+        self.plan, self.automaton = plan, automaton
+        self.letters = {letter.bit: letter.text for letter in plan.letters}
+        self.names = _names(automaton.declared)
+        self.columns = {register_column(i): name for i, name in enumerate(self.names)}
+        self.columns |= {letter_column(bit): f"coalesce(({text}), FALSE)" for bit, text in self.letters.items()}
+        self.columns |= {name: f"({text})" if not re.fullmatch(r"\w+(\.\w+)*", text) else text for name, text in plan.inputs}
+
+    def lines(self) -> list[str]:
+        automaton = self.automaton
+        out = ["AUTOMATON BY ROWS ("]
+        if automaton.declared:
+            out.append("  REGISTER " + ",\n    ".join(map(self._register, automaton.declared, self.names)))
+        passing = {arc.source: arc for arc in automaton.arcs if not arc.label}
+        states = [f"{automaton.states[automaton.start]} START", *(f"{automaton.states[state]} FINAL" for state in automaton.final)]
+        states += [f"{automaton.states[state]} IGNORE WHEN {self._when(arc)}" for state, arc in passing.items()]
+        out.append("  STATE " + ",\n    ".join(states))
+        out += ["  " + self._arc(arc) for arc in automaton.arcs if arc.label]
+        return [line for item in [*out, ")"] for line in item.split("\n")]
+
+    def _register(self, register: Register, name: str) -> str:
+        if register.type not in OF_COLUMN:
+            kind = register.type.upper()
+        else:
+            of = self.columns[register.like]
+            kind = f"LIKE ({ {SUM: f'sum({of})', MEAN: f'avg({of})'}.get(register.type, of) })"
+        first = self._text(register.initial)
+        return f"{name} {kind}" + (f" = {first}" if first != "NULL" else "")
+
+    def _arc(self, arc: Arc) -> str:
+        states = self.automaton.states
+        text = f"ARC {_name(self.plan.variables[arc.label - 1])} FROM {states[arc.source]} TO {states[arc.target]}"
+        when = self._when(arc)
+        parts = [f"WHEN {when}"] if when != "TRUE" else []
+        sets = [f"{self.names[item.register]} = {self._text(item.tree)}" for item in arc.sets]
+        parts += ["SET " + ", ".join(sets)] if sets else []
+        whole = " ".join([text, *parts])
+        return whole if len(whole) <= _WIDTH else "\n    ".join([text, *parts])
+
+    def _when(self, arc: Arc) -> str:
+        conjuncts = [self.letters[arc.letter]] if arc.letter >= 0 else []
+        return " AND ".join([*conjuncts, *map(self._text, arc.fence)]) or "TRUE"
+
+    def _text(self, tree: tuple) -> str:
+        """The SQL text of a tree over registers and columns of the row."""
+        if tree[0] == "checked":
+            return self._text(tree.tree)
+        if tree[0] == "col":
+            return spoken(self.columns[tree.column])
+        if tree[0] == "lit":
+            return _literal(tree.type, tree.text)
+        name, args = tree[1], tree[2:]
+        if name in ("cast", "try_cast"):
+            of_sum = args[1].text.split(" ")[0] in OF_COLUMN  # what it is assigned to has that type
+            return self._text(args[0]) if of_sum else f"{name}({self._text(args[0])} AS {args[1].text})"
+        texts = [self._text(arg) for arg in args]
+        match name:
+            case "if":
+                branches = " ".join(f"WHEN {when} THEN {then}" for when, then in zip(texts[:-1:2], texts[1::2]))
+                return f"CASE {branches} ELSE {texts[-1]} END"
+            case "and" | "or":
+                return "(" + f" {name.upper()} ".join(texts) + ")"
+            case "not":
+                return f"(NOT {texts[0]})"
+            case "neg":
+                return f"(- {texts[0]})"
+            case "isnull":
+                return f"({texts[0]} IS NULL)"
+            case "istrue" | "isfalse":
+                return f"({texts[0]} IS {name[2:].upper()})"
+        if len(texts) == 2 and (not name[0].isalpha() or name == "div"):
+            return f"({texts[0]} {name} {texts[1]})"
+        return f"{name}({', '.join(texts)})"
+
+
+def _names(registers: Sequence[Register]) -> list[str]:
+    """Names of registers that are words, each once."""
+    found: list[str] = []
+    for register in registers:
+        word = re.sub(r"\W+", "_", register.name).strip("_")[:40]
+        number = 2
+        name = word
+        while name.lower() in {other.lower() for other in found}:
+            name, number = f"{word}_{number}", number + 1
+        found.append(name)
+    return found
+
+
+def _literal(kind: str, text: str) -> str:
+    if kind == "string":
+        escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+        return f"'{escaped}'"
+    if kind == "double":
+        return f"{text}D"
+    if kind == "date":
+        return f"date_from_unix_date({text})"
+    return f"({text})" if text.startswith("-") else text

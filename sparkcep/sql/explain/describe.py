@@ -1,0 +1,564 @@
+"""A clause's plan in words: the search and why it was chosen, the program, and who computes what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from sparkcep.clause.automaton import ROW
+from sparkcep.clause.tree import ONE_ROW
+from sparkcep.compiler import searches as by
+from sparkcep.compiler.net.net import E_NOT, E_VAR, Net
+from sparkcep.compiler.strategy import MAX_RANKED, Strategy, knows_scores, strategy_of
+from sparkcep.plan.extend.approx import ALL
+from sparkcep.plan.extend.budget import HISTORY, HISTORY_COLUMN
+from sparkcep.plan.options import MICROS, NUMBER, ROWS
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import (
+    ALL_ROWS,
+    LIKE,
+    MEAN,
+    SUM,
+    WAY,
+    Arc,
+    At,
+    Automaton,
+    Classifier,
+    Label,
+    LeafSpec,
+    Ranking,
+    Register,
+    RowAt,
+    Value,
+    has,
+    letter_column,
+    parameter_column,
+    register_column,
+    walk,
+)
+from sparkcep.plan.scope import APPROXIMATE, CHANGED, ENDINGS, LIFETIMES
+from sparkcep.plan.split.conditions import ORDER, looks_at_match
+from sparkcep.plan.split.fallible import spoken
+from sparkcep.sql.prefilter.second_read import UNFILTERED, Choice, candidate_text
+from sparkcep.sql.prefilter.slices import WHOLE, Slicing
+from sparkcep.sql.rewrite import window_aggregates
+
+
+def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOLE) -> str:
+    """One clause's engine, program and split, as lines of text. ``filtering``: what was chosen of its table's second read;
+    ``slicing``: of slices of time."""
+    strategy = strategy_of(plan)
+    cost = f"cost of the search: {strategy.cost}"
+    if strategy.search == by.COMPUTATIONS:
+        of = "" if plan.automaton is not None else f" made of the PATTERN under {STRATEGIES[plan.selection.strategy]}"
+        lines = [f"engine: automaton{of}, every match; all computations side by side, row by row", cost, *_arcs(strategy.plan, strategy.plan.automaton)]
+    elif strategy.net is None:
+        lines = [f"engine: {_exact(strategy)}", cost, *_additions(strategy), "program:", *_indented(strategy.program.dump())]
+    else:
+        searched = _approximate if plan.approximate else _conjunction if strategy.conjoined else _selection
+        lines = [f"engine: {searched(plan, strategy)}", cost, *_automaton(plan, strategy, strategy.net)]
+        lines += [f"{name}: {text}" for name, text in window_texts(plan)]
+    if plan.ranking:
+        lines += _ranking(plan, plan.ranking, strategy)
+    lines.append("computed by Spark, per row:")
+    lines += [f"  {name} = {spoken(text)}" for name, text in plan.inputs if name != HISTORY_COLUMN]
+    lines += [f"  bit {bit} of __letters = {f'{plan.variables[v]}: ' if plan.automaton is None else ''}{text}" for v, bit, text in plan.letters]
+    lines += [f"  {name} = {spoken(text).replace(ORDER, 'clause order')}" for name, text in plan.ordered_inputs]
+    lines += [f"computed by Spark, once for all tasks: {name} = {text}" for name, text in plan.inputs if name == HISTORY_COLUMN]
+    if plan.prefilter:
+        lines.append("filtered by Spark before the exchange: rows that fulfil no variable's condition")
+    if filtering.note:
+        lines.append(_filtered(plan, filtering))
+    if slicing.note:
+        lines.append(_sliced(plan, slicing))
+    if plan.equal_keys:
+        lines.append("further partition keys, because all rows of a match must agree in them:")
+        lines += [f"  {dict(plan.inputs)[name]} ({name}): {'; '.join(tests)}" for name, tests in plan.equal_keys]
+    neighbours, history = [], []
+    for variable, conjuncts in plan.conditions:
+        for tree in conjuncts:
+            target = history if looks_at_match(tree) else neighbours
+            target.append(f"  {plan.variables[variable]}: {show(tree, plan.variables)}")
+    if neighbours:
+        lines += ["computed over whole arrays (physical neighbours only):", *neighbours]
+    if history and strategy.search == by.COMPUTATIONS:
+        lines += ["kept in registers (looks at the match so far):", *history]
+    elif history:
+        lines += ["computed in the matching kernel (looks at the match so far):", *history]
+    conditioned = {part.variable for part in (*plan.letters, *plan.conditions)}
+    free = [name for i, name in enumerate(plan.variables) if i not in conditioned]
+    if free and plan.automaton is None:
+        lines.append(f"true for every row (no condition): {', '.join(free)}")
+    lines.append("returned by the engine:")
+    lines += [f"  {name} = {_show_leaf(spec, plan.variables)}" for name, spec in plan.leaves]
+    if plan.outputs:
+        lines.append("computed by Spark, per output row:")
+        lines += [f"  {name} = {text}" for name, text in (*plan.over_arrays, *plan.arrays, *plan.aggregates, *plan.outputs)]
+    lines += _growth(plan)
+    return "\n".join(lines)
+
+
+_AS_LONG = re.compile(r"\b(array_agg|collect_list|collect_set|listagg|string_agg)\(|^(array_distinct|transform|filter)\(", re.IGNORECASE)
+
+
+def _written(plan: Plan) -> dict[str, str]:
+    """The text and place of the leaves that have one."""
+    return {place.name: f"{place.text} (line {place.line}, column {place.column})" for place in plan.leaf_places}
+
+
+def _growth(plan: Plan) -> list[str]:
+    """How the cost of aggregates grows with the rows of a match that has several output rows."""
+    if plan.rows == ONE_ROW:
+        return []
+    places = _written(plan)
+    by_spark = {name: bool(_AS_LONG.search(text)) for name, text in (*plan.aggregates, *plan.over_arrays)}
+    lists = [name for name, spec in plan.leaves if spec.kind == "agg" and spec.function == "list" and name in places]
+    long = [name for name, is_long in by_spark.items() if is_long] + lists
+    once = [name for name in by_spark if name not in long]
+    lines = []
+
+    def named(names: Iterable[str]) -> str:
+        return ", ".join(places.get(name, name) for name in names)
+
+    if once:
+        cost = "O(rows of the match) for each output row" if window_aggregates.searched(plan) else "each row of a match once"
+        lines += ["cost of aggregates that Spark computes:", f"  {named(once)}: {cost}"]
+    if once and not window_aggregates.searched(plan):
+        arrays = window_aggregates.refused(plan)
+        slow = [name for name in window_aggregates.slow(plan) if not arrays]
+        if arrays:
+            lines.append(f"  without the JVM extension, O(rows of the match) for each output row of all of these, because of {named(arrays)}: {window_aggregates.INSTEAD}")
+        if slow:
+            lines.append(f"  without the JVM extension, O(values so far) for each output row: {named(slow)}; write percentile_approx, or FINAL")
+    if long:
+        lines.append("values as long as the rows that they are made of, so O(rows of the match) for each output row:")
+        lines.append(f"  {', '.join(places.get(name, name) for name in long)}")
+    return lines
+
+
+def _filtered(plan: Plan, choice: Choice) -> str:
+    """Whether a second read of the table drops rows, and why."""
+    if choice.filter is None:
+        return f"partitions are not filtered: {choice.note}"
+    what = "partitions without a row of" if choice.filter.near is None else "rows farther than WINDOW from every row of"
+    return f"filtered by Spark before the exchange: {what} {candidate_text(plan, choice.filter)}; {choice.note}"
+
+
+def _sliced(plan: Plan, slicing: Slicing) -> str:
+    """Whether partitions are cut into slices, and why."""
+    if slicing.slices is None:
+        return f"partitions are not cut into slices of {plan.order[0].name}: {slicing.note}"
+    return f"{'partitions' if plan.keys else 'the input'} cut into slices of {plan.order[0].name}, {slicing.slices.words}; {slicing.note}"
+
+
+NO_CLAUSE = "no MATCH_RECOGNIZE clause: the statement passes to Spark as it is"
+STRATEGIES = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
+_IGNORE = {"STRICT": "never: rows of a match are adjacent", "NEXT": "the row fulfils none of {variables}", "ANY": "always"}
+
+
+def _selection(plan: Plan, strategy: Strategy) -> str:
+    """What searches under an event selection."""
+    searched = f"depth-first in preference order; {_pruned(strategy)}"
+    if strategy.search == by.NUMBERS:
+        searched = "dynamic programming, because every condition is local to its row and its neighbours"
+    elif strategy.search == by.FRONT:
+        searched = "runs side by side over a shared buffer; runs that need the same values of the match are one"
+    elif strategy.question in (by.COUNTED, by.GRAPH):
+        searched = f"listed one by one, {searched}"
+    elif strategy.search == by.PATHS:
+        local = "every condition is local to its row or compares it with the row before, and the score is a sum over the rows"
+        searched = f"k best paths over (node, row), because {local}"
+    elif strategy.search == by.SEQUENCES:
+        searched = _joined(strategy)
+    elif strategy.ranks:
+        searched = "depth-first, under a bound of the score: a run that cannot reach the best found so far is not gone on with"
+    return f"event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}; {searched}"
+
+
+def _joined(strategy: Strategy) -> str:
+    """The join of the rows of single variables."""
+    score = "a sum over the rows" if strategy.plan.ranking.terms else "monotone in one number of each"
+    orders = f" in {len(strategy.orders)} orders of them" if len(strategy.orders) > 1 else ""
+    equal = " or compares it for equality with another's" if strategy.far else ""
+    return f"rank join of the rows of each variable under a bound{orders}, because every condition is local to its row{equal} and the score is {score}"
+
+
+def _conjunction(plan: Plan, strategy: Strategy) -> str:
+    """What searches for a pattern with a conjunction."""
+    searched = "listed one by one, " if strategy.question in (by.COUNTED, by.GRAPH) else ""
+    if strategy.search == by.SIDES:
+        paths = "the best matches of the sides, each found as paths over (node, row); where that cannot tell them, all are listed"
+        searched = f"rank join of {paths}: "
+    if strategy.search == by.SEQUENCES:
+        searched = f"{_joined(strategy)}; where that cannot tell them, all are listed: "
+    asked = f"conjunction, event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}"
+    judged = "conditions across &, and negations, are judged by the finished match"
+    bound = ", under a bound of the score" if strategy.ranks and strategy.search == by.CONJUNCTION else ""
+    return f"{asked}; {searched}the sides of & side by side, depth-first{bound}; {judged}"
+
+
+def _approximate(plan: Plan, strategy: Strategy) -> str:
+    """What searches for approximate matches."""
+    approx = plan.approximate
+    if strategy.search == by.PROXIES:
+        how = "in one pass with one run for each node, because every condition is local to its row and its neighbours"
+    elif strategy.search == by.CLASSES:
+        told = [f"the values of the match that {_names(strategy)} still need"] if strategy.looking else ["the groups' windows still open"] * (len(plan.windows) > 1)
+        counted = ["another that counts the matches each stands for, without listing them"] * plan.sizing
+        how = f"in one pass with one run for each node and {', and '.join(told + counted)}"
+    elif strategy.search == by.BUDGETED:
+        how = f"row by row, all runs side by side; {_tried(plan)}"
+    elif strategy.question == by.EVERY:
+        how = "depth-first, one by one"
+    else:
+        looked_up = "because a negation or a label is looked up among the rows taken"
+        because = looked_up if not plan.sizing else f"and counted, because {strategy.reasons[0].text}"
+        how = f"out of all matches, which are gone through depth-first, {because}"
+    bound = f"cost at most {approx.errors(approx.bound)}"
+    return f"approximate, {STRATEGIES[plan.selection.strategy]}, {bound}, {_asked(plan, strategy)}; {how}"
+
+
+def _tried(plan: Plan) -> str:
+    """Which candidates of a row are tried."""
+    approx = plan.approximate
+    assert approx is not None
+    budget, history = approx.budget, approx.history
+    if budget is None:
+        return "all candidates of a row are tried"
+    runs = "each run is a candidate" if history is not None and history.runs == "ALL" or approx.report == ALL else "of runs that nothing tells apart the best is a candidate"
+    tie = "least cost, latest start, latest place, earliest rows"
+    sketch = f" through a sketch {'of ' * (len(budget.sketch) == 1)}{' x '.join(map(str, budget.sketch))}{' cells' * (len(budget.sketch) == 1)}" if budget.sketch else ""
+    if not budget.history:
+        return f"{budget.checks} candidates of a row are tried, in the order of {tie} ({runs})"
+    first = f"those first that cover most bundles of the history{sketch}, then in the order of {tie}"
+    if not budget.published:
+        what = f"match points for each visit, in the history{sketch} and in the partition so far"
+        first = f"of each place and cost the one that promises most ({what}), these by their promise, then the others in the order of {tie}"
+    agents = "; agents look for what the history does not know: they have checks that candidates do not need, and one in eight of the others" if budget.explore else ""
+    return f"{budget.checks} candidates of a row are tried, {first} ({runs}){agents}"
+
+
+def _places(plan: Plan, net: Net) -> list[str]:
+    """The places of a pattern that vectors name."""
+    variables = {}
+    for e, place in enumerate(net.places.tolist() if net.places is not None and net.ways is not None else []):
+        if place:
+            variables[place] = plan.variables[net.copies.original[net.edges[e, E_VAR]]]
+    if not variables:
+        return []
+    lines = ["places of the pattern: " + ", ".join(f"{place} {variable}" for place, variable in sorted(variables.items()))]
+    approx = plan.approximate
+    if approx is not None and approx.history is not None and approx.report == HISTORY:
+        lines.append(f"recorded: visits, match points and bundles of each vector (place, errors, remaining, idle), in {approx.history.intervals} intervals of the window")
+    return lines
+
+
+def _automaton(plan: Plan, strategy: Strategy, net: Net) -> list[str]:
+    """The automaton of an event selection, with the costs of approximate matches and the negations."""
+    approx, conditions, contiguity = plan.approximate, condition_texts(strategy.plan), plan.selection.strategy
+    ignored = "" if strategy.conjoined else _IGNORE[contiguity]
+    lines = ["automaton:", *_indented(net.dump(ignored, conditions, approx))]
+    if approx is not None:
+        costs = {f"missing {v}": approx.missing[i] for i, v in enumerate(plan.variables)}
+        costs |= {"an extra row": approx.extra} if contiguity == "STRICT" else {}
+        costs |= {f"a row of ~{v}": cost for v, cost in zip(plan.variables, approx.violation) if cost}
+        copies = len(strategy.plan.variables)
+        if copies > len(plan.variables):
+            what = "for rows that stand for one, and without the conditions that name a missing one"
+            lines.insert(1, f"  {copies} variables with copies: {what}")
+        found = ["costs: " + ", ".join(f"{name} {approx.errors(cost)}" for name, cost in costs.items()), *_places(plan, net)]
+        return [*found, *lines, *_negated_groups(plan, strategy)]
+    if not strategy.conjoined:
+        negated = [v for v in range(len(plan.variables)) if (net.edges[:, E_NOT] >> v & 1).any()]
+        lines += [f"  {plan.variables[v]} is negated: no row with {conditions[v] or 'anything'}" for v in negated if v not in dict(net.groups)]
+    return lines + _negated_groups(plan, strategy)
+
+
+def _negated_groups(plan: Plan, strategy: Strategy) -> list[str]:
+    """What negated groups are of, and how their matches are looked for."""
+    conditions, nets, lines = condition_texts(plan), dict(strategy.groups), []
+    windowed = {group.variable for group in plan.without if has(group.pattern, "within")}
+    for group in plan.without:
+        inside = [v for v in range(len(plan.variables)) if (nets[group.variable].masks >> v & 1).any()]
+        texts = ", ".join(f"{plan.variables[v]} with {conditions[v] or 'anything'}" for v in inside)
+        looks = group.variable in windowed or set(inside) & set(strategy.looking)
+        how = "judged by the finished match, from each row on" if looks else "their ends are known of each row before the search"
+        lines.append(f"  {group.text}: no match of rows {texts}; {how}")
+    return lines
+
+
+def _arcs(plan: Plan, automaton: Automaton) -> list[str]:
+    """Registers, states, arcs and windows of an AUTOMATON."""
+    texts = {letter.bit: letter.text for letter in plan.letters}
+    named = {register_column(i): register.name for i, register in enumerate(automaton.registers)} | dict(plan.inputs)
+    named |= {parameter_column(i): parameter.name for i, parameter in enumerate(automaton.parameters)}
+    named |= {letter_column(letter.bit): letter.text for letter in plan.letters}
+
+    def shown(tree: tuple) -> str:
+        text = re.sub(rf"\b(?:{SUM}|{MEAN}) __c\d+", "that type", show(tree, plan.variables))  # what a sum is cast to
+        return re.sub(r"__[a-z]\d+", lambda found: named.get(found[0], found[0]), text)
+
+    lines = ["automaton:"]
+    for register in automaton.registers:
+        if register.type == WAY:
+            lines.append("  matches are told apart by the rows that they took, and for which variables")
+        else:
+            lines.append(f"  register {register.name} {_register_type(register, named)} = {shown(register.initial)}")
+    for number, state in enumerate(automaton.states):
+        marks = [word for word, is_so in (("start", number == automaton.start), ("final", number in automaton.final)) if is_so]
+        lines.append(f"  {state}{' (' + ', '.join(marks) + ')' if marks else ''}")
+        for arc in automaton.arcs:
+            if arc.source == number:
+                lines.append("    " + arc_text(arc, automaton, plan.variables, texts, shown))
+    return lines + [f"{name}: {text}" for name, text in window_texts(plan)] + _from_table(plan) + _changes(plan)
+
+
+def _register_type(register: Register, named: dict[str, str]) -> str:
+    """A register's type, or that of which columns it has."""
+    words = {LIKE: "of the type of {}", SUM: "of the type of sum({})", MEAN: "of the sum of avg({})"}
+    return words[register.type].format(named[register.like]) if register.like else register.type.upper()
+
+
+def _from_table(plan: Plan) -> list[str]:
+    """Where arcs with parameters come from."""
+    arcs = plan.arcs
+    if arcs is None:
+        return []
+    order = f"in the order of {', '.join(arcs.arrival)}, which is one with that of the rows" if arcs.came else "before all rows"
+    named = [arc.template for arc in plan.automaton.arcs if arc.template] + (["arcs as text"] if arcs.texts else [])
+    return [f"arcs: {', '.join(named)} are there as the rows of {arcs.table} say, {order}"]
+
+
+def _changes(plan: Plan) -> list[str]:
+    """How rows come and go, and what is told of it."""
+    changes, texts = plan.changes, dict(plan.inputs)
+    if changes is None:
+        return []
+    arrival = ", ".join(texts[column] for column in plan.arcs.came) if plan.arcs is not None and plan.arcs.came else changes.arrival
+    order = f"in the order of {arrival}" if arrival else "as a bag" if changes.report == "NET" else "in the order of the stream"
+    lines = [f"changes: {texts[changes.column]} says what each row does, {order}; rows that have {changes.same} in common are equal to a retraction"]
+    if changes.consecutive:
+        lines.append(f"consecutive: a computation steps to a row whose {texts[changes.consecutive]} is one more")
+    if changes.punctuate:
+        lines.append(f"punctuate: a punctuation with a value of {texts[changes.punctuate]} is of the rows that have it")
+    if changes.report == "NET":
+        return [*lines, "report: the matches of the rows that are left at the end"]
+    held = {"ALL": "no row is held back", "NONE": "rows not before the last punctuation are held back"}
+    size = f"rows {changes.size.text} or more behind the last punctuation are held back" if changes.size is not None else ""
+    return [*lines, f"report: what each change does to the matches; {size or held[changes.speculate]}"]
+
+
+def arc_text(arc: Arc, automaton: Automaton, names: tuple[str, ...], texts: dict[int, str], shown: Callable[[tuple], str]) -> str:
+    """What an arc takes, where it leads and what it sets, in one line."""
+    takes = [f"on {arc.on}"] if arc.on != ROW else []
+    conditions = [*([texts[arc.letter]] if arc.letter >= 0 else []), *map(shown, arc.fence)]
+    if conditions or not takes:
+        takes.append(" and ".join(conditions) or "any row")
+    sets = [f"{automaton.registers[item.register].name} := {shown(item.tree)}" for item in arc.sets]
+    emits = [f"{name} {shown(tree)}" for name, tree in zip(automaton.emits, arc.emits)]
+    given = ", ".join(automaton.parameters[i].name for i in range(*arc.parameters))
+    name = ("", *names)[arc.label] if automaton.by_ways else names[arc.label]
+    label = f"{name}{f'({given})' if arc.template else ''}: " if name else ""
+    behind = [*([f"set {', '.join(sets)}"] if sets else []), *([f"emit {', '.join(emits)}"] if emits else [])]
+    return f"{label}{' '.join(takes)} -> {automaton.states[arc.target]}{'; ' if behind else ''}{'; '.join(behind)}"
+
+
+def _indented(text: str) -> list[str]:
+    return ["  " + line for line in text.splitlines()]
+
+
+def _names(strategy: Strategy) -> str:
+    """The variables whose conditions look at the match."""
+    return ", ".join(strategy.plan.variables[v] for v in strategy.looking)
+
+
+_OF_HISTORY = {
+    "history_place": "place", "history_so_far": "errors so far", "history_remaining": "intervals that remain", "history_idle": "intervals since its last row",
+    "history_visits": "visits", "history_points": "match points", "history_starts": "first match points of the bundles",
+}
+
+
+def _asked(plan: Plan, strategy: Strategy) -> str:
+    """What is asked."""
+    if strategy.question == by.BEST:
+        assert plan.ranking is not None
+        return f"the best {plan.ranking.top} matches"
+    if plan.approximate is not None:
+        return "every match at its least cost" if strategy.question == by.EVERY else strategy.question
+    if strategy.question in (by.COUNTED, by.GRAPH):
+        return "matches drawn as one graph by their last row" if strategy.question == by.GRAPH else "matches counted by their last row"
+    return "of all matches the one that completes first, then onward behind it" if plan.non_overlapping else strategy.question
+
+
+def _pruned(strategy: Strategy) -> str:
+    """What a walk over an automaton leaves out."""
+    if not strategy.looking:
+        return "a run that cannot complete inside its window is never begun, because every condition is local to its row and its neighbours"
+    if strategy.forgets is not None:
+        return f"runs that failed are not remembered, because {strategy.forgets.text}"
+    return f"runs that failed are remembered with the values of the match that {_names(strategy)} still need"
+
+
+def _additions(strategy: Strategy) -> list[str]:
+    """The cost of measures over matches that share their ends, as far as it is more than that of the search."""
+    leaves = strategy.plan.leaves if strategy.shares_ends else ()
+    sums = [name for name, spec in leaves if spec.kind == "agg" and spec.function in ("sum", "avg")]
+    arrays = [name for name, spec in leaves if spec.kind == "rows" or (spec.kind == "agg" and spec.function == "list")]
+    lines, places = [], _written(strategy.plan)
+    if sums:
+        lines.append(f"cost of {', '.join(places.get(name, name) for name in sums)} over FLOAT or DOUBLE: one addition for each row of each match, in the order of the rows; DECIMAL is linear in rows")
+    if arrays:
+        lines.append(f"cost of {', '.join(places.get(name, name) for name in arrays)}: the elements of all arrays")
+    return lines
+
+
+def _by_thresholds(strategy: Strategy) -> str:
+    """How the rows of conditions are found that compare with the match's first row, or with a running extreme."""
+    parts = [part for condition in strategy.plan.conditions for tree in condition.trees for part in walk(tree)]
+    first = any(part[0] == "nav" and part.which == "F" and part.logical == 0 for part in parts)
+    running = any(part[0] == "agg" and part.function in ("min", "max") for part in parts)
+    if not first and not running:
+        return ""
+    return "; blocks of 64 rows are decided at once if each condition that looks at the match compares a value of the row with one of the match's first row, or with a running min or max"
+
+
+def _exact(strategy: Strategy) -> str:
+    searched, local = "exact, depth-first in preference order", "because every condition is local to its row and its neighbours"
+    if not strategy.program.states:
+        return f"{searched}; the pattern leaves no choice, so that no failed states need be remembered"
+    if strategy.forgets is not None:
+        return f"{searched}; failed states are not remembered, because {strategy.forgets.text}"
+    if strategy.looking:
+        return f"{searched}; failed states are remembered with the values of the match that {_names(strategy)} still need, because their conditions look at the match{_by_thresholds(strategy)}"
+    if strategy.shares_ends:
+        return f"{searched}; the future of each (state, row) is remembered, and matches share their ends: linear in rows, {local}"
+    bound = "each match is written with all its rows" if strategy.plan.skip.mode != "past_last" else f"linear in rows, {local}"
+    if strategy.program.register_bits:
+        return f"{searched}; failed states are remembered by (state, counters, row): {bound}"
+    return f"{searched}; failed states are remembered in one bit per (state, row): {bound}"
+
+
+def condition_texts(plan: Plan) -> tuple[str, ...]:
+    """The condition of each variable as text, over the columns of the engine's input."""
+    texts = {v: [text] for v, _, text in plan.letters}
+    for v, conjuncts in plan.conditions:
+        texts.setdefault(v, []).extend(show(c, plan.variables) for c in conjuncts)
+    return tuple(" AND ".join(texts.get(v, ())) for v in range(len(plan.variables)))
+
+
+def _ranking(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
+    # an objective is tested to be a number: nothing to read
+    score = re.sub(r"IF\(typeof\((__g\d+)\).*?raise_error\(concat\('[^']*', typeof\(__g\d+\)\)\)\)", r"\1", ranking.score)
+    lines = [f"score: {score}, with " + ", ".join(f"__g{i} = {text}" for i, text in enumerate(ranking.objectives))]
+    if ranking.top:
+        of = "all partitions together" if ranking.overall else "each partition" if plan.partition else "the input"
+        windows = f" and window of {plan.windows[0].size} that slides by {plan.slide.step}" if plan.slide else ""
+        if strategy.search == by.PATHS:
+            how = "ranked without enumerating matches:" + (" Spark tells the rank of" if ranking.overall else "")
+        elif strategy.ranks and strategy.search in (by.WALK, by.CONJUNCTION):
+            how = "ranked under a bound: rows are joined to runs that may reach the best found so far, no others; Spark tells the rank of"
+        elif strategy.ranks:
+            how = "ranked by rank join: Spark tells the rank of"
+        else:
+            how = f"ranked by enumeration, because {'; '.join(map(str, strategy.unranked))}: {_listed(ranking, strategy)}, Spark tells the rank of"
+        lines.append(f"{how} the best {ranking.top} of {of}{windows}")
+        if ranking.order:
+            lines.append(f"  order: {', '.join(ranking.order)}")
+    return lines
+
+
+def _listed(ranking: Ranking, strategy: Strategy) -> str:
+    """What is kept of matches that are listed."""
+    if ranking.top <= MAX_RANKED and knows_scores(strategy):
+        return "matches are listed but for those whose score cannot reach the best found so far, the best are kept"
+    return "every match is listed, those that may be among the best are kept"
+
+
+def window_texts(plan: Plan) -> list[tuple[str, str]]:
+    """(name, what it means) of each window that bounds a match or a group."""
+    found = []
+    for i, window in enumerate(plan.windows):
+        of = f" of {plan.order[0].name}" if plan.order else ""
+        size = {ROWS: f"{window.size} rows", MICROS: f"{' '.join(window.text.split())}{of}", NUMBER: f"{window.size}{of}"}.get(window.kind)
+        if size is not None:
+            found.append((f"window {i}", f"less than {size} from its first to its last row"))
+    return found
+
+
+def _set_text(mask: int, variables: tuple[str, ...]) -> str:
+    if mask == ALL_ROWS:
+        return "*"
+    return ",".join(v for i, v in enumerate(variables) if mask >> i & 1)
+
+
+def _nav(row: At | Label | RowAt | Value | Classifier, value: str, variables: tuple[str, ...]) -> str:
+    name = "FIRST" if row.which == "F" else "LAST"
+    text = f"{name}({_set_text(row.mask, variables)}: {value}" + (f", {row.logical})" if row.logical else ")")
+    if row.physical:
+        text = f"{'PREV' if row.physical < 0 else 'NEXT'}({text}, {abs(row.physical)})"
+    return text
+
+
+def show(tree: tuple, variables: tuple[str, ...]) -> str:
+    """A condition tree in readable form."""
+    kind = tree[0]
+    if kind == "col":
+        return tree.column
+    if kind == "off":
+        return f"{'PREV' if tree.physical < 0 else 'NEXT'}({tree.column}, {abs(tree.physical)})"
+    if kind == "nav":
+        return _nav(tree, tree.column, variables)
+    if kind == "cls":
+        return _nav(tree, "CLASSIFIER", variables)
+    if kind == "mno":
+        return "MATCH_NUMBER()"
+    if kind == "prior":
+        return f"PRIOR({show(tree.tree, variables)})"
+    if kind == "isfirst":
+        return f"first row of {_set_text(tree.mask, variables)}"
+    if kind == "pair":
+        return f"{tree.column}[{', '.join(_nav(row, 'row', variables) for row in tree.rows)}]"
+    if kind == "checked":
+        return show(tree.tree, variables)
+    if kind == "lit":
+        return tree.text if tree.type != "string" else repr(tree.text)
+    filtered = f" FILTER ({tree.keep})" if kind in ("agg", "by") and tree.keep else ""
+    if kind == "agg":
+        return f"{tree.function}({_set_text(tree.mask, variables)}: {'DISTINCT ' if tree.distinct else ''}{tree.column or '*'}){filtered}"
+    if kind == "by":
+        return f"{tree.which}_by({_set_text(tree.mask, variables)}: {tree.column or 'CLASSIFIER'}, {tree.key}){filtered}"
+    name, args = tree[1], [show(t, variables) for t in tree[2:]]
+    if len(args) == 2 and not name[0].isalpha():
+        return f"({args[0]} {name} {args[1]})"
+    if name in ("and", "or"):
+        return "(" + f" {name.upper()} ".join(args) + ")"
+    return f"{name}({', '.join(args)})"
+
+
+def _show_leaf(spec: LeafSpec, variables: tuple[str, ...]) -> str:
+    kind = spec.kind
+    if kind == "mno":
+        return "MATCH_NUMBER()"
+    if kind in ("window_start", "window_end"):
+        return f"{kind.upper()}()"
+    if kind == "score":
+        terms = " ".join(f"{'+' if term.sign > 0 else '-'} {_set_text(term.mask, variables)}: {term.column or 1}" for term in spec.terms)
+        return f"floating sum in row order of {terms}" + (f", divided by {spec.parts}" if spec.parts > 1 else "")
+    if kind == "rank":
+        return "rank of the match: by score, then earliest rows, then preferment"
+    if kind == "vector":
+        return "positions of the match's rows"
+    if kind in ("register", "emit"):
+        return f"{'register' if kind == 'register' else 'EMIT column'} {spec.number + 1} at the end of the match"
+    if kind in _OF_HISTORY:
+        return f"{_OF_HISTORY[kind]} of each vector of the partition"
+    for name, leaf in (ENDINGS | APPROXIMATE | LIFETIMES | CHANGED).items():
+        if kind == leaf:
+            return f"{name}()"
+    semantics = "FINAL " if spec.final else "RUNNING "
+    if kind in ("nav", "cls"):
+        return semantics + _nav(spec, spec.column if kind == "nav" else "CLASSIFIER", variables)
+    if kind == "rows":
+        return f"{semantics}rows of {_set_text(spec.mask, variables)}: {', '.join(spec.columns)}"
+    filtered = f" FILTER ({spec.keep})" if spec.keep else ""
+    return f"{semantics}{spec.function}({_set_text(spec.mask, variables)}: {spec.column or '*'}){filtered}"

@@ -1,0 +1,172 @@
+"""Where the clauses of a statement stand, and the tables that they read. The statement is only tokenised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkcep.clause.opaque_text import mentions
+from sparkcep.clause.tokens import OP, WORD, Token, matching, tokenize
+from sparkcep.errors import LIMIT, SYNTAX, UNSUPPORTED, ClauseError, error_at
+
+KEYWORD = "MATCH_RECOGNIZE"
+MAX_STATEMENT = 4_194_304  # characters of a statement with a clause
+_STARTS = frozenset(["FROM", "JOIN", "LATERAL"])
+_NOT_A_TABLE = frozenset("WHERE GROUP HAVING SELECT ORDER LIMIT WINDOW UNION INTERSECT EXCEPT QUALIFY SET BY".split())
+_HEADS = _STARTS | _NOT_A_TABLE | {"VALUES", "AS", "ON"}
+
+
+def has_keyword(sql: str) -> bool:
+    """Whether the statement has the word MATCH_RECOGNIZE outside of literals, quoted names and comments. The statement is not
+    tokenised. Raises ClauseError for one that has the word and is too long to be tokenised."""
+    if not mentions(sql, KEYWORD):
+        return False
+    if len(sql) > MAX_STATEMENT:
+        message = f"the statement has {len(sql)} characters; with MATCH_RECOGNIZE at most {MAX_STATEMENT} are read. Move long lists into a table and join it"
+        raise error_at(sql, 0, 20, "STATEMENT_TOO_LARGE", message, LIMIT)
+    return True
+
+
+class Statement:
+    """A statement's tokens, and for each bracket's token the index of its partner: ``close`` of parentheses, ``open`` of all
+    brackets."""
+
+    def __init__(self, text: str, read: str = "") -> None:
+        self.text = text
+        self.tokens = tokenize(text, read)
+        self.close = matching(self.tokens)
+        brackets = (self.close, matching(self.tokens, "[", "]"))
+        self.open = {end: start for pairs in brackets for start, end in pairs.items()}
+        self.heads = _heads(self.tokens)
+
+    def clauses(self) -> Iterator[tuple[int, int, int]]:
+        """The indexes of each clause: the first token of the table that it reads, the word MATCH_RECOGNIZE, and ``)``. Raises
+        ClauseError."""
+        i = 0
+        while i < len(self.tokens):
+            start = self.table_before(i) if self.has_word(i) else None
+            if start is not None and start < i:
+                close = self.closing(i)
+                yield start, i, close
+                i = close
+            i += 1
+
+    def has_word(self, i: int) -> bool:
+        """Whether the token is the word with a parenthesis behind it."""
+        return self.tokens[i].kind == WORD and self.tokens[i].upper == KEYWORD and self.tokens[i + 1].text == "("
+
+    def closing(self, i: int) -> int:
+        """The index of the parenthesis that closes the clause whose word is token ``i``."""
+        close = self.close.get(i + 1)
+        if close is None:
+            found = self._left_open(i)
+            if found is not None:
+                opening, inside = found
+                of = " of PATTERN" if self.tokens[opening - 1].upper == "PATTERN" else ""
+                raise self.error(opening, "SYNTAX", f"this parenthesis{of} is not closed: {inside} is inside it")
+            raise self.error(i + 1, "SYNTAX", "this parenthesis of MATCH_RECOGNIZE is not closed")
+        word, name, equals = (self.tokens[min(close + k, len(self.tokens) - 1)] for k in (1, 2, 3))
+        if name.kind == WORD and (word.upper, equals.upper) in (("DEFINE", "AS"), ("SUBSET", "=")):
+            raise self.error(close, "SYNTAX", f"this parenthesis closes the clause, and {word.upper} stands behind it; one is closed too many, or opened too few")
+        for k in range(i + 2, close - 1):
+            if self.has_word(k):
+                instead = "put it in a CTE or in the input table"
+                message = f"a MATCH_RECOGNIZE cannot stand inside another one's parentheses; {instead}"
+                raise self.error(k, "NESTED_CLAUSE", message, UNSUPPORTED)
+        return close
+
+    def _left_open(self, i: int) -> tuple[int, str] | None:
+        """The index of a parenthesis in which a part of the clause stands whose word is token ``i``, or the next condition of its
+        DEFINE, and what stands there."""
+        opened: list[int] = []
+        defining = False
+        for k in range(i + 2, len(self.tokens) - 1):
+            t, behind = self.tokens[k], self.tokens[k + 1]
+            if t.text == "(":
+                opened.append(k)
+            elif t.text == ")" and opened:
+                opened.pop()
+            elif t.kind == WORD and (t.upper == "DEFINE" or (t.upper == "PATTERN" and behind.text == "(")):
+                if opened:
+                    return opened[0] if t.upper == "DEFINE" and self.tokens[opened[0] - 1].upper == "PATTERN" else opened[-1], t.upper
+                defining = t.upper == "DEFINE"
+            elif defining and opened and t.kind == WORD and behind.upper == "AS" and self.tokens[k - 1].text == ",":
+                return opened[-1], f"{t.text} AS"
+        return None
+
+    def error(self, at: int, error_class: str, message: str, sqlstate: str = SYNTAX) -> ClauseError:
+        """An error at a token."""
+        return error_at(self.text, self.tokens[at].start, self.tokens[at].end, error_class, message, sqlstate)
+
+    def table_before(self, i: int) -> int | None:
+        """Index of the first token of the table before the clause at token ``i``; ``i`` itself for the function
+        form; None where the word is no clause (a column or CTE of that name)."""
+        join_done, j = False, i - 1
+        while j >= 0:
+            t = self.tokens[j]
+            if t.kind == OP and t.text in ")]":
+                j = self.open.get(j, 0)
+            elif t.kind == OP and t.text in "([;":
+                break
+            elif t.kind == OP and t.text == ",":
+                values = self._values_before(j)
+                if values is None:
+                    break
+                j = values
+                continue
+            elif t.kind == WORD and not self._after_dot(j):
+                if t.upper in ("ON", "USING") and j > 0 and not join_done:
+                    join_done = True
+                elif t.upper == "JOIN" and join_done:
+                    pass
+                elif t.upper in _STARTS or (t.upper == "USING" and join_done):
+                    break
+                elif t.upper in _NOT_A_TABLE and j < i - 1:
+                    if self.text[: self.tokens[i - 1].end].endswith("|>"):
+                        message = "MATCH_RECOGNIZE is no pipe operator; write FROM (FROM t |> WHERE ...) MATCH_RECOGNIZE (...), behind which pipes may go on"
+                        raise self.error(i, "NOT_AFTER_TABLE", message)
+                    word = f"{self.tokens[j - 1].upper} BY" if t.upper == "BY" else t.upper
+                    message = f"MATCH_RECOGNIZE stands behind the table it reads, not behind {word}; move it into FROM"
+                    raise self.error(i, "NOT_AFTER_TABLE", message)
+                elif t.upper in _NOT_A_TABLE:
+                    return None
+            j -= 1
+        start = j + 1
+        if start < i:
+            if j < 0:
+                raise self.error(i, "NOT_AFTER_TABLE", "MATCH_RECOGNIZE must stand behind a table in FROM")
+            return start
+        before = self.tokens[j] if j >= 0 else None
+        is_from = before is not None and (before.upper in _STARTS or before.text == ",")
+        after = self.tokens[i + 2] if i + 2 < len(self.tokens) else None
+        named = i + 3 < len(self.tokens) and self.tokens[i + 3].text == "="
+        if is_from and after is not None and (after.upper == "TABLE" or named):
+            return i
+        if before is not None and before.kind == WORD and before.upper in ("FROM", "JOIN") and after is not None:
+            message = "expected a table before MATCH_RECOGNIZE, or the function form match_recognize(TABLE(t), '...')"
+            raise self.error(i, "NOT_AFTER_TABLE", message)
+        return None
+
+    def _after_dot(self, j: int) -> bool:
+        return j > 0 and self.tokens[j - 1].text == "."
+
+    def _values_before(self, j: int) -> int | None:
+        """Index of VALUES when the comma at ``j`` separates rows of an inline table."""
+        k = self.heads[j]
+        return k if k is not None and self.tokens[k].upper == "VALUES" else None
+
+
+def _heads(tokens: list[Token]) -> list[int | None]:
+    """For each token the last word before it, inside the same parentheses, that tells what a list is of: VALUES, FROM, SELECT and
+    the like."""
+    out: list[int | None] = []
+    outer, head = [], None
+    for i, t in enumerate(tokens):
+        out.append(head)
+        if t.kind == OP and t.text == "(":
+            outer.append(head)
+            head = None
+        elif t.kind == OP and t.text == ")" and outer:
+            head = outer.pop()
+        elif t.kind == WORD and t.upper in _HEADS:
+            head = i
+    return out

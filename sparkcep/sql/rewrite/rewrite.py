@@ -1,0 +1,840 @@
+"""The rewriter: each MATCH_RECOGNIZE clause of a statement becomes a subquery over the table function.
+
+The statement is only tokenised; all text outside the clauses stays as the user wrote it. A clause
+
+    <table> MATCH_RECOGNIZE ( ... )
+
+turns into
+
+    (SELECT keys, measures FROM match_recognize(TABLE(SELECT row expressions, NULL AS plan FROM <table>
+        DISTRIBUTE BY keys SORT BY keys, order)))
+
+with the plan, as JSON, being the *name* of a column of NULLs: Spark ships a constant argument with every row (a plan of
+1 KB over 2 million rows would be 2 GB through the Python worker's socket), a NULL column costs nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from sparkcep.clause.identifiers import backticked
+from sparkcep.clause.parser import parse_between, parse_clause
+from sparkcep.clause.tokens import NUMBER, OP, STRING, WORD, Span, Token, matching, quote, tokenize
+from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
+from sparkcep.errors import UNSUPPORTED, ClauseError, error_at, position
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.extend.arcs import IS, ROW
+from sparkcep.plan.extend.budget import HISTORY, HISTORY_COLUMN, MAX_BUNDLES
+from sparkcep.plan.options import NO_WINDOW
+from sparkcep.plan.plan import LETTERS, Plan
+from sparkcep.plan.prune.slicing import undivided
+from sparkcep.plan.records import Order, Ranking
+from sparkcep.plan.scope import RANK, SCORE
+from sparkcep.plan.split.conditions import ORDER, ROW_NUMBER
+from sparkcep.plan.split.measures import ELEMENT, POSITION
+from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
+from sparkcep.sql.explain import as_automaton
+from sparkcep.sql.prefilter.questions import Chooser, Framer, Question, Streamed
+from sparkcep.sql.prefilter.second_read import KEPT, UNFILTERED, Choice, Filter, kept_keys
+from sparkcep.sql.prefilter.slices import (
+    AWAY,
+    OWN,
+    PLACE,
+    SLICE,
+    UNKNOWN,
+    WHOLE,
+    Slices,
+    Slicing,
+    cut,
+    owned,
+    placed,
+    slices_of,
+    spread,
+)
+from sparkcep.sql.rewrite import window_aggregates
+from sparkcep.sql.rewrite.arc_sql import with_arcs, with_promises
+from sparkcep.sql.rewrite.occurrences import KEYWORD, Statement, has_keyword
+from sparkcep.sql.rewrite.places import REGISTER_FIELD, Places
+from sparkcep.sql.rewrite.rewritten import Origin, Rewritten
+from sparkcep.sql.rewrite.table_names import definitions, reads_itself, runs_at_once, table_names
+
+log = logging.getLogger("sparkcep")
+
+AVERAGE = "average"  # of months, to be given back as Spark gives it: an interval of years and months, rounded half up
+# An aggregate function of the user's own would make one row of a whole table. Beside columns Spark refuses it; it drops them where
+# nothing reads them.
+_WHOLE = "struct(*) AS __whole"
+_PLAIN = re.compile(r"`?[^\W\d]\w*`?")  # a column by its name alone
+MARKER_PREFIX = "sparkcep_marker_"
+_MARKER = re.compile(rf":{MARKER_PREFIX}\d+")
+NEEDED = "__sparkcep_needed"  # whether a variable wants a row
+_KEPT = 64
+_recent: dict[str, Places] = {}  # of the statements that were rewritten lately
+
+
+def rewrite(sql: str, *, settings: Settings | None = None) -> str:
+    """Returns a statement as plain Spark SQL, with a call of the table function instead of each clause.
+
+    Args:
+        sql: the statement. One without the clause is returned as the same object.
+        settings: the session's settings; sparkcep's defaults if not given.
+
+    Raises:
+        ClauseError: an error in a clause.
+
+    Example:
+        >>> plain = sparkcep.rewrite("SELECT x FROM t MATCH_RECOGNIZE (ORDER BY d MEASURES LAST(p) AS x PATTERN (A B+))")
+        >>> "FROM match_recognize(TABLE(" in plain
+        True
+    """
+    return rewrite_all(sql, DEFAULT if settings is None else settings)[0]
+
+
+def rewrite_all(
+    sql: str, settings: Settings = DEFAULT, months: tuple[Months | None, ...] = (), choose: Chooser | None = None, frames: Framer | None = None,
+) -> tuple[str, list[Rewritten]]:
+    """The rewritten statement and every clause in it, in text order.
+
+    ``months``: for the first clauses, the year-month intervals that must travel as numbers. ``choose``: whether a clause's table is
+    read twice to filter it, or cut into slices, asked where that is possible. ``frames``: makes data frames of clauses over
+    streams, where these have no operator.
+    """
+    if not has_keyword(sql):
+        return sql, []
+    read = backticked(sql) if settings.double_quoted else sql
+    if (explained := as_automaton.asked(read)) is not None:
+        return as_automaton.answer(explained, _Rewriter(explained, settings, (), None, None).run()[1], settings), []
+    out, found = _Rewriter(read, settings, months, choose, frames).run()
+    return (sql if out is read else out), found
+
+
+def translated(
+    sql: str, *, settings: Settings, named_markers: bool, months: tuple[Months | None, ...] = (), choose: Chooser | None = None,
+    frames: Framer | None = None,
+) -> Places | None:
+    """``sql`` with its clauses rewritten, as the places by which Spark's places are found in ``sql``; None where there is no
+    clause.
+
+    ``named_markers`` turns the n-th ``?`` of a rewritten statement into ``:sparkcep_marker_n`` (n from 1), because rewriting may
+    move an expression or write it twice, and ``?`` is bound by its position. ``choose``, ``frames``: see
+    ``rewrite_all``.
+    """
+    if not has_keyword(sql):
+        return None
+    read = backticked(sql) if settings.double_quoted else sql
+    marked = name_markers(read) if named_markers else read
+    try:
+        out, clauses = rewrite_all(marked, settings, months, choose, frames)
+    except ClauseError:
+        if marked != read:
+            # once more as the user wrote it, for an error with the user's own positions
+            values = {f"?{t.start}": settings.parameters.get(f":{MARKER_PREFIX}{i}") for i, t in enumerate(_markers(read), 1)}
+            rewrite_all(read, replace(settings, parameters=values))
+        raise
+    if out == marked:
+        return None
+    places = Places(marked, out, clauses, sql, int if marked == read else functools.partial(unmarked, marked=marked))
+    _recent.pop(sql, None)
+    _recent[sql] = places
+    if len(_recent) > _KEPT:
+        _recent.pop(next(iter(_recent)), None)
+    return places
+
+
+def known(sql: str) -> Places | None:
+    """The places of a statement that was rewritten lately. They serve errors that come while it runs."""
+    return _recent.get(sql)
+
+
+def rewritten_from(rewritten: str) -> Places | None:
+    """The places of the statement that was lately rewritten to this text."""
+    return next((places for places in reversed(_recent.values()) if places.rewritten == rewritten), None)
+
+
+def name_markers(sql: str) -> str:
+    """Writes the n-th ``?`` marker of ``sql`` as a named one."""
+    pieces, at = [], 0
+    for number, t in enumerate(_markers(sql), 1):
+        pieces += [sql[at : t.start], f":{MARKER_PREFIX}{number}"]
+        at = t.end
+    return "".join([*pieces, sql[at:]])
+
+
+def _markers(sql: str) -> list[Token]:
+    """The ``?`` markers of ``sql``. Inside PATTERN ``?`` is a quantifier."""
+    tokens = tokenize(sql)
+    quantifiers = _in_patterns(tokens)
+    return [t for i, t in enumerate(tokens) if t.kind == OP and t.text == "?" and i not in quantifiers]
+
+
+def double_braces(sql: str) -> str:
+    """Doubles the braces of quantifiers and exclusions in each PATTERN of a format string, unless they are doubled already."""
+    tokens = tokenize(sql)
+    inside, doubled = _in_patterns(tokens), []
+    for i in sorted(inside):
+        if tokens[i].text != "{" or (tokens[i - 1].text == "{" and _touches(tokens, i - 1, "{")) or _touches(tokens, i, "{"):
+            continue
+        end = next((j for j in range(i + 1, len(tokens)) if tokens[j].text in "{}"), i)
+        if _touches(tokens, i, "-"):
+            end = next((j for j in range(i + 2, len(tokens)) if tokens[j].text == "}" and _touches(tokens, j - 1, "}") and tokens[j - 1].text == "-"), i)
+        elif any(t.kind != NUMBER and t.text != "," for t in tokens[i + 1 : end]) or end == i + 1:
+            continue  # the field of a data frame or value
+        doubled += [tokens[i].start, tokens[end].start]
+    for at in sorted(doubled, reverse=True):
+        sql = sql[: at + 1] + sql[at:]
+    return sql
+
+
+def _touches(tokens: list[Token], i: int, text: str) -> bool:
+    """Whether this text follows token ``i`` without a blank between them."""
+    return 0 <= i < len(tokens) - 1 and tokens[i + 1].text == text and tokens[i + 1].start == tokens[i].end
+
+
+def _in_patterns(tokens: list[Token]) -> set[int]:
+    """The indexes of the tokens inside the parentheses of each PATTERN of a clause."""
+    close, found = matching(tokens), set()
+    for i, t in enumerate(tokens):
+        if t.kind == WORD and t.upper == KEYWORD and i + 1 in close:
+            j = i + 2
+            while j < close[i + 1]:
+                if tokens[j].upper == "PATTERN" and j + 1 in close:
+                    found |= set(range(j + 1, close[j + 1]))
+                j = close.get(j, j) + 1
+    return found
+
+
+def unmarked(offset: int, marked: str) -> int:
+    """Turns an offset in ``name_markers(sql)`` into one in ``sql``."""
+    return offset - sum(min(m.end(), offset) - m.start() - 1 for m in _MARKER.finditer(marked, 0, offset) if m.start() < offset - 1)
+
+
+@dataclass(frozen=True)
+class Months:
+    """Year-month intervals, which Arrow cannot carry to Python: ``columns`` of a clause's input with their SQL type; ``outputs``:
+    the table function's columns in order, each with the type to give back, "rows<...>" with the types of a struct's fields,
+    AVERAGE, or "" to leave it."""
+
+    columns: tuple[tuple[str, str], ...]
+    outputs: tuple[tuple[str, str], ...]
+
+
+@dataclass
+class _Piece:
+    """A replacement of ``text[start:end]``."""
+
+    start: int
+    end: int
+    sql: str
+
+
+class _Rewriter:
+    def __init__(self, text: str, settings: Settings, months: tuple[Months | None, ...], choose: Chooser | None, frames: Framer | None) -> None:
+        self.text = text
+        self.choose = choose
+        self.frames = frames
+        self.settings = settings
+        self.months = months
+        self.statement = Statement(text)
+        self.tokens = self.statement.tokens
+        self.close = self.statement.close
+        self.recursive = any(t.upper == "RECURSIVE" for t in self.tokens)
+        self.pieces: list[_Piece] = []
+        self.found: list[Rewritten] = []
+        self.explaining = self.tokens[0].upper == "EXPLAIN"
+        self.in_function = self.tokens[0].upper == "CREATE" and "FUNCTION" in [t.upper for t in self.tokens[1:5]]
+
+    def run(self) -> tuple[str, list[Rewritten]]:
+        i = 0
+        while i < len(self.tokens):
+            i = self._occurrence(i) if self.statement.has_word(i) else i + 1
+        if not self.pieces:
+            return self.text, self.found
+        return self._assemble(0, len(self.text)), self.found
+
+    def _occurrence(self, i: int) -> int:
+        start = self.statement.table_before(i)
+        if start == i:
+            return self._function(i)
+        if start is None:
+            return i + 1
+        close = self.statement.closing(i)
+        self._check_recursion(start, i, i)
+        clause = parse_between(self.text, self.tokens, i + 1, close, columns=self.settings.columns, parameters=self.settings.parameters)
+        self._replace(clause, start, i, self.tokens[close].end)
+        return close + 1
+
+    def _replace(
+        self, clause: MatchClause, start: int, stop: int, end: int, table: str | None = None, origin: Origin | None = None,
+        moved: Callable[[int, int], tuple[int, int]] | None = None,
+    ) -> None:
+        """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``. The function form gives
+        its ``table`` and its ``origin``. ``moved``: where a line and column of the clause's own text lie in the statement."""
+        if self.in_function:
+            message = "Spark cannot run a clause in the body of a SQL function. Create a view of the clause, and select from the view in the function's place"
+            raise self.statement.error(stop, "SQL_FUNCTION", message, UNSUPPORTED)
+        begin = self.tokens[start].start
+        origin = origin or Origin(Span(begin, end), Span(begin, self.tokens[stop - 1].end))
+        qualifiers = table_names(self.tokens, self.close, start, stop)
+        plan = make_plan(clause, settings=self.settings, qualifiers=qualifiers)
+        if moved is not None:
+            plan = plan.moved(moved)
+        if plan.changes is not None and plan.automaton is None:
+            _check_automaton(plan)
+        if plan.ranking and plan.ranking.top:
+            plan = _who_ranks(plan, plan.ranking)
+        source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
+        choice, native = _who_runs(clause, self.settings) if table is None else ("", False)
+        if native:
+            self.found.append(Rewritten(clause, plan, _input(plan, source, None), self.text[begin:end], source, origin, choice, native))
+            return
+        months = self.months[len(self.found)] if len(self.found) < len(self.months) else None
+        frame = self._frame(plan, source, begin, months)
+        filtering = UNFILTERED if frame else self._filtering(plan, source, begin, months)
+        slicing = WHOLE if frame else self._slicing(plan, source, begin, months)
+        windows = self.settings.windows and frame is None and months is None and slicing.slices is None
+        sql = subquery(plan, source, self.explaining, months, choice, filtering, slicing, frame, windows)
+        self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source, origin, choice, filtering=filtering, slicing=slicing))
+        self.pieces = [p for p in self.pieces if p.start < begin]
+        self.pieces.append(_Piece(begin, end, sql))
+
+    def _frame(self, plan: Plan, source: str, begin: int, months: Months | None) -> str | None:
+        """The name of the data frame that has the rows of the table function, where the clause reads a stream and has no
+        operator."""
+        if self.frames is None:
+            return None
+        named = tuple(sorted(name for name, _ in months.columns)) if months else ()
+        return self.frames.frame(Streamed(plan, source, self._names(begin), self.tokens[0].upper, named))
+
+    def _filtering(self, plan: Plan, source: str, begin: int, months: Months | None) -> Choice:
+        """Whether the clause's input is filtered by a second read of its table."""
+        if not plan.candidates:
+            return UNFILTERED
+        if not plan.keys and not plan.near:
+            return Choice(None, "there is no PARTITION BY, and no WINDOW within which all that the clause looks at lies")
+        always = self.settings.prefilter == ALWAYS
+        if "match_recognize(" in source.lower():
+            return Choice(None, "its table holds a clause, which a second read would search twice")
+        if not always and not runs_at_once(self.tokens):
+            return Choice(None, "the statement is kept for later, when other rows may be there")
+        names = self._names(begin)
+        if self.choose is None or names is None:
+            if always and plan.keys:
+                return Choice(Filter(0), "sparkcep.prefilter is always")
+            return Choice(None, _unasked(names))
+        return self.choose.filter(self._question(plan, source, names, months))
+
+    def _slicing(self, plan: Plan, source: str, begin: int, months: Months | None) -> Slicing:
+        """Whether the clause's input is cut into slices of time."""
+        always = self.settings.slices == ALWAYS
+        if not self.settings.slices or not plan.windows or plan.windows[0].kind == NO_WINDOW:
+            return WHOLE
+        if reason := undivided(plan):
+            return Slicing(None, reason)
+        names = self._names(begin)
+        if self.choose is not None and names is not None:
+            question = self._question(plan, source, names, months)
+            once = "match_recognize(" not in source.lower() and runs_at_once(self.tokens)
+            return self.choose.slices(question, sampled=once)
+        found = slices_of(plan, UNKNOWN)
+        if isinstance(found, str):
+            return Slicing(None, found)
+        if always or not plan.keys:
+            return Slicing(found, "sparkcep.slices is always" if always else "there is no PARTITION BY")
+        return Slicing(None, _unasked(names))
+
+    def _question(self, plan: Plan, source: str, names: str, months: Months | None) -> Question:
+        return Question(plan, source, names, f"{names}SELECT * FROM {subquery(plan, source, months=months)}")
+
+    def _names(self, begin: int) -> str | None:
+        """The definitions under which a table at ``begin`` can be read by itself; None where they cannot be told."""
+        spans = definitions(self.tokens, self.close, begin)
+        if spans is None:
+            return None
+        return f"WITH {', '.join(self._assemble(*span) for span in spans)} " if spans else ""
+
+    def _assemble(self, start: int, end: int) -> str:
+        out, pos = [], start
+        for piece in self.pieces:
+            if start <= piece.start and piece.end <= end:
+                out += [self.text[pos : piece.start], piece.sql]
+                pos = piece.end
+        return "".join([*out, self.text[pos:end]])
+
+    def _check_recursion(self, start: int, stop: int, at: int) -> None:
+        """The input of a clause, tokens ``start`` to before ``stop``, may not be a table that is not finished yet."""
+        own = reads_itself(self.tokens, self.close, start, stop) if self.recursive else None
+        if own is not None:
+            message = f"MATCH_RECOGNIZE cannot read {own.text} inside the definition of {own.text} by WITH RECURSIVE"
+            raise self.statement.error(at, "RECURSION", f"{message}; match over the finished table instead", UNSUPPORTED)
+
+    # -- match_recognize(TABLE(t), '...') -------------------------------------------------------------------
+
+    def _function(self, i: int) -> int:
+        """A hand-written call of the table function with a clause text: rewritten to the same fast form."""
+        close = self.close.get(i + 1)
+        if close is None or self.tokens[i + 2].upper != "TABLE" or self.tokens[i + 3].text != "(":
+            return i + 1
+        table_close = self.close[i + 3]
+        if table_close == close - 1:
+            return close + 1  # already rewritten
+        literal = self.tokens[close - 1]
+        comma = self.tokens[close - 2]
+        if literal.kind != STRING or literal.text[0] in "xX" or comma.text != ",":
+            return i + 1
+        if table_close == i + 4:
+            table = self.tokens[i + 2]
+            raise error_at(self.text, table.start, self.tokens[table_close].end, "SYNTAX", "expected a table or a query in TABLE(...)")
+        self._check_recursion(i + 4, table_close, i)
+        text = _string_value(literal.text)
+        if text.lstrip().startswith("--sparkcep"):
+            return close + 1  # already rewritten
+        text = backticked(text) if self.settings.double_quoted else text
+        prefix = self._table_arguments(table_close + 1, close - 2)
+        # where the clause's text would begin, if the literal has no escapes; else errors stand at the literal
+        begin = literal.start + 1 - len(prefix) if len(literal.text) - 2 == len(text) else None
+        with self._placed(prefix + text, begin, literal.start):
+            clause = parse_clause(prefix + text, self.settings.columns)
+        inner = self.tokens[i + 4 : table_close]
+        inside = self._rewritten(inner[0].start, inner[-1].end)
+        is_query = inner[0].kind == WORD and inner[0].upper in ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
+        source = f"({inside})" if is_query else inside
+        with self._placed(prefix + text, begin, literal.start):
+            whole, table = Span(self.tokens[i].start, self.tokens[close].end), Span(inner[0].start, inner[-1].end)
+            origin = Origin(whole, table, begin, Span(literal.start, literal.end), lead=int(is_query))
+            moved = functools.partial(self._moved, prefix + text, begin, literal.start)
+            self._replace(clause, i, i + 1, whole.end, source, origin, moved)
+        return close + 1
+
+    @contextmanager
+    def _placed(self, text: str, begin: int | None, first: int) -> Iterator[None]:
+        """Errors that count in ``text`` count in the statement, where it begins at ``begin``; at ``first`` if they lie before
+        that."""
+        try:
+            yield
+        except ClauseError as error:
+            if not error.line:
+                raise
+            raise error.moved(*self._moved(text, begin, first, error.line, error.column)) from None
+
+    def _moved(self, text: str, begin: int | None, first: int, line: int, column: int) -> tuple[int, int]:
+        """The place in the statement of one in ``text``; see ``_placed``."""
+        offset = sum(len(before) + 1 for before in text.split("\n")[: line - 1]) + column - 1
+        return position(self.text, first if begin is None else max(begin + offset, first))
+
+    def _rewritten(self, start: int, end: int) -> str:
+        """A part of the statement with the clauses inside it rewritten."""
+        with self._placed(self.text[start:end], start, start):
+            sql, found = rewrite_all(self.text[start:end], self.settings, frames=self.frames)
+        self.found += [replace(one, origin=one.origin.shifted(start)) for one in found]
+        return sql
+
+    def _table_arguments(self, start: int, stop: int) -> str:
+        """``PARTITION BY (a, b) ORDER BY (c)`` behind TABLE(...) as the head of the clause."""
+        parts, j = [], start
+        while j < stop:
+            t = self.tokens[j]
+            if t.upper in ("PARTITION", "ORDER") and self.tokens[j + 1].upper == "BY":
+                words = "PARTITION BY" if t.upper == "PARTITION" else "ORDER BY"
+                k = j + 2
+                if self.tokens[k].text == "(" and self.close[k] < stop:
+                    body = self.text[self.tokens[k].end : self.tokens[self.close[k]].start]
+                    k = self.close[k] + 1
+                else:
+                    first = k
+                    while k < stop and self.tokens[k].upper not in ("PARTITION", "ORDER"):
+                        k += 1
+                    body = self.text[self.tokens[first].start : self.tokens[k - 1].end]
+                parts.append((words, body))
+                j = k
+            elif t.upper == "WITH" and self.tokens[j + 1].upper == "SINGLE":
+                j += 3
+            else:
+                raise self.statement.error(j, "SYNTAX", "expected PARTITION BY (...) or ORDER BY (...) behind TABLE(...), then the clause text")
+        return "".join(f"{words} {body} " for words, body in sorted(parts, key=lambda p: p[0] == "ORDER BY"))
+
+
+def _who_ranks(plan: Plan, ranking: Ranking) -> Plan:
+    """The plan with ranks from the engine, where it finds the best matches by itself and partitions are ranked alone."""
+    from sparkcep.compiler.searches import PATHS
+    from sparkcep.compiler.strategy import strategy_of
+
+    strategy = strategy_of(plan)
+    if not strategy.ranks:
+        log.warning("TOP %d is ranked by enumeration, which may list very many matches, because %s", ranking.top, "; ".join(map(str, strategy.unranked)))
+    return plan.ranked_by_engine() if strategy.search == PATHS and not ranking.overall else plan
+
+
+def _check_automaton(plan: Plan) -> None:
+    """Raises ClauseError where a PATTERN beside CHANGES IN is no automaton."""
+    from sparkcep.compiler.strategy import strategy_of
+
+    strategy_of(plan)
+
+
+def _who_runs(clause: MatchClause, settings: Settings) -> tuple[str, bool]:
+    """What EXPLAIN says of the choice between sparkcep and the platform's own clause, and whether it fell on the latter."""
+    if settings.native != PREFER:
+        return "", False
+    from sparkcep.sql.rewrite.databricks_subset import outside
+
+    reason = outside(clause)
+    if reason is None:
+        return "left to the platform's own MATCH_RECOGNIZE: sparkcep.native is prefer, and the clause lies inside what that one supports", True
+    return f"run by sparkcep although sparkcep.native is prefer: {reason}", False
+
+
+def _unasked(names: str | None) -> str:
+    """Why a clause's table cannot be sampled; ``names``: the WITH under which it could be read, None where that is not known."""
+    return "an inner WITH may define its table's names" if names is None else "no session is at hand that could sample its table, as spark.sql has"
+
+
+_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|U(?:000[0-9a-fA-F]|0010)[0-9a-fA-F]{4}|[01][0-7]{2}|.)|''|\"\"", re.S)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+
+
+def _string_value(literal: str) -> str:
+    """The text of a Spark string literal."""
+    if literal[0] in "rR":
+        return literal[2:-1]
+
+    def value(found: re.Match[str]) -> str:
+        escape = found[1]
+        if escape is None:
+            return literal[0] if found[0][0] == literal[0] else found[0]
+        if escape[0] in "uU" and len(escape) > 1:
+            return chr(int(escape[1:], 16))
+        return chr(int(escape, 8)) if len(escape) == 3 else _ESCAPES.get(escape, escape)
+
+    text = _ESCAPED.sub(value, literal[1:-1])
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two escapes may be the halves of one character
+
+
+# -- the subquery ---------------------------------------------------------------------------------------------
+
+
+def subquery(
+    plan: Plan, source: str, explaining: bool = False, months: Months | None = None, choice: str = "", filtering: Choice = UNFILTERED,
+    slicing: Slicing = WHOLE, frame: str | None = None, windows: bool = False,
+) -> str:
+    """The parenthesised SELECT that replaces a clause over ``source``. ``choice``: a line above what EXPLAIN says. ``frame``: the
+    table that stands for a call of the table function, and for what Spark would rank above it. ``windows``: whether aggregates of
+    several output rows are window functions where they can be."""
+    about = ""
+    steps = window_aggregates.stepwise(plan) if windows else None
+    plan = steps or plan
+    if explaining:
+        from sparkcep.sql.explain.describe import describe
+
+        lines = "\n".join("--sparkcep " + line for line in [*([choice] if choice else []), *describe(plan, filtering, slicing).splitlines()])
+        about = ", r'" + lines.replace("'", '"') + "'"
+    slices = slicing.slices
+    call = frame or f"match_recognize(TABLE({_input(plan, source, months, filtering.filter, slices)}){about})"
+    if months:
+        given = [_given_back(name, kind) for name, kind in months.outputs] + ([OWN] if slices else []) + ([SCORE, RANK] if frame and plan.ranking and plan.ranking.by_spark else [])
+        call = f"(SELECT {', '.join(given)} FROM {call})"
+    if slices:
+        call = f"(SELECT * EXCEPT ({OWN}) FROM {call} WHERE {owned(slices)})"
+    if plan.approximate is not None and plan.approximate.report == HISTORY:
+        return _history(plan, call)
+    if steps is not None:
+        rows = window_aggregates.in_windows(plan, call, _kept_leaves(plan))
+    else:
+        if plan.over_arrays:
+            call = f"(SELECT *, {', '.join(f'{text} AS {name}' for name, text in plan.over_arrays)} FROM {call})"
+        rows = _aggregated(plan, call) if plan.aggregates else call
+    if plan.ranking and not (frame and plan.ranking.by_spark):
+        rows = _ranked(plan, plan.ranking, rows)
+    if plan.rows == ONE_ROW and not plan.partition and not any(_PLAIN.fullmatch(text) for _, text in plan.outputs):
+        names = ", ".join(quote(name) for name, _ in plan.outputs)
+        return f"(SELECT {names} FROM (SELECT {', '.join(_output(plan))}, {_WHOLE} FROM {rows}))"
+    return f"(SELECT {', '.join(_output(plan))} FROM {rows})"
+
+
+def _history(plan: Plan, rows: str) -> str:
+    """The vectors of all partitions together. Bundles are numbered by their first match points, then by the keys of their
+    partitions."""
+    assert plan.approximate is not None
+    whole = "BIGINT" if plan.approximate.whole else "DOUBLE"
+    (_, pattern), *columns = plan.outputs
+    place, errors, remaining, idle, visits, points, starts = (text for _, text in columns)
+    keys = [f"{key} ASC NULLS FIRST" for key in plan.given_keys]
+    spread = f"SELECT * FROM {rows} LATERAL VIEW OUTER posexplode({starts}) __b AS {POSITION}, {ELEMENT}"
+    order = ", ".join([f"{POSITION} IS NULL", f"{ELEMENT} ASC NULLS FIRST", *keys])
+    numbered = f"SELECT *, IF({POSITION} IS NULL, NULL, dense_rank() OVER (ORDER BY {order})) AS __bundle FROM ({spread})"
+    counted = f"SELECT *, max(__bundle) OVER () AS __bundles FROM ({numbered})"
+    last = f"CAST(min(IF(__bundle > __bundles - {MAX_BUNDLES}, {ELEMENT}, NULL)) OVER () AS STRING)"
+    message = f"concat('MATCH HISTORY found ', __bundles, ' bundles, and {MAX_BUNDLES} are the most: take the rows from ', {last}, ' on, by a WHERE below the clause')"
+    bounded = f"SELECT *, IF(__bundles > {MAX_BUNDLES}, raise_error({message}), __bundle - 1) AS __number FROM ({counted})"
+    groups = ", ".join([place, errors, remaining, idle])
+    return (
+        f"(SELECT {pattern} AS pattern, {place} AS place, CAST({errors} AS {whole}) AS errors, {remaining} AS remaining, {idle} AS idle, "
+        f"sum(IF({POSITION} > 0, 0, {visits})) AS visits, sum(IF({POSITION} > 0, 0, {points})) AS points, "
+        f"array_sort(collect_set(CAST(__number AS INT))) AS bundles FROM ({bounded}) GROUP BY {groups})"
+    )
+
+
+def _ranked(plan: Plan, ranking: Ranking, rows: str) -> str:
+    """The rows with their score; with TOP those of the best matches of each partition and window, with their rank."""
+    scores = scored(ranking, rows)
+    if not ranking.top:
+        return f"({scores})"
+    if ranking.by_engine:
+        rank = next(leaf.name for leaf in plan.leaves if leaf.spec.kind == "rank")
+        return f"(SELECT *, {rank} AS {RANK} FROM ({scores}))"
+    groups = _groups(plan, ranking)
+    grouped = f"PARTITION BY {', '.join(groups)} " if groups else ""
+    rank = f"dense_rank() OVER ({grouped}ORDER BY {', '.join(ranking.order)}) AS {RANK}"
+    return f"(SELECT * FROM (SELECT *, {rank} FROM ({scores})) WHERE {RANK} <= {ranking.top})"
+
+
+def scored(ranking: Ranking, rows: str) -> str:
+    """A query of the rows with their score."""
+    objectives = ", ".join(f"{text} AS __g{i}" for i, text in enumerate(ranking.objectives))
+    return f"SELECT *, {ranking.score} AS {SCORE} FROM (SELECT *, {objectives} FROM {rows})"
+
+
+def _groups(plan: Plan, ranking: Ranking) -> list[str]:
+    """The columns of which the values have matches that are ranked together."""
+    return [*([] if ranking.overall else plan.key_texts()), *(leaf.name for leaf in plan.leaves if leaf.spec.kind == "window_start")]
+
+
+def ranked_by(plan: Plan, ranking: Ranking) -> tuple[list[str], list[tuple[str, bool]]]:
+    """The columns of which the values have matches that are ranked together, and what these are ranked by: expressions over the
+    rows with their score, and whether they descend, with NULL last, or ascend, with NULL first."""
+    down = " DESC NULLS LAST"
+    return _groups(plan, ranking), [(item.removesuffix(down).removesuffix(" ASC NULLS FIRST"), item.endswith(down)) for item in ranking.order]
+
+
+def _as_months(text: str) -> str:
+    whole = f"CAST({text} AS INTERVAL YEAR TO MONTH)"  # an interval of one unit has no other to be extracted
+    return f"CAST(12 * EXTRACT(YEAR FROM {whole}) + EXTRACT(MONTH FROM {whole}) AS INT)"
+
+
+def _given_back(name: str, kind: str) -> str:
+    """A column of months as the interval type it was; arrays element by element, rows of a match field by field."""
+    if not kind:
+        return quote(name)
+    if kind.startswith("array<"):
+        return f"transform({quote(name)}, __m -> {_interval_of('__m', kind[6:-1])}) AS {quote(name)}"
+    if kind.startswith("rows<"):
+        fields = [(f"__m.a{i}", k) for i, k in enumerate(kind[5:-1].split(","))]
+        given = ", ".join(f"{_interval_of(field, k) if k else field} AS {field[4:]}" for field, k in fields)
+        return f"transform({quote(name)}, __m -> struct({given})) AS {quote(name)}"
+    if kind == AVERAGE:
+        return f"{_interval_of(f'round({quote(name)})', 'INTERVAL YEAR TO MONTH')} AS {quote(name)}"
+    return f"{_interval_of(quote(name), kind)} AS {quote(name)}"
+
+
+def _interval_of(months: str, kind: str) -> str:
+    return f"CAST(make_ym_interval(0, CAST({months} AS INT)) AS {kind})"
+
+
+def _aggregated(plan: Plan, call: str) -> str:
+    """The table function's rows with the columns of the aggregates that Spark computes over arrays.
+
+    Each row is spread over its arrays' elements and put together again by a number of its own. A scalar subquery over an
+    array would be shorter, but Spark makes a join of it and calls the table function once for each side.
+    """
+    arrays = ", ".join(f"{text} AS {name}" for name, text in plan.arrays)
+    names = [name for name, _ in plan.arrays]
+    kept = _kept_leaves(plan)
+    spent = ", ".join(names + [leaf.name for leaf in plan.leaves if leaf.name not in kept])
+    columns = [f"any_value(struct(__t.* EXCEPT ({spent}))) AS __t", *(f"{text} AS {n}" for n, text in plan.aggregates)]
+    numbered = f"SELECT *, {arrays}, monotonically_increasing_id() AS __row_id FROM {call}"
+    spread = f"LATERAL VIEW OUTER posexplode(arrays_zip({', '.join(names)})) __z AS {POSITION}, {ELEMENT}"
+    rows = f"SELECT {', '.join(columns)} FROM ({numbered}) AS __t {spread} GROUP BY __row_id"
+    return f"(SELECT __t.* EXCEPT (__row_id), {', '.join(name for name, _ in plan.aggregates)} FROM ({rows}))"
+
+
+def _kept_leaves(plan: Plan) -> list[str]:
+    """The leaf columns next to the aggregates: what only those need is left behind."""
+    texts = [text for _, text in plan.outputs]
+    if plan.ranking:
+        texts += [*plan.ranking.objectives, plan.ranking.score, *plan.ranking.order]
+    used = {name for text in texts for name in re.findall(r"\b__l\d+\b", text)}
+    used |= {leaf.name for leaf in plan.leaves if leaf.spec.kind == "rank" or (plan.slide and leaf.spec.kind == "window_start")}
+    return [leaf.name for leaf in plan.leaves if leaf.name in used or not plan.aggregates]
+
+
+def _letters_sql(plan: Plan) -> list[str]:
+    if not plan.letters:
+        return []
+    size = next(t for t, n in (("TINYINT", 7), ("SMALLINT", 15), ("INT", 31), ("BIGINT", 63)) if len(plan.letters) <= n)
+    terms = " + ".join(f"CASE WHEN {text} THEN {1 << bit}{'L' if bit > 30 else ''} ELSE 0 END" for _, bit, text in plan.letters)
+    return [f"CAST({terms} AS {size}) AS {LETTERS}"]
+
+
+def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None = None, slices: Slices | None = None) -> str:
+    """The table function's input: row expressions computed by Spark, distributed and sorted."""
+    as_months = {name for name, _ in months.columns} if months else set()
+    texts = {n: _as_months(f"({t})") if n in as_months else t for n, t in plan.inputs}
+    history = texts.pop(HISTORY_COLUMN, None)
+    keys = plan.keys
+    order = [_order_text(item.column, item) for item in plan.order]
+    order += [plan.changes.arrival] if plan.changes is not None and plan.changes.arrival else []
+    computed = [f"{t} AS {n}" for n, t in texts.items()] + _letters_sql(plan)
+    order_only = _unread(plan)
+    shipped = [n for n in texts if n not in order_only] + ([LETTERS] if plan.letters else [])
+    if plan.ordered_inputs:
+        window = " ".join(
+            [
+                *(["PARTITION BY " + ", ".join(_text_of(plan, k) for k in keys)] if keys else []),
+                "ORDER BY " + ", ".join(_order_text(_text_of(plan, item.column), item) for item in plan.order),
+            ]
+        )
+        computed += [f"{text.replace(ORDER, window)} AS {name}" for name, text in plan.ordered_inputs]
+        computed.append(f"{ROW_NUMBER.replace(ORDER, window)} AS __rn")
+        shipped += [n for n, _ in plan.ordered_inputs]
+        order = ["__rn"]
+        order_only.add("__rn")
+    if plan.rows != ONE_ROW:
+        own = [quote(n) for n in as_months if n not in dict(plan.inputs)]
+        computed[:0] = [f"* EXCEPT ({', '.join(own)})", *(f"{_as_months(n)} AS {n}" for n in own)] if own else ["*"]
+        shipped = [f"* EXCEPT ({', '.join(sorted(order_only))})"] if order_only else ["*"]
+    elif not computed:
+        # a pattern that needs no column still needs its rows
+        computed.append("0 AS __row")
+    elif not any(_PLAIN.fullmatch(text) for text in texts.values()):
+        computed.append(_WHOLE)
+    computed += free_names(plan)
+    if plan.arcs is not None and plan.arcs.texts:
+        computed.append(f"struct(*) AS {ROW}")
+    inner = f"SELECT {', '.join(computed)} FROM {source}"
+    if plan.prefilter:
+        inner += " WHERE " + " OR ".join(f"({text})" for text in plan.prefilter)
+    if plan.changes is not None and plan.changes.came:
+        inner = with_promises(plan, inner)
+        order_only |= set(plan.changes.came) - _needed(plan)
+        shipped = [n for n in shipped if n not in order_only]
+    if plan.arcs is not None:
+        inner = with_arcs(plan, inner)
+        shipped += plan.arcs.columns if plan.rows == ONE_ROW else ()
+        order.insert(0, f"{IS} DESC")
+    spreading, engines = "", replace(plan, months=tuple(sorted(as_months)))
+    if slices is not None:
+        inner, spreading, engines = placed(f"({inner})", slices), spread(slices), cut(engines, slices)
+        keys = engines.keys
+        unread = {PLACE, *([AWAY] if slices.start else [])}
+        if plan.rows == ONE_ROW:
+            shipped += [SLICE, *([] if slices.start else [AWAY])]
+        else:
+            shipped[0] = f"* EXCEPT ({', '.join(sorted(order_only | unread))})"
+    sort = [*keys, *order]
+    # without an order a constant one, which costs nothing: over a stream Spark refuses to sort, but not to search each micro-batch
+    # by itself
+    tail = f"{spreading} DISTRIBUTE BY {', '.join(keys) or '0'} SORT BY {', '.join(sort) or 'NULL'}"
+    planned = f"NULL AS `{engines.without_sql().to_json()}`"
+    if history is not None:
+        # the first row of each task brings it, so it is computed once and shipped once a task
+        ordered = f"SELECT {', '.join(shipped)} FROM ({inner}){tail}"
+        return f"SELECT *, IF((monotonically_increasing_id() & 8589934591) = 0, {history}, NULL) AS {HISTORY_COLUMN}, {planned} FROM ({ordered})"
+    shipped.append(planned)
+    if chosen is not None:
+        join = kept_keys(plan, chosen, texts, source)
+        return f"SELECT /*+ BROADCAST({KEPT}) */ {', '.join(shipped)} FROM ({inner}) AS __rows{join}{tail}"
+    return f"SELECT {', '.join(shipped)} FROM ({inner}){tail}"
+
+
+def stream_input(plan: Plan, source: str, months: tuple[str, ...] = ()) -> str:
+    """A query of the rows that go to the engine where a data frame hands them over: the table function's input, whether a variable
+    wants the row, and the columns of ORDER BY, in no order. ``months``: columns to give as numbers of months.
+
+    The rewriter's own WHERE is such a column, since Spark would move a condition to the source, and rows that no variable wants
+    would not move the watermark on.
+    """
+    texts, unread = {n: _as_months(f"({t})") if n in months else t for n, t in plan.inputs}, _unread(plan)
+    computed = [f"{t} AS {n}" for n, t in texts.items()] + _letters_sql(plan)
+    shipped = [n for n in texts if n not in unread] + ([LETTERS] if plan.letters else [])
+    wanted = " OR ".join(f"({text})" for text in plan.prefilter) or "true"
+    computed += [f"coalesce({wanted}, false) AS {NEEDED}", *free_names(plan)]
+    if plan.rows != ONE_ROW:
+        own = [quote(n) for n in months if n not in texts]
+        computed[:0] = [f"* EXCEPT ({', '.join(own)})", *(f"{_as_months(n)} AS {n}" for n in own)] if own else ["*"]
+        shipped = [f"* EXCEPT ({', '.join(sorted({*unread, NEEDED}))})"]
+    elif not any(_PLAIN.fullmatch(text) for text in texts.values()):
+        computed.append(_WHOLE)
+    order = [f"{item.column} AS __s{i}" for i, item in enumerate(plan.order)]
+    return f"SELECT {', '.join([*(shipped or ['0 AS __row']), NEEDED, *order])} FROM (SELECT {', '.join(computed)} FROM {source})"
+
+
+def _unread(plan: Plan) -> set[str]:
+    """Columns that are computed and go to no engine: of ORDER BY alone, and those that ask for names."""
+    unread = {item.column for item in plan.order} - _needed(plan)
+    return unread | {column for i, name in enumerate(_own_names(plan)) for column in (name, f"__q{i}")}
+
+
+def free_names(plan: Plan) -> list[str]:
+    """Columns that nothing reads, of which Spark's analyzer refuses those that are called like a column of the table: names of
+    registers and parameters, and words that were counted as something other than a column. A name stands for the column of the
+    table where there is one, else for the one beside it, and that alone has the field (spark/errors/reword says it in words)."""
+    none = f"named_struct('{REGISTER_FIELD}', named_struct('{REGISTER_FIELD}', NULL))"
+    return [text for i, name in enumerate(_own_names(plan)) for text in (f"{none} AS {name}", f"{name}.{REGISTER_FIELD}.{REGISTER_FIELD} AS __q{i}")]
+
+
+def _own_names(plan: Plan) -> list[str]:
+    """The names of registers and parameters, and the words of the plan, each once."""
+    automaton = plan.automaton
+    own = (*plan.words, *((*automaton.declared, *automaton.parameters) if automaton is not None else ()))
+    return list({item.name.lower(): quote(item.name) for item in reversed(own)}.values())[::-1]
+
+
+def _text_of(plan: Plan, column: str) -> str:
+    return f"({dict(plan.inputs)[column]})"
+
+
+def _order_text(text: str, item: Order) -> str:
+    nulls = "" if item.nulls_first is None else (" NULLS FIRST" if item.nulls_first else " NULLS LAST")
+    return f"{text}{' DESC' if item.descending else ''}{nulls}"
+
+
+def _needed(plan: Plan) -> set[str]:
+    """Input columns that the engine reads."""
+    needed = set(plan.keys)
+    if plan.rows != ONE_ROW:
+        needed |= {item.column for item in plan.order if not item.plain}
+
+    def visit(value: object) -> None:
+        if isinstance(value, tuple):
+            for v in value:
+                visit(v)
+        elif isinstance(value, str) and value.startswith("__"):
+            needed.add(value)
+
+    visit(plan.conditions)
+    visit(plan.windows)
+    visit(tuple(leaf.spec for leaf in plan.leaves))
+    if plan.automaton is not None:
+        automaton = plan.automaton
+        visit((tuple((register.initial, register.like) for register in automaton.registers), automaton.time, automaton.lifetime))
+        visit(tuple((arc.fence, arc.sets, arc.emits) for arc in automaton.arcs))
+    visit(plan.changes and plan.changes._replace(came=()))
+    if plan.ranking:
+        visit((plan.ranking.monotone, plan.ranking.by_sides, plan.ranking.scored))
+    return needed
+
+
+def _output(plan: Plan) -> list[str]:
+    def measure(text: str) -> str:
+        return f"IF(__matched, {text}, NULL)" if plan.rows == WITH_UNMATCHED else text
+
+    measures = [f"{measure(text)} AS {quote(name)}" for name, text in plan.outputs]
+    if plan.rows == ONE_ROW:
+        return [f"{key.column} AS {quote(key.name)}" for key in plan.partition] + measures
+    keys, hidden, seen = [], [], set()
+    for key in (*plan.partition, *plan.order):
+        name = key.name if not key.plain or plan.case_sensitive else key.name.lower()
+        if key.plain and name in seen:
+            continue
+        seen.add(name)
+        keys.append(quote(key.name) if key.plain else f"{key.column} AS {quote(key.name)}")
+        hidden.append(quote(key.name) if key.plain else key.column)
+    hidden += _kept_leaves(plan) + [column.name for column in (*plan.aggregates, *plan.over_arrays)] + (["__matched"] if plan.rows == WITH_UNMATCHED else [])
+    if plan.ranking:
+        hidden += [*(f"__g{i}" for i in range(len(plan.ranking.objectives))), SCORE, *([RANK] if plan.ranking.top else [])]
+    rest = f"* EXCEPT ({', '.join(hidden)})" if hidden else "*"
+    return [*keys, *measures, rest]

@@ -1,0 +1,128 @@
+"""Reads the names of tables in a statement: the WITH under which a part of it can be read by itself, and the names by which tables
+are known."""
+
+from __future__ import annotations
+
+from sparkcep.clause.tokens import QUOTED, WORD, Token, name_of
+
+_QUERIES = frozenset(["SELECT", "WITH", "FROM", "INSERT", "EXPLAIN", "CREATE"])
+_JOINS = frozenset("JOIN INNER CROSS LEFT RIGHT FULL OUTER SEMI ANTI NATURAL LATERAL".split())
+_NO_NAMES = _JOINS | frozenset("AS TABLE TABLESAMPLE VALUES UNION INTERSECT EXCEPT MINUS ALL DISTINCT".split())
+_INNER_QUERIES = frozenset("SELECT WITH FROM VALUES TABLE".split())
+
+
+def runs_at_once(tokens: list[Token]) -> bool:
+    """Whether a statement reads its tables when it is given, and not later: no view, function or script."""
+    words = [t.upper for t in tokens if t.kind == WORD]
+    first = next((t for t in tokens if t.text != "("), None)
+    if first is None or first.upper not in _QUERIES:
+        return False
+    if words[0] == "EXPLAIN":
+        words = words[1:]
+    head = words[: words.index("AS")] if "AS" in words else words
+    return words[0] != "CREATE" or ("TABLE" in head and "VIEW" not in head)
+
+
+def definitions(tokens: list[Token], close: dict[int, int], offset: int) -> list[tuple[int, int]] | None:
+    """(start, end) of the names that the statement's WITH defines before ``offset``. None where they cannot be found: under WITH
+    RECURSIVE, or inside a WITH of an inner query."""
+    found: list[tuple[int, int]] = []
+    opened: list[int] = []
+    for i, t in enumerate(tokens):
+        if t.start >= offset:
+            break
+        if t.text == "(" and i in close:
+            opened.append(i)
+        elif t.text == ")" and opened:
+            opened.pop()
+        elif t.kind == WORD and t.upper == "WITH" and _defines(tokens, i):
+            around = [o for o in opened if tokens[close[o]].start > offset]
+            if not opened:
+                listed = _listed(tokens, close, i)
+                if listed is None:
+                    return None
+                found = [span for span in listed if span[1] <= offset]
+            elif len(around) == len(opened):
+                return None
+    return found
+
+
+def table_names(tokens: list[Token], close: dict[int, int], start: int, stop: int) -> frozenset[str]:
+    """The lower-case names of the tables among ``tokens[start:stop]``, the text behind FROM: those that may qualify a column there.
+    Names inside subqueries, names of columns and those in conditions of joins are left out."""
+    found: set[str] = set()
+    condition, i = False, start
+    while i < stop:
+        t = tokens[i]
+        if t.text == "(":
+            joined = i == start or tokens[i - 1].text in (",", "(") or tokens[i - 1].upper in _JOINS
+            if joined and not condition and i in close and tokens[i + 1].upper not in _INNER_QUERIES:
+                found |= table_names(tokens, close, i + 1, close[i])
+            i = close.get(i, i)
+        elif t.kind == QUOTED and not condition:
+            found.add(name_of(t).lower())
+        elif t.kind == WORD and t.upper in ("ON", "USING"):
+            condition = True
+        elif t.text == "," or (t.kind == WORD and t.upper in _JOINS):
+            condition = False
+        elif t.kind == WORD and not condition and t.upper not in _NO_NAMES:
+            found.add(name_of(t).lower())
+        i += 1
+    return frozenset(found)
+
+
+def reads_itself(tokens: list[Token], close: dict[int, int], start: int, stop: int) -> Token | None:
+    """The place where ``tokens[start:stop]``, the input of a clause, reads a name that the WITH RECURSIVE around it is still
+    defining; None where it reads none."""
+    recursive: set[str] = set()
+    for i, t in enumerate(tokens[:start]):
+        if t.kind == WORD and t.upper == "WITH" and tokens[i + 1].upper == "RECURSIVE":
+            recursive |= _defining(tokens, close, i + 2, start)
+    for i in range(start, stop if recursive else start):
+        t, before = tokens[i], tokens[i - 1]
+        as_table = i == start or before.text in (",", "(") or before.upper in ("FROM", "TABLE", *_JOINS)
+        if t.kind in (WORD, QUOTED) and as_table and name_of(t).lower() in recursive:
+            return t
+    return None
+
+
+def _defining(tokens: list[Token], close: dict[int, int], i: int, at: int) -> set[str]:
+    """The names whose definitions, listed from ``i`` on, enclose the token ``at``."""
+    found: set[str] = set()
+    while i < at:
+        name = tokens[i]
+        while i < at and not (tokens[i].upper == "AS" and tokens[i + 1].text == "("):
+            i = close.get(i, i) + 1
+        end = close.get(i + 1)
+        if end is None or i >= at:
+            break
+        if end > at:
+            found.add(name_of(name).lower())
+        if tokens[end + 1].text != ",":
+            break
+        i = end + 2
+    return found
+
+
+def _defines(tokens: list[Token], i: int) -> bool:
+    """Whether the WITH at ``i`` begins definitions."""
+    name, after = tokens[i + 1], tokens[i + 2]
+    return name.upper == "RECURSIVE" or (name.kind in (WORD, QUOTED) and (after.text == "(" or after.upper == "AS"))
+
+
+def _listed(tokens: list[Token], close: dict[int, int], i: int) -> list[tuple[int, int]] | None:
+    """The spans of ``name [(columns)] AS (query)``, separated by commas, behind the WITH at ``i``. None where the text has another
+    form."""
+    spans: list[tuple[int, int]] = []
+    i += 1
+    while True:
+        start, i = i, i + 1
+        if tokens[i].text == "(":
+            i = close.get(i, i) + 1
+        if tokens[i].upper != "AS" or tokens[i + 1].text != "(" or i + 1 not in close:
+            return None
+        end = close[i + 1]
+        spans.append((tokens[start].start, tokens[end].end))
+        if tokens[end + 1].text != ",":
+            return spans
+        i = end + 2
