@@ -1,0 +1,7 @@
+"""Former name of :mod:`sparkcep.spark.stream.memory_sink`, which older clients and drivers pickle."""
+
+import sys
+
+from sparkcep.spark.stream import memory_sink
+
+sys.modules[__name__] = memory_sink
