@@ -1,7 +1,7 @@
 """``python -m tests.class_archive FILE``: an archive of the classes that a session of Spark loads, for the JVMs that tests start.
 
-Java reads classes from it (class data sharing, JEP 350) and neither loads nor checks them. A session then starts with half the time of
-the processor. ``tests/conftest.py`` takes the file that SPARKCEP_TESTS_CLASSES names.
+Java reads classes from it (class data sharing, JEP 350) and neither loads nor checks them. A session then starts with half the
+processor time. ``tests/conftest.py`` takes the file that SPARKCEP_TESTS_CLASSES names.
 """
 
 from __future__ import annotations
