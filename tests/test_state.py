@@ -156,6 +156,23 @@ def test_rows_without_bytes_take_no_memory(schema):
         form.read([many])
 
 
+class Unasked(ListedForm):
+    """A form that must not be asked."""
+
+    def read(self, rows, numbers, arrays):
+        raise AssertionError(f"it is asked for {rows.tolist()} rows")
+
+
+def test_a_number_of_rows_is_compared_with_the_bytes_before_the_form_is_asked():
+    """A form may allocate by the number of rows."""
+    table = pa.table({"x": pa.array([1], pa.int64())})
+    (state,) = StateBytes(table.schema, ListedForm()).written(Open.of(np.array([1])), table, np.array([1]))
+    many = state[:16] + b"\xff\xff\xff\xff" + state[20:-8]
+    many += np.frombuffer(many, dtype="<u8").sum(dtype=np.uint64).tobytes()
+    with pytest.raises(MatchRuntimeError, match="damaged"):
+        StateBytes(table.schema, Unasked()).read([many])
+
+
 def test_values_that_are_none_of_their_type():
     table = pa.table({"s": ["abc"], "d": pa.array([decimal.Decimal("1.5")], pa.decimal128(3, 1))})
     form = StateBytes(table.schema, WholeForm())

@@ -167,7 +167,8 @@ class StateBytes:
             if any((count % t.itemsize).any() for (_, count), t in zip(sections, self.form.arrays)):
                 raise ValueError("parts of numbers")
             arrays = [(np.frombuffer(section, dtype=t), count // t.itemsize) for (section, count), t in zip(sections[:mine], self.form.arrays, strict=True)]
-            return self.form.read(rows, heads["numbers"].astype(np.int64), arrays), unpacked(self.schema, sections[mine:], rows)
+            table = unpacked(self.schema, sections[mine:], rows)  # first, since it finds numbers of rows that the bytes do not have
+            return self.form.read(rows, heads["numbers"].astype(np.int64), arrays), table
         except (ValueError, pa.ArrowException) as error:
             raise self._wrong(b"") from error
 
