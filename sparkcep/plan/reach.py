@@ -1,6 +1,6 @@
 """How far a clause looks: the rows outside of a match that PREV and NEXT may read.
 
-CLASSIFIER() of a row outside of the match is NULL whatever the row is, so it reads none."""
+CLASSIFIER() of any row outside of the match is NULL, so it reads none."""
 
 from __future__ import annotations
 
