@@ -84,7 +84,7 @@ def emission_of(plan: Plan, search: str, question: str, net: Net | None) -> Emis
 
 
 def _unit(plan: Plan, search: str, question: str, sequential: bool) -> tuple[str, str]:
-    """What is emitted as a whole, and how the search resumes."""
+    """The unit of emission, and how the search resumes."""
     if plan.changes is not None and plan.changes.report == "CHANGES":
         return CHANGE, FROM_START
     if plan.ranking is not None and plan.ranking.top:

@@ -61,7 +61,7 @@ class Operator(Protocol):
         ...
 
     def forgetting(self, open: Any, numbers: bool, positions: bool) -> Any:
-        """What is known of the partitions without what nothing asks for.
+        """Drops from what is known of the partitions the numbers that nothing asks for.
 
         Args:
             numbers: whether something asks for the numbers of matches.
@@ -75,7 +75,7 @@ class Operator(Protocol):
 
 
 class Base:
-    """What most operators share."""
+    """An operator with the answers that most searches share."""
 
     task: Task
     begin: Any
