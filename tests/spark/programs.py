@@ -60,7 +60,7 @@ def wait_until_gone(pid: int, seconds: float = 20) -> bool:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
-        if not state or state.startswith("Z"):
+        if not state or (state.startswith("Z") and "l" not in state):  # l: another of its threads still holds the pipes open
             return True
         time.sleep(0.1)
     return False
