@@ -48,6 +48,8 @@ final class HelperProcess {
   private static final long GRACE_MILLISECONDS = 2_000; // the helper's own clock is for a JVM that has ended
   private static final long START_MILLISECONDS = 60_000; // a busy machine needs several seconds
 
+  private static final String ENDED = "{\"ended\""; // how the answer of a helper begins that ends with it
+
   private final long milliseconds;
   private final Process process;
   private final DataOutputStream to;
@@ -94,11 +96,15 @@ final class HelperProcess {
       end();
       throw new GoneException(e);
     }
-    return ended(milliseconds, () -> {
+    String answer = ended(milliseconds, () -> {
       to.write(bytes);
       to.flush();
       return text();
     });
+    if (answer.startsWith(ENDED)) {
+      end();
+    }
+    return answer;
   }
 
   private String text() throws IOException {

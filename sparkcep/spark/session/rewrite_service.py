@@ -211,8 +211,10 @@ def serve(source: BinaryIO, sink: BinaryIO, seconds: float = 0.0, at_end: Callab
     """Answers requests until ``source`` ends.
 
     ``seconds``: after so long in one request the process is ended by its alarm clock, if there is one on this system; 0: never.
-    The function ``at_end`` is called as soon as ``source`` ends, also during a request.
+    The function ``at_end`` is called as soon as ``source`` ends, also during a request, and after a request for which there is too
+    little memory: Python cannot be trusted after that.
     """
+    too_large = json.dumps({"ended": _told(_TOO_LARGE)["error"]})
     requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(source, requests.put, at_end), name="sparkcep-requests", daemon=True).start()
     _say(sink, "{}")
@@ -220,8 +222,10 @@ def serve(source: BinaryIO, sink: BinaryIO, seconds: float = 0.0, at_end: Callab
         _set_alarm(seconds)
         try:
             reply = answer(request.decode("utf-8"))
-        except MemoryError:  # in a few words, because there may be no room for more
-            reply = json.dumps({"ended": _told(_TOO_LARGE)["error"]})
+        except MemoryError:
+            _say(sink, too_large)
+            at_end()
+            return
         except Exception:  # told to the one who asked; the next request may be a good one
             reply = json.dumps({"failure": traceback.format_exc()})
         _say(sink, reply)
