@@ -249,7 +249,9 @@ def shell():
 
 
 def test_loading_and_unloading(shell, monkeypatch):
+    """Each shell gets its own magics back, whatever was loaded into another."""
     monkeypatch.delenv("DATABRICKS_RUNTIME_VERSION", raising=False)
+    type(shell)().extension_manager.load_extension("sparkcep")
 
     def other(line, cell=None):
         return "other"

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from IPython.core.magic import no_var_expand
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _KINDS = ("line", "cell")
-_before: dict[tuple[str, str], Any] = {}  # magics that had our names
+_before: WeakKeyDictionary[InteractiveShell, dict[tuple[str, str], Any]] = WeakKeyDictionary()  # magics of each shell that had our names
 
 
 class _Lazy(NamedTuple):
@@ -51,10 +52,10 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     """Registers the magics in ``shell`` for ``%load_ext sparkcep``. Does not start Spark."""
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     registered = shell.magics_manager.magics
-    cells = Cells(shell)
+    cells, before = Cells(shell), _before.setdefault(shell, {})
     for name in names():
         for kind in _KINDS:
-            _before.setdefault((kind, name), registered[kind].get(name))
+            before.setdefault((kind, name), registered[kind].get(name))
         shell.register_magic_function(cells.sql, "line_cell", name)
     _forget_matcher(shell)
     shell.Completer.custom_matchers.append(matcher(shell, names()))
@@ -69,11 +70,10 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     """Takes the magics and their completion away, and puts back the magics that had their names before."""
     _forget_matcher(shell)
     registered = shell.magics_manager.magics
-    for (kind, name), before in _before.items():
+    for (kind, name), before in _before.pop(shell, {}).items():
         registered[kind].pop(name, None)
         if before is not None:
             registered[kind][name] = before
-    _before.clear()
 
 
 class Cells:
