@@ -336,7 +336,7 @@ def test_who_asks_compiles_what_the_background_could_not(tmp_path):
 def test_a_package_may_bring_kernels_for_any_processor(tmp_path):
     generic = start(package(tmp_path / "one"), tmp_path / "built", NUMBA_CPU_NAME="generic")
     assert answer(generic) == ([42, 1], 1)
-    shutil.copytree(tmp_path / "built" / "kernels", tmp_path / "one" / "sparkcep" / "kernels")
+    shutil.copytree(tmp_path / "built" / "kernels", tmp_path / "one" / "sparkcep" / "shipped" / "kernels")
     assert answer(start(tmp_path / "one", tmp_path / "kept")) == ([42, 0], 0)
     assert kernel_files(tmp_path / "kept") == []
 
