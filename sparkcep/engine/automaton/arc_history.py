@@ -305,7 +305,7 @@ class Standing:
                 found[:, _OF] = np.where(text >= 0, text, found[:, _OF])
             sets.append(found[found[:, BEGIN] < found[:, END]])
         keys = {rows.keys[int(np.flatnonzero(rows.owners == owner)[0])]: i for i, owner in enumerate(owners) if owner}
-        return Standing(task.prepared, timetable(task.plan.automaton, sets), rows.given(), keys, texts, rows)
+        return Standing(task.prepared, timetable(task.plan.automaton, sets, growing=texts is not None), rows.given(), keys, texts, rows)
 
     def placed(self, chunk: Chunk) -> Chunk:
         """A chunk of rows with a column that says which arcs each finds, and those that texts see."""

@@ -50,8 +50,10 @@ class Timetable:
         return self.bases[number] + np.searchsorted(self.bounds[number], clock, side="right") * len(self.graph.final)
 
 
-def timetable(automaton: Automaton, sets: Sequence[np.ndarray]) -> Timetable:
-    """The graph of some sets of arcs, each in the order of its arcs: int64 (arcs, members of :class:`Present`)."""
+def timetable(automaton: Automaton, sets: Sequence[np.ndarray], *, growing: bool = False) -> Timetable:
+    """The graph of some sets of arcs, each in the order of its arcs: int64 (arcs, members of :class:`Present`).
+
+    ``growing``: arcs that are not known yet may leave any state."""
     own = np.array(
         [(a.target, a.letter, _TAKES[a.on], a.label, int(bool(a.emits)), ALWAYS, ENDLESS, *a.parameters) for a in automaton.arcs], dtype=np.int64,
     ).reshape(-1, kernels.A_WIDTH)
@@ -71,7 +73,7 @@ def timetable(automaton: Automaton, sets: Sequence[np.ndarray]) -> Timetable:
     of_arc[:, A_FROM], of_arc[:, A_UNTIL] = table[:, 1], table[:, 2]
     final = np.zeros(states, dtype=np.uint8)
     final[list(automaton.final)] = 1
-    goes = np.zeros(states, dtype=np.uint8)
+    goes = np.full(states, growing, dtype=np.uint8)
     goes[sources] = 1
     graph = kernels.Graph(of_arc, *_joined(leaving, shift), *_joined(silent, shift), np.array([automaton.start], dtype=np.int64), final, goes)
     return Timetable(graph, table[:, 0], table[:, 3], tuple(bounds), tuple(bases))

@@ -83,7 +83,7 @@ class Graph(NamedTuple):
     """States and arcs. ``leaving``: the arcs of each state but those ON EXPIRY, ``silent``: those that take no row, from
     ``first_leaving[base + s]`` and ``first_silent[base + s]`` on, where ``base`` is that of the row: arcs that come and go have
     lists for each time between their changes. A list of ``leaving`` has all arcs ON EMPTY that were valid at a row before. ``goes``
-    uint8: whether any arc ever leaves the state; ``start`` int64 (1): the first state."""
+    uint8: whether any arc ever leaves the state, or may come that does; ``start`` int64 (1): the first state."""
 
     arcs: np.ndarray
     first_leaving: np.ndarray
