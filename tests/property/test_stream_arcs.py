@@ -29,7 +29,7 @@ from tests.oracle import arcs as oracle_arcs
 from tests.oracle import automaton as oracle
 from tests.property.in_process import drained
 from tests.property.test_arcs import WITH_TEXTS, texts_of
-from tests.property.test_stream_changes import OWN, advanced, events_of, planned, shown, table_of
+from tests.property.test_stream_changes import OWN, Event, advanced, events_of, planned, shown, table_of
 from tests.property.test_stream_expiries import HELD, MEASURES, told_by, wanted
 from tests.selection import first
 
@@ -252,6 +252,32 @@ def test_a_state_stays_final_when_the_arc_that_said_so_is_gone():
     assert counts == [2, 4, 4, 3]  # that the other one has gone is known with the next change
     found = Standing.of(prepared, journal).prepared.plan.automaton
     assert found.states.index("new") in found.final
+
+
+def test_a_match_goes_on_by_an_arc_whose_text_comes_later():
+    """An arc that is not known yet may leave any state, so the run that has reached a final one is kept."""
+    automaton = oracle.Automaton({}, "q0", frozenset({"q1"}), (oracle.Arc("q0", "q1"),), 9, None)
+    plan = planned(oracle.clause(automaton, "FIRST(id) AS a, LAST(id) AS z", table=WITH_TEXTS).replace("WINDOW 9", "WINDOW INTERVAL '9' MICROSECONDS"))
+    arcs = Table(random.Random(0), automaton, True, True)
+    events = [Event(0, batch, -1, {"id": batch + 1, "v": 1, "w": 0, "s": None, "n": None, "op": "insert"}) for batch in range(2)]
+    rows = _whole(table_of(plan, events))
+    rows = rows.append_column("__s0", rows.column("__o0")).append_column("__s1", pa.array(np.arange(2)))
+    own = rows.drop_columns(["__s0", "__s1"]).schema
+    prepared = prepare(plan, with_table(plan, own, arcs.arrow(plan).schema))
+    row = dict.fromkeys((*TEXTS, "arc", "op", "valid_from", "valid_to", "p")) | {"from_state": "q1", "to_state": "new", "final": True, "valid_from": 2}
+    journal = before = None
+    state, found = b"", []
+    for batch in range(2):
+        arcs.rows = [row] * batch
+        read = arcs.arrow(plan)
+        come = arrived(prepared, journal, before, read, Moment(batch or None, batch, batch + 1))
+        journal, before = (come[0] if come is not None else journal), read
+        standing = Standing.of(prepared, journal)
+        tables, left = drained(_over(plan, standing.prepared, rows, own, standing).advance(rows.slice(batch, 1), np.zeros(1, dtype=np.int64), [state], batch + 1))
+        (state,) = left.states
+        names = dict(plan.outputs)
+        found.append(sorted(pair for part in tables for pair in zip(part.column(names["a"]).cast(pa.int64()).to_pylist(), part.column(names["z"]).cast(pa.int64()).to_pylist(), strict=True)))
+    assert found == [[(1, 1)], [(1, 2), (2, 2)]]
 
 
 @pytest.mark.parametrize(
