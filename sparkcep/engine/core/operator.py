@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import words
+from sparkcep.compiler.emission import window_of
 from sparkcep.engine.core.chunk import Chunk, Left
 from sparkcep.engine.core.matches import WITH_ERRORS, Found, with_unmatched
 from sparkcep.engine.core.state_codec import Form
@@ -19,6 +20,7 @@ from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import whole_micros
 from sparkcep.engine.output.tables import Tables
 from sparkcep.plan.options import MICROS
+from sparkcep.plan.records import Window
 
 NOTHING_DUE = np.iinfo(np.int64).max
 
@@ -87,8 +89,8 @@ class Base:
         return self.over(chunk, self.begin)
 
     def due(self, open: Any, rows: pa.Table, watermark: int) -> np.ndarray:
-        if self.task.plan.windows[:1] and self.task.plan.windows[0].kind == MICROS:
-            return self.ends(open, RetainedRows.of(self.task, open.rows, rows, watermark))
+        if window_of(self.task.plan).kind == MICROS:
+            return self.ends(open, RetainedRows(self.task, open.rows, rows, watermark))
         return np.full(len(open.rows), NOTHING_DUE)
 
     def ends(self, open: Any, kept: RetainedRows) -> np.ndarray:
@@ -121,24 +123,25 @@ class RetainedRows:
         first: int64 (partitions), the first row of each.
         end: int64 (partitions), the row after its last one.
         size: of WINDOW, in microseconds.
-        last: the last time at which a window may begin that has ended, since rows to come are later than the watermark.
+        last: see :func:`last_begin`.
     """
 
-    def __init__(self, time: np.ndarray, rows: np.ndarray, size: int, watermark: int) -> None:
-        self.time, self.size, self.watermark = time, size, watermark
-        self.end = np.cumsum(rows)
-        self.first, self.last = self.end - rows, watermark + 1 - size
-
-    @staticmethod
-    def of(task: Task, sizes: np.ndarray, rows: pa.Table, watermark: int) -> RetainedRows:
-        """Rows of partitions of so many rows each, where WINDOW is one of time."""
-        window = task.plan.windows[0]
-        return RetainedRows(words(rows.column(window.order).combine_chunks()), sizes, whole_micros(window.size), watermark)
+    def __init__(self, task: Task, sizes: np.ndarray, rows: pa.Table, watermark: int) -> None:
+        """Rows of partitions of so many rows each, if WINDOW is one of time."""
+        window = window_of(task.plan)
+        self.time, self.size, self.watermark = words(rows.column(window.order).combine_chunks()), whole_micros(window.size), watermark
+        self.end = np.cumsum(sizes)
+        self.first, self.last = self.end - sizes, last_begin(window, watermark)
 
     def ended(self) -> np.ndarray:
         """How many rows of each partition have a window that has ended. int64 (partitions)."""
         ended = np.concatenate([[0], np.cumsum(self.time <= self.last)])
         return ended[self.end] - ended[self.first]
+
+
+def last_begin(window: Window, watermark: int) -> int:
+    """The last time at which a window may begin that has ended, since rows to come are later than the watermark."""
+    return watermark + 1 - whole_micros(window.size)
 
 
 def window_ends(kept: RetainedRows, covered: np.ndarray | None = None) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import words
+from sparkcep.compiler.emission import window_of
 from sparkcep.engine.stream.keyed_stream import Stream, parted
 from sparkcep.engine.stream.retractions import RevisedStream
 from sparkcep.plan.options import MICROS
@@ -43,7 +44,7 @@ def standing(stream: Stream, states: pa.Array) -> Standing:
 
 def _time(stream: Stream) -> str:
     """The kept column of the time; none where nothing of the clause reads it."""
-    window, first = stream.plan.windows[:1], stream.plan.order[0].column
-    if window and window[0].kind == MICROS:
-        return window[0].order
+    window, first = window_of(stream.plan), stream.plan.order[0].column
+    if window.kind == MICROS:
+        return window.order
     return first if first in stream.engine.bytes.schema.names else ""

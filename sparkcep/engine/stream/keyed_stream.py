@@ -18,23 +18,22 @@ import pyarrow.compute as pc
 from sparkcep.columns.arrays import null_marks, stable_order, words
 from sparkcep.columns.row_codec import Sections, bytes_of, slices
 from sparkcep.columns.types import type_of
+from sparkcep.compiler.emission import window_of
 from sparkcep.engine.automaton.arc_history import Standing
 from sparkcep.engine.core.chunk import Chunk, Left
 from sparkcep.engine.core.limits import Limits
-from sparkcep.engine.core.operator import NOTHING_DUE
+from sparkcep.engine.core.operator import NOTHING_DUE, last_begin
 from sparkcep.engine.core.state_codec import NO_BYTES, PENDING, StateBytes, damaged
 from sparkcep.engine.core.task import Prepared
-from sparkcep.engine.core.windows import whole_micros
 from sparkcep.engine.factory import OpenPartitions
 from sparkcep.engine.match.enumeration import Open, WholeForm
 from sparkcep.engine.output.tables import Tables
 from sparkcep.engine.stream import sessions
 from sparkcep.kernels.automaton.register_runs import ENDLESS
 from sparkcep.kernels.jit import fallback
-from sparkcep.plan.options import MICROS, NO_WINDOW, ROWS
-from sparkcep.plan.records import Order, Window, has
+from sparkcep.plan.options import MICROS, ROWS
+from sparkcep.plan.records import Order, has
 
-NO_BOUND = Window(NO_WINDOW, "", "", 0, 0, "")
 _HEAD = 4  # bytes before the engine's, which say how many these are
 
 
@@ -178,29 +177,22 @@ class Stream:
     def _times(self, chunk: Chunk) -> np.ndarray:
         """int64: the times of the rows; nothing where the engine reads no time. NULLs would come last, but there are none."""
         automaton = self.plan.automaton
-        name = automaton.time if automaton is not None else self._window.order if self._window.kind == MICROS else ""
+        window = window_of(self.plan)
+        name = automaton.time if automaton is not None else window.order if window.kind == MICROS else ""
         if name not in chunk.columns:
             return np.zeros(0, dtype=np.int64)
         column = chunk.columns[name]
         return np.where(null_marks(column) == 1, NOTHING_DUE, words(column)) if column.null_count else words(column)
 
-    @property
-    def _window(self) -> Window:
-        return self.plan.windows[0] if self.plan.windows else NO_BOUND
-
     def _closed(self, chunk: Chunk, watermark: int) -> np.ndarray:
         """int64 (partitions): the first row whose window a row to come may still enter."""
-        window, low, high = self._window, chunk.offsets[:-1], chunk.offsets[1:]
+        window, low, high = window_of(self.plan), chunk.offsets[:-1], chunk.offsets[1:]
         if window.kind not in (MICROS, ROWS):
             return low
         if window.kind == ROWS:
             return np.clip(high - min(int(window.size), chunk.rows + 1) + 1, low, high)
-        ended = np.concatenate([[0], np.cumsum(words(chunk.columns[window.order]) <= self._last(watermark))])
+        ended = np.concatenate([[0], np.cumsum(words(chunk.columns[window.order]) <= last_begin(window, watermark))])
         return low + ended[high] - ended[low]
-
-    def _last(self, watermark: int) -> int:
-        """The last time at which a window may begin that has ended: rows to come are behind the watermark."""
-        return watermark + 1 - whole_micros(self._window.size)
 
     def _alone(self, rows: pa.Table) -> Generator[pa.Table, None, None]:
         """Output of rows without a time: they are in no match."""
