@@ -27,6 +27,7 @@ from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.sql.explain.describe import condition_texts
 from tests.caught import plainly
+from tests.golden_files import renew
 
 FOLDER = Path(__file__).resolve().parent.parent / "golden"
 
@@ -105,20 +106,5 @@ _TYPES = (
 )
 
 
-def main(arguments: list[str]) -> int:
-    """Writes all listings anew, or tells which differ."""
-    different = []
-    for path in files():
-        text = path.read_text("utf-8")
-        now = whole(clause_of(text))
-        if now != text:
-            different.append(path)
-            if "--write" in arguments:
-                path.write_text(now, "utf-8")
-    done = "written" if "--write" in arguments else "different"
-    print("\n".join(f"{done}: {path.relative_to(FOLDER)}" for path in different) or "all listings are as they were")
-    return 1 if different and "--write" not in arguments else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(renew(files(), FOLDER, lambda text: whole(clause_of(text)), "listings", "--write" in sys.argv[1:]))

@@ -24,6 +24,7 @@ from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import Plan
 from sparkcep.spark.session.pickled import streamer
 from sparkcep.sql.explain.describe import describe
+from tests.golden_files import renew
 
 FOLDER = Path(__file__).resolve().parent.parent / "golden" / "explain"
 LEAST = 3  # clauses of a family
@@ -62,20 +63,5 @@ def whole(head: str) -> str:
     return head + "\n\n" + "\n\n".join(f"== {name} ==\n{section}" for name, section in sections.items() if section) + "\n"
 
 
-def main(arguments: list[str]) -> int:
-    """Renews all files, or lists those that differ."""
-    different = []
-    for path in files():
-        text = path.read_text("utf-8")
-        now = whole(head_of(text))
-        if now != text:
-            different.append(path)
-            if "--write" in arguments:
-                path.write_text(now, "utf-8")
-    done = "written" if "--write" in arguments else "different"
-    print("\n".join(f"{done}: {path.relative_to(FOLDER)}" for path in different) or "all explanations are as they were")
-    return 1 if different and "--write" not in arguments else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(renew(files(), FOLDER, lambda text: whole(head_of(text)), "explanations", "--write" in sys.argv[1:]))

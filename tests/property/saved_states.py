@@ -54,6 +54,7 @@ from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import parameter_column
 from sparkcep.settings import Settings
 from tests.caught import without_catching
+from tests.golden_files import renew
 from tests.property.in_process import drained
 from tests.property.test_stream_changes import Event, table_of
 
@@ -416,20 +417,5 @@ def _written(table: pa.Table) -> bytes:
 _RUNNERS = {"buckets": BucketRunner, "partitions": PartitionRunner}
 
 
-def main(arguments: list[str]) -> int:
-    """Renews all files, or lists those that differ."""
-    different = []
-    for path in files():
-        text = path.read_text("utf-8")
-        now = whole(head_of(text))
-        if comparable(now, text) != comparable(text, now):
-            different.append(path)
-            if "--write" in arguments:
-                path.write_text(now, "utf-8")
-    done = "written" if "--write" in arguments else "different"
-    print("\n".join(f"{done}: {path.relative_to(FOLDER)}" for path in different) or "all states are as they were")
-    return 1 if different and "--write" not in arguments else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(renew(files(), FOLDER, lambda text: whole(head_of(text)), "states", "--write" in sys.argv[1:], lambda one, other: comparable(one, other) == comparable(other, one)))
