@@ -103,7 +103,7 @@ def _looks_before(net: Net) -> bool:
 def _counts_positions(plan: Plan) -> bool:
     kinds = {leaf.spec.kind for leaf in plan.leaves}
     placed = plan.slide is not None or kinds & {"bundle_start", "bundle_end"}
-    across = plan.ranking is not None and plan.ranking.overall  # matches of several keys that tie are told apart by the places of their rows
+    across = plan.ranking is not None and plan.ranking.overall  # matches of several keys that tie differ in the places of their rows
     return bool("graph" in kinds or across or (placed and window_of(plan).kind == ROWS))
 
 

@@ -230,7 +230,7 @@ def _again(task: Task) -> Again | BundledAgain:
 
 
 def _held_back(task: Task, tables: NewTables) -> Listing:
-    """What lists matches, and holds back what ends at rows at which a negation behind a match may still decide."""
+    """The search that lists matches. If a negation looks behind a match, the matches that it may still decide are held back."""
     listing = _listing(task)
     return functools.cache(lambda: Undecided(listing(), tables)) if task.prepared.strategy.emission.looks_behind else listing
 
