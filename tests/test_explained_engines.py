@@ -29,7 +29,7 @@ from sparkcep.compiler.searches import (
 )
 from sparkcep.compiler.strategy import strategy_of
 from sparkcep.engine.factory import engine_for, match_batches, prepare
-from sparkcep.engine.match.backtrack import Adjacent
+from sparkcep.engine.match.backtrack import Backtracking
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.match import walk as selecting
@@ -80,7 +80,7 @@ def test_whether_failed_states_are_remembered(pattern, define):
 @pytest.mark.parametrize("skip", ["PAST LAST ROW", "TO NEXT ROW", "TO LAST B"])
 def test_whether_matches_share_their_ends(skip, measure):
     engine, text = engine_and_text(f"AFTER MATCH SKIP {skip} PATTERN (A+ B) DEFINE B AS v > 1", measure)
-    shares = Adjacent(engine.task).shares
+    shares = Backtracking(engine.task).shares
     assert shares == (skip != "PAST LAST ROW" and measure == "sum(v)") == ("share their ends" in text)
     assert ("cost of sum(v) (line 1, column 21) over FLOAT or DOUBLE" in text) == shares
 

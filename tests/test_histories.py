@@ -118,7 +118,7 @@ def test_sketches_by_the_text_of_their_definition(size):
             reached[at] = reached.get(at, 0) + points
             bits[at] = bits.get(at, set()) | bundles
     columns = [np.array(part) for part in zip(*known)]
-    made = histories.Vectors(*columns, *(np.array([told[i] for told in known.values()]) for i in (0, 1)), [sorted(told[2]) for told in known.values()])
+    made = histories.Features(*columns, *(np.array([told[i] for told in known.values()]) for i in (0, 1)), [sorted(told[2]) for told in known.values()])
     got = histories.sketched(made, size, places, costs, intervals)
     have = {tuple(key): (visits, points, set(bundles)) for *key, visits, points, bundles in zip(*(a.tolist() for a in got[:6]), got.bundles)}
     for vector in every:

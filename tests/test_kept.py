@@ -9,7 +9,7 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.compiler.strategy import strategy_of
-from sparkcep.engine.core.kernel_loop import Room
+from sparkcep.engine.core.kernel_loop import OutputRoom
 from sparkcep.engine.core.limits import Limits
 from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.engine.match import enumeration, gap_walk
@@ -55,7 +55,7 @@ def top(matches, k):
 @pytest.mark.parametrize(("slide", "limits"), [("", None), (" SLIDE 2", None), ("", Limits(max_state_bytes=1 << 11))])
 def test_the_best_are_kept(slide, limits, monkeypatch):
     # so little room that the matches of a buffer come in several rounds
-    monkeypatch.setattr(enumeration, "Room", lambda events, labels, *more, **how: Room(4, 16, *more, **how))
+    monkeypatch.setattr(enumeration, "Room", lambda events, labels, *more, **how: OutputRoom(4, 16, *more, **how))
     rng, dropped, compared = random.Random(f"{slide}{limits}"), 0, 0
     for _ in range(25):
         k, null = rng.choice([1, 2, 3, 5]), rng.choice([0, 0, 0.1])

@@ -89,10 +89,10 @@ def kernel_files(kept: Path) -> list[Path]:
     return sorted(kept.rglob("*.nbc"))
 
 
-APART = CALLED.replace("import kernel", "import standing_apart").replace("@kernel", '@standing_apart("int64(int64)")')
+APART = CALLED.replace("import kernel", "import separate").replace("@kernel", '@separate("int64(int64)")')
 ABOVE = APART + """
 
-@standing_apart("int64(int64)")
+@separate("int64(int64)")
 def quadrupled(x):
     return 2 * doubled(x)
 """

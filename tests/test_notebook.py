@@ -174,7 +174,7 @@ def test_a_terminal_keeps_the_duration_only(monkeypatch, capsys):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     reporter = Reporter(object())
-    reporter.tell(Progress(1, 4, 2))
+    reporter.show(Progress(1, 4, 2))
     reporter.close("done")
     line, blank, end = terminal.getvalue().split("\r")[1:]
     assert "1 of 4 tasks, 2 running" in line and not blank.strip() and len(blank) == len(line) and end == ""

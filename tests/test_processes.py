@@ -43,7 +43,7 @@ def test_a_package_in_the_current_folder_is_found(monkeypatch):
 
 def test_compiling_processes_import_nothing_from_there(hostile, tmp_path_factory):
     folder = tmp_path_factory.mktemp("kernels")
-    asked = background.Asked(lambda: folder, folder / "none")
+    asked = background.Requested(lambda: folder, folder / "none")
     assert asked.of(background.Request("sparkcep.kernels.common.hash_table", "none", "of other sources", []), lambda: False)
     ((_, process),) = asked._started
     process.wait(60)
@@ -54,7 +54,7 @@ def test_compiling_processes_import_nothing_from_there(hostile, tmp_path_factory
 def test_on_an_executor_compiling_ends_with_who_asked(monkeypatch, tmp_path):
     """Somebody else compiles the kernel, for which the process would wait."""
     monkeypatch.setattr(background, "on_executor", lambda: True)
-    asked = background.Asked(lambda: tmp_path, tmp_path / "none")
+    asked = background.Requested(lambda: tmp_path, tmp_path / "none")
     own = background.Request("sparkcep.kernels.common.hash_table", "one", cache.digest("sparkcep.kernels.common.hash_table"), [])
     (tmp_path / "wanted").mkdir()
     name = f"one-{hashlib.sha256(json.dumps(own).encode()).hexdigest()[:16]}.request"
@@ -71,7 +71,7 @@ def test_on_an_executor_compiling_ends_with_who_asked(monkeypatch, tmp_path):
 def test_where_kernels_came_with_the_package_none_is_compiled_on_an_executor(monkeypatch, tmp_path):
     monkeypatch.setattr(background, "on_executor", lambda: True)
     (tmp_path / "shipped").mkdir()
-    asked = background.Asked(lambda: tmp_path, tmp_path / "shipped")
+    asked = background.Requested(lambda: tmp_path, tmp_path / "shipped")
     assert not asked.of(background.Request("sparkcep.kernels.common.hash_table", "a", "b", []), lambda: False) and not asked._started
 
 

@@ -15,7 +15,7 @@ from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.limits import Limits
 from sparkcep.engine.core.windows import measured, slides, sliding_windows, window_ends
 from sparkcep.engine.factory import engine_for, match_batches, match_table, prepare
-from sparkcep.engine.topk.topk_paths import Paths
+from sparkcep.engine.topk.topk_paths import TopkPaths
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.records import Slide, Window
@@ -203,7 +203,7 @@ def test_listed_matches_of_windows_whose_numbers_are_beyond_64_bits(order, monke
     """Their best are those that paths tell."""
     clause = "MEASURES FIRST(t) AS f, MATCH_RANK() AS r EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW 10 SLIDE 0.3 PREF MAX (A.v + B.v) TOP 1"
     wanted = answer(clause, order)
-    monkeypatch.setattr(Paths, "_by_paths", lambda *_: None)
+    monkeypatch.setattr(TopkPaths, "_by_paths", lambda *_: None)
     assert answer(clause, order) == wanted != []
 
 

@@ -75,12 +75,12 @@ def _written(rows: range, variable: str | None) -> str:
 
 def failures(statement: str, text: str) -> tuple[int, list[str]]:
     """The number of cases, and for each that does not hold what was expected and what came. Raises CaseError, ClauseError."""
-    told, count = [], 0
+    failed, count = [], 0
     for case in cases(text):
         count += 1
         found = preview(statement, case.rows)
         if not case.holds(found):
             expected = ", ".join(" ".join(_written(*item) for item in match) for match in case.matches) or "none"
             came = ", ".join(" ".join(f"{row}:{v}" for row, v in match.taken) or "(empty)" for match in found.matches) or "none"
-            told.append(f"line {case.line}: {case.rows}\n  expected  {expected}\n  came      {came}\n\n" + "\n".join(f"    {line}" for line in str(found).splitlines()))
-    return count, told
+            failed.append(f"line {case.line}: {case.rows}\n  expected  {expected}\n  came      {came}\n\n" + "\n".join(f"    {line}" for line in str(found).splitlines()))
+    return count, failed

@@ -593,7 +593,7 @@ def _run(options: argparse.Namespace) -> None:
     def work(spark: SparkSession) -> None:
         _views(spark, tables)
         for i, statement in enumerate(statements):
-            with _telling(statement):
+            with _reporting(statement):
                 for text in ordered_by_letters(spark, statement, [source.name for source in tables]):
                     print(f"warning: {printable(text)}", file=sys.stderr)
                 with _running(spark):
@@ -649,9 +649,9 @@ def _run_on(options: argparse.Namespace) -> None:
         _views(spark, tables)
         streamed.define(spark, given, _note)
         for statement in statements[:-1]:
-            with _telling(statement):
+            with _reporting(statement):
                 spark.sql(statement)
-        with _telling(statements[-1]):
+        with _reporting(statements[-1]):
             streamed.run(spark, spark.sql(statements[-1]), target, partial(_print, options))
 
     _with_spark(options, work)
@@ -670,10 +670,10 @@ def _report(options: argparse.Namespace) -> None:
     def work(spark: SparkSession) -> None:
         _views(spark, tables)
         for statement in statements[:-1]:
-            with _telling(statement):
+            with _reporting(statement):
                 spark.sql(statement)
         try:
-            with _telling(statements[-1]):
+            with _reporting(statements[-1]):
                 with _running(spark):
                     page = sparkcep.report(spark, statements[-1])
         except ValueError as error:
@@ -691,7 +691,7 @@ def _running(spark: SparkSession) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def _telling(statement: str) -> Iterator[None]:
+def _reporting(statement: str) -> Iterator[None]:
     """Raises UsageError for an error that Spark raises over a statement. It shows the place there, without the traceback of Python
     workers and without a plan."""
     from sparkcep.spark.errors.exceptions import RAISED, shown, without_log

@@ -25,7 +25,7 @@ def waiting(about: str, progress: Callable[[], str] = str) -> Iterator[None]:
         yield
         return
     done = threading.Event()
-    thread = threading.Thread(target=_tell, args=(about, progress, done), daemon=True, name="waiting")
+    thread = threading.Thread(target=_show, args=(about, progress, done), daemon=True, name="waiting")
     thread.start()
     try:
         yield
@@ -34,7 +34,7 @@ def waiting(about: str, progress: Callable[[], str] = str) -> Iterator[None]:
         thread.join()
 
 
-def _tell(about: str, progress: Callable[[], str], done: threading.Event) -> None:
+def _show(about: str, progress: Callable[[], str], done: threading.Event) -> None:
     began, shown = time.monotonic(), False
     while not done.wait(1.0 if shown else SECONDS):
         parts = [about, progress(), f"{time.monotonic() - began:.0f} s"]

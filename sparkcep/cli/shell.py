@@ -100,7 +100,7 @@ class Shell:
         reporter, outcome = Reporter(SimpleNamespace()), "failed"
 
         def job(work: Callable[[], Any]) -> Any:
-            return jobs.run(self.session, work, " ".join(statement.split())[:100], reporter.tell)
+            return jobs.run(self.session, work, " ".join(statement.split())[:100], reporter.show)
 
         try:
             frame = job(lambda: self.session.sql(statement))

@@ -197,12 +197,12 @@ def _adjacent(plan: Plan) -> Strategy:
     if looking:
         each = "rows x rows of a match" if overlapping else "rows"
         return replace(found, cost=f"O({each} x values of the match that conditions still need)", reasons=_looks(plan, looking))
-    if overlapping and not _tells_shared_ends(plan):
+    if overlapping and not _distinguishes_shared_ends(plan):
         return replace(found, cost="O(rows x rows of a match)", reasons=(_WHOLE,))
     return replace(found, cost="O(rows)", reasons=(_LOCAL,), shares_ends=overlapping)
 
 
-def _tells_shared_ends(plan: Plan) -> bool:
+def _distinguishes_shared_ends(plan: Plan) -> bool:
     """Whether each measure of a match follows from its own first rows and from what is known of the match whose end it shares."""
     return plan.rows == "one" and not plan.slide and plan.ranking is None and all(map(_follows, (spec for _, spec in plan.leaves)))
 

@@ -241,7 +241,7 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
         found.append("TOP")
     if _numbered(now) and not _numbered(before):
         found.append("MATCH_NUMBER()")
-    found += [word for kind, word in _TOLD.items() if kind in _kinds(before) ^ _kinds(now) and (kind in ("cnt", "graph") or kind in _kinds(now))]
+    found += [word for kind, word in _REPORTED.items() if kind in _kinds(before) ^ _kinds(now) and (kind in ("cnt", "graph") or kind in _kinds(now))]
     if now.get("changes") and _placeless(before.get("leaves")) != _placeless(now.get("leaves")):
         found.append("MEASURES, of which some rows were told under REPORT CHANGES")
     if _back(now, now) > _back(before, now):  # the rows are not there
@@ -261,7 +261,7 @@ def _placeless(value: object) -> object:
 
 
 # what is kept is searched in another way, positions are counted, or a figure of each row is kept
-_TOLD = {"cnt": "MATCH_COUNT()", "graph": "MATCH_GRAPH()", "bundle_start": "BUNDLE_START()", "bundle_end": "BUNDLE_END()", "coverage": "COVERAGE()"}
+_REPORTED = {"cnt": "MATCH_COUNT()", "graph": "MATCH_GRAPH()", "bundle_start": "BUNDLE_START()", "bundle_end": "BUNDLE_END()", "coverage": "COVERAGE()"}
 
 
 def _top(plan: dict) -> int:

@@ -20,40 +20,40 @@ from sparkcep.compiler.emission import BEST_OF_WINDOW, BUNDLE, CHANGE, RECOMPUTE
 from sparkcep.compiler.registers.register_code import compile_automaton
 from sparkcep.compiler.strategy import placed_strategy
 from sparkcep.compiler.stream_rules import check_table
-from sparkcep.engine.automaton.arc_history import DatedComputations, Standing
+from sparkcep.engine.automaton.arc_history import DatedRegisterRuns, JournalArcs
 from sparkcep.engine.automaton.arc_rows import check_arcs
 from sparkcep.engine.automaton.dynamic_arcs import ArcTexts
 from sparkcep.engine.automaton.lifetimes import check_lifetimes
-from sparkcep.engine.automaton.register_runs import Computations
-from sparkcep.engine.budget.best_effort import Budgeted
-from sparkcep.engine.budget.best_effort_stream import BudgetedStream
+from sparkcep.engine.automaton.register_runs import RegisterRuns
+from sparkcep.engine.budget.best_effort import BestEffort
+from sparkcep.engine.budget.best_effort_stream import BestEffortStream
 from sparkcep.engine.changelog.changelog import Changelog
-from sparkcep.engine.changelog.input_changes import Net, check_changes
+from sparkcep.engine.changelog.input_changes import NetReport, check_changes
 from sparkcep.engine.core import chunk as buffers
 from sparkcep.engine.core.chunk import Buffer, Chunk, columns_of
 from sparkcep.engine.core.input_columns import check_columns, check_types
 from sparkcep.engine.core.limits import Limits
-from sparkcep.engine.core.matches import Found
+from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.operator import Operator
 from sparkcep.engine.core.state_codec import StateBytes
 from sparkcep.engine.core.task import Prepared, Task, memo_of, output_schema
 from sparkcep.engine.core.windows import check_slide, check_window
-from sparkcep.engine.frontier.cheapest import BestOfLastRows
-from sparkcep.engine.frontier.cheapest_per_state import Proxies
-from sparkcep.engine.frontier.per_last_row import ByLastRow
-from sparkcep.engine.match.backtrack import Adjacent
-from sparkcep.engine.match.enumeration import Deferring, Listing, Streaming, Whole
-from sparkcep.engine.match.gap_walk import Walk
+from sparkcep.engine.frontier.cheapest import CheapestPerLastRow
+from sparkcep.engine.frontier.cheapest_per_state import CheapestPerState
+from sparkcep.engine.frontier.per_last_row import PerLastRow
+from sparkcep.engine.match.backtrack import Backtracking
+from sparkcep.engine.match.enumeration import DeferringSearch, Enumeration, Listing, WholePartitions
+from sparkcep.engine.match.gap_walk import GapWalk
 from sparkcep.engine.output.keyed_rows import MatchTables
 from sparkcep.engine.output.tables import Tables
-from sparkcep.engine.stages.describe_errors import Reporter
-from sparkcep.engine.stream.recompute import Again, NewTables, Undecided
-from sparkcep.engine.stream.recompute_bundles import BundledAgain, Points
-from sparkcep.engine.stream.sequential_window_close import WindowsInTurn
-from sparkcep.engine.stream.window_close import EndedWindows
-from sparkcep.engine.topk.topk_paths import Paths
-from sparkcep.engine.topk.topk_rows import Sequences
-from sparkcep.engine.topk.topk_sides import Sides
+from sparkcep.engine.stages.describe_errors import DescribeErrors
+from sparkcep.engine.stream.recompute import HeldBack, NewMatchTables, Recompute
+from sparkcep.engine.stream.recompute_bundles import MatchPoints, RecomputeBundles
+from sparkcep.engine.stream.sequential_window_close import SequentialWindowClose
+from sparkcep.engine.stream.window_close import WindowClose
+from sparkcep.engine.topk.topk_paths import TopkPaths
+from sparkcep.engine.topk.topk_rows import TopkRows
+from sparkcep.engine.topk.topk_sides import TopkSides
 from sparkcep.errors import LIMIT, SEMANTIC, ClauseError
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.jit import fallback
@@ -115,7 +115,7 @@ class Engine:
 
     def __init__(self, task: Task, buffer: Buffer, operator: Operator) -> None:
         self.task, self.buffer, self.operator = task, buffer, operator
-        self.open = operator.begin
+        self.state = operator.initial
 
     @property
     def prepared(self) -> Prepared:
@@ -132,17 +132,17 @@ class Engine:
             yield from self._search(True)
 
     def _search(self, last: bool) -> Iterator[pa.Table]:
-        chunk = self.buffer.chunk(self.open.positions, last)
+        chunk = self.buffer.chunk(self.state.positions, last)
         with fallback.over(chunk.rows):
-            left = yield from self.operator.over(chunk, self.open)
-        self.open = left.open
+            left = yield from self.operator.step(chunk, self.state)
+        self.state = left.state
         self.buffer.keep(chunk, left)
 
 
 class OpenPartitions:
     """Searches partitions of which rows come little by little, many at a time; what is kept of each is bytes between the calls."""
 
-    def __init__(self, prepared: Prepared, schema: pa.Schema, limits: Limits | None = None, *, endless: bool = False, arcs: Standing | None = None) -> None:
+    def __init__(self, prepared: Prepared, schema: pa.Schema, limits: Limits | None = None, *, endless: bool = False, arcs: JournalArcs | None = None) -> None:
         """``schema``: of all columns of the rows that come; ``endless``: partitions never end, so that what is told of whole ones
         is told window by window; ``arcs``: those of ARCS FROM, which are there beside the rows."""
         self.task, self.schema = Task.of(prepared, limits), schema
@@ -157,12 +157,12 @@ class OpenPartitions:
         ``rows``: those that came, partition by partition, in order; int64 ``sizes``: how many of each; ``states``: what the last
         call gave, b"" for a new partition; ``going`` bool: whether more rows may come. Raises MatchRuntimeError.
         """
-        chunk, open = self.joined(rows, sizes, states, going)
+        chunk, state = self.joined(rows, sizes, states, going)
         if not chunk.rows:
             return [state if goes else b"" for state, goes in zip(states, going.tolist(), strict=True)]
         with fallback.over(chunk.rows):
-            left = yield from self.operator.over(chunk, open)
-        written = iter(self.bytes.written(left.open, chunk.table.take(pa.array(left.rows)), left.open.rows))
+            left = yield from self.operator.step(chunk, state)
+        written = iter(self.bytes.written(left.state, chunk.table.take(pa.array(left.rows)), left.state.rows))
         return [next(written) if goes else b"" for goes in going.tolist()]
 
     def joined(
@@ -170,8 +170,8 @@ class OpenPartitions:
     ) -> tuple[Chunk, Any]:
         """Of each partition first the kept rows, then those that came; and what is known of it. ``at`` int64: the places in
         ``rows`` of those that came, where it has others, too."""
-        open, kept = self.bytes.read(states)
-        old = open.rows
+        state, kept = self.bytes.read(states)
+        old = state.rows
         both = np.stack([old, sizes], axis=1).ravel()
         first = np.stack([np.cumsum(old) - old, kept.num_rows + np.cumsum(sizes) - sizes], axis=1).ravel()
         places = ranges(first, both)
@@ -180,7 +180,7 @@ class OpenPartitions:
             places[came] = kept.num_rows + at[places[came] - kept.num_rows]
         table = pa.concat_tables([kept, rows.select(self.schema.names)]).combine_chunks().take(pa.array(places)).combine_chunks()
         offsets = np.concatenate([[0], np.cumsum(old + sizes)])
-        return Chunk(table, columns_of(table, self.task.prepared.input_schema.names), offsets, open.positions, going), open
+        return Chunk(table, columns_of(table, self.task.prepared.input_schema.names), offsets, state.positions, going), state
 
 
 def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> Engine:
@@ -190,7 +190,7 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
     return Engine(task, Buffer(prepared.input_schema.names, prepared.plan.keys, wanted), _operator(task))
 
 
-def _operator(task: Task, endless: bool = False, arcs: Standing | None = None) -> Operator:
+def _operator(task: Task, endless: bool = False, arcs: JournalArcs | None = None) -> Operator:
     """Buffers, search and report, as the strategy has them; ``endless``: of partitions that never end, with the ``arcs`` that are
     there."""
     if not endless:
@@ -199,79 +199,79 @@ def _operator(task: Task, endless: bool = False, arcs: Standing | None = None) -
     emission = strategy.emission
     tables = MatchTables(task) if emission.unit == CHANGE else Tables(task)  # what changes is seen from outside (engine.revisions)
     if arcs is not None:
-        return DatedComputations(task, tables, arcs)
+        return DatedRegisterRuns(task, tables, arcs)
     if emission.unit == CHANGE:
-        return Computations(task, tables)
+        return RegisterRuns(task, tables)
     if emission.unit == BEST_OF_WINDOW and emission.sequential:
-        reporter = Reporter(task.plan, strategy.automaton) if task.plan.approximate is not None else None
-        return WindowsInTurn(task, Walk(task), _reporting(reporter, tables))
+        reporter = DescribeErrors(task.plan, strategy.automaton) if task.plan.approximate is not None else None
+        return SequentialWindowClose(task, GapWalk(task), _reporting(reporter, tables))
     if emission.unit == BEST_OF_WINDOW:
-        return EndedWindows(task, _answers(task, tables).answer)
+        return WindowClose(task, _answers(task, tables).answer)
     if strategy.search == s.BUDGETED:
-        return BudgetedStream(task, Reporter(task.plan, strategy.automaton), tables)
+        return BestEffortStream(task, DescribeErrors(task.plan, strategy.automaton), tables)
     if emission.resume == RECOMPUTE:
         return _again(task)
     return _answers(task, tables, endless)
 
 
-def _again(task: Task) -> Again | BundledAgain:
+def _again(task: Task) -> Recompute | RecomputeBundles:
     """What answers for last rows, window by window."""
     strategy = task.prepared.strategy
     if task.plan.approximate is None:
-        tables = NewTables(task)
-        return Again(task, ByLastRow(task, _held_back(task, tables), tables).answer, tables)
-    reporter = Reporter(task.plan, strategy.automaton)
+        tables = NewMatchTables(task)
+        return Recompute(task, PerLastRow(task, _held_back(task, tables), tables).answer, tables)
+    reporter = DescribeErrors(task.plan, strategy.automaton)
     if strategy.emission.unit == BUNDLE:
-        points = Points(task)
-        return BundledAgain(task, BestOfLastRows(task, _held_back(task, points), reporter, points), points, Tables(task))
-    tables = NewTables(task)
-    best = BestOfLastRows(task, _held_back(task, tables), reporter, tables)
-    return Again(task, best.answer, tables, best.nothing if task.plan.rows == "unmatched" else None)
+        points = MatchPoints(task)
+        return RecomputeBundles(task, CheapestPerLastRow(task, _held_back(task, points), reporter, points), points, Tables(task))
+    tables = NewMatchTables(task)
+    best = CheapestPerLastRow(task, _held_back(task, tables), reporter, tables)
+    return Recompute(task, best.answer, tables, best.nothing if task.plan.rows == "unmatched" else None)
 
 
-def _held_back(task: Task, tables: NewTables) -> Listing:
+def _held_back(task: Task, tables: NewMatchTables) -> Listing:
     """The search that lists matches. If a negation looks behind a match, the matches that it may still decide are held back."""
     listing = _listing(task)
-    return functools.cache(lambda: Undecided(listing(), tables)) if task.prepared.strategy.emission.looks_behind else listing
+    return functools.cache(lambda: HeldBack(listing(), tables)) if task.prepared.strategy.emission.looks_behind else listing
 
 
 def _listing(task: Task) -> Listing:
     """What lists matches; it is built where something does, and then once."""
-    return functools.cache(functools.partial(Walk, task))
+    return functools.cache(functools.partial(GapWalk, task))
 
 
 def _answers(task: Task, tables: Tables, endless: bool = False) -> Operator:
     """The same, with ``tables`` that make the output."""
     strategy = task.prepared.strategy
     listing = _listing(task)
-    reporter = Reporter(task.plan, strategy.automaton) if task.plan.approximate is not None else None
+    reporter = DescribeErrors(task.plan, strategy.automaton) if task.plan.approximate is not None else None
     if reporter is not None and strategy.search == s.BUDGETED:
-        return Whole(task, Budgeted(task, reporter, tables).answer)
+        return WholePartitions(task, BestEffort(task, reporter, tables).answer)
     if reporter is not None and strategy.question in (s.CHEAPEST, s.BY_COST, s.BUNDLED):
         if strategy.search == s.PROXIES:
-            return Proxies(task, reporter, tables)
-        return Whole(task, BestOfLastRows(task, listing, reporter, tables).answer)
+            return CheapestPerState(task, reporter, tables)
+        return WholePartitions(task, CheapestPerLastRow(task, listing, reporter, tables).answer)
     if strategy.search == s.COMPUTATIONS:
         arcs = task.plan.arcs
         if task.plan.changes is not None or arcs is not None:
-            return Whole(task, ArcTexts(task, _with_changes).answer if arcs is not None and arcs.texts else _with_changes(task))
-        search = Computations(task, tables)
-        return Whole(task, search.with_unmatched) if task.plan.rows == "unmatched" and not endless else search
+            return WholePartitions(task, ArcTexts(task, _with_changes).answer if arcs is not None and arcs.texts else _with_changes(task))
+        search = RegisterRuns(task, tables)
+        return WholePartitions(task, search.with_unmatched) if task.plan.rows == "unmatched" and not endless else search
     if strategy.search == s.ADJACENT:
-        return Streaming(task, Deferring(task, functools.partial(Adjacent, task)), tables.of)
+        return Enumeration(task, DeferringSearch(task, functools.partial(Backtracking, task)), tables.of)
     if strategy.question in (s.COUNTED, s.GRAPH):
-        return Whole(task, ByLastRow(task, listing, tables).answer)
+        return WholePartitions(task, PerLastRow(task, listing, tables).answer)
     if strategy.search in _RANKING:
-        return Whole(task, _RANKING[strategy.search](task, listing, tables).answer)
-    return Streaming(task, Deferring(task, functools.partial(Walk, task, at_once=endless and strategy.emission.early)), _reporting(reporter, tables))
+        return WholePartitions(task, _RANKING[strategy.search](task, listing, tables).answer)
+    return Enumeration(task, DeferringSearch(task, functools.partial(GapWalk, task, at_once=endless and strategy.emission.early)), _reporting(reporter, tables))
 
 
-def _reporting(reporter: Reporter | None, tables: Tables) -> Callable[[Chunk, Found], Iterator[pa.Table]]:
+def _reporting(reporter: DescribeErrors | None, tables: Tables) -> Callable[[Chunk, MatchBatch], Iterator[pa.Table]]:
     """What makes output of matches that are listed, of approximate ones with their errors."""
     if reporter is None:
         return tables.of
 
-    def with_errors(chunk: Chunk, found: Found) -> Iterator[pa.Table]:
+    def with_errors(chunk: Chunk, found: MatchBatch) -> Iterator[pa.Table]:
         found.by_event.update(reporter.by_event(found.events, found.paths))
         return tables.of(chunk, found)
 
@@ -281,11 +281,11 @@ def _reporting(reporter: Reporter | None, tables: Tables) -> Callable[[Chunk, Fo
 def _with_changes(task: Task) -> Callable[[Chunk], Iterator[pa.Table]]:
     """What answers where rows or arcs come and go."""
     check_table(task.plan)
-    search, changes = Computations(task, Tables(task)), task.plan.changes
-    return (Changelog if changes is not None and changes.report == "CHANGES" else Net)(task, search).answer
+    search, changes = RegisterRuns(task, Tables(task)), task.plan.changes
+    return (Changelog if changes is not None and changes.report == "CHANGES" else NetReport)(task, search).answer
 
 
-_RANKING = {s.PATHS: Paths, s.SEQUENCES: Sequences, s.SIDES: Sides}
+_RANKING = {s.PATHS: TopkPaths, s.SEQUENCES: TopkRows, s.SIDES: TopkSides}
 
 
 def match_table(plan: Plan, table: pa.Table, chunk_rows: int | None = None) -> pa.Table:

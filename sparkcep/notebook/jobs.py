@@ -31,8 +31,8 @@ class Progress:
     running: int = 0
 
 
-def run(session: SparkSession, work: Callable[[], T], about: str, tell: Callable[[Progress], None]) -> T:
-    """Gives or raises what ``work()`` does. Calls ``tell`` about three times a second once it takes a while.
+def run(session: SparkSession, work: Callable[[], T], about: str, show: Callable[[Progress], None]) -> T:
+    """Gives or raises what ``work()`` does. Calls ``show`` about three times a second once it takes a while.
 
     ``about`` is the job's description in Spark's UI. Raises Interrupted after KeyboardInterrupt, when Spark has cancelled the job.
     """
@@ -74,7 +74,7 @@ def run(session: SparkSession, work: Callable[[], T], about: str, tell: Callable
         if not ended.wait(_PATIENCE):
             threads[1].start()
             while not ended.wait(_PATIENCE):
-                tell(seen)
+                show(seen)
     except KeyboardInterrupt:
         cancel.set()
         if threads[1].ident is None:

@@ -14,7 +14,7 @@ from sparkcep.notebook import picture
 from sparkcep.notebook.cell import Options
 from sparkcep.notebook.progress import Reporter
 from sparkcep.notebook.table import Table
-from sparkcep.spark.stream.command import ran_of, told
+from sparkcep.spark.stream.command import progress_text, ran_of
 from sparkcep.spark.stream.memory_sink import Running, Seen
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Following:
 
     def _look(self, running: Running) -> None:
         ran = ran_of(running.query)
-        self.now = Now(running.seen(), told(ran[-1]) if ran else self.now.progress)
+        self.now = Now(running.seen(), progress_text(ran[-1]) if ran else self.now.progress)
 
 
 def follow(frame: DataFrame, schema: StructType, options: Options, reporter: Reporter) -> tuple[Any, str]:

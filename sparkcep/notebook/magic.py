@@ -188,7 +188,7 @@ class Cells:
 
         if options.pandas:
             raise CellError("--pandas takes all rows of a result, and a stream has no last one; leave it out, or write the stream somewhere (name <<, then name.writeStream)")
-        with self._telling(statement):
+        with self._reporting(statement):
             return follow(frame, schema, options, reporter)
 
     def _frame(self, session: SparkSession, statement: str) -> _Lazy:
@@ -198,11 +198,11 @@ class Cells:
         return _Lazy(frame, frame.schema, frame.isStreaming)
 
     def _job(self, session: SparkSession, statement: str, work: Any, reporter: Reporter) -> Any:
-        with self._telling(statement):
-            return jobs.run(session, work, " ".join(statement.split())[:100], reporter.tell)
+        with self._reporting(statement):
+            return jobs.run(session, work, " ".join(statement.split())[:100], reporter.show)
 
     @contextmanager
-    def _telling(self, statement: str) -> Iterator[None]:
+    def _reporting(self, statement: str) -> Iterator[None]:
         """What Spark raises in it becomes a message."""
         from sparkcep.spark.errors.exceptions import RAISED, shown
 

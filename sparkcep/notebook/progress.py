@@ -46,7 +46,7 @@ class Reporter:
         self.handle: Any = None
         self.width = 0
 
-    def tell(self, progress: Progress) -> None:
+    def show(self, progress: Progress) -> None:
         """Shows ``progress``."""
         done = f"{progress.completed} of {progress.tasks} tasks, {progress.running} running" if progress.tasks else "no Spark job yet"
         self.say(f"{self._seconds()}: {done}", progress)

@@ -76,7 +76,7 @@ def measure(
         out, start = 0, time.perf_counter()
         for batch in batches:
             out += sum(t.num_rows for t in engine.push(batch))
-            used = max(used, getattr(engine.open, "used", 0))
+            used = max(used, getattr(engine.state, "used", 0))
         out += sum(t.num_rows for t in engine.finish())
         best = min(best, time.perf_counter() - start)
     return {

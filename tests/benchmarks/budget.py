@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.budget.best_effort import Budgeted
+from sparkcep.engine.budget.best_effort import BestEffort
 from sparkcep.engine.factory import engine_for, prepare
 from sparkcep.kernels.budget.best_effort import FIRST_IN, PLAIN
 from sparkcep.kernels.frontier.run_classes import F_USED
@@ -206,11 +206,11 @@ def bundles_of(points: set[int], rows: Stream, window: int) -> list[set[int]]:
 @contextmanager
 def tried_in(order: int) -> Iterator[None]:
     """Inside, candidates are tried in an order of which no history decides."""
-    Budgeted.order = np.int64(order)
+    BestEffort.order = np.int64(order)
     try:
         yield
     finally:
-        Budgeted.order = np.int64(PLAIN)
+        BestEffort.order = np.int64(PLAIN)
 
 
 class Recall:
@@ -348,17 +348,17 @@ def lettered(rows: int, letters: int) -> tuple[Stream, Query]:
 def watched() -> Iterator[list[tuple[int, int]]]:
     """Inside, each search notes how many runs it held at most, and the bytes of all that it worked with."""
     held: list[tuple[int, int]] = []
-    count = Budgeted._count
+    count = BestEffort._count
 
     def noted(self, search) -> None:
         held.append((int(search.state[F_USED]), search.nbytes()))
         count(self, search)
 
-    Budgeted._count = noted
+    BestEffort._count = noted
     try:
         yield held
     finally:
-        Budgeted._count = count
+        BestEffort._count = count
 
 
 def _held(rows: int) -> dict:

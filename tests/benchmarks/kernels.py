@@ -10,10 +10,10 @@ import pyarrow as pa
 from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import boundaries, flat
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.kernel_loop import Room
+from sparkcep.engine.core.kernel_loop import OutputRoom
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.factory import prepare
-from sparkcep.engine.match.backtrack import Adjacent
+from sparkcep.engine.match.backtrack import Backtracking
 from sparkcep.engine.match.enumeration import NOTHING_OPEN
 from sparkcep.kernels.common import layout
 from sparkcep.plan.build import make_plan
@@ -74,12 +74,12 @@ def kernel_seconds(clause: str, table: pa.Table, repeats: int = 5) -> tuple[floa
     columns = {n: flat(whole.column(n)) for n in whole.column_names}
     match, total, found = [], [], 0
     for _ in range(repeats + 1):
-        search = Adjacent(Task.of(prepared, None))
+        search = Backtracking(Task.of(prepared, None))
         t0 = time.perf_counter()
         offsets = boundaries([columns[c] for _, c, _ in plan.partition], whole.num_rows)
         over = search.over(Chunk.whole(whole, columns, offsets), NOTHING_OPEN)
         t1 = time.perf_counter()
-        over.room = Room(whole.num_rows, 2 * whole.num_rows, rows=False)
+        over.room = OutputRoom(whole.num_rows, 2 * whole.num_rows, rows=False)
         t2 = time.perf_counter()
         while over.run() == layout.GROW:
             over.grow()

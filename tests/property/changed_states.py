@@ -34,8 +34,8 @@ import pyarrow as pa
 from sparkcep.engine.automaton import arc_history
 from sparkcep.engine.core import state_codec
 from sparkcep.engine.stream.key_buckets import Bucket
-from sparkcep.engine.stream.keyed_stream import Stream
-from sparkcep.engine.stream.retractions import RevisedStream
+from sparkcep.engine.stream.keyed_stream import KeyedStream
+from sparkcep.engine.stream.retractions import RetractingStream
 from sparkcep.errors import ClauseError
 from tests.property.in_process import drained
 
@@ -166,7 +166,7 @@ class Tally:
         print(f"# {kind}", file=sys.stderr, flush=True)
 
 
-def _tried(stream: Stream, advance, rows: pa.Table, keys: np.ndarray, states: list[bytes], watermark: int) -> Iterator[pa.Table]:
+def _tried(stream: KeyedStream, advance, rows: pa.Table, keys: np.ndarray, states: list[bytes], watermark: int) -> Iterator[pa.Table]:
     """The rows that a stream gives after a changed state, and when all windows have ended."""
     tables, kept = drained(advance(stream, rows, keys, states, watermark))
     yield from tables
@@ -177,7 +177,7 @@ def _tried(stream: Stream, advance, rows: pa.Table, keys: np.ndarray, states: li
 @contextlib.contextmanager
 def changing(tally: Tally) -> Iterator[None]:
     """Inside, each micro-batch goes on from changed states first."""
-    before = {kind: kind.__dict__["advance"] for kind in (Stream, RevisedStream)}
+    before = {kind: kind.__dict__["advance"] for kind in (KeyedStream, RetractingStream)}
 
     def make(advance):
         def advanced(self, rows, keys, states, watermark):
@@ -234,7 +234,7 @@ def changing_journals(tally: Tally) -> Iterator[None]:
     """Inside, arcs are read from changed journals first."""
     from sparkcep.spark.stream.jvm_operator import ARCS, _read
 
-    of = arc_history.Standing.of
+    of = arc_history.JournalArcs.of
 
     def changed_first(prepared, journal, *more):
         sink = pa.BufferOutputStream()
@@ -255,11 +255,11 @@ def changing_journals(tally: Tally) -> Iterator[None]:
             tally.of(change.__name__, False, read())
         return of(prepared, journal, *more)
 
-    arc_history.Standing.of = staticmethod(changed_first)
+    arc_history.JournalArcs.of = staticmethod(changed_first)
     try:
         yield
     finally:
-        arc_history.Standing.of = staticmethod(of)
+        arc_history.JournalArcs.of = staticmethod(of)
 
 
 def families() -> list[str]:

@@ -39,14 +39,14 @@ import pyarrow as pa
 from sparkcep.clause.parser import parse_clause
 from sparkcep.compiler.registers.register_code import register_type
 from sparkcep.compiler.stream_rules import check_stream
-from sparkcep.engine.automaton.arc_history import Moment, Standing, arrived, with_table
+from sparkcep.engine.automaton.arc_history import JournalArcs, Moment, arrived, with_table
 from sparkcep.engine.core.task import Prepared
 from sparkcep.engine.factory import OpenPartitions, prepare
 from sparkcep.engine.match import early_emission
-from sparkcep.engine.stream.key_buckets import Bucket, Counted, Layout, output, pieces, read
+from sparkcep.engine.stream.key_buckets import Bucket, CountedKeys, Layout, output, pieces, read
 from sparkcep.engine.stream.key_buckets import advance as advance_bucket
-from sparkcep.engine.stream.keyed_stream import NOTHING_DUE, Stream
-from sparkcep.engine.stream.retractions import RevisedStream
+from sparkcep.engine.stream.keyed_stream import NOTHING_DUE, KeyedStream
+from sparkcep.engine.stream.retractions import RetractingStream
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.arcs import ROW, key_column, own_columns, written_column
 from sparkcep.plan.extend.budget import HISTORY_COLUMN
@@ -188,9 +188,9 @@ class Runner:
     def prepared(self) -> Prepared:
         return _ordered(prepare(self.plan, self.own))
 
-    def stream(self) -> Stream:
+    def stream(self) -> KeyedStream:
         """Another worker, which knows the bytes alone."""
-        return (Stream if self.plan.changes is None else RevisedStream)(self.prepared, self.rows.schema, ORDER)
+        return (KeyedStream if self.plan.changes is None else RetractingStream)(self.prepared, self.rows.schema, ORDER)
 
     def step(self, number: int) -> list[pa.Table]:
         """Returns the output of a micro-batch."""
@@ -202,7 +202,7 @@ class Runner:
                 return self.advanced(stream, number)
         return self.advanced(stream, number)
 
-    def advanced(self, stream: Stream, number: int, again: bool = False) -> list[pa.Table]:
+    def advanced(self, stream: KeyedStream, number: int, again: bool = False) -> list[pa.Table]:
         """Advances a stream by the rows of a micro-batch. ``again``: also advances all keys that have a timer."""
         watermark = MARKS[number]
         came = [i for i, event in enumerate(self.events) if event.batch == number]
@@ -307,12 +307,12 @@ class BucketRunner(Runner):
         for name in ORDER:
             self.wanted = self.wanted.append_column(name, self.rows.column(name))
         self.buckets = [Bucket.new(b'{"plan": "of a test"}') for _ in range(BUCKETS)]
-        self.counts = [Counted()] * BUCKETS
+        self.counts = [CountedKeys()] * BUCKETS
 
     def step(self, number: int) -> list[pa.Table]:
         came = pa.array([i for i, event in enumerate(self.events) if event.batch == number], pa.int64())
         (parts,) = pieces(self.wanted.take(came).combine_chunks().to_batches(), self.layout)
-        stream = (Stream if self.plan.changes is None else RevisedStream)(self.prepared, self.layout.piece_schema(self.wanted.schema), self.layout.order)
+        stream = (KeyedStream if self.plan.changes is None else RetractingStream)(self.prepared, self.layout.piece_schema(self.wanted.schema), self.layout.order)
         found, out = [], self.prepared.output_schema
         for i, part in enumerate(parts):
             before = Bucket.read(self.buckets[i].written())
@@ -373,10 +373,10 @@ class ArcRunner(Runner):
             self.journal, self.before = found[0], read
         return self.advanced(self.stream(), number, again=found is not None and found[1] and self.plan.changes is not None)
 
-    def stream(self) -> Stream:
-        standing = Standing.of(prepare(self.plan, with_table(self.plan, self.own, self.journal.schema)), self.journal)
+    def stream(self) -> KeyedStream:
+        standing = JournalArcs.of(prepare(self.plan, with_table(self.plan, self.own, self.journal.schema)), self.journal)
         prepared = replace(_ordered(standing.prepared), input_schema=self.own)
-        return (Stream if self.plan.changes is None else RevisedStream)(prepared, self.rows.schema, ORDER, arcs=standing)
+        return (KeyedStream if self.plan.changes is None else RetractingStream)(prepared, self.rows.schema, ORDER, arcs=standing)
 
     def saved(self) -> str:
         rows = [f"arc {' '.join(f'{name}={value}' for name, value in row.items() if value is not None)}" for row in self.journal.to_pylist()]

@@ -15,7 +15,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.compiler.searches import CLASSES, PROXIES, WALK
 from sparkcep.compiler.strategy import strategy_of
 from sparkcep.engine.frontier import cheapest
-from sparkcep.engine.frontier.frontier import Counted
+from sparkcep.engine.frontier.frontier import CountedMatches
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
@@ -246,7 +246,7 @@ def test_sizes_of_matches_that_need_too_much_memory_are_listed(monkeypatch):
     def refuse(self):
         raise self.task.failures.state(0, self.chunk.columns)
 
-    monkeypatch.setattr(Counted, "rounds", refuse)
+    monkeypatch.setattr(CountedMatches, "rounds", refuse)
     for report in (PROXY, BUNDLES) * 4:
         case = approx_cases.random_case(rng, report=report, shapes=("letters", "plain")).with_(sizes=True)
         tally.compare(case, approx_cases.partitions(rng, case, 30))

@@ -11,7 +11,7 @@ from itertools import combinations
 
 import pytest
 
-from sparkcep.engine.budget.best_effort import Budgeted
+from sparkcep.engine.budget.best_effort import BestEffort
 from tests.oracle import budget as oracle
 from tests.property import test_budget as choices
 from tests.selection import first
@@ -44,8 +44,8 @@ def covered(some) -> Fraction:
 @pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_greedy_choices_cover_nearly_as_much_as_the_best(seed, monkeypatch):
     kept: list = []
-    counted = Budgeted.count
-    monkeypatch.setattr(Budgeted, "count", lambda self, search: (kept.append(search.ground.coverage.copy()), counted(self, search)))
+    counted = BestEffort.count
+    monkeypatch.setattr(BestEffort, "count", lambda self, search: (kept.append(search.ground.coverage.copy()), counted(self, search)))
     rng, tally = random.Random(f"greedy {seed}"), Counter()
     for _ in range(60):
         query = choices.random_budgeted(rng)

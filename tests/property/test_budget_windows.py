@@ -14,7 +14,7 @@ import pytest
 from sparkcep.clause.parser import parse_clause
 from sparkcep.compiler.strategy import strategy_of
 from sparkcep.engine.budget import best_effort as budgeted_engine
-from sparkcep.engine.core.kernel_loop import Room
+from sparkcep.engine.core.kernel_loop import OutputRoom
 from sparkcep.engine.frontier import frontier as front_engine
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
@@ -152,7 +152,7 @@ def shrink(monkeypatch) -> None:
     for name in ("ENTRIES", "CANDIDATES", "VECTORS", "CLASSES"):
         monkeypatch.setattr(budgeted_engine, name, 1)
     monkeypatch.setattr(front_engine, "CLASSES", 1)
-    monkeypatch.setattr(budgeted_engine, "Room", lambda events, labels, width, **kinds: Room(1, 1, width, **kinds))
+    monkeypatch.setattr(budgeted_engine, "Room", lambda events, labels, width, **kinds: OutputRoom(1, 1, width, **kinds))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from sparkcep.engine.automaton import register_runs
 from sparkcep.engine.changelog import changelog as changelog_engine
 from sparkcep.engine.changelog import run_log as log_engine
-from sparkcep.engine.changelog.append_only import Foreseen
+from sparkcep.engine.changelog.append_only import AppendOnly
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.kernels.automaton.register_runs import S_EVENTS
 from sparkcep.kernels.automaton.run_log import S_RECORDS
@@ -326,14 +326,14 @@ def test_rows_that_only_come(seed, monkeypatch):
     """In order, or one after the other by their numbers, matches are found in one pass; with that switched off they are the
     same."""
     rng, told, foreseen = random.Random(8800 + seed), 0, [0]
-    kept = Foreseen.partitions
+    kept = AppendOnly.partitions
 
     def counted(*parts):
         found = kept(*parts)
         foreseen[0] += int(found.sum())
         return found
 
-    monkeypatch.setattr(Foreseen, "partitions", counted)
+    monkeypatch.setattr(AppendOnly, "partitions", counted)
     for i in range(AUTOMATA):
         automaton = replace(oracle.random_automaton(rng), consecutive=rng.random() < 0.7)
         partitions = {p: insertions(rng, rng.randrange(1, 9), rng.random() < 0.8) for p in range(PARTITIONS)}
@@ -367,14 +367,14 @@ def test_late_rows_are_taken_many_at_a_time(monkeypatch):
 def test_what_went_takes_no_room(monkeypatch):
     """A match of 4 rows that comes and goes 400 times counts once for the limits, and its number is given again."""
     monkeypatch.setattr(changelog_engine, "FLUSH", 16)
-    left, told = [], log_engine.Log.told
+    left, told = [], log_engine.RunLog.changes
 
     def counted(self):
         found = told(self)
         left.append((int(self.state[S_EVENTS]), int(self.state[S_RECORDS])))
         return found
 
-    monkeypatch.setattr(log_engine.Log, "told", counted)
+    monkeypatch.setattr(log_engine.RunLog, "changes", counted)
     row = {"v": 1, "w": 0, "s": None, "n": None}
     rows = [row | {"id": i, "op": "insert", "at": i} for i in range(4)]
     rows += [row | {"id": 1, "op": ("retract", "insert")[i % 2], "at": 4 + i} for i in range(800)]

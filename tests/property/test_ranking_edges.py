@@ -15,7 +15,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.compiler.net.net import rows_of_match
 from sparkcep.engine.core.limits import Limits
 from sparkcep.engine.factory import engine_for, match_batches, prepare
-from sparkcep.engine.topk.topk_paths import Paths
+from sparkcep.engine.topk.topk_paths import TopkPaths
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT, Settings
@@ -178,13 +178,13 @@ def test_partitions_in_one_call_are_those_of_calls_by_themselves(seed, monkeypat
     """Weights that are no finite numbers are looked at by partition; so are calls whose best are more than one call may have."""
     rng = random.Random(seed)
     compared, calls = 0, []
-    found_together = Paths._of_partitions
+    found_together = TopkPaths._of_partitions
 
     def watched(self, spans, *rest):
         calls.append(len(spans))
         return found_together(self, spans, *rest)
 
-    monkeypatch.setattr(Paths, "_of_partitions", watched)
+    monkeypatch.setattr(TopkPaths, "_of_partitions", watched)
     for pref, kind in (("A.v + B.v", REAL), ("A.v - B.v", INT), ("A.v + B.v", pa.decimal128(9, 2))):
         window = rng.choice(["", "WINDOW 6 SLIDE 2", "WINDOW 5 SLIDE 5"])
         text = f"PARTITION BY p ORDER BY id MEASURES A.id AS a, B.id AS b, MATCH_RANK() AS r EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) {window} PREF MAX ({pref}) TOP 3 DEFINE A AS w > 0, B AS w < 2"
@@ -216,8 +216,8 @@ def test_partitions_in_one_call_are_those_of_calls_by_themselves(seed, monkeypat
 
 def test_partitions_in_one_call_take_a_share_of_the_state(monkeypatch):
     """A call whose best take all of it ends in vain, and all of its partitions are searched again."""
-    calls, searched = [], Paths._of_partition
-    monkeypatch.setattr(Paths, "_of_partition", lambda self, span, *rest: calls.append(span.part) or searched(self, span, *rest))
+    calls, searched = [], TopkPaths._of_partition
+    monkeypatch.setattr(TopkPaths, "_of_partition", lambda self, span, *rest: calls.append(span.part) or searched(self, span, *rest))
     plan = without_catching(make_plan(parse_clause("PARTITION BY p ORDER BY id MEASURES count(*) AS c EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) PREF MAX (A.v + B.v) TOP 50")))
     whole = {"p": [p for p in range(300) for _ in range(20)], "id": list(range(6000)), "v": [i * 7 % 100 for i in range(6000)]}
     table = pa.table({name: pa.array(whole[sql.rpartition(".")[2]], pa.int64()) for name, sql in plan.inputs if sql.rpartition(".")[2] in whole})

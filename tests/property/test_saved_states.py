@@ -14,7 +14,7 @@ from tests.property import saved_states as saved
 
 FILES = pytest.mark.parametrize("path", saved.files(), ids=lambda path: f"{path.parent.name}/{path.stem}")
 KINDS = {
-    state_codec.LISTED, state_codec.WHOLE, state_codec.CHEAPEST, state_codec.EXPIRING, state_codec.BUDGETED, state_codec.IN_TURN, state_codec.POINTS, state_codec.PENDING, state_codec.TOLD, state_codec.PROMISED,
+    state_codec.LISTED, state_codec.WHOLE, state_codec.CHEAPEST, state_codec.EXPIRING, state_codec.BUDGETED, state_codec.IN_TURN, state_codec.POINTS, state_codec.PENDING, state_codec.EMITTED, state_codec.PUNCTUATED,
 }  # fmt: skip
 FOLDERS = {
     "adjacent", "selection", "early_emission", "conjunction", "match_count", "match_graph", "approximate", "proxies", "bundles", "automaton", "expiry", "arcs", "budget",

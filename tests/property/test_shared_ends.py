@@ -219,8 +219,8 @@ def test_matches_that_begin_at_a_variable(seed):
 def test_of_many_matches_some_are_told_at_a_time(monkeypatch):
     """With room for few matches, those of the next round share nothing with those of the last one."""
     monkeypatch.setattr(kernel_loop, "MOST_LABELS", 64)
-    before = kernel_loop.Room.__init__
-    monkeypatch.setattr(kernel_loop.Room, "__init__", lambda room, events, labels, *args, **options: before(room, 16, 64, *args, **options))
+    before = kernel_loop.OutputRoom.__init__
+    monkeypatch.setattr(kernel_loop.OutputRoom, "__init__", lambda room, events, labels, *args, **options: before(room, 16, 64, *args, **options))
     rng = random.Random(7)
     assert sum(compared(pattern, [partition(rng, 200), partition(rng, 90)]) for pattern in PATTERNS) > 2000
 
@@ -239,11 +239,11 @@ def test_labels_grow_with_the_rows(pattern):
     for size in (500, 1000, 2000, 4000):
         rows = [{"r": r, "letter": "c" if r == size - 1 else "aab"[r % 3] if "(" in pattern else "a", "i": 1, "x": 0.1, "t": "", "d": None} for r in range(size)]
         written = []
-        monkey = backtrack._Matches.found
+        monkey = backtrack._BacktrackMatches.found
         try:
-            backtrack._Matches.found = lambda matches: written.append(monkey(matches)) or written[-1]
+            backtrack._BacktrackMatches.found = lambda matches: written.append(monkey(matches)) or written[-1]
             answered(pattern, [rows], None, 1 << 20)
         finally:
-            backtrack._Matches.found = monkey
+            backtrack._BacktrackMatches.found = monkey
         assert sum(len(found.labels) for found in written) <= 4 * size
         assert sum(int(np.maximum(found.events[:, 2], 0).sum()) for found in written) > size * size / 20

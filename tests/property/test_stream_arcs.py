@@ -17,11 +17,11 @@ import pytest
 
 from sparkcep.compiler.registers.register_code import register_type
 from sparkcep.compiler.stream_rules import check_stream
-from sparkcep.engine.automaton.arc_history import Moment, Standing, arrived, with_table
+from sparkcep.engine.automaton.arc_history import JournalArcs, Moment, arrived, with_table
 from sparkcep.engine.core.operator import NOTHING_DUE
 from sparkcep.engine.factory import prepare
-from sparkcep.engine.stream.keyed_stream import Stream
-from sparkcep.engine.stream.retractions import RevisedStream
+from sparkcep.engine.stream.keyed_stream import KeyedStream
+from sparkcep.engine.stream.retractions import RetractingStream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.extend.arcs import ROW, key_column, own_columns, written_column
 from sparkcep.plan.records import parameter_column
@@ -192,8 +192,8 @@ def compared(rng: random.Random, kind: str, texts: bool) -> int:
         if found is not None:
             journal, before, stream = _through_bytes(found[0]), read, None
         if stream is None or rng.random() < 0.3:
-            standing = Standing.of(prepared, journal)
-            stream = (Stream if kind != "changes" else RevisedStream)(replace(standing.prepared, input_schema=own), rows.schema, ["__s0", "__s1"], arcs=standing)
+            standing = JournalArcs.of(prepared, journal)
+            stream = (KeyedStream if kind != "changes" else RetractingStream)(replace(standing.prepared, input_schema=own), rows.schema, ["__s0", "__s1"], arcs=standing)
         came = [i for i, event in enumerate(events) if event.batch == batch]
         touched = sorted({events[i].key for i in came} | {key for key, when in due.items() if when <= watermark or (again and when < NOTHING_DUE)})
         of = np.array([touched.index(events[i].key) for i in came], dtype=np.int64)
@@ -250,7 +250,7 @@ def test_a_state_stays_final_when_the_arc_that_said_so_is_gone():
             journal, before = found[0], arcs.arrow(plan)
         counts.append(journal.num_rows)
     assert counts == [2, 4, 4, 3]  # that the other one has gone is known with the next change
-    found = Standing.of(prepared, journal).prepared.plan.automaton
+    found = JournalArcs.of(prepared, journal).prepared.plan.automaton
     assert found.states.index("new") in found.final
 
 
@@ -272,7 +272,7 @@ def test_a_match_goes_on_by_an_arc_whose_text_comes_later():
         read = arcs.arrow(plan)
         come = arrived(prepared, journal, before, read, Moment(batch or None, batch, batch + 1))
         journal, before = (come[0] if come is not None else journal), read
-        standing = Standing.of(prepared, journal)
+        standing = JournalArcs.of(prepared, journal)
         tables, left = drained(_over(plan, standing.prepared, rows, own, standing).advance(rows.slice(batch, 1), np.zeros(1, dtype=np.int64), [state], batch + 1))
         (state,) = left.states
         names = dict(plan.outputs)
@@ -304,10 +304,10 @@ def _always(plan, names: list[str]) -> pa.Table:
     return pa.table(columns | {key_column(0): pa.nulls(len(names), pa.int64())})
 
 
-def _over(plan, prepared, rows: pa.Table, own: pa.Schema, arcs: Standing | None) -> Stream:
+def _over(plan, prepared, rows: pa.Table, own: pa.Schema, arcs: JournalArcs | None) -> KeyedStream:
     order = (*plan.order[:1], plan.order[0]._replace(name="n"))
     prepared = replace(prepared, input_schema=own, strategy=replace(prepared.strategy, plan=replace(prepared.plan, order=order)))
-    return (Stream if plan.changes is None else RevisedStream)(prepared, rows.schema, ["__s0", "__s1"], arcs=arcs)
+    return (KeyedStream if plan.changes is None else RetractingStream)(prepared, rows.schema, ["__s0", "__s1"], arcs=arcs)
 
 
 @pytest.mark.parametrize("seed", first(range(12), wider=2))
@@ -338,7 +338,7 @@ def test_arcs_that_are_always_there_are_as_those_of_the_clause(seed):
                 if table:
                     read = _always(plan, among)
                     prepared = prepare(plan, with_table(plan, own, read.schema))
-                    arcs = Standing.of(prepared, arrived(prepared, None, None, read, Moment(None, 0, 0))[0])
+                    arcs = JournalArcs.of(prepared, arrived(prepared, None, None, read, Moment(None, 0, 0))[0])
                     prepared = arcs.prepared
                 else:
                     prepared = prepare(plan, own)

@@ -19,7 +19,7 @@ import pytest
 
 from sparkcep.engine.factory import prepare
 from sparkcep.engine.stream.key_buckets import Bucket, Layout, advance, distinct, output, pieces, read
-from sparkcep.engine.stream.keyed_stream import Stream
+from sparkcep.engine.stream.keyed_stream import KeyedStream
 from sparkcep.errors import MatchRuntimeError
 from tests.property.in_process import drained
 from tests.property.test_streams_differential import HEAD, PEAKS, WINDOW, _ordered, batch, planned, rows_of, timed
@@ -66,7 +66,7 @@ def told_by_buckets(plan, table: pa.Table, rng: random.Random) -> tuple[list[str
     rows = table.select(names).append_column("__needed", wanted).append_column("__s0", table.column("__s0")).append_column("__s1", table.column("__s1"))
     schema = layout.piece_schema(rows.schema)
     prepared = _ordered(prepare(plan, table.select(names).schema), (*plan.order[:1], plan.order[0]._replace(name="n")))
-    engine = Stream(prepared, schema, layout.order)
+    engine = KeyedStream(prepared, schema, layout.order)
     time = np.asarray(table.column("__s0").cast(pa.int64()))
     states: dict[int, bytes] = {}
     told, late, counted = [], np.zeros(len(time), dtype=bool), collections.Counter()

@@ -17,7 +17,7 @@ import pytest
 from sparkcep.clause.parser import parse_clause
 from sparkcep.compiler.strategy import strategy_of
 from sparkcep.compiler.stream_rules import check_stream
-from sparkcep.engine.stream.keyed_stream import Stream
+from sparkcep.engine.stream.keyed_stream import KeyedStream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.budget import HISTORY_COLUMN
@@ -298,7 +298,7 @@ def test_choices_with_agents(seed, published):
 class Woken:
     """A stream whose keys are called once more before each micro-batch, with no row and under another history."""
 
-    def __init__(self, stream: Stream, other: list[dict], nothing: pa.Table) -> None:
+    def __init__(self, stream: KeyedStream, other: list[dict], nothing: pa.Table) -> None:
         self.stream, self.other, self.nothing = stream, other, nothing
         self.history: list[dict] = []
         self.watermark = 0
@@ -378,7 +378,7 @@ def test_measures_may_change(report, before, seeds):
 # --- states that are none -----------------------------------------------------------------------------------------
 
 
-def state_of(text: str) -> tuple[Stream, bytes]:
+def state_of(text: str) -> tuple[KeyedStream, bytes]:
     """A stream, and the state of a key of which much is kept."""
     plan = planned(text)
     table = timed(plan, {0: [{"id": 1 + i // 2, "v": v, "w": v % 3, "s": None} for i, v in enumerate([0, 3, 1, 4, 0, 3, 1, 3])]})

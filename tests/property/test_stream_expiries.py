@@ -16,8 +16,8 @@ import pytest
 from sparkcep.compiler.stream_rules import check_stream
 from sparkcep.engine.core.operator import NOTHING_DUE
 from sparkcep.engine.factory import prepare
-from sparkcep.engine.stream.keyed_stream import Stream
-from sparkcep.engine.stream.retractions import RevisedStream
+from sparkcep.engine.stream.keyed_stream import KeyedStream
+from sparkcep.engine.stream.retractions import RetractingStream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from tests.oracle import automaton as oracle
 from tests.property import test_streams_differential as streams
@@ -115,7 +115,7 @@ def compared(kind: str, rng: random.Random) -> tuple[int, int]:
     rows = late = 0
     for batch, watermark in enumerate(marks):
         if stream is None or rng.random() < 0.5:  # another worker, which knows the bytes alone
-            stream = (RevisedStream if kind == "changes" else Stream)(prepared, table.schema, ["__s0", "__s1"])
+            stream = (RetractingStream if kind == "changes" else KeyedStream)(prepared, table.schema, ["__s0", "__s1"])
         tables = advanced(stream, table, events, batch, watermark, states, due)
         for key, match, values in told_by(plan, names, tables):
             gain = 1 if values.get("change", "insert") == "insert" else -1
@@ -180,7 +180,7 @@ def test_rows_in_no_match_are_told_once_all_lives_have_ended(seed):
         except (ClauseError, MatchRuntimeError):  # times are no numbers here, or a number is too large
             continue
         order = (*plan.order[:1], plan.order[0]._replace(name="n"))
-        stream = Stream(streams._ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), order), table.schema, ["__s0", "__s1"])
+        stream = KeyedStream(streams._ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), order), table.schema, ["__s0", "__s1"])
         states, watermark, found = [b""] * 4, -1, []
         while watermark < time.max() + 200:
             until = watermark + rng.choice([1, 2, 3, 5, 50])

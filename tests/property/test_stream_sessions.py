@@ -18,7 +18,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.compiler.strategy import strategy_of
 from sparkcep.compiler.stream_rules import check_stream, kept, warnings
 from sparkcep.engine.factory import match_table, prepare
-from sparkcep.engine.stream.keyed_stream import Stream
+from sparkcep.engine.stream.keyed_stream import KeyedStream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.reach import Reach
@@ -210,7 +210,7 @@ def test_nothing_is_kept_of_a_key_that_is_idle(text):
     assert not any("for ever" in line for line in kept(plan)) and not any("waits" in line for line in warnings(plan))
     table = streams.timed(plan, streams.rows_of(rng, 9, 16))
     ordered = streams._ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order[:1], plan.order[0]._replace(name="n")))
-    stream = Stream(ordered, table.schema, ["__s0", "__s1"])
+    stream = KeyedStream(ordered, table.schema, ["__s0", "__s1"])
     keys = np.unique(np.asarray(table.column("__p0")), return_inverse=True)[1].astype(np.int64)
     count, latest = int(keys.max()) + 1, int(np.asarray(table.column("__s0").cast(pa.int64())).max())
     told, left = drained(stream.advance(table, keys, [b""] * count, latest - 1))

@@ -28,11 +28,11 @@ from sparkcep.compiler.output_watermark import passed
 from sparkcep.compiler.searches import BUDGETED, BUNDLED, BY_COST, CHEAPEST, COMPUTATIONS, COUNTED, EVERY, GRAPH, PROXIES
 from sparkcep.compiler.strategy import strategy_of
 from sparkcep.compiler.stream_rules import check_stream, kept
-from sparkcep.engine.core.kernel_loop import Room
+from sparkcep.engine.core.kernel_loop import OutputRoom
 from sparkcep.engine.core.limits import Limits
 from sparkcep.engine.core.operator import NOTHING_DUE
 from sparkcep.engine.factory import match_table, prepare
-from sparkcep.engine.stream.keyed_stream import Stream, _sorted, parted
+from sparkcep.engine.stream.keyed_stream import KeyedStream, _sorted, parted
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.approx import ALL
@@ -254,7 +254,7 @@ def test_matches_of_several_keys_that_tie_rank_by_the_places_of_their_rows():
     plan = planned(f"{PAIRS} PATTERN (A B) WINDOW INTERVAL '5' MICROSECONDS SLIDE INTERVAL '5' MICROSECONDS PREF MAX (A.v + B.v) TOP 1 OVERALL DEFINE A AS v = 1")
     later = [{"id": i, "v": 1, "w": 0, "s": None} for i in (100, 101)]
     table = timed(plan, {0: [{"id": i, "v": 1, "w": 0, "s": None} for i in (1, 2)] + later, 1: later})
-    stream = Stream(_ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order, plan.order[0])), table.schema, ["__s0", "__s1"])
+    stream = KeyedStream(_ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order, plan.order[0])), table.schema, ["__s0", "__s1"])
     _, kept = drained(stream.advance(table.slice(0, 2), np.zeros(2, dtype=np.int64), [b"", b""], 50))
     assert kept.rows == 0 and kept.states[0] and not kept.states[1]
     tables, _ = drained(stream.advance(table.slice(2), np.array([0, 0, 1, 1]), kept.states, 200))
@@ -395,7 +395,7 @@ def test_what_was_kept_while_all_matches_waited_for_their_windows_is_read(monkey
 @pytest.mark.parametrize("selection", ["STRICT CONTIGUITY", "SKIP TILL NEXT MATCH", "SKIP TILL ANY MATCH"])
 def test_a_first_row_stays_open_though_the_output_is_full_at_its_match(monkeypatch, rows, selection):
     """The last match that fits begins where a match to come may begin, too."""
-    monkeypatch.setattr("sparkcep.engine.match.enumeration.Room", lambda events, labels, width, **kinds: Room(1, 1, width, **kinds))
+    monkeypatch.setattr("sparkcep.engine.match.enumeration.Room", lambda events, labels, width, **kinds: OutputRoom(1, 1, width, **kinds))
     rng, compared_rows = random.Random(f"{rows} {selection}"), 0
     for pattern in ("A B?", "A B*", "A (A B)?", "A B C?"):
         text = f"{HEAD} {PLAIN} {rows} EVENT SELECTION {selection} ALL MATCHES PATTERN ({pattern}) {WINDOW} DEFINE A AS v < 3"
@@ -622,10 +622,10 @@ def streamed(plan, table: pa.Table, rng: random.Random, delay: int):
         yield watermark, released, by_partition(plan, pa.concat_tables(found))
 
 
-def stream_over(plan, table: pa.Table, limits: Limits | None = None) -> Stream:
+def stream_over(plan, table: pa.Table, limits: Limits | None = None) -> KeyedStream:
     """A stream of rows as :func:`timed` makes them."""
     prepared = prepare(plan, table.drop_columns(["__s0", "__s1"]).schema)
-    return Stream(_ordered(prepared, (*plan.order[:1], plan.order[0]._replace(name="n"))), table.schema, ["__s0", "__s1"], limits)
+    return KeyedStream(_ordered(prepared, (*plan.order[:1], plan.order[0]._replace(name="n"))), table.schema, ["__s0", "__s1"], limits)
 
 
 def micro_batches(plan, table: pa.Table, rng: random.Random, delay: int, history=None, next_stream=None):
@@ -857,7 +857,7 @@ def test_a_number_waits_for_the_lives_that_end_behind_it(number, at, behind):
     nearly twice WINDOW behind its first row, and so much the watermark is behind that is passed on."""
     plan = planned(f"{HEAD} {number} FIRST(id) AS a, LAST(id) AS z {ABSENT} {WINDOW}")
     table = timed(plan, {0: [{"id": 1, "v": 2, "w": 0, "s": None}, {"id": 5, "v": 2, "w": 2, "s": None}]})
-    stream = Stream(_ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order[:1], plan.order[0]._replace(name="n"))), table.schema, ["__s0", "__s1"])
+    stream = KeyedStream(_ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order[:1], plan.order[0]._replace(name="n"))), table.schema, ["__s0", "__s1"])
     states, told = [b""], []
     for watermark in range(5, 11):
         came = table.slice(0, 2 if watermark == 5 else 0)
@@ -878,7 +878,7 @@ def test_nothing_is_kept_of_keys_that_are_silent(text):
     if plan.windows[:1] == () or plan.windows[0].kind != "micros" or any("for ever" in line for line in kept(plan)):
         return
     table = timed(plan, rows_of(rng, 8, 14))
-    stream = Stream(_ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order[:1], plan.order[0]._replace(name="n"))), table.schema, ["__s0", "__s1"])
+    stream = KeyedStream(_ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order[:1], plan.order[0]._replace(name="n"))), table.schema, ["__s0", "__s1"])
     keys, watermark, turns = np.unique(np.asarray(table.column("__p0")), return_inverse=True)[1].astype(np.int64), 3, 0
     told, left = drained(stream.advance(table, keys, [b""] * (int(keys.max()) + 1), watermark))
     while any(left.states):
@@ -1018,7 +1018,7 @@ def test_a_match_is_told_with_the_row_that_ends_it():
     plan = planned(text)
     values = [3, 0, 1, 1, 2, 3, 0, 1]
     table = timed(plan, {0: [{"id": i + 1, "v": v, "w": 0, "s": None} for i, v in enumerate(values)]})
-    stream = Stream(_ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order, plan.order[0])), table.schema, ["__s0", "__s1"])
+    stream = KeyedStream(_ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order, plan.order[0])), table.schema, ["__s0", "__s1"])
     tables, kept = drained(stream.advance(table, np.zeros(8, dtype=np.int64), [b""], 8 * MS))
     assert [row["__l0"] for part in tables for row in part.to_pylist()] == [2]
     assert kept.rows == 2 and kept.due.tolist() == [7 * MS + 3_600_000_000 - 1]
@@ -1188,7 +1188,7 @@ def test_rows_without_a_time_are_in_no_match(rows, wanted):
     for name in ("__o0", "__s0"):
         times = table.column(name).to_pylist()
         table = table.set_column(table.column_names.index(name), name, pa.array([None, times[1], None, times[3]], pa.timestamp("us")))
-    stream = Stream(_ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order, plan.order[0])), table.schema, ["__s0", "__s1"])
+    stream = KeyedStream(_ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order, plan.order[0])), table.schema, ["__s0", "__s1"])
     tables, kept = drained(stream.advance(table, np.zeros(4, dtype=np.int64), [b""], 100 * MS))
     found = [(row["w"], row["__l0"] is not None) for part in tables for row in part.to_pylist()]
     assert found == wanted and kept.pending == 0

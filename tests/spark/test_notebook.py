@@ -275,8 +275,8 @@ MORE = f'''
 
 import os, signal, threading, time
 from sparkcep.notebook.progress import Reporter
-seen, tell = [], Reporter.tell
-Reporter.tell = lambda self, progress: (seen.append(progress), tell(self, progress))
+seen, show = [], Reporter.show
+Reporter.show = lambda self, progress: (seen.append(progress), show(self, progress))
 timer = threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT))
 timer.start()
 began = time.time()

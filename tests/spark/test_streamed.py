@@ -16,7 +16,7 @@ from sparkcep.cli.cli import main  # noqa: E402
 from sparkcep.errors import ToolError  # noqa: E402
 from sparkcep.spark.errors.exceptions import shown  # noqa: E402
 from sparkcep.spark.files.sources import SourceError  # noqa: E402
-from sparkcep.spark.stream.command import Given, Target, define, run, told  # noqa: E402
+from sparkcep.spark.stream.command import Given, Target, define, progress_text, run  # noqa: E402
 
 STATEMENT = """SELECT symbol, n, price FROM live_ticks MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts
   MEASURES count(*) AS n, LAST(price) AS price PATTERN (A FALL{2,}) WINDOW INTERVAL '1' MINUTE DEFINE FALL AS price < PREV(price))"""
@@ -155,5 +155,5 @@ def test_a_line_of_progress():
         "eventTime": {"watermark": "2026-01-01T09:00:15.000Z"}, "stateOperators": [operator], "sources": [source], "sink": {"description": "", "numOutputRows": -1},
     }
     line = "micro-batch 3, 1,200 rows in (2,400 rows/s), 7 matches, 4 open keys, 5 rows kept, 6 waiting, 2 late, watermark 2026-01-01T09:00:15.000Z"
-    assert told(StreamingQueryProgress.fromJson(progress)) == line
-    assert told(StreamingQueryProgress.fromJson(progress | {"numInputRows": 1200, "processedRowsPerSecond": 2400.0})) == line
+    assert progress_text(StreamingQueryProgress.fromJson(progress)) == line
+    assert progress_text(StreamingQueryProgress.fromJson(progress | {"numInputRows": 1200, "processedRowsPerSecond": 2400.0})) == line

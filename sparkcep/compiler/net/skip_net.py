@@ -39,7 +39,7 @@ class Config(NamedTuple):
 
 
 # choices at a variable, the preferred first
-_TAKES, _STANDS, _SKIPS = range(3)
+_TAKES, _SUBSTITUTES, _SKIPS = range(3)
 
 
 class _Reached(NamedTuple):
@@ -101,7 +101,7 @@ def _overlap(copy: int, other: int, copies: Copies) -> bool:
     """Whether one row may be taken by both, which stand for one variable."""
     if copies.original[copy] != copies.original[other]:
         return False
-    return copy == other or not any({copy, other} <= {own, *standing} for g in copies.guesses for own, standing in zip(g.copies, g.substitutes))
+    return copy == other or not any({copy, other} <= {own, *substitutes} for g in copies.guesses for own, substitutes in zip(g.copies, g.substitutes))
 
 
 class _Skipping:
@@ -172,8 +172,8 @@ class _Skipping:
         edge, raised, pc = taking(self.program, way.pc, way.regs)
         own = 1 << variable & self.copies.tracked
         out = []
-        standing = [(copy, self.approx.missing[variable], _STANDS) for copy in guess.substitutes[variable]]
-        for copy, more, kind in [(guess.copies[variable], 0, _TAKES), *standing]:
+        substitutes = [(copy, self.approx.missing[variable], _SUBSTITUTES) for copy in guess.substitutes[variable]]
+        for copy, more, kind in [(guess.copies[variable], 0, _TAKES), *substitutes]:
             if found.cost + more > self.approx.bound:
                 continue
             label = copy | edge.label & p.EXCLUDED

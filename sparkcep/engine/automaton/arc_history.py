@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 from sparkcep.columns.arrays import words
 from sparkcep.columns.types import type_of
 from sparkcep.engine.automaton.arc_rows import WORDS, ArcRows
-from sparkcep.engine.automaton.arc_validity import ALWAYS, BEGIN, END, Present, Timetable, timetable
+from sparkcep.engine.automaton.arc_validity import ALWAYS, BEGIN, END, Timetable, ValidArc, timetable
 from sparkcep.engine.automaton.dynamic_arcs import ArcTexts, with_columns
 from sparkcep.engine.automaton.lifetimes import in_order, times
-from sparkcep.engine.automaton.register_runs import Computations
-from sparkcep.engine.core.chunk import Chunk, Left
+from sparkcep.engine.automaton.register_runs import RegisterRuns
+from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.errors import said
 from sparkcep.engine.core.limits import Limits
 from sparkcep.engine.core.task import Prepared, Task
@@ -39,7 +39,7 @@ from sparkcep.plan.options import MICROS
 from sparkcep.plan.plan import Plan
 
 _VANISH = "vanish"
-_OF, _GIVEN = Present._fields.index("arc"), Present._fields.index("given")
+_OF, _GIVEN = ValidArc._fields.index("arc"), ValidArc._fields.index("given")
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class JournalRows(ArcRows):
         """The partition of a row, for errors."""
         if self.keys[row] is None:
             return ""
-        told = (f"{name} = {said(self.chunk.columns[names.key_column(i)][row])}" for i, name in enumerate(self.task.plan.arcs.keys))
-        return f" in the partition {', '.join(told)}"
+        keys_said = (f"{name} = {said(self.chunk.columns[names.key_column(i)][row])}" for i, name in enumerate(self.task.plan.arcs.keys))
+        return f" in the partition {', '.join(keys_said)}"
 
     def _now(self, order: np.ndarray, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.now, self.never
@@ -144,8 +144,8 @@ def arrived(
     whole = _numbered(pa.concat_tables([kept, new, old], promote_options="default"))
     # a time up to which arcs ON EXPIRY were taken is one at which no arc comes or goes any more
     least = ALWAYS if moment.largest is None else moment.late + 1 + int(prepared.plan.automaton.expires)
-    standing = Standing.of(prepared, whole, kept.num_rows, least, limits)
-    found = standing.rows
+    journal = JournalArcs.of(prepared, whole, kept.num_rows, least, limits)
+    found = journal.rows
     return _numbered(whole.take(pa.array(_kept(found, moment)))), _reaches(found, moment)
 
 
@@ -231,7 +231,7 @@ def _kept(rows: JournalRows, moment: Moment) -> np.ndarray:
         cutoff = moment.late - -(-size.numerator // size.denominator)
     dead = arcs[:, kernels.T_GONE] == 1
     if cutoff is not None:
-        dead |= (arcs[:, kernels.T_ENDED] == 1) & (np.minimum(arcs[:, kernels.T_END], arcs[:, kernels.T_FORESEEN]) <= cutoff)
+        dead |= (arcs[:, kernels.T_ENDED] == 1) & (np.minimum(arcs[:, kernels.T_END], arcs[:, kernels.T_EXPECTED]) <= cutoff)
     of = arcs[dead][:, [kernels.T_ROW, kernels.T_ENDER, kernels.T_UNDOER]]
     last = np.flatnonzero(rows.ops == PUNCTUATE)
     if len(last):  # of all promises the farthest
@@ -265,7 +265,7 @@ def _say_final(rows: JournalRows, left: np.ndarray, of: np.ndarray) -> np.ndarra
 
 
 @dataclass(frozen=True)
-class Standing:
+class JournalArcs:
     """The arcs of a journal. ``prepared``: the plan with those that came as text; ``given``: the columns of parameters; ``sets``:
     by the keys that arcs have of their own, which set of the timetable a partition finds; ``texts``: reads the columns that texts
     see, None without; ``rows``: those of the journal."""
@@ -278,7 +278,7 @@ class Standing:
     rows: JournalRows
 
     @staticmethod
-    def of(prepared: Prepared, journal: pa.Table, fresh: int | None = None, least: int = ALWAYS, limits: Limits | None = None) -> Standing:
+    def of(prepared: Prepared, journal: pa.Table, fresh: int | None = None, least: int = ALWAYS, limits: Limits | None = None) -> JournalArcs:
         """The arcs of a journal, of which rows from ``fresh`` on come now, and change nothing before ``least``. Raises
         MatchRuntimeError."""
         task, texts = Task.of(prepared, limits), None
@@ -305,7 +305,7 @@ class Standing:
                 found[:, _OF] = np.where(text >= 0, text, found[:, _OF])
             sets.append(found[found[:, BEGIN] < found[:, END]])
         keys = {rows.keys[int(np.flatnonzero(rows.owners == owner)[0])]: i for i, owner in enumerate(owners) if owner}
-        return Standing(task.prepared, timetable(task.plan.automaton, sets, growing=texts is not None), rows.given(), keys, texts, rows)
+        return JournalArcs(task.prepared, timetable(task.plan.automaton, sets, growing=texts is not None), rows.given(), keys, texts, rows)
 
     def placed(self, chunk: Chunk) -> Chunk:
         """A chunk of rows with a column that says which arcs each finds, and those that texts see."""
@@ -324,13 +324,13 @@ class Standing:
         return with_columns(chunk, added if self.texts is None else added | self.texts.fields(chunk))
 
 
-class DatedComputations(Computations):
+class DatedRegisterRuns(RegisterRuns):
     """Finds the matches of an automaton whose arcs come and go; each row finds those that are valid at its time."""
 
-    def __init__(self, task: Task, tables: Tables, standing: Standing) -> None:
+    def __init__(self, task: Task, tables: Tables, journal: JournalArcs) -> None:
         super().__init__(task, tables)
-        self.standing = standing
-        self.use(standing.present, standing.given)
+        self.journal = journal
+        self.use(journal.present, journal.given)
 
-    def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
-        return super().over(self.standing.placed(chunk), open)
+    def step(self, chunk: Chunk, state: Open) -> Generator[pa.Table, None, Saved]:
+        return super().step(self.journal.placed(chunk), state)

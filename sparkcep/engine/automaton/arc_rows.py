@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from sparkcep.columns.arrays import is_text, null_marks, ranks, words
 from sparkcep.columns.types import INT_BITS, MAX_DIGITS, Type, type_of
 from sparkcep.compiler.registers.register_code import register_type
-from sparkcep.engine.automaton.arc_validity import ALWAYS, Present
+from sparkcep.engine.automaton.arc_validity import ALWAYS, ValidArc
 from sparkcep.engine.automaton.lifetimes import in_order
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.task import Task
@@ -275,11 +275,11 @@ class ArcRows:
         places = np.concatenate([static, self.named.place[given]])
         ranks_of, begins = np.concatenate([none, self.named.rank[given]]), np.concatenate([none, arcs[:, kernels.T_BEGIN]])
         order = np.lexsort((ranks_of, begins, places))
-        present = np.empty((len(order), len(Present._fields)), dtype=np.int64)
+        present = np.empty((len(order), len(ValidArc._fields)), dtype=np.int64)
         present[:, 0] = np.concatenate([static, self.named.arc[given]])
         present[:, 1], present[:, 2], present[:, 3] = ALWAYS, ENDLESS, np.concatenate([none, given])
         first, last = present.copy(), present.copy()
-        foreseen = arcs[:, kernels.T_FORESEEN]
+        foreseen = arcs[:, kernels.T_EXPECTED]
         for table, until, hidden in ((first, kernels.T_WRITTEN, kernels.T_APPEARS), (last, kernels.T_END, kernels.T_GONE)):
             absent = arcs[:, hidden] == 1
             table[len(static) :, 1] = np.where(absent, ENDLESS, arcs[:, kernels.T_BEGIN])
@@ -288,8 +288,8 @@ class ArcRows:
         place[order] = np.arange(len(order))
         of = effects[:, kernels.F_OF]
         ends = np.minimum(effects[:, kernels.F_END], foreseen[of])
-        told = zip(rows[effects[:, kernels.F_ROW]].tolist(), place[len(static) + of].tolist(), effects[:, kernels.F_BEGIN].tolist(), ends.tolist())
-        return Plot(first[order], last[order], {row: Effect(at, begin, end) for row, at, begin, end in told})
+        listed = zip(rows[effects[:, kernels.F_ROW]].tolist(), place[len(static) + of].tolist(), effects[:, kernels.F_BEGIN].tolist(), ends.tolist())
+        return Plot(first[order], last[order], {row: Effect(at, begin, end) for row, at, begin, end in listed})
 
     # -- names --------------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ ALWAYS = -(1 << 63)  # an arc that begins then has no begin
 _TAKES = {"row": kernels.ON_ROW, "empty": kernels.ON_EMPTY, "expiry": kernels.ON_EXPIRY}
 
 
-class Present(NamedTuple):
+class ValidArc(NamedTuple):
     """An arc of the automaton, valid from ``begin`` to before ``end``, with the parameters of the row ``given`` (-1: it has
     none)."""
 
@@ -31,7 +31,7 @@ class Present(NamedTuple):
     given: int = -1
 
 
-BEGIN, END = map(Present._fields.index, ("begin", "end"))
+BEGIN, END = map(ValidArc._fields.index, ("begin", "end"))
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Timetable:
     """A ``graph`` over arcs that are present; ``arcs`` int64: which arc of the automaton each is, ``given`` int64: the rows of
     their parameters. ``bounds``: of each set of arcs the times at which they change, and ``bases`` where its lists begin."""
 
-    graph: kernels.Graph
+    graph: kernels.ArcGraph
     arcs: np.ndarray
     given: np.ndarray
     bounds: tuple[np.ndarray, ...]
@@ -51,7 +51,7 @@ class Timetable:
 
 
 def timetable(automaton: Automaton, sets: Sequence[np.ndarray], *, growing: bool = False) -> Timetable:
-    """The graph of some sets of arcs, each in the order of its arcs: int64 (arcs, members of :class:`Present`).
+    """The graph of some sets of arcs, each in the order of its arcs: int64 (arcs, members of :class:`ValidArc`).
 
     ``growing``: arcs that are not known yet may leave any state."""
     own = np.array(
@@ -75,13 +75,13 @@ def timetable(automaton: Automaton, sets: Sequence[np.ndarray], *, growing: bool
     final[list(automaton.final)] = 1
     goes = np.full(states, growing, dtype=np.uint8)
     goes[sources] = 1
-    graph = kernels.Graph(of_arc, *_joined(leaving, shift), *_joined(silent, shift), np.array([automaton.start], dtype=np.int64), final, goes)
+    graph = kernels.ArcGraph(of_arc, *_joined(leaving, shift), *_joined(silent, shift), np.array([automaton.start], dtype=np.int64), final, goes)
     return Timetable(graph, table[:, 0], table[:, 3], tuple(bounds), tuple(bases))
 
 
 def whole(automaton: Automaton) -> Timetable:
     """All arcs, at all times."""
-    return timetable(automaton, [np.array([Present(arc) for arc in range(len(automaton.arcs))], dtype=np.int64).reshape(-1, len(Present._fields))])
+    return timetable(automaton, [np.array([ValidArc(arc) for arc in range(len(automaton.arcs))], dtype=np.int64).reshape(-1, len(ValidArc._fields))])
 
 
 def _lists(table: np.ndarray, bounds: np.ndarray, own: np.ndarray, sources: np.ndarray, states: int) -> Sequence[tuple[np.ndarray, np.ndarray]]:

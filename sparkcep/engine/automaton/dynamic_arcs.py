@@ -29,7 +29,7 @@ from sparkcep.plan.records import Arc
 Answer = Callable[[Chunk], Iterator[pa.Table]]
 
 
-class Written(NamedTuple):
+class ArcTextRow(NamedTuple):
     """A row of ARCS FROM that brings an arc as text."""
 
     name: str | None
@@ -99,7 +99,7 @@ class ArcTexts:
     def _of_partition(self, chunk: Chunk, rows: np.ndarray) -> list[int]:
         taken = pa.array(rows)
         columns = (names.NAME, names.SOURCE, names.TARGET, names.FINAL, names.WHEN, names.SET)
-        found = [Written(*of) for of in zip(*(chunk.columns[column].take(taken).to_pylist() for column in columns))]
+        found = [ArcTextRow(*of) for of in zip(*(chunk.columns[column].take(taken).to_pylist() for column in columns))]
         final: dict[str, bool] = {}
         for one in found:
             if one.name is not None and one.name.lower() in self.templates:
@@ -115,7 +115,7 @@ class ArcTexts:
 
     # -- arcs ---------------------------------------------------------------------------------------------------------
 
-    def _number(self, one: Written, final: dict[str, bool]) -> int:
+    def _number(self, one: ArcTextRow, final: dict[str, bool]) -> int:
         """The number of an arc in the automaton, where it stands from now on."""
         key = (one.name, self._state(one.source, final), self._state(one.target, final), one.when, one.set)
         if key not in self.numbers:
@@ -143,7 +143,7 @@ class ArcTexts:
             raise MatchRuntimeError("TOO_MANY_VARIABLES", f"CLASSIFIER() tells at most {MAX_VARIABLES - 1} arcs apart, and ARCS FROM has more; leave it out", sqlstate="54000")
         return number
 
-    def _read(self, one: Written, column: str, read: Callable) -> tuple:
+    def _read(self, one: ArcTextRow, column: str, read: Callable) -> tuple:
         text = getattr(one, column)
         try:
             return read(text)
@@ -151,7 +151,7 @@ class ArcTexts:
             place = f"line {error.line}, column {error.column}" if "\n" in text else f"column {error.column}"
             raise _error(f"{_named(one)}: {error.message} ({place} of its {column}, {shown(text)!r})") from None
 
-    def _check(self, one: Written, arc: Arc) -> None:
+    def _check(self, one: ArcTextRow, arc: Arc) -> None:
         """Compiles an arc by itself, so that an error names it."""
         for column, part in (("when", arc._replace(sets=())), ("set", arc._replace(fence=()))):
             try:
@@ -189,7 +189,7 @@ def with_columns(chunk: Chunk, added: dict[str, pa.Array]) -> Chunk:
     return replace(chunk, table=table, columns=chunk.columns | added)
 
 
-def _named(one: Written) -> str:
+def _named(one: ArcTextRow) -> str:
     """A row of ARCS FROM as errors name it."""
     return f"the row of ARCS FROM with arc {one.name!r}, from_state {one.source!r} and to_state {one.target!r}"
 

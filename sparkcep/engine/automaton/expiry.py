@@ -9,7 +9,7 @@ import numpy as np
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.state_codec import EXPIRING
 from sparkcep.engine.match.enumeration import ListedForm, Open
-from sparkcep.kernels.automaton.register_runs import ENDLESS, O_LIMIT, O_TOLD, O_UPTO, OPEN_WIDTH
+from sparkcep.kernels.automaton.register_runs import ENDLESS, O_EXPIRED, O_LIMIT, O_UPTO, OPEN_WIDTH
 from sparkcep.kernels.common import layout
 
 
@@ -21,8 +21,8 @@ class OpenLives(Open):
     told: np.ndarray
 
     @staticmethod
-    def of_open(open: Open, told: np.ndarray) -> OpenLives:
-        return OpenLives(open.rows, open.start, open.number, open.covered, open.dropped, open.taken, told)
+    def of_open(state: Open, told: np.ndarray) -> OpenLives:
+        return OpenLives(state.rows, state.start, state.number, state.covered, state.dropped, state.taken, told)
 
 
 class LivesForm(ListedForm):
@@ -30,27 +30,27 @@ class LivesForm(ListedForm):
 
     kind, numbers = EXPIRING, ListedForm.numbers + 1
 
-    def written(self, open: OpenLives) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        numbers, arrays = super().written(open)
-        return np.column_stack([numbers, np.where(open.rows > 0, open.told, 0)]), arrays
+    def written(self, state: OpenLives) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        numbers, arrays = super().written(state)
+        return np.column_stack([numbers, np.where(state.rows > 0, state.told, 0)]), arrays
 
     def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> OpenLives:
         return OpenLives.of_open(super().read(rows, numbers[:, :-1], arrays), numbers[:, -1])
 
 
-def lives(chunk: Chunk, open: Open, ahead: int, waits: np.ndarray | None) -> np.ndarray:
+def lives(chunk: Chunk, state: Open, ahead: int, waits: np.ndarray | None) -> np.ndarray:
     """The partitions as :func:`sparkcep.kernels.automaton.register_runs.run` has them, int64 (partitions, OPEN_WIDTH).
 
     ``ahead``: how many rows behind a row must be there, where more may come. ``waits`` bool (partitions): whether the last row
     waits until all is known of it, None where none does.
     """
     out = np.zeros((chunk.parts, OPEN_WIDTH), dtype=np.int64)
-    out[:, : layout.OPEN_FIELDS] = open.opens(chunk)
+    out[:, : layout.OPEN_FIELDS] = state.opens(chunk)
     out[:, O_UPTO] = chunk.offsets[1:] - np.where(chunk.going, ahead, 0)
     if waits is not None:
         out[:, O_UPTO] -= waits
     out[:, O_LIMIT] = ENDLESS if chunk.limits is None else chunk.limits
-    out[:, O_TOLD] = ENDLESS
-    if isinstance(open, OpenLives):
-        out[: len(open.told), O_TOLD] = open.told
+    out[:, O_EXPIRED] = ENDLESS
+    if isinstance(state, OpenLives):
+        out[: len(state.told), O_EXPIRED] = state.told
     return out

@@ -17,11 +17,11 @@ from sparkcep.engine.automaton.arc_validity import Timetable, whole
 from sparkcep.engine.automaton.consecutive_rows import apart
 from sparkcep.engine.automaton.expiry import LivesForm, OpenLives, lives
 from sparkcep.engine.automaton.lifetimes import Lifetimes, beyond, expired, lifetimes, times
-from sparkcep.engine.core.chunk import Chunk, Left
+from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.errors import of_condition
 from sparkcep.engine.core.kernel_loop import MOST_LABELS, doubled
-from sparkcep.engine.core.matches import WITH_ERRORS, Found, with_unmatched
-from sparkcep.engine.core.operator import NOTHING_DUE, Base
+from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
+from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.match.enumeration import NOTHING_OPEN, ListedForm, Open
 from sparkcep.engine.output.match_id import ENDING, plain
@@ -86,7 +86,7 @@ def _strings(compiled: Compiled, chunk: Chunk, given: dict[str, pa.Array]) -> tu
     return _Strings(pool, ranks(fixed)), {name: ranks(column) for name, column in zip(names, columns)}
 
 
-def _wide(found: Found) -> Found:
+def _wide(found: MatchBatch) -> MatchBatch:
     """Matches as rows in none stand beside them."""
     wide = np.zeros((len(found.events), WITH_ERRORS), dtype=np.int64)
     wide[:, : found.events.shape[1]] = found.events
@@ -100,10 +100,10 @@ def labelled(plan: Plan) -> bool:
     )
 
 
-class Computations(Base):
+class RegisterRuns(BaseOperator):
     """Finds and reports the matches of an automaton."""
 
-    begin = NOTHING_OPEN
+    initial = NOTHING_OPEN
 
     def __init__(self, task: Task, tables: Tables) -> None:
         plan, compiled = task.plan, task.prepared.compiled
@@ -124,7 +124,7 @@ class Computations(Base):
     # -- arcs ---------------------------------------------------------------------------------------------------------
 
     @property
-    def graph(self) -> kernels.Graph:
+    def graph(self) -> kernels.ArcGraph:
         return self.present.graph
 
     def use(self, present: Timetable, given: dict[str, pa.Array]) -> None:
@@ -133,15 +133,15 @@ class Computations(Base):
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
-    def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
+    def step(self, chunk: Chunk, state: Open) -> Generator[pa.Table, None, Saved]:
         """Searches the rows at hand, and leaves those from the first row of each partition's oldest computation on."""
-        opens = self._opens(chunk, open)
+        opens = self._opens(chunk, state)
         before, marks = opens[:, layout.O_COVERED].copy(), None
         if self.task.plan.rows == "unmatched":
             marks = np.zeros(chunk.rows, dtype=np.uint8)
-            if len(open.taken):
-                marks[ranges(chunk.offsets[: len(open.rows)], open.rows)] = open.taken
-        for found in map(self.told, self._rounds(chunk, opens)):
+            if len(state.taken):
+                marks[ranges(chunk.offsets[: len(state.rows)], state.rows)] = state.taken
+        for found in map(self.described, self._rounds(chunk, opens)):
             if marks is not None:
                 found = _wide(found)
                 first, sizes = found.events[:, layout.E_START], found.events[:, layout.E_ROWS]
@@ -153,14 +153,14 @@ class Computations(Base):
         if marks is not None:  # what begins at the first row or behind it may still take rows from there on
             opens[:, layout.O_COVERED] = first = np.where(chunk.going, first, chunk.offsets[1:])
             yield from self.tables.of(chunk, with_unmatched(self.nothing(chunk), ranges(before, np.maximum(first - before, 0)), chunk, marks))
-        left = open.left(chunk, opens, first[chunk.going], self.task.back, marks)
-        return replace(left, open=OpenLives.of_open(left.open, opens[chunk.going, O_LIMIT])) if self.expires else left
+        left = state.left(chunk, opens, first[chunk.going], self.task.back, marks)
+        return replace(left, state=OpenLives.of_open(left.state, opens[chunk.going, O_LIMIT])) if self.expires else left
 
-    def due(self, open: Open, rows: pa.Table, watermark: int) -> np.ndarray:
+    def due(self, state: Open, rows: pa.Table, watermark: int) -> np.ndarray:
         """When the lifetimes of all kept rows have ended, or that of one of them if something is told then."""
-        chunk = Chunk.whole(rows.combine_chunks(), self.task.prepared.input_schema.names, np.concatenate([[0], np.cumsum(open.rows)]))
+        chunk = Chunk.whole(rows.combine_chunks(), self.task.prepared.input_schema.names, np.concatenate([[0], np.cumsum(state.rows)]))
         ends = lifetimes(self.task.plan, chunk, self.task.failures).ends
-        some, due = np.flatnonzero(open.rows), np.full(len(open.rows), NOTHING_DUE)
+        some, due = np.flatnonzero(state.rows), np.full(len(state.rows), NOTHING_DUE)
         # a row is told once nothing that begins there can have it; an arc ON EXPIRY is taken when the first of the lives has ended
         if len(some) and (self.task.plan.rows == "unmatched" or self.expires):
             ends = np.where(ends > watermark + 1, ends, NOTHING_DUE)
@@ -171,42 +171,42 @@ class Computations(Base):
         due[some[waits]] = last[waits] - 1
         return due
 
-    def _opens(self, chunk: Chunk, open: Open) -> np.ndarray:
+    def _opens(self, chunk: Chunk, state: Open) -> np.ndarray:
         """The partitions as the kernel has them. Where it is not told before which time no row comes, arcs ON EXPIRY wait for the
         next row; where it is, a row's matches are told with it, and those of its arcs ON EXPIRY later, unless they have numbers."""
         if not self.expires:
-            return lives(chunk, open, self.task.ahead, None)
+            return lives(chunk, state, self.task.ahead, None)
         if chunk.limits is None or not self.task.plan.numbered:
-            return lives(chunk, open, self.task.ahead if chunk.limits is not None else max(self.task.ahead, 1), None)
+            return lives(chunk, state, self.task.ahead if chunk.limits is not None else max(self.task.ahead, 1), None)
         ends = np.append(lifetimes(self.task.plan, chunk, self.task.failures).ends, 0)
         low, high = chunk.offsets[:-1], chunk.offsets[1:]
         # no computation that has read a row lives longer than the row
         waits = chunk.going & (low < high) & (ends[high - 1] > chunk.limits)
-        return lives(chunk, open, self.task.ahead, waits & (self.task.ahead == 0))
+        return lives(chunk, state, self.task.ahead, waits & (self.task.ahead == 0))
 
-    def nothing(self, chunk: Chunk) -> Found:
+    def nothing(self, chunk: Chunk) -> MatchBatch:
         none = np.zeros(0, dtype=np.int64)
-        told = self.by_event(none, none, np.zeros((0, self._match_width()), dtype=np.int64), chunk, lifetimes(self.task.plan, chunk, self.task.failures))
-        return replace(Found.none(WITH_ERRORS), by_event=told)
+        described = self.by_event(none, none, np.zeros((0, self._match_width()), dtype=np.int64), chunk, lifetimes(self.task.plan, chunk, self.task.failures))
+        return replace(MatchBatch.none(WITH_ERRORS), by_event=described)
 
-    def _first_alive(self, chunk: Chunk, stand: np.ndarray, watermark: int) -> np.ndarray:
-        """int64 (partitions): the first row whose lifetime goes on at the first row that is not searched yet (``stand``, or one to
+    def _first_alive(self, chunk: Chunk, resume: np.ndarray, watermark: int) -> np.ndarray:
+        """int64 (partitions): the first row whose lifetime goes on at the first row that is not searched yet (``resume``, or one to
         come): a computation that begins before it takes no further row."""
         alive, high = lifetimes(self.task.plan, chunk, self.task.failures), chunk.offsets[1:]
-        next = np.where(stand < high, np.append(alive.when, 0)[stand], watermark + 1)
+        next = np.where(resume < high, np.append(alive.when, 0)[resume], watermark + 1)
         rows = np.append(np.flatnonzero(alive.ends > np.repeat(next, np.diff(chunk.offsets))), chunk.rows)
-        return np.minimum(rows[np.searchsorted(rows, chunk.offsets[:-1])], stand)
+        return np.minimum(rows[np.searchsorted(rows, chunk.offsets[:-1])], resume)
 
-    def rounds(self, chunk: Chunk) -> Iterator[Found]:
+    def rounds(self, chunk: Chunk) -> Iterator[MatchBatch]:
         """The matches of whole partitions, some at a time."""
         return self._rounds(chunk, lives(chunk, NOTHING_OPEN, 0, None))
 
-    def with_unmatched(self, chunk: Chunk, rounds: Iterator[Found] | None = None) -> Iterator[pa.Table]:
+    def with_unmatched(self, chunk: Chunk, rounds: Iterator[MatchBatch] | None = None) -> Iterator[pa.Table]:
         """Whole partitions, with their rows that are in no match; ``rounds``: their matches as :meth:`told` has them, where they
         were searched otherwise."""
         taken = np.zeros(chunk.rows + 1, dtype=np.int64)
         nothing = None
-        for found in rounds or map(self.told, self.rounds(chunk)):
+        for found in rounds or map(self.described, self.rounds(chunk)):
             first, sizes = found.events[:, layout.E_START], found.events[:, layout.E_ROWS]
             ends = (found.rows, found.rows + 1) if self.by_ways else (first, first + sizes)
             np.add.at(taken, ends[0], 1)
@@ -222,7 +222,7 @@ class Computations(Base):
 
     # -- the kernel ---------------------------------------------------------------------------------------------------
 
-    def _rounds(self, chunk: Chunk, opens: np.ndarray) -> Iterator[Found]:
+    def _rounds(self, chunk: Chunk, opens: np.ndarray) -> Iterator[MatchBatch]:
         """What the kernel finds, each time there is no room for more and at the end. Raises MatchRuntimeError."""
         self.task.ran.add(COMPUTATIONS)
         limits, state = self.task.limits, self.state
@@ -250,7 +250,7 @@ class Computations(Base):
         """What stands in the tables is of other rows."""
         self.room.stamps[:] = self.room.match_stamps[:] = self.room.way_places[:] = 0
 
-    def _arrays(self, chunk: Chunk, alive: Lifetimes) -> tuple[kernels.Rows, kernels.Values]:
+    def _arrays(self, chunk: Chunk, alive: Lifetimes) -> tuple[kernels.RegisterRows, kernels.RegisterCode]:
         compiled, count = self.compiled, chunk.rows
         self.strings, ranked = _strings(compiled, chunk, self.given)
         ints = np.zeros((len(compiled.int_columns), count), dtype=np.int64)
@@ -273,10 +273,10 @@ class Computations(Base):
         # the kernel is compiled for writeable arrays only
         base = words(chunk.columns[BASE]) if BASE in chunk.columns else np.zeros(count, dtype=np.int64)
         packed, offsets, when, ends, absent, base = (np.require(a, requirements="W") for a in (packed, chunk.offsets, alive.when, alive.ends, alive.absent, base))
-        rows = kernels.Rows(packed, offsets, when, ends, absent, base, ints, flts, inull, fnull, np.ones(count, dtype=np.int64))
+        rows = kernels.RegisterRows(packed, offsets, when, ends, absent, base, ints, flts, inull, fnull, np.ones(count, dtype=np.int64))
         return rows, self.values()
 
-    def values(self) -> kernels.Values:
+    def values(self) -> kernels.RegisterCode:
         """The bytecode of the arcs that are there, for the strings at hand."""
         compiled, arcs = self.compiled, self.present.arcs
         code = compiled.code.copy()
@@ -293,7 +293,7 @@ class Computations(Base):
                 of_arcs = self.given[parameter_column(i)].take(pa.array(rows, mask=rows < 0))
                 null[:, i] = null_marks(of_arcs)
                 self._give(held, of_arcs, given)
-        return kernels.Values(
+        return kernels.RegisterCode(
             code, compiled.floats, compiled.fences[arcs], assigned, sets, compiled.emitted[arcs], _table(compiled.registers), _table(compiled.emits),
             _table(compiled.parameters), given, given.view(np.float64), null, np.array([I_WORDS + compiled.way if self.by_ways else -1], dtype=np.int64),
         )
@@ -309,7 +309,7 @@ class Computations(Base):
 
     # -- room ---------------------------------------------------------------------------------------------------------
 
-    def _first_room(self) -> kernels.Room:
+    def _first_room(self) -> kernels.RunRoom:
         compiled = self.compiled
         floating = np.zeros(self._match_width(), dtype=np.uint8)
         for held in (*compiled.registers, *compiled.emits):
@@ -318,7 +318,7 @@ class Computations(Base):
         stack = max(compiled.stack, 8)
         none = np.zeros((1, 1), dtype=np.float64)
         ids = np.zeros((3, RECORDS, len(made)), dtype=np.int64)
-        return kernels.Room(
+        return kernels.RunRoom(
             ids=ids, float_ids=ids.view(np.float64), stack=np.zeros((RECORDS, 2), dtype=np.int64), walk=np.zeros((RECORDS, 2), dtype=np.int64),
             stamps=np.zeros(4 * RECORDS, dtype=np.int64), places=np.zeros(4 * RECORDS, dtype=np.int64),
             ways=np.zeros((RECORDS if self.labelled else 1, 2), dtype=np.int64), **_numbered(RECORDS if self.by_ways else 1),
@@ -405,7 +405,7 @@ class Computations(Base):
 
     # -- what is told -------------------------------------------------------------------------------------------------
 
-    def _found(self, chunk: Chunk, alive: Lifetimes) -> Found:
+    def _found(self, chunk: Chunk, alive: Lifetimes) -> MatchBatch:
         """The matches written; the kernel's room is empty then."""
         state, room = self.state, self.room
         count, used = int(state[kernels.S_EVENTS]), int(state[kernels.S_LABELS])
@@ -418,9 +418,9 @@ class Computations(Base):
         by_event = self.by_event(first, first + events[:, layout.E_ROWS] - 1, matches, chunk, alive)
         if self.by_ways:
             by_event[WAY] = pa.array(matches[:, M_WORDS + self.compiled.way])
-        return Found(events, labels, np.zeros(0, dtype=np.int64), by_event=by_event)
+        return MatchBatch(events, labels, np.zeros(0, dtype=np.int64), by_event=by_event)
 
-    def told(self, found: Found) -> Found:
+    def described(self, found: MatchBatch) -> MatchBatch:
         """Matches with the rows that their ways took, in place of all rows from their first to their last one; as they are where no
         ways tell."""
         if not self.by_ways:
@@ -486,8 +486,8 @@ class Computations(Base):
         column = chunk.columns[self.automaton.time]
         wrong = np.flatnonzero(~absent & (beyond(numbers, column.type) | (numbers == kernels.ENDLESS)))
         if len(wrong):
-            where, untold = self.task.failures.where(int(rows[wrong[0]]), chunk.columns), numbers[wrong[0]] == kernels.ENDLESS
-            most, wider = ("64 bits", "DOUBLE") if untold else (f"what {column.type} holds", "a wider type")
+            where, endless = self.task.failures.where(int(rows[wrong[0]]), chunk.columns), numbers[wrong[0]] == kernels.ENDLESS
+            most, wider = ("64 bits", "DOUBLE") if endless else (f"what {column.type} holds", "a wider type")
             raise MatchRuntimeError("ARITHMETIC_OVERFLOW", f"{name}{where} lies beyond {most}; cast the ORDER BY expression to {wider}", sqlstate="22003")
         return times(numbers, absent, column.type)
 

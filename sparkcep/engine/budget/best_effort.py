@@ -12,27 +12,27 @@ from sparkcep.columns.arrays import ranges
 from sparkcep.compiler.net.net import E_CHECK, E_COST, E_OPEN, E_TARGET, E_VAR, Net
 from sparkcep.compiler.searches import BUDGETED
 from sparkcep.engine.budget.exploration import NO_AGENTS, Explorer
-from sparkcep.engine.budget.history import NO_HISTORY, NO_PROMISES, HistoryReader, Stands
-from sparkcep.engine.budget.negation import NO_HINDERS, Hindering
+from sparkcep.engine.budget.history import NO_HISTORY, NO_UTILITIES, CandidatePlaces, HistoryReader
+from sparkcep.engine.budget.negation import NO_NEGATIONS, NegationRules
 from sparkcep.engine.budget.saved_runs import Open, empty_lists
-from sparkcep.engine.budget.unbudgeted_ties import Plainly, tells_ways
+from sparkcep.engine.budget.unbudgeted_ties import UnbudgetedSearch, distinguishes_ways
 from sparkcep.engine.core.check_totals import MILLIONTHS
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.kernel_loop import Room, doubled
+from sparkcep.engine.core.kernel_loop import OutputRoom, doubled
 from sparkcep.engine.core.liveness import live_windows
-from sparkcep.engine.core.matches import WITH_ERRORS, Found
+from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
 from sparkcep.engine.core.state_codec import PARTITION, WITHOUT, damaged
 from sparkcep.engine.core.task import Prepared, Task
 from sparkcep.engine.core.windows import Measured, first_ending_behind, float_size, next_places, window_measure
-from sparkcep.engine.frontier.frontier import CLASSES, Front, SideBySide, front_arrays
-from sparkcep.engine.frontier.run_room import empty_runs, told_apart, with_room
+from sparkcep.engine.frontier.frontier import CLASSES, Frontier, FrontierSearch, front_arrays
+from sparkcep.engine.frontier.run_room import distinguished, empty_runs, with_room
 from sparkcep.engine.output.tables import Tables
-from sparkcep.engine.stages.describe_errors import Reporter, bundle_groups
+from sparkcep.engine.stages.describe_errors import DescribeErrors, bundle_groups
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.kernels.budget import best_effort as searching
 from sparkcep.kernels.budget.features import Clock
 from sparkcep.kernels.budget.negation import KEYS
-from sparkcep.kernels.budget.save_runs import L_AGENTS, L_ENTRIES, L_RUNS, LISTS, Kept, Parked
+from sparkcep.kernels.budget.save_runs import L_AGENTS, L_ENTRIES, L_RUNS, LISTS, SavedLists, SavedRuns
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.common.run_chains import NONE
 from sparkcep.kernels.frontier import traceback as finding
@@ -44,14 +44,14 @@ from sparkcep.plan.extend.budget import HISTORY
 ENTRIES, CANDIDATES, VECTORS = 1 << 12, 1 << 10, 1 << 8  # places at first
 _TOP = 1 << 62
 _NO_LISTS = empty_lists(0)
-_WHOLE = Parked(False, _NO_LISTS, _NO_LISTS, np.zeros((0, 0), dtype=np.int64), *(4 * [np.zeros(0, dtype=np.int64)]))  # of partitions that are there as a whole
+_WHOLE = SavedRuns(False, _NO_LISTS, _NO_LISTS, np.zeros((0, 0), dtype=np.int64), *(4 * [np.zeros(0, dtype=np.int64)]))  # of partitions that are there as a whole
 _NO_CLOCK = Clock(False, np.zeros(0, dtype=np.int64), np.zeros(0), 1, 1.0, 1, 1)
 
 
-def budget_net(prepared: Prepared, proxies: bool, hindering: Hindering | None) -> searching.BudgetNet:
+def budget_net(prepared: Prepared, proxies: bool, negation_rules: NegationRules | None) -> searching.BudgetNet:
     """The net of a plan with its edges by variable and node, those of one way together."""
     net = prepared.strategy.automaton
-    ways = net.ways if hindering is None else hindering.ways()
+    ways = net.ways if negation_rules is None else negation_rules.ways()
     front = front_arrays(net)
     edges, source = net.edges, front.source
     costs = np.array([min(net.at_cost[target]) if v >= 0 else 0 for v, target in edges[:, [E_VAR, E_TARGET]].tolist()], dtype=np.int64)
@@ -68,7 +68,7 @@ def budget_net(prepared: Prepared, proxies: bool, hindering: Hindering | None) -
     for node in range(net.nodes):
         own = [e for e in net.edges_of(node) if edges[e, E_VAR] >= 0]
         slots[own] = np.unique(np.stack([places[own], costs[own]], axis=1), axis=0, return_inverse=True)[1].reshape(-1) if own else 0
-    apart = _apart(prepared, net, hindering) if proxies else np.ones(len(edges), dtype=np.uint8)
+    apart = _apart(prepared, net, negation_rules) if proxies else np.ones(len(edges), dtype=np.uint8)
     original = np.array([net.copies.original[v] if v >= 0 else NONE for v in edges[:, E_VAR].tolist()], dtype=np.int64)
     ranks = np.array([net.sources[net.first_source[e] : net.first_source[e + 1], 2].min(initial=1 << 31) for e in range(len(edges))], dtype=np.int64)
     return searching.BudgetNet(
@@ -77,14 +77,14 @@ def budget_net(prepared: Prepared, proxies: bool, hindering: Hindering | None) -
     )  # fmt: skip
 
 
-def _apart(prepared: Prepared, net: Net, hindering: Hindering | None) -> np.ndarray:
+def _apart(prepared: Prepared, net: Net, negation_rules: NegationRules | None) -> np.ndarray:
     """uint8 (edges): whether a condition, a group's window or a negation may tell runs apart at an edge or behind it."""
     valued, windows = prepared.state_live.any(axis=1), live_windows(net)
     found = np.zeros(len(net.edges), dtype=np.uint8)
     for e, (variable, target, opens, inside) in enumerate(net.edges[:, [E_VAR, E_TARGET, E_OPEN, E_CHECK]].tolist()):
         if variable >= 0:
             found[e] = prepared.conditions.entry[variable] >= 0 or valued[target] or windows[target] > 1 or (opens | inside) > 1
-            found[e] |= hindering is not None and hindering.tells_apart(e)
+            found[e] |= negation_rules is not None and negation_rules.distinguishes(e)
     return found
 
 
@@ -100,37 +100,37 @@ def shortest(net: Net) -> int:
     return found
 
 
-class Budgeted:
+class BestEffort:
     """Makes the output for whole partitions. ``reader``: of the history that the first row of a task brings; ``order``: in which
     candidates are tried where no history tells."""
 
     order = np.int64(searching.PLAIN)
 
-    def __init__(self, task: Task, reporter: Reporter, tables: Tables, *, retelling: bool | None = None) -> None:
-        """``retelling``: whether ways to one match are told apart as without the budget; by default where a measure tells them."""
+    def __init__(self, task: Task, reporter: DescribeErrors, tables: Tables, *, distinguishing: bool | None = None) -> None:
+        """``distinguishing``: whether to distinguish ways to one match as without the budget; by default if a measure does."""
         self.task, self.reporter, self.tables = task, reporter, tables
         approx = task.plan.approximate
         assert approx is not None
         self.approx, self.learning = approx, approx.report == HISTORY
         self.proxies = (approx.history.runs if self.learning and approx.history is not None else approx.report) != ALL
-        self.front = Front(task)
-        self.hindering = Hindering(task.prepared) if task.prepared.strategy.automaton.negates else None
-        self.net = budget_net(task.prepared, self.proxies, self.hindering)
+        self.front = Frontier(task)
+        self.negation_rules = NegationRules(task.prepared) if task.prepared.strategy.automaton.negates else None
+        self.net = budget_net(task.prepared, self.proxies, self.negation_rules)
         # where negations are, all matches are gone through without a budget, which no budget pays
-        self.retelling = self.hindering is None and (tells_ways(task.plan) if retelling is None else retelling)
+        self.distinguishing = self.negation_rules is None and (distinguishes_ways(task.plan) if distinguishing is None else distinguishing)
         self.costs = np.unique(self.net.costs[self.net.edges[:, E_VAR] >= 0])
         self.reader = None
         self.explorer = Explorer(task.prepared.strategy.automaton, self.net, approx) if approx.budget is not None and approx.budget.explore else None
         if approx.budget is not None and approx.budget.history:
             taking = self.net.edges[:, E_VAR] >= 0
             levels = np.searchsorted(self.costs, self.net.costs[taking]).tolist()
-            stands = Stands(self.costs, int(self.net.places.max(initial=0)), frozenset(zip(self.net.places[taking].tolist(), levels)), shortest(task.prepared.strategy.automaton))
+            stands = CandidatePlaces(self.costs, int(self.net.places.max(initial=0)), frozenset(zip(self.net.places[taking].tolist(), levels)), shortest(task.prepared.strategy.automaton))
             self.reader = HistoryReader(task, stands, approx.budget.history, approx.budget.published)
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
         if not chunk.rows:
             return
-        search = Search(self, chunk)
+        search = BestEffortSearch(self, chunk)
         (found,) = search.rounds()
         places = self.reporter.places(chunk)
         self.count(search)
@@ -140,7 +140,7 @@ class Budgeted:
         if self.approx.report == ALL:
             found = self.reporter.described(in_order(found))
         else:
-            found = self.retold(self.reporter.reported(found, places, chunk), search)
+            found = self.with_ways(self.reporter.reported(found, places, chunk), search)
         last = finding.last_rows(found.events, found.rows)
         first = last
         if self.reporter.bundling:
@@ -148,23 +148,23 @@ class Budgeted:
         self.say(found, *search.left_out(search.since[first], last + 1))
         yield from self.tables.of(chunk, found)
 
-    def search(self, chunk: Chunk, open: Open) -> Search:
+    def search(self, chunk: Chunk, state: Open) -> BestEffortSearch:
         """The search over partitions that go on."""
-        return Search(self, chunk, open)
+        return BestEffortSearch(self, chunk, state)
 
-    def retold(self, found: Found, search: Search) -> Found:
+    def with_ways(self, found: MatchBatch, search: BestEffortSearch) -> MatchBatch:
         """Described matches, told as the clause without its budget does where that may differ."""
         if not search.ground.tied.any() or self.plain is None:
             return found
         costs = self.net.edges[found.events[:, layout.E_ACCEPT], E_COST]
-        return self.plain.retold(found, search.chunk, search.since, search.ground.left, search.ground.tied, costs)
+        return self.plain.with_ways(found, search.chunk, search.since, search.ground.left, search.ground.tied, costs)
 
     @functools.cached_property
-    def plain(self) -> Plainly | None:
+    def plain(self) -> UnbudgetedSearch | None:
         """The clause without its budget, where ways to one match need it."""
-        return Plainly.of(self.task)
+        return UnbudgetedSearch.of(self.task)
 
-    def count(self, search: Search) -> None:
+    def count(self, search: BestEffortSearch) -> None:
         """Adds what the search did to the totals of the task."""
         totals, chunk = self.task.totals, search.chunk
         fresh = ranges(search.begin, chunk.offsets[1:] - search.begin)
@@ -175,7 +175,7 @@ class Budgeted:
             # of each row by itself, so that batches and tasks do not change the sum
             totals.lost += int(np.rint((1.0 - search.ground.coverage[fresh]) * MILLIONTHS).sum())
 
-    def say(self, found: Found, left: np.ndarray, coverage: np.ndarray) -> None:
+    def say(self, found: MatchBatch, left: np.ndarray, coverage: np.ndarray) -> None:
         """COMPLETE(), CHECKS_LEFT_OUT() and COVERAGE() of each match, or of the match points of each bundle; the last one is empty
         where nobody asks."""
         found.by_event["complete"] = pa.array(left == 0)
@@ -203,7 +203,7 @@ def _least(values: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray
         wide *= 2
 
 
-def in_order(found: Found) -> Found:
+def in_order(found: MatchBatch) -> MatchBatch:
     """All matches by their first rows, as the listing has them, then by their rows."""
     rows = [tuple(found.rows[low : low + size].tolist()) for low, size in found.events[:, [layout.E_LABELS, layout.E_ROWS]].tolist()]
     order = sorted(range(len(rows)), key=rows.__getitem__)
@@ -215,11 +215,11 @@ def lost() -> MatchRuntimeError:
     return damaged(PARTITION, WITHOUT)
 
 
-def windows_open(task: Task, chunk: Chunk, places: Measured, stand: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def windows_open(task: Task, chunk: Chunk, places: Measured, resume: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Over a stream, int64 (partitions): of each the first row whose window a row not searched yet may enter, and the first one
-    that is no farther from such a row than the window's size; ``stand``: the first row not searched."""
+    that is no farther from such a row than the window's size; ``resume``: the first row not searched."""
     low, high = chunk.offsets[:-1], chunk.offsets[1:]
-    next = next_places(task.plan.windows[0], chunk, places, np.arange(chunk.parts), stand)
+    next = next_places(task.plan.windows[0], chunk, places, np.arange(chunk.parts), resume)
     bound = np.repeat(next, high - low)
     found = []
     for until in (places.until, places.near):
@@ -228,62 +228,62 @@ def windows_open(task: Task, chunk: Chunk, places: Measured, stand: np.ndarray) 
     return found[0], found[1]
 
 
-class Search(SideBySide):
+class BestEffortSearch(FrontierSearch):
     """The search over partitions, whole ones or (``open``) such as go on; the output is kept until the search is done."""
 
     name = BUDGETED
     by_class = ("run",)
 
-    def __init__(self, search: Budgeted, chunk: Chunk, open: Open | None = None) -> None:
+    def __init__(self, search: BestEffort, chunk: Chunk, state: Open | None = None) -> None:
         super().__init__(search.front, chunk, False)
         self.search, rows = search, chunk.rows
-        self.hinders, self.judge = NO_HINDERS, None
-        if search.hindering is not None:
-            self.hinders, self.judge = search.hindering.over(search.task, chunk, self.data, self.windows)
+        self.negations, self.judge = NO_NEGATIONS, None
+        if search.negation_rules is not None:
+            self.negations, self.judge = search.negation_rules.over(search.task, chunk, self.data, self.windows)
             self.classes = self.classes._replace(ends=np.zeros((len(self.classes.ends), len(self.windows) + KEYS), dtype=np.int64))
         self.state = np.zeros(searching.BUDGET_STATE, dtype=np.int64)
-        self.room = Room(max(1024, rows // 4), rows + 1024, WITH_ERRORS, paths=True)
-        self.cargo = told_apart(empty_runs(CLASSES, ENTRIES, chunk.positions, self.room), search.net.edges, search.reporter.by_cost)
-        self.told, self.promises = search.reader.told(chunk) if search.reader is not None else (NO_HISTORY, NO_PROMISES)
+        self.room = OutputRoom(max(1024, rows // 4), rows + 1024, WITH_ERRORS, paths=True)
+        self.cargo = distinguished(empty_runs(CLASSES, ENTRIES, chunk.positions, self.room), search.net.edges, search.reporter.by_cost)
+        self.recorded, self.utilities = search.reader.recorded(chunk) if search.reader is not None else (NO_HISTORY, NO_UTILITIES)
         # without vectors nobody asks for the time
-        intervals = search.approx.history.intervals if search.learning else self.told.intervals
-        asking = search.learning or len(self.told.codes) or self.promises.wanted or search.explorer is not None
+        intervals = search.approx.history.intervals if search.learning else self.recorded.intervals
+        asking = search.learning or len(self.recorded.codes) or self.utilities.wanted or search.explorer is not None
         self.clock = self._clock(intervals) if asking else _NO_CLOCK
-        self.agents = search.explorer.agents(self.told.intervals) if search.explorer is not None else NO_AGENTS
+        self.agents = search.explorer.agents(self.recorded.intervals) if search.explorer is not None else NO_AGENTS
         buckets = int(search.net.buckets.max(initial=0)) + 1
         asked = {leaf.spec.kind for leaf in search.task.plan.leaves}
         self.ground = searching.Ground(
             np.zeros((CANDIDATES, searching.CANDIDATE_FIELDS), dtype=np.int64), np.zeros(CANDIDATES, dtype=np.int64), np.zeros(buckets, dtype=np.int64),
             np.zeros((CANDIDATES, 3), dtype=np.int64), np.zeros(ENTRIES, dtype=np.int64), np.zeros(4 * CANDIDATES, dtype=np.int64),
-            np.zeros(rows, dtype=np.int64), np.ones(rows if "coverage" in asked else 0), np.zeros(rows if search.retelling else 0, dtype=np.uint8),
+            np.zeros(rows, dtype=np.int64), np.ones(rows if "coverage" in asked else 0), np.zeros(rows if search.distinguishing else 0, dtype=np.uint8),
         )  # fmt: skip
         slots = int(search.net.slots.max(initial=0)) + 1
         wanted = search.learning
-        some, marked = VECTORS if wanted else 1, wanted or self.promises.wanted
+        some, marked = VECTORS if wanted else 1, wanted or self.utilities.wanted
         self.learned = searching.Learned(
             wanted, np.zeros((some, searching.VECTOR_FIELDS), dtype=np.int64), np.zeros(4 * some, dtype=np.int64), np.zeros((4 * some, 2), dtype=np.int64),
             np.zeros(ENTRIES if wanted else 1, dtype=np.int64), np.zeros(ENTRIES if marked else 1, dtype=np.int64), np.zeros((CLASSES if wanted else 1, slots), dtype=np.int64),
         )  # fmt: skip
-        if self.promises.wanted:
-            self.promises = self.promises._replace(promise=np.zeros(CANDIDATES), vector=np.zeros(ENTRIES, dtype=np.int64))
-        self.parked, self.begin, self.ahead = _WHOLE, chunk.offsets[:-1], np.zeros(chunk.parts, dtype=np.int64)
-        if open is not None:
-            self._go_on(open)
+        if self.utilities.wanted:
+            self.utilities = self.utilities._replace(utility=np.zeros(CANDIDATES), vector=np.zeros(ENTRIES, dtype=np.int64))
+        self.saved_runs, self.begin, self.ahead = _WHOLE, chunk.offsets[:-1], np.zeros(chunk.parts, dtype=np.int64)
+        if state is not None:
+            self._go_on(state)
 
-    def _go_on(self, open: Open) -> None:
+    def _go_on(self, state: Open) -> None:
         """The search goes on from where partitions stand."""
-        task, chunk, ground, short = self.task, self.chunk, self.ground, open.short
-        self.begin = chunk.offsets[:-1] + open.known
+        task, chunk, ground, short = self.task, self.chunk, self.ground, state.short
+        self.begin = chunk.offsets[:-1] + state.known
         self.opens[:, layout.O_START], self.opens[:, layout.O_GOING] = self.begin, chunk.going
         self.state[layout.S_START] = self.begin[0]
         self.ahead = self._ahead()
         self.over, self.near = windows_open(task, chunk, self.search.reporter.places(chunk), np.maximum(self.begin, chunk.offsets[1:] - self.ahead))
-        at = open.rows_in(chunk)[short.rows]
+        at = state.rows_in(chunk)[short.rows]
         ground.left[at] = short.left
         for to, values in ((ground.coverage, short.coverage), (ground.tied, short.tied)):
             if len(to) and len(values):
                 to[at] = values
-        before = open.lists_in(chunk, *self.told_in)
+        before = state.lists_in(chunk, *self.measured_in)
         if (before.values[:, 0] >= len(self.agents.values)).any() or (before.agents[:, 2] >= len(self.agents.values)).any():
             raise lost()
         most = np.diff(before.until, axis=0).max(axis=0, initial=0)
@@ -292,8 +292,8 @@ class Search(SideBySide):
         while len(self.cargo.at) < most[L_ENTRIES] + CANDIDATES:
             self._wider_entries(with_room(self.cargo, self.room))
         after = empty_lists(chunk.parts, tuple(2 * len(table) + CLASSES for table in before[:LISTS]))
-        fresh = chunk.offsets[:-1] + open.worn
-        self.parked = Parked(True, before, after, open.floors_of(len(task.plan.variables)), fresh, self.over, np.zeros(most[L_ENTRIES] + 1, dtype=np.int64), np.zeros(len(self.cargo.at), dtype=np.int64))
+        fresh = chunk.offsets[:-1] + state.worn
+        self.saved_runs = SavedRuns(True, before, after, state.floors_of(len(task.plan.variables)), fresh, self.over, np.zeros(most[L_ENTRIES] + 1, dtype=np.int64), np.zeros(len(self.cargo.at), dtype=np.int64))
 
     def _ahead(self) -> np.ndarray:
         """int64 (partitions): how many rows of each are not searched yet, the last ones. Which candidates are tried may depend on
@@ -306,27 +306,27 @@ class Search(SideBySide):
         return np.where(chunk.going, high - until, 0)
 
     @property
-    def told_in(self) -> tuple[int, int]:
+    def measured_in(self) -> tuple[int, int]:
         """In how many intervals of the window the counts of vectors, and the states of agents, are; 0 where there are none."""
-        return self.promises.intervals if self.promises.wanted else 0, self.agents.intervals if self.agents.wanted else 0
+        return self.utilities.intervals if self.utilities.wanted else 0, self.agents.intervals if self.agents.wanted else 0
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> SavedLists:
         """What the search leaves of the partitions."""
-        after, ends = self.parked.after, self.parked.after.until[-1]
-        return Kept(*(table[:end] for table, end in zip(after[:LISTS], ends.tolist(), strict=True)), after.until, after.saved)
+        after, ends = self.saved_runs.after, self.saved_runs.after.until[-1]
+        return SavedLists(*(table[:end] for table, end in zip(after[:LISTS], ends.tolist(), strict=True)), after.until, after.saved)
 
     def floors(self, parts: np.ndarray) -> np.ndarray:
         """int64 (partitions, variables): of those that may not stand before a match the position behind the last row before
         ``near`` at which each stood."""
-        hindering, letters, chunk = self.search.hindering, self.data.rows.letters, self.chunk
-        found = self.parked.floors[parts].copy()
-        if hindering is None or not hindering.before:
+        negation_rules, letters, chunk = self.search.negation_rules, self.data.rows.letters, self.chunk
+        found = self.saved_runs.floors[parts].copy()
+        if negation_rules is None or not negation_rules.before:
             return found
         for i, part in enumerate(parts.tolist()):
-            rows = slice(int(self.parked.fresh[part]), int(self.near[part]))
+            rows = slice(int(self.saved_runs.fresh[part]), int(self.near[part]))
             for v in range(found.shape[1]):
-                if hindering.before >> v & 1:
+                if negation_rules.before >> v & 1:
                     stood = np.flatnonzero(letters[rows] >> v & 1)
                     found[i, v] = chunk.positions[rows.start + stood[-1]] + 1 if len(stood) else found[i, v]
         return found
@@ -363,7 +363,7 @@ class Search(SideBySide):
             return Clock(True, np.zeros(1, dtype=np.int64), values.copy(), 1, wide, intervals, levels)  # kernels take what can be written
         parts = size.denominator
         reach = int(size * parts)
-        most = max(intervals, self.told.intervals)
+        most = max(intervals, self.recorded.intervals)
         if reach * most >= _TOP:
             message = f"{most} intervals of this WINDOW cannot be told apart in 64 bits; use fewer INTERVALS, or a coarser ORDER BY"
             raise ClauseError("BUDGET", message, sqlstate=SEMANTIC, line=window.line, column=window.column, fragment=window.text)
@@ -374,11 +374,11 @@ class Search(SideBySide):
     def run(self) -> int:
         search, task = self.search, self.task
         budget = search.approx.budget
-        merging = task.limits.merging and (search.hindering is None or not search.hindering.apart)
-        order = np.int64(searching.PROMISING) if self.promises.wanted else search.order
+        merging = task.limits.merging and (search.negation_rules is None or not search.negation_rules.apart)
+        order = np.int64(searching.BY_UTILITY) if self.utilities.wanted else search.order
         return searching.budgeted_partitions(
             search.net, np.int64(budget.checks if budget is not None else 0), order, search.proxies, merging, self.data.rows.letters, self.chunk.offsets, self.opens,
-            self.ahead, self.parked, self.clock, self.agents, self.told, self.promises, self.learned, self.looking, self.hinders, self.classes, with_room(self.cargo, self.room), self.ground, self.state,
+            self.ahead, self.saved_runs, self.clock, self.agents, self.recorded, self.utilities, self.learned, self.looking, self.negations, self.classes, with_room(self.cargo, self.room), self.ground, self.state,
         )  # fmt: skip
 
     def grow(self) -> None:
@@ -386,17 +386,17 @@ class Search(SideBySide):
         if full == searching.CANDIDATES_FULL:
             twice = {name: doubled(getattr(self.ground, name)) for name in ("candidates", "heap", "done")}
             self.ground = self.ground._replace(**twice, table=np.zeros(2 * len(self.ground.table), dtype=np.int64))
-            self.promises = self.promises._replace(promise=doubled(self.promises.promise))
+            self.utilities = self.utilities._replace(utility=doubled(self.utilities.utility))
         elif full == searching.CLASSES_FULL:
             self._more_classes()
             if self.learned.wanted:
                 self.learned = self.learned._replace(seen=doubled(self.learned.seen))
         elif full == searching.LOST:
             raise lost()
-        elif full == searching.PARKED_FULL:
-            after = self.parked.after
-            after = Kept(*map(doubled, after[:LISTS]), after.until, after.saved)
-            self.parked = self.parked._replace(after=after, number=np.zeros(len(self.cargo.at), dtype=np.int64))
+        elif full == searching.SAVED_FULL:
+            after = self.saved_runs.after
+            after = SavedLists(*map(doubled, after[:LISTS]), after.until, after.saved)
+            self.saved_runs = self.saved_runs._replace(after=after, number=np.zeros(len(self.cargo.at), dtype=np.int64))
         elif full == searching.ENTRIES_FULL:
             self._more_entries()
         elif full == searching.UNJUDGED:
@@ -411,7 +411,7 @@ class Search(SideBySide):
         state, offsets, failures = self.state, self.chunk.offsets, self.task.failures
         part, row, count = (int(state[k]) for k in (layout.S_PART, layout.S_START, searching.Q_DONE))
         runs = with_room(self.cargo, self.room)
-        kept = self.judge.judged(self.ground.done, count, row, (offsets[part], offsets[part + 1]), self.search.net.edges, self.hinders, self.looking, runs, state)
+        kept = self.judge.judged(self.ground.done, count, row, (offsets[part], offsets[part + 1]), self.search.net.edges, self.negations, self.looking, runs, state)
         if kept < 0:
             detail = int(state[layout.S_DETAIL])
             raise failures.of(layout.EFFORT if detail == TOO_LONG else layout.ERROR, row, detail, self.chunk.columns)
@@ -420,7 +420,7 @@ class Search(SideBySide):
     def _more_entries(self) -> None:
         """Entries that no run has any more make room for others; what a row may add has room in any case."""
         runs = with_room(self.cargo, self.room)
-        searching.compact_entries(self.agents, self.classes, self.promises, self.learned, runs, self.ground, self.state)
+        searching.compact_entries(self.agents, self.classes, self.utilities, self.learned, runs, self.ground, self.state)
         used = int(self.state[searching.K_ENTRIES])
         if used + max(used, len(self.ground.candidates)) > len(runs.at):
             self._wider_entries(runs)
@@ -430,9 +430,9 @@ class Search(SideBySide):
         self.ground = self.ground._replace(labels=doubled(self.ground.labels))
         if self.learned.wanted:
             self.learned = self.learned._replace(vector=doubled(self.learned.vector))
-        if self.promises.wanted:
-            self.promises = self.promises._replace(vector=doubled(self.promises.vector))
-        if self.learned.wanted or self.promises.wanted:
+        if self.utilities.wanted:
+            self.utilities = self.utilities._replace(vector=doubled(self.utilities.vector))
+        if self.learned.wanted or self.utilities.wanted:
             self.learned = self.learned._replace(mark=doubled(self.learned.mark))
 
     def _more_vectors(self) -> None:
@@ -450,12 +450,12 @@ class Search(SideBySide):
         self.check(self.nbytes())
 
     def nbytes(self) -> int:
-        return super().nbytes() + self.room.nbytes + sum(a.nbytes for a in self.ground) + sum(a.nbytes for a in self.learned[1:]) + sum(a.nbytes for some in (self.promises, self.agents, self.parked.before, self.parked.after) for a in some if isinstance(a, np.ndarray))
+        return super().nbytes() + self.room.nbytes + sum(a.nbytes for a in self.ground) + sum(a.nbytes for a in self.learned[1:]) + sum(a.nbytes for some in (self.utilities, self.agents, self.saved_runs.before, self.saved_runs.after) for a in some if isinstance(a, np.ndarray))
 
-    def found(self) -> Found:
+    def found(self) -> MatchBatch:
         return self.room.found(self.state)
 
-    def history(self, found: Found, places: Measured) -> Found:
+    def history(self, found: MatchBatch, places: Measured) -> MatchBatch:
         """An event for each vector of each partition, in their order, with its visits, match points, and the places of its
         bundles."""
         chunk, learned, search = self.chunk, self.learned, self.search
@@ -477,7 +477,7 @@ class Search(SideBySide):
         rows = chunk.offsets[parts]
         events = np.zeros((len(order), WITH_ERRORS), dtype=np.int64)
         events[:, layout.E_PART], events[:, layout.E_START], events[:, layout.E_ROWS], events[:, layout.E_LABELS] = parts, rows, 1, np.arange(len(order))
-        out = Found(events, np.zeros(len(order), dtype=np.uint8), rows, np.zeros(len(order), dtype=np.int64))
+        out = MatchBatch(events, np.zeros(len(order), dtype=np.uint8), rows, np.zeros(len(order), dtype=np.int64))
         timed = search.task.plan.windows[0].order
         values = (chunk.columns[timed] if timed else pa.array(chunk.positions)).take(pa.array(starts[pairs[:, 1]]))
         costs = search.costs[level] if len(search.costs) else level

@@ -18,36 +18,36 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
-from sparkcep.engine.budget.best_effort import Budgeted, Search, in_order
-from sparkcep.engine.budget.saved_runs import NOTHING_HELD, BudgetForm, Held, Open, Short
-from sparkcep.engine.budget.unbudgeted_ties import tells_ways
-from sparkcep.engine.core.chunk import Chunk, Left
-from sparkcep.engine.core.matches import Found
-from sparkcep.engine.core.operator import NOTHING_DUE, Base, RetainedRows
+from sparkcep.engine.budget.best_effort import BestEffort, BestEffortSearch, in_order
+from sparkcep.engine.budget.saved_runs import NOTHING_PENDING, BudgetForm, Open, PendingMatches, ShortRows
+from sparkcep.engine.budget.unbudgeted_ties import distinguishes_ways
+from sparkcep.engine.core.chunk import Chunk, Saved
+from sparkcep.engine.core.matches import MatchBatch
+from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator, RowsAtWatermark
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.output.tables import Tables
-from sparkcep.engine.stages.describe_errors import Reporter, bundle_groups
+from sparkcep.engine.stages.describe_errors import DescribeErrors, bundle_groups
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.frontier import traceback as finding
 from sparkcep.plan.extend.approx import ALL
 from sparkcep.plan.reach import Reach
 
 
-class BudgetedStream(Base):
+class BestEffortStream(BaseOperator):
     """Goes on from the runs that are kept."""
 
-    begin = Open()
+    initial = Open()
 
-    def __init__(self, task: Task, reporter: Reporter, tables: Tables) -> None:
+    def __init__(self, task: Task, reporter: DescribeErrors, tables: Tables) -> None:
         self.task, self.reporter, self.tables = task, reporter, tables
         # what is kept serves measures that are asked for when the query goes on, too
-        self.budgeted = Budgeted(task, reporter, tables, retelling=reporter.approx.report != ALL)
+        self.budgeted = BestEffort(task, reporter, tables, distinguishing=reporter.approx.report != ALL)
         net, agents = self.budgeted.net, self.budgeted.explorer
-        standings = agents.agents(1).standings if agents is not None else np.zeros((0, 0), dtype=np.int64)
+        agent_states = agents.agents(1).agent_states if agents is not None else np.zeros((0, 0), dtype=np.int64)
         kinds = (int(net.places.max(initial=0)) + 1) * max(len(self.budgeted.costs), 1)
-        arrays = (net.edges, net.accept_end, net.places, net.costs, standings)
-        self.form = BudgetForm(arrays, self.budgeted.front.net.source, kinds, len(standings), task.plan.variables)
-        self.telling = tells_ways(task.plan)
+        arrays = (net.edges, net.accept_end, net.places, net.costs, agent_states)
+        self.form = BudgetForm(arrays, self.budgeted.front.net.source, kinds, len(agent_states), task.plan.variables)
+        self.distinguishing = distinguishes_ways(task.plan)
         self.behind = task.prepared.strategy.emission.looks_behind
         # in the order of their first rows matches are numbered when no match to come begins before them
         self.in_turn = self.budgeted.approx.report == ALL and task.plan.numbered
@@ -59,40 +59,40 @@ class BudgetedStream(Base):
         assert self.budgeted.reader is not None
         self.budgeted.reader.take(history)
 
-    def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
+    def step(self, chunk: Chunk, state: Open) -> Generator[pa.Table, None, Saved]:
         """Searches the rows that came, tells what is decided, and leaves what a row to come may go on with."""
-        work = _Call(self, chunk, open)
-        told = work.told()
-        yield from self.tables.of(chunk, told)
+        work = _BestEffortStep(self, chunk, state)
+        emitted = work.emitted()
+        yield from self.tables.of(chunk, emitted)
         return work.left()
 
-    def ends(self, open: Open, kept: RetainedRows) -> np.ndarray:
+    def ends(self, state: Open, kept: RowsAtWatermark) -> np.ndarray:
         """When no row is kept of a partition if none comes, or one of its matches is told."""
-        due, time, size, watermark = np.full(len(open.rows), NOTHING_DUE), kept.time, kept.size, kept.watermark
-        some = np.flatnonzero(open.rows)
+        due, time, size, watermark = np.full(len(state.rows), NOTHING_DUE), kept.time, kept.size, kept.watermark
+        some = np.flatnonzero(state.rows)
         last = time[kept.end[some] - 1] + size
         due[some] = np.where(last > watermark, last, NOTHING_DUE)
-        ends = time[open.held.found.rows[open.held.found.events[:, layout.E_LABELS]]] + size - 1 if self.in_turn else time[open.held.last] + size
-        np.minimum.at(due, open.held.parts, np.where(ends > watermark, ends, NOTHING_DUE))
+        ends = time[state.held.found.rows[state.held.found.events[:, layout.E_LABELS]]] + size - 1 if self.in_turn else time[state.held.last] + size
+        np.minimum.at(due, state.held.parts, np.where(ends > watermark, ends, NOTHING_DUE))
         if self.behind:  # the next row that is not searched, or the next one whose window ends
-            at = kept.first + np.maximum(open.known, kept.ended())
+            at = kept.first + np.maximum(state.known, kept.ended())
             waits = np.flatnonzero(at < kept.end)
             due[waits] = np.minimum(due[waits], time[at[waits]] + size - 1)
         return due
 
 
-class _Call:
+class _BestEffortStep:
     """One call over some partitions."""
 
-    def __init__(self, stream: BudgetedStream, chunk: Chunk, open: Open) -> None:
-        self.stream, self.chunk, self.open = stream, chunk, open
+    def __init__(self, stream: BestEffortStream, chunk: Chunk, state: Open) -> None:
+        self.stream, self.chunk, self.resumed = stream, chunk, state
         self.budgeted, self.reporter = stream.budgeted, stream.reporter
-        self.search: Search = self.budgeted.search(chunk, open)
+        self.search: BestEffortSearch = self.budgeted.search(chunk, state)
         self.places = self.reporter.places(chunk)
-        self.held = open.held.moved(np.arange(chunk.parts), open.rows_in(chunk).__getitem__)
-        self.number = open.number.copy()
+        self.held = state.held.moved(np.arange(chunk.parts), state.rows_in(chunk).__getitem__)
+        self.number = state.number.copy()
 
-    def told(self) -> Found:
+    def emitted(self) -> MatchBatch:
         """The matches to tell now; ``held`` are those that are not told yet."""
         search = self.search
         (found,) = search.rounds()
@@ -101,7 +101,7 @@ class _Call:
             found = in_order(found)
         elif not self.reporter.bundling:
             found = self.reporter.described(found)
-            found = self.budgeted.retold(found, search) if self.stream.telling else found
+            found = self.budgeted.with_ways(found, search) if self.stream.distinguishing else found
         if not self.reporter.bundling and not self.stream.in_turn and not len(self.held):
             last = finding.last_rows(found.events, found.rows)
             if "kind" not in found.by_event:
@@ -119,52 +119,52 @@ class _Call:
         self.budgeted.say(found, done.left, done.coverage if len(search.ground.coverage) else done.coverage[:0])
         return self._numbered(found)
 
-    def _numbered(self, found: Found) -> Found:
+    def _numbered(self, found: MatchBatch) -> MatchBatch:
         """With numbers that go on from those told before."""
         parts = found.events[:, layout.E_PART]
         found.events[:, layout.E_NUMBER] = ranges(1, np.bincount(parts, minlength=self.chunk.parts)) + self.number[parts]
         np.add.at(self.number, parts, 1)
         return found
 
-    def _described(self, found: Found, first: np.ndarray, last: np.ndarray, sizes: np.ndarray) -> Held:
+    def _described(self, found: MatchBatch, first: np.ndarray, last: np.ndarray, sizes: np.ndarray) -> PendingMatches:
         """Matches with what is told of them: ``left`` and ``coverage`` of the rows from the windows before the ``first`` match
         points on."""
         missing = found.by_event.get("missing")
         if missing is None:
             missing = self.reporter.missing(found.events, found.paths)
         left, coverage = self.search.left_out(self.search.since[first], last + 1)
-        bare = Found(found.events, found.labels, found.rows)
-        return Held(bare, missing, first, last, sizes, left, coverage if len(coverage) else np.ones(len(first)))
+        bare = MatchBatch(found.events, found.labels, found.rows)
+        return PendingMatches(bare, missing, first, last, sizes, left, coverage if len(coverage) else np.ones(len(first)))
 
-    def _matches(self, found: Found) -> Held:
+    def _matches(self, found: MatchBatch) -> PendingMatches:
         """All matches that are not told, in their order."""
         points = finding.last_rows(found.events, found.rows)
         both = self.held.joined(self._described(found, points, points, np.ones(len(points), dtype=np.int64)))
         rows = [tuple(both.found.rows[low : low + size].tolist()) for low, size in both.found.events[:, [layout.E_LABELS, layout.E_ROWS]].tolist()]
         return both.chosen(np.array(sorted(range(len(rows)), key=rows.__getitem__), dtype=np.int64))
 
-    def _bundles(self, found: Found) -> Held:
+    def _bundles(self, found: MatchBatch) -> PendingMatches:
         """Bundles as they are with the match points found."""
         search, before = self.search, self.held
         parts, points = found.events[:, layout.E_PART], finding.last_rows(found.events, found.rows)
         order = np.argsort(np.concatenate([before.parts, parts]), kind="stable")
         if not len(order):
-            return NOTHING_HELD
+            return NOTHING_PENDING
         ends = np.concatenate([before.last, points])[order]
         groups = bundle_groups(np.concatenate([before.parts, parts])[order], ends, self.places)
         heads = np.flatnonzero(np.diff(groups, prepend=-1))
         tails = np.append(heads[1:], len(groups)) - 1
-        both = before.found.joined(Found(found.events, found.labels, found.rows))
+        both = before.found.joined(MatchBatch(found.events, found.labels, found.rows))
         best = order[finding.best_of(both.chosen(order).events, both.chosen(order).rows, groups, self.budgeted.net.edges)]
         fresh = best[best >= len(before)] - len(before)
         chosen = found.chosen(fresh)
         chosen.by_event["missing"] = self.reporter.missing(chosen.events, chosen.paths)
-        told = self._described(self.budgeted.retold(chosen, search), points[fresh], points[fresh], np.ones(len(fresh), dtype=np.int64))
+        emitted = self._described(self.budgeted.with_ways(chosen, search), points[fresh], points[fresh], np.ones(len(fresh), dtype=np.int64))
         # the best ones as they are told, in the order of the groups
         number = np.zeros(len(both.events), dtype=np.int64)
         number[: len(before)] = np.arange(len(before))
         number[len(before) + fresh] = len(before) + np.arange(len(fresh))
-        held = before.joined(told).chosen(number[best])
+        held = before.joined(emitted).chosen(number[best])
         first = np.concatenate([before.first, points])[order][heads]
         last, sizes = ends[tails], np.add.reduceat(np.concatenate([before.sizes, np.ones(len(points), dtype=np.int64)])[order], heads)
         of = order[heads]
@@ -175,21 +175,21 @@ class _Call:
         coverage = coverage if len(coverage) else np.ones(len(left))
         left[known] += before.left[of[known]]
         coverage[known] = np.minimum(coverage[known], before.coverage[of[known]])
-        return Held(held.found, held.missing, first, last, sizes, left, coverage)
+        return PendingMatches(held.found, held.missing, first, last, sizes, left, coverage)
 
-    def _waits(self, held: Held) -> np.ndarray:
+    def _waits(self, held: PendingMatches) -> np.ndarray:
         """bool: which of the matches held are not told yet."""
         parts, chunk = held.parts, self.chunk
         if not self.reporter.bundling:
             return self.stream.in_turn & chunk.going[parts] & (held.found.events[:, layout.E_START] >= self.search.over[parts])
         return chunk.going[parts] & (np.diff(parts, append=-1) != 0) & (held.last >= self.search.near[parts])
 
-    def left(self) -> Left:
+    def left(self) -> Saved:
         """Where the partitions that go on stand, and the rows of which one to come may ask."""
-        chunk, open, search, held = self.chunk, self.open, self.search, self.held
+        chunk, state, search, held = self.chunk, self.resumed, self.search, self.held
         parts = np.flatnonzero(chunk.going)
         low, high = chunk.offsets[parts], chunk.offsets[parts + 1]
-        stand = np.clip(search.opens[parts, layout.O_START], low, high)
+        resume = np.clip(search.opens[parts, layout.O_START], low, high)
         begin = search.near[parts]
         looked = np.unique(np.concatenate([held.found.rows, held.first, held.last]))
         first = begin
@@ -197,26 +197,26 @@ class _Call:
             least = chunk.offsets[1:].copy()
             np.minimum.at(least, chunk.partition_of(looked), looked)
             first = np.minimum(begin, least[parts])
-        first = np.maximum(low + open.lone[parts], first - self.stream.task.back)
+        first = np.maximum(low + state.lone[parts], first - self.stream.task.back)
         kept = np.union1d(looked, ranges(first, high - first))
         begins = np.searchsorted(kept, low)
         lone = np.searchsorted(kept, first) - begins
         number = np.zeros(chunk.parts, dtype=np.int64)
         number[parts] = np.arange(len(parts))
         idle = search.opens[:, layout.O_START] <= search.begin
-        lists, (intervals, steps) = open.untold(search.kept, idle), search.told_in
+        lists, (intervals, steps) = state.unmeasured(search.kept, idle), search.measured_in
         entries = lists.entries.copy()
         entries[:, 0] = np.searchsorted(kept, entries[:, 0])
         lists = lists._replace(entries=entries, until=lists.until[np.concatenate([[0], parts + 1])], saved=lists.saved[parts])
-        return Left(
+        return Saved(
             Open(
                 rows=np.searchsorted(kept, high) - begins,
-                known=np.searchsorted(kept, stand) - begins,
-                next=(open.next - open.known)[parts] + stand - low,
+                known=np.searchsorted(kept, resume) - begins,
+                next=(state.next - state.known)[parts] + resume - low,
                 number=self.number[parts],
                 lone=lone,
-                intervals=np.where(idle, open.intervals, intervals)[parts],
-                steps=np.where(idle, open.steps, steps)[parts],
+                intervals=np.where(idle, state.intervals, intervals)[parts],
+                steps=np.where(idle, state.steps, steps)[parts],
                 worn=np.searchsorted(kept, np.maximum(begin, first)) - begins,
                 floors=search.floors(parts),
                 places=chunk.positions[kept[ranges(begins, lone)]],
@@ -225,14 +225,14 @@ class _Call:
                 held=held.moved(number, lambda rows: np.searchsorted(kept, rows)),
             ),
             kept,
-            again=False,
+            rescan=False,
         )
 
-    def _short(self, kept: np.ndarray, begin: np.ndarray, high: np.ndarray) -> Short:
+    def _short(self, kept: np.ndarray, begin: np.ndarray, high: np.ndarray) -> ShortRows:
         """What is told of the rows of the last window."""
         ground = self.search.ground
         rows = ranges(begin, high - begin)
         rows = rows[(ground.left[rows] > 0) | (ground.tied[rows] > 0 if len(ground.tied) else False)]
         tied = ground.tied[rows] if len(ground.tied) else np.zeros(len(rows), dtype=np.uint8)
-        return Short(np.searchsorted(kept, rows), ground.left[rows], ground.coverage[rows] if len(ground.coverage) else ground.coverage, tied)
+        return ShortRows(np.searchsorted(kept, rows), ground.left[rows], ground.coverage[rows] if len(ground.coverage) else ground.coverage, tied)
 

@@ -16,12 +16,12 @@ from sparkcep.plan.records import Approx
 MAX_VALUES = 1 << 20  # of actions in states
 _NONE = np.zeros(0, dtype=np.int64)
 NO_AGENTS = exploring.Agents(
-    False, 0, np.zeros((0, exploring.STANDING_FIELDS), dtype=np.int64), np.zeros((0, exploring.OPTION_FIELDS), dtype=np.int64), np.zeros(0), _NONE, _NONE, 1, _NONE, np.zeros(0), _NONE, _NONE,
+    False, 0, np.zeros((0, exploring.AGENT_STATE_FIELDS), dtype=np.int64), np.zeros((0, exploring.OPTION_FIELDS), dtype=np.int64), np.zeros(0), _NONE, _NONE, 1, _NONE, np.zeros(0), _NONE, _NONE,
     np.zeros((0, exploring.AGENT_FIELDS), dtype=np.int64), np.zeros(0), *(5 * [_NONE]),
 )  # fmt: skip
 
 
-class Courses(NamedTuple):
+class Distances(NamedTuple):
     """``after``: the places that come next behind each place, back edges left out; ``distance``: rows from each place, or from the
     start (0), to the end of the shortest match; ``skips``: what each place costs without a row."""
 
@@ -30,7 +30,7 @@ class Courses(NamedTuple):
     skips: dict[int, int]
 
 
-def courses(net: Net, budget: BudgetNet, approx: Approx) -> Courses:
+def courses(net: Net, budget: BudgetNet, approx: Approx) -> Distances:
     """Lines 1 to 12 of Algorithm 5. Edges that skip nothing lead from one place to the next; places are numbered in the order of
     the pattern, so that a back edge leads to none that is greater."""
     after: dict[int, set[int]] = {0: set()}
@@ -50,7 +50,7 @@ def courses(net: Net, budget: BudgetNet, approx: Approx) -> Courses:
     for place in sorted(after, reverse=True):
         near = [distance[q] + 1 for q in after[place]]
         distance[place] = 0 if place in over else min(near, default=0)
-    return Courses({place: tuple(sorted(some)) for place, some in after.items()}, distance, skips)
+    return Distances({place: tuple(sorted(some)) for place, some in after.items()}, distance, skips)
 
 
 class Explorer:
@@ -100,10 +100,10 @@ class Explorer:
         own = np.array([(counts.get(kind // len(self.levels), 0) + 1) * (2 * counts.get(kind // len(self.levels), 0) + 1) for kind in range(kinds)], dtype=np.int64)
         g = max(d for d in range(1, intervals + 1) if intervals % d == 0 and (d == 1 or own.sum() * d * d <= MAX_VALUES))
         size = int(own.sum()) * g * g
-        standings = np.array([self.rows[i] for i in range(len(self.rows))], dtype=np.int64).reshape(-1, exploring.STANDING_FIELDS)
+        agent_states = np.array([self.rows[i] for i in range(len(self.rows))], dtype=np.int64).reshape(-1, exploring.AGENT_STATE_FIELDS)
         values, earned = np.zeros(size), np.zeros(exploring.MOST)
         return exploring.Agents(
-            True, self.courses.distance[0], standings, np.array(self.options, dtype=np.int64).reshape(-1, exploring.OPTION_FIELDS), np.array(self.rewards), np.array(self.edges, dtype=np.int64), self.behind, g,
+            True, self.courses.distance[0], agent_states, np.array(self.options, dtype=np.int64).reshape(-1, exploring.OPTION_FIELDS), np.array(self.rewards), np.array(self.edges, dtype=np.int64), self.behind, g,
             np.concatenate([[0], np.cumsum(own * g * g)]).astype(np.int64), values, np.zeros(size, dtype=np.int64), np.full(size, -1, dtype=np.int64),
             np.zeros((exploring.MOST, exploring.AGENT_FIELDS), dtype=np.int64), earned, np.zeros(kinds, dtype=np.int64),
             values.view(np.int64), earned.view(np.int64), np.zeros(size, dtype=np.int64), np.zeros(1, dtype=np.int64),

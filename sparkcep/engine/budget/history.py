@@ -13,27 +13,27 @@ from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.task import Task
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.kernels.budget import best_effort as searching
-from sparkcep.kernels.budget.utility import COARSER, PROMISE_FIELDS, Promises
+from sparkcep.kernels.budget.utility import COARSER, UTILITY_FIELDS, Utilities
 from sparkcep.plan.extend.budget import COLUMNS, INTERVALS, MAX_BUNDLES, MAX_INTERVALS, MAX_VECTORS
 from sparkcep.plan.json import wrong
 from sparkcep.plan.records import Approx, History
 
 MAX_DERIVED = 1 << 22  # vectors that a sketch is asked for at most, each row of it counting
-MAX_PROMISES = 1 << 18  # vectors that are counted while rows are searched
+MAX_UTILITIES = 1 << 18  # vectors that are counted while rows are searched
 SHORT = 4.0  # rows of a match up to which a history's shares are taken as they are
 MAX_VISITS, MAX_ERRORS = 1 << 60, 1e15  # what words and floats hold
 _NEAR = 1e-6  # as far apart as a FLOAT may be from what it stands for
 _NONE = np.zeros(0, dtype=np.int64)
-NO_HISTORY = searching.Told(1, _NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(1, dtype=np.int64), _NONE, np.zeros((0, searching.COVER_FIELDS), dtype=np.int64), np.zeros((0, searching.GAIN_FIELDS), dtype=np.int64))
-_NO_COUNTS = np.zeros((0, PROMISE_FIELDS), dtype=np.int64)
-NO_PROMISES = Promises(False, 1, np.zeros(0), np.zeros(0), _NO_COUNTS, _NO_COUNTS, _NONE, np.zeros(0), *(4 * [_NONE]))
+NO_HISTORY = searching.HistoryArrays(1, _NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(1, dtype=np.int64), _NONE, np.zeros((0, searching.COVER_FIELDS), dtype=np.int64), np.zeros((0, searching.GAIN_FIELDS), dtype=np.int64))
+_NO_COUNTS = np.zeros((0, UTILITY_FIELDS), dtype=np.int64)
+NO_UTILITIES = Utilities(False, 1, np.zeros(0), np.zeros(0), _NO_COUNTS, _NO_COUNTS, _NONE, np.zeros(0), *(4 * [_NONE]))
 _SEED = 42  # of Spark's xxhash64
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(p) for p in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
 )
 
 
-class Vectors(NamedTuple):
+class Features(NamedTuple):
     """Vectors of a history: int64 (n) ``place``, ``remaining``, ``idle``, ``visits``, ``points``; ``errors`` float64 (n); the
     ``bundles`` of each."""
 
@@ -46,7 +46,7 @@ class Vectors(NamedTuple):
     bundles: list[list[int]]
 
 
-class Stands(NamedTuple):
+class CandidatePlaces(NamedTuple):
     """Where candidates stand: ``costs`` int64, ascending, in units of the plan's scale; the number of ``places``; ``pairs``: each
     place with the number of a cost at which one stands there; ``rows`` of the shortest match."""
 
@@ -60,15 +60,15 @@ class HistoryReader:
     """Reads the history of one task, of the net whose candidates ``stands`` tells. A ``published`` order takes bundles from it,
     ours match points."""
 
-    def __init__(self, task: Task, stands: Stands, column: str, published: bool) -> None:
+    def __init__(self, task: Task, stands: CandidatePlaces, column: str, published: bool) -> None:
         self.task, self.stands, self.column, self.published = task, stands, column, published
-        self.read: tuple[searching.Told, Promises] | None = None
+        self.read: tuple[searching.HistoryArrays, Utilities] | None = None
 
     def take(self, rows: list[dict[str, Any]]) -> None:
         """Takes the rows of a history. Raises MatchRuntimeError for one that is none, or of another clause."""
         self.read = self._prepared(rows)
 
-    def told(self, chunk: Chunk) -> tuple[searching.Told, Promises]:
+    def recorded(self, chunk: Chunk) -> tuple[searching.HistoryArrays, Utilities]:
         """The vectors of the history, and how promising they are, of which nothing is counted yet. Where no rows of it were taken
         the first chunk of a task brings them. Raises MatchRuntimeError for one that is none, or of another clause."""
         if self.read is None:
@@ -77,12 +77,12 @@ class HistoryReader:
                 raise wrong(f"the input has not one column {self.column}")
             self.take((values[0].as_py() if len(values) else None) or [])
         assert self.read is not None
-        told, promises = self.read
-        fresh = {name: np.full((len(prior), PROMISE_FIELDS), -1, dtype=np.int64) for name, prior in (("counts", promises.prior), ("sums", promises.overall))}
+        recorded, promises = self.read
+        fresh = {name: np.full((len(prior), UTILITY_FIELDS), -1, dtype=np.int64) for name, prior in (("counts", promises.prior), ("sums", promises.overall))}
         fresh |= {"met": np.zeros(len(promises.prior), dtype=np.int64), "met_kinds": np.zeros(len(promises.overall), dtype=np.int64), "many": np.zeros(2, dtype=np.int64)}
-        return told._replace(cover=np.full_like(told.cover, -1), memo=np.full_like(told.memo, -1)), promises._replace(**fresh)
+        return recorded._replace(cover=np.full_like(recorded.cover, -1), memo=np.full_like(recorded.memo, -1)), promises._replace(**fresh)
 
-    def _prepared(self, rows: list[dict[str, Any]]) -> tuple[searching.Told, Promises]:
+    def _prepared(self, rows: list[dict[str, Any]]) -> tuple[searching.HistoryArrays, Utilities]:
         approx = self.task.plan.approximate
         assert approx is not None and approx.budget is not None and approx.history is not None
         intervals = _intervals(rows, approx.history)
@@ -91,9 +91,9 @@ class HistoryReader:
             vectors = sketched(vectors, sketch_size(vectors, approx.budget.sketch), self.stands.places, [approx.errors(c) for c in self.stands.costs.tolist()], intervals)
         level = {approx.errors(cost): i for i, cost in enumerate(self.stands.costs.tolist())}
         levels = np.array([level.get(errors, -1) for errors in vectors.errors.tolist()], dtype=np.int64)
-        return self._told(vectors, levels, intervals), NO_PROMISES if self.published else promised(vectors, levels, intervals, self.stands)
+        return self._arrays(vectors, levels, intervals), NO_UTILITIES if self.published else utilities(vectors, levels, intervals, self.stands)
 
-    def _told(self, vectors: Vectors, levels: np.ndarray, intervals: int) -> searching.Told:
+    def _arrays(self, vectors: Features, levels: np.ndarray, intervals: int) -> searching.HistoryArrays:
         """The vectors as the search looks them up. Those that no candidate has, or that led to nothing, score 0 as unknown ones do.
         ``levels``: the number of each one's cost, -1 where no candidate has it."""
         codes, kept = [], []
@@ -110,7 +110,7 @@ class HistoryReader:
         # as fine as the scores of all fit 64 bits
         unit = 1 << 62 - max([1, *map(len, bundles)]).bit_length()
         residues = [pow(v, -1, searching.PRIME) for v in visits.tolist()]
-        return searching.Told(
+        return searching.HistoryArrays(
             intervals, np.array(codes, dtype=np.int64)[order], visits, unit // np.maximum(visits, 1),
             np.array(residues, dtype=np.int64), np.array([r * len(some) % searching.PRIME for r, some in zip(residues, bundles)], dtype=np.int64), np.cumsum([0, *map(len, bundles)]).astype(np.int64),
             np.array([b for some in bundles for b in some], dtype=np.int64), np.full((len(numbers), searching.COVER_FIELDS), -1, dtype=np.int64),
@@ -118,7 +118,7 @@ class HistoryReader:
         )  # fmt: skip
 
 
-def promised(vectors: Vectors, levels: np.ndarray, intervals: int, stands: Stands) -> Promises:
+def utilities(vectors: Features, levels: np.ndarray, intervals: int, stands: CandidatePlaces) -> Utilities:
     """How promising the vectors are that a candidate may have, in so many intervals as the working memory has room for: match
     points for each visit, smoothed by those of vectors with coarser intervals. ``levels``: the number of each one's cost, -1 where
     no candidate has it.
@@ -128,7 +128,7 @@ def promised(vectors: Vectors, levels: np.ndarray, intervals: int, stands: Stand
     """
     costs = max(len(stands.costs), 1)
     kinds = (stands.places + 1) * costs
-    g = max(d for d in _divisors(intervals) if d == 1 or kinds * d * d <= MAX_PROMISES)
+    g = max(d for d in _divisors(intervals) if d == 1 or kinds * d * d <= MAX_UTILITIES)
     there = np.array([pair in stands.pairs for pair in zip(vectors.place.tolist(), levels.tolist())], dtype=bool)
     kept = there & (vectors.remaining >= 1) & (vectors.remaining <= intervals) & (vectors.idle >= 0) & (vectors.idle < intervals)
     place, level, remaining, idle, visits, points = (a[kept] for a in (vectors.place, levels, vectors.remaining, vectors.idle, vectors.visits, vectors.points))
@@ -143,7 +143,7 @@ def promised(vectors: Vectors, levels: np.ndarray, intervals: int, stands: Stand
         prior = (_summed(to, reached, len(upper)) + COARSER * upper) / (_summed(to, visited, len(upper)) + COARSER)
         overall, known = prior if n == 1 else overall, n
     more = max(stands.rows / SHORT, 1.0) ** 3
-    return Promises(True, g, prior * more, overall * more, _NO_COUNTS, _NO_COUNTS, np.zeros(kinds, dtype=np.int64), np.zeros(0), *(4 * [_NONE]))
+    return Utilities(True, g, prior * more, overall * more, _NO_COUNTS, _NO_COUNTS, np.zeros(kinds, dtype=np.int64), np.zeros(0), *(4 * [_NONE]))
 
 
 def _renumbered(g: int, n: int, kinds: int) -> np.ndarray:
@@ -179,13 +179,13 @@ def _intervals(rows: list[dict[str, Any]], wanted: History) -> int:
         if parts.get("INTERVALS", "").isdigit() and 1 <= int(parts["INTERVALS"]) <= MAX_INTERVALS:
             return int(parts["INTERVALS"])
         raise _wrong("its column pattern says nothing of INTERVALS")
-    told = max([1, *(row["remaining"] or 0 for row in rows), *((row["idle"] or 0) + 1 for row in rows)]) if rows else INTERVALS
-    if told > MAX_INTERVALS:
-        raise _wrong(f"its columns remaining and idle name {told} intervals, and {MAX_INTERVALS} are the most")
-    return told
+    recorded = max([1, *(row["remaining"] or 0 for row in rows), *((row["idle"] or 0) + 1 for row in rows)]) if rows else INTERVALS
+    if recorded > MAX_INTERVALS:
+        raise _wrong(f"its columns remaining and idle name {recorded} intervals, and {MAX_INTERVALS} are the most")
+    return recorded
 
 
-def _vectors(rows: list[dict[str, Any]], approx: Approx, published: bool, bounded: bool) -> Vectors:
+def _vectors(rows: list[dict[str, Any]], approx: Approx, published: bool, bounded: bool) -> Features:
     """The rows of a history, checked. Bundles are numbered from 0 on, and errors are those that a clause has which are as good as
     equal: a FLOAT holds few of them as they are."""
     for row in rows:
@@ -214,7 +214,7 @@ def _vectors(rows: list[dict[str, Any]], approx: Approx, published: bool, bounde
         raise _wrong(f"it has more than {MAX_VECTORS} vectors or {MAX_BUNDLES} bundles; use fewer INTERVALS, or add SKETCH AUTO 800")
     columns = (np.array([key[i] for key in keys], dtype=np.float64 if i == 1 else np.int64) for i in range(4))
     counts = (np.array([0 if name == "points" and published else row[name] for row in rows], dtype=np.int64) for name in ("visits", "points"))
-    return Vectors(*columns, *counts, bundles)
+    return Features(*columns, *counts, bundles)
 
 
 def _known_errors(errors: float, approx: Approx) -> float:
@@ -230,7 +230,7 @@ def _wrong(why: str) -> MatchRuntimeError:
 # -- sketches: Algorithms 3 and 4 -------------------------------------------------------------------------------------
 
 
-def sketch_size(vectors: Vectors, asked: tuple[int, ...]) -> tuple[int, int]:
+def sketch_size(vectors: Features, asked: tuple[int, ...]) -> tuple[int, int]:
     """(depth, width) of a sketch: as written, or for so many cells those of Theorem 4, by the mean number of vectors that lead to a
     bundle."""
     if len(asked) == 2:
@@ -242,7 +242,7 @@ def sketch_size(vectors: Vectors, asked: tuple[int, ...]) -> tuple[int, int]:
     return max(cells // width, 1), width
 
 
-def sketched(vectors: Vectors, size: tuple[int, int], places: int, errors: list[float], intervals: int) -> Vectors:
+def sketched(vectors: Features, size: tuple[int, int], places: int, errors: list[float], intervals: int) -> Features:
     """What a sketch of ``size`` (depth, width) tells of each vector that a candidate may have: the least count and the bundles
     common to its cells (Algorithm 4).
 
@@ -275,7 +275,7 @@ def sketched(vectors: Vectors, size: tuple[int, int], places: int, errors: list[
                 mask &= bits[i][cells[i]]
             common[cells] = _members(mask)
         bundles.append(common[cells])
-    return Vectors(place, cost, remaining, idle, visits, points, [some if count else [] for some, count in zip(bundles, visits.tolist())])
+    return Features(place, cost, remaining, idle, visits, points, [some if count else [] for some, count in zip(bundles, visits.tolist())])
 
 
 def _mask(bundles: Iterable[int]) -> int:

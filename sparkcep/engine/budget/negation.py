@@ -6,7 +6,7 @@ import numpy as np
 
 from sparkcep.compiler.net.net import E_NOT, E_TARGET, E_VAR, Net
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.predicates import Data
+from sparkcep.engine.core.predicates import ChunkArrays
 from sparkcep.engine.core.task import Prepared, Task
 from sparkcep.engine.core.windows import plan_windows
 from sparkcep.engine.match.gap_walk import CONTIGUITY, Negations
@@ -16,12 +16,12 @@ from sparkcep.kernels.frontier.payload import Runs
 from sparkcep.kernels.match import walk as walking
 from sparkcep.kernels.vm import final_conditions
 
-NO_HINDERS = searching.Hinders(
+NO_NEGATIONS = searching.NegationArrays(
     False, False, np.int64(0), np.zeros((0, 0), dtype=np.int32), np.zeros(0, dtype=np.int64), 0, *(2 * [np.zeros(0, dtype=np.int64)]), np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64),
 )  # fmt: skip
 
 
-class Hindering:
+class NegationRules:
     """What of a clause's negations does not depend on rows. ``apart``: no two runs are one, because a negated condition looks at
     the match; ``before``: mask of the others that may stand before the first row; ``begins`` and ``closing`` uint8 (nodes): one
     stands before the first row, or behind the last one of a match to come."""
@@ -47,33 +47,33 @@ class Hindering:
         asked[: net.first[1]] = net.edges[: net.first[1], E_NOT]
         return np.unique(np.stack([net.ways, asked], axis=1), axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
-    def tells_apart(self, e: int) -> bool:
+    def distinguishes(self, e: int) -> bool:
         """Whether a negation may tell runs apart that take a row by an edge."""
         return self.apart or self.begins or bool(self.closing[self.net.edges[e, E_TARGET]])
 
-    def over(self, task: Task, chunk: Chunk, data: Data, windows: np.ndarray) -> tuple[searching.Hinders, Judge | None]:
+    def over(self, task: Task, chunk: Chunk, data: ChunkArrays, windows: np.ndarray) -> tuple[searching.NegationArrays, MatchJudge | None]:
         """As the kernel has them; ``windows`` int64 (windows, rows): their ends. And what judges matches, if conditions look at
         them."""
         backs = plan_windows(task.plan.windows, chunk.columns, chunk.offsets)[1]
         negated = self.negations.over(task, data)
-        hinders = searching.Hinders(True, self.apart, np.int64(self.negations.local), negated.nearest, backs, len(windows), self.net.first, self.crossed, self.closing, np.zeros(len(negated.nearest) + 2, dtype=np.int64))
-        return hinders, Judge(task, negated, windows) if self.apart else None
+        negations = searching.NegationArrays(True, self.apart, np.int64(self.negations.local), negated.nearest, backs, len(windows), self.net.first, self.crossed, self.closing, np.zeros(len(negated.nearest) + 2, dtype=np.int64))
+        return negations, MatchJudge(task, negated, windows) if self.apart else None
 
 
-class Judge:
+class MatchJudge:
     """Says which runs are matches, where negated conditions look at these."""
 
     def __init__(self, task: Task, negated: walking.Negated, windows: np.ndarray) -> None:
         longest = int((windows[0] - np.arange(windows.shape[1])).max(initial=0)) + 3
         frames, path = np.zeros((longest, final_conditions.FRAME), dtype=np.int64), np.zeros((longest, final_conditions.PATH), dtype=np.int64)
-        self.work = searching.Judging(frames, path, np.zeros((longest, len(windows)), dtype=np.int64))
-        self.how = searching.Asked(CONTIGUITY[task.plan.selection.strategy], task.limits.max_steps)
-        self.negated, self.spans = negated, searching.Within(windows)
+        self.work = searching.JudgeArrays(frames, path, np.zeros((longest, len(windows)), dtype=np.int64))
+        self.how = searching.NegationLimits(CONTIGUITY[task.plan.selection.strategy], task.limits.max_steps)
+        self.negated, self.spans = negated, searching.WindowEnds(windows)
 
-    def judged(self, done: np.ndarray, count: int, row: int, ends: tuple[int, int], edges: np.ndarray, hinders: searching.Hinders, looking: Looking, runs: Runs, state: np.ndarray) -> int:
+    def judged(self, done: np.ndarray, count: int, row: int, ends: tuple[int, int], edges: np.ndarray, negations: searching.NegationArrays, looking: Looking, runs: Runs, state: np.ndarray) -> int:
         """Leaves of the first ``count`` runs in ``done`` those that are matches with their last row ``row``; ``ends``: of its
         partition. How many, or -1 for an error."""
-        return searching.judge(done, count, row, *ends, edges, hinders, self.negated, self.how, self.spans, self.work, looking, runs, state)
+        return searching.judge(done, count, row, *ends, edges, negations, self.negated, self.how, self.spans, self.work, looking, runs, state)
 
 
 def _closing(net: Net, local: np.ndarray) -> np.ndarray:

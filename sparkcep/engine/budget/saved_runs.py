@@ -16,11 +16,22 @@ import pyarrow as pa
 from sparkcep.columns.arrays import flat, ranges
 from sparkcep.compiler.net.net import ACCEPT, E_LABEL, E_VAR
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.matches import WITH_ERRORS, Found
+from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
 from sparkcep.engine.core.state_codec import BUDGETED, FAR, ascending, check_numbers, distinct, other_pattern
 from sparkcep.engine.frontier.run_room import follow
 from sparkcep.kernels.budget.q_learning import MOST
-from sparkcep.kernels.budget.save_runs import L_AGENTS, L_BEGUN, L_ENTRIES, L_RUNS, L_SUMS, L_VALUES, L_VECTORS, LISTS, WIDTHS, Kept
+from sparkcep.kernels.budget.save_runs import (
+    L_AGENTS,
+    L_BEGUN,
+    L_ENTRIES,
+    L_RUNS,
+    L_SUMS,
+    L_VALUES,
+    L_VECTORS,
+    LISTS,
+    WIDTHS,
+    SavedLists,
+)
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.common.run_chains import NONE
 
@@ -29,14 +40,14 @@ _NAMES = pa.list_(pa.string())
 _MANY = 1 << 20  # intervals of a window
 
 
-def empty_lists(parts: int, sizes: tuple[int, ...] = (0,) * LISTS) -> Kept:
+def empty_lists(parts: int, sizes: tuple[int, ...] = (0,) * LISTS) -> SavedLists:
     """Lists of so many partitions with room for ``sizes`` items."""
     tables = (np.zeros((size, width), dtype=np.int64) for size, width in zip(sizes, WIDTHS, strict=True))
-    return Kept(*tables, np.zeros((parts + 1, LISTS), dtype=np.int64), np.zeros(parts, dtype=np.int64))
+    return SavedLists(*tables, np.zeros((parts + 1, LISTS), dtype=np.int64), np.zeros(parts, dtype=np.int64))
 
 
 @dataclass(frozen=True)
-class Short:
+class ShortRows:
     """The rows at which something was left out, or two ways to the same rows were: int64 ``rows``, ``left`` (checks); float64
     ``coverage``, empty where nobody asks; uint8 ``tied``."""
 
@@ -47,13 +58,13 @@ class Short:
 
 
 @dataclass(frozen=True)
-class Held:
+class PendingMatches:
     """Matches that are found and not told yet: the best ones of bundles that may go on, one of a partition at most, or matches
     whose number is not known. ``found``: without paths; ``missing``: the names of the variables that each lacks. int64: the rows of
     the ``first`` and the ``last`` match point, ``sizes``: how many these are, ``left``: checks left out up to the last one; float64
     ``coverage``."""
 
-    found: Found
+    found: MatchBatch
     missing: pa.Array
     first: np.ndarray
     last: np.ndarray
@@ -69,7 +80,7 @@ class Held:
         """int64: the partition of each."""
         return self.found.events[:, layout.E_PART]
 
-    def moved(self, parts: np.ndarray, place: Callable[[np.ndarray], np.ndarray]) -> Held:
+    def moved(self, parts: np.ndarray, place: Callable[[np.ndarray], np.ndarray]) -> PendingMatches:
         """The same where partitions have the numbers ``parts``, and rows those that ``place`` gives."""
         if not len(self):
             return self
@@ -77,19 +88,19 @@ class Held:
         found.events[:, layout.E_PART], found.events[:, layout.E_START] = parts[self.parts], place(found.events[:, layout.E_START])
         return replace(self, found=found, first=place(self.first), last=place(self.last))
 
-    def joined(self, more: Held) -> Held:
+    def joined(self, more: PendingMatches) -> PendingMatches:
         """These, then more of them."""
         values = (np.concatenate([getattr(self, name), getattr(more, name)]) for name in ("first", "last", "sizes", "left", "coverage"))
-        return Held(self.found.joined(more.found), pa.concat_arrays([self.missing, more.missing]), *values)
+        return PendingMatches(self.found.joined(more.found), pa.concat_arrays([self.missing, more.missing]), *values)
 
-    def chosen(self, which: np.ndarray) -> Held:
+    def chosen(self, which: np.ndarray) -> PendingMatches:
         """Those with these numbers."""
         values = (getattr(self, name)[which] for name in ("first", "last", "sizes", "left", "coverage"))
-        return Held(self.found.chosen(which), self.missing.take(pa.array(which)), *values)
+        return PendingMatches(self.found.chosen(which), self.missing.take(pa.array(which)), *values)
 
 
-NOTHING_HELD = Held(Found.none(WITH_ERRORS), pa.array([], _NAMES), _NONE, _NONE, _NONE, _NONE, np.zeros(0))
-NOTHING_SHORT = Short(_NONE, _NONE, np.zeros(0), np.zeros(0, dtype=np.uint8))
+NOTHING_PENDING = PendingMatches(MatchBatch.none(WITH_ERRORS), pa.array([], _NAMES), _NONE, _NONE, _NONE, _NONE, np.zeros(0))
+NOTHING_SHORT = ShortRows(_NONE, _NONE, np.zeros(0), np.zeros(0, dtype=np.uint8))
 
 
 @dataclass(frozen=True)
@@ -100,7 +111,7 @@ class Open:
     the position of the row behind these; ``number`` of the last match; ``lone``, how many rows stand apart in front of the others,
     which follow one another; ``intervals`` and ``steps``, in how many intervals of the window the vectors, and the states of
     agents, are told. ``worn``, how many of the kept rows are no more in the last window; ``floors`` int64 (partitions, variables):
-    see :class:`sparkcep.kernels.budget.save_runs.Parked`. ``places`` int64: positions of the rows that stand apart. ``short``,
+    see :class:`sparkcep.kernels.budget.save_runs.SavedRuns`. ``places`` int64: positions of the rows that stand apart. ``short``,
     ``lists`` and ``held`` count rows over all kept ones."""
 
     rows: np.ndarray = field(default_factory=lambda: _NONE)
@@ -113,9 +124,9 @@ class Open:
     worn: np.ndarray = field(default_factory=lambda: _NONE)
     floors: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
     places: np.ndarray = field(default_factory=lambda: _NONE)
-    short: Short = NOTHING_SHORT
-    lists: Kept = field(default_factory=lambda: empty_lists(0))
-    held: Held = NOTHING_HELD
+    short: ShortRows = NOTHING_SHORT
+    lists: SavedLists = field(default_factory=lambda: empty_lists(0))
+    held: PendingMatches = NOTHING_PENDING
 
     @property
     def stays(self) -> np.ndarray:
@@ -143,7 +154,7 @@ class Open:
         """int64 (kept rows): where each stands in a chunk, in which it is in front of those that came."""
         return ranges(chunk.offsets[:-1], self.rows)
 
-    def lists_in(self, chunk: Chunk, intervals: int, steps: int) -> Kept:
+    def lists_in(self, chunk: Chunk, intervals: int, steps: int) -> SavedLists:
         """What the kernel goes on from in a chunk. What is told in other intervals of the window than these is not known any more:
         of vectors their places and costs still are."""
         lists, parts = self.lists, np.arange(len(self.rows))
@@ -156,7 +167,7 @@ class Open:
         entries[:, 0] = self.rows_in(chunk)[entries[:, 0]]
         return lists._replace(entries=entries, agents=agents)
 
-    def untold(self, lists: Kept, idle: np.ndarray) -> Kept:
+    def unmeasured(self, lists: SavedLists, idle: np.ndarray) -> SavedLists:
         """The lists that a call leaves. Partitions that are ``idle`` (bool), of which no row was searched in it, keep what was told
         in the intervals before: only a row brings them into those of another history."""
         before = self.lists
@@ -167,7 +178,7 @@ class Open:
         return instead(lists, L_VALUES, idle, before)
 
 
-def without(lists: Kept, kind: int, parts: np.ndarray) -> Kept:
+def without(lists: SavedLists, kind: int, parts: np.ndarray) -> SavedLists:
     """Lists without those of one kind of some partitions."""
     if not len(parts):
         return lists
@@ -176,10 +187,10 @@ def without(lists: Kept, kind: int, parts: np.ndarray) -> Kept:
     keep[parts] = False
     until = lists.until.copy()
     until[1:, kind] = np.cumsum(sizes * keep)
-    return Kept(*(table[np.repeat(keep, sizes)] if i == kind else table for i, table in enumerate(lists[:LISTS])), until, lists.saved)
+    return SavedLists(*(table[np.repeat(keep, sizes)] if i == kind else table for i, table in enumerate(lists[:LISTS])), until, lists.saved)
 
 
-def instead(lists: Kept, kind: int, those: np.ndarray, before: Kept) -> Kept:
+def instead(lists: SavedLists, kind: int, those: np.ndarray, before: SavedLists) -> SavedLists:
     """Lists with those of one kind as they were ``before``, in partitions that are marked (bool)."""
     now, was = np.diff(lists.until[:, kind]), np.diff(before.until[:, kind])
     sizes = np.where(those, was, now)
@@ -187,7 +198,7 @@ def instead(lists: Kept, kind: int, those: np.ndarray, before: Kept) -> Kept:
     rows = ranges(np.where(those, before.until[:-1, kind] + len(lists[kind]), lists.until[:-1, kind]), sizes)
     until = lists.until.copy()
     until[1:, kind] = np.cumsum(sizes)
-    return Kept(*(table[rows] if i == kind else other for i, other in enumerate(lists[:LISTS])), until, lists.saved)
+    return SavedLists(*(table[rows] if i == kind else other for i, other in enumerate(lists[:LISTS])), until, lists.saved)
 
 
 class BudgetForm:
@@ -198,16 +209,16 @@ class BudgetForm:
     arrays = tuple(np.dtype(t) for t in (np.int64, np.int64, np.int32, np.int64, np.float64, np.uint8, *_lists, np.int32, np.uint8, np.int32, np.int64))
     _match = 8  # numbers of a match that is held
 
-    def __init__(self, net: tuple[np.ndarray, ...], source: np.ndarray, kinds: int, standings: int, variables: tuple[str, ...]) -> None:
+    def __init__(self, net: tuple[np.ndarray, ...], source: np.ndarray, kinds: int, agent_states: int, variables: tuple[str, ...]) -> None:
         """``net``: the arrays that number edges (the first one), places and costs, and standings of agents. ``source`` int64
-        (edges): the node that each edge leaves. ``kinds`` (places and costs) and ``standings``: how many there are."""
+        (edges): the node that each edge leaves. ``kinds`` (places and costs) and ``agent_states``: how many there are."""
         text = hashlib.sha256(b"".join(a.tobytes() for a in net))
         self.fingerprint = int.from_bytes(text.digest()[:8], "little", signed=True)
-        self.edges, self.source, self.kinds, self.standings, self.variables = net[0], source, kinds, standings, variables
+        self.edges, self.source, self.kinds, self.agent_states, self.variables = net[0], source, kinds, agent_states, variables
 
-    def written(self, open: Open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        count, lists, short, held = len(open.rows), open.lists, open.short, open.held
-        offsets = np.concatenate([[0], np.cumsum(open.rows)])
+    def written(self, state: Open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        count, lists, short, held = len(state.rows), state.lists, state.short, state.held
+        offsets = np.concatenate([[0], np.cumsum(state.rows)])
         sizes = np.diff(lists.until, axis=0)
 
         def of(rows: np.ndarray) -> np.ndarray:
@@ -231,13 +242,13 @@ class BudgetForm:
             return found
 
         numbers = np.zeros((count, self.numbers), dtype=np.int64)
-        numbers[:, 1:] = np.stack([open.known, open.next, open.number, open.lone, open.intervals, open.steps, open.worn, lists.saved], axis=1)
-        some = numbers[:, 1:5].any(axis=1) | numbers[:, 8:].any(axis=1) | (open.rows > 0) | (sizes > 0).any(axis=1)
+        numbers[:, 1:] = np.stack([state.known, state.next, state.number, state.lone, state.intervals, state.steps, state.worn, lists.saved], axis=1)
+        some = numbers[:, 1:5].any(axis=1) | numbers[:, 8:].any(axis=1) | (state.rows > 0) | (sizes > 0).any(axis=1)
         numbers[~some] = 0
         numbers[:, 0] = np.where(some, self.fingerprint, 0)
-        floors = open.stays & open.floors.any(axis=1)
+        floors = state.stays & state.floors.any(axis=1)
         return numbers, [
-            (open.floors[floors].ravel(), floors * open.floors.shape[1]), (open.places, open.lone), ((short.rows - offsets[at]).astype(np.int32), shorts), (short.left, shorts), (short.coverage, shorts if len(short.coverage) else 0 * shorts), (short.tied, shorts),
+            (state.floors[floors].ravel(), floors * state.floors.shape[1]), (state.places, state.lone), ((short.rows - offsets[at]).astype(np.int32), shorts), (short.left, shorts), (short.coverage, shorts if len(short.coverage) else 0 * shorts), (short.tied, shorts),
             *((table.astype(t).ravel(), sizes[:, k] * width) for k, (table, t, width) in enumerate(zip(tables, self._lists, WIDTHS, strict=True))),
             ((held.found.rows - np.repeat(begin, lengths)).astype(np.int32), summed(lengths)), (held.found.labels, summed(lengths)), (missing, summed(many)),
             (matches.ravel(), summed(np.full(len(parts), self._match))),
@@ -262,12 +273,12 @@ class BudgetForm:
         entries = tables.entries
         entries[:, 0] += np.repeat(offsets, np.diff(tables.until[:, L_ENTRIES]))
         held = self._held(offsets, rows, cells // self._match, matches.reshape(-1, self._match), matched + np.repeat(offsets, sizes), labels, missing)
-        short = Short(at + np.repeat(offsets, shorts), left, coverage, tied)
+        short = ShortRows(at + np.repeat(offsets, shorts), left, coverage, tied)
         floors = np.zeros((count, len(self.variables)), dtype=np.int64)
         floors[floored > 0] = stood.reshape(-1, len(self.variables))
         return Open(rows, known, next, number, lone, intervals, steps, worn, floors, places, short, tables._replace(saved=np.ascontiguousarray(saved)), held)
 
-    def _tables(self, count: int, lists: list[tuple[np.ndarray, np.ndarray]]) -> Kept:
+    def _tables(self, count: int, lists: list[tuple[np.ndarray, np.ndarray]]) -> SavedLists:
         until = np.zeros((count + 1, LISTS), dtype=np.int64)
         tables = []
         for k, ((values, cells), width) in enumerate(zip(lists, WIDTHS, strict=True)):
@@ -275,9 +286,9 @@ class BudgetForm:
                 raise ValueError("lists of other items")
             until[1:, k] = np.cumsum(cells // width)
             tables.append(values.astype(np.int64).reshape(-1, width))
-        return Kept(*tables, until, np.zeros(count, dtype=np.int64))
+        return SavedLists(*tables, until, np.zeros(count, dtype=np.int64))
 
-    def _check(self, lists: Kept, rows: np.ndarray, intervals: np.ndarray) -> None:
+    def _check(self, lists: SavedLists, rows: np.ndarray, intervals: np.ndarray) -> None:
         """Raises ValueError for numbers that are no rows, edges, entries, places or standings."""
         sizes = np.diff(lists.until, axis=0)
         entries, own = lists.entries, sizes[:, L_ENTRIES]
@@ -286,7 +297,7 @@ class BudgetForm:
             entries[:, 0] >= 0, entries[:, 0] < np.repeat(rows, own), entries[:, 1] >= 0, entries[:, 1] < len(self.edges), entries[:, 2] >= NONE, entries[:, 2] < number,
             lists.runs[:, 0] >= 0, lists.runs[:, 0] < np.repeat(own, sizes[:, L_RUNS]), lists.sums[:, 0] >= 0, lists.sums[:, 0] < self.kinds, lists.vectors[:, 0] >= 0,
             lists.vectors[:, 0] < np.repeat(self.kinds * intervals * intervals, sizes[:, L_VECTORS]),
-            lists.agents[:, 0] >= NONE, lists.agents[:, 0] < np.repeat(own, sizes[:, L_AGENTS]), lists.agents[:, 1] >= 0, lists.agents[:, 1] < self.standings, lists.values[:, 0] >= 0,
+            lists.agents[:, 0] >= NONE, lists.agents[:, 0] < np.repeat(own, sizes[:, L_AGENTS]), lists.agents[:, 1] >= 0, lists.agents[:, 1] < self.agent_states, lists.values[:, 0] >= 0,
             lists.begun[:, 0] >= 0, lists.begun[:, 0] < self.kinds, sizes[:, L_AGENTS] <= MOST,
             *(distinct(table[:, 0], sizes[:, k]) for k, table in ((L_RUNS, lists.runs), (L_VECTORS, lists.vectors), (L_SUMS, lists.sums), (L_VALUES, lists.values), (L_BEGUN, lists.begun))),
             *((counts >= 0) & (counts < FAR) for counts in (lists.vectors[:, 1:], lists.sums[:, 1:], lists.values[:, 1], lists.begun[:, 1])), lists.agents[:, 2] >= NONE,
@@ -294,7 +305,7 @@ class BudgetForm:
         before = np.where(entries[:, 2] == NONE, NONE, entries[:, 2] + np.repeat(np.cumsum(own) - own, own))
         check_numbers(follow(before, entries[:, 1], entries[:, 0], self.edges, self.source))
 
-    def _held(self, offsets: np.ndarray, rows: np.ndarray, many: np.ndarray, matches: np.ndarray, matched: np.ndarray, labels: np.ndarray, missing: np.ndarray) -> Held:
+    def _held(self, offsets: np.ndarray, rows: np.ndarray, many: np.ndarray, matches: np.ndarray, matched: np.ndarray, labels: np.ndarray, missing: np.ndarray) -> PendingMatches:
         part = np.repeat(np.arange(len(rows)), many)
         lengths, lacks, accepting, first, last, sizes, left, coverage = matches.T
         begin = np.cumsum(lengths) - lengths
@@ -309,4 +320,4 @@ class BudgetForm:
         events[:, layout.E_START] = matched[begin]
         names = pa.array(self.variables, type=pa.string()).take(pa.array(missing))
         listed = pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(lacks)]).astype(np.int32)), flat(pa.chunked_array([names])))
-        return Held(Found(events, labels, matched.astype(np.int64)), listed, first + offsets[part], last + offsets[part], sizes, left, np.ascontiguousarray(coverage).view(np.float64))
+        return PendingMatches(MatchBatch(events, labels, matched.astype(np.int64)), listed, first + offsets[part], last + offsets[part], sizes, left, np.ascontiguousarray(coverage).view(np.float64))

@@ -19,11 +19,11 @@ from sparkcep.compiler.searches import CLASSES, PROXIES
 from sparkcep.compiler.strategy import Strategy, strategy_of
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.liveness import selection_live
-from sparkcep.engine.core.matches import Found
+from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.task import Prepared, Task
-from sparkcep.engine.frontier.cheapest import Cheapest
-from sparkcep.engine.frontier.frontier import Front
-from sparkcep.engine.stages.describe_errors import Reporter
+from sparkcep.engine.frontier.cheapest import CheapestRuns
+from sparkcep.engine.frontier.frontier import Frontier
+from sparkcep.engine.stages.describe_errors import DescribeErrors
 from sparkcep.errors import ClauseError
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.frontier import traceback as finding
@@ -34,7 +34,7 @@ from sparkcep.plan.records import ALL_ROWS
 _ALIKE = ("errors", "mno", "bundle_size", "bundle_start", "bundle_end", "complete", "left_out", "coverage")
 
 
-def tells_ways(plan: Plan) -> bool:
+def distinguishes_ways(plan: Plan) -> bool:
     """Whether a report tells more of a match than its rows and its errors."""
     approx = plan.approximate
     assert approx is not None
@@ -44,24 +44,24 @@ def tells_ways(plan: Plan) -> bool:
 
 
 @dataclass(frozen=True)
-class Plainly:
+class UnbudgetedSearch:
     """The search of a clause without its budget, and what it says of matches."""
 
     task: Task
-    front: Front
-    reporter: Reporter
+    front: Frontier
+    reporter: DescribeErrors
 
     @staticmethod
-    def of(task: Task) -> Plainly | None:
+    def of(task: Task) -> UnbudgetedSearch | None:
         """Of the clause of a task; None where that goes through all matches, or has too many states."""
         strategy = _strategy(task.prepared)
         if strategy is None:
             return None
         prepared = replace(task.prepared, strategy=strategy, state_live=selection_live(strategy.automaton, task.prepared.conditions))
         plain = Task.of(prepared, task.limits)
-        return Plainly(plain, Front(plain), Reporter(strategy.plan, strategy.automaton))
+        return UnbudgetedSearch(plain, Frontier(plain), DescribeErrors(strategy.plan, strategy.automaton))
 
-    def retold(self, found: Found, chunk: Chunk, since: np.ndarray, left: np.ndarray, tied: np.ndarray, costs: np.ndarray) -> Found:
+    def with_ways(self, found: MatchBatch, chunk: Chunk, since: np.ndarray, left: np.ndarray, tied: np.ndarray, costs: np.ndarray) -> MatchBatch:
         """Described matches, told as the clause without a budget does where nothing was ``left`` out and ways were ``tied`` in the
         window before their last rows, which begins at the row ``since``; ``costs``: of the matches."""
         points = finding.last_rows(found.events, found.rows)
@@ -70,27 +70,27 @@ class Plainly:
         if not len(asked):
             return found
         begin, end = since[points[asked]], points[asked] + 1
-        search = Cheapest(self.front, chunk, self.reporter.by_cost)
+        search = CheapestRuns(self.front, chunk, self.reporter.by_cost)
         outside = np.ones(chunk.rows, dtype=bool)
         outside[ranges(begin, end - begin)] = False
         search.data.rows.letters[outside] = 0  # no variable takes such a row
         (plain,) = search.rounds()
         places = {place: at for at, place in enumerate(zip(finding.last_rows(plain.events, plain.rows).tolist(), self._costs(plain)))}
         costs = costs.tolist()
-        labels, told = found.labels.copy(), np.arange(len(points))
+        labels, source = found.labels.copy(), np.arange(len(points))
         for i in asked.tolist():
             at = places[int(points[i]), costs[i]]
             (_, _, size, _, to, _), (_, _, same, _, begins, _) = found.events[i].tolist(), plain.events[at].tolist()
             assert (found.rows[to : to + size] == plain.rows[begins : begins + same]).all(), "ways to one match have the same rows"
             labels[to : to + size] = plain.labels[begins : begins + size]
-            told[i] = len(points) + at
+            source[i] = len(points) + at
         by_event = dict(found.by_event)
         if "missing" in by_event:
             lists = [by_event["missing"], self.reporter.missing(plain.events, plain.paths)]
-            by_event["missing"] = pa.concat_arrays(lists).take(pa.array(told))
+            by_event["missing"] = pa.concat_arrays(lists).take(pa.array(source))
         return replace(found, labels=labels, by_event=by_event)
 
-    def _costs(self, plain: Found) -> list[int]:
+    def _costs(self, plain: MatchBatch) -> list[int]:
         return self.reporter.found.edges[plain.events[:, layout.E_ACCEPT], E_COST].tolist()
 
 

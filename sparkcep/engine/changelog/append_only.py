@@ -15,22 +15,22 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import null_marks, words
-from sparkcep.engine.automaton.register_runs import Computations
-from sparkcep.engine.changelog.input_changes import INSERT, RETRACT, Net, Turns, taken
+from sparkcep.engine.automaton.register_runs import RegisterRuns
+from sparkcep.engine.changelog.input_changes import INSERT, RETRACT, InputChanges, NetReport, taken
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.matches import Found, together
+from sparkcep.engine.core.matches import MatchBatch, together
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.output.repeated_match_id import logged
 from sparkcep.kernels.common import layout
 
 
-class Foreseen:
+class AppendOnly:
     """Reports what each row that comes does, for those partitions."""
 
-    def __init__(self, task: Task, search: Computations) -> None:
-        self.task, self.search, self.net = task, search, Net(task, search)
+    def __init__(self, task: Task, search: RegisterRuns) -> None:
+        self.task, self.search, self.net = task, search, NetReport(task, search)
 
-    def partitions(self, chunk: Chunk, turns: Turns, absent: np.ndarray) -> np.ndarray:
+    def partitions(self, chunk: Chunk, turns: InputChanges, absent: np.ndarray) -> np.ndarray:
         """bool (partitions): which they are; ``absent`` bool (rows): those without a time."""
         changes = self.task.plan.changes
         if changes.speculate != "ALL" or self.search.expires:
@@ -49,7 +49,7 @@ class Foreseen:
             foreseen |= _rising(rows, numbers[rows], chunk) & ~holes
         return foreseen & ~undone
 
-    def answer(self, chunk: Chunk, turns: Turns, parts: np.ndarray) -> Iterator[pa.Table]:
+    def answer(self, chunk: Chunk, turns: InputChanges, parts: np.ndarray) -> Iterator[pa.Table]:
         """The output of the partitions ``parts``."""
         rows = np.flatnonzero((turns.kinds == INSERT) & parts[chunk.partition_of(np.arange(chunk.rows))])
         some = taken(chunk if turns.arcs is None else self.net.placed(chunk, turns, turns.arcs), rows)
@@ -58,8 +58,8 @@ class Foreseen:
         came, held = came[rows], {}
         if (np.diff(came) > 0).all():  # each match comes with its last row
             for found in self.search.rounds(some):
-                told = self._told(some, found, found.events[:, layout.E_START] + found.events[:, layout.E_ROWS] - 1)
-                yield from self.search.tables.of(some, logged(self.task, some, self.search.told(told), held))
+                described = self._with_changes(some, found, found.events[:, layout.E_START] + found.events[:, layout.E_ROWS] - 1)
+                yield from self.search.tables.of(some, logged(self.task, some, self.search.described(described), held))
             return
         pieces = list(self.search.rounds(some))
         found = together(pieces)
@@ -71,10 +71,10 @@ class Foreseen:
         first = np.searchsorted(of, of)
         events[:, layout.E_NUMBER] = np.arange(1, len(of) + 1) - first
         by_event = {name: pa.concat_arrays([piece.by_event[name] for piece in pieces]).take(pa.array(order)) for name in (pieces[0].by_event if pieces else ())}
-        told = self.search.told(self._told(some, replace(found, events=events, by_event=by_event), cause))
-        yield from self.search.tables.of(some, logged(self.task, some, told, held))
+        described = self.search.described(self._with_changes(some, replace(found, events=events, by_event=by_event), cause))
+        yield from self.search.tables.of(some, logged(self.task, some, described, held))
 
-    def _told(self, chunk: Chunk, found: Found, cause: np.ndarray) -> Found:
+    def _with_changes(self, chunk: Chunk, found: MatchBatch, cause: np.ndarray) -> MatchBatch:
         """What measures say of changes; ``cause``: the rows with which the matches came."""
         count = len(found.events)
         by_event = found.by_event | {"change": pa.array(["insert"] * count, pa.string()), "change_number": pa.array(found.events[:, layout.E_NUMBER])}

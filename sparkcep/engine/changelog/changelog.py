@@ -25,12 +25,12 @@ from sparkcep.compiler.searches import COMPUTATIONS
 from sparkcep.engine.automaton import arc_rows as of_arcs
 from sparkcep.engine.automaton.arc_validity import BEGIN, END, timetable
 from sparkcep.engine.automaton.lifetimes import in_order, lifetimes
-from sparkcep.engine.automaton.register_runs import Computations
-from sparkcep.engine.changelog.append_only import Foreseen
+from sparkcep.engine.automaton.register_runs import RegisterRuns
+from sparkcep.engine.changelog.append_only import AppendOnly
 from sparkcep.engine.changelog.consolidate import report
-from sparkcep.engine.changelog.input_changes import ARC, INSERT, PROMISE, PUNCTUATE, RETRACT, Turns, turns
-from sparkcep.engine.changelog.punctuation import Needed, values
-from sparkcep.engine.changelog.run_log import Log
+from sparkcep.engine.changelog.input_changes import ARC, ARC_PUNCTUATE, INSERT, PUNCTUATE, RETRACT, InputChanges, turns
+from sparkcep.engine.changelog.punctuation import NeededRuns, values
+from sparkcep.engine.changelog.run_log import RunLog
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.kernel_loop import doubled
 from sparkcep.engine.core.task import Task
@@ -59,12 +59,12 @@ class _Partition:
     arcs: np.ndarray | None = None
     effects: dict[int, of_arcs.Effect] | None = None
     forgotten: int = 0
-    needed: Needed | None = None
+    needed: NeededRuns | None = None
     held: Ids = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class _Action:
+class _Change:
     """What happens: rows that come or go (``kind`` is INSERT; ``comes`` uint8), each by its cause, or else the one row that an arc,
     a punctuation or a promise is in. The cause of what the end of the input does is -1."""
 
@@ -80,10 +80,10 @@ class Changelog:
 
     cleans = True
 
-    def __init__(self, task: Task, search: Computations) -> None:
+    def __init__(self, task: Task, search: RegisterRuns) -> None:
         self.task, self.search = task, search
         self.state = search.state = np.zeros(kernels.CHANGES_STATE_SIZE, dtype=np.int64)
-        self.foreseen = Foreseen(task, search)
+        self.foreseen = AppendOnly(task, search)
         self.whole = search.graph
         self.graph = _without_expiry(search.graph)
 
@@ -104,7 +104,7 @@ class Changelog:
         self.search.forget()
         self.rows, self.values = self.search._arrays(chunk, self.alive)
         self.held = _held(self.task, timed, self.turns)
-        self.log = Log(self.search, self.state, chunk.rows, *self._numbers())
+        self.log = RunLog(self.search, self.state, chunk.rows, *self._numbers())
         order = self.turns.order
         for part in np.flatnonzero(~foreseen).tolist():
             low, high = chunk.offsets[part : part + 2]
@@ -135,12 +135,12 @@ class Changelog:
         self._step(lambda: kernels.begin(int(order[0]), self.graph, self.values, self.rows, self.search.room, self.task.limits.max_steps, state))
         for action in self._actions(self._acting(order)):
             yield from self._act(action)
-            if state[kernels.S_TOLD] >= FLUSH:
-                yield from self._told()
-        yield from self._told()
+            if state[kernels.S_CHANGES] >= FLUSH:
+                yield from self._report()
+        yield from self._report()
 
-    def _told(self) -> Iterator[pa.Table]:
-        self.here.number = yield from report(self.search, self.chunk, self.alive, int(self.state[c.S_PART]), self.log.told(), self.here.number, self.here.held)
+    def _report(self) -> Iterator[pa.Table]:
+        self.here.number = yield from report(self.search, self.chunk, self.alive, int(self.state[c.S_PART]), self.log.changes(), self.here.number, self.here.held)
 
     def _acting(self, order: np.ndarray) -> np.ndarray:
         """The rows that do anything when they come: most changes of arcs in default mode are foreseen from the start."""
@@ -153,12 +153,12 @@ class Changelog:
             quiet &= arcs.ops != of_arcs.PUNCTUATE
         return order[~quiet[order]]
 
-    def _actions(self, order: np.ndarray) -> Iterator[_Action]:
+    def _actions(self, order: np.ndarray) -> Iterator[_Change]:
         """What happens by the rows in their order of arrival: of punctuations what holds for rows and arcs, where one of either has
         come."""
         held: list[int] = []
         limit = None  # rows with times before it are not held back
-        promises = _Promises(self.turns.arcs)
+        promises = _LastPunctuations(self.turns.arcs)
         kinds = self.turns.kinds[order]
         others = np.flatnonzero((kinds != INSERT) & (kinds != RETRACT))
         last = 0
@@ -170,8 +170,8 @@ class Changelog:
             row, kind = int(order[at]), int(kinds[at])
             if kind == ARC and row in self.here.effects:
                 yield _one(ARC, row, row)
-            elif kind == PROMISE:
-                yield _one(PROMISE, row, row)
+            elif kind == ARC_PUNCTUATE:
+                yield _one(ARC_PUNCTUATE, row, row)
             else:
                 said = promises.effective(row, kind == ARC)
                 if said < 0:
@@ -185,7 +185,7 @@ class Changelog:
         yield _coming(held, -1)
         yield _one(PUNCTUATE, -1, -1)
 
-    def _changes(self, rows: np.ndarray, held: list[int], limit: int | None) -> Iterator[_Action]:
+    def _changes(self, rows: np.ndarray, held: list[int], limit: int | None) -> Iterator[_Change]:
         """Rows that come and go one behind the other, less those that are ``held`` back from the time ``limit`` on."""
         rows = rows[self.rows.absent[rows] == 0]
         comes = self.turns.kinds[rows] == INSERT
@@ -204,9 +204,9 @@ class Changelog:
                     released[i] = False
             rows, comes, changed = rows[released], comes[released], changed[released]
         if len(rows):
-            yield _Action(INSERT, changed, rows, comes.astype(np.uint8))
+            yield _Change(INSERT, changed, rows, comes.astype(np.uint8))
 
-    def _act(self, action: _Action) -> Iterator[pa.Table]:
+    def _act(self, action: _Change) -> Iterator[pa.Table]:
         if action.kind == INSERT:
             yield from self._change_rows(action)
             return
@@ -214,12 +214,12 @@ class Changelog:
         if action.kind == PUNCTUATE:
             self._expire(row, cause)
             self._clean(row)
-        elif action.kind == PROMISE:
+        elif action.kind == ARC_PUNCTUATE:
             self._forget(row)
         else:
             self._change(row, cause)
 
-    def _change_rows(self, action: _Action) -> Iterator[pa.Table]:
+    def _change_rows(self, action: _Change) -> Iterator[pa.Table]:
         """Rows that come and go, one behind the other."""
         state, search, limits = self.state, self.search, self.task.limits
         state[kernels.S_AT] = 0
@@ -234,7 +234,7 @@ class Changelog:
             self._step(call)
             if state[kernels.S_AT] == len(action.rows):
                 return
-            yield from self._told()
+            yield from self._report()
 
     @property
     def _most_records(self) -> int:
@@ -282,17 +282,17 @@ class Changelog:
         if here.needed is not None:
             self._forget(row)
 
-    def _promised(self, order: np.ndarray) -> Needed | None:
+    def _promised(self, order: np.ndarray) -> NeededRuns | None:
         """What tells which records are needed where punctuations are of rows with one value; None where they are not, or where it
         cannot be told: rows that go, or arcs that come, make neighbours of others, and what is held back has come already."""
         plan, turns = self.task.plan, self.turns
-        if not self.cleans or not (turns.kinds[order] == PROMISE).any() or turns.arcs is not None or self.held is not None:
+        if not self.cleans or not (turns.kinds[order] == ARC_PUNCTUATE).any() or turns.arcs is not None or self.held is not None:
             return None
         if (turns.kinds[order] == RETRACT).any() or any(arc.on != "row" for arc in self.search.automaton.arcs):
             return None
         column = plan.changes.punctuate
         is_text = pa.types.is_string(self.chunk.columns[column].type) or pa.types.is_large_string(self.chunk.columns[column].type)
-        return Needed(self.search.automaton, is_text, self.rows.packed, turns.times, values(self.chunk, column))
+        return NeededRuns(self.search.automaton, is_text, self.rows.packed, turns.times, values(self.chunk, column))
 
     def _forget(self, row: int) -> None:
         """Drops records from which no row that may still come leads to a match."""
@@ -377,7 +377,7 @@ class Changelog:
 
     # -- the kernel ---------------------------------------------------------------------------------------------------
 
-    def _walk(self, rows: np.ndarray, before: int, graph: c.Graph | None = None, further: int = -1) -> list[tuple[int, int, list[int]]]:
+    def _walk(self, rows: np.ndarray, before: int, graph: c.ArcGraph | None = None, further: int = -1) -> list[tuple[int, int, list[int]]]:
         """Of each of the rows where the records behind it stand that come of those behind the row ``before`` and begin at the rows,
         how many, and the matches. ``further``: the row behind the one row, if an arc ON EXPIRY asks."""
         state, search, log = self.state, self.search, self.log
@@ -388,7 +388,7 @@ class Changelog:
         state[c.S_SIDE], state[c.S_COUNT], state[kernels.S_AT], state[kernels.S_OF] = 0, len(records), 0, -1
         number, begin, match = int(state[c.S_NUMBER]), int(state[kernels.S_USED]), int(state[c.S_EVENTS])
         rows = rows.copy()
-        sizes, told = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+        sizes, changes = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
         limits, high = self.task.limits, 0
         if further >= 0:
             high = int(rows[0]) + 2
@@ -398,7 +398,7 @@ class Changelog:
             self._step(
                 lambda: kernels.walk(
                     rows, before, high, graph or self.graph, self.values, self.rows, search.room, search.labelled, limits.max_steps, limits.max_matches, log.arrays,
-                    sizes, told, state,
+                    sizes, changes, state,
                 ), walking=True
             )  # fmt: skip
         finally:
@@ -406,7 +406,7 @@ class Changelog:
                 self.rows.when[high - 1], self.rows.absent[high - 1] = seen
         state[c.S_NUMBER] = number
         out = []
-        for size, until in zip(sizes.tolist(), told.tolist(), strict=True):
+        for size, until in zip(sizes.tolist(), changes.tolist(), strict=True):
             out.append((begin, size, list(range(match, until))))
             begin, match = begin + size, until
         return out
@@ -420,7 +420,7 @@ class Changelog:
             if outcome not in (layout.GROW, layout.FULL):
                 raise self.search._failure(outcome, self.chunk)
             detail = int(self.state[c.S_DETAIL])
-            if outcome == layout.FULL and detail == kernels.TOLD:
+            if outcome == layout.FULL and detail == kernels.CHANGES:
                 return
             if detail == kernels.STATE:
                 raise self._too_large(int(self.state[c.S_ROW]))
@@ -432,7 +432,7 @@ class Changelog:
     def _grow(self, what: int, walking: bool = False) -> None:
         search = self.search
         room = search.room
-        if what in (kernels.KEPT, kernels.TOLD, kernels.TOLD_ROWS):
+        if what in (kernels.KEPT, kernels.CHANGES, kernels.CHANGE_ROWS):
             self.log.grow(what, walking)
             return
         if what == c.RECORDS:
@@ -460,16 +460,16 @@ class Changelog:
         search._check(self.chunk)
 
 
-def _one(kind: int, row: int, cause: int) -> _Action:
-    return _Action(kind, np.array([row]), np.array([cause]), np.zeros(1, dtype=np.uint8))
+def _one(kind: int, row: int, cause: int) -> _Change:
+    return _Change(kind, np.array([row]), np.array([cause]), np.zeros(1, dtype=np.uint8))
 
 
-def _coming(rows: list[int], cause: int) -> _Action:
+def _coming(rows: list[int], cause: int) -> _Change:
     """Rows that were held back."""
-    return _Action(INSERT, np.array(rows, dtype=np.int64), np.full(len(rows), cause), np.ones(len(rows), dtype=np.uint8))
+    return _Change(INSERT, np.array(rows, dtype=np.int64), np.full(len(rows), cause), np.ones(len(rows), dtype=np.uint8))
 
 
-class _Promises:
+class _LastPunctuations:
     """The last punctuations of rows and of arcs. ``arcs``: None where there are none, or nothing need be promised of them."""
 
     def __init__(self, arcs: of_arcs.ArcRows | None) -> None:
@@ -496,14 +496,14 @@ def _between(old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int]:
     return low, max(old[1], new[1]) if old[1] != new[1] else max(old[0], new[0])
 
 
-def _without_expiry(graph: c.Graph) -> c.Graph:
+def _without_expiry(graph: c.ArcGraph) -> c.ArcGraph:
     """The graph in which arcs ON EXPIRY are not taken."""
     kept = graph.arcs[graph.silent, c.A_ON] != c.ON_EXPIRY
     counts = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
     return graph._replace(silent=graph.silent[kept], first_silent=counts[graph.first_silent])
 
 
-def _timed(task: Task, chunk: Chunk, found: Turns) -> Chunk:
+def _timed(task: Task, chunk: Chunk, found: InputChanges) -> Chunk:
     """The chunk in which rows of ARCS FROM have their own times, and like punctuations no end of a lifetime, which nobody need give
     them."""
     columns, automaton = dict(chunk.columns), task.plan.automaton
@@ -516,7 +516,7 @@ def _timed(task: Task, chunk: Chunk, found: Turns) -> Chunk:
 
 
 @dataclass(frozen=True)
-class Held:
+class Delay:
     """How far rows are held back (SPECULATE): ``when`` each row is, and the time before which each punctuation releases them
     (``until``)."""
 
@@ -524,14 +524,14 @@ class Held:
     until: np.ndarray
 
 
-def _held(task: Task, chunk: Chunk, found: Turns) -> Held | None:
+def _held(task: Task, chunk: Chunk, found: InputChanges) -> Delay | None:
     """None where no rows are held back."""
     changes = task.plan.changes
     if changes.speculate == "ALL":
         return None
     if changes.size is None:
-        return Held(found.times, found.times)
+        return Delay(found.times, found.times)
     rows = measured(changes.size, chunk.columns[task.plan.automaton.time], np.zeros(chunk.rows, dtype=np.int64), False)
     if rows.when.dtype.kind == "f":
-        return Held(in_order(rows.when), in_order(rows.near))
-    return Held(rows.when, rows.until + (rows.until < c.ENDLESS))
+        return Delay(in_order(rows.when), in_order(rows.near))
+    return Delay(rows.when, rows.until + (rows.until < c.ENDLESS))

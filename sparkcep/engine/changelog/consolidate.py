@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.engine.automaton.lifetimes import Lifetimes
-from sparkcep.engine.automaton.register_runs import Computations
-from sparkcep.engine.changelog.run_log import Told
+from sparkcep.engine.automaton.register_runs import RegisterRuns
+from sparkcep.engine.changelog.run_log import MatchChanges
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.matches import WIDTH, Found
+from sparkcep.engine.core.matches import WIDTH, MatchBatch
 from sparkcep.engine.output.match_id import equal_keys, match_ids
 from sparkcep.engine.output.repeated_match_id import OF_CHANGES, Ids, logged
 from sparkcep.kernels.automaton.register_runs import NEGATIVE_ZERO
@@ -25,20 +25,20 @@ from sparkcep.kernels.common import layout
 _WORDS = np.array(["retract", "insert"], dtype=object)
 
 
-def report(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, told: Told, number: int, held: Ids) -> Generator[pa.Table, None, int]:
+def report(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, changes: MatchChanges, number: int, held: Ids) -> Generator[pa.Table, None, int]:
     """Yields the output rows of the changes of a partition, of which ``number`` were told before, and returns how many are told by
     now. ``held``: the ids of the matches that are there, which goes on."""
-    if not len(told.turn):
+    if not len(changes.turn):
         return number
-    left = _differing(search, chunk, alive, part, told)
-    left = left[np.lexsort((told.comes[left], told.turn[left]))]
+    left = _differing(search, chunk, alive, part, changes)
+    left = left[np.lexsort((changes.comes[left], changes.turn[left]))]
     if len(left):
-        found = logged(search.task, chunk, _found(search, chunk, alive, part, told.chosen(left), number), held)
+        found = logged(search.task, chunk, _found(search, chunk, alive, part, changes.chosen(left), number), held)
         yield from search.tables.of(chunk, found)
     return number + len(left)
 
 
-def _found(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, some: Told, number: int = 0) -> Found:
+def _found(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, some: MatchChanges, number: int = 0) -> MatchBatch:
     begin = np.cumsum(some.sizes) - some.sizes
     events = np.zeros((len(some.turn), WIDTH), dtype=np.int64)
     events[:, layout.E_PART], events[:, layout.E_START], events[:, layout.E_ROWS], events[:, layout.E_LABELS] = part, some.rows[begin], some.sizes, begin
@@ -48,22 +48,22 @@ def _found(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, some
     for leaf in search.task.plan.leaves:
         if leaf.spec.kind == "changed_by":
             by_event["changed_by"] = chunk.columns[leaf.spec.column].take(pa.array(some.cause, mask=some.cause < 0))
-    found = Found(events, some.labels, some.rows, by_event=by_event)
+    found = MatchBatch(events, some.labels, some.rows, by_event=by_event)
     return replace(found, by_event=by_event | match_ids(search.task.plan, chunk, found))
 
 
-def _differing(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, told: Told) -> np.ndarray:
+def _differing(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, changes: MatchChanges) -> np.ndarray:
     """int64: those that do not come and go by one change. Such a match has other rows than before, so that it is another where all
     its rows are given. Not so where rows are passed over: matches of one way have all in common."""
-    count = len(told.turn)
+    count = len(changes.turn)
     if search.task.plan.rows != "one" and not search.by_ways:
         return np.arange(count)
-    ends = np.cumsum(told.sizes)
-    words = np.where((search.room.floating == 1) & (told.words == NEGATIVE_ZERO), 0, told.words)
-    keys = np.column_stack([told.turn, told.rows[ends - told.sizes], told.rows[ends - 1], words])
+    ends = np.cumsum(changes.sizes)
+    words = np.where((search.room.floating == 1) & (changes.words == NEGATIVE_ZERO), 0, changes.words)
+    keys = np.column_stack([changes.turn, changes.rows[ends - changes.sizes], changes.rows[ends - 1], words])
     gone: dict[bytes, int] = {}
     pairs: list[tuple[int, int]] = []
-    for i, (key, comes) in enumerate(zip(map(bytes, keys), told.comes.tolist(), strict=True)):
+    for i, (key, comes) in enumerate(zip(map(bytes, keys), changes.comes.tolist(), strict=True)):
         if not comes:
             gone[key] = i
         elif key in gone:
@@ -73,7 +73,7 @@ def _differing(search: Computations, chunk: Chunk, alive: Lifetimes, part: int, 
     some = np.array(pairs).ravel()
     equal = np.ones(len(pairs), dtype=bool)
     if not search.by_ways:
-        table = pa.concat_tables(search.tables.of(chunk, _found(search, chunk, alive, part, told.chosen(some))))
+        table = pa.concat_tables(search.tables.of(chunk, _found(search, chunk, alive, part, changes.chosen(some))))
         for leaf in search.task.plan.leaves:
             if leaf.spec.kind not in OF_CHANGES:
                 numbers = _numbers(table.column(leaf.name))

@@ -18,8 +18,8 @@ from sparkcep.columns.arrays import boundaries, null_marks, words
 from sparkcep.columns.types import type_of
 from sparkcep.engine.automaton.arc_rows import ArcRows
 from sparkcep.engine.automaton.arc_validity import timetable
-from sparkcep.engine.automaton.register_runs import Computations
-from sparkcep.engine.changelog.punctuation import Promises, check_promises, values
+from sparkcep.engine.automaton.register_runs import RegisterRuns
+from sparkcep.engine.changelog.punctuation import Punctuations, check_punctuations, values
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import said
 from sparkcep.engine.core.task import Task
@@ -31,7 +31,7 @@ from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Changes
 
 # a row of ARCS FROM says itself what it does; a punctuation with a value of PUNCTUATE BY promises something of such rows alone
-INSERT, RETRACT, PUNCTUATE, ARC, PROMISE = range(5)
+INSERT, RETRACT, PUNCTUATE, ARC, ARC_PUNCTUATE = range(5)
 _WORDS = pa.array(["insert", "retract", "punctuate"])
 
 
@@ -48,13 +48,13 @@ def check_changes(plan: Plan, schema: pa.Schema) -> None:
     if changes.consecutive and not type_of(schema.field(changes.consecutive).type).is_integer:
         message = f"CONSECUTIVE BY takes a whole number, not {type_of(schema.field(changes.consecutive).type)}; cast it"
         raise ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, **place)
-    check_promises(plan, schema)
+    check_punctuations(plan, schema)
     if changes.size is not None:
         check_window(changes.size, schema)
 
 
 @dataclass(frozen=True)
-class Turns:
+class InputChanges:
     """What the rows of a chunk do. ``kinds`` int8 (rows): of INSERT, RETRACT, PUNCTUATE, ARC, PROMISE; ``order`` int64: the rows by
     partition and arrival; ``partner`` int64 (rows): of a retraction the row that it takes away, of that row the retraction, -1 of
     all others; ``times`` int64 (rows): numbers that rise with t, from partition to partition; ``arcs``: the rows of ARCS FROM, None
@@ -72,7 +72,7 @@ class Turns:
         return np.flatnonzero((self.kinds == INSERT) & (self.partner < 0))
 
 
-def turns(task: Task, chunk: Chunk) -> Turns:
+def turns(task: Task, chunk: Chunk) -> InputChanges:
     """What the rows of whole partitions do. Raises MatchRuntimeError for changes that make no sense."""
     plan, changes = task.plan, task.plan.changes
     arcs = ArcRows(task, chunk) if plan.arcs is not None else None
@@ -86,12 +86,12 @@ def turns(task: Task, chunk: Chunk) -> Turns:
     turn = arrival.astype(np.int64) * (ARC + 1) + kinds
     order = np.argsort(turn, kind="stable") if chunk.parts == 1 else np.lexsort((turn, parts))
     if changes is None:
-        return Turns(kinds, order, np.full(chunk.rows, -1, dtype=np.int64), kinds, arcs)
+        return InputChanges(kinds, order, np.full(chunk.rows, -1, dtype=np.int64), kinds, arcs)
     time = chunk.columns[plan.automaton.time]
     times = _times(chunk, time) if arcs is None else _ranked(parts, arcs.clock)
     if changes.punctuate:
-        kinds[(kinds == PUNCTUATE) & (values(chunk, changes.punctuate) >= 0)] = PROMISE
-    found = Turns(kinds, order, _partners(task, chunk, kinds, order, parts), times, arcs)
+        kinds[(kinds == PUNCTUATE) & (values(chunk, changes.punctuate) >= 0)] = ARC_PUNCTUATE
+    found = InputChanges(kinds, order, _partners(task, chunk, kinds, order, parts), times, arcs)
     _check_punctuations(task, chunk, found, null_marks(time).astype(bool))
     return found
 
@@ -156,9 +156,9 @@ def _partners(task: Task, chunk: Chunk, kinds: np.ndarray, order: np.ndarray, pa
     return partner
 
 
-def _check_punctuations(task: Task, chunk: Chunk, found: Turns, absent: np.ndarray) -> None:
+def _check_punctuations(task: Task, chunk: Chunk, found: InputChanges, absent: np.ndarray) -> None:
     """Refuses punctuations that say nothing, and what comes behind one that promised that it would not."""
-    punctuations = np.flatnonzero((found.kinds == PUNCTUATE) | (found.kinds == PROMISE))
+    punctuations = np.flatnonzero((found.kinds == PUNCTUATE) | (found.kinds == ARC_PUNCTUATE))
     if not len(punctuations):
         return
     columns, plan = chunk.columns, task.plan
@@ -171,7 +171,7 @@ def _check_punctuations(task: Task, chunk: Chunk, found: Turns, absent: np.ndarr
     order = found.order
     promised = np.maximum.accumulate(np.where(found.kinds[order] == PUNCTUATE, found.times[order], 0))
     late = order[(found.times[order] < promised) & (found.kinds[order] < PUNCTUATE) & ~absent[order]]
-    if (found.kinds == PROMISE).any():
+    if (found.kinds == ARC_PUNCTUATE).any():
         late = _late_of_values(chunk, found, plan.changes.punctuate, absent)
     if len(late):
         row = int(late[0])
@@ -181,15 +181,15 @@ def _check_punctuations(task: Task, chunk: Chunk, found: Turns, absent: np.ndarr
         )
 
 
-def _late_of_values(chunk: Chunk, found: Turns, punctuate: str, absent: np.ndarray) -> np.ndarray:
+def _late_of_values(chunk: Chunk, found: InputChanges, punctuate: str, absent: np.ndarray) -> np.ndarray:
     """The first change that comes behind what was promised of all rows, or of those with its value, before its time, if there is
     one."""
     of, kinds, times, parts = values(chunk, punctuate).tolist(), found.kinds.tolist(), found.times.tolist(), chunk.partition_of(found.order).tolist()
-    promises, part = Promises(), -1
+    promises, part = Punctuations(), -1
     for row, its in zip(found.order.tolist(), parts):
         if its != part:
-            promises, part = Promises(), its
-        if kinds[row] in (PUNCTUATE, PROMISE):
+            promises, part = Punctuations(), its
+        if kinds[row] in (PUNCTUATE, ARC_PUNCTUATE):
             promises.promise(of[row], times[row])
         elif kinds[row] != ARC and not absent[row] and times[row] < promises.before(of[row]):
             return np.array([row])
@@ -203,10 +203,10 @@ def taken(chunk: Chunk, rows: np.ndarray) -> Chunk:
     return Chunk.whole(table, chunk.columns, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
 
-class Net:
+class NetReport:
     """Reports the matches of the rows that are left at the end."""
 
-    def __init__(self, task: Task, search: Computations) -> None:
+    def __init__(self, task: Task, search: RegisterRuns) -> None:
         self.task, self.search = task, search
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
@@ -215,14 +215,14 @@ class Net:
         if found.arcs is not None:
             chunk = self.placed(chunk, found, found.arcs)
         left = taken(chunk, found.left)
-        rounds = identified(self.task, left, map(self.search.told, self.search.rounds(left)))
+        rounds = identified(self.task, left, map(self.search.described, self.search.rounds(left)))
         if self.task.plan.rows == "unmatched":
             yield from self.search.with_unmatched(left, rounds)
             return
         for found in rounds:
             yield from self.search.tables.of(left, found)
 
-    def placed(self, chunk: Chunk, found: Turns, arcs: ArcRows) -> Chunk:
+    def placed(self, chunk: Chunk, found: InputChanges, arcs: ArcRows) -> Chunk:
         """The chunk with a column that says which arcs each row finds. Partitions with the same arcs share them."""
         punctuations = found.kinds == PUNCTUATE
         numbers = words(chunk.columns[NUMBER])

@@ -29,7 +29,7 @@ from sparkcep.plan.records import Automaton
 NEVER = -(1 << 63)  # of a promise that nobody has made
 
 
-def check_promises(plan: Plan, schema: pa.Schema) -> None:
+def check_punctuations(plan: Plan, schema: pa.Schema) -> None:
     """Raises ClauseError where values of PUNCTUATE BY are of a type in which it is hard to say what is equal."""
     changes = plan.changes
     if changes is None or not changes.punctuate:
@@ -50,7 +50,7 @@ def values(chunk: Chunk, column: str) -> np.ndarray:
     return np.where(null_marks(found) == 1, -1, np.asarray(pc.fill_null(numbers, 0)).astype(np.int64))
 
 
-class Promises:
+class Punctuations:
     """What was promised in a partition so far: of all rows, and of those with one value. Times are numbers that rise with t."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Promises:
         return max(self.of_all, self.of.get(value, NEVER))
 
 
-class Needed:
+class NeededRuns:
     """Which records are needed behind rows, as far as promises tell. ``packed`` int64: the letters of the rows; ``times`` int64;
     ``values``: as :func:`values` gives them."""
 
@@ -77,7 +77,7 @@ class Needed:
         self.arcs = automaton.arcs
         self.limits = [arc.limits if arc.limits and (arc.limits[2] or not is_text) else () for arc in automaton.arcs]
         self.ends = [bool(arc.emits) or arc.target in automaton.final for arc in automaton.arcs]
-        self.promises = Promises()
+        self.promises = Punctuations()
         self.taken: list[dict[int, int]] = [{} for _ in self.arcs]  # the values that an arc takes and that were promised, with a row
 
     def promise(self, row: int) -> None:

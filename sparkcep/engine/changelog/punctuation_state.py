@@ -14,7 +14,7 @@ from sparkcep.engine.changelog.input_changes import PUNCTUATE
 from sparkcep.engine.changelog.punctuation import NEVER, values
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import said
-from sparkcep.engine.core.state_codec import PROMISED, StateBytes
+from sparkcep.engine.core.state_codec import PUNCTUATED, StateBytes
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.match.enumeration import Open, WholeForm
 from sparkcep.errors import MatchRuntimeError
@@ -23,10 +23,10 @@ from sparkcep.errors import MatchRuntimeError
 class PromisedForm(WholeForm):
     """Of promises their values and times are kept."""
 
-    kind = PROMISED
+    kind = PUNCTUATED
 
 
-class KeptPromises:
+class PunctuationState:
     """The promises of keys. ``time``: the column of the rows' times, whose types ``schema`` has."""
 
     def __init__(self, task: Task, schema: pa.Schema, time: str) -> None:
@@ -43,9 +43,9 @@ class KeptPromises:
         """
         said = np.flatnonzero(kinds == PUNCTUATE)
         self._check_keys(rows, said)
-        open, kept = self.bytes.read(states)
+        state, kept = self.bytes.read(states)
         both = pa.concat_tables([kept, rows.select(self.bytes.schema.names)]).combine_chunks()
-        of = np.concatenate([np.repeat(np.arange(len(states)), open.rows), keys])
+        of = np.concatenate([np.repeat(np.arange(len(states)), state.rows), keys])
         number = values(Chunk.whole(both, both.column_names, np.array([0, both.num_rows])), self.value)
         time = words(both.column(self.time).combine_chunks())
         came = kept.num_rows

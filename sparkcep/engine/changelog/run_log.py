@@ -11,18 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparkcep.columns.arrays import ranges
-from sparkcep.engine.automaton.register_runs import Computations
+from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.core.kernel_loop import doubled
 from sparkcep.kernels.automaton import register_runs as c
 from sparkcep.kernels.automaton import run_log as kernels
 from sparkcep.kernels.common import layout
 
 KEPT = 1024  # records of which there is room at first
-TOLD = 1024  # changes of matches of which there is, and their rows
+CHANGES = 1024  # changes of matches of which there is, and their rows
 
 
 @dataclass(frozen=True)
-class Told:
+class MatchChanges:
     """Changes of matches, in the order in which they were noted. By changes: the ``turn`` int64 in which each is, whether the match
     ``comes`` (bool), the row that is the ``cause`` int64 (-1: the end of the input), how many rows the match has (``sizes``), and
     its ``words`` int64 (changes, width) as the kernel wrote them. ``rows`` int64 and ``labels`` uint8: those of all matches, one
@@ -36,24 +36,24 @@ class Told:
     rows: np.ndarray
     labels: np.ndarray
 
-    def chosen(self, which: np.ndarray) -> Told:
+    def chosen(self, which: np.ndarray) -> MatchChanges:
         """The changes with these numbers."""
         at = ranges((np.cumsum(self.sizes) - self.sizes)[which], self.sizes[which])
-        return Told(self.turn[which], self.comes[which], self.cause[which], self.sizes[which], self.words[which], self.rows[at], self.labels[at])
+        return MatchChanges(self.turn[which], self.comes[which], self.cause[which], self.sizes[which], self.words[which], self.rows[at], self.labels[at])
 
 
-class Log:
+class RunLog:
     """What is there of the partition at hand; of the chunk's other ones nothing. ``numbers`` int64 and ``unnumbered`` uint8: those
     of CONSECUTIVE BY, by rows; empty without that."""
 
-    def __init__(self, search: Computations, state: np.ndarray, rows: int, numbers: np.ndarray, unnumbered: np.ndarray) -> None:
+    def __init__(self, search: RegisterRuns, state: np.ndarray, rows: int, numbers: np.ndarray, unnumbered: np.ndarray) -> None:
         self.search, self.state = search, state
         matches = len(search.room.events)
-        self.arrays = kernels.Log(
+        self.arrays = kernels.LogArrays(
             live=np.zeros(rows, dtype=np.int64), place=np.zeros(rows, dtype=np.int64), count=np.zeros(rows, dtype=np.int64),
             kept=np.zeros((KEPT, search.room.made.shape[0]), dtype=np.int64), crossed=np.full(rows, kernels.UNCROSSED), head=np.full(rows, -1),
-            next=np.zeros(matches, dtype=np.int64), stands=np.zeros(matches, dtype=np.uint8), told=np.zeros((TOLD, kernels.T_WIDTH), dtype=np.int64),
-            told_rows=np.zeros(TOLD, dtype=np.int64), numbers=numbers, unnumbered=unnumbered,
+            next=np.zeros(matches, dtype=np.int64), stands=np.zeros(matches, dtype=np.uint8), changes=np.zeros((CHANGES, kernels.T_WIDTH), dtype=np.int64),
+            change_rows=np.zeros(CHANGES, dtype=np.int64), numbers=numbers, unnumbered=unnumbered,
         )  # fmt: skip
         self.cleaned = 0  # behind how many of the first rows no records are kept any more
 
@@ -131,31 +131,31 @@ class Log:
                 first = room.events[match, layout.E_START]
                 low, high = np.searchsorted(self.live, [first, first + room.events[match, layout.E_ROWS]])
                 rows = self.live[low:high]
-            at, begin = int(state[kernels.S_TOLD]), int(state[kernels.S_TOLD_ROWS])
-            while at == len(self.arrays.told):
-                self.grow(kernels.TOLD)
-            while begin + len(rows) > len(self.arrays.told_rows):
-                self.grow(kernels.TOLD_ROWS)
-            self.arrays.told[at] = state[kernels.S_TURN], comes, cause, match, begin, len(rows)
-            self.arrays.told_rows[begin : begin + len(rows)] = rows
-            state[kernels.S_TOLD], state[kernels.S_TOLD_ROWS] = at + 1, begin + len(rows)
+            at, begin = int(state[kernels.S_CHANGES]), int(state[kernels.S_CHANGE_ROWS])
+            while at == len(self.arrays.changes):
+                self.grow(kernels.CHANGES)
+            while begin + len(rows) > len(self.arrays.change_rows):
+                self.grow(kernels.CHANGE_ROWS)
+            self.arrays.changes[at] = state[kernels.S_TURN], comes, cause, match, begin, len(rows)
+            self.arrays.change_rows[begin : begin + len(rows)] = rows
+            state[kernels.S_CHANGES], state[kernels.S_CHANGE_ROWS] = at + 1, begin + len(rows)
 
-    def told(self) -> Told:
+    def changes(self) -> MatchChanges:
         """What was noted, which is forgotten then."""
         state, room = self.state, self.search.room
-        told = self.arrays.told[: state[kernels.S_TOLD]].copy()
-        matches, sizes = told[:, kernels.T_MATCH], told[:, kernels.T_ROWS]
+        changes = self.arrays.changes[: state[kernels.S_CHANGES]].copy()
+        matches, sizes = changes[:, kernels.T_MATCH], changes[:, kernels.T_ROWS]
         words = room.matches[matches]
         if self.search.by_ways:
             sizes, rows, labels = self.search.ways(words[:, c.M_WORDS + self.search.compiled.way])
         else:
-            rows, labels = self.arrays.told_rows[: state[kernels.S_TOLD_ROWS]].copy(), np.zeros(int(sizes.sum()), dtype=np.uint8)
+            rows, labels = self.arrays.change_rows[: state[kernels.S_CHANGE_ROWS]].copy(), np.zeros(int(sizes.sum()), dtype=np.uint8)
             if self.search.labelled:  # of rows that are not there any label stands first
                 ends = room.events[matches, layout.E_LABELS] + room.events[matches, layout.E_ROWS]
                 labels = room.labels[ranges(ends - sizes, sizes)]
-        state[kernels.S_TOLD] = state[kernels.S_TOLD_ROWS] = 0
+        state[kernels.S_CHANGES] = state[kernels.S_CHANGE_ROWS] = 0
         self._renumber()
-        return Told(told[:, kernels.T_TURN], told[:, kernels.T_INSERT] == 1, told[:, kernels.T_CAUSE], sizes, words, rows, labels)
+        return MatchChanges(changes[:, kernels.T_TURN], changes[:, kernels.T_INSERT] == 1, changes[:, kernels.T_CAUSE], sizes, words, rows, labels)
 
     def _renumber(self) -> None:
         """Drops the matches that are there no more, where these are most."""
@@ -188,10 +188,10 @@ class Log:
             self.arrays = arrays._replace(kept=doubled(arrays.kept))
         elif what == kernels.KEPT:
             self._rewrite()
-        elif what == kernels.TOLD:
-            self.arrays = arrays._replace(told=doubled(arrays.told))
-        elif what == kernels.TOLD_ROWS:
-            self.arrays = arrays._replace(told_rows=doubled(arrays.told_rows))
+        elif what == kernels.CHANGES:
+            self.arrays = arrays._replace(changes=doubled(arrays.changes))
+        elif what == kernels.CHANGE_ROWS:
+            self.arrays = arrays._replace(change_rows=doubled(arrays.change_rows))
         else:
             assert what == c.MATCHES
             self.arrays = arrays._replace(next=doubled(arrays.next), stands=doubled(arrays.stands))

@@ -94,13 +94,13 @@ def from_first_row(offsets: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Left:
-    """What a search leaves of a chunk: ``rows`` int64, those that are looked at again, and in ``open`` what it must know of the
-    partitions that go on, which become the first ones. ``again``: whether it looks at them from their start again."""
+class Saved:
+    """What a search leaves of a chunk: ``rows`` int64, those that are looked at again, and in ``state`` what it must know of the
+    partitions that go on, which become the first ones. ``rescan``: whether it looks at them from their start again."""
 
-    open: Any
+    state: Any
     rows: np.ndarray
-    again: bool = True
+    rescan: bool = True
 
 
 class Buffer:
@@ -127,14 +127,14 @@ class Buffer:
         # one row tells whether the next is of the same partition
         return Chunk(table, columns, offsets, place, going, least=1)
 
-    def keep(self, chunk: Chunk, left: Left) -> None:
+    def keep(self, chunk: Chunk, left: Saved) -> None:
         """Keeps the rows that are looked at again. Where that is from their start, the next search waits until there are twice as
         many, so that the work stays linear."""
         rows = len(left.rows)
         # a copy, so that the dropped rows' buffers are freed
         kept = [pc.take(flat(c), pa.array(left.rows)) for c in chunk.table.columns] if rows else []
         batches = [pa.record_batch(kept, schema=chunk.table.schema)] if rows else []
-        self._hold(batches, max(self.chunk_rows, 2 * rows) if left.again else rows + self.chunk_rows)
+        self._hold(batches, max(self.chunk_rows, 2 * rows) if left.rescan else rows + self.chunk_rows)
 
     def _hold(self, batches: list[pa.RecordBatch], wanted: int) -> None:
         """The next search waits until there are ``wanted`` rows, or twice the bytes held now."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from sparkcep.compiler.conditions.bytecode import OP, Conditions
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.matches import WIDTH, Found
+from sparkcep.engine.core.matches import WIDTH, MatchBatch
 from sparkcep.engine.core.predicates import kernel_data
 from sparkcep.engine.core.task import Task
 from sparkcep.kernels.common import layout
@@ -18,7 +18,7 @@ from sparkcep.kernels.match import backtrack as kernels
 MOST_LABELS, STATE_SHARE = 1 << 20, 64  # of the matches told together, and the share of the state that each may take
 
 
-class Round:
+class KernelLoop:
     """A kernel with its arguments, over one buffer. ``name``: the search, as :mod:`sparkcep.compiler.searches` calls it;
     ``state`` int64: where the kernel stands; ``place`` and ``detail``: where in it the row at hand stands, and what is to be
     said of an error."""
@@ -74,7 +74,7 @@ class Round:
                 raise self.task.failures.of(outcome, int(self.state[self.place]), int(self.state[self.detail]), self.chunk.columns)
 
 
-class Room:
+class OutputRoom:
     """Where a kernel writes matches: so many ``events`` of ``width`` columns, and ``labels`` with their ``rows`` and ``paths``
     where it tells these; ``joins`` where matches share their ends."""
 
@@ -103,11 +103,11 @@ class Room:
     def nbytes(self) -> int:
         return self.events.nbytes + self.labels.nbytes + self.rows.nbytes + self.paths.nbytes + self.joins.nbytes
 
-    def found(self, state: np.ndarray) -> Found:
+    def found(self, state: np.ndarray) -> MatchBatch:
         """The matches written; the kernel's ``state`` is told that there are none any more."""
         count, used = int(state[layout.S_EVENTS]), int(state[layout.S_LABELS])
         state[layout.S_EVENTS] = state[layout.S_LABELS] = 0
-        return Found(self.events[:count], self.labels[:used], self.rows[:used], self.paths[:used], joins=self.joins[:count])
+        return MatchBatch(self.events[:count], self.labels[:used], self.rows[:used], self.paths[:used], joins=self.joins[:count])
 
     def widen(self, needed: int, max_bytes: int) -> None:
         """Fresh arrays, larger ones unless there are very many matches: the first come at once. ``needed``: labels of one match."""

@@ -17,7 +17,7 @@ _NO_JOINS = np.zeros((0, 4), dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class Found:
+class MatchBatch:
     """Matches: ``events`` int64 (n, 5 or 6), ``labels`` uint8, ``rows`` and ``paths`` int64: variable, row and edge of each
     label. ``rows`` is empty where the rows of a match are adjacent, ``paths`` where matches are exact. ``by_event``: for kinds
     of leaves that say something of a whole match, the value of each event. ``joins`` int64 (n, 4): of matches that share their ends
@@ -32,27 +32,27 @@ class Found:
     joins: np.ndarray = field(default_factory=lambda: _NO_JOINS)
 
     @staticmethod
-    def none(width: int = WIDTH) -> Found:
-        return Found(np.zeros((0, width), dtype=np.int64), np.zeros(0, dtype=np.uint8), _NONE)
+    def none(width: int = WIDTH) -> MatchBatch:
+        return MatchBatch(np.zeros((0, width), dtype=np.int64), np.zeros(0, dtype=np.uint8), _NONE)
 
-    def joined(self, more: Found) -> Found:
+    def joined(self, more: MatchBatch) -> MatchBatch:
         """These, then more of them."""
         return together([self, more])
 
-    def matches(self) -> Found:
+    def matches(self) -> MatchBatch:
         """Without the events of rows that are in no match."""
         events = self.events[self.events[:, E_ROWS] > 0]
         used = int(events[-1, E_LABELS] + events[-1, E_ROWS]) if len(events) else 0
-        return Found(events, self.labels[:used], self.rows[:used], self.paths[:used])
+        return MatchBatch(events, self.labels[:used], self.rows[:used], self.paths[:used])
 
-    def chosen(self, which: np.ndarray) -> Found:
+    def chosen(self, which: np.ndarray) -> MatchBatch:
         """The events with these numbers, and nothing of the others."""
         assert not len(self.joins)
         events = self.events[which]
         sizes = np.maximum(events[:, E_ROWS], 0)
         at = ranges(events[:, E_LABELS], sizes)
         events[:, E_LABELS] = np.cumsum(sizes) - sizes
-        return Found(events, *(values[at] if len(values) else values for values in (self.labels, self.rows, self.paths)))
+        return MatchBatch(events, *(values[at] if len(values) else values for values in (self.labels, self.rows, self.paths)))
 
     def each(self) -> list[tuple[int, list[int], list[int]]]:
         """Each match as (partition, rows, labels)."""
@@ -60,28 +60,28 @@ class Found:
                 for e in self.events.tolist()]  # fmt: skip
 
 
-def together(parts: list[Found], width: int = WIDTH) -> Found:
+def together(parts: list[MatchBatch], width: int = WIDTH) -> MatchBatch:
     """The matches of all parts, one behind the other."""
     if not parts:
-        return Found.none(width)
+        return MatchBatch.none(width)
     assert not any(len(part.joins) for part in parts)
     sizes = [len(part.labels) for part in parts]
     events = np.concatenate([part.events for part in parts])
     events[:, E_LABELS] += np.repeat(np.cumsum([0, *sizes[:-1]]), [len(part.events) for part in parts])
-    return Found(events, *(np.concatenate([getattr(part, name) for part in parts]) for name in ("labels", "rows", "paths")))
+    return MatchBatch(events, *(np.concatenate([getattr(part, name) for part in parts]) for name in ("labels", "rows", "paths")))
 
 
-def matches_of(parts: np.ndarray | int, sizes: np.ndarray, labels: np.ndarray, rows: np.ndarray) -> Found:
+def matches_of(parts: np.ndarray | int, sizes: np.ndarray, labels: np.ndarray, rows: np.ndarray) -> MatchBatch:
     """Matches of ``sizes`` rows, that stand one behind the other in ``labels`` and ``rows``; ``parts``: the partition of each."""
     events = np.zeros((len(sizes), WIDTH), dtype=np.int64)
     begin = np.cumsum(sizes) - sizes
     events[:, E_PART], events[:, E_ROWS], events[:, E_LABELS] = parts, sizes, begin
     events[:, E_START] = rows[begin]
     events[:, E_NUMBER] = np.arange(1, len(sizes) + 1)
-    return Found(events, labels, rows)
+    return MatchBatch(events, labels, rows)
 
 
-def last_rows(rows: np.ndarray, chunk: Chunk, by_event: dict[str, pa.Array]) -> Found:
+def last_rows(rows: np.ndarray, chunk: Chunk, by_event: dict[str, pa.Array]) -> MatchBatch:
     """An event of one row for each of ``rows``, at which matches end."""
     found = matches_of(chunk.partition_of(rows), np.ones(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.uint8), rows)
     found.events[:, E_NUMBER] = 0
@@ -89,7 +89,7 @@ def last_rows(rows: np.ndarray, chunk: Chunk, by_event: dict[str, pa.Array]) -> 
     return found
 
 
-def with_unmatched(found: Found, rows: np.ndarray, chunk: Chunk, taken: np.ndarray | None = None) -> Found:
+def with_unmatched(found: MatchBatch, rows: np.ndarray, chunk: Chunk, taken: np.ndarray | None = None) -> MatchBatch:
     """With an event for each of ``rows`` that is in no match (``taken`` uint8: marks of those that are; None: those of
     ``found``)."""
     if taken is None:
@@ -102,4 +102,4 @@ def with_unmatched(found: Found, rows: np.ndarray, chunk: Chunk, taken: np.ndarr
     for name, values in found.by_event.items():
         if name != "kind":
             padding[name] = pa.concat_arrays([values, pa.nulls(len(alone), values.type)])
-    return Found(np.concatenate([found.events, events]), found.labels, found.rows, found.paths, padding)
+    return MatchBatch(np.concatenate([found.events, events]), found.labels, found.rows, found.paths, padding)

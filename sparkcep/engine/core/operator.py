@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import words
 from sparkcep.compiler.emission import window_of
-from sparkcep.engine.core.chunk import Chunk, Left
-from sparkcep.engine.core.matches import WITH_ERRORS, Found, with_unmatched
+from sparkcep.engine.core.chunk import Chunk, Saved
+from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
 from sparkcep.engine.core.state_codec import Form
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import whole_micros
@@ -29,14 +29,14 @@ class Operator(Protocol):
     """Goes through the rows of a chunk.
 
     Attributes:
-        begin: what is known of partitions before their first rows.
+        initial: what is known of partitions before their first rows.
         form: how what is known is kept as bytes.
     """
 
-    begin: Any
+    initial: Any
     form: Form
 
-    def over(self, chunk: Chunk, open: Any) -> Generator[pa.Table, None, Left]:
+    def step(self, chunk: Chunk, state: Any) -> Generator[pa.Table, None, Saved]:
         """Emits what is final, and returns what is kept of the partitions that go on."""
         ...
 
@@ -44,7 +44,7 @@ class Operator(Protocol):
         """Output of partitions that are there as a whole."""
         ...
 
-    def due(self, open: Any, rows: pa.Table, watermark: int) -> np.ndarray:
+    def due(self, state: Any, rows: pa.Table, watermark: int) -> np.ndarray:
         """The watermark at which something is emitted or forgotten of each partition though no row of it comes.
 
         Args:
@@ -57,12 +57,12 @@ class Operator(Protocol):
         """
         ...
 
-    def under_way(self, open: Any) -> np.ndarray:
+    def under_way(self, state: Any) -> np.ndarray:
         """The first row of a match under way. int64 (partitions), counted from the first kept row; the number of kept rows if there
         is none."""
         ...
 
-    def forgetting(self, open: Any, numbers: bool, positions: bool) -> Any:
+    def forgetting(self, state: Any, numbers: bool, positions: bool) -> Any:
         """Drops from what is known of the partitions the numbers that nothing asks for.
 
         Args:
@@ -76,46 +76,46 @@ class Operator(Protocol):
         ...
 
 
-class Base:
+class BaseOperator:
     """An operator with the answers that most searches share."""
 
     task: Task
-    begin: Any
+    initial: Any
 
-    def over(self, chunk: Chunk, open: Any) -> Generator[pa.Table, None, Left]:
+    def step(self, chunk: Chunk, state: Any) -> Generator[pa.Table, None, Saved]:
         raise NotImplementedError
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
-        return self.over(chunk, self.begin)
+        return self.step(chunk, self.initial)
 
-    def due(self, open: Any, rows: pa.Table, watermark: int) -> np.ndarray:
+    def due(self, state: Any, rows: pa.Table, watermark: int) -> np.ndarray:
         if window_of(self.task.plan).kind == MICROS:
-            return self.ends(open, RetainedRows(self.task, open.rows, rows, watermark))
-        return np.full(len(open.rows), NOTHING_DUE)
+            return self.ends(state, RowsAtWatermark(self.task, state.rows, rows, watermark))
+        return np.full(len(state.rows), NOTHING_DUE)
 
-    def ends(self, open: Any, kept: RetainedRows) -> np.ndarray:
+    def ends(self, state: Any, kept: RowsAtWatermark) -> np.ndarray:
         """The watermark at which each partition is due, if WINDOW is one of time. int64 (partitions)."""
         raise NotImplementedError
 
-    def under_way(self, open: Any) -> np.ndarray:
-        return np.zeros_like(open.rows)
+    def under_way(self, state: Any) -> np.ndarray:
+        return np.zeros_like(state.rows)
 
-    def forgetting(self, open: Any, numbers: bool, positions: bool) -> Any:
-        return open.forgetting(numbers, positions)
+    def forgetting(self, state: Any, numbers: bool, positions: bool) -> Any:
+        return state.forgetting(numbers, positions)
 
-    def nothing(self, chunk: Chunk) -> Found:
+    def nothing(self, chunk: Chunk) -> MatchBatch:
         """No match of a chunk, with all that is said of one."""
-        return Found.none(WITH_ERRORS)
+        return MatchBatch.none(WITH_ERRORS)
 
     def in_no_match(self, chunk: Chunk, tables: Tables) -> Iterator[pa.Table]:
         return tables.of(chunk, self._marked(chunk))
 
-    def _marked(self, chunk: Chunk) -> Found:
+    def _marked(self, chunk: Chunk) -> MatchBatch:
         """The rows of a chunk as rows in no match."""
         return with_unmatched(self.nothing(chunk), np.arange(chunk.rows), chunk)
 
 
-class RetainedRows:
+class RowsAtWatermark:
     """The kept rows of open partitions, at a watermark.
 
     Attributes:
@@ -144,7 +144,7 @@ def last_begin(window: Window, watermark: int) -> int:
     return watermark + 1 - whole_micros(window.size)
 
 
-def window_ends(kept: RetainedRows, covered: np.ndarray | None = None) -> np.ndarray:
+def window_ends(kept: RowsAtWatermark, covered: np.ndarray | None = None) -> np.ndarray:
     """When the window of each partition's last row ends, or that of an earlier row that something waits for.
 
     Args:

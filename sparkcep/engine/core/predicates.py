@@ -27,14 +27,14 @@ _COMPARISONS = {OP[n]: i for i, n in enumerate(("EQI", "NEI", "LTI", "LEI", "GTI
 
 
 @dataclass(frozen=True)
-class Data:
+class ChunkArrays:
     """One buffer for the kernels: its rows, and the conditions with this buffer's ranks of strings."""
 
     rows: kernels.RowArrays
     conditions: kernels.ConditionArrays
 
 
-def kernel_data(prepared: Prepared, chunk: Chunk) -> Data:
+def kernel_data(prepared: Prepared, chunk: Chunk) -> ChunkArrays:
     """The columns of a chunk, with the conditions that look at physical neighbours folded into the letters."""
     plan, c, strategy = prepared.plan, prepared.conditions, prepared.strategy
     columns, rows = chunk.columns, chunk.rows
@@ -59,7 +59,7 @@ def kernel_data(prepared: Prepared, chunk: Chunk) -> Data:
             flts[i] = words(columns[name])
     slots = c.slots if c.has_history else c.slots[:0]
     compiled = kernels.ConditionArrays(bytecode, c.entry, c.floats, slots, codes)
-    data = Data(kernels.RowArrays(letters, chunk.offsets, ints, flts, inull, fnull, *arrays), compiled)
+    data = ChunkArrays(kernels.RowArrays(letters, chunk.offsets, ints, flts, inull, fnull, *arrays), compiled)
     for variable in range(len(plan.variables)):
         if c.shift_entry[variable] >= 0:
             # a condition that may read rows to come holds: no match completes before these rows are there
@@ -148,7 +148,7 @@ def _int_columns(prepared: Prepared, chunk: Chunk, rows: int, known: np.ndarray)
     return ints, inull, arrays, codes, bytecode
 
 
-def _mark(c: Conditions, variable: int, data: Data, plan: Plan) -> None:
+def _mark(c: Conditions, variable: int, data: ChunkArrays, plan: Plan) -> None:
     """Folds a condition over physical neighbours into the variable's letter."""
     rows = data.rows
     entry = int(c.shift_entry[variable])

@@ -43,7 +43,7 @@ _MOST_UNCOUNTED = 1 << 24  # rows of one call whose columns all are NULL, so tha
 _WORD = np.dtype("<u8")
 _MAGIC, _BEGIN = b"SCEP", struct.Struct("<4sHH8s")
 LISTED, WHOLE, CHEAPEST, EXPIRING, BUDGETED, IN_TURN, POINTS = 1, 2, 3, 4, 5, 6, 7  # kinds of search (POINTS: match points of bundles that may go on)
-PENDING, TOLD, PROMISED = 100, 101, 102  # rows that are not searched yet; output rows of matches that may still go; promises of PUNCTUATE BY
+PENDING, EMITTED, PUNCTUATED = 100, 101, 102  # rows that are not searched yet; output rows of matches that may still go; promises of PUNCTUATE BY
 NO_BYTES = pa.scalar(b"", pa.large_binary())
 PARTITION, WITHOUT = "an open partition", "begin without it"  # of errors
 
@@ -56,7 +56,7 @@ class Form(Protocol):
     numbers: int
     arrays: tuple[np.dtype, ...]
 
-    def written(self, open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+    def written(self, state) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
         """Numbers int64 (partitions, ``numbers``), and for each array its values and int64 (partitions) how many each has."""
         ...
 
@@ -110,13 +110,13 @@ class StateBytes:
         self.nothing = np.zeros(1, dtype=self.head)
         self.nothing["begin"] = self.begin
 
-    def written(self, open, table: pa.Table, rows: np.ndarray) -> list[bytes]:
+    def written(self, state, table: pa.Table, rows: np.ndarray) -> list[bytes]:
         """The state of each partition. ``table``: the kept rows, of which each has ``rows``."""
-        return self.column(open, table, rows).to_pylist()
+        return self.column(state, table, rows).to_pylist()
 
-    def column(self, open, table: pa.Table, rows: np.ndarray) -> pa.Array:
+    def column(self, state, table: pa.Table, rows: np.ndarray) -> pa.Array:
         """The same as a column of type large_binary."""
-        numbers, arrays = self.form.written(open)
+        numbers, arrays = self.form.written(state)
         bounds = np.concatenate([[0], np.cumsum(rows)])
         sections = [Sections(values, np.concatenate([[0], np.cumsum(counts)])) for values, counts in arrays]
         sections += packed(table, bounds)

@@ -78,15 +78,15 @@ def measured(window: Window, column: pa.Array | None, positions: np.ndarray, des
     return _measured(values, _scaled(kind, size, t), null)
 
 
-def next_places(window: Window, chunk: Chunk, places: Measured, parts: np.ndarray, stand: np.ndarray) -> np.ndarray:
+def next_places(window: Window, chunk: Chunk, places: Measured, parts: np.ndarray, resume: np.ndarray) -> np.ndarray:
     """Over a stream: the first place in the measure of a plan's window at which a row of each of ``parts`` may stand that is not
-    searched yet; ``stand``: the first row of each that is not, or their end."""
+    searched yet; ``resume``: the first row of each that is not, or their end."""
     high = chunk.offsets[parts + 1]
-    at = np.minimum(stand, chunk.rows - 1)
+    at = np.minimum(resume, chunk.rows - 1)
     if window.kind == ROWS:
-        return np.where(stand < high, chunk.positions[at], chunk.positions[high - 1] + 1)
+        return np.where(resume < high, chunk.positions[at], chunk.positions[high - 1] + 1)
     assert chunk.watermark is not None
-    return np.where(stand < high, places.when[at], chunk.watermark + 1)
+    return np.where(resume < high, places.when[at], chunk.watermark + 1)
 
 
 def first_ending_behind(until: np.ndarray, ends: np.ndarray, chunk: Chunk) -> np.ndarray:

@@ -11,20 +11,20 @@ import pyarrow as pa
 from sparkcep.compiler.net.net import E_COST
 from sparkcep.compiler.searches import CLASSES, NUMBERS
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.kernel_loop import Room
-from sparkcep.engine.core.matches import WITH_ERRORS, Found, with_unmatched
+from sparkcep.engine.core.kernel_loop import OutputRoom
+from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import Measured, plan_windows
 from sparkcep.engine.frontier import frontier as fronts
-from sparkcep.engine.frontier.frontier import Front, SideBySide
-from sparkcep.engine.frontier.match_counts import Numbers
+from sparkcep.engine.frontier.frontier import Frontier, FrontierSearch
+from sparkcep.engine.frontier.match_counts import MatchCounts
 from sparkcep.engine.frontier.per_last_row import counted
-from sparkcep.engine.frontier.run_room import compacted, empty_runs, told_apart, with_room
+from sparkcep.engine.frontier.run_room import compacted, distinguished, empty_runs, with_room
 from sparkcep.engine.match.enumeration import Listing, listed
 from sparkcep.engine.match.gap_walk import windowed
 from sparkcep.engine.output.columns_out import decimals
 from sparkcep.engine.output.tables import Tables
-from sparkcep.engine.stages.describe_errors import Reporter, bundle_groups
+from sparkcep.engine.stages.describe_errors import DescribeErrors, bundle_groups
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.frontier import traceback
 
@@ -33,15 +33,15 @@ LONG = 300  # rows of a window, for each node, from which on matrices of the nod
 MAX_SIZE = 10**38 - 1  # of a DECIMAL(38)
 
 
-class BestOfLastRows:
+class CheapestPerLastRow:
     """Makes the output for whole partitions. ``listing``: the search that lists matches, where classes of runs do not tell the
     best."""
 
-    def __init__(self, task: Task, listing: Listing, reporter: Reporter, tables: Tables) -> None:
+    def __init__(self, task: Task, listing: Listing, reporter: DescribeErrors, tables: Tables) -> None:
         self.task, self.listing, self.reporter, self.tables = task, listing, reporter, tables
         strategy = task.prepared.strategy
-        self.front = Front(task) if strategy.search == CLASSES else None
-        self.numbers = Numbers(task) if NUMBERS in strategy.counts and windowed(task) else None
+        self.front = Frontier(task) if strategy.search == CLASSES else None
+        self.numbers = MatchCounts(task) if NUMBERS in strategy.counts and windowed(task) else None
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
         best, sizes = self.points(chunk)
@@ -53,7 +53,7 @@ class BestOfLastRows:
             found = with_unmatched(found, np.arange(chunk.rows), chunk)
         yield from self.tables.of(chunk, found)
 
-    def points(self, chunk: Chunk) -> tuple[Found, list[int]]:
+    def points(self, chunk: Chunk) -> tuple[MatchBatch, list[int]]:
         """The best match of each last row, or the best ones by cost; and where it is asked how many matches end there."""
         best, ending = self._best(chunk)
         if not self.task.plan.sizing:
@@ -69,21 +69,21 @@ class BestOfLastRows:
                 raise self.task.failures.count(row, chunk.columns)
         return decimals(numbers, np.ones(len(numbers), dtype=np.int64), 38, 0)
 
-    def nothing(self, chunk: Chunk) -> Found:
+    def nothing(self, chunk: Chunk) -> MatchBatch:
         """No match, with all that is said of one."""
-        found = self.reporter.reported(Found.none(WITH_ERRORS), self.reporter.places(chunk), chunk)
+        found = self.reporter.reported(MatchBatch.none(WITH_ERRORS), self.reporter.places(chunk), chunk)
         if self.task.plan.sizing:
             found.by_event["cnt"] = self.sizes([], np.zeros(0, dtype=np.int64), chunk)
         return found
 
-    def _best(self, chunk: Chunk) -> tuple[Found, tuple[np.ndarray, list[int]] | None]:
+    def _best(self, chunk: Chunk) -> tuple[MatchBatch, tuple[np.ndarray, list[int]] | None]:
         """The best match of each last row, or the best ones by cost; and how many matches end at each last row, where all are
         listed."""
         if self.front is not None:
-            (found,) = Cheapest(self.front, chunk, self.reporter.by_cost).rounds()
+            (found,) = CheapestRuns(self.front, chunk, self.reporter.by_cost).rounds()
             return found, None
         counts = np.zeros(chunk.rows, dtype=np.int64)
-        kept = Found.none(WITH_ERRORS)
+        kept = MatchBatch.none(WITH_ERRORS)
         for found in listed(self.listing(), chunk):
             more = found.matches()
             np.add.at(counts, traceback.last_rows(more.events, more.rows), 1)
@@ -107,7 +107,7 @@ class BestOfLastRows:
                 return self.numbers.of(chunk)
         return counted(self.front, self.listing, chunk)
 
-    def _totals(self, best: Found, sizes: list[int], places: Measured, chunk: Chunk) -> pa.Array:
+    def _totals(self, best: MatchBatch, sizes: list[int], places: Measured, chunk: Chunk) -> pa.Array:
         """How many matches end at the last row of each of the best ones, or at the match points of each bundle."""
         points = traceback.last_rows(best.events, best.rows)
         if self.reporter.bundling:
@@ -117,7 +117,7 @@ class BestOfLastRows:
         return self.sizes(sizes, points, chunk)
 
 
-def later_ones(found: Found) -> np.ndarray:
+def later_ones(found: MatchBatch) -> np.ndarray:
     """int64: the matches, ordered by last row and cost, that start later than every cheaper one of their last row."""
     last_rows, starts = traceback.last_rows(found.events, found.rows), found.events[:, layout.E_START]
     # rows are numbered through the whole chunk, so no start reaches that of a later last row's own stretch
@@ -126,17 +126,17 @@ def later_ones(found: Found) -> np.ndarray:
     return np.flatnonzero(np.diff(latest, prepend=-1) > 0)
 
 
-class Cheapest(SideBySide):
+class CheapestRuns(FrontierSearch):
     """The cheapest run of each class, or the best ones by cost (``by_cost``), over whole partitions; the output is kept until the
     search is done."""
 
     name = CLASSES
     by_class = ("run",)
 
-    def __init__(self, front: Front, chunk: Chunk, by_cost: bool) -> None:
+    def __init__(self, front: Frontier, chunk: Chunk, by_cost: bool) -> None:
         super().__init__(front, chunk, False)
-        self.room = Room(max(1024, chunk.rows // 4), chunk.rows + 1024, WITH_ERRORS, paths=True)
-        self.cargo = told_apart(empty_runs(fronts.CLASSES, ENTRIES, chunk.positions, self.room), front.net.edges, by_cost)
+        self.room = OutputRoom(max(1024, chunk.rows // 4), chunk.rows + 1024, WITH_ERRORS, paths=True)
+        self.cargo = distinguished(empty_runs(fronts.CLASSES, ENTRIES, chunk.positions, self.room), front.net.edges, by_cost)
         self.stuck = -1  # the row at which room for entries was missing last
 
     def carried(self) -> tuple:
@@ -158,5 +158,5 @@ class Cheapest(SideBySide):
     def nbytes(self) -> int:
         return super().nbytes() + self.room.nbytes
 
-    def found(self) -> Found:
+    def found(self) -> MatchBatch:
         return self.room.found(self.state)

@@ -17,19 +17,19 @@ import pyarrow as pa
 from sparkcep.columns.arrays import ranges
 from sparkcep.compiler.net.net import E_TARGET
 from sparkcep.compiler.searches import PROXIES
-from sparkcep.engine.core.chunk import Chunk, Left
-from sparkcep.engine.core.kernel_loop import Room, Round
-from sparkcep.engine.core.matches import WITH_ERRORS, Found, with_unmatched
-from sparkcep.engine.core.operator import Base, RetainedRows, window_ends
+from sparkcep.engine.core.chunk import Chunk, Saved
+from sparkcep.engine.core.kernel_loop import KernelLoop, OutputRoom
+from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
+from sparkcep.engine.core.operator import BaseOperator, RowsAtWatermark, window_ends
 from sparkcep.engine.core.state_codec import CHEAPEST, FAR, ascending, check_numbers, distinct, other_pattern
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import Measured, next_places
 from sparkcep.engine.frontier.frontier import front_arrays
-from sparkcep.engine.frontier.run_room import compacted, empty_runs, follow, node_classes, told_apart, with_room
+from sparkcep.engine.frontier.run_room import compacted, distinguished, empty_runs, follow, node_classes, with_room
 from sparkcep.engine.match.gap_walk import CONTIGUITY, windowed
 from sparkcep.engine.output.tables import Tables
 from sparkcep.engine.stages.bundles import NO_BUNDLES, Bundles
-from sparkcep.engine.stages.describe_errors import Reporter
+from sparkcep.engine.stages.describe_errors import DescribeErrors
 from sparkcep.kernels.common import layout, run_chains
 from sparkcep.kernels.common.run_chains import NONE
 from sparkcep.kernels.frontier import frontier as fronts
@@ -91,12 +91,12 @@ class Open:
         return out
 
 
-class Proxies(Base):
+class CheapestPerState(BaseOperator):
     """Finds the best match of each last row, of each last row and cost, or of each bundle, in one pass over the rows."""
 
-    begin = Open()
+    initial = Open()
 
-    def __init__(self, task: Task, reporter: Reporter, tables: Tables) -> None:
+    def __init__(self, task: Task, reporter: DescribeErrors, tables: Tables) -> None:
         self.task, self.reporter, self.tables = task, reporter, tables
         self.net = front_arrays(task.prepared.strategy.automaton)
         self.form = ProxyForm(self.net)
@@ -105,9 +105,9 @@ class Proxies(Base):
         # leaves may look at neighbours of any row of a match, conditions at those of the rows to come
         self.neighbours = any(Reach.of_measures(task.plan))
 
-    def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
+    def step(self, chunk: Chunk, state: Open) -> Generator[pa.Table, None, Saved]:
         """Searches the rows at hand, and leaves those that are looked at again."""
-        work = _Pass(self, chunk, open)
+        work = _CheapestStep(self, chunk, state)
         for found in work.rounds():
             yield from self.tables.of(chunk, work.reported(found))
         left = work.left()
@@ -116,50 +116,50 @@ class Proxies(Base):
             yield from self.tables.of(chunk, with_unmatched(self.nothing(chunk), gone, chunk, work.taken))
         return left
 
-    def ends(self, open: Open, kept: RetainedRows) -> np.ndarray:
+    def ends(self, state: Open, kept: RowsAtWatermark) -> np.ndarray:
         """When nothing is kept of a partition if no row of it comes, or a bundle is known."""
-        return open.bundles.ends(window_ends(kept), kept)
+        return state.bundles.ends(window_ends(kept), kept)
 
-    def nothing(self, chunk: Chunk) -> Found:
-        return self.reporter.reported(Found.none(WITH_ERRORS), self.reporter.places(chunk), chunk)
+    def nothing(self, chunk: Chunk) -> MatchBatch:
+        return self.reporter.reported(MatchBatch.none(WITH_ERRORS), self.reporter.places(chunk), chunk)
 
 
-class _Pass(Round):
+class _CheapestStep(KernelLoop):
     """The search over one buffer."""
 
     name = PROXIES
 
-    def __init__(self, search: Proxies, chunk: Chunk, open: Open) -> None:
+    def __init__(self, search: CheapestPerState, chunk: Chunk, state: Open) -> None:
         super().__init__(search.task, chunk)
-        self.search, self.open = search, open
+        self.search, self.resumed = search, state
         self.reported_bundles = np.zeros(chunk.parts, dtype=np.int64)
-        self.reported_bundles[: len(open.rows)] = open.reported
+        self.reported_bundles[: len(state.rows)] = state.reported
         self.measured: Measured = search.reporter.places(chunk)
         self.letters = self.data.rows.letters
         if self.measured.null.any():
             self.letters = np.where(self.measured.null, 0, self.letters)
         self.taken = np.zeros(chunk.rows, dtype=np.uint8)
-        self.taken[ranges(chunk.offsets[: len(open.rows)], open.known)] = open.taken
+        self.taken[ranges(chunk.offsets[: len(state.rows)], state.known)] = state.taken
         size = max(1024, chunk.rows // 4)
-        self.room = Room(size, 4 * size, WITH_ERRORS, paths=True)
-        self.opens = open.opens(chunk)
+        self.room = OutputRoom(size, 4 * size, WITH_ERRORS, paths=True)
+        self.opens = state.opens(chunk)
         self.state = np.zeros(fronts.FRONT_STATE, dtype=np.int64)
         self.state[[layout.S_START, layout.S_NUMBER]] = self.opens[0, [layout.O_START, layout.O_NUMBER]]
-        self.state[payload.K_ENTRIES] = self.state[payload.K_KEPT] = open.used
+        self.state[payload.K_ENTRIES] = self.state[payload.K_KEPT] = state.used
         # partitions that are open before or behind the buffer have classes of their own
         own = chunk.going.copy()
-        own[: len(open.rows)] = True
+        own[: len(state.rows)] = True
         self.slots = np.cumsum(own) * own
-        runs = (open.runs or empty_runs(0, ENTRIES, chunk.positions, self.room))._replace(positions=chunk.positions)
-        self.runs = told_apart(runs, search.net.edges, search.reporter.by_cost)
+        runs = (state.runs or empty_runs(0, ENTRIES, chunk.positions, self.room))._replace(positions=chunk.positions)
+        self.runs = distinguished(runs, search.net.edges, search.reporter.by_cost)
         head = np.full((1 + int(own.sum()), len(search.net.masks)), NONE, dtype=np.int64)
         self.classes = node_classes(head, self.runs, len(search.net.by_edge), self.measured.until.dtype)
         # behind the kept rows of each partition stand those that came
-        place = ranges(chunk.offsets[: len(open.rows)], open.rows)
-        self.bundles = open.bundles.moved(np.arange(chunk.parts), place.__getitem__)
-        if open.used:
-            self.runs.at[: open.used] = place[self.runs.at[: open.used]]
-            head[1 : 1 + len(open.rows)] = open.run
+        place = ranges(chunk.offsets[: len(state.rows)], state.rows)
+        self.bundles = state.bundles.moved(np.arange(chunk.parts), place.__getitem__)
+        if state.used:
+            self.runs.at[: state.used] = place[self.runs.at[: state.used]]
+            head[1 : 1 + len(state.rows)] = state.run
             payload.resume(self.classes, self.runs, self.measured.until)
 
     def run(self) -> int:
@@ -177,10 +177,10 @@ class _Pass(Round):
     def widen(self, kept: bool) -> None:
         self.room.widen(int(self.state[layout.S_DETAIL]), self.task.limits.max_state_bytes)
 
-    def found(self) -> Found:
+    def found(self) -> MatchBatch:
         return self.room.found(self.state)
 
-    def reported(self, found: Found) -> Found:
+    def reported(self, found: MatchBatch) -> MatchBatch:
         """What to report of the matches found."""
         if self.search.reporter.bundling:
             found = self._bundled(found)
@@ -189,7 +189,7 @@ class _Pass(Round):
         self.taken[found.rows] = 1
         return found
 
-    def _bundled(self, found: Found) -> Found:
+    def _bundled(self, found: MatchBatch) -> MatchBatch:
         """The bundles of matches; those that may go on are kept."""
         may_go_on = self.chunk.going.copy()
         if self.outcome == layout.FULL:
@@ -224,13 +224,13 @@ class _Pass(Round):
         ended = (head != NONE) & (self.classes.until[np.maximum(head, 0)] < self._next(parts)[:, None])
         self.classes.head[self.slots[parts]] = np.where(ended, NONE, head)
 
-    def left(self) -> Left:
+    def left(self) -> Saved:
         """Where the partitions that go on stand, and the rows that are looked at again: those not searched yet, those of runs and
         of bundles that may go on, and their neighbours."""
-        chunk, open, bundles = self.chunk, self.open, self.bundles
+        chunk, state, bundles = self.chunk, self.resumed, self.bundles
         parts = np.flatnonzero(chunk.going)
         if not len(parts):
-            return Left(Open(), _NONE)
+            return Saved(Open(), _NONE)
         low, high = chunk.offsets[parts], chunk.offsets[parts + 1]
         begin = np.clip(self.opens[parts, layout.O_START], low, high)
         self._expire(parts)
@@ -248,10 +248,10 @@ class _Pass(Round):
         begins, known = np.searchsorted(kept, low), np.searchsorted(kept, begin) - np.searchsorted(kept, low)
         searched = kept[ranges(begins, known)]
         base, number = np.zeros((2, chunk.parts), dtype=np.int64)
-        base[: len(open.rows)] = open.next - open.known
+        base[: len(state.rows)] = state.next - state.known
         number[parts] = np.arange(len(parts))
         self.runs.at[:used] = np.searchsorted(kept, self.runs.at[:used])
-        return Left(
+        return Saved(
             Open(
                 rows=np.searchsorted(kept, high) - begins,
                 known=known,
@@ -266,7 +266,7 @@ class _Pass(Round):
                 bundles=bundles.moved(number, functools.partial(np.searchsorted, kept)),
             ),
             kept,
-            again=False,
+            rescan=False,
         )
 
 
@@ -283,31 +283,31 @@ class ProxyForm:
         text = hashlib.sha256(b"".join(a.tobytes() for a in (net.edges, net.source, net.accept_end)))
         self.fingerprint = int.from_bytes(text.digest()[:8], "little", signed=True)
 
-    def written(self, open: Open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        count, bundles = len(open.rows), open.bundles
-        offsets = np.concatenate([[0], np.cumsum(open.rows)])
-        runs = open.runs
-        at, pool = (runs.at[: open.used], runs.pool[: open.used]) if runs is not None else (_NONE, np.zeros((0, run_chains.C_FIELDS), dtype=np.int64))
+    def written(self, state: Open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        count, bundles = len(state.rows), state.bundles
+        offsets = np.concatenate([[0], np.cumsum(state.rows)])
+        runs = state.runs
+        at, pool = (runs.at[: state.used], runs.pool[: state.used]) if runs is not None else (_NONE, np.zeros((0, run_chains.C_FIELDS), dtype=np.int64))
         # an entry stands behind those before it, also among those of its partition
         part = np.searchsorted(offsets, at, side="right") - 1
         order = np.argsort(part, kind="stable")
         entries = np.bincount(part, minlength=count)
         first = np.cumsum(entries) - entries
-        place = np.empty(open.used, dtype=np.int64)
-        place[order] = np.arange(open.used) - first[part[order]]
+        place = np.empty(state.used, dtype=np.int64)
+        place[order] = np.arange(state.used) - first[part[order]]
         before = pool[:, run_chains.C_PARENT]
-        before = np.where(before == NONE, NONE, place[before]) if open.used else before
+        before = np.where(before == NONE, NONE, place[before]) if state.used else before
         table = np.stack([at - offsets[part], pool[:, run_chains.C_EDGE], before], axis=1)[order].astype(np.int32)
-        run = open.run if open.used else np.full((count, 0), NONE)
+        run = state.run if state.used else np.full((count, 0), NONE)
         of, node = np.nonzero(run != NONE)
         live = place[run[of, node]].astype(np.int32)
         numbers = np.zeros((count, self.numbers), dtype=np.int64)
-        numbers[:, 1:5] = np.stack([open.known, open.next, open.number, open.reported], axis=1)
-        numbers[:, 5:] = bundles.numbers(open.rows)
-        numbers[:, 0] = np.where(numbers.any(axis=1) | (open.rows > 0), self.fingerprint, 0)
+        numbers[:, 1:5] = np.stack([state.known, state.next, state.number, state.reported], axis=1)
+        numbers[:, 5:] = bundles.numbers(state.rows)
+        numbers[:, 0] = np.where(numbers.any(axis=1) | (state.rows > 0), self.fingerprint, 0)
         return numbers, [
-            (open.places, open.known), (open.taken, open.known), (table.ravel(), 3 * entries), (live, np.bincount(of, minlength=count)),
-            *bundles.arrays(open.rows),
+            (state.places, state.known), (state.taken, state.known), (table.ravel(), 3 * entries), (live, np.bincount(of, minlength=count)),
+            *bundles.arrays(state.rows),
         ]
 
     def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Open:
@@ -341,5 +341,5 @@ class ProxyForm:
         check_numbers(distinct(stood, lives))
         run[of, stood] = entry
         padded = np.concatenate([at, np.zeros(len(pool) - len(at), dtype=np.int64)])
-        runs = empty_runs(0, 0, _NONE, Room(0, 0, WITH_ERRORS, paths=True))._replace(pool=pool, at=padded)
+        runs = empty_runs(0, 0, _NONE, OutputRoom(0, 0, WITH_ERRORS, paths=True))._replace(pool=pool, at=padded)
         return Open(rows, known, next, number, reported, places, taken, runs, len(at), run, Bundles.read(rows, numbers[:, 5:], matches, self.edges, self.source))

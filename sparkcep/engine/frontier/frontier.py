@@ -11,7 +11,7 @@ from sparkcep.columns.arrays import boundaries
 from sparkcep.compiler.net.net import ACCEPT, E_AT_END, E_COST, E_VAR, Net
 from sparkcep.compiler.searches import FRONT
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.kernel_loop import Round, doubled, scratch
+from sparkcep.engine.core.kernel_loop import KernelLoop, doubled, scratch
 from sparkcep.engine.core.liveness import columns_read, largest_counts, live_windows
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import plan_windows
@@ -68,7 +68,7 @@ def empty_classes(nodes: int, size: int, windows: int) -> run_classes.Classes:
     )
 
 
-class Front:
+class Frontier:
     """The net of a plan, and which values of a match tell the futures of its runs apart."""
 
     def __init__(self, task: Task) -> None:
@@ -76,17 +76,17 @@ class Front:
         automaton, conditions = prepared.strategy.automaton, prepared.conditions
         self.net, self.nodes = front_arrays(automaton), automaton.nodes
         live = prepared.state_live
-        self.telling = live, live.any(axis=1).astype(np.uint8), live_windows(automaton), largest_counts(conditions), columns_read(conditions)
+        self.distinguishing = live, live.any(axis=1).astype(np.uint8), live_windows(automaton), largest_counts(conditions), columns_read(conditions)
 
 
-class SideBySide(Round):
+class FrontierSearch(KernelLoop):
     """The search over whole partitions. ``by_class``: the arrays of its cargo that have a row for each class."""
 
     name = FRONT
     by_class: tuple[str, ...] = ()
     cargo: Any
 
-    def __init__(self, front: Front, chunk: Chunk, pruning: bool) -> None:
+    def __init__(self, front: Frontier, chunk: Chunk, pruning: bool) -> None:
         super().__init__(front.task, chunk)
         self.front, task, data = front, self.task, self.data
         self.windows, _ = plan_windows(task.plan.windows, chunk.columns, chunk.offsets)
@@ -101,7 +101,7 @@ class SideBySide(Round):
         work = scratch(task.prepared.conditions, chunk.rows + CLASSES + SPARE)
         work.labels[:] = vm.UNTAKEN
         ends = completion_ends(task.prepared, net_of(task.prepared), data, pruning)
-        self.looking = fronts.Looking(run_classes.Values(*front.telling, *columns), self._ends(), ends, data.conditions, data.rows, work, np.int64(chunk.rows))
+        self.looking = fronts.Looking(run_classes.ClassValues(*front.distinguishing, *columns), self._ends(), ends, data.conditions, data.rows, work, np.int64(chunk.rows))
         self._place_values()
 
     def _place_values(self) -> None:
@@ -122,7 +122,7 @@ class SideBySide(Round):
         """The same where runs are told apart whose groups began at other times: whether their windows end at one row depends on
         rows that come later."""
         begins = np.arange(self.chunk.rows)
-        found = SideBySide._ends(self)
+        found = FrontierSearch._ends(self)
         for window, ends in zip(self.task.plan.windows[1:], found[1:], strict=True):
             if window.order:
                 new = boundaries([self.chunk.columns[window.order]], self.chunk.rows)[:-1]
@@ -165,7 +165,7 @@ class SideBySide(Round):
             run_classes.refill(self.classes)
 
 
-class ByLastRows(SideBySide):
+class LastRowSearch(FrontierSearch):
     """Numbers, or graphs, of the matches that end at each row."""
 
     def widen(self, kept: bool) -> None:
@@ -190,15 +190,15 @@ class ByLastRows(SideBySide):
         return _NONE, _NONE
 
 
-class Counted(ByLastRows):
+class CountedMatches(LastRowSearch):
     """Numbers of matches."""
 
     by_class = ("sums", "about", "added", "added_about")
 
-    def __init__(self, front: Front, chunk: Chunk) -> None:
+    def __init__(self, front: Frontier, chunk: Chunk) -> None:
         super().__init__(front, chunk, True)
         starts = STARTS if windowed(self.task) else 1
-        self.cargo = payload.Numbers(
+        self.cargo = payload.RunCounts(
             *_sums(CLASSES, starts), *_sums(CLASSES, starts), np.full(starts, -1, dtype=np.int64), np.zeros(OUTPUT_ROWS, dtype=np.int64), *_sums(OUTPUT_ROWS + 1),
         )
 
@@ -218,15 +218,15 @@ class Counted(ByLastRows):
         self.cargo = self.cargo._replace(**fresh)
 
 
-class Drawn(ByLastRows):
+class GraphedMatches(LastRowSearch):
     """Graphs of matches."""
 
     by_class = ("tail", "start")
 
-    def __init__(self, front: Front, chunk: Chunk) -> None:
+    def __init__(self, front: Frontier, chunk: Chunk) -> None:
         super().__init__(front, chunk, True)
         working = [np.zeros(NODES, dtype=np.int64) for _ in range(6)]
-        self.cargo = payload.Graph(
+        self.cargo = payload.GraphArrays(
             *(np.zeros(CLASSES, dtype=np.int64) for _ in range(2)), np.zeros((NODES, 6), dtype=np.int64), *working, *_sums(NODES), np.zeros(OUTPUT_ROWS, dtype=np.int64),
             *_sums(OUTPUT_ROWS), np.zeros(OUTPUT_ROWS + 1, dtype=np.int64), np.zeros((OUTPUT_ITEMS, 5), dtype=np.int64),
         )
@@ -240,7 +240,7 @@ class Drawn(ByLastRows):
 
     def more_cargo(self) -> None:
         if not payload.drop_nodes(self.cargo, self.state):
-            nodes = payload.Graph._fields[2:11]
+            nodes = payload.GraphArrays._fields[2:11]
             self.cargo = self.cargo._replace(**{name: doubled(getattr(self.cargo, name)) for name in nodes})
 
     def widen(self, kept: bool) -> None:

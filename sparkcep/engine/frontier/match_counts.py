@@ -15,7 +15,7 @@ from sparkcep.kernels.frontier import counting
 MAX_COUNT = 1e38  # of a DECIMAL(38)
 
 
-class Numbers:
+class MatchCounts:
     """Counts the matches that end at each row."""
 
     def __init__(self, task: Task) -> None:

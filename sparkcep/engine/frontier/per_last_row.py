@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from sparkcep.compiler.searches import FRONT, GRAPH, NUMBERS
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.matches import Found, last_rows
+from sparkcep.engine.core.matches import MatchBatch, last_rows
 from sparkcep.engine.core.task import Task
-from sparkcep.engine.frontier.frontier import Counted, Drawn, Ended, Front
-from sparkcep.engine.frontier.match_counts import Numbers
+from sparkcep.engine.frontier.frontier import CountedMatches, Ended, Frontier, GraphedMatches
+from sparkcep.engine.frontier.match_counts import MatchCounts
 from sparkcep.engine.match.enumeration import Listing, listed
 from sparkcep.engine.output.columns_out import decimals, match_graphs
 from sparkcep.engine.output.tables import Tables
@@ -31,15 +31,15 @@ class Ending:
     graphs: pa.Array | None = None
 
 
-class ByLastRow:
+class PerLastRow:
     """Makes the output for whole partitions. ``listing``: the search that lists matches, where no other tells their numbers."""
 
     def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:
         self.task, self.listing, self.tables = task, listing, tables
         strategy = task.prepared.strategy
         self.drawing = strategy.question == GRAPH
-        self.numbers = Numbers(task) if strategy.search == NUMBERS else None
-        self.front = Front(task) if strategy.search == FRONT else None
+        self.numbers = MatchCounts(task) if strategy.search == NUMBERS else None
+        self.front = Frontier(task) if strategy.search == FRONT else None
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
         for ending in self._endings(chunk):
@@ -55,7 +55,7 @@ class ByLastRow:
         if self.numbers is not None:
             yield Ending(*self.numbers.of(chunk))
         elif self.front is not None and self.drawing:
-            for rows, numbers, until, items in Drawn(self.front, chunk).rounds():
+            for rows, numbers, until, items in GraphedMatches(self.front, chunk).rounds():
                 yield Ending(rows, numbers, match_graphs(until, _in_partition(items, until, rows, chunk), self.task.plan.variables))
         elif self.front is not None:
             yield Ending(*counted(self.front, self.listing, chunk))
@@ -86,10 +86,10 @@ def _in_partition(items: np.ndarray, until: np.ndarray, rows: np.ndarray, chunk:
     return moved
 
 
-def counted(front: Front, listing: Listing, chunk: Chunk) -> tuple[np.ndarray, list[int]]:
+def counted(front: Frontier, listing: Listing, chunk: Chunk) -> tuple[np.ndarray, list[int]]:
     """Last rows, and how many matches end at each; the matches of too many classes for the memory allowed are listed."""
     try:
-        found: list[Ended] = list(Counted(front, chunk).rounds())
+        found: list[Ended] = list(CountedMatches(front, chunk).rounds())
     except MatchRuntimeError as error:
         if error.error_class != "SPARKCEP.STATE_LIMIT":
             raise
@@ -97,7 +97,7 @@ def counted(front: Front, listing: Listing, chunk: Chunk) -> tuple[np.ndarray, l
     return np.concatenate([np.zeros(0, dtype=np.int64), *(rows for rows, *_ in found)]), [n for _, numbers, *_ in found for n in numbers or ()]
 
 
-def tallied(some: Iterable[Found], chunk: Chunk) -> tuple[np.ndarray, list[int]]:
+def tallied(some: Iterable[MatchBatch], chunk: Chunk) -> tuple[np.ndarray, list[int]]:
     """The same of listed matches."""
     counts = np.zeros(chunk.rows, dtype=np.int64)
     for found in some:

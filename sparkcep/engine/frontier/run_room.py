@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from sparkcep.compiler.net.net import ACCEPT, E_COST, E_TARGET, E_VAR
-from sparkcep.engine.core.kernel_loop import Room
+from sparkcep.engine.core.kernel_loop import OutputRoom
 from sparkcep.kernels.common.run_chains import C_FIELDS, NONE
 from sparkcep.kernels.frontier import payload, run_classes
 
 
-def empty_runs(classes: int, entries: int, positions: np.ndarray, room: Room) -> payload.Runs:
+def empty_runs(classes: int, entries: int, positions: np.ndarray, room: OutputRoom) -> payload.Runs:
     """Room for so many ``entries`` of the runs of ``classes`` (0 where classes are their runs); ``positions``: of the buffer's rows
     in their partitions."""
     pool, at = np.zeros((entries, C_FIELDS), dtype=np.int64), np.zeros(entries, dtype=np.int64)
     return with_room(payload.Runs(np.full(classes, NONE, dtype=np.int64), pool, at, positions, at, at.reshape(-1, 1), *(4 * [at])), room)
 
 
-def told_apart(runs: payload.Runs, edges: np.ndarray, by_cost: bool) -> payload.Runs:
+def distinguished(runs: payload.Runs, edges: np.ndarray, by_cost: bool) -> payload.Runs:
     """The runs, of which a row tells the best match, or (``by_cost``) the best one of each cost at which an accepting one of
     ``edges`` completes."""
     accepting = edges[:, E_VAR] == ACCEPT
@@ -26,7 +26,7 @@ def told_apart(runs: payload.Runs, edges: np.ndarray, by_cost: bool) -> payload.
     return runs._replace(rank=rank, best=np.full((len(costs), 2), NONE, dtype=np.int64))
 
 
-def with_room(runs: payload.Runs, room: Room) -> payload.Runs:
+def with_room(runs: payload.Runs, room: OutputRoom) -> payload.Runs:
     """The runs, whose matches go to ``room``."""
     return runs._replace(events=room.events, labels=room.labels, rows=room.rows, paths=room.paths)
 

@@ -7,7 +7,7 @@ import numpy as np
 from sparkcep.compiler.searches import ADJACENT
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.kernel_loop import distinct_variables, scratch
-from sparkcep.engine.core.matches import Found
+from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.match.enumeration import SKIPS, Matches, Open
 from sparkcep.engine.match.thresholds import tests_of, thresholds_of
@@ -19,7 +19,7 @@ FUTURE_BYTES = 4  # of a state at a row, whose future is remembered
 MEMO_BYTES, MEMO_BYTES_A_ROW = 1 << 23, 256  # of the hashed memo, unless one start row needs more
 
 
-class Adjacent:
+class Backtracking:
     """Depth first, with a memo of failed states. ``depth`` and ``entries`` are the room that the last buffer took."""
 
     early = None
@@ -34,15 +34,15 @@ class Adjacent:
         self.program = kernels.ProgramArrays(program.code, program.loops, program.perms, program.targets, program.runs, task.prepared.state_live)
         self.tests = tests_of(task.prepared)
 
-    def over(self, chunk: Chunk, open: Open) -> Matches:
-        return _Matches(self, chunk, open)
+    def over(self, chunk: Chunk, state: Open) -> Matches:
+        return _BacktrackMatches(self, chunk, state)
 
 
-class _Matches(Matches):
+class _BacktrackMatches(Matches):
     name, scattered = ADJACENT, False
 
-    def __init__(self, search: Adjacent, chunk: Chunk, open: Open) -> None:
-        super().__init__(search.task, chunk, open)
+    def __init__(self, search: Backtracking, chunk: Chunk, state: Open) -> None:
+        super().__init__(search.task, chunk, state)
         self.search, self.memo = search, search.task.prepared.memo
         if self.memo == layout.BITMAP and chunk.rows * search.words * 8 > self.task.limits.max_state_bytes:
             self.memo = layout.HASHED
@@ -83,7 +83,7 @@ class _Matches(Matches):
             self.state, room.events, room.labels, self.thresholds,
         )
 
-    def found(self) -> Found:
+    def found(self) -> MatchBatch:
         found = super().found()
         if self.futures is not None:
             self.before += len(found.events)

@@ -21,7 +21,7 @@ MANY_ROWS, SHARE = 256, 16  # more rows of a partition than that are searched so
 
 
 @dataclass(frozen=True)
-class AtOnce:
+class EarlyEmission:
     """``window``: that of the match; ``looks``: whether conditions, negations or windows of groups look at the match; ``ahead``: by
     how many rows navigation may leave one."""
 
@@ -34,22 +34,22 @@ class AtOnce:
         """Microseconds by which a match may be told late."""
         return max(whole_micros(self.window.size) // SHARE, 1)
 
-    def put_off(self, chunk: Chunk, told: np.ndarray) -> np.ndarray:
-        """bool (partitions): where rows of which WINDOW goes on are not searched now. ``told`` int64 (partitions): the row before
-        which all that ends is told."""
+    def put_off(self, chunk: Chunk, emitted: np.ndarray) -> np.ndarray:
+        """bool (partitions): where rows whose WINDOW goes on are not searched now. ``emitted`` int64 (partitions): the row before which
+        all matches that end have been emitted."""
         low, high = chunk.offsets[:-1], chunk.offsets[1:]
-        found = told >= high - self.ahead
+        found = emitted >= high - self.ahead
         if self.looks and chunk.rows:
             if self.window.kind == MICROS and chunk.watermark is not None:
                 time = words(chunk.columns[self.window.order])
-                early = time[np.minimum(told, chunk.rows - 1)] + self.step > chunk.watermark
+                early = time[np.minimum(emitted, chunk.rows - 1)] + self.step > chunk.watermark
             else:
-                early = (high - self.ahead - told) * SHARE < high - low
+                early = (high - self.ahead - emitted) * SHARE < high - low
             found |= early & (high - low > MANY_ROWS)
         return found & chunk.going
 
-    def dues(self, time: np.ndarray, rows: np.ndarray, told: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def dues(self, time: np.ndarray, rows: np.ndarray, emitted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """int64: the partitions of which rows are not searched, and the watermark at which they are. ``time`` int64 (rows) of those
-        kept, of each partition so many ``rows``, of which so many are ``told``."""
-        some = np.flatnonzero(told < rows) if self.looks else np.zeros(0, dtype=np.int64)
-        return some, time[(np.cumsum(rows) - rows + told)[some]] + self.step
+        kept, of each partition so many ``rows``, of which so many are ``emitted``."""
+        some = np.flatnonzero(emitted < rows) if self.looks else np.zeros(0, dtype=np.int64)
+        return some, time[(np.cumsum(rows) - rows + emitted)[some]] + self.step

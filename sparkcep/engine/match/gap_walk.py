@@ -9,12 +9,12 @@ import numpy as np
 
 from sparkcep.compiler.net.net import ACCEPT, E_CHECK, E_NOT, E_OPEN, E_TARGET, E_VAR, Edge, Net
 from sparkcep.compiler.searches import CONJUNCTION, WALK
-from sparkcep.engine.core.chunk import Chunk, Left
+from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.kernel_loop import distinct_variables, scratch
 from sparkcep.engine.core.matches import WIDTH, WITH_ERRORS
-from sparkcep.engine.core.predicates import Data
+from sparkcep.engine.core.predicates import ChunkArrays
 from sparkcep.engine.core.task import Prepared, Task
-from sparkcep.engine.match.early_emission import AtOnce
+from sparkcep.engine.match.early_emission import EarlyEmission
 from sparkcep.engine.match.enumeration import SKIPS, Matches, Open
 from sparkcep.engine.match.score_bounds import bounded, floors_of
 from sparkcep.kernels.common import layout
@@ -63,7 +63,7 @@ class Negations:
         at_start = bool(len(automaton.checks) or automaton.edges[: automaton.first[1], E_NOT].any())
         return Negations(negated & ~late, late, mixed, at_start, {v: net for v, net in groups.items() if v not in late_groups}, late_groups)
 
-    def over(self, task: Task, data: Data) -> walking.Negated:
+    def over(self, task: Task, data: ChunkArrays) -> walking.Negated:
         """As the kernel has them."""
         letters, variables = data.rows.letters, len(task.plan.variables)
         nearest = np.full((variables, len(letters) + 1 if self.local else 1), _NO_ROW, dtype=np.int32)
@@ -92,7 +92,7 @@ def _is_local(net: Net, prepared: Prepared) -> bool:
     return not any(edge[E_OPEN] > 1 or edge[E_CHECK] > 1 or (edge[E_VAR] != ACCEPT and prepared.conditions.entry[edge[E_VAR]] >= 0) for edge in net.edges)
 
 
-def _ends_of(net: Net, data: Data, strategy: int, exact: bool) -> np.ndarray:
+def _ends_of(net: Net, data: ChunkArrays, strategy: int, exact: bool) -> np.ndarray:
     """int64 (nodes, rows): see :func:`sparkcep.kernels.match.walk.completion_ends`."""
     ends = np.empty((net.nodes, len(data.rows.letters)), dtype=np.int64)
     walking.completion_ends(_joined([net]), data.rows.letters, data.rows.offsets, strategy, exact, False, ends)
@@ -132,7 +132,7 @@ def net_of(prepared: Prepared, late: int = 0) -> walking.NetArrays:
     return walking.NetArrays(automaton.first, automaton.edges, automaton.masks, automaton.accepts(), live, alone, local, valued)
 
 
-def completion_ends(prepared: Prepared, net: walking.NetArrays, data: Data, wanted: bool) -> np.ndarray:
+def completion_ends(prepared: Prepared, net: walking.NetArrays, data: ChunkArrays, wanted: bool) -> np.ndarray:
     """int64 (nodes, rows): by when runs can complete, by conditions local to their rows; (0, 0) where the table would be too
     large or is not ``wanted``."""
     nodes, rows, sided = len(net.masks), len(data.rows.letters), prepared.strategy.conjoined
@@ -146,7 +146,7 @@ def completion_ends(prepared: Prepared, net: walking.NetArrays, data: Data, want
     return ends
 
 
-def latest_ends(net: walking.NetArrays, data: Data, strict: bool, ahead: int, wanted: bool) -> tuple[np.ndarray, np.ndarray]:
+def latest_ends(net: walking.NetArrays, data: ChunkArrays, strict: bool, ahead: int, wanted: bool) -> tuple[np.ndarray, np.ndarray]:
     """int64 (nodes, rows): up to when runs can complete, and uint8: whether rows to come may go on with them, by conditions local
     to their rows, which look so many rows ``ahead``; (0, 0) where the tables would be too large or are not ``wanted``."""
     nodes, rows = len(net.masks), len(data.rows.letters)
@@ -157,7 +157,7 @@ def latest_ends(net: walking.NetArrays, data: Data, strict: bool, ahead: int, wa
     return latest, alive
 
 
-class Walk:
+class GapWalk:
     """Lists matches in preference order. ``at_once``: of partitions that go on each match is told with its last row, in place of
     when all is known that begins where it does."""
 
@@ -169,14 +169,14 @@ class Walk:
         self.net = net_of(prepared, self.negations.late)
         self.sides = self.plain = None
         if self.sided:
-            self.sides = walking.Sides(automaton.checks, automaton.blockers, np.int64(automaton.across(prepared.conditions)))
+            self.sides = walking.SideArrays(automaton.checks, automaton.blockers, np.int64(automaton.across(prepared.conditions)))
         else:
             exact = automaton.copies is None
             original = np.array(() if exact else automaton.copies.original, dtype=np.int64)
             first_source = automaton.first_source[:0] if exact else automaton.first_source
             self.plain = walking.Plain(distinct_variables(prepared.conditions), original, automaton.sources, first_source)
         strategy = CONTIGUITY[plan.selection.strategy]
-        self.how = walking.How(
+        self.how = walking.WalkOptions(
             strategy=strategy,
             # later rows complete no earlier, unless only the partition's last row completes
             monotone=(self.sided or strategy == layout.ANY) and not bool((self.net.accepts == 2).any()),
@@ -198,21 +198,21 @@ class Walk:
             releases=strategy != layout.NEXT and not (self.sided or automaton.negates or automaton.copies) and (at_once or not plan.reports_all) and not plan.slide,
         )
         looks = prepared.conditions.has_history or len(plan.windows) > 1 or self.sided or automaton.negates
-        self.early = AtOnce(plan.windows[0], looks, task.awaited) if at_once else None
+        self.early = EarlyEmission(plan.windows[0], looks, task.awaited) if at_once else None
 
         self.bounded = limits.merging and bounded(task)
 
-    def over(self, chunk: Chunk, open: Open) -> Matches:
-        return _Matches(self, chunk, open)
+    def over(self, chunk: Chunk, state: Open) -> Matches:
+        return _WalkMatches(self, chunk, state)
 
 
-class _Matches(Matches):
+class _WalkMatches(Matches):
     state_size = layout.SELECTION_STATE
 
-    def __init__(self, search: Walk, chunk: Chunk, open: Open) -> None:
+    def __init__(self, search: GapWalk, chunk: Chunk, state: Open) -> None:
         task, automaton, rows = search.task, search.task.prepared.strategy.automaton, chunk.rows
         self.name = CONJUNCTION if search.sided else WALK
-        super().__init__(task, chunk, open, width=WITH_ERRORS if automaton.copies else WIDTH, negates=search.negations.at_start)
+        super().__init__(task, chunk, state, width=WITH_ERRORS if automaton.copies else WIDTH, negates=search.negations.at_start)
         self.search = search
         conditions = task.prepared.conditions
         # the table does not tell a run that has failed from one that rows to come may complete, which adjacent rows do
@@ -220,9 +220,9 @@ class _Matches(Matches):
         some = False  # whether some matches are told that may be found again
         if search.early is not None:
             self.opens[:, layout.O_COVERED] = self.opens[:, layout.O_START]
-            self.opens[:, layout.O_PUT_OFF] = search.early.put_off(chunk, self.opens[:, layout.O_TOLD])
+            self.opens[:, layout.O_PUT_OFF] = search.early.put_off(chunk, self.opens[:, layout.O_EMITTED])
             self.state[layout.S_COVERED] = self.opens[0, layout.O_START]
-            some = bool((self.opens[:, layout.O_TOLD] > chunk.offsets[:-1]).any())
+            some = bool((self.opens[:, layout.O_EMITTED] > chunk.offsets[:-1]).any())
         latest = latest_ends(search.net, self.data, search.how.strategy == layout.STRICT and not search.sided, task.ahead, task.limits.merging and some)
         self.spans = walking.Spans(self.windows, self.backs, completion_ends(task.prepared, search.net, self.data, tabled), *latest)
         self.negated = search.negations.over(task, self.data)
@@ -236,7 +236,7 @@ class _Matches(Matches):
         self.scratch = scratch(conditions, rows + (depth if search.sided else 0) + 2, entries=entries, width=key)
         self.scratch.labels[:] = vm.UNTAKEN
         best = 2 * depth if search.how.shortest else 1
-        self.work = walking.Work(
+        self.work = walking.WalkWork(
             frames=np.empty((depth, final_conditions.FRAME), dtype=np.int64),
             opened=np.full((depth, len(task.plan.windows)), -1, dtype=np.int64),
             since=np.empty((depth if search.sided else 1, automaton.sides), dtype=np.int64),
@@ -250,7 +250,7 @@ class _Matches(Matches):
         self.floors = None
         if search.bounded:
             self.floors = floors_of(
-                task, chunk, self.scores, search.net, self.data.rows.letters, search.how.strategy, longest, depth, whole=not open.dropped.any()
+                task, chunk, self.scores, search.net, self.data.rows.letters, search.how.strategy, longest, depth, whole=not state.dropped.any()
             )
 
     def _memo_entries(self, key: int) -> int:
@@ -273,7 +273,7 @@ class _Matches(Matches):
     def keeps(self) -> bool:
         return self.state[layout.S_REPEATS] == 1
 
-    def left(self) -> Left:
+    def left(self) -> Saved:
         if self.search.how.at_once:
-            self.opens[:, layout.O_COVERED] = self.opens[:, layout.O_TOLD]
+            self.opens[:, layout.O_COVERED] = self.opens[:, layout.O_EMITTED]
         return super().left()

@@ -14,7 +14,7 @@ import numpy as np
 from sparkcep.columns.arrays import words
 from sparkcep.columns.types import INT_BITS, Type, type_of
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.matches import Found
+from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.output import gather
 from sparkcep.engine.output import intervals as bounds
@@ -69,7 +69,7 @@ class Sum:
         whole = whole_weights(terms, columns, variables, chunk.rows)
         return None if whole is None else Sum(score, chunk, variables, whole.astype(np.float64), True)
 
-    def of(self, found: Found) -> np.ndarray | None:
+    def of(self, found: MatchBatch) -> np.ndarray | None:
         """int64: the keys of the matches' scores; None where they may be rounded."""
         if self.exact and np.abs(self.weights).max(initial=0.0) * int(found.events[:, E_ROWS].max()) >= bounds.EXACT:
             return None
@@ -117,7 +117,7 @@ class Tree:
             return True
         return None not in self.types and not any(t.is_float for t in types) and not used - bounds.SUMS and bounds.keeps_scale(types)
 
-    def of(self, found: Found) -> np.ndarray | None:
+    def of(self, found: MatchBatch) -> np.ndarray | None:
         """int64: the keys of the matches' scores; None where they might not be Spark's."""
         if not self.usable:
             return None
@@ -206,7 +206,7 @@ def _known(terms: tuple[Term, ...], chunk: Chunk, variables: int) -> list[tuple[
     return [(term, known_values(term, chunk.columns, variables)) for term in terms if term.column and chunk.columns[term.column].null_count]
 
 
-def _missing(known: list[tuple[Term, np.ndarray]], found: Found) -> np.ndarray:
+def _missing(known: list[tuple[Term, np.ndarray]], found: MatchBatch) -> np.ndarray:
     """bool (matches): whether a term has no value, which makes the score NULL."""
     out = np.zeros(len(found.events), dtype=bool)
     for term, there in known:

@@ -14,7 +14,7 @@ import numpy as np
 
 from sparkcep.columns.arrays import numbered, ranges
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.matches import Found, together
+from sparkcep.engine.core.matches import MatchBatch, together
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import WINDOW_BYTES, windows_holding
 from sparkcep.engine.match.scores import MISSING, Scores
@@ -23,7 +23,7 @@ from sparkcep.errors import TooMuchStateError
 from sparkcep.kernels.common.layout import E_LABELS, E_PART, E_ROWS, E_START
 
 
-class Kept:
+class TopkHeap:
     """The best of the matches of one buffer; ``scores``: theirs, if the engine knows them."""
 
     def __init__(self, task: Task, chunk: Chunk, scores: Scores | None) -> None:
@@ -32,9 +32,9 @@ class Kept:
         self.top = task.plan.ranking.top
         # without sliding windows: the last score and first row of each partition that may still be among the best
         self.least = np.full((chunk.parts, 2), (MISSING, chunk.rows), dtype=np.int64)
-        self.found, self.pairs = Found.none(), _Pairs.none()
+        self.found, self.pairs = MatchBatch.none(), _Pairs.none()
 
-    def of(self, rounds: Iterator[Found]) -> Iterator[Found]:
+    def of(self, rounds: Iterator[MatchBatch]) -> Iterator[MatchBatch]:
         """The matches of all rounds that may be among the best, some at a time."""
         for found in rounds:
             for rest in self._take(found):
@@ -43,7 +43,7 @@ class Kept:
         if len(self.found.events):
             yield self.found
 
-    def _take(self, found: Found) -> Iterator[Found]:
+    def _take(self, found: MatchBatch) -> Iterator[MatchBatch]:
         """Keeps the best of more matches, and gives back those that it cannot judge."""
         rows = found.events[:, E_ROWS] > 0
         if not rows.all():
@@ -62,12 +62,12 @@ class Kept:
         self.found, self.pairs = joined.chosen(which), pairs.chosen(kept)._replace(match=at)
         if sum(a.nbytes for a in (self.found.events, self.found.labels, self.found.rows, *self.pairs)) > self.task.limits.max_state_bytes:
             yield self.found  # the k best are too many to be held, and who asks ranks them
-            self.found, self.pairs, self.scores = Found.none(), _Pairs.none(), None
+            self.found, self.pairs, self.scores = MatchBatch.none(), _Pairs.none(), None
             return
         if not self.task.plan.slide:
             self._raise()
 
-    def _pairs(self, found: Found, keys: np.ndarray) -> _Pairs | None:
+    def _pairs(self, found: MatchBatch, keys: np.ndarray) -> _Pairs | None:
         """The matches that may be among the best, with partition and window; None where those cannot be told."""
         if self.task.plan.slide:
             return self._in_windows(found, keys)
@@ -86,7 +86,7 @@ class Kept:
         worst = worst[full]
         self.least[pairs.part[worst]] = np.stack([pairs.key[worst], start[worst]], axis=1)
 
-    def _in_windows(self, found: Found, keys: np.ndarray) -> _Pairs | None:
+    def _in_windows(self, found: MatchBatch, keys: np.ndarray) -> _Pairs | None:
         """Each match once for each sliding window that holds it; None where their numbers are beyond 64 bits, or too many."""
         plan, chunk = self.task.plan, self.chunk
         first, last = end_rows(found.events, found.rows)
@@ -117,7 +117,7 @@ class _Pairs(NamedTuple):
         return _Pairs(*(values[which] for values in self))
 
 
-def best(found: Found, pairs: _Pairs, k: int) -> np.ndarray:
+def best(found: MatchBatch, pairs: _Pairs, k: int) -> np.ndarray:
     """int64: the places of the k best of each partition and window, in ascending order. Ties: the earliest vector of rows, then the
     place."""
     group = _numbers(pairs.part, pairs.window)
@@ -155,7 +155,7 @@ def _numbers(part: np.ndarray, window: np.ndarray) -> np.ndarray:
     return out
 
 
-def _columns(found: Found, pairs: _Pairs) -> Iterator[Callable[[np.ndarray], np.ndarray]]:
+def _columns(found: MatchBatch, pairs: _Pairs) -> Iterator[Callable[[np.ndarray], np.ndarray]]:
     """By what matches rank, one after the other: functions that give a value for each of some pairs, the least for the best."""
     yield lambda some: ~pairs.key[some]
     sizes = found.events[:, E_ROWS]

@@ -47,7 +47,7 @@ GRAPH = pa.list_(
 
 
 @dataclass(frozen=True)
-class Rows:
+class OutputRows:
     """The output rows of one buffer; see :mod:`sparkcep.engine.output.gather`. ``by_event``: for kinds of leaves that say something
     of a whole match, the values of each event; ``forest``: the labels of matches that share their ends."""
 
@@ -145,7 +145,7 @@ def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
     return _aggregate_type(spec.function, spec.column, schema)
 
 
-def output_bytes(leaves: tuple[Leaf, ...], kept: list[str], rows: Rows, out_pos: np.ndarray, columns: dict[str, pa.Array], most: int) -> np.ndarray | None:
+def output_bytes(leaves: tuple[Leaf, ...], kept: list[str], rows: OutputRows, out_pos: np.ndarray, columns: dict[str, pa.Array], most: int) -> np.ndarray | None:
     """int64: about how many bytes each output row takes with those leaves and the input columns ``kept``; None where all together
     take at most ``most``."""
     specs = [leaf.spec for leaf in leaves]
@@ -219,7 +219,7 @@ def _aggregate_type(fn: str, column: str | None, schema: pa.Schema) -> pa.DataTy
     raise ClauseError("DATATYPE_MISMATCH", f"{fn.upper()} in MEASURES needs a number, not {t}; cast it", sqlstate=SEMANTIC)
 
 
-def leaf_column(spec: LeafSpec, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+def leaf_column(spec: LeafSpec, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
     """The values of a leaf for every output row. Raises MatchRuntimeError."""
     return _BUILDERS[spec.kind](spec, rows, columns)
 
@@ -233,11 +233,11 @@ def _taken(column: pa.Array, at: np.ndarray) -> pa.Array:
     return column.take(pa.array(at, mask=at < 0))
 
 
-def _navigation(spec: Value, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+def _navigation(spec: Value, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
     return _taken(columns[spec.column], rows.position(spec.which, spec.mask, spec.logical, spec.physical, spec.final)[0])
 
 
-def _classifier(spec: Classifier, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+def _classifier(spec: Classifier, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
     return _names(rows.position(spec.which, spec.mask, spec.logical, spec.physical, spec.final, inside=True)[1], rows.variables)
 
 
@@ -246,22 +246,22 @@ def _names(ids: np.ndarray, variables: tuple[str, ...]) -> pa.Array:
     return pa.array([name or None for name in variables], type=pa.string()).take(pa.array(ids, mask=ids < 0))
 
 
-def _number(spec: LeafSpec, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+def _number(spec: LeafSpec, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
     unmatched = rows.events[rows.out_event, E_ROWS] < 0
     return pa.array(rows.events[rows.out_event, E_NUMBER], mask=unmatched)
 
 
-def _by_event(spec: LeafSpec, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+def _by_event(spec: LeafSpec, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
     unmatched = rows.events[rows.out_event, E_ROWS] < 0
     return rows.by_event[spec.kind].take(pa.array(rows.out_event, mask=unmatched))
 
 
-def _of_computation(spec: OfComputation, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+def _of_computation(spec: OfComputation, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
     unmatched = rows.events[rows.out_event, E_ROWS] < 0
     return rows.by_event[f"{spec.kind}{spec.number}"].take(pa.array(rows.out_event, mask=unmatched))
 
 
-def _window_edge(spec: LeafSpec, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+def _window_edge(spec: LeafSpec, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
     values = _by_event(spec, rows, columns)
     if values.null_count:
         name = spec.kind.upper()
@@ -270,7 +270,7 @@ def _window_edge(spec: LeafSpec, rows: Rows, columns: dict[str, pa.Array]) -> pa
     return values
 
 
-def _row_kind(spec: LeafSpec, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+def _row_kind(spec: LeafSpec, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
     """What the row is to its approximate match."""
     labels = rows.position("L", ALL_ROWS, 0, 0, False, inside=True)[1]
     return rows.by_event["kind"].take(pa.array(labels, mask=labels < 0))
@@ -311,7 +311,7 @@ def _filter(keep: str | None, columns: dict[str, pa.Array]) -> np.ndarray:
     return _NONE_B if keep is None else words(columns[keep]).astype(np.uint8)
 
 
-def _rows_list(spec: records.Rows, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+def _rows_list(spec: records.Rows, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
     names = spec.columns
     offsets, at, ids = rows.collect(spec.mask, spec.final, CLASSIFIER_COLUMN in names, _NONE_B, _NONE_B, rows.before)
     values = [_names(ids, rows.variables) if n == CLASSIFIER_COLUMN else _taken(columns[n], at) for n in names]
@@ -326,7 +326,7 @@ def _list_offsets(offsets: np.ndarray) -> pa.Array:
     return pa.array(offsets.astype(np.int32))
 
 
-def _aggregate(spec: Aggregate, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+def _aggregate(spec: Aggregate, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
     fn, mask, name, keep, final = spec.function, spec.mask, spec.column, spec.keep, spec.final
     kept = _filter(keep, columns)
     label_values = name == CLASSIFIER_COLUMN

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.matches import Found
+from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.output.columns_out import end_rows
 from sparkcep.kernels.common import layout
 from sparkcep.plan.plan import Plan
@@ -78,7 +78,7 @@ def id_leaf(plan: Plan) -> str | None:
     return next((leaf.name for leaf in plan.leaves if leaf.spec.kind == MATCH_ID), None)
 
 
-def match_ids(plan: Plan, chunk: Chunk, found: Found) -> dict[str, pa.Array]:
+def match_ids(plan: Plan, chunk: Chunk, found: MatchBatch) -> dict[str, pa.Array]:
     """What tells each match from those of other rows, as one of ``by_event``; nothing where no measure asks for it, or where it is
     there already."""
     column = next((leaf.spec.column for leaf in plan.leaves if leaf.spec.kind == MATCH_ID), None)

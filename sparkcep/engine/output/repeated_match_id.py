@@ -14,7 +14,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.matches import Found
+from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.output.keyed_rows import MATCH, PART, MatchTables
 from sparkcep.engine.output.match_id import MATCH_ID, equal_keys, id_leaf, match_ids, plain
@@ -38,15 +38,15 @@ def apart(plan: Plan, matches: pa.Table) -> pa.Table:
         rows.setdefault(key, {}).setdefault(match, []).append(i)
     for alike in rows.values():
         if len(alike) > 1:
-            told = {match: repr(plain(matches.take(pa.array(some)).drop_columns([MATCH]).to_pylist())) for match, some in alike.items()}
-            for nth, match in enumerate(sorted(alike, key=told.__getitem__), 1):
+            emitted = {match: repr(plain(matches.take(pa.array(some)).drop_columns([MATCH]).to_pylist())) for match, some in alike.items()}
+            for nth, match in enumerate(sorted(alike, key=emitted.__getitem__), 1):
                 for i in alike[match]:
                     ids[i] = _numbered(ids[i], nth)
     place = matches.column_names.index(name)
     return matches.set_column(place, matches.schema.field(place), pa.array(ids, pa.string()))
 
 
-def identified(task: Task, chunk: Chunk, rounds: Iterable[Found]) -> Iterator[Found]:
+def identified(task: Task, chunk: Chunk, rounds: Iterable[MatchBatch]) -> Iterator[MatchBatch]:
     """All matches of whole partitions, with MATCH_ID() where a measure asks for it. What is told of matches is made twice only of
     those that one id would stand for."""
     plan = task.plan
@@ -60,12 +60,12 @@ def identified(task: Task, chunk: Chunk, rounds: Iterable[Found]) -> Iterator[Fo
     counts = Counter(key for some in of for key in some)
     if len(counts) < sum(map(len, ids)):
         tables, where = MatchTables(replace(task)), []  # a copy, since these rows are not told
-        told = []
+        emitted = []
         for i, (found, some) in enumerate(zip(pieces, of, strict=True)):
             alike = [j for j, key in enumerate(some) if counts[key] > 1]
             where += [(i, j) for j in alike]
-            told += tables.of(chunk, _some(found, alike))
-        matches = apart(plan, pa.concat_tables(told))
+            emitted += tables.of(chunk, _some(found, alike))
+        matches = apart(plan, pa.concat_tables(emitted))
         for match, id in zip(matches.column(MATCH).to_pylist(), matches.column(name).to_pylist(), strict=True):
             i, j = where[match]
             ids[i][j] = id
@@ -73,12 +73,12 @@ def identified(task: Task, chunk: Chunk, rounds: Iterable[Found]) -> Iterator[Fo
         yield replace(found, by_event=found.by_event | {MATCH_ID: pa.array(own, pa.string())})
 
 
-def _some(found: Found, which: list[int]) -> Found:
+def _some(found: MatchBatch, which: list[int]) -> MatchBatch:
     at = pa.array(which, pa.int64())
     return replace(found.chosen(at.to_numpy()), by_event={name: values.take(at) for name, values in found.by_event.items()})
 
 
-def logged(task: Task, chunk: Chunk, found: Found, held: Ids) -> Found:
+def logged(task: Task, chunk: Chunk, found: MatchBatch, held: Ids) -> MatchBatch:
     """Changes of matches in their order, with MATCH_ID() where a measure asks for it. ``held``: what is there, which they
     change."""
     if id_leaf(task.plan) is None or not len(found.events):
@@ -87,25 +87,25 @@ def logged(task: Task, chunk: Chunk, found: Found, held: Ids) -> Found:
     names += [name for name in task.prepared.output_schema.names if name not in dict(task.plan.leaves)]
     found = replace(found, by_event=found.by_event | match_ids(task.plan, chunk, found))
     table = pa.concat_tables(MatchTables(replace(task)).of(chunk, found))  # a copy, since these rows are not told
-    told: list[list[object]] = [[] for _ in range(len(found.events))]
+    emitted: list[list[object]] = [[] for _ in range(len(found.events))]
     for match, *row in zip(table.column(MATCH).to_pylist(), *map(equal_keys, table.select(names).columns), strict=True):
-        told[match].append(tuple(row))
+        emitted[match].append(tuple(row))
     parts, ids, changes = found.events[:, layout.E_PART].tolist(), found.by_event[MATCH_ID].to_pylist(), found.by_event["change"].to_pylist()
-    numbers = [changed(held, (part, id), tuple(of), change) for part, id, of, change in zip(parts, ids, told, changes, strict=True)]
+    numbers = [changed(held, (part, id), tuple(of), change) for part, id, of, change in zip(parts, ids, emitted, changes, strict=True)]
     return replace(found, by_event=found.by_event | {MATCH_ID: pa.array(map(_numbered, ids, numbers), pa.string())})
 
 
-def changed(held: Ids, key: tuple[int, str], told: object, change: str) -> int:
-    """The number of the match that an insertion brings or a retraction takes, of which this is ``told``; ``held`` goes on."""
+def changed(held: Ids, key: tuple[int, str], emitted: object, change: str) -> int:
+    """The number of the match that an insertion brings or a retraction takes, of which this is ``emitted``; ``held`` goes on."""
     there = held.setdefault(key, {})
-    own = there.setdefault(told, [])
+    own = there.setdefault(emitted, [])
     if change == "insert":
         taken = {number for numbers in there.values() for number in numbers}
         own.append(next(number for number in range(1, len(taken) + 2) if number not in taken))
         return own[-1]
     number = own.pop()
     if not own:
-        del there[told]
+        del there[emitted]
         if not there:
             del held[key]
     return number

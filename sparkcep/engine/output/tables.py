@@ -11,11 +11,11 @@ import pyarrow as pa
 from sparkcep.columns.arrays import normalized
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import NARROWER
-from sparkcep.engine.core.matches import Found
+from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import WINDOW_BYTES, Slides, slides, sliding_windows
 from sparkcep.engine.output import gather, shared_ends
-from sparkcep.engine.output.columns_out import Rows, end_rows, leaf_column, match_positions, output_bytes
+from sparkcep.engine.output.columns_out import OutputRows, end_rows, leaf_column, match_positions, output_bytes
 from sparkcep.engine.output.row_weights import scores
 from sparkcep.errors import MatchRuntimeError, TooMuchStateError
 from sparkcep.kernels.common import layout
@@ -31,7 +31,7 @@ class Tables:
         self.task, self.plan, self.schema = task, task.plan, task.prepared.output_schema
         self.leaves = dict(task.plan.leaves)
 
-    def of(self, chunk: Chunk, found: Found) -> Iterator[pa.Table]:
+    def of(self, chunk: Chunk, found: MatchBatch) -> Iterator[pa.Table]:
         """Output rows of matches. Each comes once for each sliding window that holds it, unless ``found`` tells the windows."""
         plan = self.plan
         if not len(found.events):
@@ -50,7 +50,7 @@ class Tables:
             return
         forest = shared_ends.forest(events, labels, found.joins) if len(found.joins) else None
         before = (-1, 0) if plan.stepwise else None
-        rows = Rows(events, labels, found.rows, chunk.offsets, out_event, out_upto, plan.variables, by_event, plan.ansi, forest, before)
+        rows = OutputRows(events, labels, found.rows, chunk.offsets, out_event, out_upto, plan.variables, by_event, plan.ansi, forest, before)
         for piece in self._pieces(rows, out_pos, chunk.columns):
             part = rows if len(out_pos) == piece.stop - piece.start else replace(rows, out_event=out_event[piece], out_upto=out_upto[piece], before=before)
             if before is not None:
@@ -67,7 +67,7 @@ class Tables:
         except TooMuchStateError:
             raise self.task.failures.state(0, chunk.columns, NARROWER) from None
 
-    def _pieces(self, rows: Rows, out_pos: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[slice]:
+    def _pieces(self, rows: OutputRows, out_pos: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[slice]:
         """The output rows in pieces of about OUTPUT_BYTES: with arrays of all rows so far, those of one match may take more than
         there is memory."""
         kept = [f.name for f in self.schema if f.name != "__matched" and f.name not in self.leaves]
@@ -85,7 +85,7 @@ class Tables:
             yield slice(begin, end)
             begin = end
 
-    def _table(self, rows: Rows, out_pos: np.ndarray, columns: dict[str, pa.Array]) -> pa.Table:
+    def _table(self, rows: OutputRows, out_pos: np.ndarray, columns: dict[str, pa.Array]) -> pa.Table:
         arrays = []
         taken = pa.array(out_pos)
         for f in self.schema:
@@ -101,13 +101,13 @@ class Tables:
                 arrays.append(normalized(values) if self.plan.rows == "one" else values)
         return pa.table(arrays, schema=self.schema)
 
-    def _leaf(self, name: str, rows: Rows, columns: dict[str, pa.Array]) -> pa.Array:
+    def _leaf(self, name: str, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
         try:
             return leaf_column(self.leaves[name], rows, columns)
         except MatchRuntimeError as error:
             raise error.at(next(((p.line, p.column, p.text) for p in self.plan.leaf_places if p.name == name), None)) from None
 
-    def _in_windows(self, chunk: Chunk, found: Found) -> Found:
+    def _in_windows(self, chunk: Chunk, found: MatchBatch) -> MatchBatch:
         """Each match once for each sliding window that holds all its rows, and is asked for."""
         window, events = self.plan.windows[0], found.events
         kept = np.flatnonzero(events[:, layout.E_ROWS] > 0)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sparkcep.compiler.net.net import ACCEPT, E_LABEL, E_TARGET, E_VAR
-from sparkcep.engine.core.matches import WITH_ERRORS, Found
-from sparkcep.engine.core.operator import RetainedRows
+from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
+from sparkcep.engine.core.operator import RowsAtWatermark
 from sparkcep.engine.core.state_codec import FAR, check_numbers
 from sparkcep.engine.core.windows import Measured
 from sparkcep.engine.stages.describe_errors import bundle_groups
@@ -26,7 +26,7 @@ class Bundles:
     """Bundles by partition: the ``best`` match of each, and int64 the rows of its first and last match points and their number.
     ``totals``: how many matches end at these, as Python's own numbers; nothing where nobody asks."""
 
-    best: Found
+    best: MatchBatch
     first: np.ndarray
     last: np.ndarray
     sizes: np.ndarray
@@ -55,14 +55,14 @@ class Bundles:
         totals = self.totals[which] if len(self.totals) else self.totals
         return Bundles(self.best.chosen(np.flatnonzero(which)), self.first[which], self.last[which], self.sizes[which], totals)
 
-    def ends(self, due: np.ndarray, kept: RetainedRows) -> np.ndarray:
+    def ends(self, due: np.ndarray, kept: RowsAtWatermark) -> np.ndarray:
         """``due`` of each partition, or when no match point can join its bundle, if that is earlier."""
         if len(self.sizes):
             ends = kept.time[self.last] + kept.size
             due[self.parts] = np.where(ends > kept.watermark, np.minimum(due[self.parts], ends), due[self.parts])
         return due
 
-    def with_points(self, found: Found, totals: np.ndarray, places: Measured, edges: np.ndarray) -> Bundles:
+    def with_points(self, found: MatchBatch, totals: np.ndarray, places: Measured, edges: np.ndarray) -> Bundles:
         """These, of each partition one at most, and the bundles of match points behind them: ``found`` are the best matches of
         these, by partition and in order, and ``totals`` how many end there."""
         points = finding.last_rows(found.events, found.rows)
@@ -122,8 +122,8 @@ class Bundles:
         each, found = sizes[own], matched + np.repeat(offsets, sizes)
         events[:, layout.E_PART], events[:, layout.E_ROWS], events[:, layout.E_LABELS] = own, each, np.cumsum(each) - each
         events[:, layout.E_START], events[:, layout.E_ACCEPT] = found[events[:, layout.E_LABELS]], accepting[own]
-        best = Found(events, edges[paths, E_LABEL].astype(np.uint8), found, paths.astype(np.int64))
+        best = MatchBatch(events, edges[paths, E_LABEL].astype(np.uint8), found, paths.astype(np.int64))
         return Bundles(best, (offsets + first)[own], (offsets + last)[own], points[own])
 
 
-NO_BUNDLES = Bundles(Found.none(WITH_ERRORS), _NONE, _NONE, _NONE)
+NO_BUNDLES = Bundles(MatchBatch.none(WITH_ERRORS), _NONE, _NONE, _NONE)

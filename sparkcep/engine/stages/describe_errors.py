@@ -9,7 +9,7 @@ from sparkcep.columns.arrays import numbered
 from sparkcep.compiler.net.net import E_COST, Net
 from sparkcep.compiler.net.variable_copies import KINDS
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.matches import Found
+from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.windows import Measured, measured
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.common.layout import E_NUMBER, E_PART, E_ROWS
@@ -18,7 +18,7 @@ from sparkcep.plan.extend.approx import BUNDLES, PER_ERROR
 from sparkcep.plan.plan import Plan
 
 
-class Reporter:
+class DescribeErrors:
     """Describes the matches of one plan."""
 
     def __init__(self, plan: Plan, found: Net) -> None:
@@ -56,7 +56,7 @@ class Reporter:
         names = pa.array(self.plan.variables, type=pa.string()).take(pa.array(variables))
         return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), names)
 
-    def reported(self, best: Found, places: Measured, chunk: Chunk) -> Found:
+    def reported(self, best: MatchBatch, places: Measured, chunk: Chunk) -> MatchBatch:
         """The matches to report of the best ones of each last row, in that order: themselves, or the best of each bundle."""
         if not self.bundling:
             return self.described(best)
@@ -67,11 +67,11 @@ class Reporter:
         sizes = np.diff(np.append(firsts, len(groups)))
         return self.bundles(best.chosen(chosen), points[firsts], points[firsts + sizes - 1], sizes, chunk)
 
-    def bundles(self, best: Found, first: np.ndarray, last: np.ndarray, sizes: np.ndarray, chunk: Chunk) -> Found:
+    def bundles(self, best: MatchBatch, first: np.ndarray, last: np.ndarray, sizes: np.ndarray, chunk: Chunk) -> MatchBatch:
         """Bundles by their best match, rows of their first and last match points, and the numbers of these."""
         return self.spanned(self.described(best), first, last, sizes, chunk)
 
-    def spanned(self, found: Found, first: np.ndarray, last: np.ndarray, sizes: np.ndarray, chunk: Chunk) -> Found:
+    def spanned(self, found: MatchBatch, first: np.ndarray, last: np.ndarray, sizes: np.ndarray, chunk: Chunk) -> MatchBatch:
         """The same of matches that are described."""
         timed = self.plan.windows[0].order
         values = chunk.columns[timed] if timed else pa.array(chunk.positions)
@@ -82,7 +82,7 @@ class Reporter:
             found.by_event.update({"first_point": pa.array(first), "last_point": pa.array(last)})
         return found
 
-    def described(self, found: Found) -> Found:
+    def described(self, found: MatchBatch) -> MatchBatch:
         """With errors and missing variables, numbered anew in each partition."""
         found.events[:, E_NUMBER] = numbered(found.events[:, E_PART]) + 1
         found.by_event.update(self.by_event(found.events, found.paths))

@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import words
 from sparkcep.compiler.emission import window_of
-from sparkcep.engine.stream.keyed_stream import Stream, parted
-from sparkcep.engine.stream.retractions import RevisedStream
+from sparkcep.engine.stream.keyed_stream import KeyedStream, parted
+from sparkcep.engine.stream.retractions import RetractingStream
 from sparkcep.plan.options import MICROS
 
 
 @dataclass(frozen=True)
-class Standing:
+class StateSummary:
     """Of each state: ``open``, whether a match may be under way; ``since`` int64, the time (in microseconds) of the row at which
     the search stands, or of the first row that is kept where it goes on from runs or searches a window again, and ``timed``,
     whether it is known; ``rows`` and ``pending`` int64, how many rows are kept that are released, and that are not."""
@@ -27,11 +27,11 @@ class Standing:
     pending: np.ndarray
 
 
-def standing(stream: Stream, states: pa.Array) -> Standing:
+def summary(stream: KeyedStream, states: pa.Array) -> StateSummary:
     """Reads states, a column of type large_binary. Raises MatchRuntimeError for bytes that are not the stream's."""
     inner, outer = parted(states)
     _, outer = stream.clocks(outer)
-    waiting, _ = stream.pending.read(parted(outer)[0] if isinstance(stream, RevisedStream) else outer)
+    waiting, _ = stream.pending.read(parted(outer)[0] if isinstance(stream, RetractingStream) else outer)
     open, rows = stream.engine.bytes.read(inner)
     begins = np.cumsum(open.rows) - open.rows
     at = begins + stream.engine.operator.under_way(open)
@@ -39,10 +39,10 @@ def standing(stream: Stream, states: pa.Array) -> Standing:
     since, name = np.zeros(len(states), dtype=np.int64), _time(stream)
     if name:
         since[under_way] = words(rows.column(name).combine_chunks())[at[under_way]]
-    return Standing(under_way, since, bool(name), open.rows, waiting.rows)
+    return StateSummary(under_way, since, bool(name), open.rows, waiting.rows)
 
 
-def _time(stream: Stream) -> str:
+def _time(stream: KeyedStream) -> str:
     """The kept column of the time; none where nothing of the clause reads it."""
     window, first = window_of(stream.plan), stream.plan.order[0].column
     if window.kind == MICROS:

@@ -25,7 +25,7 @@ from sparkcep.columns.row_codec import bytes_of
 from sparkcep.columns.types import type_of
 from sparkcep.engine.core.check_totals import Totals
 from sparkcep.engine.core.state_codec import NO_BYTES, damaged
-from sparkcep.engine.stream.keyed_stream import Stream
+from sparkcep.engine.stream.keyed_stream import KeyedStream
 from sparkcep.errors import MatchRuntimeError
 
 LAYOUT, LAYOUT_UNCHECKED = 2, 1  # of the bytes of a bucket: what Arrow's stream of layout 2 has before it, layout 1 does without
@@ -167,7 +167,7 @@ def _plain(column: pa.Array) -> list[object]:
 # -- what is kept of a bucket -------------------------------------------------------------------------------------------
 
 
-class Counted(NamedTuple):
+class CountedKeys(NamedTuple):
     """What one call came to. Of the micro-batch: rows that were ``late``, rows without a time, keys that were searched, and
     matches. Of the bucket behind it: keys of which something is kept, rows of these that are released, those that wait, bytes.
     ``micros``: microseconds that the call took, where somebody measured them. Of a clause with BUDGET what its checks came to, as
@@ -205,7 +205,7 @@ class Bucket:
         """One of which nothing is known: before the first micro-batch the watermark is the epoch."""
         return Bucket(_NO_KEYS.empty_table(), 0, statement)
 
-    def counted(self, of: Counted) -> Counted:
+    def counted(self, of: CountedKeys) -> CountedKeys:
         """``of`` with what is kept of the bucket."""
         size = int(bytes_of(flat(self.keys.column("state")))[1][[0, -1]] @ [-1, 1]) if self.keys.num_rows else 0
         return of._replace(open=self.keys.num_rows, kept=self.kept, pending=self.pending, bytes=size)
@@ -270,7 +270,7 @@ def _written(table: pa.Table) -> bytes:
 # -- a micro-batch ------------------------------------------------------------------------------------------------------
 
 
-def advance(stream: Stream, came: Sequence[bytes], before: Bucket, watermark: int) -> Generator[pa.Table, None, tuple[Bucket, Counted]]:
+def advance(stream: KeyedStream, came: Sequence[bytes], before: Bucket, watermark: int) -> Generator[pa.Table, None, tuple[Bucket, CountedKeys]]:
     """Yields output of the matches of a bucket that are decided at a watermark, and returns what is kept of it, and what was
     counted.
 
@@ -296,7 +296,7 @@ def advance(stream: Stream, came: Sequence[bytes], before: Bucket, watermark: in
     searched = pa.concat_arrays([keys, known.take(pa.array(also))])
     after = replace(before, watermark=watermark)
     if not len(searched):
-        return after, after.counted(Counted(late, untimed))
+        return after, after.counted(CountedKeys(late, untimed))
     at = np.concatenate([np.asarray(pc.fill_null(places, len(known))).astype(np.int64), also])
     states = pa.concat_arrays([flat(before.keys.column("state")), pa.array([b""], NO_BYTES.type)]).take(pa.array(at))
     task = stream.engine.task
@@ -309,10 +309,10 @@ def advance(stream: Stream, came: Sequence[bytes], before: Bucket, watermark: in
     table = pa.concat_tables([before.keys.filter(pa.array(untouched)), now]).combine_chunks()
     after = replace(after, keys=table, kept=before.kept + kept.more[0], pending=before.pending + kept.more[1])
     tried = dict(zip(Totals.names(), task.totals.since(checked), strict=True)) | {"matches": task.matches - matches}
-    return after, after.counted(Counted(late, untimed, len(searched), **tried))
+    return after, after.counted(CountedKeys(late, untimed, len(searched), **tried))
 
 
-def _rows(stream: Stream, came: Sequence[bytes]) -> tuple[pa.Table, np.ndarray, pa.Array]:
+def _rows(stream: KeyedStream, came: Sequence[bytes]) -> tuple[pa.Table, np.ndarray, pa.Array]:
     """The rows of pieces, the number of the key of each, and the keys."""
     tables = [pa.ipc.open_stream(piece).read_all() for piece in came]
     if not tables:

@@ -19,8 +19,8 @@ from sparkcep.columns.arrays import null_marks, stable_order, words
 from sparkcep.columns.row_codec import Sections, bytes_of, slices
 from sparkcep.columns.types import type_of
 from sparkcep.compiler.emission import window_of
-from sparkcep.engine.automaton.arc_history import Standing
-from sparkcep.engine.core.chunk import Chunk, Left
+from sparkcep.engine.automaton.arc_history import JournalArcs
+from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.limits import Limits
 from sparkcep.engine.core.operator import NOTHING_DUE, last_begin
 from sparkcep.engine.core.state_codec import NO_BYTES, PENDING, StateBytes, damaged
@@ -44,7 +44,7 @@ class PendingForm(WholeForm):
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeyStates:
     """What is kept of keys: ``column`` of bytes, none where nothing is; ``due`` int64: the watermark (in microseconds) at which the
     key has something to decide though no row of it came, or NOTHING_DUE; ``rows`` and ``pending``: how many rows the engine keeps,
     and how many are not released; ``more``: by how many both are more than before."""
@@ -61,13 +61,13 @@ class Kept:
         return self.column.to_pylist()
 
 
-class Stream:
+class KeyedStream:
     """One clause over a stream.
 
     Rows have the plan's input columns and those of ``order``, one for each expression of ORDER BY, of which the first is the time.
     """
 
-    def __init__(self, prepared: Prepared, schema: pa.Schema, order: Sequence[str], limits: Limits | None = None, arcs: Standing | None = None) -> None:
+    def __init__(self, prepared: Prepared, schema: pa.Schema, order: Sequence[str], limits: Limits | None = None, arcs: JournalArcs | None = None) -> None:
         """``schema``: of the rows; ``order``: the names of the columns by which they are sorted; ``arcs``: those of ARCS FROM."""
         self.plan, self.order = prepared.plan, list(order)
         inner = pa.schema([field for field in schema if field.name not in set(order)])
@@ -83,7 +83,7 @@ class Stream:
         MatchRuntimeError."""
         self.engine.operator.use(history)
 
-    def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes] | pa.Array, watermark: int) -> Generator[pa.Table, None, Kept]:
+    def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes] | pa.Array, watermark: int) -> Generator[pa.Table, None, KeyStates]:
         """Yields output of the matches that are decided at a watermark, and returns what is kept of the keys.
 
         ``rows``: those that came, in any order; ``keys`` int64 (rows): the number of the key of each; ``states``: of each key what
@@ -99,19 +99,19 @@ class Stream:
             if self.plan.rows == "unmatched":
                 yield from self._alone(rows.filter(pa.array(~timed)))
             rows, keys = rows.filter(pa.array(timed)), keys[timed]
-        open, waiting = self.pending.read(outer)
+        state, waiting = self.pending.read(outer)
         table = pa.concat_tables([waiting, self.typed(rows)]).combine_chunks()
-        of = np.concatenate([np.repeat(np.arange(parts), open.rows), keys])
+        of = np.concatenate([np.repeat(np.arange(parts), state.rows), keys])
         before = waiting.num_rows
         at, time = self.in_order(table, of)
         released = time[at] <= watermark
         now, later = at[released], at[~released]
         cut = self.sessions(of[now], time[now], clock, watermark)
-        chunk, open = self.engine.joined(table, cut.sizes, cut.spread(inner), cut.going, now)
-        due, kept, held = np.full(parts, NOTHING_DUE), 0, int(open.rows.sum())
+        chunk, state = self.engine.joined(table, cut.sizes, cut.spread(inner), cut.going, now)
+        due, kept, held = np.full(parts, NOTHING_DUE), 0, int(state.rows.sum())
         if chunk.rows:
             with fallback.over(chunk.rows):
-                left = yield from self.engine.operator.over(self.known(chunk, watermark), open)
+                left = yield from self.engine.operator.step(self.known(chunk, watermark), state)
             inner, due, kept = self.left(chunk, left, cut, watermark)
         elif not cut.goes.all():
             inner = pc.if_else(pa.array(cut.goes), inner, NO_BYTES)
@@ -120,7 +120,7 @@ class Stream:
         outer = self.clocked(cut.clock, np.diff(bytes_of(inner)[1]) > 0, outer, due)
         some = np.flatnonzero(waiting)
         due[some] = np.minimum(due[some], time[later[(np.cumsum(waiting) - waiting)[some]]])
-        return Kept(whole(inner, outer), due, kept, len(later), (kept - held, len(later) - before))
+        return KeyStates(whole(inner, outer), due, kept, len(later), (kept - held, len(later) - before))
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
@@ -128,8 +128,8 @@ class Stream:
         """int64 (keys): when the last released row of each was, where its rows are cut into sessions; and the rest of its state."""
         if not self.plan.idle:
             return np.full(len(outer), sessions.NO_CLOCK), outer
-        told, outer = parted(outer)
-        return sessions.read(told), outer
+        clocks, outer = parted(outer)
+        return sessions.read(clocks), outer
 
     def sessions(self, of: np.ndarray, time: np.ndarray, clock: np.ndarray, watermark: int | None) -> sessions.Sessions:
         """The sessions of rows ``of`` keys, in order."""
@@ -147,13 +147,13 @@ class Stream:
         due[some] = np.minimum(due[some], clock[some] + self.plan.idle - 1)
         return whole(sessions.written(clock), outer)
 
-    def left(self, chunk: Chunk, left: Left, cut: sessions.Sessions, watermark: int) -> tuple[pa.Array, np.ndarray, int]:
+    def left(self, chunk: Chunk, left: Saved, cut: sessions.Sessions, watermark: int) -> tuple[pa.Array, np.ndarray, int]:
         """What a search leaves of each key as bytes, when the key is due, and how many rows are kept of all."""
         last = chunk.table.take(pa.array(left.rows))
         operator = self.engine.operator
-        open = operator.forgetting(left.open, self.numbered, self.positioned)
-        inner = self.engine.bytes.column(open, last, open.rows)
-        return cut.gathered(inner), cut.of_keys(operator.due(left.open, last, watermark), NOTHING_DUE), len(left.rows)
+        state = operator.forgetting(left.state, self.numbered, self.positioned)
+        inner = self.engine.bytes.column(state, last, state.rows)
+        return cut.gathered(inner), cut.of_keys(operator.due(left.state, last, watermark), NOTHING_DUE), len(left.rows)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 

@@ -20,17 +20,17 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
 from sparkcep.compiler.net.net import Net
-from sparkcep.engine.core.chunk import Chunk, Left, columns_of
-from sparkcep.engine.core.matches import WITH_ERRORS, Found, with_unmatched
-from sparkcep.engine.core.operator import Base, RetainedRows, window_ends
+from sparkcep.engine.core.chunk import Chunk, Saved, columns_of
+from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
+from sparkcep.engine.core.operator import BaseOperator, RowsAtWatermark, window_ends
 from sparkcep.engine.core.state_codec import FAR, POINTS, ascending, check_numbers, other_pattern
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import next_places
-from sparkcep.engine.frontier.cheapest import BestOfLastRows
+from sparkcep.engine.frontier.cheapest import CheapestPerLastRow
 from sparkcep.engine.match import enumeration
 from sparkcep.engine.output.tables import Tables
 from sparkcep.engine.stages.bundles import NO_BUNDLES, NUMBERS, Bundles
-from sparkcep.engine.stream.recompute import Again, NewTables, Telling
+from sparkcep.engine.stream.recompute import EmittedRows, NewMatchTables, Recompute
 from sparkcep.kernels.common import layout
 from sparkcep.plan.reach import Reach
 
@@ -62,26 +62,26 @@ class Open(enumeration.Open):
         return enumeration.Open(self.rows - self.lone, self.start - self.lone, np.zeros_like(self.rows), self.covered - self.lone, self.dropped + self.lone, _NO_MARKS)
 
 
-class Points(NewTables):
+class MatchPoints(NewMatchTables):
     """Takes the match points that are told now, in place of making output. ``found``: their best matches; ``totals``: how many
     matches end at each, where it is asked."""
 
-    found, totals = Found.none(WITH_ERRORS), _NO_TOTALS
+    found, totals = MatchBatch.none(WITH_ERRORS), _NO_TOTALS
 
-    def take(self, found: Found, totals: list[int]) -> None:
+    def take(self, found: MatchBatch, totals: list[int]) -> None:
         new = self.new(found)
         self.found = found.chosen(new)
         self.totals = np.array([totals[i] for i in new.tolist()], dtype=object) if totals else _NO_TOTALS
 
 
-class BundledAgain(Base):
+class RecomputeBundles(BaseOperator):
     """Tells bundles of the match points of windows that are searched again. ``best`` finds these; ``points`` takes them."""
 
-    begin = Open(_NONE, _NONE, _NONE, _NONE, _NONE, _NO_MARKS)
+    initial = Open(_NONE, _NONE, _NONE, _NONE, _NONE, _NO_MARKS)
 
-    def __init__(self, task: Task, best: BestOfLastRows, points: Points, tables: Tables) -> None:
+    def __init__(self, task: Task, best: CheapestPerLastRow, points: MatchPoints, tables: Tables) -> None:
         self.task, self.best, self.points, self.tables = task, best, points, tables
-        self.again = Again(task, self._take, points)
+        self.recompute = Recompute(task, self._take, points)
         self.edges = task.prepared.strategy.automaton.edges
         self.form = PointsForm(task.prepared.strategy.automaton, task.plan.sizing)
         self.unmatched = task.plan.rows == "unmatched"
@@ -91,24 +91,24 @@ class BundledAgain(Base):
     @property
     def waits(self) -> bool:
         """Whether something may be told when a window ends though no row came."""
-        return self.unmatched or self.again.waits
+        return self.unmatched or self.recompute.waits
 
-    def ends(self, open: Open, kept: RetainedRows) -> np.ndarray:
-        """As :meth:`Again.ends` has it, or when a bundle is known."""
-        return open.bundles.ends(window_ends(kept, open.covered if self.waits else None), kept)
+    def ends(self, state: Open, kept: RowsAtWatermark) -> np.ndarray:
+        """As :meth:`Recompute.ends` has it, or when a bundle is known."""
+        return state.bundles.ends(window_ends(kept, state.covered if self.waits else None), kept)
 
-    def nothing(self, chunk: Chunk) -> Found:
+    def nothing(self, chunk: Chunk) -> MatchBatch:
         return self.best.nothing(chunk)
 
-    def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
+    def step(self, chunk: Chunk, state: Open) -> Generator[pa.Table, None, Saved]:
         """Tells the bundles that are complete, and leaves the rows of those that are not, and those that one to come may have in
         its window."""
-        self.points.found, self.points.totals = Found.none(WITH_ERRORS), _NO_TOTALS
-        searched, rows = _searched(chunk, open)
-        left = yield from self.again.over(searched, open.searched())
-        assert self.points.telling is not None
-        work = _Call(self, chunk, open, self.points.telling, searched.offsets, rows)
-        yield from work.told(self.points.found, self.points.totals)
+        self.points.found, self.points.totals = MatchBatch.none(WITH_ERRORS), _NO_TOTALS
+        searched, rows = _searched(chunk, state)
+        left = yield from self.recompute.step(searched, state.searched())
+        assert self.points.emitted is not None
+        work = _BundleStep(self, chunk, state, self.points.emitted, searched.offsets, rows)
+        yield from work.emitted(self.points.found, self.points.totals)
         return work.left(left)
 
     def _take(self, chunk: Chunk) -> Iterator[pa.Table]:
@@ -116,9 +116,9 @@ class BundledAgain(Base):
         return iter(())
 
 
-def _searched(chunk: Chunk, open: Open) -> tuple[Chunk, np.ndarray]:
+def _searched(chunk: Chunk, state: Open) -> tuple[Chunk, np.ndarray]:
     """The rows that are searched again, and int64 their places in the chunk."""
-    lone = open.lone
+    lone = state.lone
     low, sizes = chunk.offsets[:-1] + lone, np.diff(chunk.offsets) - lone
     rows = ranges(low, sizes)
     if not lone.any():
@@ -130,29 +130,29 @@ def _searched(chunk: Chunk, open: Open) -> tuple[Chunk, np.ndarray]:
     return replace(chunk, table=table, columns=columns_of(table, chunk.columns), offsets=offsets, place=lambda _: positions, closed=closed), rows
 
 
-class _Call:
+class _BundleStep:
     """One call over some partitions. ``rows`` int64: places of the rows that were searched; ``offsets``: of these in their
     partitions."""
 
-    def __init__(self, search: BundledAgain, chunk: Chunk, open: Open, telling: Telling, offsets: np.ndarray, rows: np.ndarray) -> None:
-        self.search, self.chunk, self.open, self.rows, self.offsets = search, chunk, open, rows, offsets
+    def __init__(self, search: RecomputeBundles, chunk: Chunk, state: Open, emitted: EmittedRows, offsets: np.ndarray, rows: np.ndarray) -> None:
+        self.search, self.chunk, self.resumed, self.rows, self.offsets = search, chunk, state, rows, offsets
         self.low = chunk.offsets[:-1]
         self.places = search.best.reporter.places(chunk)
-        kept = ranges(self.low, open.rows)
-        self.before = open.bundles.moved(np.arange(chunk.parts), kept.__getitem__)
+        kept = ranges(self.low, state.rows)
+        self.before = state.bundles.moved(np.arange(chunk.parts), kept.__getitem__)
         self.bundles = NO_BUNDLES
-        self.number = open.number.copy()
+        self.number = state.number.copy()
         self.taken = np.zeros(chunk.rows, dtype=np.uint8)
-        if len(open.taken):
-            self.taken[kept] = open.taken
+        if len(state.taken):
+            self.taken[kept] = state.taken
         # the first row of which is not told yet what ends there, and the first one that may be in a match found later
-        self.end, self.first = self._place(telling.end), self._place(telling.first)
+        self.end, self.first = self._place(emitted.end), self._place(emitted.first)
 
     def _place(self, at: np.ndarray) -> np.ndarray:
         """int64 (partitions): rows of the searched ones, or their ends, in the chunk."""
         return np.where(at < self.offsets[1:], np.append(self.rows, 0)[np.minimum(at, len(self.rows))], self.chunk.offsets[1:])
 
-    def told(self, found: Found, totals: np.ndarray) -> Iterator[pa.Table]:
+    def emitted(self, found: MatchBatch, totals: np.ndarray) -> Iterator[pa.Table]:
         """Output of the bundles that no match point can join, and of rows that are in no match; ``found``: of the match points that
         are new the best matches."""
         search, chunk = self.search, self.chunk
@@ -177,13 +177,13 @@ class _Call:
 
     def _certain(self) -> np.ndarray:
         """int64: the rows of which it is now known whether a match has them."""
-        covered = self.low + self.open.covered
+        covered = self.low + self.resumed.covered
         waited = self.before.best.rows
         waited = waited[waited < covered[self.chunk.partition_of(waited)]]
         rows = np.union1d(waited, ranges(covered, np.maximum(self.first - covered, 0)))
         return np.setdiff1d(rows, self.bundles.best.rows)
 
-    def left(self, left: Left) -> Left:
+    def left(self, left: Saved) -> Saved:
         """What is left; ``left``: of the rows that were searched."""
         search, chunk, bundles = self.search, self.chunk, self.bundles
         parts = np.flatnonzero(chunk.going)
@@ -199,13 +199,13 @@ class _Call:
         lone = np.searchsorted(kept, begin) - begins
         number = np.zeros(chunk.parts, dtype=np.int64)
         number[parts] = np.arange(len(parts))
-        return Left(
+        return Saved(
             Open(
                 rows=np.searchsorted(kept, high) - begins,
-                start=left.open.start + lone,
+                start=left.state.start + lone,
                 number=self.number[parts],
                 covered=np.searchsorted(kept, np.clip(self.first[parts], low, high)) - begins,
-                dropped=left.open.dropped - lone,
+                dropped=left.state.dropped - lone,
                 taken=self.taken[kept] if search.unmatched else _NO_MARKS,
                 lone=lone,
                 places=chunk.positions[kept[ranges(begins, lone)]],
@@ -228,19 +228,19 @@ class PointsForm:
         text = hashlib.sha256(net.edges.tobytes() + net.first.tobytes())
         self.fingerprint = int.from_bytes(text.digest()[:8], "little", signed=True)
 
-    def written(self, open: Open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        count, bundles = len(open.rows), open.bundles
+    def written(self, state: Open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        count, bundles = len(state.rows), state.bundles
         numbers = np.zeros((count, self.numbers), dtype=np.int64)
-        numbers[:, 1:6] = np.stack([open.start, open.number, open.covered, open.dropped, open.lone], axis=1)
-        numbers[:, 6 : 6 + NUMBERS] = bundles.numbers(open.rows)
+        numbers[:, 1:6] = np.stack([state.start, state.number, state.covered, state.dropped, state.lone], axis=1)
+        numbers[:, 6 : 6 + NUMBERS] = bundles.numbers(state.rows)
         if len(bundles.totals):
             # what is above what a DECIMAL(38) holds is an error when it is told
             totals = [min(total, (1 << 2 * _WORD) - 1) for total in bundles.totals.tolist()]
             words = [[total >> _WORD, total & (1 << _WORD) - 1] for total in totals]
             numbers[bundles.parts, -2:] = np.array(words, dtype=np.uint64).view(np.int64)
-        known = (open.rows > 0) | numbers.any(axis=1)
+        known = (state.rows > 0) | numbers.any(axis=1)
         numbers[:, 0] = np.where(known, self.fingerprint, 0)
-        return numbers, [(open.taken, open.rows if len(open.taken) else np.zeros_like(open.rows)), (open.places, open.lone), *bundles.arrays(open.rows)]
+        return numbers, [(state.taken, state.rows if len(state.taken) else np.zeros_like(state.rows)), (state.places, state.lone), *bundles.arrays(state.rows)]
 
     def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Open:
         if not np.isin(numbers[:, 0], (0, self.fingerprint)).all():

@@ -18,23 +18,23 @@ import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import null_marks
 from sparkcep.columns.row_codec import bytes_of
-from sparkcep.engine.automaton.arc_history import Standing
-from sparkcep.engine.automaton.register_runs import Computations
+from sparkcep.engine.automaton.arc_history import JournalArcs
+from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.changelog.input_changes import INSERT, PUNCTUATE, RETRACT, kinds_of
 from sparkcep.engine.changelog.punctuation import NEVER
-from sparkcep.engine.changelog.punctuation_state import KeptPromises
-from sparkcep.engine.core.chunk import Chunk, Left
+from sparkcep.engine.changelog.punctuation_state import PunctuationState
+from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.errors import said
 from sparkcep.engine.core.limits import Limits
 from sparkcep.engine.core.operator import NOTHING_DUE
-from sparkcep.engine.core.state_codec import FAR, NO_BYTES, TOLD, StateBytes, check_numbers
+from sparkcep.engine.core.state_codec import EMITTED, FAR, NO_BYTES, StateBytes, check_numbers
 from sparkcep.engine.core.task import Prepared
 from sparkcep.engine.core.windows import whole_micros
 from sparkcep.engine.match.enumeration import Open
 from sparkcep.engine.output.keyed_rows import MATCH, PART, MatchTables
 from sparkcep.engine.output.match_id import equal_keys
 from sparkcep.engine.output.repeated_match_id import OF_CHANGES, apart
-from sparkcep.engine.stream.keyed_stream import Kept, Stream, parted, whole
+from sparkcep.engine.stream.keyed_stream import KeyedStream, KeyStates, parted, whole
 from sparkcep.engine.stream.sessions import Sessions
 from sparkcep.errors import MatchRuntimeError
 
@@ -53,10 +53,10 @@ class Told:
 class ToldForm:
     """How these are kept as bytes."""
 
-    kind, numbers, arrays = TOLD, 1, ()
+    kind, numbers, arrays = EMITTED, 1, ()
 
-    def written(self, told: Told) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        return told.number[:, None], []
+    def written(self, emitted: Told) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        return emitted.number[:, None], []
 
     def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Told:
         number = numbers[:, 0]
@@ -64,36 +64,36 @@ class ToldForm:
         return Told(rows, number)
 
 
-class RevisedStream(Stream):
+class RetractingStream(KeyedStream):
     """One clause with REPORT CHANGES over a stream."""
 
-    def __init__(self, prepared: Prepared, schema: pa.Schema, order: Sequence[str], limits: Limits | None = None, arcs: Standing | None = None) -> None:
+    def __init__(self, prepared: Prepared, schema: pa.Schema, order: Sequence[str], limits: Limits | None = None, arcs: JournalArcs | None = None) -> None:
         super().__init__(prepared, schema, order, limits, arcs)
         self.changes = self.plan.changes
         search = self.engine.operator
-        assert isinstance(search, Computations) and isinstance(search.tables, MatchTables)
+        assert isinstance(search, RegisterRuns) and isinstance(search.tables, MatchTables)
         self.tables = search.tables
         self.out = self.engine.task.prepared.output_schema
         # rows of one match stand together, and so do matches of one partition
-        self.told = StateBytes(pa.schema([*self.out, pa.field(MATCH, pa.int64())]), ToldForm())
-        self.promises = KeptPromises(self.engine.task, schema, self.order[0]) if self.changes.punctuate else None
+        self.emitted = StateBytes(pa.schema([*self.out, pa.field(MATCH, pa.int64())]), ToldForm())
+        self.promises = PunctuationState(self.engine.task, schema, self.order[0]) if self.changes.punctuate else None
         self.counting = any(leaf.spec.kind == "change_number" for leaf in self.plan.leaves)
 
-    def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes] | pa.Array, watermark: int) -> Generator[pa.Table, None, Kept]:
-        """Yields what changes of the matches by the rows that came, and returns what is kept of the keys: as :class:`Stream` has
-        it."""
+    def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes] | pa.Array, watermark: int) -> Generator[pa.Table, None, KeyStates]:
+        """Yields the changes of matches that the new rows cause, and returns the saved states of the keys, see
+        :meth:`KeyedStream.advance`."""
         parts = len(states)
         inner, outer = parted(states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary()))
         clock, outer = self.clocks(outer)
-        waiting, told_bytes = parted(outer)
-        told_bytes, promised = parted(told_bytes) if self.promises is not None else (told_bytes, None)
+        waiting, emitted_bytes = parted(outer)
+        emitted_bytes, promised = parted(emitted_bytes) if self.promises is not None else (emitted_bytes, None)
         rows = rows.select(self.schema.names)
         timed = null_marks(rows.column(self.order[0]).combine_chunks()) == 0
         if not timed.all():  # they are in no match
             rows, keys = rows.filter(pa.array(timed)), keys[timed]
-        open, pending = self.pending.read(waiting)
+        state, pending = self.pending.read(waiting)
         table = pa.concat_tables([pending, self.typed(rows)]).combine_chunks()
-        of = np.concatenate([np.repeat(np.arange(parts), open.rows), keys])
+        of = np.concatenate([np.repeat(np.arange(parts), state.rows), keys])
         came = table.slice(pending.num_rows)
         kinds = kinds_of(self.engine.task, came.column(self.changes.column).combine_chunks(), {name: came.column(name).combine_chunks() for name in self.schema.names})
         expires = None
@@ -109,7 +109,7 @@ class RevisedStream(Stream):
         limit = self._limit(watermark)
         seen = later[time[later] <= limit]
         guessed = self._guessed(table.take(pa.array(seen)), self.sessions(of[seen], time[seen], cut.clock, None), inner, watermark)
-        before, old = self.told.read(told_bytes)
+        before, old = self.emitted.read(emitted_bytes)
         number = before.number.copy()
         yield from self._differences(old, before.rows, final, guessed, number)
         kept = guessed.sort_by([(PART, "ascending"), (MATCH, "ascending")]) if guessed.num_rows else guessed
@@ -121,7 +121,7 @@ class RevisedStream(Stream):
         if self.plan.idle:  # with its session a key's changes are forgotten, once none of them may be taken back
             number[~(cut.goes | (waits > 0) | (sizes > 0))] = 0
         outer = self.pending.column(Open.of(waits), table.take(pa.array(later)), waits)
-        remembered = self.told.column(Told(sizes, number), kept, sizes)
+        remembered = self.emitted.column(Told(sizes, number), kept, sizes)
         if promised is not None:
             remembered = whole(remembered, promised)
         outer = self.clocked(cut.clock, (np.diff(bytes_of(inner)[1]) > 0) | (number > 0), whole(outer, remembered), due)
@@ -132,7 +132,7 @@ class RevisedStream(Stream):
         if limit < _EVER:
             unseen = later[time[later] > limit]
             np.minimum.at(due, of[unseen], time[unseen] - (limit - watermark))
-        return Kept(whole(inner, outer), due, count, len(later), (count - held, len(later) - pending.num_rows))
+        return KeyStates(whole(inner, outer), due, count, len(later), (count - held, len(later) - pending.num_rows))
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -185,10 +185,10 @@ class RevisedStream(Stream):
         """The matches that end at ``rows`` which the watermark has passed; and what the search keeps, when it is due, how many rows
         that is, and how many it was."""
         found, due, count = self._matches([]), np.full(len(inner), NOTHING_DUE), 0
-        chunk, open = self.engine.joined(rows, cut.sizes, cut.spread(inner), cut.going)
-        held = int(open.rows.sum())
+        chunk, state = self.engine.joined(rows, cut.sizes, cut.spread(inner), cut.going)
+        held = int(state.rows.sum())
         if chunk.rows:
-            found, left = self._searched(self.known(chunk, watermark), open, cut)
+            found, left = self._searched(self.known(chunk, watermark), state, cut)
             inner, due, count = self.left(chunk, left, cut, watermark)
         elif not cut.goes.all():
             inner = pc.if_else(pa.array(cut.goes), inner, NO_BYTES)
@@ -199,12 +199,12 @@ class RevisedStream(Stream):
         watermark alone."""
         if not rows.num_rows:
             return self._matches([])
-        chunk, open = self.engine.joined(rows, cut.sizes, cut.spread(inner), cut.going)
-        return self._searched(replace(chunk, limits=np.full(chunk.parts, watermark + 1)), open, cut)[0]
+        chunk, state = self.engine.joined(rows, cut.sizes, cut.spread(inner), cut.going)
+        return self._searched(replace(chunk, limits=np.full(chunk.parts, watermark + 1)), state, cut)[0]
 
-    def _searched(self, chunk: Chunk, open: Open, cut: Sessions) -> tuple[pa.Table, Left]:
+    def _searched(self, chunk: Chunk, state: Open, cut: Sessions) -> tuple[pa.Table, Saved]:
         """The matches that a search finds, by their keys, and what it leaves."""
-        search, found = self.engine.operator.over(chunk, open), []
+        search, found = self.engine.operator.step(chunk, state), []
         while True:
             try:
                 found.append(next(search))
@@ -236,13 +236,13 @@ class RevisedStream(Stream):
         begins = np.flatnonzero((np.diff(part, prepend=-1) != 0) | (np.diff(match, prepend=-1) != 0) | (np.diff(change, prepend=-1) != 0))
         counted = np.cumsum(np.isin(np.arange(len(part)), begins))
         firsts = np.flatnonzero(np.diff(part, prepend=-1))
-        told = counted - np.repeat(counted[firsts] - 1, np.diff(np.append(firsts, len(part)))) + number[part]
+        emitted = counted - np.repeat(counted[firsts] - 1, np.diff(np.append(firsts, len(part)))) + number[part]
         lasts = np.append(firsts[1:], len(part)) - 1
-        number[part[lasts]] = told[lasts]
+        number[part[lasts]] = emitted[lasts]
         table = both.take(pa.array(order)).drop_columns([PART, MATCH])
         for leaf in self.plan.leaves:
             if leaf.spec.kind in ("change", "change_number"):
-                values = pa.array(np.where(change == INSERT, "insert", "retract"), pa.string()) if leaf.spec.kind == "change" else pa.array(told)
+                values = pa.array(np.where(change == INSERT, "insert", "retract"), pa.string()) if leaf.spec.kind == "change" else pa.array(emitted)
                 table = table.set_column(table.column_names.index(leaf.name), self.out.field(leaf.name), values.cast(self.out.field(leaf.name).type))
         yield table
 

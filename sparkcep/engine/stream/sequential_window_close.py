@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.engine.core.chunk import Chunk, Left
+from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.errors import LESS
-from sparkcep.engine.core.matches import Found
+from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.state_codec import FAR, IN_TURN, check_numbers
 from sparkcep.engine.core.task import Task
-from sparkcep.engine.match.enumeration import ListedForm, Open, Search
-from sparkcep.engine.stream.window_close import SlidingWindows, parts_of
+from sparkcep.engine.match.enumeration import ListedForm, MatchSearch, Open
+from sparkcep.engine.stream.window_close import ClosingWindows, parts_of
 from sparkcep.kernels.common import layout
 
 
@@ -31,9 +31,9 @@ class OpenInTurn(Open):
     matched: np.ndarray
 
     @staticmethod
-    def of_listed(open: Open, matched: np.ndarray) -> OpenInTurn:
+    def of_listed(state: Open, matched: np.ndarray) -> OpenInTurn:
         """The same of partitions of which the number is known."""
-        return OpenInTurn(open.rows, open.start, open.number, open.covered, open.dropped, open.taken, matched)
+        return OpenInTurn(state.rows, state.start, state.number, state.covered, state.dropped, state.taken, matched)
 
 
 class InTurnForm:
@@ -42,9 +42,9 @@ class InTurnForm:
     listed = ListedForm(places=True)
     kind, numbers, arrays = IN_TURN, listed.numbers + 1, listed.arrays
 
-    def written(self, open: OpenInTurn) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        numbers, arrays = self.listed.written(open)
-        return np.column_stack([numbers, open.matched]), arrays
+    def written(self, state: OpenInTurn) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        numbers, arrays = self.listed.written(state)
+        return np.column_stack([numbers, state.matched]), arrays
 
     def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> OpenInTurn:
         matched = numbers[:, -1]
@@ -55,34 +55,34 @@ class InTurnForm:
 _NONE = np.zeros(0, dtype=np.int64)
 
 
-class WindowsInTurn(SlidingWindows):
+class SequentialWindowClose(ClosingWindows):
     """Searches the rows of windows that have ended from where the search stood. ``search`` lists the matches, of which ``report``
     makes output."""
 
-    form, begin = InTurnForm(), OpenInTurn.of_listed(Open.of(_NONE), _NONE)
+    form, initial = InTurnForm(), OpenInTurn.of_listed(Open.of(_NONE), _NONE)
 
-    def __init__(self, task: Task, search: Search, report: Callable[[Chunk, Found], Iterator[pa.Table]]) -> None:
+    def __init__(self, task: Task, search: MatchSearch, report: Callable[[Chunk, MatchBatch], Iterator[pa.Table]]) -> None:
         super().__init__(task)
         self.search, self.report = search, report
 
-    def over(self, chunk: Chunk, open: OpenInTurn) -> Generator[pa.Table, None, Left]:
+    def step(self, chunk: Chunk, state: OpenInTurn) -> Generator[pa.Table, None, Saved]:
         """Tells the windows that have ended and behind whose rows the search stands, and leaves the rows of the others."""
-        at = self._at(chunk, open)
+        at = self._at(chunk, state)
         high, start, passed = chunk.offsets[1:], at.start.copy(), _Passed()
-        stand, matched = high.copy(), np.pad(open.matched, (0, chunk.parts - len(open.rows)))
+        resume, matched = high.copy(), np.pad(state.matched, (0, chunk.parts - len(state.rows)))
         due = self._due(at, at.ended)
         if len(due):
-            part = replace(parts_of(chunk, due, open=True), sliding=self.asked(at.after[due], at.ended[due]))
+            part = replace(parts_of(chunk, due, growing=True), sliding=self.asked(at.after[due], at.ended[due]))
             moved = chunk.offsets[due] - part.offsets[:-1]
             known = replace(Open.of(np.diff(part.offsets)), start=start[due] - chunk.offsets[due], number=matched[due])
             matches = self.search.over(part, known)
             found = self._held(matches.best(passed.noted(matches.every())), part)
-            stand[due] = np.where(part.going, matches.opens[:, layout.O_START] + moved, high[due])
-            told = replace(part, sliding=self.asked(at.after[due], at.told(stand)[due]))
+            resume[due] = np.where(part.going, matches.opens[:, layout.O_START] + moved, high[due])
+            closable = replace(part, sliding=self.asked(at.after[due], at.closable(resume)[due]))
             for some in found:
-                yield from self.report(told, some)
+                yield from self.report(closable, some)
             passed = passed.moved(due, moved)
-        until = at.told(stand)
+        until = at.closable(resume)
         start = np.maximum(start, self.first_row(chunk, at.places, until))
         if not self.task.plan.reports_all:  # what begins inside a match is none
             inside = np.flatnonzero((passed.first < start[passed.part]) & (passed.last >= start[passed.part]))
@@ -91,10 +91,10 @@ class WindowsInTurn(SlidingWindows):
         np.maximum.at(matched, passed.part[before], passed.number[before])
         if not self.task.prepared.conditions.number_read:
             matched[:] = 0
-        left = self._left(open, at, start, until, stand)
-        return replace(left, open=OpenInTurn.of_listed(left.open, matched[chunk.going]))
+        left = self._left(state, at, start, until, resume)
+        return replace(left, state=OpenInTurn.of_listed(left.state, matched[chunk.going]))
 
-    def _held(self, found: Iterator[Found], chunk: Chunk) -> list[Found]:
+    def _held(self, found: Iterator[MatchBatch], chunk: Chunk) -> list[MatchBatch]:
         """The matches that may be among the best, which are told when it is known how far the search came."""
         held, size = [], 0
         for some in found:
@@ -114,7 +114,7 @@ class _Passed:
     last: np.ndarray = field(default_factory=lambda: _NONE)
     number: np.ndarray = field(default_factory=lambda: _NONE)
 
-    def noted(self, rounds: Iterator[Found]) -> Iterator[Found]:
+    def noted(self, rounds: Iterator[MatchBatch]) -> Iterator[MatchBatch]:
         """Notes the matches, an empty one at the row where it is shown, and passes them on."""
         for found in rounds:
             events = found.events

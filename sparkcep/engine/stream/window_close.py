@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges, words
-from sparkcep.engine.core.chunk import Chunk, Left
-from sparkcep.engine.core.operator import NOTHING_DUE, Base, RetainedRows
+from sparkcep.engine.core.chunk import Chunk, Saved
+from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator, RowsAtWatermark
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import plan_windows
 from sparkcep.engine.match.enumeration import NOTHING_OPEN, ListedForm, Open
@@ -33,7 +33,7 @@ from sparkcep.plan.options import MICROS
 NEVER = np.iinfo(np.int64).min
 
 
-class SlidingWindows(Base):
+class ClosingWindows(BaseOperator):
     """What searches of windows that have ended share. Where a search stands is the first row of those that were not told; the
     number kept is the place up to which windows were, and the row covered the first one that is not decided."""
 
@@ -42,7 +42,7 @@ class SlidingWindows(Base):
         window, slide, ranking = task.plan.windows[0], task.plan.slide, task.plan.ranking
         assert slide is not None and ranking is not None
         self.timed = window.kind == MICROS
-        self.size, self.step = int(Fraction(window.size)), int(Fraction(slide.step))
+        self.size, self.pace = int(Fraction(window.size)), int(Fraction(slide.step))
         # how far before a window a match may begin that ends in it and hides others, or a negation look
         emission = task.prepared.strategy.emission
         self.longer = self.size if emission.hides or emission.looks_before else 0
@@ -50,42 +50,42 @@ class SlidingWindows(Base):
         # the matches of all keys are told in one micro-batch, so all wait as long as any may
         self.delay = self.size if self.late and ranking.overall else 0
 
-    def ends(self, open: Open, kept: RetainedRows) -> np.ndarray:
+    def ends(self, state: Open, kept: RowsAtWatermark) -> np.ndarray:
         """When the first window ends that was not emitted, or what it waits for. Of a partition that keeps rows for those to come
         alone, when these go."""
-        due, time, first = np.full(len(open.rows), NOTHING_DUE), kept.time, kept.first
-        some = np.flatnonzero(open.start < open.rows)
-        ends = self._first_end(time[first[some] + open.start[some]], open.number[some])
+        due, time, first = np.full(len(state.rows), NOTHING_DUE), kept.time, kept.first
+        some = np.flatnonzero(state.start < state.rows)
+        ends = self._first_end(time[first[some] + state.start[some]], state.number[some])
         due[some] = ends - 1 + self.delay
         if not self.delay:
-            waits = np.flatnonzero(open.covered[some] < open.rows[some])
-            begun = time[first[some[waits]] + open.covered[some[waits]]]
+            waits = np.flatnonzero(state.covered[some] < state.rows[some])
+            begun = time[first[some[waits]] + state.covered[some[waits]]]
             waits, begun = waits[begun < ends[waits]], begun[begun < ends[waits]]
             last = begun + self.size - 1
             # else it waits for a row to come
             due[some[waits]] = np.where(self.late & (last > kept.watermark), last, NOTHING_DUE)
         if self.longer:
-            alone = np.flatnonzero((open.rows > 0) & (open.start == open.rows))
-            last = time[first[alone] + open.start[alone] - 1]
-            gone = (last + self.longer) // self.step * self.step + self.size  # where a window ends, before which rows up to the last are kept
-            due[alone] = np.where(gone > open.number[alone], gone - 1 + self.delay, due[alone])
+            alone = np.flatnonzero((state.rows > 0) & (state.start == state.rows))
+            last = time[first[alone] + state.start[alone] - 1]
+            gone = (last + self.longer) // self.pace * self.pace + self.size  # where a window ends, before which rows up to the last are kept
+            due[alone] = np.where(gone > state.number[alone], gone - 1 + self.delay, due[alone])
         return due
 
-    def under_way(self, open: Open) -> np.ndarray:
-        return open.start
+    def under_way(self, state: Open) -> np.ndarray:
+        return state.start
 
-    def forgetting(self, open: Open, numbers: bool, positions: bool) -> Open:
+    def forgetting(self, state: Open, numbers: bool, positions: bool) -> Open:
         """The number is a place, which says something as long as rows are kept."""
-        return replace(open.forgetting(True, positions), number=np.where(open.rows > 0, open.number, 0))
+        return replace(state.forgetting(True, positions), number=np.where(state.rows > 0, state.number, 0))
 
-    def _at(self, chunk: Chunk, open: Open) -> _At:
+    def _at(self, chunk: Chunk, state: Open) -> _At:
         """What is known of each partition before the search."""
         assert chunk.watermark is not None
-        opens = open.opens(chunk)
+        opens = state.opens(chunk)
         low, high = chunk.offsets[:-1], chunk.offsets[1:]
         known = np.zeros(chunk.parts, dtype=bool)
-        known[: len(open.rows)] = open.rows > 0
-        ended = np.full(chunk.parts, chunk.watermark + 1 - self.delay) if self.timed else open.gone(chunk.parts) + high - low
+        known[: len(state.rows)] = state.rows > 0
+        ended = np.full(chunk.parts, chunk.watermark + 1 - self.delay) if self.timed else state.gone(chunk.parts) + high - low
         return _At(chunk, opens, self._places(chunk), np.where(known, opens[:, layout.O_NUMBER], NEVER), ended)
 
     def _due(self, at: _At, until: np.ndarray) -> np.ndarray:
@@ -93,18 +93,18 @@ class SlidingWindows(Base):
         some = np.flatnonzero(at.start < at.chunk.offsets[1:])
         return some[self._first_end(at.places[at.start[some]], at.after[some]) <= until[some]]
 
-    def _left(self, open: Open, at: _At, start: np.ndarray, until: np.ndarray, stand: np.ndarray) -> Left:
+    def _left(self, state: Open, at: _At, start: np.ndarray, until: np.ndarray, resume: np.ndarray) -> Saved:
         """Leaves the rows from ``start`` on, and those that a match to come may ask about."""
         chunk, opens = at.chunk, at.opens
-        opens[:, layout.O_START], opens[:, layout.O_NUMBER], opens[:, layout.O_COVERED] = start, until, stand
+        opens[:, layout.O_START], opens[:, layout.O_NUMBER], opens[:, layout.O_COVERED] = start, until, resume
         first = _from(chunk, at.places, self._begin(until) - self.longer) if self.longer else start
-        return open.left(chunk, opens, first[chunk.going], self.task.back)
+        return state.left(chunk, opens, first[chunk.going], self.task.back)
 
     def asked(self, after: np.ndarray, until: np.ndarray) -> np.ndarray:
         """int64 (2, partitions): the numbers of the first and the last window that end behind ``after`` and not behind
         ``until``."""
-        first = np.where(after == NEVER, NEVER, (np.maximum(after, NEVER + self.size) - self.size) // self.step + 1)
-        return np.stack([first, (until - self.size) // self.step])
+        first = np.where(after == NEVER, NEVER, (np.maximum(after, NEVER + self.size) - self.size) // self.pace + 1)
+        return np.stack([first, (until - self.size) // self.pace])
 
     def first_row(self, chunk: Chunk, places: np.ndarray, until: np.ndarray) -> np.ndarray:
         """int64 (partitions): the first row of the windows that end behind ``until``, or the end."""
@@ -115,32 +115,32 @@ class SlidingWindows(Base):
 
     def _begin(self, until: np.ndarray) -> np.ndarray:
         """Where the first window begins that ends behind ``until``."""
-        number = (until - self.size) // self.step + 1
-        return (number if self.timed else np.maximum(number, 0)) * self.step
+        number = (until - self.size) // self.pace + 1
+        return (number if self.timed else np.maximum(number, 0)) * self.pace
 
     def _first_end(self, place: np.ndarray, after: np.ndarray) -> np.ndarray:
         """Where the first window ends that holds a place and ends behind ``after``."""
         return self._begin(np.maximum(place, after)) + self.size
 
 
-class EndedWindows(SlidingWindows):
+class WindowClose(ClosingWindows):
     """Searches the rows of windows that have ended. ``answer``: makes output of whole partitions."""
 
-    form, begin = ListedForm(places=True), NOTHING_OPEN
+    form, initial = ListedForm(places=True), NOTHING_OPEN
 
     def __init__(self, task: Task, answer: Callable[[Chunk], Iterator[pa.Table]]) -> None:
         super().__init__(task)
         self.answer = answer
 
-    def over(self, chunk: Chunk, open: Open) -> Generator[pa.Table, None, Left]:
+    def step(self, chunk: Chunk, state: Open) -> Generator[pa.Table, None, Saved]:
         """Tells the windows that have ended, and leaves the rows of those that have not."""
-        at = self._at(chunk, open)
-        stand = self._undecided(chunk)
-        until = at.told(stand)
+        at = self._at(chunk, state)
+        resume = self._undecided(chunk)
+        until = at.closable(resume)
         due = self._due(at, until)
         if len(due):
             yield from self.answer(replace(parts_of(chunk, due), sliding=self.asked(at.after[due], until[due])))
-        return self._left(open, at, self.first_row(chunk, at.places, until), until, stand)
+        return self._left(state, at, self.first_row(chunk, at.places, until), until, resume)
 
     def _undecided(self, chunk: Chunk) -> np.ndarray:
         """int64 (partitions): the first row of each that may be in a match which rows to come decide, or its end."""
@@ -170,10 +170,10 @@ class _At:
         """int64 (partitions): the first row of windows that were not told."""
         return self.opens[:, layout.O_START]
 
-    def told(self, stand: np.ndarray) -> np.ndarray:
-        """int64 (partitions): the place up to which windows can be told, where nothing from the rows ``stand`` on is decided."""
-        until, some = self.ended.copy(), np.flatnonzero(stand < self.chunk.offsets[1:])
-        until[some] = np.minimum(until[some], self.places[stand[some]])
+    def closable(self, resume: np.ndarray) -> np.ndarray:
+        """int64 (partitions): the place up to which windows can be told, where nothing from the rows ``resume`` on is decided."""
+        until, some = self.ended.copy(), np.flatnonzero(resume < self.chunk.offsets[1:])
+        until[some] = np.minimum(until[some], self.places[resume[some]])
         return np.maximum(until, self.after)
 
 
@@ -188,7 +188,7 @@ def _first(chunk: Chunk, marks: np.ndarray) -> np.ndarray:
     return high - np.add.reduceat(np.append(marks, 0).astype(np.int64), low) * (high > low)
 
 
-def parts_of(chunk: Chunk, parts: np.ndarray, *, open: bool = False) -> Chunk:
+def parts_of(chunk: Chunk, parts: np.ndarray, *, growing: bool = False) -> Chunk:
     """Some partitions of a chunk, as if they were there as a whole, or ``open`` as they are."""
     sizes = np.diff(chunk.offsets)[parts]
     rows = ranges(chunk.offsets[parts], sizes)
@@ -196,7 +196,7 @@ def parts_of(chunk: Chunk, parts: np.ndarray, *, open: bool = False) -> Chunk:
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     part = Chunk.whole(chunk.table.take(pa.array(rows)).combine_chunks(), chunk.columns, offsets)
     part = replace(part, place=lambda _: positions)
-    if not open:
+    if not growing:
         return part
     assert chunk.closed is not None
     return replace(part, going=chunk.going[parts], closed=chunk.closed[parts] - chunk.offsets[parts] + offsets[:-1], watermark=chunk.watermark)

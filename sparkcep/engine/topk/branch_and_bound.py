@@ -25,7 +25,7 @@ _FALLING_OPERANDS = {"-": (1, -1), "neg": (-1,)}
 
 
 @dataclass(frozen=True)
-class Sequences:
+class RowSequences:
     """Results by window, best first: ``window`` int64 (results), ``score`` float64, ``rows`` int64 (results, strata)."""
 
     window: np.ndarray
@@ -69,7 +69,7 @@ def top_sequences(
     inside: Inside | None = None,
     max_steps: int = 2**62,
     max_bytes: int = 2**62,
-) -> Sequences:
+) -> RowSequences:
     """The ``k`` best of each window among the sequences of one row of each stratum, in the order of the strata and of the rows.
 
     ``letters`` int64 (rows): bit j where the row belongs to stratum j; ``weights`` float64 (strata, rows), finite there. ``low``,
@@ -109,13 +109,13 @@ def top_sequences(
         if code == mk.STEPS:
             raise TooManyStepsError(int(state[mk.S_WINDOW]))
     window, scores, rows = (np.concatenate(parts) for parts in zip(*found))
-    return Sequences(window, scores, rows)
+    return RowSequences(window, scores, rows)
 
 
 def _each(
     tree: tuple, letters: np.ndarray, weights: np.ndarray, k: int, low: np.ndarray, high: np.ndarray, ends: np.ndarray, inside: Inside | None,
     max_steps: int, max_bytes: int,
-) -> Sequences:
+) -> RowSequences:
     """The same, each window by itself."""
     parts = []
     for w, (begin, end) in enumerate(zip(low.tolist(), high.tolist())):
@@ -128,10 +128,10 @@ def _each(
         except TooManyStepsError:
             raise TooManyStepsError(w) from None
         parts.append((np.full(len(found.score), w), found.score, found.rows + begin))
-    return Sequences(*map(np.concatenate, zip(*parts))) if parts else Sequences(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, len(weights)), np.int64))
+    return RowSequences(*map(np.concatenate, zip(*parts))) if parts else RowSequences(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, len(weights)), np.int64))
 
 
-def best_of(parts: list[tuple[Sequences, np.ndarray]], k: int, strata: int) -> tuple[Sequences, np.ndarray]:
+def best_of(parts: list[tuple[RowSequences, np.ndarray]], k: int, strata: int) -> tuple[RowSequences, np.ndarray]:
     """The ``k`` best of each window among the results of several searches of the same windows, each with the labels uint8 (strata)
     of its rows; and their labels uint8 (results, strata). Ties: the earliest vector of rows, each once and a prefix first; then the
     earliest sequence of rows with their labels."""
@@ -146,7 +146,7 @@ def best_of(parts: list[tuple[Sequences, np.ndarray]], k: int, strata: int) -> t
     pairs = [column for pair in zip(rows.T, (labels & 63).T) for column in pair]
     order = np.lexsort((*pairs[::-1], *vectors.T[::-1], -score, window))
     order = order[numbered(window[order]) < k]
-    return Sequences(window[order], score[order], rows[order]), labels[order]
+    return RowSequences(window[order], score[order], rows[order]), labels[order]
 
 
 def _strata(letters: np.ndarray, weights: np.ndarray) -> mk.Strata:
@@ -160,9 +160,9 @@ def _strata(letters: np.ndarray, weights: np.ndarray) -> mk.Strata:
     return mk.Strata(np.concatenate(rows).astype(np.int64), np.array(offsets, dtype=np.int64), np.array(behind, dtype=np.int64), weights)
 
 
-def _room(m: int, n: int, k: int, depth: int) -> mk.Room:
+def _room(m: int, n: int, k: int, depth: int) -> mk.SearchRoom:
     whole, real = np.int64, np.float64
-    return mk.Room(
+    return mk.SearchRoom(
         np.full((m, n + 1), np.nan), np.zeros(m, real), np.zeros(m, whole), np.zeros(max(m, n + 1), whole), np.zeros(depth, real),
         np.zeros(mk.TRIAL, real), np.zeros((m, mk.TRIAL + 1), whole), np.zeros(k, real), np.zeros((k, m), whole),
     )  # fmt: skip

@@ -119,7 +119,7 @@ class _Automaton(NamedTuple):
     the caller; ``start``: the node in place of the first for what comes back to it, or 0; ``longest``: most rows of a match, -1
     without a limit."""
 
-    net: b.Net
+    net: b.KBestNet
     number: np.ndarray
     start: int
     variables: int
@@ -157,7 +157,7 @@ def _automaton(first_bytes: bytes, edge_bytes: bytes) -> _Automaton:
     by_first = np.searchsorted(variable[order], np.arange(variables + 1)).astype(np.int64)
     longest = _longest(source[taking], target[taking], nodes + 1)
     none = np.empty(0, dtype=np.int64)
-    net = b.Net(by_first, order, source.astype(np.int64), target.astype(np.int64), opens, accepts, none, none)
+    net = b.KBestNet(by_first, order, source.astype(np.int64), target.astype(np.int64), opens, accepts, none, none)
     for array in (*net, number):
         array.flags.writeable = False
     return _Automaton(net, number, start, variables, longest)
@@ -258,7 +258,7 @@ class _Task:
     def _run(self, letters: np.ndarray, weights: np.ndarray, k: int, slack: float) -> Ranked:
         dtype = weights.dtype
         neg = dtype.type(-np.inf) if dtype.kind == "f" else np.int64(-(2**62))
-        stream = b.Stream(np.ascontiguousarray(letters), np.ascontiguousarray(weights), *self.keys)
+        stream = b.KBestRows(np.ascontiguousarray(letters), np.ascontiguousarray(weights), *self.keys)
         width = self.width or self._width(k)
         guided = self.width != k and slack < np.inf
         most = np.fmax.reduce(weights, axis=1, initial=neg) if guided else weights[:0, 0]
@@ -287,7 +287,7 @@ class _Task:
 class _Store:
     """What the kernels work on."""
 
-    def __init__(self, net: b.Net, lists: int, dtype: np.dtype, max_bytes: int) -> None:
+    def __init__(self, net: b.KBestNet, lists: int, dtype: np.dtype, max_bytes: int) -> None:
         self.dtype, self.max_bytes = dtype, max_bytes
         edges = max(len(net.source), 1)
         self.pool = np.empty((POOL, C_FIELDS), dtype=np.int64)
@@ -300,11 +300,11 @@ class _Store:
     def _arena(self, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return np.empty(size, dtype=self.dtype), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
 
-    def _work(self, size: int, edges: int) -> b.Work:
+    def _work(self, size: int, edges: int) -> b.KBestWork:
         integers = [np.empty(size, dtype=np.int64) for _ in range(3)]
         parent, start, entry = integers
         runs = np.empty((2 * edges + 2, 7), dtype=np.int64)
-        return b.Work(
+        return b.KBestWork(
             np.empty(size, dtype=self.dtype),
             parent,
             start,

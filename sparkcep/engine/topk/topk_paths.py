@@ -19,7 +19,7 @@ from sparkcep.compiler.net.net import ACCEPT, E_LABEL, E_TARGET, E_VAR
 from sparkcep.compiler.searches import PATHS, SIDES
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import LESS
-from sparkcep.engine.core.matches import Found, matches_of, together
+from sparkcep.engine.core.matches import MatchBatch, matches_of, together
 from sparkcep.engine.core.predicates import kernel_data
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import Slides, plan_windows, window_ends
@@ -44,7 +44,7 @@ MATCH_BYTES, ROW_BYTES = 400, 80  # of a match that is held as Python's numbers,
 class Best:
     """The best matches of a partition, or of several, and the number of the window of each."""
 
-    found: Found
+    found: MatchBatch
     windows: np.ndarray
 
 
@@ -112,7 +112,7 @@ class Rankings:
         yield from self.tables.of(chunk, replace(best, by_event=by_event))
 
 
-class Paths(Rankings):
+class TopkPaths(Rankings):
     """Finds the k best matches, and their ranks, as paths."""
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
@@ -203,7 +203,7 @@ class Paths(Rankings):
                 parts = [united(parts, top)]
                 held = len(parts[0].score)
         if not parts:
-            return Best(Found.none(), np.zeros(0, dtype=np.int64))
+            return Best(MatchBatch.none(), np.zeros(0, dtype=np.int64))
         found = parts[0] if len(parts) == 1 else united(parts, top)
         return self._best(span.part, replace(found, edges=linked.original[found.edges]), span.low, span.numbers)
 

@@ -30,7 +30,7 @@ from sparkcep.engine.topk.topk_paths import Best, Far, Rankings, Span, summed_we
 from sparkcep.errors import TooManyStepsError, TooMuchStateError
 
 
-class Sequences(Rankings):
+class TopkRows(Rankings):
     """Finds the k best matches by joining the rows of each variable; which rank they have Spark tells."""
 
     def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:

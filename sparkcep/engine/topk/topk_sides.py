@@ -60,7 +60,7 @@ class _Stream(NamedTuple):
         return _Stream(self.letters[rows], self.weights[:, rows], None if self.backs is None else np.maximum(self.backs[rows] - rows.start, 0))
 
 
-class Sides(Rankings):
+class TopkSides(Rankings):
     """Finds the k best matches by joining those of the sides; which rank they have Spark tells."""
 
     def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:

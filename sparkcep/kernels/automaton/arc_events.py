@@ -16,7 +16,7 @@ INSERT, DELETE, RETRACT, PUNCTUATE, VANISH = range(5)
 # foreseen, whether it appears by an
 # effect, whether a delete has ended it, whether a retract has undone it, the arc of the same name that came before it (-1: none),
 # and the rows that have ended and undone it (-1: none)
-T_ROW, T_BEGIN, T_END, T_WRITTEN, T_FORESEEN, T_APPEARS, T_ENDED, T_GONE, T_BEFORE, T_ENDER, T_UNDOER, T_WIDTH = range(12)
+T_ROW, T_BEGIN, T_END, T_WRITTEN, T_EXPECTED, T_APPEARS, T_ENDED, T_GONE, T_BEFORE, T_ENDER, T_UNDOER, T_WIDTH = range(12)
 # words of an effect: its row, the arc, from and before which times it is valid then
 F_ROW, F_OF, F_BEGIN, F_END, F_WIDTH = range(5)
 NO_ARC, LATE, NO_NEXT, NO_TIME = range(1, 5)  # what is the matter with a row
@@ -44,11 +44,11 @@ def stand(came, last, arcs, effects, counts):
     """Goes through the rows. ``last`` int64 (names): the last arc of each, -1 at first. Writes the arcs int64 (rows, T_WIDTH) and
     the effects int64 (rows, F_WIDTH), and how many there are to ``counts``. Returns DONE, or what is the matter with the row
     ``counts[2]``."""
-    standing = np.int64(0)
-    told = np.int64(0)
+    valid = np.int64(0)
+    written = np.int64(0)
     for i in range(came.ops.shape[0]):
-        counts[0] = standing
-        counts[1] = told
+        counts[0] = valid
+        counts[1] = written
         counts[2] = i
         op = came.ops[i]
         name = came.named[i]
@@ -62,20 +62,20 @@ def stand(came, last, arcs, effects, counts):
         if op == INSERT:
             if came.no_begin[i] == 0 and came.begins[i] < came.too_late[i]:
                 return LATE
-            arcs[standing, T_ROW] = i
-            arcs[standing, T_BEGIN] = came.following[i] if came.no_begin[i] == 1 else came.begins[i]
-            arcs[standing, T_WRITTEN] = ENDLESS if came.no_end[i] == 1 else came.ends[i]
-            arcs[standing, T_END] = arcs[standing, T_WRITTEN]
-            arcs[standing, T_FORESEEN] = ENDLESS
-            arcs[standing, T_APPEARS] = 1 - came.no_begin[i]
-            arcs[standing, T_ENDED] = 0
-            arcs[standing, T_GONE] = 0
-            arcs[standing, T_BEFORE] = last[name]
-            arcs[standing, T_ENDER] = -1
-            arcs[standing, T_UNDOER] = -1
-            last[name] = standing
-            at = standing
-            standing += 1
+            arcs[valid, T_ROW] = i
+            arcs[valid, T_BEGIN] = came.following[i] if came.no_begin[i] == 1 else came.begins[i]
+            arcs[valid, T_WRITTEN] = ENDLESS if came.no_end[i] == 1 else came.ends[i]
+            arcs[valid, T_END] = arcs[valid, T_WRITTEN]
+            arcs[valid, T_EXPECTED] = ENDLESS
+            arcs[valid, T_APPEARS] = 1 - came.no_begin[i]
+            arcs[valid, T_ENDED] = 0
+            arcs[valid, T_GONE] = 0
+            arcs[valid, T_BEFORE] = last[name]
+            arcs[valid, T_ENDER] = -1
+            arcs[valid, T_UNDOER] = -1
+            last[name] = valid
+            at = valid
+            valid += 1
             if came.no_begin[i] == 1:
                 continue
         else:
@@ -98,7 +98,7 @@ def stand(came, last, arcs, effects, counts):
                 arcs[at, T_ENDED] = 1
                 arcs[at, T_ENDER] = i
                 if op == VANISH or came.no_end[i] == 1:
-                    arcs[at, T_FORESEEN] = min(arcs[at, T_FORESEEN], came.following[i])
+                    arcs[at, T_EXPECTED] = min(arcs[at, T_EXPECTED], came.following[i])
                     continue
                 if came.ends[i] < came.too_late[i]:
                     return LATE
@@ -108,11 +108,11 @@ def stand(came, last, arcs, effects, counts):
                     return LATE
                 arcs[at, T_GONE] = 1
                 arcs[at, T_UNDOER] = i
-        effects[told, F_ROW] = i
-        effects[told, F_OF] = at
-        effects[told, F_BEGIN] = ENDLESS if op == RETRACT else arcs[at, T_BEGIN]
-        effects[told, F_END] = ENDLESS if op == RETRACT else arcs[at, T_END]
-        told += 1
-    counts[0] = standing
-    counts[1] = told
+        effects[written, F_ROW] = i
+        effects[written, F_OF] = at
+        effects[written, F_BEGIN] = ENDLESS if op == RETRACT else arcs[at, T_BEGIN]
+        effects[written, F_END] = ENDLESS if op == RETRACT else arcs[at, T_END]
+        written += 1
+    counts[0] = valid
+    counts[1] = written
     return DONE

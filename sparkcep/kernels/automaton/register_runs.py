@@ -64,7 +64,7 @@ ENDLESS = (1 << 63) - 1  # of a lifetime
 BEFORE_ALL = -(1 << 63)  # before all times
 # of a partition beside OPEN_FIELDS: the row before which rows are taken, the time before which no row comes that is not there, and
 # the same as it was when the row before O_START was told
-O_UPTO, O_LIMIT, O_TOLD, OPEN_WIDTH = range(OPEN_FIELDS, OPEN_FIELDS + 4)
+O_UPTO, O_LIMIT, O_EXPIRED, OPEN_WIDTH = range(OPEN_FIELDS, OPEN_FIELDS + 4)
 # of a row, in Rows.absent: it has no time; no computation steps to it from the row before (CONSECUTIVE BY)
 NO_TIME, APART = 1, 2
 NEGATIVE_ZERO = -(1 << 63)  # the bits of -0.0
@@ -79,7 +79,7 @@ S_PART, S_ROW, S_SIDE, S_COUNT, S_NUMBER, S_EVENTS, S_LABELS, S_WAYS, S_STAMP, S
 RECORDS, MATCHES, LABELS, WAYS, NUMBERED = range(5)  # of what there is no room, in S_DETAIL
 
 
-class Graph(NamedTuple):
+class ArcGraph(NamedTuple):
     """States and arcs. ``leaving``: the arcs of each state but those ON EXPIRY, ``silent``: those that take no row, from
     ``first_leaving[base + s]`` and ``first_silent[base + s]`` on, where ``base`` is that of the row: arcs that come and go have
     lists for each time between their changes. A list of ``leaving`` has all arcs ON EMPTY that were valid at a row before. ``goes``
@@ -95,7 +95,7 @@ class Graph(NamedTuple):
     goes: np.ndarray
 
 
-class Values(NamedTuple):
+class RegisterCode(NamedTuple):
     """Bytecode and where its values go, see :class:`sparkcep.compiler.registers.register_code.Compiled`; ``fences``, ``sets`` and
     ``emitted`` are by the arcs of the graph, and so are ``given`` int64 (arcs, words), the values of parameters, floating ones by
     their bits, and ``given_null`` uint8 (arcs, parameters)."""
@@ -115,7 +115,7 @@ class Values(NamedTuple):
     way: np.ndarray
 
 
-class Rows(NamedTuple):
+class RegisterRows(NamedTuple):
     """The buffer. ``packed`` int64: letters as Spark packs them; ``when``, ``ends`` int64: time and end of life of each row, in one
     order; ``absent`` uint8: :data:`NO_TIME` and :data:`APART`; ``base`` int64: where the lists of the arcs begin that are valid
     then; ``ones`` int64: all 1, for the machine."""
@@ -133,7 +133,7 @@ class Rows(NamedTuple):
     ones: np.ndarray
 
 
-class Room(NamedTuple):
+class RunRoom(NamedTuple):
     """Records, the two tables by which equal ones are found, what was found, and working memory. ``float_ids``, ``float_matches``:
     the same memory as ``ids`` and ``matches``, as floating words. ``ways`` int64 (n, 2): the way before, and the label of the arc
     that took the row. Where ways have numbers, they stand in ``numbered`` int64 (n, 3), with the row, from 1 on, and ``way_places``
@@ -327,7 +327,7 @@ def _normal(word, floating):
 
 
 @kernel
-def _told(event, stamp, room):
+def _emitted(event, stamp, room):
     """Whether the match at ``event`` has been told before, of the same first and last row."""
     width = room.matches.shape[1]
     mask = np.int64(room.match_stamps.shape[0] - 1)
@@ -381,7 +381,7 @@ def _matched(event, arc, q, expired, graph, values, rows, room):
 
 
 @kernel
-def _tell(arc, q, group, stamp, graph, values, rows, room, labelled, max_matches, state):
+def _emit(arc, q, group, stamp, graph, values, rows, room, labelled, max_matches, state):
     """Writes the match that the record at hand ends, unless it was told. Returns DONE, or what is the matter."""
     event = state[S_EVENTS]
     if event == room.events.shape[0]:
@@ -393,7 +393,7 @@ def _tell(arc, q, group, stamp, graph, values, rows, room, labelled, max_matches
         state[S_DETAIL] = bad
         state[S_ARC] = arc
         return ERROR
-    if _told(event, stamp, room):
+    if _emitted(event, stamp, room):
         return DONE
     length = q - group + 1
     used = state[S_LABELS]
@@ -475,10 +475,10 @@ def _follow(arc, origin, k, on, group, q, graph, values, rows, room, state):
 
 
 @kernel
-def _row(q, high, opening, told, limit, expired, graph, values, rows, room, labelled, max_steps, max_matches, state):
+def _row(q, high, opening, emitted, limit, expired, graph, values, rows, room, labelled, max_steps, max_matches, state):
     """Takes row ``q`` of a partition that ends before ``high``; ``opening``: makes the records before the first row instead;
-    ``told``: the matches that end there were told. Arcs ON EXPIRY are taken up to the time ``limit``, and those up to ``expired``
-    were told. Returns DONE, or what is the matter."""
+    ``emitted``: whether the matches that end there have been. Arcs ON EXPIRY are taken up to the time ``limit``; those up to
+    ``expired`` have been. Returns DONE, or what is the matter."""
     side = state[S_SIDE]
     into = np.int64(2) if opening else 1 - side
     count = state[S_COUNT]
@@ -590,8 +590,8 @@ def _row(q, high, opening, told, limit, expired, graph, values, rows, room, labe
             state[S_ARC] = arc
             return ERROR
         # ---- what it ends
-        if (on == ON_EXPIRY or not told) and (graph.arcs[arc, A_EMITS] == 1 or graph.final[target] == 1):
-            outcome = _tell(arc, q, group, stamp, graph, values, rows, room, labelled, max_matches, state)
+        if (on == ON_EXPIRY or not emitted) and (graph.arcs[arc, A_EMITS] == 1 or graph.final[target] == 1):
+            outcome = _emit(arc, q, group, stamp, graph, values, rows, room, labelled, max_matches, state)
             if outcome != DONE:
                 return outcome
             if graph.arcs[arc, A_EMITS] == 1:
@@ -671,9 +671,9 @@ def run(graph, values, rows, room, opens, labelled, max_steps, max_matches, stat
                 used = state[S_LABELS]
                 ways = state[S_WAYS]
                 number = state[S_NUMBER]
-                told = q < opens[part, O_START]
-                expired = BEFORE_ALL if not told else opens[part, O_TOLD] if q == opens[part, O_START] - 1 else ENDLESS
-                outcome = _row(q, high, False, told, opens[part, O_LIMIT], expired, graph, values, rows, room, labelled, max_steps, max_matches, state)
+                emitted = q < opens[part, O_START]
+                expired = BEFORE_ALL if not emitted else opens[part, O_EXPIRED] if q == opens[part, O_START] - 1 else ENDLESS
+                outcome = _row(q, high, False, emitted, opens[part, O_LIMIT], expired, graph, values, rows, room, labelled, max_steps, max_matches, state)
                 if outcome != DONE:  # the row is taken again
                     state[S_EVENTS] = events
                     state[S_LABELS] = used

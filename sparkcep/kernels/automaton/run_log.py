@@ -41,20 +41,20 @@ from sparkcep.kernels.jit.cache import embedded, kernel
 # how many records are kept, and were at most; the number of the change, how many changes of matches are to be told, with how many
 # rows; behind which row stand all the records at hand, -1: none
 (
-    S_AT, S_STEP, S_PLACE, S_CROSSING, S_NEW, S_LIVE, S_USED, S_RECORDS, S_MOST, S_TURN, S_TOLD, S_TOLD_ROWS, S_OF, CHANGES_STATE_SIZE,
+    S_AT, S_STEP, S_PLACE, S_CROSSING, S_NEW, S_LIVE, S_USED, S_RECORDS, S_MOST, S_TURN, S_CHANGES, S_CHANGE_ROWS, S_OF, CHANGES_STATE_SIZE,
 ) = range(STATE_SIZE, STATE_SIZE + 14)  # fmt: skip
-TAKE, GONE, REMOVE, LEAVE, ROW, TELL, CARRY = range(7)  # what of a change comes next
-KEPT, TOLD, TOLD_ROWS, STATE = range(100, 104)  # of what there is no room, beside those of search.computations
+TAKE, GONE, REMOVE, LEAVE, ROW, EMIT, CARRY = range(7)  # what of a change comes next
+KEPT, CHANGES, CHANGE_ROWS, STATE = range(100, 104)  # of what there is no room, beside those of search.computations
 T_TURN, T_INSERT, T_CAUSE, T_MATCH, T_BEGIN, T_ROWS, T_WIDTH = range(7)  # columns of what is told
 UNCROSSED = (1 << 63) - 1
 
 
-class Log(NamedTuple):
+class LogArrays(NamedTuple):
     """The rows that are there and what stands behind them. ``live`` int64: these rows, in order; by rows ``place`` and ``count``
     int64: which of ``kept`` int64 (room, width) are the records behind it, ``crossed`` int64: the first row of the oldest record
     that was dropped there (UNCROSSED: none), ``head`` int64: the first match that ends there (-1: none). By matches ``next`` int64:
-    the next one at the same row, ``stands`` uint8: whether it is there. ``told`` int64 (room, T_WIDTH) and ``told_rows`` int64:
-    what is to be told. ``numbers`` int64 and ``unnumbered`` uint8 by rows: the numbers of CONSECUTIVE BY and whether there is none;
+    the next one at the same row, ``stands`` uint8: whether it is there. ``changes`` int64 (room, T_WIDTH) and ``change_rows``
+    int64: the changes to report. ``numbers`` int64 and ``unnumbered`` uint8 by rows: the numbers of CONSECUTIVE BY and whether there is none;
     empty without that."""
 
     live: np.ndarray
@@ -65,8 +65,8 @@ class Log(NamedTuple):
     head: np.ndarray
     next: np.ndarray
     stands: np.ndarray
-    told: np.ndarray
-    told_rows: np.ndarray
+    changes: np.ndarray
+    change_rows: np.ndarray
     numbers: np.ndarray
     unnumbered: np.ndarray
 
@@ -108,27 +108,27 @@ def _lacking(what, state):
 def _note(match, insert, cause, by_ways, room, log, state):
     """Notes that a match comes or goes, with the rows that are there now between its first and its last one; where ways tell the
     rows, without them."""
-    at = state[S_TOLD]
-    if at == log.told.shape[0]:
-        return _lacking(TOLD, state)
-    begin = state[S_TOLD_ROWS]
+    at = state[S_CHANGES]
+    if at == log.changes.shape[0]:
+        return _lacking(CHANGES, state)
+    begin = state[S_CHANGE_ROWS]
     rows = np.int64(0)
     if not by_ways:
         first = room.events[match, E_START]
         low = _position(first, state[S_LIVE], log.live)
         rows = _position(first + room.events[match, E_ROWS], state[S_LIVE], log.live) - low
-        if begin + rows > log.told_rows.shape[0]:
-            return _lacking(TOLD_ROWS, state)
+        if begin + rows > log.change_rows.shape[0]:
+            return _lacking(CHANGE_ROWS, state)
         for k in range(rows):
-            log.told_rows[begin + k] = log.live[low + k]
-    log.told[at, T_TURN] = state[S_TURN]
-    log.told[at, T_INSERT] = insert
-    log.told[at, T_CAUSE] = cause
-    log.told[at, T_MATCH] = match
-    log.told[at, T_BEGIN] = begin
-    log.told[at, T_ROWS] = rows
-    state[S_TOLD_ROWS] = begin + rows
-    state[S_TOLD] = at + 1
+            log.change_rows[begin + k] = log.live[low + k]
+    log.changes[at, T_TURN] = state[S_TURN]
+    log.changes[at, T_INSERT] = insert
+    log.changes[at, T_CAUSE] = cause
+    log.changes[at, T_MATCH] = match
+    log.changes[at, T_BEGIN] = begin
+    log.changes[at, T_ROWS] = rows
+    state[S_CHANGE_ROWS] = begin + rows
+    state[S_CHANGES] = at + 1
     if insert == 0:
         state[S_NUMBER] -= 1
     return DONE
@@ -278,8 +278,8 @@ def change(changed, comes, causes, flush, flush_rows, graph, values, rows, room,
         if step == TAKE:
             if at == changed.shape[0]:
                 return DONE
-            if state[S_TOLD] >= flush or state[S_TOLD_ROWS] >= flush_rows:
-                state[S_DETAIL] = TOLD
+            if state[S_CHANGES] >= flush or state[S_CHANGE_ROWS] >= flush_rows:
+                state[S_DETAIL] = CHANGES
                 return FULL
             state[S_TURN] += 1
             q = changed[at]
@@ -345,8 +345,8 @@ def change(changed, comes, causes, flush, flush_rows, graph, values, rows, room,
             state[S_LIVE] += 1
             state[S_PLACE] = place + 1
             state[S_OF] = q if place + 1 == state[S_LIVE] else -1
-            state[S_STEP] = TELL
-        elif step == TELL:
+            state[S_STEP] = EMIT
+        elif step == EMIT:
             while state[S_NEW] < state[S_EVENTS]:
                 outcome = _note(state[S_NEW], np.int64(1), causes[at], by_ways, room, log, state)
                 if outcome != DONE:
@@ -365,16 +365,16 @@ def change(changed, comes, causes, flush, flush_rows, graph, values, rows, room,
             if outcome != DONE:
                 return outcome
             state[S_PLACE] = place + 1
-            state[S_STEP] = TELL
+            state[S_STEP] = EMIT
 
 
 @kernel
-def walk(order, before, high, graph, values, rows, room, labelled, max_steps, max_matches, log, sizes, told, state):
+def walk(order, before, high, graph, values, rows, room, labelled, max_steps, max_matches, log, sizes, changes, state):
     """Takes the rows ``order`` int64 one behind the other, from the one at which ``state`` stands, with the records at hand, which
     stand behind the row ``before``; new computations begin at each of them.
 
     The records behind each row are put behind what is used of ``kept``, of each row as many as ``sizes`` int64 then says, and
-    ``told`` int64 says how many matches there are by then. ``high``: row q sees when row q + 1 is if that is less. Returns DONE,
+    ``changes`` int64 says how many matches there are by then. ``high``: row q sees when row q + 1 is if that is less. Returns DONE,
     FULL or GROW with what there is no room for, or an error."""
     while state[S_AT] < order.shape[0]:
         at = state[S_AT]
@@ -388,7 +388,7 @@ def walk(order, before, high, graph, values, rows, room, labelled, max_steps, ma
         for match in range(events, state[S_EVENTS]):
             log.stands[match] = 0
         sizes[at] = state[S_COUNT]
-        told[at] = state[S_EVENTS]
+        changes[at] = state[S_EVENTS]
         state[S_USED] += state[S_COUNT]
         state[S_AT] = at + 1
     return DONE

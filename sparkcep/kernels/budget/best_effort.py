@@ -26,11 +26,11 @@ import numpy as np
 
 from sparkcep.compiler.net.net import E_AT_START, E_COST, E_TARGET, E_VAR
 from sparkcep.kernels.budget.features import code_of, when
-from sparkcep.kernels.budget.negation import completing, free_from, hindered, set_floor, tell_apart
+from sparkcep.kernels.budget.negation import blocked, completing, distinguish, free_from, set_floor
 from sparkcep.kernels.budget.q_learning import (
     G_ACTION,
     G_CLASS,
-    G_STANDS,
+    G_STATE,
     MOST,
     O_END,
     O_FIRST,
@@ -42,7 +42,7 @@ from sparkcep.kernels.budget.q_learning import (
     learn,
     state_of,
 )
-from sparkcep.kernels.budget.save_runs import first_row, labelled, park, raise_floor, recall, relearn, resume
+from sparkcep.kernels.budget.save_runs import first_row, labelled, raise_floor, restore, restore_utilities, resume, save
 from sparkcep.kernels.budget.utility import led_on, promising, was_tried
 from sparkcep.kernels.common.cursor import bounds
 from sparkcep.kernels.common.hash_table import BASIS, fill, mixed
@@ -65,12 +65,12 @@ from sparkcep.kernels.frontier.payload import (
     B_RUN,
     CARGO_STATE,
     K_ENTRIES,
-    K_UNTOLD,
+    K_UNEMITTED,
     complete,
+    emit_match,
     mark,
     preferred,
     report,
-    tell,
 )
 from sparkcep.kernels.frontier.run_classes import (
     CROWD,
@@ -92,10 +92,10 @@ from sparkcep.kernels.jit.cache import allocating, embedded, kernel
 # by which order candidates are tried: COVERING is the paper's, which is PLAIN without a history; PROMISING is our own; FIRST_IN is
 # the paper's baseline ("ACEPMATCH with timeout"), for comparisons only
 PLAIN = COVERING = 0
-FIRST_IN, PROMISING = 1, 2
+FIRST_IN, BY_UTILITY = 1, 2
 PRIME = (1 << 61) - 1  # of residues
 # state[S_DETAIL] of GROW
-CANDIDATES_FULL, CLASSES_FULL, ENTRIES_FULL, VECTORS_FULL, UNJUDGED, PARKED_FULL, LOST = range(7)
+CANDIDATES_FULL, CLASSES_FULL, ENTRIES_FULL, VECTORS_FULL, UNJUDGED, SAVED_FULL, LOST = range(7)
 REPORTED, JUDGED = 1, 2  # state[Q_PENDING]: the row's matches are known and not all told; runs were judged that may be such
 # state behind that of the cargo: matches that the row at hand completes, what still has to be done with them, vectors known, ends
 # of vectors, checks and candidates left out so far; agents, and what is saved for them (a check is SHARE); partitions entered
@@ -103,7 +103,7 @@ Q_DONE, Q_PENDING, Q_VECTORS, Q_ENDS, Q_CHECKS, Q_LEFT, Q_AGENTS, Q_SAVED, Q_ENT
 # columns of a candidate: class (NONE: a run would begin), edge, first row, last entry, code of its vector for what is learned,
 # number of the vector in the history, version of its
 # score, the score in units, its residue, code of its vector for how promising it is
-A_CLASS, A_EDGE, A_START, A_ENTRY, A_CODE, A_TOLD, A_VERSION, A_SCORE, A_RESIDUE, A_PROMISED, CANDIDATE_FIELDS = range(11)
+A_CLASS, A_EDGE, A_START, A_ENTRY, A_CODE, A_FEATURES, A_VERSION, A_SCORE, A_RESIDUE, A_CODE_OF_UTILITY, CANDIDATE_FIELDS = range(11)
 BEHIND = -1.0  # the promise of what comes behind all others
 # columns of a bundle's cover: row at which it is covered, units and residue of 1/visits, the visits
 M_ROW, M_UNITS, M_RESIDUE, M_VISITS, COVER_FIELDS = range(5)
@@ -142,7 +142,7 @@ class BudgetNet(NamedTuple):
     ranks: np.ndarray
 
 
-class Told(NamedTuple):
+class HistoryArrays(NamedTuple):
     """A history: its ``intervals`` of the window; ``codes`` int64 (n), ascending, of its vectors with bundles; ``visits``,
     ``units``, ``residues`` int64 (n): their visits and 1/visits, ``whole`` int64 (n): the residues of their scores where nothing is
     covered; ``first`` int64 (n + 1), ``bundles`` int64: the bundles of each; ``cover`` int64 (bundles, COVER_FIELDS); ``memo``
@@ -249,7 +249,7 @@ def _propose(place, e, row, count, proxies, net, runs, ground):
 
 
 @embedded
-def _collect(row, here, proxies, net, looking, hinders, classes, runs, ground, state):
+def _collect(row, here, proxies, net, looking, negations, classes, runs, ground, state):
     """The candidates of a row; -1 where there is no room. Classes that are over go."""
     head = classes.head[0]
     count = 0
@@ -282,7 +282,7 @@ def _collect(row, here, proxies, net, looking, hinders, classes, runs, ground, s
                                 continue
                             if not inside(place, e, row, net.edges, looking, classes) or not timed(e, row, net.edges, looking):
                                 continue
-                            if hinders.some and place != NONE and hindered(e, runs.at[runs.run[place]], row, net.edges, hinders):
+                            if negations.some and place != NONE and blocked(e, runs.at[runs.run[place]], row, net.edges, negations):
                                 continue
                             way = net.ways[e]
                             count = _propose(place, e, row, count, proxies, net, runs, ground)
@@ -305,16 +305,16 @@ def _forget(count, proxies, net, ground):
 
 
 @embedded
-def _vectors(count, part, row, choosing, net, clock, told, promises, learned, runs, ground):
+def _vectors(count, part, row, choosing, net, clock, history, utilities, learned, runs, ground):
     """Finds the first row of each candidate and, where they count, its vector and what the history tells of that; how promising it
     is only where some are left out."""
     candidates = ground.candidates
-    known = told.codes.shape[0] > 0 and (not promises.wanted or ground.coverage.shape[0] > 0)
+    known = history.codes.shape[0] > 0 and (not utilities.wanted or ground.coverage.shape[0] > 0)
     for i in range(count):
         entry = candidates[i, A_ENTRY]
         start = row if entry == NONE else first_row(entry, row, runs)
         candidates[i, A_START] = start
-        candidates[i, A_TOLD] = NONE
+        candidates[i, A_FEATURES] = NONE
         candidates[i, A_VERSION] = 0
         candidates[i, A_SCORE] = 0
         candidates[i, A_RESIDUE] = 0
@@ -322,23 +322,23 @@ def _vectors(count, part, row, choosing, net, clock, told, promises, learned, ru
         if learned.wanted:
             candidates[i, A_CODE] = code_of(candidates[i, A_EDGE], start, last, row, clock.intervals, net, clock)
         if known:
-            at = _number(code_of(candidates[i, A_EDGE], start, last, row, told.intervals, net, clock), told.codes)
-            candidates[i, A_TOLD] = at
-            if at != NONE and not promises.wanted:
-                candidates[i, A_SCORE] = (told.first[at + 1] - told.first[at]) * told.units[at]
-                candidates[i, A_RESIDUE] = told.whole[at]
-        if promises.wanted:
-            code = code_of(candidates[i, A_EDGE], start, last, row, promises.intervals, net, clock)
-            candidates[i, A_PROMISED] = code
+            at = _number(code_of(candidates[i, A_EDGE], start, last, row, history.intervals, net, clock), history.codes)
+            candidates[i, A_FEATURES] = at
+            if at != NONE and not utilities.wanted:
+                candidates[i, A_SCORE] = (history.first[at + 1] - history.first[at]) * history.units[at]
+                candidates[i, A_RESIDUE] = history.whole[at]
+        if utilities.wanted:
+            code = code_of(candidates[i, A_EDGE], start, last, row, utilities.intervals, net, clock)
+            candidates[i, A_CODE_OF_UTILITY] = code
             if choosing:
-                promises.promise[i] = promising(code, part, promises)
+                utilities.utility[i] = promising(code, part, utilities)
 
 
 # -- choice: Algorithm 2, and our own -----------------------------------------------------------------------------------
 
 
 @embedded
-def _first(a, b, order, net, promises, runs, ground):
+def _first(a, b, order, net, utilities, runs, ground):
     """Whether candidate ``a`` is tried before ``b``: the higher score or promise, least cost, latest start, latest place, earliest
     rows, preferred way."""
     candidates = ground.candidates
@@ -346,8 +346,8 @@ def _first(a, b, order, net, promises, runs, ground):
         # the seed is the oldest node, then come the runs as they were made
         x, y = candidates[a, A_ENTRY], candidates[b, A_ENTRY]
         return x < y if x != y else candidates[a, A_EDGE] < candidates[b, A_EDGE]
-    if order == PROMISING and promises.promise[a] != promises.promise[b]:
-        return promises.promise[a] > promises.promise[b]
+    if order == BY_UTILITY and utilities.utility[a] != utilities.utility[b]:
+        return utilities.utility[a] > utilities.utility[b]
     if candidates[a, A_RESIDUE] != candidates[b, A_RESIDUE] and candidates[a, A_SCORE] != candidates[b, A_SCORE]:
         return candidates[a, A_SCORE] > candidates[b, A_SCORE]
     e, f = candidates[a, A_EDGE], candidates[b, A_EDGE]
@@ -364,24 +364,24 @@ def _first(a, b, order, net, promises, runs, ground):
 
 
 @embedded
-def _foremost(count, net, promises, runs, ground):
+def _foremost(count, net, utilities, runs, ground):
     """Leaves of the candidates of one place and cost the most promising one in front; the others go behind all such."""
-    square = promises.intervals * promises.intervals
+    square = utilities.intervals * utilities.intervals
     for i in range(count):
-        at = ground.candidates[i, A_PROMISED] // square
-        known = promises.best[at] - 1
-        if known == NONE or _first(i, known, PROMISING, net, promises, runs, ground):
-            promises.best[at] = i + 1
+        at = ground.candidates[i, A_CODE_OF_UTILITY] // square
+        known = utilities.best[at] - 1
+        if known == NONE or _first(i, known, BY_UTILITY, net, utilities, runs, ground):
+            utilities.best[at] = i + 1
     for i in range(count):
-        at = ground.candidates[i, A_PROMISED] // square
-        if promises.best[at] - 1 != i:
-            promises.promise[i] = BEHIND
+        at = ground.candidates[i, A_CODE_OF_UTILITY] // square
+        if utilities.best[at] - 1 != i:
+            utilities.utility[i] = BEHIND
     for i in range(count):
-        promises.best[ground.candidates[i, A_PROMISED] // square] = 0
+        utilities.best[ground.candidates[i, A_CODE_OF_UTILITY] // square] = 0
 
 
 @embedded
-def _sift(at, size, order, net, promises, runs, ground):
+def _sift(at, size, order, net, utilities, runs, ground):
     """Moves the candidate at a place of the heap down to where it belongs."""
     heap = ground.heap
     item = heap[at]
@@ -389,9 +389,9 @@ def _sift(at, size, order, net, promises, runs, ground):
         child = 2 * at + 1
         if child >= size:
             break
-        if child + 1 < size and _first(heap[child + 1], heap[child], order, net, promises, runs, ground):
+        if child + 1 < size and _first(heap[child + 1], heap[child], order, net, utilities, runs, ground):
             child += 1
-        if not _first(heap[child], item, order, net, promises, runs, ground):
+        if not _first(heap[child], item, order, net, utilities, runs, ground):
             break
         heap[at] = heap[child]
         at = child
@@ -399,22 +399,22 @@ def _sift(at, size, order, net, promises, runs, ground):
 
 
 @embedded
-def _gain(at, row, version, told):
+def _gain(at, row, version, history):
     """Computes the score of a vector as of the bundles covered by now, once for all its candidates; it stands in ``told.memo``
     then."""
-    memo, cover = told.memo, told.cover
+    memo, cover = history.memo, history.cover
     if memo[at, G_ROW] == row and memo[at, G_VERSION] == version:
         return
     score = np.int64(0)
     residue = np.int64(0)
-    for k in range(told.first[at], told.first[at + 1]):
-        b = told.bundles[k]
+    for k in range(history.first[at], history.first[at + 1]):
+        b = history.bundles[k]
         if cover[b, M_ROW] != row:
-            score += told.units[at]
-            residue = (residue + told.residues[at]) % PRIME
-        elif told.visits[at] < cover[b, M_VISITS]:
-            score += told.units[at] - cover[b, M_UNITS]
-            residue = (residue + told.residues[at] - cover[b, M_RESIDUE] + PRIME) % PRIME
+            score += history.units[at]
+            residue = (residue + history.residues[at]) % PRIME
+        elif history.visits[at] < cover[b, M_VISITS]:
+            score += history.units[at] - cover[b, M_UNITS]
+            residue = (residue + history.residues[at] - cover[b, M_RESIDUE] + PRIME) % PRIME
     memo[at, G_ROW] = row
     memo[at, G_VERSION] = version
     memo[at, G_SCORE] = score
@@ -422,43 +422,43 @@ def _gain(at, row, version, told):
 
 
 @embedded
-def _stale(i, row, version, told, ground):
+def _stale(i, row, version, history, ground):
     """Whether the score of a candidate is another one since bundles were covered (line 15 of Algorithm 2); it has the present one
     then."""
-    candidates, at = ground.candidates, ground.candidates[i, A_TOLD]
+    candidates, at = ground.candidates, ground.candidates[i, A_FEATURES]
     if at == NONE or candidates[i, A_VERSION] == version:
         return False
-    _gain(at, row, version, told)
+    _gain(at, row, version, history)
     candidates[i, A_VERSION] = version
-    if candidates[i, A_RESIDUE] == told.memo[at, G_RESIDUE]:
+    if candidates[i, A_RESIDUE] == history.memo[at, G_RESIDUE]:
         return False
-    candidates[i, A_SCORE] = told.memo[at, G_SCORE]
-    candidates[i, A_RESIDUE] = told.memo[at, G_RESIDUE]
+    candidates[i, A_SCORE] = history.memo[at, G_SCORE]
+    candidates[i, A_RESIDUE] = history.memo[at, G_RESIDUE]
     return True
 
 
 @embedded
-def _covers(i, row, told, ground):
+def _covers(i, row, history, ground):
     """Covers the bundles of a candidate; by how much the cover grew, as a float."""
-    at = ground.candidates[i, A_TOLD]
+    at = ground.candidates[i, A_FEATURES]
     more = 0.0
     if at == NONE:
         return more
-    for k in range(told.first[at], told.first[at + 1]):
-        b = told.bundles[k]
-        if told.cover[b, M_ROW] != row or told.visits[at] < told.cover[b, M_VISITS]:
-            more += 1.0 / told.visits[at]
-            if told.cover[b, M_ROW] == row:
-                more -= 1.0 / told.cover[b, M_VISITS]
-            told.cover[b, M_ROW] = row
-            told.cover[b, M_UNITS] = told.units[at]
-            told.cover[b, M_RESIDUE] = told.residues[at]
-            told.cover[b, M_VISITS] = told.visits[at]
+    for k in range(history.first[at], history.first[at + 1]):
+        b = history.bundles[k]
+        if history.cover[b, M_ROW] != row or history.visits[at] < history.cover[b, M_VISITS]:
+            more += 1.0 / history.visits[at]
+            if history.cover[b, M_ROW] == row:
+                more -= 1.0 / history.cover[b, M_VISITS]
+            history.cover[b, M_ROW] = row
+            history.cover[b, M_UNITS] = history.units[at]
+            history.cover[b, M_RESIDUE] = history.residues[at]
+            history.cover[b, M_VISITS] = history.visits[at]
     return more
 
 
 @embedded
-def _choose(count, tried, row, order, net, told, promises, runs, ground):
+def _choose(count, tried, row, order, net, history, utilities, runs, ground):
     """Puts the candidates that are tried at the end of the heap, the first one last, and tells what the others would have
     covered."""
     heap = ground.heap
@@ -467,29 +467,29 @@ def _choose(count, tried, row, order, net, told, promises, runs, ground):
     if tried == count:
         return
     covering, asked = order == COVERING, ground.coverage.shape[0] > 0
-    if order == PROMISING:
-        _foremost(count, net, promises, runs, ground)
+    if order == BY_UTILITY:
+        _foremost(count, net, utilities, runs, ground)
     for i in range(count // 2 - 1, -1, -1):
-        _sift(i, count, order, net, promises, runs, ground)
+        _sift(i, count, order, net, utilities, runs, ground)
     size = count
     version = 0
     covered = 0.0
     while size > count - tried:
         best = heap[0]
-        if covering and _stale(best, row, version, told, ground):
-            _sift(0, size, order, net, promises, runs, ground)
+        if covering and _stale(best, row, version, history, ground):
+            _sift(0, size, order, net, utilities, runs, ground)
             continue
         version += 1
         if covering or asked:
-            covered += _covers(best, row, told, ground)
+            covered += _covers(best, row, history, ground)
         size -= 1
         heap[0] = heap[size]
         heap[size] = best
-        _sift(0, size, order, net, promises, runs, ground)
+        _sift(0, size, order, net, utilities, runs, ground)
     if asked:
         more = 0.0
         for i in range(size):
-            more += _covers(heap[i], row, told, ground)
+            more += _covers(heap[i], row, history, ground)
         ground.coverage[row] = covered / (covered + more) if more > 0.0 else 1.0
 
 
@@ -549,12 +549,12 @@ def _visit(i, part, row, net, learned, ground, state):
 
 
 @embedded
-def _reached(entry, part, row, promises, learned, runs, state):
+def _reached(entry, part, row, utilities, learned, runs, state):
     """Notes the match point at ``row`` at all vectors of a complete run; there is room for it."""
     while entry != NONE and learned.mark[entry] != row:
         learned.mark[entry] = row
-        if promises.wanted:
-            led_on(promises.vector[entry], part, promises)
+        if utilities.wanted:
+            led_on(utilities.vector[entry], part, utilities)
         if learned.wanted:
             at = learned.vector[entry]
             if learned.vectors[at, V_LAST] != row:
@@ -606,7 +606,7 @@ def _complete_all(row, edges, runs, ground, state):
 
 
 @embedded
-def _take(place, e, before, vector, promised, row, low, high, proxies, net, looking, hinders, classes, promises, learned, runs, ground, state):
+def _take(place, e, before, vector, utility_code, row, low, high, proxies, net, looking, negations, classes, utilities, learned, runs, ground, state):
     """Lets a run, whose last entry is ``before``, take the row by an edge, at which it has this vector; 1 if it does, and then the
     last entry is its own, 0 if a condition does not hold, -1 for an error."""
     edges = net.edges
@@ -622,15 +622,15 @@ def _take(place, e, before, vector, promised, row, low, high, proxies, net, look
     if learned.wanted:
         learned.vector[entry] = vector
         learned.mark[entry] = NONE
-    if promises.wanted:
-        promises.vector[entry] = promised
+    if utilities.wanted:
+        utilities.vector[entry] = utility_code
         learned.mark[entry] = NONE
     accepting = net.accept_end[target] if row + 1 == high else net.accept[target]
-    if accepting != NONE and hinders.some and not hinders.late:
-        free = free_from(e, row, edges, hinders) if place == NONE else classes.ends[place, hinders.windows]
-        accepting = completing(np.int64(0), target, free, row, low, high, first_row(entry, row, runs), looking.windows, edges, hinders)
+    if accepting != NONE and negations.some and not negations.late:
+        free = free_from(e, row, edges, negations) if place == NONE else classes.ends[place, negations.windows]
+        accepting = completing(np.int64(0), target, free, row, low, high, first_row(entry, row, runs), looking.windows, edges, negations)
     if accepting != NONE:
-        if proxies and not hinders.late:
+        if proxies and not negations.late:
             _complete(entry, accepting, state[Q_DONE] == 0, row, edges, runs, ground, state)
         at = state[Q_DONE]
         ground.done[at, 0] = entry
@@ -641,24 +641,24 @@ def _take(place, e, before, vector, promised, row, low, high, proxies, net, look
 
 
 @embedded
-def _try(i, part, row, low, high, count, proxies, net, looking, hinders, classes, promises, learned, runs, ground, state):
+def _try(i, part, row, low, high, count, proxies, net, looking, negations, classes, utilities, learned, runs, ground, state):
     """Tries a candidate; how many classes the row has added then, or -1 for an error."""
     place, e, before = ground.candidates[i, A_CLASS], ground.candidates[i, A_EDGE], ground.candidates[i, A_ENTRY]
     vector = np.int64(NONE)
-    promised = ground.candidates[i, A_PROMISED]
+    utility_code = ground.candidates[i, A_CODE_OF_UTILITY]
     if learned.wanted:
         vector = _visit(i, part, row, net, learned, ground, state)
-    if promises.wanted:
-        was_tried(promised, part, promises)
-    got = _take(place, e, before, vector, promised, row, low, high, proxies, net, looking, hinders, classes, promises, learned, runs, ground, state)
+    if utilities.wanted:
+        was_tried(utility_code, part, utilities)
+    got = _take(place, e, before, vector, utility_code, row, low, high, proxies, net, looking, negations, classes, utilities, learned, runs, ground, state)
     if got < 0:
         return -1
     if got == 0 or net.masks[net.edges[e, E_TARGET]] == 0:
         return count
     c = new_class(place, e, row, net.edges, looking, classes, state)
     classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
-    if hinders.some:
-        tell_apart(c, place, e, net.edges[e, E_TARGET], row, net.edges, classes, hinders)
+    if negations.some:
+        distinguish(c, place, e, net.edges[e, E_TARGET], row, net.edges, classes, negations)
     runs.run[c] = state[K_ENTRIES] - 1
     classes.pending[count, 0] = c
     return count + 1
@@ -692,46 +692,46 @@ def _settle(row, count, proxies, merging, looking, classes, learned, runs, groun
 
 
 @embedded
-def _agent_takes(place, e, start, last, part, row, low, high, proxies, net, clock, looking, hinders, classes, promises, learned, runs, ground, state):
+def _agent_takes(place, e, start, last, part, row, low, high, proxies, net, clock, looking, negations, classes, utilities, learned, runs, ground, state):
     """Lets an agent try to take the row by an edge: one visit, one try; as :func:`_take`."""
     vector = np.int64(NONE)
-    promised = np.int64(NONE)
+    utility_code = np.int64(NONE)
     if learned.wanted:
         vector = _vector(part, code_of(e, start, last, row, clock.intervals, net, clock), learned, state)
         learned.vectors[vector, V_VISITS] += 1
-    if promises.wanted:
-        promised = code_of(e, start, last, row, promises.intervals, net, clock)
-        was_tried(promised, part, promises)
+    if utilities.wanted:
+        utility_code = code_of(e, start, last, row, utilities.intervals, net, clock)
+        was_tried(utility_code, part, utilities)
     before = runs.run[place] if place != NONE else np.int64(NONE)
-    return _take(place, e, before, vector, promised, row, low, high, proxies, net, looking, hinders, classes, promises, learned, runs, ground, state)
+    return _take(place, e, before, vector, utility_code, row, low, high, proxies, net, looking, negations, classes, utilities, learned, runs, ground, state)
 
 
 @embedded
-def _stands(i, place, e, row, agents, net, looking, hinders, classes, runs, state):
+def _advances(i, place, e, row, agents, net, looking, negations, classes, runs, state):
     """Lets agent ``i`` stand where it took the row; False where nothing comes behind, and then it is over."""
     behind = agents.behind[e]
     if behind == NONE or net.masks[net.edges[e, E_TARGET]] == 0:
         return False
     c = new_class(place, e, row, net.edges, looking, classes, state)
     classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
-    if hinders.some:
-        tell_apart(c, place, e, net.edges[e, E_TARGET], row, net.edges, classes, hinders)
+    if negations.some:
+        distinguish(c, place, e, net.edges[e, E_TARGET], row, net.edges, classes, negations)
     runs.run[c] = state[K_ENTRIES] - 1
     agents.alive[i, G_CLASS] = c
-    agents.alive[i, G_STANDS] = behind
+    agents.alive[i, G_STATE] = behind
     return True
 
 
 @embedded
-def _next_place(place, stands, last, row, here, agents, net, looking, hinders, classes, runs):
+def _next_place(place, at_state, last, row, here, agents, net, looking, negations, classes, runs):
     """Which of the next places the row is of, and the edge that takes it there; their number and NONE where it is of none."""
-    first, end = agents.standings[stands, S_FIRST], agents.standings[stands, S_END]
+    first, end = agents.agent_states[at_state, S_FIRST], agents.agent_states[at_state, S_END]
     for o in range(first, end):
         for k in range(agents.options[o, O_FIRST], agents.options[o, O_END]):
             e = agents.edges[k]
             if (here >> net.edges[e, E_VAR]) & 1 == 0 or (net.edges[e, E_AT_START] != 0 and runs.positions[row] != 0):
                 continue
-            if hinders.some and hindered(e, last, row, net.edges, hinders):
+            if negations.some and blocked(e, last, row, net.edges, negations):
                 continue
             if inside(place, e, row, net.edges, looking, classes) and timed(e, row, net.edges, looking):
                 return o - first, e
@@ -739,17 +739,17 @@ def _next_place(place, stands, last, row, here, agents, net, looking, hinders, c
 
 
 @embedded
-def _turn(i, left, part, row, low, high, here, proxies, agents, net, clock, looking, hinders, classes, promises, learned, runs, ground, state):
+def _turn(i, left, part, row, low, high, here, proxies, agents, net, clock, looking, negations, classes, utilities, learned, runs, ground, state):
     """The turn of an agent, which has ``left`` checks: how many it took, and whether it goes on; -1 for an error."""
     while True:
-        place, stands = agents.alive[i, G_CLASS], agents.alive[i, G_STANDS]
+        place, at_state = agents.alive[i, G_CLASS], agents.alive[i, G_STATE]
         entry = runs.run[place]
         start, last = first_row(entry, row, runs), runs.at[entry]
-        letter, e = _next_place(place, stands, last, row, here, agents, net, looking, hinders, classes, runs)
-        at = state_of(stands, when(start, last, row, agents.intervals, clock), letter, agents)
-        action, greatest = chosen(stands, at, letter, part, agents)
-        first = agents.standings[stands, S_FIRST]
-        count = agents.standings[stands, S_END] - first
+        letter, e = _next_place(place, at_state, last, row, here, agents, net, looking, negations, classes, runs)
+        at = state_of(at_state, when(start, last, row, agents.intervals, clock), letter, agents)
+        action, greatest = chosen(at_state, at, letter, part, agents)
+        first = agents.agent_states[at_state, S_FIRST]
+        count = agents.agent_states[at_state, S_END] - first
         if action < count and left == 0:
             return 0, True  # it waits for a check, and learns nothing
         learn(i, greatest, agents)
@@ -758,14 +758,14 @@ def _turn(i, left, part, row, low, high, here, proxies, agents, net, clock, look
         if action == 2 * count:
             return 0, True
         if action >= count:
-            agents.alive[i, G_STANDS] = agents.options[first + action - count, O_SKIP]
+            agents.alive[i, G_STATE] = agents.options[first + action - count, O_SKIP]
             agents.earned[i] = agents.rewards[first + action - count]
             continue
-        got = _agent_takes(place, e, start, last, part, row, low, high, proxies, net, clock, looking, hinders, classes, promises, learned, runs, ground, state)
+        got = _agent_takes(place, e, start, last, part, row, low, high, proxies, net, clock, looking, negations, classes, utilities, learned, runs, ground, state)
         if got <= 0:
             return 1 if got == 0 else -1, True
         agents.earned[i] = agents.rewards[first + action]
-        goes_on = _stands(i, place, e, row, agents, net, looking, hinders, classes, runs, state)
+        goes_on = _advances(i, place, e, row, agents, net, looking, negations, classes, runs, state)
         give_back(place, classes, state)
         return 1, goes_on
 
@@ -789,16 +789,16 @@ def _seed(count, net, clock, agents, ground, state):
 
 
 @embedded
-def _begins(e, row, agents, net, looking, hinders, classes, runs, state):
+def _begins(e, row, agents, net, looking, negations, classes, runs, state):
     """Lets an agent begin, whose run just took the row by an edge."""
     i = state[Q_AGENTS]
-    if _stands(i, np.int64(NONE), e, row, agents, net, looking, hinders, classes, runs, state):
+    if _advances(i, np.int64(NONE), e, row, agents, net, looking, negations, classes, runs, state):
         agents.alive[i, G_ACTION] = NONE
         state[Q_AGENTS] = i + 1
 
 
 @kernel
-def _explore(count, checks, part, row, low, high, here, proxies, agents, net, clock, looking, hinders, classes, promises, learned, runs, ground, state):
+def _explore(count, checks, part, row, low, high, here, proxies, agents, net, clock, looking, negations, classes, utilities, learned, runs, ground, state):
     """The turns of all agents, the oldest first, and the beginning of one where a candidate is left out; how many checks they took,
     or -1 for an error. From the first row on at which candidates are left out, one check in SHARE of each row is saved for agents,
     which have those besides that candidates do not need."""
@@ -818,7 +818,7 @@ def _explore(count, checks, part, row, low, high, here, proxies, agents, net, cl
             learn(kept, 0.0, agents)
             give_back(place, classes, state)
             continue
-        took, goes_on = _turn(kept, most - used, part, row, low, high, here, proxies, agents, net, clock, looking, hinders, classes, promises, learned, runs, ground, state)
+        took, goes_on = _turn(kept, most - used, part, row, low, high, here, proxies, agents, net, clock, looking, negations, classes, utilities, learned, runs, ground, state)
         if took < 0:
             return np.int64(-1)
         used += took
@@ -830,11 +830,11 @@ def _explore(count, checks, part, row, low, high, here, proxies, agents, net, cl
     seed = _seed(count, net, clock, agents, ground, state) if short and used < most else np.int64(NONE)
     if seed != NONE:
         e = ground.candidates[seed, A_EDGE]
-        got = _agent_takes(np.int64(NONE), e, row, row, part, row, low, high, proxies, net, clock, looking, hinders, classes, promises, learned, runs, ground, state)
+        got = _agent_takes(np.int64(NONE), e, row, row, part, row, low, high, proxies, net, clock, looking, negations, classes, utilities, learned, runs, ground, state)
         if got < 0:
             return np.int64(-1)
         if got == 1:
-            _begins(e, row, agents, net, looking, hinders, classes, runs, state)
+            _begins(e, row, agents, net, looking, negations, classes, runs, state)
         used += 1
     # at least 1, so that saving goes on
     state[Q_SAVED] = max(state[Q_SAVED] - SHARE * max(used - spare, 0), min(state[Q_SAVED], 1))
@@ -853,29 +853,29 @@ def _dismiss(agents, classes, state):
 
 
 @embedded
-def _entered(part, low, high, parked, net, clock, agents, promises, learned, looking, hinders, classes, runs, ground, state):
+def _entered(part, low, high, saved_runs, net, clock, agents, utilities, learned, looking, negations, classes, runs, ground, state):
     """The search begins a partition, or goes on with it; False where a run that was kept cannot be found again."""
-    if promises.wanted:
-        promises.many[0] = 0
-        promises.many[1] = 0
+    if utilities.wanted:
+        utilities.many[0] = 0
+        utilities.many[1] = 0
     if agents.wanted:
         agents.many[0] = 0
-    if hinders.some:
-        set_floor(low, hinders)
-    if not parked.wanted:
+    if negations.some:
+        set_floor(low, negations)
+    if not saved_runs.wanted:
         return True
-    if hinders.some and high > low:
-        raise_floor(part, low, high, parked, hinders, runs)
-    if not resume(part, low, high, parked, net, clock, looking, hinders, classes, promises, learned, runs, ground, state):
+    if negations.some and high > low:
+        raise_floor(part, low, high, saved_runs, negations, runs)
+    if not resume(part, low, high, saved_runs, net, clock, looking, negations, classes, utilities, learned, runs, ground, state):
         return False
-    if promises.wanted:
-        relearn(part, parked, promises)
+    if utilities.wanted:
+        restore_utilities(part, saved_runs, utilities)
     if agents.wanted:
-        count = recall(part, low, high, parked, net, looking, hinders, classes, agents, runs, state)
+        count = restore(part, low, high, saved_runs, net, looking, negations, classes, agents, runs, state)
         if count < 0:
             return False
         state[Q_AGENTS] = count
-        state[Q_SAVED] = parked.before.saved[part]
+        state[Q_SAVED] = saved_runs.before.saved[part]
     return True
 
 
@@ -928,17 +928,17 @@ def _distinct(runs, ground, net, state):
 
 
 @embedded
-def _tell_all(part, edges, runs, ground, state):
+def _emit_all(part, edges, runs, ground, state):
     """All matches of a row that are not told yet; False where they do not fit."""
-    while state[K_UNTOLD] < state[Q_DONE]:
-        if not tell(part, ground.done[state[K_UNTOLD], 0], ground.done[state[K_UNTOLD], 1], edges, runs, state):
+    while state[K_UNEMITTED] < state[Q_DONE]:
+        if not emit_match(part, ground.done[state[K_UNEMITTED], 0], ground.done[state[K_UNEMITTED], 1], edges, runs, state):
             return False
-        state[K_UNTOLD] += 1
+        state[K_UNEMITTED] += 1
     return True
 
 
 @allocating
-def compact_entries(agents, classes, promises, learned, runs, ground, state):
+def compact_entries(agents, classes, utilities, learned, runs, ground, state):
     """Drops the entries of runs that no class has, and numbers the others anew."""
     pool, used = runs.pool, state[K_ENTRIES]
     number = np.full(used + 1, NONE, dtype=np.int64)
@@ -963,9 +963,9 @@ def compact_entries(agents, classes, promises, learned, runs, ground, state):
         ground.labels[count] = ground.labels[entry]
         if learned.wanted:
             learned.vector[count] = learned.vector[entry]
-        if promises.wanted:
-            promises.vector[count] = promises.vector[entry]
-        if learned.wanted or promises.wanted:
+        if utilities.wanted:
+            utilities.vector[count] = utilities.vector[entry]
+        if learned.wanted or utilities.wanted:
             learned.mark[count] = learned.mark[entry]
         count += 1
     state[K_ENTRIES] = count
@@ -981,12 +981,12 @@ def compact_entries(agents, classes, promises, learned, runs, ground, state):
 
 @kernel
 def budgeted_partitions(
-    net, checks, order, proxies, merging, letters, offsets, opens, ahead, parked, clock, agents, told, promises, learned, looking, hinders, classes, runs, ground, state,
+    net, checks, order, proxies, merging, letters, offsets, opens, ahead, saved_runs, clock, agents, history, utilities, learned, looking, negations, classes, runs, ground, state,
 ):
     """Goes through the partitions; returns DONE, FULL, GROW (``state[S_DETAIL]``: what is full, or that a run is LOST) or ERROR.
 
     ``opens`` int64 (partitions, OPEN_FIELDS): as in :mod:`sparkcep.kernels.frontier.frontier`; ``ahead`` int64 (partitions): how
-    many rows of one that goes on are not searched yet, the last ones; ``parked``: runs of partitions that go on. ``checks``: how
+    many rows of one that goes on are not searched yet, the last ones; ``saved_runs``: runs of partitions that go on. ``checks``: how
     many candidates of a row are tried, 0 for all, in which ``order``; ``proxies``: of runs with equal futures the best one is kept,
     otherwise all are. ``letters`` int64 (rows): variables that each row may be. ``looking`` as in
     :mod:`sparkcep.kernels.frontier.frontier`.
@@ -1000,7 +1000,7 @@ def budgeted_partitions(
         low, high, going, limit = bounds(part, offsets, opens, ahead[part])
         if state[Q_ENTERED] <= part:
             state[Q_ENTERED] = part + 1
-            if not _entered(part, low, high, parked, net, clock, agents, promises, learned, looking, hinders, classes, runs, ground, state):
+            if not _entered(part, low, high, saved_runs, net, clock, agents, utilities, learned, looking, negations, classes, runs, ground, state):
                 state[S_DETAIL] = LOST
                 outcome = GROW
                 break
@@ -1014,7 +1014,7 @@ def budgeted_partitions(
                     bury(False, row, classes, state)
                 if proxies and merging and state[F_HASHED] == 0 and state[F_ALIVE] > CROWD:
                     crowd(classes, looking.values, state)
-                count = _collect(row, here, proxies, net, looking, hinders, classes, runs, ground, state)
+                count = _collect(row, here, proxies, net, looking, negations, classes, runs, ground, state)
                 if count < 0:
                     _forget(ground.candidates.shape[0], proxies, net, ground)
                     state[S_DETAIL] = CANDIDATES_FULL
@@ -1027,14 +1027,14 @@ def budgeted_partitions(
                     break
                 state[Q_DONE] = 0
                 if agents.wanted:
-                    used = _explore(count, checks, part, row, low, high, here, proxies, agents, net, clock, looking, hinders, classes, promises, learned, runs, ground, state)
+                    used = _explore(count, checks, part, row, low, high, here, proxies, agents, net, clock, looking, negations, classes, utilities, learned, runs, ground, state)
                     if used < 0:
                         outcome = ERROR
                         break
                     tried = min(count, checks - used)
                     state[Q_CHECKS] += used
-                _vectors(count, part, row, tried < count, net, clock, told, promises, learned, runs, ground)
-                _choose(count, tried, row, order, net, told, promises, runs, ground)
+                _vectors(count, part, row, tried < count, net, clock, history, utilities, learned, runs, ground)
+                _choose(count, tried, row, order, net, history, utilities, runs, ground)
                 state[Q_CHECKS] += tried
                 state[Q_LEFT] += count - tried
                 ground.left[row] = count - tried
@@ -1042,16 +1042,16 @@ def budgeted_partitions(
                 seed = _seed(count, net, clock, agents, ground, state) if agents.wanted and count <= checks and tried == count else np.int64(NONE)
                 for i in range(count - 1, count - tried - 1, -1):
                     entries = state[K_ENTRIES]
-                    added = _try(ground.heap[i], part, row, low, high, added, proxies, net, looking, hinders, classes, promises, learned, runs, ground, state)
+                    added = _try(ground.heap[i], part, row, low, high, added, proxies, net, looking, negations, classes, utilities, learned, runs, ground, state)
                     if added < 0:
                         break
                     if ground.heap[i] == seed and state[K_ENTRIES] > entries:
-                        _begins(ground.candidates[seed, A_EDGE], row, agents, net, looking, hinders, classes, runs, state)
+                        _begins(ground.candidates[seed, A_EDGE], row, agents, net, looking, negations, classes, runs, state)
                 if added < 0:
                     outcome = ERROR
                     break
                 _settle(row, added, proxies, merging, looking, classes, learned, runs, ground, state)
-                if hinders.late and state[Q_DONE] > 0:
+                if negations.late and state[Q_DONE] > 0:
                     state[Q_PENDING] = JUDGED
                     state[S_DETAIL] = UNJUDGED
                     outcome = GROW
@@ -1061,16 +1061,16 @@ def budgeted_partitions(
                     state[Q_PENDING] = 0
                     row += 1
                     continue
-                if proxies and hinders.late:
+                if proxies and negations.late:
                     _complete_all(row, net.edges, runs, ground, state)
-                if learned.wanted or promises.wanted:
+                if learned.wanted or utilities.wanted:
                     for i in range(state[Q_DONE]):
-                        _reached(ground.done[i, 0], part, row, promises, learned, runs, state)
+                        _reached(ground.done[i, 0], part, row, utilities, learned, runs, state)
                 if not proxies:
                     _distinct(runs, ground, net, state)
-                    state[K_UNTOLD] = 0
+                    state[K_UNEMITTED] = 0
                 state[Q_PENDING] = REPORTED
-            fits = report(part, row, low, net.edges, None, None, runs, state) if proxies else _tell_all(part, net.edges, runs, ground, state)
+            fits = report(part, row, low, net.edges, None, None, runs, state) if proxies else _emit_all(part, net.edges, runs, ground, state)
             if not fits:
                 outcome = FULL
                 break
@@ -1078,8 +1078,8 @@ def budgeted_partitions(
             row += 1
         if outcome != DONE:
             break
-        if parked.wanted and not park(part, high, going, parked, classes, promises, agents, state[Q_AGENTS], state[Q_SAVED], runs, state):
-            state[S_DETAIL] = PARKED_FULL
+        if saved_runs.wanted and not save(part, high, going, saved_runs, classes, utilities, agents, state[Q_AGENTS], state[Q_SAVED], runs, state):
+            state[S_DETAIL] = SAVED_FULL
             outcome = GROW
             break
         opens[part, O_START] = row

@@ -20,10 +20,10 @@ from sparkcep.kernels.common.run_chains import C_DEPTH, C_EDGE, C_PARENT, NONE
 from sparkcep.kernels.jit.cache import embedded, kernel
 from sparkcep.kernels.vm.final_conditions import F_EDGE, F_ROW, group_between, holds_finally
 
-KEYS = 2  # columns of ``classes.ends`` behind those of the windows: see :func:`tell_apart`
+KEYS = 2  # columns of ``classes.ends`` behind those of the windows: see :func:`distinguish`
 
 
-class Hinders(NamedTuple):
+class NegationArrays(NamedTuple):
     """Whether there are negations (``some``), and such as look at the match (``late``). ``local``: mask of the others; ``nearest``
     int32 (variables, rows + 1): of those, as in :class:`sparkcep.kernels.match.walk.Negated`; ``backs`` int64 (rows): the first row
     inside a window that ends with each; ``windows``: how many there are; ``first`` int64 (nodes + 1): the edges of each node;
@@ -44,7 +44,7 @@ class Hinders(NamedTuple):
     floor: np.ndarray
 
 
-class Judging(NamedTuple):
+class JudgeArrays(NamedTuple):
     """What :mod:`sparkcep.kernels.vm.final_conditions` asks for: ``frames``, ``path`` and ``within`` of its working memory."""
 
     frames: np.ndarray
@@ -52,14 +52,14 @@ class Judging(NamedTuple):
     within: np.ndarray
 
 
-class Asked(NamedTuple):
+class NegationLimits(NamedTuple):
     """Likewise: the strategy of event selection, and how many steps a search for a negated group may take."""
 
     strategy: int
     max_steps: int
 
 
-class Within(NamedTuple):
+class WindowEnds(NamedTuple):
     """Likewise: the ends of the windows."""
 
     windows: np.ndarray
@@ -78,19 +78,19 @@ def _met(variables, after, before, nearest):
 
 
 @embedded
-def hindered(e, last, row, edges, hinders):
+def blocked(e, last, row, edges, negations):
     """Whether a run that took row ``last`` last may not take ``row`` by an edge, for what lies between."""
-    crossed = edges[e, E_NOT] & hinders.local
-    return crossed != 0 and _met(crossed, last, row, hinders.nearest)
+    crossed = edges[e, E_NOT] & negations.local
+    return crossed != 0 and _met(crossed, last, row, negations.nearest)
 
 
 @embedded
-def free_from(e, row, edges, hinders):
+def free_from(e, row, edges, negations):
     """The first row of the partition from which on nothing that the edge forbids stands before ``row``, with which a run begins."""
-    crossed = edges[e, E_NOT] & hinders.local
-    count = hinders.floor.shape[0] - 2
-    begin = hinders.floor[count + 1]
-    free = hinders.floor[count]
+    crossed = edges[e, E_NOT] & negations.local
+    count = negations.floor.shape[0] - 2
+    begin = negations.floor[count + 1]
+    free = negations.floor[count]
     v = 0
     while crossed != 0:
         if crossed & 1 == 1:
@@ -99,54 +99,54 @@ def free_from(e, row, edges, hinders):
             high = np.int64(row)
             while found < high:
                 middle = (found + high) // 2
-                if hinders.nearest[v, middle] < row:
+                if negations.nearest[v, middle] < row:
                     found = middle + 1
                 else:
                     high = middle
-            free = max(free, found if found > begin else hinders.floor[v])
+            free = max(free, found if found > begin else negations.floor[v])
         crossed >>= 1
         v += 1
     return free
 
 
 @kernel
-def set_floor(low, hinders):
+def set_floor(low, negations):
     """Of a partition that is there from its first row on nothing is gone."""
-    for v in range(hinders.floor.shape[0]):
-        hinders.floor[v] = low
+    for v in range(negations.floor.shape[0]):
+        negations.floor[v] = low
 
 
 @embedded
-def tell_apart(c, place, e, node, row, edges, classes, hinders):
+def distinguish(c, place, e, node, row, edges, classes, negations):
     """Notes by what a class that took ``row`` by an edge is told from others of its node: from which row on nothing stands before
     it, and a digest of what may hinder it yet. ``place``: the class that it comes from, NONE for a run that begins."""
-    at = hinders.windows
-    free = free_from(e, row, edges, hinders) if place == NONE else classes.ends[place, at]
+    at = negations.windows
+    free = free_from(e, row, edges, negations) if place == NONE else classes.ends[place, at]
     classes.ends[c, at] = free
     h = BASIS
-    if hinders.closing[node] == 1:
+    if negations.closing[node] == 1:
         h = mixed(h, classes.until[c])
-    crossed = hinders.crossed[node]
+    crossed = negations.crossed[node]
     v = 0
     while crossed != 0:
         if crossed & 1 == 1:
-            h = mixed(h, hinders.nearest[v, row + 1])
+            h = mixed(h, negations.nearest[v, row + 1])
         crossed >>= 1
         v += 1
     classes.ends[c, at + 1] = np.int64(h >> np.uint64(2))
 
 
 @embedded
-def completing(f, target, free, row, low, high, start, windows, edges, hinders):
+def completing(f, target, free, row, low, high, start, windows, edges, negations):
     """Of the edges from ``f`` on the cheapest that completes at a node a run from row ``start`` to ``row``, as far as local
     negations tell: NONE where none does. ``free``: the first row from which on nothing stands before the run."""
-    if free > hinders.backs[row]:
+    if free > negations.backs[row]:
         return np.int64(NONE)
-    for e in range(max(f, hinders.first[target]), hinders.first[target + 1]):
+    for e in range(max(f, negations.first[target]), negations.first[target + 1]):
         if edges[e, E_VAR] >= 0 or (edges[e, E_AT_END] != 0 and row + 1 != high):
             continue
-        crossed = edges[e, E_NOT] & hinders.local
-        if crossed == 0 or not _met(crossed, row, windows[0, start], hinders.nearest):
+        crossed = edges[e, E_NOT] & negations.local
+        if crossed == 0 or not _met(crossed, row, windows[0, start], negations.nearest):
             return np.int64(e)
     return np.int64(NONE)
 
@@ -155,7 +155,7 @@ def completing(f, target, free, row, low, high, start, windows, edges, hinders):
 
 
 @kernel
-def judge(done, count, row, low, high, edges, hinders, negated, how, spans, work, looking, runs, state):
+def judge(done, count, row, low, high, edges, negations, negated, how, spans, work, looking, runs, state):
     """Leaves of the runs that may be complete at a row those that are, each with the cheapest edge that completes it; ``done``
     int64 (n, 3): their entries, ``count`` of them. How many are left, or -1 for an error, which ``state[S_DETAIL]`` tells.
     ``negated``: as :class:`sparkcep.kernels.match.walk.Negated`."""
@@ -168,11 +168,11 @@ def judge(done, count, row, low, high, edges, hinders, negated, how, spans, work
             work.frames[d - 1, F_EDGE] = runs.pool[at, C_EDGE]
             at = runs.pool[at, C_PARENT]
         start, target = work.frames[1, F_ROW], edges[work.frames[depth - 1, F_EDGE], E_TARGET]
-        free = free_from(work.frames[0, F_EDGE], start, edges, hinders)
-        e = completing(np.int64(0), target, free, row, low, high, start, spans.windows, edges, hinders)
+        free = free_from(work.frames[0, F_EDGE], start, edges, negations)
+        e = completing(np.int64(0), target, free, row, low, high, start, spans.windows, edges, negations)
         while e != NONE:
             work.frames[depth, F_EDGE] = e
-            got = _judged(depth, row, (low, high, start), edges, hinders, negated, how, spans, work, looking, state)
+            got = _judged(depth, row, (low, high, start), edges, negations, negated, how, spans, work, looking, state)
             if got < 0:
                 state[S_DETAIL] = got
                 return -1
@@ -181,18 +181,18 @@ def judge(done, count, row, low, high, edges, hinders, negated, how, spans, work
                 done[kept, 1] = e
                 kept += 1
                 break
-            e = completing(e + 1, target, free, row, low, high, start, spans.windows, edges, hinders)
+            e = completing(e + 1, target, free, row, low, high, start, spans.windows, edges, negations)
     return kept
 
 
 @embedded
-def _judged(depth, row, here, edges, hinders, negated, how, spans, work, looking, state):
+def _judged(depth, row, here, edges, negations, negated, how, spans, work, looking, state):
     """Whether nothing stands in the match in the frames what conditions that look at it forbid: 1, 0 or an error."""
     data, conditions, scratch = looking.rows, looking.conditions, looking.scratch
     state[S_STEPS] = 0
     for d in range(1, depth + 2):
         crossed = edges[work.frames[d - 1, F_EDGE], E_NOT] & negated.late
-        after = work.frames[d - 1, F_ROW] if d > 1 else hinders.backs[row] - 1
+        after = work.frames[d - 1, F_ROW] if d > 1 else negations.backs[row] - 1
         before = work.frames[d, F_ROW] if d <= depth else spans.windows[0, here[2]]
         v = np.int64(0)
         while crossed != 0:

@@ -24,15 +24,15 @@ DISCOUNT = 0.9  # gamma, which the paper does not tell
 SHARE = 8  # of so many checks that candidates would have, agents have one
 MOST = 64  # agents at a time
 # columns of an agent: its class of runs, where it stands, the place of its last action among the values (NONE: none yet)
-G_CLASS, G_STANDS, G_ACTION, AGENT_FIELDS = range(4)
+G_CLASS, G_STATE, G_ACTION, AGENT_FIELDS = range(4)
 # columns of a standing: range of its options, number of its place and cost among the states
-S_FIRST, S_END, S_STATE, STANDING_FIELDS = range(4)
+S_FIRST, S_END, S_STATE, AGENT_STATE_FIELDS = range(4)
 # columns of an option: range of the edges that take a row there, the standing behind a skip (NONE: there is no way on)
 O_FIRST, O_END, O_SKIP, OPTION_FIELDS = range(4)
 
 
 class Agents(NamedTuple):
-    """``wanted``: whether there are agents; ``need``: rows of the shortest match. ``standings`` int64 (n, STANDING_FIELDS): a node,
+    """``wanted``: whether there are agents; ``need``: rows of the shortest match. ``agent_states`` int64 (n, STANDING_FIELDS): a node,
     a place up to which the pattern is matched or skipped, and a cost; ``options`` int64 (m, OPTION_FIELDS): the places that come
     next, ``rewards`` float64 (m): for getting there; ``edges`` int64: those of the options; ``behind`` int64 (edges of the net):
     the standing of a run that took a row by each, NONE where nothing goes on. ``intervals`` of the window; ``first`` int64 (places
@@ -44,7 +44,7 @@ class Agents(NamedTuple):
 
     wanted: bool
     need: int
-    standings: np.ndarray
+    agent_states: np.ndarray
     options: np.ndarray
     rewards: np.ndarray
     edges: np.ndarray
@@ -64,19 +64,19 @@ class Agents(NamedTuple):
 
 
 @embedded
-def state_of(stands, when, letter, agents):
+def state_of(at_state, when, letter, agents):
     """Where the values of a state's actions begin; ``when``: remaining window and time since the last row as one number,
     ``letter``: the next place that the row is of, or their number."""
-    count = agents.standings[stands, S_END] - agents.standings[stands, S_FIRST]
-    return agents.first[agents.standings[stands, S_STATE]] + (when * (count + 1) + letter) * (2 * count + 1)
+    count = agents.agent_states[at_state, S_END] - agents.agent_states[at_state, S_FIRST]
+    return agents.first[agents.agent_states[at_state, S_STATE]] + (when * (count + 1) + letter) * (2 * count + 1)
 
 
 @embedded
-def chosen(stands, at, letter, part, agents):
+def chosen(at_state, at, letter, part, agents):
     """The action of an agent whose values begin at ``at``, and the greatest value of all that it may choose: below the number of
     options it takes the row, below twice that it skips, else it stays."""
-    first = agents.standings[stands, S_FIRST]
-    count = agents.standings[stands, S_END] - first
+    first = agents.agent_states[at_state, S_FIRST]
+    count = agents.agent_states[at_state, S_END] - first
     best = np.int64(NONE)
     untried = False
     greatest = 0.0

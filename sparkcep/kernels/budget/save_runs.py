@@ -14,8 +14,8 @@ import numpy as np
 
 from sparkcep.compiler.net.net import E_TARGET, E_VAR
 from sparkcep.kernels.budget.features import code_of
-from sparkcep.kernels.budget.negation import tell_apart
-from sparkcep.kernels.budget.q_learning import G_ACTION, G_CLASS, G_STANDS
+from sparkcep.kernels.budget.negation import distinguish
+from sparkcep.kernels.budget.q_learning import G_ACTION, G_CLASS, G_STATE
 from sparkcep.kernels.budget.utility import P_PART, P_REACHED, P_TRIED
 from sparkcep.kernels.common.hash_table import mixed
 from sparkcep.kernels.common.run_chains import C_EDGE, C_PARENT, C_START, NONE, append
@@ -31,7 +31,7 @@ L_ENTRIES, L_RUNS, L_VECTORS, L_SUMS, L_AGENTS, L_VALUES, L_BEGUN, LISTS = range
 WIDTHS = (3, 1, 3, 3, 4, 3, 2)
 
 
-class Kept(NamedTuple):
+class SavedLists(NamedTuple):
     """The lists of all partitions, one behind the other, each int64 (n, its width); floats as their bits. ``until`` int64
     (partitions + 1, LISTS): where those of a partition begin, and end; ``saved`` int64 (partitions): what is saved for agents."""
 
@@ -46,7 +46,7 @@ class Kept(NamedTuple):
     saved: np.ndarray
 
 
-class Parked(NamedTuple):
+class SavedRuns(NamedTuple):
     """``wanted``: whether partitions go on from one call to the next. ``before``: what the call before left; ``after``: what this
     one leaves. ``floors`` int64 (partitions, variables): the position behind the last row that is gone at which each negated
     variable may stand that a match may not begin behind; ``fresh`` int64 (partitions): the first row that is not counted there.
@@ -54,8 +54,8 @@ class Parked(NamedTuple):
     longest run), ``number`` int64 (entries): working memory."""
 
     wanted: bool
-    before: Kept
-    after: Kept
+    before: SavedLists
+    after: SavedLists
     floors: np.ndarray
     fresh: np.ndarray
     over: np.ndarray
@@ -79,23 +79,23 @@ def labelled(entry, before, e, net, ground):
 
 
 @kernel
-def resume(part, low, high, parked, net, clock, looking, hinders, classes, promises, learned, runs, ground, state):
+def resume(part, low, high, saved_runs, net, clock, looking, negations, classes, utilities, learned, runs, ground, state):
     """Lets the runs of a partition stand again, in the order in which they stood; False where one cannot have taken its rows. There
     is room for them."""
-    kept = parked.before
+    kept = saved_runs.before
     first = kept.until[part, L_ENTRIES]
     for i in range(first, kept.until[part + 1, L_ENTRIES]):
         entry, row, e, before = i - first, kept.entries[i, 0], kept.entries[i, 1], kept.entries[i, 2]
         append(runs.pool, entry, before, e, runs.positions[row])
         runs.at[entry] = row
         labelled(entry, before, e, net, ground)
-        if promises.wanted:
+        if utilities.wanted:
             last = runs.at[before] if before != NONE else row
-            promises.vector[entry] = code_of(e, first_row(entry, row, runs), last, row, promises.intervals, net, clock)
+            utilities.vector[entry] = code_of(e, first_row(entry, row, runs), last, row, utilities.intervals, net, clock)
             learned.mark[entry] = NONE
     state[K_ENTRIES] = kept.until[part + 1, L_ENTRIES] - first
     for i in range(kept.until[part + 1, L_RUNS] - 1, kept.until[part, L_RUNS] - 1, -1):
-        c = _standing(kept.runs[i, 0], low, high, parked, net, looking, hinders, classes, runs, state)
+        c = _class_of(kept.runs[i, 0], low, high, saved_runs, net, looking, negations, classes, runs, state)
         if c == NONE:
             return False
         node = classes.info[c, I_NODE]
@@ -106,9 +106,9 @@ def resume(part, low, high, parked, net, clock, looking, hinders, classes, promi
 
 
 @kernel
-def _standing(entry, low, high, parked, net, looking, hinders, classes, runs, state):
+def _class_of(entry, low, high, saved_runs, net, looking, negations, classes, runs, state):
     """A class for the run with this last entry, which takes its rows once more; NONE where a condition does not hold."""
-    path, edges = parked.path, net.edges
+    path, edges = saved_runs.path, net.edges
     depth = 0
     at = entry
     while at != NONE:
@@ -124,8 +124,8 @@ def _standing(entry, low, high, parked, net, looking, hinders, classes, runs, st
                 return np.int64(NONE)
         c = new_class(place, e, row, edges, looking, classes, state)
         classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
-        if hinders.some:
-            tell_apart(c, place, e, target, row, edges, classes, hinders)
+        if negations.some:
+            distinguish(c, place, e, target, row, edges, classes, negations)
         if place != NONE:
             give_back(place, classes, state)
         place = c
@@ -134,24 +134,24 @@ def _standing(entry, low, high, parked, net, looking, hinders, classes, runs, st
 
 
 @kernel
-def raise_floor(part, low, high, parked, hinders, runs):
+def raise_floor(part, low, high, saved_runs, negations, runs):
     """Tells of a partition that goes on what hinders matches to begin among the rows that are gone."""
     origin = high - 1 - runs.positions[high - 1]
-    count = hinders.floor.shape[0] - 2
+    count = negations.floor.shape[0] - 2
     for v in range(count):
-        hinders.floor[v] = origin + parked.floors[part, v]
-    hinders.floor[count] = origin
-    hinders.floor[count + 1] = parked.fresh[part]
+        negations.floor[v] = origin + saved_runs.floors[part, v]
+    negations.floor[count] = origin
+    negations.floor[count + 1] = saved_runs.fresh[part]
 
 
 @kernel
-def relearn(part, parked, promises):
+def restore_utilities(part, saved_runs, utilities):
     """Counts on from what the partition has shown of vectors."""
-    promises.many[0] = 0
-    promises.many[1] = 0
-    kept = parked.before
-    _counts_of(kept.vectors, kept.until[part, L_VECTORS], kept.until[part + 1, L_VECTORS], part, 0, promises.counts, promises.met, promises.many)
-    _counts_of(kept.sums, kept.until[part, L_SUMS], kept.until[part + 1, L_SUMS], part, 1, promises.sums, promises.met_kinds, promises.many)
+    utilities.many[0] = 0
+    utilities.many[1] = 0
+    kept = saved_runs.before
+    _counts_of(kept.vectors, kept.until[part, L_VECTORS], kept.until[part + 1, L_VECTORS], part, 0, utilities.counts, utilities.met, utilities.many)
+    _counts_of(kept.sums, kept.until[part, L_SUMS], kept.until[part + 1, L_SUMS], part, 1, utilities.sums, utilities.met_kinds, utilities.many)
 
 
 @embedded
@@ -166,10 +166,10 @@ def _counts_of(table, first, end, part, k, counts, met, many):
 
 
 @kernel
-def recall(part, low, high, parked, net, looking, hinders, classes, agents, runs, state):
+def restore(part, low, high, saved_runs, net, looking, negations, classes, agents, runs, state):
     """Lets the agents of a partition go on; how many there are, or -1 where a run cannot have taken its rows. One whose window has
     ended has no run any more, and ends with the next row."""
-    kept = parked.before
+    kept = saved_runs.before
     agents.many[0] = 0
     for i in range(kept.until[part, L_BEGUN], kept.until[part + 1, L_BEGUN]):
         agents.begun[kept.begun[i, 0]] = kept.begun[i, 1]
@@ -184,7 +184,7 @@ def recall(part, low, high, parked, net, looking, hinders, classes, agents, runs
     for i in range(kept.until[part, L_AGENTS], kept.until[part + 1, L_AGENTS]):
         entry = kept.agents[i, 0]
         if entry != NONE:
-            c = _standing(entry, low, high, parked, net, looking, hinders, classes, runs, state)
+            c = _class_of(entry, low, high, saved_runs, net, looking, negations, classes, runs, state)
             if c == NONE:
                 return -1
         else:
@@ -192,7 +192,7 @@ def recall(part, low, high, parked, net, looking, hinders, classes, agents, runs
             classes.until[c] = NONE
             runs.run[c] = NONE
         agents.alive[count, G_CLASS] = c
-        agents.alive[count, G_STANDS] = kept.agents[i, 1]
+        agents.alive[count, G_STATE] = kept.agents[i, 1]
         at = kept.agents[i, 2]
         if at != NONE and agents.owner[at] != part:  # an action without a value yet; what is there belongs to another partition
             agents.owner[at] = part
@@ -213,9 +213,9 @@ def _fits(table, at, more):
 
 
 @kernel
-def park(part, high, going, parked, classes, promises, agents, count, saved, runs, state):
+def save(part, high, going, saved_runs, classes, utilities, agents, count, saved, runs, state):
     """Writes what is kept of a partition, of whose agents there are ``count``; False where there is no room."""
-    after, number = parked.after, parked.number
+    after, number = saved_runs.after, saved_runs.number
     until = after.until
     for k in range(LISTS):
         until[part + 1, k] = until[part, k]
@@ -225,27 +225,27 @@ def park(part, high, going, parked, classes, promises, agents, count, saved, run
     entries = state[K_ENTRIES]
     begun = agents.begun.shape[0] if agents.wanted else 0
     values = agents.many[0] if agents.wanted else 0
-    vectors, sums = (promises.many[0], promises.many[1]) if promises.wanted else (0, 0)
+    vectors, sums = (utilities.many[0], utilities.many[1]) if utilities.wanted else (0, 0)
     if (
         number.shape[0] < entries or not _fits(after.entries, until[part, L_ENTRIES], entries) or not _fits(after.runs, until[part, L_RUNS], state[F_ALIVE])
         or not _fits(after.vectors, until[part, L_VECTORS], vectors) or not _fits(after.sums, until[part, L_SUMS], sums) or not _fits(after.agents, until[part, L_AGENTS], count)
         or not _fits(after.values, until[part, L_VALUES], values) or not _fits(after.begun, until[part, L_BEGUN], begun)
     ):  # fmt: skip
         return False
-    _park_runs(part, high, parked, classes, agents, count, runs, state)
-    if promises.wanted:
-        until[part + 1, L_VECTORS] = _parked_counts(after.vectors, until[part, L_VECTORS], promises.counts, promises.met, vectors)
-        until[part + 1, L_SUMS] = _parked_counts(after.sums, until[part, L_SUMS], promises.sums, promises.met_kinds, sums)
+    _park_runs(part, high, saved_runs, classes, agents, count, runs, state)
+    if utilities.wanted:
+        until[part + 1, L_VECTORS] = _saved_counts(after.vectors, until[part, L_VECTORS], utilities.counts, utilities.met, vectors)
+        until[part + 1, L_SUMS] = _saved_counts(after.sums, until[part, L_SUMS], utilities.sums, utilities.met_kinds, sums)
     if agents.wanted:
         after.saved[part] = saved
-        _park_agents(part, parked, agents, runs, count)
+        _park_agents(part, saved_runs, agents, runs, count)
     return True
 
 
 @embedded
-def _park_runs(part, high, parked, classes, agents, count, runs, state):
+def _park_runs(part, high, saved_runs, classes, agents, count, runs, state):
     """Writes the runs of a partition and of its agents, those alone that a row to come may go on with."""
-    after, number = parked.after, parked.number
+    after, number = saved_runs.after, saved_runs.number
     for entry in range(state[K_ENTRIES]):
         number[entry] = NONE
     at = after.until[part, L_RUNS]
@@ -253,7 +253,7 @@ def _park_runs(part, high, parked, classes, agents, count, runs, state):
         c = classes.head[0, node]
         while c != NONE:
             entry = runs.run[c]
-            if first_row(entry, high - 1, runs) >= parked.over[part]:
+            if first_row(entry, high - 1, runs) >= saved_runs.over[part]:
                 mark(entry, runs.pool, number)
                 after.runs[at, 0] = entry
                 at += 1
@@ -261,7 +261,7 @@ def _park_runs(part, high, parked, classes, agents, count, runs, state):
     after.until[part + 1, L_RUNS] = at
     for i in range(count):
         entry = runs.run[agents.alive[i, G_CLASS]]
-        if entry != NONE and first_row(entry, high - 1, runs) >= parked.over[part]:
+        if entry != NONE and first_row(entry, high - 1, runs) >= saved_runs.over[part]:
             mark(entry, runs.pool, number)
         else:
             runs.run[agents.alive[i, G_CLASS]] = NONE
@@ -281,7 +281,7 @@ def _park_runs(part, high, parked, classes, agents, count, runs, state):
 
 
 @embedded
-def _parked_counts(table, at, counts, met, many):
+def _saved_counts(table, at, counts, met, many):
     for i in range(many):
         table[at + i, 0] = met[i]
         table[at + i, 1] = counts[met[i], P_TRIED]
@@ -290,13 +290,13 @@ def _parked_counts(table, at, counts, met, many):
 
 
 @embedded
-def _park_agents(part, parked, agents, runs, count):
-    after, number = parked.after, parked.number
+def _park_agents(part, saved_runs, agents, runs, count):
+    after, number = saved_runs.after, saved_runs.number
     at = after.until[part, L_AGENTS]
     for i in range(count):
         entry = runs.run[agents.alive[i, G_CLASS]]
         after.agents[at, 0] = number[entry] if entry != NONE else NONE
-        after.agents[at, 1] = agents.alive[i, G_STANDS]
+        after.agents[at, 1] = agents.alive[i, G_STATE]
         after.agents[at, 2] = agents.alive[i, G_ACTION]
         after.agents[at, 3] = agents.earned_bits[i]
         at += 1

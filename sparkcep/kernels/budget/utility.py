@@ -19,14 +19,14 @@ from sparkcep.kernels.jit.cache import embedded
 # as much as so many visits weighs what is known of coarser intervals, and of the history against the partition at hand
 COARSER, EARLIER = 10.0, 20.0
 LEAST = 0.01  # by which a share is more than 0 where it divides
-P_PART, P_TRIED, P_REACHED, PROMISE_FIELDS = range(4)  # columns of the counts: the partition that they are of, tries, match points that runs tried there led to
+P_PART, P_TRIED, P_REACHED, UTILITY_FIELDS = range(4)  # columns of the counts: the partition that they are of, tries, match points that runs tried there led to
 
 
-class Promises(NamedTuple):
+class Utilities(NamedTuple):
     """``wanted``: whether candidates are tried in this order; ``intervals`` of the window; ``prior`` float64 (vectors), ``overall``
     float64 (places x costs): match points for each visit, as the history tells them; ``counts`` int64 (vectors, PROMISE_FIELDS),
     ``sums`` int64 (places x costs, PROMISE_FIELDS): what the partition at hand shows; ``best`` int64 (places x costs): 1 + a
-    candidate of the row; ``promise`` float64 (candidates); ``vector`` int64 (entries): at which each row was taken. ``met`` int64
+    candidate of the row; ``utility`` float64 (candidates); ``vector`` int64 (entries): at which each row was taken. ``met`` int64
     (vectors), ``met_kinds`` int64 (places x costs): those that were counted in the partition, ``many`` int64 (2): how many of
     both."""
 
@@ -37,7 +37,7 @@ class Promises(NamedTuple):
     counts: np.ndarray
     sums: np.ndarray
     best: np.ndarray
-    promise: np.ndarray
+    utility: np.ndarray
     vector: np.ndarray
     met: np.ndarray
     met_kinds: np.ndarray
@@ -45,19 +45,19 @@ class Promises(NamedTuple):
 
 
 @embedded
-def promising(code, part, promises):
+def promising(code, part, utilities):
     """The match points that a run of this vector is expected to lead to."""
-    g = promises.intervals
+    g = utilities.intervals
     at = code // (g * g)
-    general = promises.overall[at]
+    general = utilities.overall[at]
     share = general
-    if promises.sums[at, P_PART] == part:
-        share = (promises.sums[at, P_REACHED] + EARLIER * general) / (promises.sums[at, P_TRIED] + EARLIER)
+    if utilities.sums[at, P_PART] == part:
+        share = (utilities.sums[at, P_REACHED] + EARLIER * general) / (utilities.sums[at, P_TRIED] + EARLIER)
     # the vector's own, as much higher or lower as its place and cost are now
-    expected = promises.prior[code] * ((share + LEAST) / (general + LEAST))
-    if promises.counts[code, P_PART] != part:
+    expected = utilities.prior[code] * ((share + LEAST) / (general + LEAST))
+    if utilities.counts[code, P_PART] != part:
         return expected
-    return (promises.counts[code, P_REACHED] + EARLIER * expected) / (promises.counts[code, P_TRIED] + EARLIER)
+    return (utilities.counts[code, P_REACHED] + EARLIER * expected) / (utilities.counts[code, P_TRIED] + EARLIER)
 
 
 @embedded
@@ -72,18 +72,18 @@ def _counted(counts, at, part, column, met, k, many):
 
 
 @embedded
-def _count(code, part, column, promises):
-    _counted(promises.counts, code, part, column, promises.met, 0, promises.many)
-    _counted(promises.sums, code // (promises.intervals * promises.intervals), part, column, promises.met_kinds, 1, promises.many)
+def _count(code, part, column, utilities):
+    _counted(utilities.counts, code, part, column, utilities.met, 0, utilities.many)
+    _counted(utilities.sums, code // (utilities.intervals * utilities.intervals), part, column, utilities.met_kinds, 1, utilities.many)
 
 
 @embedded
-def was_tried(code, part, promises):
+def was_tried(code, part, utilities):
     """Counts a try."""
-    _count(code, part, P_TRIED, promises)
+    _count(code, part, P_TRIED, utilities)
 
 
 @embedded
-def led_on(code, part, promises):
+def led_on(code, part, utilities):
     """Counts a match point that a run tried there led to."""
-    _count(code, part, P_REACHED, promises)
+    _count(code, part, P_REACHED, utilities)

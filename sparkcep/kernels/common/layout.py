@@ -23,7 +23,7 @@ S_DEPTH, S_ACTIVE, S_FOUND, S_BEST, S_BEST_START, S_BEST_END, S_REPEATS, S_KEPT,
 # which matches reach; 1 if rows of it are gone before the buffer; 1 if rows of it may still come; the first row whose window a row
 # to come may still enter; where each match is told with its last row, the row before which all that ends is told, and 1
 # if rows of which WINDOW goes on are not searched
-O_START, O_NUMBER, O_COVERED, O_CUT, O_GOING, O_CLOSED, O_TOLD, O_PUT_OFF, OPEN_FIELDS = range(9)
+O_START, O_NUMBER, O_COVERED, O_CUT, O_GOING, O_CLOSED, O_EMITTED, O_PUT_OFF, OPEN_FIELDS = range(9)
 
 # how failed states are remembered: not at all, one bit each, by a hash of what decides their future
 NO_MEMO, BITMAP, HASHED = range(3)

@@ -47,7 +47,7 @@ from sparkcep.kernels.frontier.run_classes import (
     I_HASH,
     I_NODE,
     I_OVER,
-    Values,
+    ClassValues,
     bury,
     crowd,
     found,
@@ -89,7 +89,7 @@ class Looking(NamedTuple):
     Slot values of the class at place p stand in the row ``spare`` + p of the scratch, behind those of the buffer's rows.
     ``conditions``, ``rows``, ``scratch``: as in :mod:`sparkcep.kernels.match.backtrack`."""
 
-    values: Values
+    values: ClassValues
     windows: np.ndarray
     ends: np.ndarray
     conditions: tuple

@@ -108,7 +108,7 @@ def _sort(some, begin, end, nodes, place, behind):
 @allocating
 def order_graphs(until, items, rows):
     """Puts the nodes of graphs in order, in place. ``until`` int64 (graphs + 1), ``items`` int64 (nodes, 5): as
-    :class:`sparkcep.kernels.frontier.payload.Graph` has them; ``rows``: how many a partition has at most."""
+    :class:`sparkcep.kernels.frontier.payload.GraphArrays` has them; ``rows``: how many a partition has at most."""
     seen, labels = np.full(rows, -1, dtype=np.int64), np.zeros(rows, dtype=np.uint64)
     for graph in range(until.shape[0] - 1):
         nodes = items[until[graph] : until[graph + 1]]

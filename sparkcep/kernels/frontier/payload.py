@@ -51,14 +51,14 @@ from sparkcep.kernels.jit.cache import allocating, embedded, inlined, kernel
 # Graph: nodes, stamp of
 # visits, first node of the row; Runs: entries, those of them that other partitions have; of the matches of the row at hand the
 # first cost not yet told, and the latest start of those told (NONE: none)
-K_BACK, K_OLDEST, K_NEXT, K_NODES, K_STAMP, K_FRESH, K_ENTRIES, K_KEPT, K_UNTOLD, K_LATEST, CARGO_STATE = range(FUTURES_STATE, FUTURES_STATE + 11)
+K_BACK, K_OLDEST, K_NEXT, K_NODES, K_STAMP, K_FRESH, K_ENTRIES, K_KEPT, K_UNEMITTED, K_LATEST, CARGO_STATE = range(FUTURES_STATE, FUTURES_STATE + 11)
 # columns of Graph.nodes: row, label, newest predecessor, next older member of its class, latest start, complete
 N_ROW, N_LABEL, N_SOURCE, N_CHAIN, N_START, N_DONE = range(6)
 B_RUN, B_EDGE = range(2)  # columns of Runs.best: the run, NONE for none, and the edge that completes it
 LIVE, CHAINED = 1, 2  # bits of a visit: on a path, member of a set of edges from there to the oldest
 
 
-class Numbers(NamedTuple):
+class RunCounts(NamedTuple):
     """``sums`` uint64 (classes, starts, 2), ``about`` float64 (classes, starts): number of runs from each start in the window, as
     low and high word and as a float; ``added``, ``added_about``: those of what one row adds; ``starts`` int64 (starts): row of each
     start, which stands at its number modulo their count (without a window all runs are of one start). Output: ``rows`` int64 (n):
@@ -75,7 +75,7 @@ class Numbers(NamedTuple):
     totals_about: np.ndarray
 
 
-class Graph(NamedTuple):
+class GraphArrays(NamedTuple):
     """``tail``, ``start`` int64 (classes): newest member, latest start of its runs; ``nodes`` int64 (m, 6). Working memory of one
     last row: ``mark`` int64 (m): stamp of the visit and its bits; ``leader``, ``place`` int64 (m): first live member of a node's
     class, live members up to the node; ``base`` int64 (m): where a leader's class begins; ``order``, ``stack`` int64 (m); ``sums``
@@ -493,7 +493,7 @@ def complete(i, accepting, first, edges, numbers, graph, runs, state):
         if first:
             for rank in range(best.shape[0]):
                 best[rank, B_RUN] = NONE
-            state[K_UNTOLD] = 0
+            state[K_UNEMITTED] = 0
             state[K_LATEST] = NONE
         better = best[at, B_RUN] == NONE
         if not better:
@@ -548,19 +548,19 @@ def report(part, row, low, edges, numbers, graph, runs, state):
 @embedded
 def _best_runs(part, edges, runs, state):
     """The best matches that end at a row, the cheapest first; a dearer one is told only where it starts later."""
-    for at in range(state[K_UNTOLD], runs.best.shape[0]):
-        state[K_UNTOLD] = at
+    for at in range(state[K_UNEMITTED], runs.best.shape[0]):
+        state[K_UNEMITTED] = at
         entry = runs.best[at, B_RUN]
         if entry == NONE or runs.pool[entry, C_START] <= state[K_LATEST]:
             continue
-        if not tell(part, entry, runs.best[at, B_EDGE], edges, runs, state):
+        if not emit_match(part, entry, runs.best[at, B_EDGE], edges, runs, state):
             return False
         state[K_LATEST] = runs.pool[entry, C_START]
     return True
 
 
 @embedded
-def tell(part, entry, accepting, edges, runs, state):
+def emit_match(part, entry, accepting, edges, runs, state):
     """Writes a run as a match; False where it does not fit."""
     depth = runs.pool[entry, C_DEPTH]
     at, begin = state[S_EVENTS], state[S_LABELS]

@@ -51,7 +51,7 @@ class Classes(NamedTuple):
     table: np.ndarray
 
 
-class Values(NamedTuple):
+class ClassValues(NamedTuple):
     """What tells futures apart beside the node. ``live`` uint8 (nodes, slots): the slots that decide each node's future, ``valued``
     uint8 (nodes): whether there are any; ``windows_live`` int64 (nodes): the groups' windows that do; ``largest`` int64 (slots):
     the largest number of a count that is told from greater ones, 0 where all are; ``read`` int64 (slots): the column that a slot's

@@ -52,7 +52,7 @@ class Request(NamedTuple):
     types: list
 
 
-class Asked:
+class Requested:
     """Remembers what this process has asked for below one folder of kernels. ``root`` gives the folder, ``shipped`` is that of the
     kernels that came with the package."""
 

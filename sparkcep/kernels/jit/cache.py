@@ -167,7 +167,7 @@ _locks = Locks()
 
 
 @functools.cache
-def _tell() -> None:
+def _explain() -> None:
     log.warning(
         "sparkcep compiles the kernels that this query needs: seconds to a minute, once for this user and version (kept in %s). "
         "`sparkcep compile` does it ahead for all.",
@@ -179,7 +179,7 @@ def _tell() -> None:
 _unkept: set[Path] = set()
 
 
-def _tell_unkept(error: OSError) -> None:
+def _explain_unkept(error: OSError) -> None:
     """Once for a folder: as a rule no other kernel can be kept there, either."""
     folder = root()
     if folder not in _unkept:
@@ -240,7 +240,7 @@ class _KernelCache(FunctionCache):
             _locks.take(path, path.exists)
             found = super().load_overload(sig, target_context)
             if found is None:
-                _tell()
+                _explain()
             else:
                 _locks.give(path)
         if found is not None and self._enabled:
@@ -261,7 +261,7 @@ class _KernelCache(FunctionCache):
         try:
             super().save_overload(sig, data)
         except OSError as error:  # a full disk or quota: what is compiled runs all the same
-            _tell_unkept(error)
+            _explain_unkept(error)
         finally:
             _locks.give(self._cache_file.path(self._index_key(sig, data.codegen)))
 
@@ -283,7 +283,7 @@ class _SharedCache(_KernelCache):
 # -- calls from Python ----------------------------------------------------------------------------------------
 
 KEY = "SPARKCEP_INTERPRET"  # false: kernels are waited for; always: none is compiled, so that a debugger can step through them
-_asked = background.Asked(root, SHIPPED)
+_asked = background.Requested(root, SHIPPED)
 
 
 def _entered(kernel: Any, compile_for: Callable) -> Callable:
@@ -317,7 +317,7 @@ def _entered(kernel: Any, compile_for: Callable) -> Callable:
             return compiling(*args)(*args)
 
     def compiling(*args: Any) -> Callable:
-        with numba_pipeline.told(kernel):
+        with numba_pipeline.explained(kernel):
             return compile_for(*args)
 
     return entered
@@ -369,7 +369,7 @@ def embedded(function: Callable) -> Callable:
     return _for_both(function, embed=True)
 
 
-def standing_apart(signature: str) -> Callable[[Callable], Callable]:
+def separate(signature: str) -> Callable[[Callable], Callable]:
     """Compiles a large function, whose machine code all kernels that call it have in common. ``signature``: its types, by which it
     can be called before it is compiled."""
 

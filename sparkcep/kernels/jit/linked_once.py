@@ -31,7 +31,7 @@ from sparkcep.kernels.jit.linking import InnerLibrary, Key, Library, set_environ
 
 
 @dataclass(frozen=True)
-class Needed:
+class NeededKernels:
     """Loads a shared kernel before what calls it is loaded, or compiles it."""
 
     module: str
@@ -44,7 +44,7 @@ class Needed:
 class _Outside(InnerLibrary):
     """What callers of a shared kernel take in, a text with nothing in it."""
 
-    def __init__(self, codegen: Any, symbol: str, needed: Needed) -> None:
+    def __init__(self, codegen: Any, symbol: str, needed: NeededKernels) -> None:
         super().__init__(codegen, symbol)
         self._reload_init.add(needed)
         self.finalize()
@@ -98,7 +98,7 @@ class Shared(CPUDispatcher):
             restype=self.returned, calltypes={}, args=tuple(inspect.signature(function).parameters), kws=(), argtypes=self.arguments,
         )  # fmt: skip
         descriptor.mangled_name = self.symbol
-        library = _Outside(self.targetctx.codegen(), self.symbol, Needed(function.__module__, function.__name__))
+        library = _Outside(self.targetctx.codegen(), self.symbol, NeededKernels(function.__module__, function.__name__))
         self.targetctx.insert_user_function(self._key, descriptor, [library])
         return typing.signature(self.returned, *self.arguments)
 

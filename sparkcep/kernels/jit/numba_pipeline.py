@@ -108,7 +108,7 @@ _work: _Work | None = None
 
 
 @contextlib.contextmanager
-def told(kernel: Any) -> Iterator[None]:
+def explained(kernel: Any) -> Iterator[None]:
     """Inside, ``kernel`` is compiled, and the log says now and then how many of the kernels that it needs are ready."""
     global _work
     before, _work = _work, _Work(kernel)

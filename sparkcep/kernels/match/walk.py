@@ -61,8 +61,8 @@ from sparkcep.kernels.common.layout import (
     NEXT,
     O_CLOSED,
     O_CUT,
+    O_EMITTED,
     O_PUT_OFF,
-    O_TOLD,
     S_ACTIVE,
     S_BEST,
     S_BEST_END,
@@ -152,7 +152,7 @@ class Plain(NamedTuple):
     first_source: np.ndarray
 
 
-class Sides(NamedTuple):
+class SideArrays(NamedTuple):
     """Of patterns with ``&``: ``checks``, ``blockers`` as in automaton.net; ``across``: mask of the variables whose conditions wait
     for the finished match."""
 
@@ -161,7 +161,7 @@ class Sides(NamedTuple):
     across: np.int64
 
 
-class How(NamedTuple):
+class WalkOptions(NamedTuple):
     """What is asked. ``strategy``: STRICT, NEXT or ANY; ``monotone``: where a match that goes on with a row completes too late, so
     do those that go on with later rows; ``report_all``: ALL MATCHES; ``shortest``: of all the one that completes first;
     ``ambiguous``: a match may be found several times, and is reported once; ``windowed``: window 0 bounds the whole match;
@@ -221,7 +221,7 @@ class Negated(NamedTuple):
     ends: np.ndarray
 
 
-class Work(NamedTuple):
+class WalkWork(NamedTuple):
     """``frames`` int64 (depth, FRAME); ``opened`` int64 (depth, windows): row that opened each window; ``since`` int64 (depth,
     sides): last row of each side, or before it, -1 without one; ``best_rows`` int64, ``best_labels`` uint8 (2 * depth): the match
     that completes first, and behind it one that may take its place; ``path`` int64 (n, PATH): rows of negated variables that are
@@ -370,7 +370,7 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
                     if outcome != DONE:
                         break
                     continue
-            elif how.unmatched and not _covered(_stands(s, state), part, work.taken, state, out):
+            elif how.unmatched and not _covered(_resume_row(s, state), part, work.taken, state, out):
                 outcome = FULL
                 break
             stop_all = spans.windows[0, s] if how.windowed else high
@@ -393,16 +393,16 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
             at_head = not anchored or (s == low and opens[part, O_CUT] == 0)
             if floors is not None:
                 enter_row(s, floors)
-            told = opens[part, O_TOLD] if how.at_once else np.int64(-1)
-            begins = _begins(s, stop_all, told, low, net, spans, rows) if state[S_ACTIVE] == 0 else 1
+            emitted = opens[part, O_EMITTED] if how.at_once else np.int64(-1)
+            begins = _begins(s, stop_all, emitted, low, net, spans, rows) if state[S_ACTIVE] == 0 else 1
             depth, touched = np.int64(-1), begins == 0 and undecided
             if begins > 0:
                 outcome, depth, touched = _from_row(
-                    s, part, low, high, limit, stop_all, undecided, open_end, at_head, told, net, plain, sides, how, spans, negated, conditions, rows,
+                    s, part, low, high, limit, stop_all, undecided, open_end, at_head, emitted, net, plain, sides, how, spans, negated, conditions, rows,
                     scratch, work, state, out, floors,
                 )
             if touched and how.at_once and (outcome == DONE or outcome == FULL):
-                state[S_KEPT] = _stands(s, state) + 1
+                state[S_KEPT] = _resume_row(s, state) + 1
             elif outcome == DONE and depth < 0 and touched:
                 outcome = SUSPENDED
             if outcome == FULL and how.ambiguous:
@@ -420,13 +420,13 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
                     break
             else:
                 s += 1
-        if how.unmatched and outcome == DONE and not _covered(_stands(s, state), part, work.taken, state, out):
+        if how.unmatched and outcome == DONE and not _covered(_resume_row(s, state), part, work.taken, state, out):
             outcome = FULL
-        outcome = left(opens, part, outcome, open_end, _stands(s, state), state[S_NUMBER], state[S_COVERED])
+        outcome = left(opens, part, outcome, open_end, _resume_row(s, state), state[S_NUMBER], state[S_COVERED])
         if outcome != DONE:
             break
         if opens[part, O_PUT_OFF] == 0:
-            opens[part, O_TOLD] = limit
+            opens[part, O_EMITTED] = limit
         state[S_KEPT] = 0
         part += 1
         if part < parts:
@@ -441,20 +441,20 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
 
 
 @inlined
-def _stands(s, state):
+def _resume_row(s, state):
     """The first row at which a match to come may begin, where the search is at row ``s``."""
     return s if state[S_KEPT] == 0 else state[S_KEPT] - 1
 
 
 @embedded
-def _begins(s, stop_all, told, low, net, spans, rows):
+def _begins(s, stop_all, emitted, low, net, spans, rows):
     """1 where a match may begin at row ``s`` that ends before ``stop_all`` and is not told; 0 where only rows to come may complete
     one; -1 where none begins."""
-    if told > low and stop_all <= told:
+    if emitted > low and stop_all <= emitted:
         return 0
     if spans.ends.shape[1] > 0 and net.accepts[0] == 0 and spans.ends[0, s] > stop_all:
         return 0 if rows.letters[s] & net.masks[0] != 0 else -1
-    if spans.latest.shape[1] > 0 and spans.latest[0, s] <= told:
+    if spans.latest.shape[1] > 0 and spans.latest[0, s] <= emitted:
         return np.int64(spans.alive[0, s]) - 1
     return 1
 
@@ -531,11 +531,11 @@ def _spent(state):
 
 @inlined
 def _from_row(
-    s, part, low, high, limit, stop_all, undecided, open_end, at_head, told, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, out, floors,
+    s, part, low, high, limit, stop_all, undecided, open_end, at_head, emitted, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, out, floors,
 ):
     """Walks through the matches that begin at row ``s``: (outcome, rows of the last match reported or -1, whether rows to come may
     lead to others). ``stop_all``: no row from there on is taken; ``undecided``: because more may come; ``at_head``: ``^`` holds;
-    ``told``: what ends before this row is reported already. A match that ends from ``limit`` on waits for rows to come."""
+    ``emitted``: what ends before this row is reported already. A match that ends from ``limit`` on waits for rows to come."""
     first, edges = net.first, net.edges
     frames, labels = work.frames, scratch.labels
     here = (low, high, s)
@@ -587,7 +587,7 @@ def _from_row(
             got = np.int64(0)
             if edges[e, E_AT_END] != 0 and open_end and last + 1 >= limit:
                 touched = True
-            elif last < told:
+            elif last < emitted:
                 effort = np.int64(0)  # told before
             elif open_end and last >= limit:
                 touched, undecided, ahead = True, True, True
@@ -655,7 +655,7 @@ def _from_row(
                 elif how.strategy == STRICT:
                     stop = min(stop, last + 2)
         p, got, looked, cut = _take(
-            e, p, stop, depth, stop_all, told, steps > patience, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors
+            e, p, stop, depth, stop_all, emitted, steps > patience, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors
         )
         effort = np.int64(0) if cut >= 2 else effort + looked
         if got < 0:
@@ -805,7 +805,7 @@ def _pairs(v, p, depth, s, plain):
 
 
 @embedded
-def _take(e, p, stop, depth, stop_all, told, patient, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors):
+def _take(e, p, stop, depth, stop_all, emitted, patient, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors):
     """Takes the first row from ``p`` to before ``stop`` that the edge accepts: (row, 1, or 0 where there is none, or an error;
     effort; 1 where rows were passed over because their completion lies behind ``stop_all`` or is not there yet, and 2 where they
     were because it is told). ``patient``: failures are remembered by now."""
@@ -828,13 +828,13 @@ def _take(e, p, stop, depth, stop_all, told, patient, here, net, plain, sides, h
             labels[p] = UNTAKEN
             p = stop if how.monotone else p + 1
             continue
-        if spans.latest.shape[1] > 0 and spans.latest[target, p] <= told:
+        if spans.latest.shape[1] > 0 and spans.latest[target, p] <= emitted:
             if spans.latest[target, p] >= 0:
                 cut |= 2
             if sides is not None or spans.alive[target, p] == 1:
                 cut |= 1
             labels[p] = UNTAKEN
-            p = max(p + 1, told)  # what ends by then is told, from whichever row
+            p = max(p + 1, emitted)  # what ends by then is told, from whichever row
             continue
         if edges[e, E_OPEN] != 0 and not timed(edges[e, E_OPEN], p, spans.windows):
             labels[p] = UNTAKEN

@@ -56,7 +56,7 @@ class Order(NamedTuple):
     windows: np.ndarray
 
 
-class Room(NamedTuple):
+class SearchRoom(NamedTuple):
     """What the search works on: ``after`` float64 (strata, rows + 1): the best weight from each row on, NaN where there is none;
     ``values``, ``path``, ``next``, of one sequence; ``stack`` of the score; ``trial`` float64 (TRIAL), ``few`` int64 (strata, TRIAL
     + 1): rows of the first join, their number first; the list as a heap, the worst on top: ``scores`` (k), ``vectors`` (k,

@@ -69,7 +69,7 @@ START, ROWS, EMIT = range(3)
 MATCHES = 0  # the list of complete matches
 
 
-class Net(NamedTuple):
+class KBestNet(NamedTuple):
     """The automaton: ``by_first`` int64 (variables + 1), ``by_edge``: the edges of each variable, in edge order; ``source``,
     ``target`` int64 (edges); ``opens``, ``accepts`` uint8 (nodes): whether edges leave a node, whether matches may end there;
     ``base`` int64 (nodes): its first list; ``keyed`` uint8 (nodes): a list for each key. No edge leads to node 0."""
@@ -84,7 +84,7 @@ class Net(NamedTuple):
     keyed: np.ndarray
 
 
-class Stream(NamedTuple):
+class KBestRows(NamedTuple):
     """``letters`` int64 (rows): variables each row fulfils; ``weights`` (variables, rows) float64 or int64; ``left`` int64 (nodes,
     rows): key of a row taken into a keyed node; ``right`` int64 (edges, rows): key it must equal at the row taken next, by an edge
     out of a keyed node; below 0: equals none."""
@@ -106,7 +106,7 @@ class Lists(NamedTuple):
     start: np.ndarray
 
 
-class Work(NamedTuple):
+class KBestWork(NamedTuple):
     """Of one row: candidates (``parent``: chain to extend, ``fused`` uint8: rounding made its score that of the one before),
     ``runs`` int64 (edges * 2, 7): candidates for one list; ``run_bounds`` (edges * 2, 2): bound of what the source list does not
     have. To pass over rows: ``tests`` int64 (edges * 2): a variable, ``test_scores`` (edges * 2, 3): the best that its row would

@@ -10,7 +10,7 @@ import numpy as np
 
 from sparkcep.compiler.conditions.bytecode import OP
 from sparkcep.compiler.conditions.time_zones import CYCLE_DAYS, CYCLE_END, DAY, SECOND
-from sparkcep.kernels.jit.cache import kernel, standing_apart
+from sparkcep.kernels.jit.cache import kernel, separate
 from sparkcep.kernels.vm.decimal128 import OVERFLOW
 
 _CYCLE = CYCLE_DAYS * DAY
@@ -69,7 +69,7 @@ def _instant(local, preferred, starts_day, code, first, count):
         row = after
 
 
-@standing_apart("UniTuple(int64, 2)(int64, int64, int64, int64, int64[:, ::1], int64, int64[::1], uint8[::1])")
+@separate("UniTuple(int64, 2)(int64, int64, int64, int64, int64[:, ::1], int64, int64[::1], uint8[::1])")
 def zoned(op, first, count, starts_day, code, sp, si, sn):
     """Runs one instruction over timestamps; returns (stack pointer, 0 or an error).
 

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from sparkcep.compiler.conditions.bytecode import OP
-from sparkcep.kernels.jit.cache import kernel, standing_apart
+from sparkcep.kernels.jit.cache import kernel, separate
 
 OVERFLOW, DIVIDE_BY_ZERO = -2, -3
 FLOOR, HALF_UP, CEILING, TRUNCATE = -1, 0, 1, 2  # how digits are dropped
@@ -376,7 +376,7 @@ def as_doubles(low, high, scale, doubles):
         doubles[i] = as_double(low[i], high[i], scale)
 
 
-@standing_apart("UniTuple(int64, 2)(int64, int64, int64, int64, int64, int64, int64[::1], float64[::1], uint8[::1])")
+@separate("UniTuple(int64, 2)(int64, int64, int64, int64, int64, int64, int64[::1], float64[::1], uint8[::1])")
 def wide(op, a, b, c, d, sp, si, sf, sn):
     """One instruction over decimals of two words; see :mod:`sparkcep.compiler.conditions.bytecode`. Returns (stack pointer, 0 or an
     error)."""

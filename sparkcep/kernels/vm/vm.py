@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from sparkcep.compiler.conditions.bytecode import OP, SLOT
-from sparkcep.kernels.jit.cache import inlined, kernel, standing_apart
+from sparkcep.kernels.jit.cache import inlined, kernel, separate
 from sparkcep.kernels.vm.clock_times import zoned
 from sparkcep.kernels.vm.decimal128 import DIVIDE_BY_ZERO, OVERFLOW, compared, is_sum, summed, wide
 
@@ -227,7 +227,7 @@ def _rescale(x, digits, mode):
     return -whole if negative else whole
 
 
-@standing_apart(SCAN)
+@separate(SCAN)
 def scan(
     mode, variable, label, entry, most, first, prior, low, stop, bound, begin, number, letters, code, floats, slots, hi, hf,
     labels, label_codes, ints, flts, inull, fnull, pair_starts, pair_ints, pair_flts, pair_null, si, sf, sn,

@@ -23,9 +23,9 @@ from sparkcep.spark.errors.reword import (
     clause_error,
     immediate,
     in_words_of,
+    is_in,
     reworded,
     spots,
-    stands_in,
     without_clause,
 )
 from sparkcep.sql.rewrite.rewrite import known
@@ -99,7 +99,7 @@ class ClauseParseException(ClauseError, ParseException):
     @classmethod
     def shown(cls, error: ClauseError, sql: str) -> ClauseParseException:
         """``error`` with its line, if its place is one of ``sql``: it may be one of a statement inside."""
-        return cls(error, error.over(sql) if stands_in(error, sql) else str(error))
+        return cls(error, error.over(sql) if is_in(error, sql) else str(error))
 
     def __str__(self) -> str:
         return self._description

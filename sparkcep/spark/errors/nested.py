@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MASKS = "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY"
 _CALL = "match_recognize(TABLE("
-_TOLD = ("UNRESOLVED_COLUMN", "UNRESOLVED_ROUTINE", "DATATYPE_MISMATCH", "WRONG_NUM_ARGS", "AMBIGUOUS_REFERENCE", "FIELD_NOT_FOUND", "UNSUPPORTED_FEATURE", "EXPRESSION_TYPE_IS_NOT_ORDERABLE")
+_EXPLAINED = ("UNRESOLVED_COLUMN", "UNRESOLVED_ROUTINE", "DATATYPE_MISMATCH", "WRONG_NUM_ARGS", "AMBIGUOUS_REFERENCE", "FIELD_NOT_FOUND", "UNSUPPORTED_FEATURE", "EXPRESSION_TYPE_IS_NOT_ORDERABLE")
 
 
 def inner_error(raised: PySparkException, places: Places, run: Callable[[str], Any]) -> tuple[PySparkException, Places] | None:
@@ -36,7 +36,7 @@ def inner_error(raised: PySparkException, places: Places, run: Callable[[str], A
             run(re.sub(r"[^\n]", " ", text[:start]) + text[start:end])
         except PySparkException as error:
             # a name that is not found here may be that of a WITH around
-            known = _TOLD if re.search(r"\bWITH\b", text[:start], re.IGNORECASE) else (*_TOLD, "TABLE_OR_VIEW_NOT_FOUND")
+            known = _EXPLAINED if re.search(r"\bWITH\b", text[:start], re.IGNORECASE) else (*_EXPLAINED, "TABLE_OR_VIEW_NOT_FOUND")
             if str(error.getCondition()).startswith(known):
                 plain = copy.copy(places)
                 plain.restored = False

@@ -174,7 +174,7 @@ def in_words_of(error: ClauseError, places: Places, sql: str) -> ClauseError:
     return error_at(sql, span.start, span.end, name, message, error.sqlstate)
 
 
-def stands_in(error: ClauseError, sql: str) -> bool:
+def is_in(error: ClauseError, sql: str) -> bool:
     """Whether the place of the error is one of this statement, and not of one inside of it."""
     line = (sql.split("\n")[error.line - 1 : error.line] or [""])[0] if error.line else ""
     return bool(error.fragment) and line[error.column - 1 :].startswith(error.fragment)

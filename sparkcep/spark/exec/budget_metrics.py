@@ -72,7 +72,7 @@ def _record(totals: Totals) -> BudgetTotals:
     return BudgetTotals(totals.checks, totals.left_out, totals.short, totals.matches, totals.complete, coverage)
 
 
-def tell(totals: Totals) -> None:
+def report(totals: Totals) -> None:
     """Lets a worker send the totals of its task when that ends."""
     values = totals.values()
     _deserialize_accumulator(_ID, [0] * len(values), _Sums()).add(values)

@@ -51,7 +51,7 @@ from sparkcep.plan.split.fallible import spoken
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.spark.connection import is_connect
 from sparkcep.spark.exec import worker_memory
-from sparkcep.spark.exec.budget_metrics import tell
+from sparkcep.spark.exec.budget_metrics import report
 from sparkcep.spark.exec.char_columns import check_declared, declared
 from sparkcep.spark.versions import wrong
 
@@ -96,7 +96,7 @@ class MatchRecognize:
         self.engine: Engine | None = None
 
     def eval(self, table: pa.RecordBatch, spec: pa.Array | None = None) -> Iterator[pa.Table]:
-        with told_alone(self.analysis.plan):
+        with reported_alone(self.analysis.plan):
             if self.engine is None:
                 self.engine = self._engine(table.schema)
             for out in self.engine.push(table):
@@ -104,7 +104,7 @@ class MatchRecognize:
 
     def terminate(self) -> Iterator[pa.Table]:
         if self.engine is not None:
-            with told_alone(self.analysis.plan):
+            with reported_alone(self.analysis.plan):
                 for out in self.engine.finish():
                     yield self._named(out)
 
@@ -140,7 +140,7 @@ class MatchRecognize:
 
 
 @contextmanager
-def told_alone(plan: Plan | None = None) -> Iterator[None]:
+def reported_alone(plan: Plan | None = None) -> Iterator[None]:
     """Has a worker tell an error of the data without a traceback, and with its place if there is a plan: PySpark asks its
     environment, which ends with the error."""
     try:
@@ -240,11 +240,11 @@ def match_batches(plan: str, columns: list[list[str]], sent: list[str], batches:
         engine = engines.engine_for(_prepared(plan, unpacked(first.slice(0, 0), columns).schema))
         # as many as the engine waits for are unpacked at once: a call costs more than the rows of Spark's batches
         whole = merged(itertools.chain([first], named), engine.buffer.chunk_rows, CHUNK_BYTES)
-        with told_alone(engine.prepared.plan):
+        with reported_alone(engine.prepared.plan):
             for table in engines.match_batches(engine, (unpacked(batch, columns) for batch in whole)):
                 yield from table.to_batches()
         if engine.task.plan.budgeted:
-            tell(engine.task.totals)
+            report(engine.task.totals)
 
 
 @functools.lru_cache(maxsize=16)
@@ -609,12 +609,12 @@ def _bounds() -> Settings:
     return DEFAULT if task is None else Settings.read(task.getLocalProperty)
 
 
-@told_alone()
+@reported_alone()
 def _expand(graph: list | None, limit: int | None) -> list | None:
     return None if graph is None else graphs.expand_matches(graph, limit, _bounds())
 
 
-@told_alone()
+@reported_alone()
 def _count(graph: list | None) -> Decimal | None:
     if graph is None:
         return None
@@ -624,7 +624,7 @@ def _count(graph: list | None) -> Decimal | None:
     return Decimal(number)
 
 
-@told_alone()
+@reported_alone()
 def _sample(graph: list | None, n: int | None, seed: int | None) -> list | None:
     return None if graph is None or n is None or seed is None else graphs.sample_matches(graph, n, seed, _bounds())
 

@@ -89,10 +89,10 @@ def _ending(path: str) -> str:
     return Path(name.removesuffix(packed)).suffix.lower()
 
 
-def define(spark: SparkSession, source: Source, tell: Callable[[str], None]) -> None:
-    """Defines the view. ``tell`` hears what was found out about the file, and what a user may want otherwise. Raises SourceError
+def define(spark: SparkSession, source: Source, say: Callable[[str], None]) -> None:
+    """Defines the view. ``say`` hears what was found out about the file, and what a user may want otherwise. Raises SourceError
     for a path that Spark cannot read."""
-    found = opened(spark, source, tell)
+    found = opened(spark, source, say)
     found.typed(found.frame).createOrReplaceTempView(source.name)
 
 
@@ -116,7 +116,7 @@ class Opened:
         return frame.withColumns(found | numbers)
 
 
-def opened(spark: SparkSession, source: Source, tell: Callable[[str], None]) -> Opened:
+def opened(spark: SparkSession, source: Source, say: Callable[[str], None]) -> Opened:
     """Looks at a source, see :func:`define`. Raises SourceError."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
@@ -140,11 +140,11 @@ def opened(spark: SparkSession, source: Source, tell: Callable[[str], None]) -> 
                 raise SourceError(f"--table {source.name}={source.path}: it holds lines that are not JSON records; {advice}")
             if kind != "csv":
                 return Opened(kind, options, frame, {})
-            return Opened(kind, options, frame, _dates(frame, source.name, tell) if dates else {}, _commas(frame, source.name, tell) if commas and _has_commas(lines, options["sep"]) else ())
+            return Opened(kind, options, frame, _dates(frame, source.name, say) if dates else {}, _commas(frame, source.name, say) if commas and _has_commas(lines, options["sep"]) else ())
     except (PySparkException, Py4JJavaError) as error:  # the latter for a format whose class is not there
-        told = str(error) if isinstance(error, PySparkException) else error.java_exception.getMessage()
+        message = str(error) if isinstance(error, PySparkException) else error.java_exception.getMessage()
         missing = f"; its package is not there: PYSPARK_SUBMIT_ARGS, or spark.jars.packages, names it ({kind})" if kind in ("delta", "iceberg", "avro") else ""
-        raise SourceError(f"--table {source.name}={source.path}: {told.splitlines()[0]}{missing}") from None
+        raise SourceError(f"--table {source.name}={source.path}: {message.splitlines()[0]}{missing}") from None
 
 
 def _first(path: str) -> str:
@@ -192,7 +192,7 @@ def _has_commas(lines: list[str], separator: str) -> bool:
     return any(re.search(r'"[^"]*\d,\d' if separator == "," else r"\d,\d", line) for line in lines)
 
 
-def _commas(frame: DataFrame, name: str, tell: Callable[[str], None]) -> list[str]:
+def _commas(frame: DataFrame, name: str, say: Callable[[str], None]) -> list[str]:
     """The columns of a CSV file whose texts are numbers with a decimal comma, which would be compared by their letters."""
     from pyspark.sql import functions as f
 
@@ -210,23 +210,23 @@ def _commas(frame: DataFrame, name: str, tell: Callable[[str], None]) -> list[st
         if not commas or numbers < values:
             continue
         if thousands == commas:
-            tell(f"{name}.{column} holds numbers with commas that may stand before decimals or thousands, and is left as text; in the statement CAST(replace({column}, ',') AS INT) reads thousands")
+            say(f"{name}.{column} holds numbers with commas that may stand before decimals or thousands, and is left as text; in the statement CAST(replace({column}, ',') AS INT) reads thousands")
         else:
             decimal.append(column)
-            tell(f"{name}.{column} holds numbers with a decimal comma; --option {name}.commas=false leaves them as texts")
+            say(f"{name}.{column} holds numbers with a decimal comma; --option {name}.commas=false leaves them as texts")
     return decimal
 
 
-def _dates(frame: DataFrame, name: str, tell: Callable[[str], None]) -> dict[str, str]:
+def _dates(frame: DataFrame, name: str, say: Callable[[str], None]) -> dict[str, str]:
     """The columns of a CSV file whose texts are dates, with their form: Spark's reader knows ISO ones only, and texts would be
     ordered by their letters."""
     dated = {}
     for column, forms in _forms(frame, [column for column, kind in frame.dtypes if kind == "string"]).items():
         if len(forms) == 1:
             dated[column] = forms[0]
-            tell(f"{name}.{column} holds dates as {forms[0]}; --option {name}.dates=false leaves them as texts")
+            say(f"{name}.{column} holds dates as {forms[0]}; --option {name}.dates=false leaves them as texts")
         elif forms:
-            tell(f"{name}.{column} may hold dates as {' or '.join(forms)}, and is left as text; in the statement to_date({column}, '{forms[0]}') reads them")
+            say(f"{name}.{column} may hold dates as {' or '.join(forms)}, and is left as text; in the statement to_date({column}, '{forms[0]}') reads them")
     return dated
 
 

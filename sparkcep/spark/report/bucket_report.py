@@ -49,7 +49,7 @@ def under_way(spark: SparkSession, checkpoint: str, most: int) -> DataFrame | No
 
 def _oldest(text: str, schema: pa.Schema, most: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The keys of each bucket that wait for longest."""
-    from sparkcep.engine.stream.inspection import standing
+    from sparkcep.engine.stream.inspection import summary
 
     plan = Plan.from_json(text)
     stream = stream_engine(text, schema, len(plan.order))
@@ -58,7 +58,7 @@ def _oldest(text: str, schema: pa.Schema, most: int, batches: Iterator[pa.Record
         for state in batch.column(0):
             keys = Bucket.read(state.as_py()).keys
             states = keys.column("state").combine_chunks()
-            found = standing(stream, states)
+            found = summary(stream, states)
             some = np.flatnonzero(found.open)
             some = some[np.lexsort((-found.rows[some], found.since[some]))][:most]
             values = [

@@ -293,7 +293,7 @@ class _Roles:
     @staticmethod
     def of(plan: Plan, frame: DataFrame) -> _Roles:
         leaves = dict(plan.leaves)
-        present = _told_apart(frame)
+        present = _distinguished(frame)
         measures = {name: leaves[text] for name, text in plan.outputs if text in leaves and name in present}
         order = plan.order[0] if plan.order and plan.order[0].plain else None
         texts = dict(plan.inputs)
@@ -324,7 +324,7 @@ class _Roles:
 
 def _measured(source: DataFrame, plan: Plan, roles: _Roles) -> str:
     """The column to draw: a number that DEFINE or MEASURES read, or else any other number."""
-    kinds = {f.name: f.dataType for f in source.schema.fields if f.name in _told_apart(source)}
+    kinds = {f.name: f.dataType for f in source.schema.fields if f.name in _distinguished(source)}
     numbers = [n for n, kind in kinds.items() if isinstance(kind, NumericType) and n not in (roles.order, *roles.keys, *roles.marks)]
     if not isinstance(kinds.get(roles.order), (NumericType, DateType, TimestampType, TimestampNTZType)):
         raise _NoPicture(f"{roles.order} is no number, date or timestamp of the rows that are drawn")
@@ -354,7 +354,7 @@ def _of_partitions(source: DataFrame, frame: DataFrame, roles: _Roles) -> DataFr
     return source.join(F.broadcast(chosen), same, "left_semi")
 
 
-def _told_apart(frame: DataFrame) -> set[str]:
+def _distinguished(frame: DataFrame) -> set[str]:
     """The columns whose name no other column has in any case of letters."""
     low = [name.lower() for name in frame.columns]
     return {name for name in frame.columns if low.count(name.lower()) == 1}

@@ -102,9 +102,9 @@ class _Report:
 
     def _physical(self, execution: Any) -> str:
         if execution is None:
-            with contextlib.redirect_stdout(io.StringIO()) as told:  # Spark Connect gives it to the screen alone
+            with contextlib.redirect_stdout(io.StringIO()) as printed:  # Spark Connect gives it to the screen alone
                 self.query.explain()
-            return without_plans(told.getvalue().strip())
+            return without_plans(printed.getvalue().strip())
         last = execution.lastExecution()
         return without_plans(last.executedPlan().toString()) if last is not None else ""
 
@@ -206,12 +206,12 @@ def _oldest_of(
     """One part of the states: its keys that wait for longest."""
     import numpy as np
 
-    from sparkcep.engine.stream.inspection import standing
+    from sparkcep.engine.stream.inspection import summary
 
     stream, best = stream_of(plan, columns, sent, ordered, schema), None
     for batch in batches:
         states = batch.column(1).cast(pa.large_binary())
-        found = standing(stream, states)
+        found = summary(stream, states)
         some = np.flatnonzero(found.open)
         since = pa.array(found.since[some], mask=np.full(len(some), not found.timed))
         sizes = pc.binary_length(states).cast(pa.int64()).take(pa.array(some))

@@ -87,8 +87,8 @@ def streamer(
     read = Plan.from_json(plan)
     given = passed(read)
     behind = given.milliseconds
-    told = f"its output has no watermark: {given.why}" if behind is None else f"the watermark of its output is {behind / 1000:g} seconds behind that of its rows"
-    return {"command": command, "kept": f"of each key are kept: {'; '.join(kept(read))}", "behind": behind, "passed": told}
+    delay = f"its output has no watermark: {given.why}" if behind is None else f"the watermark of its output is {behind / 1000:g} seconds behind that of its rows"
+    return {"command": command, "kept": f"of each key are kept: {'; '.join(kept(read))}", "behind": behind, "passed": delay}
 
 
 def _imported(module: str, name: str, advice: str) -> Any:

@@ -66,7 +66,7 @@ from typing import Any, BinaryIO
 from sparkcep.clause.tokens import Span
 from sparkcep.errors import INTERNAL, LIMIT, ClauseError, position
 from sparkcep.settings import Settings, all_unknown
-from sparkcep.spark.errors.reword import Failure, clause_error, in_words_of, reworded, spots, stands_in, without_clause
+from sparkcep.spark.errors.reword import Failure, clause_error, in_words_of, is_in, reworded, spots, without_clause
 from sparkcep.sql.rewrite.places import Places
 from sparkcep.sql.rewrite.rewrite import MARKER_PREFIX, known, rewritten_from, translated
 
@@ -91,7 +91,7 @@ def answer(request: str) -> str:
         try:
             jvm_operator.CHECKS[kind](asked)
         except Exception as raised:
-            return json.dumps(_told(_of_ours(raised)))
+            return json.dumps(_reported(_of_ours(raised)))
         return "{}"
     if kind == "arrived":
         from sparkcep.spark.stream import jvm_operator
@@ -99,7 +99,7 @@ def answer(request: str) -> str:
         try:
             return json.dumps(jvm_operator.arrived(asked))
         except Exception as raised:
-            return json.dumps(_told(_of_ours(raised)))
+            return json.dumps(_reported(_of_ours(raised)))
     if kind in ("functions", "analyze", "mapper", "streamer"):
         from sparkcep.spark.session import pickled  # pyspark is loaded only where it is needed
 
@@ -112,11 +112,11 @@ def answer(request: str) -> str:
                 parts = (asked[name] for name in ("plan", "columns", "sent", "ordered", "tables", "workers"))
                 return json.dumps(pickled.streamer(*parts))
         except ClauseError as error:
-            return json.dumps(_told(error))
+            return json.dumps(_reported(error))
         try:
             return json.dumps(pickled.analyze(asked["schema"], asked["distinct"], asked["streaming"], asked["application"]))
         except Exception as raised:
-            return json.dumps(_told_over(_of_ours(raised), asked["sql"]))
+            return json.dumps(_reported_over(_of_ours(raised), asked["sql"]))
     answers = {None: _rewritten, "places": _places, "tell": _reworded, "told": _found, "unbegun": _unbegun}
     if kind not in answers:
         raise ValueError(f"there is no request of kind {kind!r}")
@@ -128,7 +128,7 @@ def _rewritten(asked: dict[str, Any]) -> dict[str, Any]:
     try:
         places = _translated(asked)
     except Exception as raised:
-        return unknown | _told(_of_ours(raised), asked["sql"])
+        return unknown | _reported(_of_ours(raised), asked["sql"])
     sql = asked["sql"] if places is None else places.rewritten
     return unknown | {"sql": sql, "marker_prefix": MARKER_PREFIX, "placed": rewritten_from(sql) is not None}
 
@@ -161,25 +161,25 @@ def _reworded(asked: dict[str, Any]) -> dict[str, Any]:
     found = spots([(fragment, start) for fragment, start in asked["spots"]], asked["parameters"], asked["message"])
     text = reworded(Failure(asked["condition"], asked["message"], asked["parameters"], found), asked["sql"], places)
     if isinstance(text, ClauseError):
-        return _told(text, asked["sql"])
+        return _reported(text, asked["sql"])
     return {"message": str(text)}
 
 
 def _found(asked: dict[str, Any]) -> dict[str, Any]:
     error = clause_error(asked["text"])
-    return {} if error is None else _told(error)
+    return {} if error is None else _reported(error)
 
 
 def _unbegun(asked: dict[str, Any]) -> dict[str, Any]:
     error = without_clause(asked["sql"])
-    return {} if error is None else _told(error, asked["sql"])
+    return {} if error is None else _reported(error, asked["sql"])
 
 
-def _told_over(error: ClauseError, sql: str) -> dict[str, Any]:
+def _reported_over(error: ClauseError, sql: str) -> dict[str, Any]:
     """An error of the analysis as an answer, in the words of the statement ``sql`` if that was rewritten lately."""
     places = known(sql)
     error = error if places is None else in_words_of(error, places, sql)
-    return _told(error, sql if stands_in(error, sql) else "")
+    return _reported(error, sql if is_in(error, sql) else "")
 
 
 def _origin(span: Span | None, text: str) -> dict[str, int] | None:
@@ -201,7 +201,7 @@ def _of_ours(raised: Exception) -> ClauseError:
     return ClauseError("INTERNAL", f"this is an error in sparkcep, not in the statement; please report it with the statement and the log: {what}", sqlstate=INTERNAL)
 
 
-def _told(error: ClauseError, sql: str = "") -> dict[str, Any]:
+def _reported(error: ClauseError, sql: str = "") -> dict[str, Any]:
     """An error as an answer, with its line of the statement ``sql`` where that is known."""
     fields = {name: value for name, value in vars(error).items() if not name.startswith("_")}  # notes that somebody added are not the answer's
     return {"error": {**fields, "description": error.over(sql) if sql else str(error)}}
@@ -214,7 +214,7 @@ def serve(source: BinaryIO, sink: BinaryIO, seconds: float = 0.0, at_end: Callab
     The function ``at_end`` is called as soon as ``source`` ends, also during a request, and after a request for which there is too
     little memory: Python cannot be trusted after that.
     """
-    too_large = json.dumps({"ended": _told(_TOO_LARGE)["error"]})
+    too_large = json.dumps({"ended": _reported(_TOO_LARGE)["error"]})
     requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(source, requests.put, at_end), name="sparkcep-requests", daemon=True).start()
     _say(sink, "{}")

@@ -249,9 +249,9 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
         except ClauseParseException:
             raise
         except PySparkException as raised:
-            told, where = inner_error(raised, places, run) or (raised, places)
-            ours = ClauseParseException.from_spark(told, formatted)
-            raise (ours.in_words_of(where, formatted) if ours is not None else over_statement(told, formatted, where)) from None
+            clause_error, where = inner_error(raised, places, run) or (raised, places)
+            ours = ClauseParseException.from_spark(clause_error, formatted)
+            raise (ours.in_words_of(where, formatted) if ours is not None else over_statement(clause_error, formatted, where)) from None
 
     while True:
         try:

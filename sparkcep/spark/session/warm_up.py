@@ -111,8 +111,8 @@ def _choose_daemon(spark: SparkSession, pythons: Iterable[str]) -> None:
     folder, environment = system.getProperty("user.dir"), dict(system.getenv())
     for python in pythons:
         if problem := _missing_daemon(python, folder, environment):
-            told = "Python workers start without the engine, because %s does not find it (%s); PYSPARK_PYTHON=%s starts them with it"
-            log.info(told, python, problem, sys.executable)
+            warning = "Python workers start without the engine, because %s does not find it (%s); PYSPARK_PYTHON=%s starts them with it"
+            log.info(warning, python, problem, sys.executable)
             return
     configuration.set(DAEMON_KEY, DAEMON_MODULE)
 

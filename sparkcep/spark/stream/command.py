@@ -78,30 +78,30 @@ class Target:
             raise SourceError(f"--output {self.output}: name a --checkpoint FOLDER as well; without it a query that is started again would write all rows once more")
 
 
-def define(spark: SparkSession, given: Given, tell: Callable[[str], None]) -> None:
+def define(spark: SparkSession, given: Given, say: Callable[[str], None]) -> None:
     """Defines a view over each stream. Raises SourceError for one that Spark cannot read."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
     spark.conf.set(PROVIDER, ROCKSDB)  # a clause asks for it when it is analysed
     for source, column, delay in given.streams:
-        frame = _of_kafka(spark, source) if source.options["format"] == "kafka" else _of_files(spark, source, tell)
+        frame = _of_kafka(spark, source) if source.options["format"] == "kafka" else _of_files(spark, source, say)
         types = dict(frame.dtypes)
         if column not in types:
             raise SourceError(f"--watermark {source.name}.{column}={delay}: {source.name} has no column {column}; it has {', '.join(types)}")
         if types[column] in ("string", "date"):
             frame = frame.withColumn(column, f.to_timestamp(f"`{column}`"))
-            tell(f"{source.name}.{column} is read as a timestamp")
+            say(f"{source.name}.{column} is read as a timestamp")
         try:
             frame.withWatermark(column, delay).createOrReplaceTempView(source.name)
         except PySparkException as error:
             raise SourceError(f"--watermark {source.name}.{column}={delay}: {str(error).splitlines()[0]}") from None
 
 
-def _of_files(spark: SparkSession, source: Source, tell: Callable[[str], None]) -> DataFrame:
+def _of_files(spark: SparkSession, source: Source, say: Callable[[str], None]) -> DataFrame:
     if Path(source.path).is_file():
         raise SourceError(f"--stream {source.name}={source.path}: this is a file; a stream is a folder to which files come (--table reads a file)")
-    found = opened(spark, source, tell)
+    found = opened(spark, source, say)
     if not found.frame.columns:
         raise SourceError(f"--stream {source.name}={source.path}: there is no file yet from which the columns could be told; put one there")
     options = {key: value for key, value in found.options.items() if key != "inferSchema"}
@@ -125,11 +125,11 @@ def _of_kafka(spark: SparkSession, source: Source) -> DataFrame:
         read = spark.readStream.format("kafka").options(**{"kafka.bootstrap.servers": servers, "subscribe": topic, **options}).load()
         return read.select(f.from_json(f.col("value").cast("string"), schema).alias("v")).select("v.*")
     except (PySparkException, Py4JJavaError) as error:
-        told = str(error) if isinstance(error, PySparkException) else error.java_exception.getMessage()
-        if "data source: kafka" in told or "kafka" in told.lower() and "deploy" in told.lower():
+        progress_text = str(error) if isinstance(error, PySparkException) else error.java_exception.getMessage()
+        if "data source: kafka" in progress_text or "kafka" in progress_text.lower() and "deploy" in progress_text.lower():
             package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
-            told = f"Spark's package for Kafka is not there; PYSPARK_SUBMIT_ARGS=\"--packages {package} pyspark-shell\" brings it"
-        raise SourceError(f"--stream {source.name}={source.path}: {told.splitlines()[0]}") from None
+            progress_text = f"Spark's package for Kafka is not there; PYSPARK_SUBMIT_ARGS=\"--packages {package} pyspark-shell\" brings it"
+        raise SourceError(f"--stream {source.name}={source.path}: {progress_text.splitlines()[0]}") from None
 
 
 def run(spark: SparkSession, frame: DataFrame, target: Target, shown: Callable[[DataFrame, bool], None]) -> None:
@@ -185,13 +185,13 @@ def _watch(query: StreamingQuery, taking: Taking) -> None:
         progress = query.lastProgress
         if progress is not None and progress["batchId"] != seen and sys.stderr.isatty():
             seen, shown = progress["batchId"], True
-            sys.stderr.write("\r" + told(progress).ljust(100))
+            sys.stderr.write("\r" + progress_text(progress).ljust(100))
             sys.stderr.flush()
     if shown:
         sys.stderr.write("\n")
     progress = query.lastProgress
     if progress is not None:
-        print(told(progress), file=sys.stderr)
+        print(progress_text(progress), file=sys.stderr)
 
 
 def ran_of(query: StreamingQuery) -> list[Any]:
@@ -199,7 +199,7 @@ def ran_of(query: StreamingQuery) -> list[Any]:
     return [progress for progress in query.recentProgress if "addBatch" in progress["durationMs"]]
 
 
-def told(progress: Any) -> str:
+def progress_text(progress: Any) -> str:
     """A line of a query's progress."""
     metrics = figures(progress)
     sums = {name: sum(m[name] for m in metrics) for name in ("openKeys", "keptRows", "pendingRows", "matches") if metrics and all(name in m for m in metrics)}

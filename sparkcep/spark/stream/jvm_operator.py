@@ -27,7 +27,7 @@ from sparkcep.version import __version__
 if TYPE_CHECKING:
     import numpy as np
 
-    from sparkcep.engine.stream.keyed_stream import Stream
+    from sparkcep.engine.stream.keyed_stream import KeyedStream
 
 log = logging.getLogger("sparkcep")
 
@@ -40,7 +40,7 @@ OPERATOR_NAME = "matchRecognize"  # as Spark's progress and its checkpoints name
 FRAME_OPERATORS = "applyInPandasWithState", "transformWithStateInPandasExec"  # as checkpoints name those of programs of data frames
 OBSERVED = "sparkcep"  # the name under which a program of data frames is observed, and the number of its clause
 _OWN = 2  # columns before those of the rows: number of the key, state
-_TOLD = 3  # columns behind those of matches: number of the key, state, and when it is due
+_EXTRA_COLUMNS = 3  # columns behind those of matches: number of the key, state, and when it is due
 _PIECE = 1 << 28  # bytes of states in a batch
 
 
@@ -349,7 +349,7 @@ def stream_batches(
 
     from sparkcep.engine.core.operator import NOTHING_DUE
     from sparkcep.engine.core.state_codec import NO_BYTES
-    from sparkcep.spark.exec.table_function import told_alone
+    from sparkcep.spark.exec.table_function import reported_alone
 
     came = pa.Table.from_batches(list(batches))
     began, waited = time.perf_counter(), 0.0
@@ -363,10 +363,10 @@ def stream_batches(
     rows = pa.Table.from_arrays(came.columns[_OWN:], names=[f"c{i}" for i in range(came.num_columns - _OWN)]).slice(0, count)
     states = _states(came.column(1).slice(count), -1 - number[count:], keys)
     rows = _input(rows, columns, sent, ordered)
-    with told_alone(Plan.from_json(plan)), _of_checkpoint(checkpoint):
+    with reported_alone(Plan.from_json(plan)), _of_checkpoint(checkpoint):
         stream = stream_engine(plan, rows.schema, ordered, beside)
     out = stream.engine.task.prepared.output_schema
-    names = [*map(str, range(len(out) + _TOLD))]
+    names = [*map(str, range(len(out) + _EXTRA_COLUMNS))]
 
     def of_matches(table: pa.Table) -> list[pa.RecordBatch]:
         nothing = (pa.nulls(table.num_rows, t) for t in (pa.int32(), pa.binary(), pa.int64()))
@@ -378,7 +378,7 @@ def stream_batches(
     task = stream.engine.task
     advance, before, checked = stream.advance(rows, number[:count].astype(np.int64), states, watermark), task.matches, task.totals.values()
     kept = None
-    with told_alone(stream.plan), _of_checkpoint(checkpoint):
+    with reported_alone(stream.plan), _of_checkpoint(checkpoint):
         while kept is None:
             try:
                 table = next(advance)
@@ -453,28 +453,28 @@ def _order_names(ordered: int) -> list[str]:
     return [f"order {i}" for i in range(ordered)]
 
 
-def stream_of(plan: str, columns: list[list[str]], sent: list[str], ordered: int, schema: pa.Schema) -> Stream:
+def stream_of(plan: str, columns: list[list[str]], sent: list[str], ordered: int, schema: pa.Schema) -> KeyedStream:
     """The engine of :func:`stream_batches`, for rows as Spark ships them. It reads what is kept of keys, for which no arcs need be
     known, and searches nothing."""
     return stream_engine(replace(Plan.from_json(plan), arcs=None).to_json(), _input(schema.empty_table(), columns, sent, ordered).schema, ordered)
 
 
 @functools.lru_cache(maxsize=16)
-def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: tuple[tuple[str, bytes], ...] = ()) -> Stream:
+def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: tuple[tuple[str, bytes], ...] = ()) -> KeyedStream:
     """The engine for a plan. A worker makes it once, whatever the number of its tasks: it knows nothing of their rows. ``beside``:
     the tables that are read beside them by name, as Arrow's streams, with which it is made anew where they change."""
-    from sparkcep.engine.automaton.arc_history import Standing, with_table
+    from sparkcep.engine.automaton.arc_history import JournalArcs, with_table
     from sparkcep.engine.factory import prepare
-    from sparkcep.engine.stream.keyed_stream import Stream
-    from sparkcep.engine.stream.retractions import RevisedStream
+    from sparkcep.engine.stream.keyed_stream import KeyedStream
+    from sparkcep.engine.stream.retractions import RetractingStream
 
     read, names = Plan.from_json(plan), _order_names(ordered)
     own, arcs = pa.schema([field for field in schema if field.name not in names]), None
     if ARCS in dict(beside):
         journal = _read(dict(beside)[ARCS], ARCS)
-        arcs = Standing.of(prepare(read, with_table(read, own, journal.schema)), journal)
+        arcs = JournalArcs.of(prepare(read, with_table(read, own, journal.schema)), journal)
     prepared = prepare(read, own) if arcs is None else replace(arcs.prepared, input_schema=own)
-    stream = (Stream if prepared.plan.changes is None else RevisedStream)(prepared, schema, names, arcs=arcs)
+    stream = (KeyedStream if prepared.plan.changes is None else RetractingStream)(prepared, schema, names, arcs=arcs)
     if HISTORY in dict(beside):
         stream.use(_read(dict(beside)[HISTORY], HISTORY).column(0)[0].as_py())
     return stream

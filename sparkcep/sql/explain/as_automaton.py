@@ -46,8 +46,8 @@ def asked(sql: str) -> str | None:
 
 def answer(sql: str, found: Sequence[Rewritten], settings: Settings) -> str:
     """A statement whose one row is the other's text with automata."""
-    told = b64encode(restated(sql, found, settings).encode()).decode()
-    return f"SELECT decode(unbase64('{told}'), 'UTF-8') AS plan"
+    encoded = b64encode(restated(sql, found, settings).encode()).decode()
+    return f"SELECT decode(unbase64('{encoded}'), 'UTF-8') AS plan"
 
 
 def restated(sql: str, found: Sequence[Rewritten], settings: Settings) -> str:

@@ -203,9 +203,9 @@ def _approximate(plan: Plan, strategy: Strategy) -> str:
     if strategy.search == by.PROXIES:
         how = "in one pass with one run for each node, because every condition is local to its row and its neighbours"
     elif strategy.search == by.CLASSES:
-        told = [f"the values of the match that {_names(strategy)} still need"] if strategy.looking else ["the groups' windows still open"] * (len(plan.windows) > 1)
+        kept = [f"the values of the match that {_names(strategy)} still need"] if strategy.looking else ["the groups' windows still open"] * (len(plan.windows) > 1)
         counted = ["another that counts the matches each stands for, without listing them"] * plan.sizing
-        how = f"in one pass with one run for each node and {', and '.join(told + counted)}"
+        how = f"in one pass with one run for each node and {', and '.join(kept + counted)}"
     elif strategy.search == by.BUDGETED:
         how = f"row by row, all runs side by side; {_tried(plan)}"
     elif strategy.question == by.EVERY:

@@ -28,9 +28,9 @@ def with_arcs(plan: Plan, rows: str) -> str:
     if plan.arcs.came and keys:
         table, columns = _with_now(plan, table, arrival, rows), [*columns, a.NOW]
     spread = _spread(plan, rows, f"SELECT {', '.join([*columns, *arrival])} FROM ({table})", _own(keys), _ARC)
-    told = [f"{_ARC} IS NOT NULL AS {a.IS}", *(f"{_ARC}.{column} AS {column}" for column in columns)]
-    told += [f"IF({_ARC} IS NULL, {row}, {_ARC}.{arc}) AS {arc}, IF(false, {row}, NULL) AS {a.came_column(i)}" for i, (row, arc) in enumerate(zip(plan.arcs.came, arrival))]
-    flat = f"SELECT * EXCEPT ({_ARC}), {', '.join(told)} FROM ({spread})"
+    columns_of_arcs = [f"{_ARC} IS NOT NULL AS {a.IS}", *(f"{_ARC}.{column} AS {column}" for column in columns)]
+    columns_of_arcs += [f"IF({_ARC} IS NULL, {row}, {_ARC}.{arc}) AS {arc}, IF(false, {row}, NULL) AS {a.came_column(i)}" for i, (row, arc) in enumerate(zip(plan.arcs.came, arrival))]
+    flat = f"SELECT * EXCEPT ({_ARC}), {', '.join(columns_of_arcs)} FROM ({spread})"
     if not plan.arcs.came:
         return flat
     assert plan.changes is not None
@@ -49,10 +49,10 @@ def with_promises(plan: Plan, rows: str) -> str:
     spread = _spread(plan, f"SELECT * FROM ({rows}) WHERE NOT ({for_all})", promised, _ARCS, _PROMISE)
     said = {column: f"IF({_PROMISE} IS NULL, {column}, {_PROMISE}.{column}) AS {column}" for column in [time, *came]}
     said[changes.column] = f"IF({_PROMISE} IS NULL, {changes.column}, 'punctuate') AS {changes.column}"
-    told = f"SELECT * EXCEPT ({', '.join([_PROMISE, *said])}), {', '.join(said.values())} FROM ({spread})"
+    columns_of_arcs = f"SELECT * EXCEPT ({', '.join([_PROMISE, *said])}), {', '.join(said.values())} FROM ({spread})"
     if plan.arcs is not None and plan.arcs.came:
-        return told
-    return f"SELECT * EXCEPT ({changes.arrival}), {_arrival(plan, changes.came, _ROW_TURNS.format(changes.column))} FROM ({told})"
+        return columns_of_arcs
+    return f"SELECT * EXCEPT ({changes.arrival}), {_arrival(plan, changes.came, _ROW_TURNS.format(changes.column))} FROM ({columns_of_arcs})"
 
 
 def _spread(plan: Plan, rows: str, others: str, wanted: str, name: str) -> str:

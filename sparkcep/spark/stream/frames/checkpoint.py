@@ -50,7 +50,7 @@ def statement_of(kept: DataFrame, checkpoint: str) -> bytes | None:
 def check_kept(session: SparkSession, checkpoint: str, statements: list[bytes]) -> None:
     """Raises ClauseError where the clauses of a query, with these ``statements``, cannot go on with what its checkpoint has. The
     first micro-batch compares once more, in each bucket."""
-    if not _told(session, checkpoint):
+    if not _is_known(session, checkpoint):
         return
     now = [*map(json.loads, statements)]
     operators = {(row.operatorId, row.operatorName) for row in session.read.format("state-metadata").load(checkpoint).collect()}
@@ -74,7 +74,7 @@ def _statements(session: SparkSession, checkpoint: str, operator: int, several: 
         return []
 
 
-def _told(session: SparkSession, checkpoint: str) -> bool:
+def _is_known(session: SparkSession, checkpoint: str) -> bool:
     """Whether a query with that checkpoint has committed a micro-batch."""
     try:
         session.read.format("statestore").load(checkpoint).schema  # noqa: B018 - over Spark Connect this asks

@@ -64,9 +64,9 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
             with _apart(frame.sparkSession, plan):
                 return original(self, *args, **kwargs)
         except AnalysisException as raised:
-            if isinstance(raised, ClauseError) or (told := _refused(plan, raised)) is None:
+            if isinstance(raised, ClauseError) or (refusal := _refused(plan, raised)) is None:
                 raise
-            error = told
+            error = refusal
         except ClauseError as raised:
             error = raised
         raise ClauseParseException(error, str(error)) from None

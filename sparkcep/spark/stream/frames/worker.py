@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 from pyspark.sql import types as T
 
-from sparkcep.engine.stream.key_buckets import Bucket, Counted, Layout, advance, output, pieces, read
+from sparkcep.engine.stream.key_buckets import Bucket, CountedKeys, Layout, advance, output, pieces, read
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.plan import Plan
-from sparkcep.spark.exec.table_function import told_alone
+from sparkcep.spark.exec.table_function import reported_alone
 from sparkcep.spark.stream.jvm_operator import check_changed, stream_engine
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sparkcep.engine.stream.keyed_stream import Stream
+    from sparkcep.engine.stream.keyed_stream import KeyedStream
 
-COUNTS = [*Counted._fields]
+COUNTS = [*CountedKeys._fields]
 OUT = T.StructType([T.StructField("piece", T.BinaryType()), *(T.StructField(name, T.LongType()) for name in COUNTS)])
 
 
@@ -39,7 +39,7 @@ class Job:
     statement: bytes
 
     @property
-    def engine(self) -> Stream:
+    def engine(self) -> KeyedStream:
         return stream_engine(self.plan, self.schema, self.layout.ordered)
 
 
@@ -107,7 +107,7 @@ class Search:
         watermark = max(moved - self.behind, 0)
         before = self._before(state)
         search = advance(self.job.engine, came, before, 1000 * watermark)
-        with told_alone(Plan.from_json(self.job.plan)):
+        with reported_alone(Plan.from_json(self.job.plan)):
             for piece in output(tables := _Returned(search)):
                 asked = time.perf_counter()
                 yield pd.DataFrame({"piece": [piece], **dict.fromkeys(COUNTS, 0)})
@@ -124,7 +124,7 @@ class Search:
         if not state.exists:
             return Bucket.new(job.statement)
         (data,) = state.get
-        with told_alone(Plan.from_json(job.plan)):
+        with reported_alone(Plan.from_json(job.plan)):
             bucket = Bucket.read(bytes(data))
             if bucket.statement != job.statement:
                 _check_same(bucket.statement, job.statement)
