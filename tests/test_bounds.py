@@ -21,7 +21,7 @@ from sparkcep.compiler.searches import (
     SIDES,
     WALK,
 )
-from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan

@@ -8,8 +8,8 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.compiler.pattern.backtrack_compiler import compile_pattern
+from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.errors import said
-from sparkcep.engine.core.limits import Limits
 from sparkcep.engine.factory import Engine, engine_for, match_batches, match_table, prepare
 from sparkcep.engine.output.match_id import equal_keys
 from sparkcep.errors import ClauseError, MatchRuntimeError

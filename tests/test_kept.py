@@ -9,8 +9,8 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.compiler.strategy import strategy_of
+from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.kernel_loop import OutputRoom
-from sparkcep.engine.core.limits import Limits
 from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.engine.match import enumeration, gap_walk
 from sparkcep.plan.build import make_plan

@@ -11,7 +11,7 @@ import pytest
 from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import row_bytes
 from sparkcep.engine.core import chunk
-from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.engine.output import tables as output
 from sparkcep.errors import MatchRuntimeError

@@ -12,7 +12,7 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.windows import measured, slides, sliding_windows, window_ends
 from sparkcep.engine.factory import engine_for, match_batches, match_table, prepare
 from sparkcep.engine.topk.topk_paths import TopkPaths

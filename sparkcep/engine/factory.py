@@ -31,8 +31,8 @@ from sparkcep.engine.changelog.changelog import Changelog
 from sparkcep.engine.changelog.input_changes import NetReport, check_changes
 from sparkcep.engine.core import chunk as buffers
 from sparkcep.engine.core.chunk import Buffer, Chunk, columns_of
+from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.input_columns import check_columns, check_types
-from sparkcep.engine.core.limits import Limits
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.operator import Operator
 from sparkcep.engine.core.state_codec import StateBytes

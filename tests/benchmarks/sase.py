@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS

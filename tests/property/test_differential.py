@@ -7,7 +7,8 @@ import random
 
 import pytest
 
-from sparkcep.engine.core import liveness, task
+from sparkcep.compiler import liveness
+from sparkcep.engine.core import task
 from sparkcep.errors import MatchRuntimeError
 from tests.oracle import measures, pattern
 from tests.oracle.cases import BASE_MEASURES, Clause, random_clause

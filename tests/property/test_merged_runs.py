@@ -18,7 +18,7 @@ from sparkcep import explain
 from sparkcep.clause.parser import parse_clause
 from sparkcep.compiler.searches import FRONT, NUMBERS
 from sparkcep.draw import match_graph as graphs
-from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.engine.frontier import frontier
 from sparkcep.errors import MatchRuntimeError

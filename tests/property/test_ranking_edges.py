@@ -13,7 +13,7 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.compiler.net.net import rows_of_match
-from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.engine.topk.topk_paths import TopkPaths
 from sparkcep.errors import ClauseError, MatchRuntimeError

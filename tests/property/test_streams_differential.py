@@ -28,8 +28,8 @@ from sparkcep.compiler.output_watermark import passed
 from sparkcep.compiler.searches import BUDGETED, BUNDLED, BY_COST, CHEAPEST, COMPUTATIONS, COUNTED, EVERY, GRAPH, PROXIES
 from sparkcep.compiler.strategy import strategy_of
 from sparkcep.compiler.stream_rules import check_stream, kept
+from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.kernel_loop import OutputRoom
-from sparkcep.engine.core.limits import Limits
 from sparkcep.engine.core.operator import NOTHING_DUE
 from sparkcep.engine.factory import match_table, prepare
 from sparkcep.engine.stream.keyed_stream import KeyedStream, _sorted, parted

@@ -72,6 +72,7 @@ _SLOT_KINDS = (
     "LAST FIRST LABELLAST BYLABEL LABELFIRST COUNT SUMI SUMF MINI MAXI MINF MAXF MEAN M2 SUMLOW SUMHIGH EXTREME BYI BYF BYSOME SUMTOP".split()
 )
 SLOT = {name: i for i, name in enumerate(_SLOT_KINDS)}
+FLOAT_COLUMN = 1 << 20  # added to the number of a column of floats, if a number may also be that of a column of integers
 
 _LIMITS = {k: (1 << (b - 1)) - 1 for k, b in INT_BITS.items()} | {"months": (1 << 31) - 1}
 _MOST = (1 << 63) - 1

@@ -25,8 +25,8 @@ from sparkcep.engine.automaton.dynamic_arcs import ArcTexts, with_columns
 from sparkcep.engine.automaton.lifetimes import in_order, times
 from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.core.chunk import Chunk, Saved
+from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.errors import said
-from sparkcep.engine.core.limits import Limits
 from sparkcep.engine.core.task import Prepared, Task
 from sparkcep.engine.match.enumeration import Open
 from sparkcep.engine.output.match_id import equal_keys

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
+from sparkcep.compiler.liveness import live_windows
 from sparkcep.compiler.net.net import E_CHECK, E_COST, E_OPEN, E_TARGET, E_VAR, Net
 from sparkcep.compiler.searches import BUDGETED
 from sparkcep.engine.budget.exploration import NO_AGENTS, Explorer
@@ -16,10 +17,9 @@ from sparkcep.engine.budget.history import NO_HISTORY, NO_UTILITIES, CandidatePl
 from sparkcep.engine.budget.negation import NO_NEGATIONS, NegationRules
 from sparkcep.engine.budget.saved_runs import Open, empty_lists
 from sparkcep.engine.budget.unbudgeted_ties import UnbudgetedSearch, distinguishes_ways
-from sparkcep.engine.core.check_totals import MILLIONTHS
 from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.effort import MILLIONTHS
 from sparkcep.engine.core.kernel_loop import OutputRoom, doubled
-from sparkcep.engine.core.liveness import live_windows
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
 from sparkcep.engine.core.state_codec import PARTITION, WITHOUT, damaged
 from sparkcep.engine.core.task import Prepared, Task

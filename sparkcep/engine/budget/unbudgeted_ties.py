@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
+from sparkcep.compiler.liveness import selection_live
 from sparkcep.compiler.net.net import E_COST
 from sparkcep.compiler.searches import CLASSES, PROXIES
 from sparkcep.compiler.strategy import Strategy, strategy_of
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.liveness import selection_live
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.task import Prepared, Task
 from sparkcep.engine.frontier.cheapest import CheapestRuns

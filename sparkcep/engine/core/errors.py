@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.core.effort import Limits
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.vm import vm

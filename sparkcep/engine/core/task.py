@@ -8,13 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.compiler.conditions.bytecode import Conditions, compile_conditions
+from sparkcep.compiler.liveness import program_live, selection_live
 from sparkcep.compiler.registers.inferred_types import typed_register
 from sparkcep.compiler.registers.register_code import Compiled, emit_types, register_type
 from sparkcep.compiler.strategy import Strategy
-from sparkcep.engine.core.check_totals import Totals
+from sparkcep.engine.core.effort import Limits, Totals
 from sparkcep.engine.core.errors import Failures
-from sparkcep.engine.core.limits import Limits
-from sparkcep.engine.core.liveness import program_live, selection_live
 from sparkcep.engine.output.columns_out import leaf_type
 from sparkcep.errors import ClauseError
 from sparkcep.kernels.common import layout
@@ -99,7 +98,8 @@ class Task:
 def memo_of(strategy: Strategy, conditions: Conditions) -> tuple[int, np.ndarray]:
     """How failed states of a search are remembered, and the slots that decide the future of each."""
     if strategy.net is None and strategy.forgets is None:
-        return program_live(strategy.program, conditions)
+        fits, live = program_live(strategy.program, conditions)
+        return layout.BITMAP if fits else layout.HASHED, live
     live = selection_live(strategy.net, conditions) if strategy.net is not None and not strategy.conjoined else np.zeros((1, 1), dtype=np.uint8)
     return layout.NO_MEMO, live
 

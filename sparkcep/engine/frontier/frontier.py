@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from sparkcep.columns.arrays import boundaries
+from sparkcep.compiler.liveness import columns_read, largest_counts, live_windows
 from sparkcep.compiler.net.net import ACCEPT, E_AT_END, E_COST, E_VAR, Net
 from sparkcep.compiler.searches import FRONT
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.kernel_loop import KernelLoop, doubled, scratch
-from sparkcep.engine.core.liveness import columns_read, largest_counts, live_windows
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import plan_windows
 from sparkcep.engine.frontier.match_counts import MAX_COUNT

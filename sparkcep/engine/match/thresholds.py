@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.compiler.conditions.bytecode import OP_NAMES, SLOT
+from sparkcep.compiler.conditions.bytecode import FLOAT_COLUMN, OP_NAMES, SLOT
+from sparkcep.compiler.liveness import reachable
 from sparkcep.compiler.pattern.program import CHAR, R_MAX, R_VAR, RUN, Program
-from sparkcep.engine.core.liveness import reachable
 from sparkcep.engine.core.task import Prepared
 from sparkcep.kernels.match import backtrack as kernels
 from sparkcep.kernels.match.thresholds import BLOCK, EQ, GE, GT, LE, LT, NE, NONE, Thresholds
-from sparkcep.kernels.vm.vm import FLOAT_COLUMN
 from sparkcep.plan.facts import leader, occurrences
 
 ROW, START, MOST, LEAST = "row", "start", "most", "least"  # where a value is read: candidate row, first row, running extremes

@@ -23,7 +23,7 @@ from sparkcep.columns.arrays import flat, null_marks, words
 from sparkcep.columns.arrow_streams import read_table
 from sparkcep.columns.row_codec import bytes_of
 from sparkcep.columns.types import type_of
-from sparkcep.engine.core.check_totals import Totals
+from sparkcep.engine.core.effort import Totals
 from sparkcep.engine.core.state_codec import NO_BYTES, damaged
 from sparkcep.engine.stream.keyed_stream import KeyedStream
 from sparkcep.errors import MatchRuntimeError
@@ -171,7 +171,7 @@ class CountedKeys(NamedTuple):
     """What one call came to. Of the micro-batch: rows that were ``late``, rows without a time, keys that were searched, and
     matches. Of the bucket behind it: keys of which something is kept, rows of these that are released, those that wait, bytes.
     ``micros``: microseconds that the call took, where somebody measured them. Of a clause with BUDGET what its checks came to, as
-    :class:`sparkcep.engine.core.check_totals.Totals` has it."""
+    :class:`sparkcep.engine.core.effort.Totals` has it."""
 
     late: int = 0
     untimed: int = 0

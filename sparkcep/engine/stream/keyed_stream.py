@@ -21,7 +21,7 @@ from sparkcep.columns.types import type_of
 from sparkcep.compiler.emission import window_of
 from sparkcep.engine.automaton.arc_history import JournalArcs
 from sparkcep.engine.core.chunk import Chunk, Saved
-from sparkcep.engine.core.limits import Limits
+from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.operator import NOTHING_DUE, last_begin
 from sparkcep.engine.core.state_codec import NO_BYTES, PENDING, StateBytes, damaged
 from sparkcep.engine.core.task import Prepared

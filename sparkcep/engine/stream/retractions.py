@@ -24,8 +24,8 @@ from sparkcep.engine.changelog.input_changes import INSERT, PUNCTUATE, RETRACT, 
 from sparkcep.engine.changelog.punctuation import NEVER
 from sparkcep.engine.changelog.punctuation_state import PunctuationState
 from sparkcep.engine.core.chunk import Chunk, Saved
+from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.errors import said
-from sparkcep.engine.core.limits import Limits
 from sparkcep.engine.core.operator import NOTHING_DUE
 from sparkcep.engine.core.state_codec import EMITTED, FAR, NO_BYTES, StateBytes, check_numbers
 from sparkcep.engine.core.task import Prepared

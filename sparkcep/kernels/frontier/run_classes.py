@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparkcep.compiler.conditions.bytecode import FLOAT_COLUMN
 from sparkcep.kernels.common.hash_table import BASIS, mixed, put
 from sparkcep.kernels.common.layout import STATE_SIZE
 from sparkcep.kernels.common.run_chains import NONE
 from sparkcep.kernels.jit.cache import embedded, kernel
-from sparkcep.kernels.vm.vm import FLOAT_COLUMN
 
 I_NODE, I_AFTER, I_HASH, I_OVER = range(4)  # columns of ``info``: node, next class of the node, hash, whether a row ended it
 # state behind that of the exact search: places ever used, places given back, classes alive, whether they stand in the table,

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from sparkcep.compiler.conditions.bytecode import OP, SLOT
+from sparkcep.compiler.conditions.bytecode import FLOAT_COLUMN, OP, SLOT
 from sparkcep.kernels.jit.cache import inlined, kernel, separate
 from sparkcep.kernels.vm.clock_times import zoned
 from sparkcep.kernels.vm.decimal128 import DIVIDE_BY_ZERO, OVERFLOW, compared, is_sum, summed, wide
@@ -34,7 +34,6 @@ for _name, _value in OP.items():
 for _name, _value in SLOT.items():
     _globals["K_" + _name] = _value
 
-FLOAT_COLUMN = 1 << 20
 UNTAKEN = 255  # in ``labels``: a row between the match's rows
 I64_MAX = (1 << 63) - 1
 I64_MIN = -(1 << 63)

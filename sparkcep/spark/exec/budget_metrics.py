@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.accumulators import AccumulatorParam, _deserialize_accumulator
 
-from sparkcep.engine.core.check_totals import MILLIONTHS, Totals
+from sparkcep.engine.core.effort import MILLIONTHS, Totals
 from sparkcep.spark.connection import is_connect
 from sparkcep.spark.exec.physical_plan import nodes
 

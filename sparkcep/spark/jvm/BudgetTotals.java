@@ -25,7 +25,7 @@ import scala.jdk.javaapi.CollectionConverters;
 final class BudgetTotals extends CollectionAccumulator<byte[]> {
   private static final long serialVersionUID = 1L;
   private static final long ID = -7101; // of the accumulator in a worker, as in spark/exec/budget_metrics.py
-  // names of the values in their order, as in engine/core/check_totals.py, with what Spark's UI says
+  // names of the values in their order, as in engine/core/effort.py, with what Spark's UI says
   static final String[][] VALUES = {
     {"checks", "checks"},
     {"checksLeftOut", "checks left out"},

@@ -342,7 +342,7 @@ def stream_batches(
     Yields:
         Columns as :func:`sparkcep.engine.core.task.output_schema` has them, then the number of a key, its state and when it is due;
         last the number -1 with int64 as bytes: by how many rows more are kept, and wait, than before, matches, microseconds, and
-        with BUDGET the totals of its checks (:class:`sparkcep.engine.core.check_totals.Totals`).
+        with BUDGET the totals of its checks (:class:`sparkcep.engine.core.effort.Totals`).
     """
     import numpy as np
     import pyarrow.compute as pc

@@ -23,7 +23,7 @@ from pyspark.sql import types as T
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.compiler.output_watermark import passed
 from sparkcep.compiler.stream_rules import kept
-from sparkcep.engine.core.check_totals import Totals
+from sparkcep.engine.core.effort import Totals
 from sparkcep.engine.stream.key_buckets import Layout
 from sparkcep.errors import UNSUPPORTED
 from sparkcep.plan.plan import LETTERS, Plan

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkcep.compiler.conditions.bytecode import OP, SLOT, Conditions
+from sparkcep.compiler.conditions.bytecode import FLOAT_COLUMN, OP, SLOT, Conditions
 from sparkcep.compiler.net.net import ACCEPT, E_CHECK, E_OPEN, E_TARGET, E_VAR, Net
 from sparkcep.compiler.pattern.program import CHAR, JUMP, LOOP, MATCH, NEXT, PERM, R_VAR, RUN, SPLIT, Program
-from sparkcep.kernels.common import layout
-from sparkcep.kernels.vm.vm import FLOAT_COLUMN
 
 MAX_MEMO_BITS = 4096  # of the bitmap memo, a row
 MOST_COUNTED = 1 << 30  # constants above this are above all counts
@@ -45,19 +43,20 @@ def _read_before(variable: int, conditions: Conditions) -> np.ndarray:
     return needed
 
 
-def program_live(program: Program, conditions: Conditions) -> tuple[int, np.ndarray]:
-    """How failed states of a program are remembered, and the slots that decide the future of each; uint8 (states, slots)."""
+def program_live(program: Program, conditions: Conditions) -> tuple[bool, np.ndarray]:
+    """Returns whether a bitmap of ``MAX_MEMO_BITS`` a row remembers all failed states of a program, and which slots decide the future of
+    each state. uint8 (states, slots)."""
     slots = len(conditions.slots)
     live = np.zeros((max(program.states, 1), max(slots, 1)), dtype=np.uint8)
     if not slots and not conditions.number_read and program.states << program.register_bits <= MAX_MEMO_BITS:
-        return layout.BITMAP, live
+        return True, live
     for at, (op, _, _, state) in enumerate(program.code.tolist()):
         if slots and op in (SPLIT, LOOP, PERM, RUN):
             for target in reachable(program, at):
                 op, a = int(program.code[target, 0]), int(program.code[target, 1])
                 if op in (CHAR, RUN):
                     live[state] |= conditions.live[a if op == CHAR else program.runs[a, R_VAR]]
-    return layout.HASHED, live
+    return False, live
 
 
 def reachable(program: Program, start: int) -> set[int]:

@@ -1,0 +1,61 @@
+"""The effort of an engine: bounds on it, and the counts of the candidates that a BUDGET let it check."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass, fields
+
+MILLIONTHS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on the effort of one engine.
+
+    Attributes:
+        max_state_bytes: bytes of a search's tables.
+        max_steps: steps of a kernel.
+        max_matches: matches of a partition.
+        patience: steps beyond four a row before failed states of conditions that look at the match are remembered.
+        merging: whether event selection prunes by completion ends and remembers failures, and runs side by side are merged. Off to
+            measure what that gains.
+    """
+
+    max_state_bytes: int = 1 << 30
+    max_steps: int = 2_000_000_000
+    max_matches: int = 1_000_000_000
+    patience: int = 256
+    merging: bool = True
+
+
+@dataclass
+class Totals:
+    """Counts of the checks under a BUDGET, over all rows that an engine searched.
+
+    Attributes:
+        checks: candidates that were tried.
+        left_out: candidates that were not tried.
+        short: rows at which some candidate was not tried.
+        matches: emitted matches.
+        complete: emitted matches that are complete.
+        lost: missing coverage of the rows, in millionths of a row, if the clause asks for COVERAGE().
+    """
+
+    checks: int = 0
+    left_out: int = 0
+    short: int = 0
+    matches: int = 0
+    complete: int = 0
+    lost: int = 0
+
+    @staticmethod
+    def names() -> list[str]:
+        """The numbers' names in their order."""
+        return [number.name for number in fields(Totals)]
+
+    def values(self) -> list[int]:
+        """All numbers in their order."""
+        return list(astuple(self))
+
+    def since(self, before: list[int]) -> list[int]:
+        """By how much each number is larger than ``before``."""
+        return [now - old for now, old in zip(self.values(), before, strict=True)]
