@@ -5,14 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import random
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from sparkcep.columns.row_codec import described
+from sparkcep.engine.core.resume import AT_START, WHOLE_PARTITIONS, ResumeState
 from sparkcep.engine.core.state_codec import StateBytes
-from sparkcep.engine.match.enumeration import ListedForm, Open, WholeForm
 from sparkcep.errors import MatchRuntimeError
 from tests.property.saved_states import digits, undigits
 
@@ -46,11 +47,11 @@ def random_table(rng: random.Random, rows: int, nulls: float) -> pa.Table:
     return pa.table(columns)
 
 
-def opened(rng: random.Random, rows: np.ndarray, marked: bool) -> Open:
+def opened(rng: random.Random, rows: np.ndarray, marked: bool) -> ResumeState:
     places = [np.array([rng.randint(0, n) for n in rows], dtype=np.int64) for _ in range(2)]
     numbers = [np.array([rng.choice([0, 1, 1 << 40]) for _ in rows], dtype=np.int64) for _ in range(2)]
     taken = np.array([rng.randint(0, 1) for _ in range(int(rows.sum()) if marked else 0)], dtype=np.uint8)
-    return Open(rows, places[0], numbers[0], places[1], numbers[1], taken)
+    return ResumeState(rows, places[0], numbers[0], places[1], numbers[1], taken)
 
 
 @pytest.mark.parametrize("nulls", [0, 0.3, 1])
@@ -63,7 +64,7 @@ def test_states_are_read_as_they_were_written(nulls, marked):
         for share in (count, count // 2 + 1):
             rows = np.array([rng.choice([0, 1, 2, 5]) for _ in range(share)], dtype=np.int64)
             table, open = random_table(rng, int(rows.sum()), rng.choice([nulls, 0])), opened(rng, rows, marked)
-            states = StateBytes(table.schema, ListedForm()).written(open, table, rows)
+            states = StateBytes(table.schema, AT_START).written(open, table)
             begin = np.cumsum(rows) - rows
             marks = iter(np.split(open.taken, begin[1:])) if marked else iter([open.taken] * share)
             parts += [
@@ -71,7 +72,7 @@ def test_states_are_read_as_they_were_written(nulls, marked):
                 for i, (state, b, n) in enumerate(zip(states, begin, rows, strict=True))
             ]
         rng.shuffle(parts)
-        open, table = StateBytes(table.schema, ListedForm()).read([state for state, *_ in parts])
+        open, table = StateBytes(table.schema, AT_START).read([state for state, *_ in parts])
         table.validate(full=True)
         assert table.to_pylist() == [row for _, some, *_ in parts for row in some]
         assert np.stack([open.start, open.number, open.covered, open.dropped], axis=1).tolist() == [numbers for *_, numbers, _ in parts]
@@ -81,7 +82,7 @@ def test_states_are_read_as_they_were_written(nulls, marked):
 def test_nothing_is_kept_of_a_partition_of_which_nothing_is_known():
     table = pa.table({"a": pa.array([1, 2], pa.int64())})
     rows = np.array([0, 2], dtype=np.int64)
-    empty, kept = StateBytes(table.schema, ListedForm()).written(Open.of(rows), table, rows)
+    empty, kept = StateBytes(table.schema, AT_START).written(ResumeState.of(rows), table)
     assert empty == b"" and len(kept) < 120
 
 
@@ -97,8 +98,8 @@ def test_nothing_is_kept_of_a_partition_of_which_nothing_is_known():
 )
 def test_bytes_that_are_no_state(change, said):
     table = pa.table({"a": pa.array([1, 2], pa.int64()), "s": ["x", None]})
-    form = StateBytes(table.schema, ListedForm())
-    (state,) = form.written(Open.of(np.array([2])), table, np.array([2]))
+    form = StateBytes(table.schema, AT_START)
+    (state,) = form.written(ResumeState.of(np.array([2])), table)
     with pytest.raises(MatchRuntimeError, match=said) as caught:
         form.read([b"", change(state)])
     assert caught.value.error_class == "SPARKCEP.STATE_FORMAT"
@@ -106,8 +107,8 @@ def test_bytes_that_are_no_state(change, said):
 
 def test_each_flipped_bit_is_found():
     table = pa.table({"a": pa.array([1, 2], pa.int64()), "s": ["x", None]})
-    form = StateBytes(table.schema, ListedForm())
-    (state,) = form.written(Open.of(np.array([2])), table, np.array([2]))
+    form = StateBytes(table.schema, AT_START)
+    (state,) = form.written(ResumeState.of(np.array([2])), table)
     for bit in range(8 * len(state)):
         changed = bytearray(state)
         changed[bit // 8] ^= 1 << bit % 8
@@ -128,8 +129,8 @@ def test_each_flipped_bit_is_found():
 )
 def test_lengths_that_are_not_of_these_bytes(old, new):
     table = pa.table({"s": ["abc", "de"], "l": pa.array([[7, 8], []], pa.list_(pa.int64()))})
-    form = StateBytes(table.schema, WholeForm())
-    (state,) = form.written(Open.of(np.array([2])), table, np.array([2]))
+    form = StateBytes(table.schema, WHOLE_PARTITIONS)
+    (state,) = form.written(ResumeState.of(np.array([2])), table)
     with pytest.raises(MatchRuntimeError, match="damaged"):
         form.read([with_checksum(state, *(np.array(lengths, dtype="<i4").tobytes() for lengths in (old, new)))])
     _, again = form.read([with_checksum(state, *(np.array(lengths, dtype="<u4").tobytes() for lengths in ((3, 2), (1, 4))))])
@@ -146,8 +147,8 @@ def with_checksum(state: bytes, old: bytes, new: bytes) -> bytes:
 @pytest.mark.parametrize("schema", [pa.schema([("a", pa.null())]), pa.schema([("a", pa.struct([("b", pa.null())]))])])
 def test_rows_without_bytes_take_no_memory(schema):
     table = pa.table([pa.nulls(2, schema.field(0).type)], schema=schema)
-    form = StateBytes(schema, WholeForm())
-    (state,) = form.written(Open.of(np.array([2])), table, np.array([2]))
+    form = StateBytes(schema, WHOLE_PARTITIONS)
+    (state,) = form.written(ResumeState.of(np.array([2])), table)
     open, again = form.read([state])
     assert (open.rows.tolist(), again.num_rows) == ([2], 2)
     many = state[:16] + b"\xff\xff\xff\xff" + state[20:-8]
@@ -156,27 +157,24 @@ def test_rows_without_bytes_take_no_memory(schema):
         form.read([many])
 
 
-class Unasked(ListedForm):
-    """A form that must not be asked."""
-
-    def read(self, rows, numbers, arrays):
-        raise AssertionError(f"it is asked for {rows.tolist()} rows")
+def unasked(columns):
+    raise AssertionError(f"it is asked for {columns.rows.tolist()} rows")
 
 
-def test_a_number_of_rows_is_compared_with_the_bytes_before_the_form_is_asked():
-    """A form may allocate by the number of rows."""
+def test_a_number_of_rows_is_compared_with_the_bytes_before_the_state_is_restored():
+    """Restoring may allocate by the number of rows."""
     table = pa.table({"x": pa.array([1], pa.int64())})
-    (state,) = StateBytes(table.schema, ListedForm()).written(Open.of(np.array([1])), table, np.array([1]))
+    (state,) = StateBytes(table.schema, AT_START).written(ResumeState.of(np.array([1])), table)
     many = state[:16] + b"\xff\xff\xff\xff" + state[20:-8]
     many += np.frombuffer(many, dtype="<u8").sum(dtype=np.uint64).tobytes()
     with pytest.raises(MatchRuntimeError, match="damaged"):
-        StateBytes(table.schema, Unasked()).read([many])
+        StateBytes(table.schema, replace(AT_START, restore=unasked)).read([many])
 
 
 def test_values_that_are_none_of_their_type():
     table = pa.table({"s": ["abc"], "d": pa.array([decimal.Decimal("1.5")], pa.decimal128(3, 1))})
-    form = StateBytes(table.schema, WholeForm())
-    (state,) = form.written(Open.of(np.array([1])), table, np.array([1]))
+    form = StateBytes(table.schema, WHOLE_PARTITIONS)
+    (state,) = form.written(ResumeState.of(np.array([1])), table)
     assert form.read([with_checksum(state, b"abc", b"abd")])[1].column("s").to_pylist() == ["abd"]
     for old, new in ((b"abc", b"a\xffc"), ((15).to_bytes(16, "little"), (10**20).to_bytes(16, "little"))):
         with pytest.raises(MatchRuntimeError, match="damaged"):
@@ -185,19 +183,19 @@ def test_values_that_are_none_of_their_type():
 
 def test_states_of_other_columns_and_searches():
     table = pa.table({"a": pa.array([1, 2], pa.int64())})
-    (state,) = StateBytes(table.schema, ListedForm()).written(Open.of(np.array([2])), table, np.array([2]))
+    (state,) = StateBytes(table.schema, AT_START).written(ResumeState.of(np.array([2])), table)
     for other in (pa.schema([("a", pa.int32())]), pa.schema([("b", pa.int64())]), pa.schema([("a", pa.int64()), ("b", pa.int64())])):
         with pytest.raises(MatchRuntimeError, match="rows with other columns"):
-            StateBytes(other, ListedForm()).read([state])
+            StateBytes(other, AT_START).read([state])
     with pytest.raises(MatchRuntimeError, match="searched in another way"):
-        StateBytes(table.schema, WholeForm()).read([state])
+        StateBytes(table.schema, WHOLE_PARTITIONS).read([state])
 
 
 def test_the_zone_of_a_session_may_change():
     zones = [pa.schema([("t", pa.timestamp("us", zone))]) for zone in ("UTC", "Asia/Tokyo")]
     table = pa.table({"t": pa.array([0], pa.timestamp("us", "UTC"))}, zones[0])
-    (state,) = StateBytes(zones[0], ListedForm()).written(Open.of(np.array([1])), table, np.array([1]))
-    _, again = StateBytes(zones[1], ListedForm()).read([state])
+    (state,) = StateBytes(zones[0], AT_START).written(ResumeState.of(np.array([1])), table)
+    _, again = StateBytes(zones[1], AT_START).read([state])
     assert again.schema == zones[1] and again["t"].cast(pa.int64()).to_pylist() == [0]
 
 
@@ -210,7 +208,7 @@ FORMAT_1 = (
 
 def test_a_state_of_format_1_stays_readable():
     schema = pa.schema([("a", pa.int64()), ("s", pa.string())])
-    open, table = StateBytes(schema, ListedForm()).read([bytes.fromhex(FORMAT_1)])
+    open, table = StateBytes(schema, AT_START).read([bytes.fromhex(FORMAT_1)])
     assert table.to_pylist() == [{"a": 1, "s": "x"}, {"a": None, "s": "yz"}]
     assert [int(a[0]) for a in (open.rows, open.start, open.number, open.covered, open.dropped)] == [2, 1, 7, 2, 5]
 
@@ -234,8 +232,8 @@ def test_states_of_format_2_stay_as_they_are():
     columns = {f"c{i}": pa.array([*values[:2], *[None] * (3 - len(values[:2]))], kind) for i, (kind, values) in enumerate(VALUES.items())}
     table, rows = pa.table(columns), np.array([1, 0, 2])
     numbers = [np.array(some) for some in ([0, 0, 2], [7, 1 << 40, 0], [1, 0, 1], [0, 3, 5])]
-    form, marks = StateBytes(table.schema, ListedForm()), np.array([1, 0, 1], dtype=np.uint8)
-    assert tuple(map(digits, form.written(Open(rows, *numbers, marks), table, rows))) == FORMAT_2
+    form, marks = StateBytes(table.schema, AT_START), np.array([1, 0, 1], dtype=np.uint8)
+    assert tuple(map(digits, form.written(ResumeState(rows, *numbers, marks), table))) == FORMAT_2
     open, again = form.read([undigits(state) for state in FORMAT_2])
     assert again.to_pylist() == table.to_pylist() and open.rows.tolist() == rows.tolist() and open.taken.tolist() == marks.tolist()
     assert [a.tolist() for a in (open.start, open.number, open.covered, open.dropped)] == [some.tolist() for some in numbers]

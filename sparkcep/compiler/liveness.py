@@ -44,7 +44,7 @@ def _read_before(variable: int, conditions: Conditions) -> np.ndarray:
 
 
 def program_live(program: Program, conditions: Conditions) -> tuple[bool, np.ndarray]:
-    """Returns whether a bitmap of ``MAX_MEMO_BITS`` a row remembers all failed states of a program, and which slots decide the future of
+    """Whether a bitmap of ``MAX_MEMO_BITS`` a row remembers all failed states of a program, and the slots that decide the future of
     each state. uint8 (states, slots)."""
     slots = len(conditions.slots)
     live = np.zeros((max(program.states, 1), max(slots, 1)), dtype=np.uint8)

@@ -149,7 +149,7 @@ class OpenPartitions:
         if endless:
             self.task.back = min(self.task.back, Reach.of(self.task.plan).back)
         self.operator = _operator(self.task, endless, arcs)
-        self.bytes = StateBytes(schema, self.operator.form)
+        self.bytes = StateBytes(schema, self.operator.saves)
 
     def advance(self, rows: pa.Table, sizes: np.ndarray, states: Sequence[bytes], going: np.ndarray) -> Generator[pa.Table, None, list[bytes]]:
         """Yields output of the matches that are decided now, and returns the state of each partition for the next call.
@@ -162,7 +162,7 @@ class OpenPartitions:
             return [state if goes else b"" for state, goes in zip(states, going.tolist(), strict=True)]
         with fallback.over(chunk.rows):
             left = yield from self.operator.step(chunk, state)
-        written = iter(self.bytes.written(left.state, chunk.table.take(pa.array(left.rows)), left.state.rows))
+        written = iter(self.bytes.written(left.state, chunk.table.take(pa.array(left.rows))))
         return [next(written) if goes else b"" for goes in going.tolist()]
 
     def joined(

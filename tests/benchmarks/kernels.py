@@ -11,10 +11,10 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.columns.arrays import boundaries, flat
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.kernel_loop import OutputRoom
+from sparkcep.engine.core.resume import NOTHING_OPEN
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.factory import prepare
 from sparkcep.engine.match.backtrack import Backtracking
-from sparkcep.engine.match.enumeration import NOTHING_OPEN
 from sparkcep.kernels.common import layout
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS

@@ -27,8 +27,8 @@ from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.errors import said
+from sparkcep.engine.core.resume import ResumeState
 from sparkcep.engine.core.task import Prepared, Task
-from sparkcep.engine.match.enumeration import Open
 from sparkcep.engine.output.match_id import equal_keys
 from sparkcep.engine.output.tables import Tables
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
@@ -332,5 +332,5 @@ class DatedRegisterRuns(RegisterRuns):
         self.journal = journal
         self.use(journal.present, journal.given)
 
-    def step(self, chunk: Chunk, state: Open) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: ResumeState) -> Generator[pa.Table, None, Saved]:
         return super().step(self.journal.placed(chunk), state)

@@ -1,48 +1,50 @@
-"""Arcs ON EXPIRY of partitions that go on: how far they are taken, and what is kept of that."""
+"""Arcs ON EXPIRY of partitions that may still grow: how far they have been taken, and what is saved of that."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.state_codec import EXPIRING
-from sparkcep.engine.match.enumeration import ListedForm, Open
+from sparkcep.engine.core.resume import ResumeState, restored, resume_schema
+from sparkcep.engine.core.state_codec import EXPIRING, StateColumns
 from sparkcep.kernels.automaton.register_runs import ENDLESS, O_EXPIRED, O_LIMIT, O_UPTO, OPEN_WIDTH
 from sparkcep.kernels.common import layout
 
 
 @dataclass(frozen=True)
-class OpenLives(Open):
-    """Where a search stands, and ``told`` int64 (partitions): the time up to which arcs ON EXPIRY behind the last row
-    were taken."""
+class ExpiryState(ResumeState):
+    """Where an automaton resumes, and ``expired_until``: the time up to which arcs ON EXPIRY after the last row were taken. int64
+    (partitions), in the automaton's measure of time."""
 
-    told: np.ndarray
+    numbers: ClassVar[tuple[str, ...]] = (*ResumeState.numbers, "expired_until")
 
-    @staticmethod
-    def of_open(state: Open, told: np.ndarray) -> OpenLives:
-        return OpenLives(state.rows, state.start, state.number, state.covered, state.dropped, state.taken, told)
+    expired_until: np.ndarray
 
-
-class LivesForm(ListedForm):
-    """How :class:`OpenLives` is kept as bytes: of a partition without rows nothing was told that could be told again."""
-
-    kind, numbers = EXPIRING, ListedForm.numbers + 1
-
-    def written(self, state: OpenLives) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        numbers, arrays = super().written(state)
-        return np.column_stack([numbers, np.where(state.rows > 0, state.told, 0)]), arrays
-
-    def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> OpenLives:
-        return OpenLives.of_open(super().read(rows, numbers[:, :-1], arrays), numbers[:, -1])
+    def columns(self) -> StateColumns:
+        columns = super().columns()
+        # of a partition without rows nothing was emitted that could be emitted once more
+        columns.numbers["expired_until"] = np.where(self.rows > 0, self.expired_until, 0)
+        return columns
 
 
-def lives(chunk: Chunk, state: Open, ahead: int, waits: np.ndarray | None) -> np.ndarray:
-    """The partitions as :func:`sparkcep.kernels.automaton.register_runs.run` has them, int64 (partitions, OPEN_WIDTH).
+def _restored(columns: StateColumns) -> ExpiryState:
+    return ExpiryState.extended(restored(columns), expired_until=columns.numbers["expired_until"])
 
-    ``ahead``: how many rows behind a row must be there, where more may come. ``waits`` bool (partitions): whether the last row
-    waits until all is known of it, None where none does.
+
+AT_EXPIRY = resume_schema(EXPIRING, _restored, ExpiryState.numbers)
+_NEVER_EXPIRED = np.zeros(0, dtype=np.int64)
+
+
+def lives(chunk: Chunk, state: ResumeState, ahead: int, waits: np.ndarray | None, expired_until: np.ndarray = _NEVER_EXPIRED) -> np.ndarray:
+    """The partitions as :func:`sparkcep.kernels.automaton.register_runs.run` has them. int64 (partitions, OPEN_WIDTH).
+
+    Args:
+        ahead: how many rows after a row must have arrived, if more may come.
+        waits: whether the last row of each partition waits until all is known of it, bool (partitions); None if none does.
+        expired_until: see :class:`ExpiryState`.
     """
     out = np.zeros((chunk.parts, OPEN_WIDTH), dtype=np.int64)
     out[:, : layout.OPEN_FIELDS] = state.opens(chunk)
@@ -51,6 +53,5 @@ def lives(chunk: Chunk, state: Open, ahead: int, waits: np.ndarray | None) -> np
         out[:, O_UPTO] -= waits
     out[:, O_LIMIT] = ENDLESS if chunk.limits is None else chunk.limits
     out[:, O_EXPIRED] = ENDLESS
-    if isinstance(state, OpenLives):
-        out[: len(state.told), O_EXPIRED] = state.told
+    out[: len(expired_until), O_EXPIRED] = expired_until
     return out

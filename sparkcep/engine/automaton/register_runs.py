@@ -15,15 +15,15 @@ from sparkcep.compiler.registers.register_code import FLOAT, WIDE, Compiled, Hel
 from sparkcep.compiler.searches import COMPUTATIONS
 from sparkcep.engine.automaton.arc_validity import Timetable, whole
 from sparkcep.engine.automaton.consecutive_rows import apart
-from sparkcep.engine.automaton.expiry import LivesForm, OpenLives, lives
+from sparkcep.engine.automaton.expiry import AT_EXPIRY, ExpiryState, lives
 from sparkcep.engine.automaton.lifetimes import Lifetimes, beyond, expired, lifetimes, times
 from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.errors import of_condition
 from sparkcep.engine.core.kernel_loop import MOST_LABELS, doubled
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
 from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator
+from sparkcep.engine.core.resume import AT_START, NOTHING_OPEN, ResumeState
 from sparkcep.engine.core.task import Task
-from sparkcep.engine.match.enumeration import NOTHING_OPEN, ListedForm, Open
 from sparkcep.engine.output.match_id import ENDING, plain
 from sparkcep.engine.output.tables import Tables
 from sparkcep.errors import MatchRuntimeError
@@ -103,8 +103,6 @@ def labelled(plan: Plan) -> bool:
 class RegisterRuns(BaseOperator):
     """Finds and reports the matches of an automaton."""
 
-    initial = NOTHING_OPEN
-
     def __init__(self, task: Task, tables: Tables) -> None:
         plan, compiled = task.plan, task.prepared.compiled
         assert plan.automaton is not None and compiled is not None
@@ -115,7 +113,8 @@ class RegisterRuns(BaseOperator):
         self.labelled = labelled(plan) and not self.by_ways
         self.of_letters = {letter_column(letter.bit): letter.bit for letter in plan.letters}
         self.expires = plan.automaton.expires
-        self.form = LivesForm() if self.expires else ListedForm()
+        self.saves = AT_EXPIRY if self.expires else AT_START
+        self.initial: ResumeState = ExpiryState.of(NOTHING_OPEN.rows) if self.expires else NOTHING_OPEN
         self.register_words = sum(1 + (held.how == WIDE) for held in compiled.registers)
         self.state = np.zeros(kernels.STATE_SIZE, dtype=np.int64)
         self.strings = _Strings(pa.array([], type=pa.large_string()), np.zeros(0, dtype=np.int64))
@@ -133,7 +132,7 @@ class RegisterRuns(BaseOperator):
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
-    def step(self, chunk: Chunk, state: Open) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: ResumeState) -> Generator[pa.Table, None, Saved]:
         """Searches the rows at hand, and leaves those from the first row of each partition's oldest computation on."""
         opens = self._opens(chunk, state)
         before, marks = opens[:, layout.O_COVERED].copy(), None
@@ -154,9 +153,9 @@ class RegisterRuns(BaseOperator):
             opens[:, layout.O_COVERED] = first = np.where(chunk.going, first, chunk.offsets[1:])
             yield from self.tables.of(chunk, with_unmatched(self.nothing(chunk), ranges(before, np.maximum(first - before, 0)), chunk, marks))
         left = state.left(chunk, opens, first[chunk.going], self.task.back, marks)
-        return replace(left, state=OpenLives.of_open(left.state, opens[chunk.going, O_LIMIT])) if self.expires else left
+        return replace(left, state=ExpiryState.extended(left.state, expired_until=opens[chunk.going, O_LIMIT])) if self.expires else left
 
-    def due(self, state: Open, rows: pa.Table, watermark: int) -> np.ndarray:
+    def due(self, state: ResumeState, rows: pa.Table, watermark: int) -> np.ndarray:
         """When the lifetimes of all kept rows have ended, or that of one of them if something is told then."""
         chunk = Chunk.whole(rows.combine_chunks(), self.task.prepared.input_schema.names, np.concatenate([[0], np.cumsum(state.rows)]))
         ends = lifetimes(self.task.plan, chunk, self.task.failures).ends
@@ -171,18 +170,19 @@ class RegisterRuns(BaseOperator):
         due[some[waits]] = last[waits] - 1
         return due
 
-    def _opens(self, chunk: Chunk, state: Open) -> np.ndarray:
+    def _opens(self, chunk: Chunk, state: ResumeState) -> np.ndarray:
         """The partitions as the kernel has them. Where it is not told before which time no row comes, arcs ON EXPIRY wait for the
         next row; where it is, a row's matches are told with it, and those of its arcs ON EXPIRY later, unless they have numbers."""
         if not self.expires:
             return lives(chunk, state, self.task.ahead, None)
+        expired = state.expired_until  # of an ExpiryState
         if chunk.limits is None or not self.task.plan.numbered:
-            return lives(chunk, state, self.task.ahead if chunk.limits is not None else max(self.task.ahead, 1), None)
+            return lives(chunk, state, self.task.ahead if chunk.limits is not None else max(self.task.ahead, 1), None, expired)
         ends = np.append(lifetimes(self.task.plan, chunk, self.task.failures).ends, 0)
         low, high = chunk.offsets[:-1], chunk.offsets[1:]
         # no computation that has read a row lives longer than the row
         waits = chunk.going & (low < high) & (ends[high - 1] > chunk.limits)
-        return lives(chunk, state, self.task.ahead, waits & (self.task.ahead == 0))
+        return lives(chunk, state, self.task.ahead, waits & (self.task.ahead == 0), expired)
 
     def nothing(self, chunk: Chunk) -> MatchBatch:
         none = np.zeros(0, dtype=np.int64)

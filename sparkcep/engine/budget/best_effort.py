@@ -15,7 +15,7 @@ from sparkcep.compiler.searches import BUDGETED
 from sparkcep.engine.budget.exploration import NO_AGENTS, Explorer
 from sparkcep.engine.budget.history import NO_HISTORY, NO_UTILITIES, CandidatePlaces, HistoryReader
 from sparkcep.engine.budget.negation import NO_NEGATIONS, NegationRules
-from sparkcep.engine.budget.saved_runs import Open, empty_lists
+from sparkcep.engine.budget.saved_runs import BudgetState, empty_lists
 from sparkcep.engine.budget.unbudgeted_ties import UnbudgetedSearch, distinguishes_ways
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.effort import MILLIONTHS
@@ -148,7 +148,7 @@ class BestEffort:
         self.say(found, *search.left_out(search.since[first], last + 1))
         yield from self.tables.of(chunk, found)
 
-    def search(self, chunk: Chunk, state: Open) -> BestEffortSearch:
+    def search(self, chunk: Chunk, state: BudgetState) -> BestEffortSearch:
         """The search over partitions that go on."""
         return BestEffortSearch(self, chunk, state)
 
@@ -234,7 +234,7 @@ class BestEffortSearch(FrontierSearch):
     name = BUDGETED
     by_class = ("run",)
 
-    def __init__(self, search: BestEffort, chunk: Chunk, state: Open | None = None) -> None:
+    def __init__(self, search: BestEffort, chunk: Chunk, state: BudgetState | None = None) -> None:
         super().__init__(search.front, chunk, False)
         self.search, rows = search, chunk.rows
         self.negations, self.judge = NO_NEGATIONS, None
@@ -270,7 +270,7 @@ class BestEffortSearch(FrontierSearch):
         if state is not None:
             self._go_on(state)
 
-    def _go_on(self, state: Open) -> None:
+    def _go_on(self, state: BudgetState) -> None:
         """The search goes on from where partitions stand."""
         task, chunk, ground, short = self.task, self.chunk, self.ground, state.short
         self.begin = chunk.offsets[:-1] + state.known

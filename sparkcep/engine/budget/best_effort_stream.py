@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine.budget.best_effort import BestEffort, BestEffortSearch, in_order
-from sparkcep.engine.budget.saved_runs import NOTHING_PENDING, BudgetForm, Open, PendingMatches, ShortRows
+from sparkcep.engine.budget.saved_runs import NOTHING_PENDING, BudgetState, PendingMatches, ShortRows, budget_schema
 from sparkcep.engine.budget.unbudgeted_ties import distinguishes_ways
 from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.matches import MatchBatch
@@ -36,7 +36,7 @@ from sparkcep.plan.reach import Reach
 class BestEffortStream(BaseOperator):
     """Goes on from the runs that are kept."""
 
-    initial = Open()
+    initial = BudgetState()
 
     def __init__(self, task: Task, reporter: DescribeErrors, tables: Tables) -> None:
         self.task, self.reporter, self.tables = task, reporter, tables
@@ -46,7 +46,7 @@ class BestEffortStream(BaseOperator):
         agent_states = agents.agents(1).agent_states if agents is not None else np.zeros((0, 0), dtype=np.int64)
         kinds = (int(net.places.max(initial=0)) + 1) * max(len(self.budgeted.costs), 1)
         arrays = (net.edges, net.accept_end, net.places, net.costs, agent_states)
-        self.form = BudgetForm(arrays, self.budgeted.front.net.source, kinds, len(agent_states), task.plan.variables)
+        self.saves = budget_schema(arrays, self.budgeted.front.net.source, kinds, len(agent_states), task.plan.variables)
         self.distinguishing = distinguishes_ways(task.plan)
         self.behind = task.prepared.strategy.emission.looks_behind
         # in the order of their first rows matches are numbered when no match to come begins before them
@@ -59,14 +59,14 @@ class BestEffortStream(BaseOperator):
         assert self.budgeted.reader is not None
         self.budgeted.reader.take(history)
 
-    def step(self, chunk: Chunk, state: Open) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: BudgetState) -> Generator[pa.Table, None, Saved]:
         """Searches the rows that came, tells what is decided, and leaves what a row to come may go on with."""
         work = _BestEffortStep(self, chunk, state)
         emitted = work.emitted()
         yield from self.tables.of(chunk, emitted)
         return work.left()
 
-    def ends(self, state: Open, kept: RowsAtWatermark) -> np.ndarray:
+    def ends(self, state: BudgetState, kept: RowsAtWatermark) -> np.ndarray:
         """When no row is kept of a partition if none comes, or one of its matches is told."""
         due, time, size, watermark = np.full(len(state.rows), NOTHING_DUE), kept.time, kept.size, kept.watermark
         some = np.flatnonzero(state.rows)
@@ -84,7 +84,7 @@ class BestEffortStream(BaseOperator):
 class _BestEffortStep:
     """One call over some partitions."""
 
-    def __init__(self, stream: BestEffortStream, chunk: Chunk, state: Open) -> None:
+    def __init__(self, stream: BestEffortStream, chunk: Chunk, state: BudgetState) -> None:
         self.stream, self.chunk, self.resumed = stream, chunk, state
         self.budgeted, self.reporter = stream.budgeted, stream.reporter
         self.search: BestEffortSearch = self.budgeted.search(chunk, state)
@@ -209,7 +209,7 @@ class _BestEffortStep:
         entries[:, 0] = np.searchsorted(kept, entries[:, 0])
         lists = lists._replace(entries=entries, until=lists.until[np.concatenate([[0], parts + 1])], saved=lists.saved[parts])
         return Saved(
-            Open(
+            BudgetState(
                 rows=np.searchsorted(kept, high) - begins,
                 known=np.searchsorted(kept, resume) - begins,
                 next=(state.next - state.known)[parts] + resume - low,
@@ -223,6 +223,7 @@ class _BestEffortStep:
                 short=self._short(kept, begin, high),
                 lists=lists,
                 held=held.moved(number, lambda rows: np.searchsorted(kept, rows)),
+                variables=self.stream.task.plan.variables,
             ),
             kept,
             rescan=False,

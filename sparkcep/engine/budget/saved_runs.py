@@ -6,7 +6,6 @@ edges of the net by which it took them. The edges mean something for one net onl
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -17,7 +16,17 @@ from sparkcep.columns.arrays import flat, ranges
 from sparkcep.compiler.net.net import ACCEPT, E_LABEL, E_VAR
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
-from sparkcep.engine.core.state_codec import BUDGETED, FAR, ascending, check_numbers, distinct, other_pattern
+from sparkcep.engine.core.state_codec import (
+    BUDGETED,
+    FAR,
+    Ragged,
+    StateColumns,
+    StateSchema,
+    ascending,
+    check_numbers,
+    distinct,
+    signature_of,
+)
 from sparkcep.engine.frontier.run_room import follow
 from sparkcep.kernels.budget.q_learning import MOST
 from sparkcep.kernels.budget.save_runs import (
@@ -104,15 +113,15 @@ NOTHING_SHORT = ShortRows(_NONE, _NONE, np.zeros(0), np.zeros(0, dtype=np.uint8)
 
 
 @dataclass(frozen=True)
-class Open:
-    """Where the search stands in partitions that go on, of which the kept rows are.
+class BudgetState:
+    """The runs from which a search under a BUDGET resumes in partitions that may still grow.
 
     int64 (partitions): ``rows``, how many of each are kept; ``known``, how many of those were searched, the first ones; ``next``,
     the position of the row behind these; ``number`` of the last match; ``lone``, how many rows stand apart in front of the others,
     which follow one another; ``intervals`` and ``steps``, in how many intervals of the window the vectors, and the states of
     agents, are told. ``worn``, how many of the kept rows are no more in the last window; ``floors`` int64 (partitions, variables):
     see :class:`sparkcep.kernels.budget.save_runs.SavedRuns`. ``places`` int64: positions of the rows that stand apart. ``short``,
-    ``lists`` and ``held`` count rows over all kept ones."""
+    ``lists`` and ``held`` count rows over all kept ones. ``variables``: the names of the pattern's variables."""
 
     rows: np.ndarray = field(default_factory=lambda: _NONE)
     known: np.ndarray = field(default_factory=lambda: _NONE)
@@ -127,6 +136,43 @@ class Open:
     short: ShortRows = NOTHING_SHORT
     lists: SavedLists = field(default_factory=lambda: empty_lists(0))
     held: PendingMatches = NOTHING_PENDING
+    variables: tuple[str, ...] = ()
+
+    def columns(self) -> StateColumns:
+        """As :class:`sparkcep.engine.core.state_codec.State` has it."""
+        count, lists, short = len(self.rows), self.lists, self.short
+        offsets = np.concatenate([[0], np.cumsum(self.rows)])
+        sizes = np.diff(lists.until, axis=0)
+        entries = lists.entries.copy()
+        entries[:, 0] -= np.repeat(offsets[:-1], sizes[:, L_ENTRIES])
+        at = np.searchsorted(offsets, short.rows, side="right") - 1
+        shorts = np.bincount(at, minlength=count)
+        held = self.held.chosen(np.argsort(self.held.parts, kind="stable"))
+        parts, begin = held.parts, offsets[held.parts]
+        lengths, many = held.found.events[:, layout.E_ROWS], held.missing.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
+        matches = np.stack([lengths, many, held.found.events[:, layout.E_ACCEPT], held.first - begin, held.last - begin, held.sizes, held.left, held.coverage.view(np.int64)], axis=1)
+        named = {name: i for i, name in enumerate(self.variables)}
+        missing = np.array([named[name] for name in held.missing.flatten().to_pylist()], dtype=np.int32)
+
+        def summed(values: np.ndarray) -> np.ndarray:
+            found = np.zeros(count, dtype=np.int64)
+            np.add.at(found, parts, values)
+            return found
+
+        numbers = [self.known, self.next, self.number, self.lone, self.intervals, self.steps, self.worn, lists.saved]
+        some = np.any([self.rows > 0, *(values != 0 for values in (*numbers[:4], lists.saved))], axis=0) | (sizes > 0).any(axis=1)
+        floors = self.stays & self.floors.any(axis=1)
+        runs = zip(_RUN_LISTS, (entries, *lists[1:LISTS]), sizes.T, WIDTHS, strict=True)
+        return StateColumns(
+            self.rows, {name: np.where(some, values, 0) for name, values in zip(_NUMBERS, numbers, strict=True)},
+            {
+                "floors": Ragged(self.floors[floors], floors * self.floors.shape[1]), "places": Ragged(self.places, self.lone), "short": Ragged(short.rows - offsets[at], shorts),
+                "left": Ragged(short.left, shorts), "coverage": Ragged(short.coverage, shorts if len(short.coverage) else 0 * shorts), "tied": Ragged(short.tied, shorts),
+                **{name: Ragged(table, size * width) for name, table, size, width in runs},
+                "matched": Ragged(held.found.rows - np.repeat(begin, lengths), summed(lengths)), "labels": Ragged(held.found.labels, summed(lengths)),
+                "missing": Ragged(missing, summed(many)), "matches": Ragged(matches, summed(np.full(len(parts), _MATCH))),
+            },
+        )  # fmt: skip
 
     @property
     def stays(self) -> np.ndarray:
@@ -140,7 +186,7 @@ class Open:
         out[ranges(offsets[:-1], self.lone)] = self.places
         return out
 
-    def forgetting(self, numbers: bool, positions: bool) -> Open:
+    def forgetting(self, numbers: bool, positions: bool) -> BudgetState:
         """Without the numbers of matches, and without the positions of partitions of which nothing is kept, unless they are asked
         for."""
         number = self.number if numbers else np.zeros_like(self.rows)
@@ -201,69 +247,45 @@ def instead(lists: SavedLists, kind: int, those: np.ndarray, before: SavedLists)
     return SavedLists(*(table[rows] if i == kind else other for i, other in enumerate(lists[:LISTS])), until, lists.saved)
 
 
-class BudgetForm:
-    """How :class:`Open` is kept as bytes."""
+_MATCH = 8  # numbers of a match that is held
+_NUMBERS = ("known", "next", "number", "lone", "intervals", "steps", "worn", "saved")
+_RUN_LISTS = dict(zip(("entries", "runs", "vectors", "sums", "agents", "values", "begun"), (np.int32, np.int32, np.int64, np.int64, np.int64, np.int64, np.int64)))
+_LISTS = {
+    "floors": np.int64, "places": np.int64, "short": np.int32, "left": np.int64, "coverage": np.float64, "tied": np.uint8, **_RUN_LISTS,
+    "matched": np.int32, "labels": np.uint8, "missing": np.int32, "matches": np.int64,
+}  # fmt: skip
 
-    kind, numbers = BUDGETED, 9
-    _lists = (np.int32, np.int32, np.int64, np.int64, np.int64, np.int64, np.int64)
-    arrays = tuple(np.dtype(t) for t in (np.int64, np.int64, np.int32, np.int64, np.float64, np.uint8, *_lists, np.int32, np.uint8, np.int32, np.int64))
-    _match = 8  # numbers of a match that is held
 
-    def __init__(self, net: tuple[np.ndarray, ...], source: np.ndarray, kinds: int, agent_states: int, variables: tuple[str, ...]) -> None:
-        """``net``: the arrays that number edges (the first one), places and costs, and standings of agents. ``source`` int64
-        (edges): the node that each edge leaves. ``kinds`` (places and costs) and ``agent_states``: how many there are."""
-        text = hashlib.sha256(b"".join(a.tobytes() for a in net))
-        self.fingerprint = int.from_bytes(text.digest()[:8], "little", signed=True)
-        self.edges, self.source, self.kinds, self.agent_states, self.variables = net[0], source, kinds, agent_states, variables
+def budget_schema(net: tuple[np.ndarray, ...], source: np.ndarray, kinds: int, agent_states: int, variables: tuple[str, ...]) -> StateSchema:
+    """The schema of :class:`BudgetState`.
 
-    def written(self, state: Open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        count, lists, short, held = len(state.rows), state.lists, state.short, state.held
-        offsets = np.concatenate([[0], np.cumsum(state.rows)])
-        sizes = np.diff(lists.until, axis=0)
+    Args:
+        net: the arrays that number edges (the first one), places and costs, and standings of agents.
+        source: the node that each edge leaves. int64 (edges).
+        kinds: how many pairs of a place and a cost there are.
+        standings: how many standings of agents there are.
+        variables: the names of the pattern's variables.
+    """
+    restoring = _Restoring(net[0], source, kinds, agent_states, variables)
+    return StateSchema(BUDGETED, restoring.state, _NUMBERS, {name: np.dtype(t) for name, t in _LISTS.items()}, signature_of(*net))
 
-        def of(rows: np.ndarray) -> np.ndarray:
-            return np.searchsorted(offsets, rows, side="right") - 1
 
-        entries = lists.entries.copy()
-        entries[:, 0] -= np.repeat(offsets[:-1], sizes[:, L_ENTRIES])
-        tables = (entries, *lists[1:LISTS])
-        at = of(short.rows)
-        shorts = np.bincount(at, minlength=count)
-        held = held.chosen(np.argsort(held.parts, kind="stable"))
-        parts, begin = held.parts, offsets[held.parts]
-        lengths, many = held.found.events[:, layout.E_ROWS], held.missing.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
-        matches = np.stack([lengths, many, held.found.events[:, layout.E_ACCEPT], held.first - begin, held.last - begin, held.sizes, held.left, held.coverage.view(np.int64)], axis=1)
-        named = {name: i for i, name in enumerate(self.variables)}
-        missing = np.array([named[name] for name in held.missing.flatten().to_pylist()], dtype=np.int32)
+class _Restoring:
+    """Restores states of one net, see :func:`budget_schema`."""
 
-        def summed(values: np.ndarray) -> np.ndarray:
-            found = np.zeros(count, dtype=np.int64)
-            np.add.at(found, parts, values)
-            return found
+    def __init__(self, edges: np.ndarray, source: np.ndarray, kinds: int, agent_states: int, variables: tuple[str, ...]) -> None:
+        self.edges, self.source, self.kinds, self.agent_states, self.variables = edges, source, kinds, agent_states, variables
 
-        numbers = np.zeros((count, self.numbers), dtype=np.int64)
-        numbers[:, 1:] = np.stack([state.known, state.next, state.number, state.lone, state.intervals, state.steps, state.worn, lists.saved], axis=1)
-        some = numbers[:, 1:5].any(axis=1) | numbers[:, 8:].any(axis=1) | (state.rows > 0) | (sizes > 0).any(axis=1)
-        numbers[~some] = 0
-        numbers[:, 0] = np.where(some, self.fingerprint, 0)
-        floors = state.stays & state.floors.any(axis=1)
-        return numbers, [
-            (state.floors[floors].ravel(), floors * state.floors.shape[1]), (state.places, state.lone), ((short.rows - offsets[at]).astype(np.int32), shorts), (short.left, shorts), (short.coverage, shorts if len(short.coverage) else 0 * shorts), (short.tied, shorts),
-            *((table.astype(t).ravel(), sizes[:, k] * width) for k, (table, t, width) in enumerate(zip(tables, self._lists, WIDTHS, strict=True))),
-            ((held.found.rows - np.repeat(begin, lengths)).astype(np.int32), summed(lengths)), (held.found.labels, summed(lengths)), (missing, summed(many)),
-            (matches.ravel(), summed(np.full(len(parts), self._match))),
-        ]  # fmt: skip
-
-    def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Open:
-        if not np.isin(numbers[:, 0], (0, self.fingerprint)).all():
-            raise other_pattern()
+    def state(self, columns: StateColumns) -> BudgetState:
+        """The state with these columns. Raises ValueError."""
+        rows = columns.rows
         count, offsets = len(rows), np.cumsum(rows) - rows
-        _, known, next, number, lone, intervals, steps, worn, saved = numbers.T
-        (stood, floored), (places, lonely), (at, shorts), (left, lefts), (coverage, covered), (tied, ties), *lists = arrays
+        known, next, number, lone, intervals, steps, worn, saved = (columns.numbers[name] for name in _NUMBERS)
+        (stood, floored), (places, lonely), (at, shorts), (left, lefts), (coverage, covered), (tied, ties), *lists = (columns.lists[name] for name in _LISTS)
         lists, (matched, sizes), (labels, marks), (missing, _), (matches, cells) = lists[:LISTS], *lists[LISTS:]
         tables = self._tables(count, lists)
         check_numbers(
-            np.isin(floored, (0, len(self.variables))), lonely == lone, lone <= worn, worn <= rows, lone <= known, known <= rows, shorts == lefts, shorts == ties, (covered == 0) | (covered == shorts), at >= 0, at < np.repeat(rows, shorts), marks == sizes, cells % self._match == 0,
+            np.isin(floored, (0, len(self.variables))), lonely == lone, lone <= worn, worn <= rows, lone <= known, known <= rows, shorts == lefts, shorts == ties, (covered == 0) | (covered == shorts), at >= 0, at < np.repeat(rows, shorts), marks == sizes, cells % _MATCH == 0,
             matched >= 0, matched < np.repeat(rows, sizes), missing >= 0, missing < len(self.variables), np.isin(labels, self.edges[:, E_LABEL]), stood >= 0, stood < FAR,
             next >= known, next < FAR, number >= 0, number < FAR, intervals >= 0, intervals < _MANY, steps >= 0, steps < _MANY, saved >= 0, saved < FAR,
             ascending(places, lonely), places >= 0, ascending(at, shorts), left >= 0, left < FAR, (coverage >= 0) & (coverage <= 1), tied <= 1,
@@ -272,13 +294,14 @@ class BudgetForm:
         self._check(tables, rows, intervals)
         entries = tables.entries
         entries[:, 0] += np.repeat(offsets, np.diff(tables.until[:, L_ENTRIES]))
-        held = self._held(offsets, rows, cells // self._match, matches.reshape(-1, self._match), matched + np.repeat(offsets, sizes), labels, missing)
+        held = self._held(offsets, rows, cells // _MATCH, matches.reshape(-1, _MATCH), matched + np.repeat(offsets, sizes), labels, missing)
         short = ShortRows(at + np.repeat(offsets, shorts), left, coverage, tied)
         floors = np.zeros((count, len(self.variables)), dtype=np.int64)
         floors[floored > 0] = stood.reshape(-1, len(self.variables))
-        return Open(rows, known, next, number, lone, intervals, steps, worn, floors, places, short, tables._replace(saved=np.ascontiguousarray(saved)), held)
+        tables = tables._replace(saved=np.ascontiguousarray(saved))
+        return BudgetState(rows, known, next, number, lone, intervals, steps, worn, floors, places, short, tables, held, self.variables)
 
-    def _tables(self, count: int, lists: list[tuple[np.ndarray, np.ndarray]]) -> SavedLists:
+    def _tables(self, count: int, lists: list[Ragged]) -> SavedLists:
         until = np.zeros((count + 1, LISTS), dtype=np.int64)
         tables = []
         for k, ((values, cells), width) in enumerate(zip(lists, WIDTHS, strict=True)):

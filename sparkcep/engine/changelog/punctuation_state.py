@@ -14,16 +14,10 @@ from sparkcep.engine.changelog.input_changes import PUNCTUATE
 from sparkcep.engine.changelog.punctuation import NEVER, values
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import said
+from sparkcep.engine.core.resume import ResumeState, rows_only
 from sparkcep.engine.core.state_codec import PUNCTUATED, StateBytes
 from sparkcep.engine.core.task import Task
-from sparkcep.engine.match.enumeration import Open, WholeForm
 from sparkcep.errors import MatchRuntimeError
-
-
-class PromisedForm(WholeForm):
-    """Of promises their values and times are kept."""
-
-    kind = PUNCTUATED
 
 
 class PunctuationState:
@@ -31,7 +25,7 @@ class PunctuationState:
 
     def __init__(self, task: Task, schema: pa.Schema, time: str) -> None:
         self.task, self.value, self.time = task, task.plan.changes.punctuate, time
-        self.bytes = StateBytes(pa.schema([schema.field(self.value), schema.field(time)]), PromisedForm())
+        self.bytes = StateBytes(pa.schema([schema.field(self.value), schema.field(time)]), rows_only(PUNCTUATED))
 
     def advance(self, states: pa.Array, rows: pa.Table, keys: np.ndarray, kinds: np.ndarray, watermark: int) -> tuple[pa.Array, np.ndarray]:
         """What is kept of each key behind a micro-batch, as bytes, and int64 (keys): the watermark behind which nothing is, NEVER
@@ -62,7 +56,7 @@ class PunctuationState:
         left = left[np.unique(group[left], return_index=True)[1]]
         sizes, due = np.bincount(of[left], minlength=len(states)), np.full(len(states), NEVER)
         np.maximum.at(due, of[left], time[left] - 1)
-        return self.bytes.column(Open.of(sizes), both.take(pa.array(left)), sizes), due
+        return self.bytes.column(ResumeState.of(sizes), both.take(pa.array(left))), due
 
     def _check_keys(self, rows: pa.Table, said: np.ndarray) -> None:
         """Refuses punctuations that would be of all partitions over a table."""

@@ -15,7 +15,7 @@ from sparkcep.columns.arrays import words
 from sparkcep.compiler.emission import window_of
 from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
-from sparkcep.engine.core.state_codec import Form
+from sparkcep.engine.core.state_codec import StateSchema
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import whole_micros
 from sparkcep.engine.output.tables import Tables
@@ -30,11 +30,11 @@ class Operator(Protocol):
 
     Attributes:
         initial: what is known of partitions before their first rows.
-        form: how what is known is kept as bytes.
+        saves: how what is known is saved as bytes.
     """
 
     initial: Any
-    form: Form
+    saves: StateSchema
 
     def step(self, chunk: Chunk, state: Any) -> Generator[pa.Table, None, Saved]:
         """Emits what is final, and returns what is kept of the partitions that go on."""

@@ -19,7 +19,8 @@ The state of a partition of which nothing is known is empty. Format 1 ends with 
 
 A state comes from a checkpoint, which a faulty disk or anybody who may write there can change. The checksum finds flipped bits and
 bytes that are missing; it keeps nobody from writing a state of their own. So the numbers of a state are compared with what they
-count or index before anything is read by them: here, in :mod:`sparkcep.columns.row_codec`, and by each :class:`Form`.
+count or index before anything is read by them: here, in :mod:`sparkcep.columns.row_codec`, and by ``restore`` of each
+:class:`StateSchema`.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import struct
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -48,22 +50,88 @@ NO_BYTES = pa.scalar(b"", pa.large_binary())
 PARTITION, WITHOUT = "an open partition", "begin without it"  # of errors
 
 
-class Form(Protocol):
-    """How a kind of search writes what it knows of open partitions: ``kind``; ``numbers`` of each partition, and ``arrays`` with
-    their types, of any length for each."""
+class Ragged(NamedTuple):
+    """A list of any length for each partition.
+
+    Attributes:
+        values: those of all partitions, one partition after the other.
+        counts: how many of them each partition has. int64 (partitions).
+    """
+
+    values: np.ndarray
+    counts: np.ndarray
+
+
+class StateColumns(NamedTuple):
+    """The saved states of partitions as columns.
+
+    Attributes:
+        rows: how many rows are kept of each partition. int64 (partitions).
+        numbers: by their names, int64 (partitions) each.
+        lists: by their names.
+    """
+
+    rows: np.ndarray
+    numbers: dict[str, np.ndarray]
+    lists: dict[str, Ragged]
+
+
+class State(Protocol):
+    """The saved state of partitions that may still grow. ``rows``: how many rows are kept of each, int64 (partitions)."""
+
+    rows: np.ndarray
+
+    def columns(self) -> StateColumns:
+        """The state as columns."""
+        ...
+
+
+@dataclass(frozen=True)
+class StateSchema:
+    """Declares how the states of an operator or a stage are saved.
+
+    Attributes:
+        kind: the number that stands for this schema in the bytes.
+        restore: makes a state from its columns. Raises ValueError for numbers that no state of these rows has: the state goes to
+            kernels, which check nothing.
+        numbers: the names of the numbers that each partition has, in the order of the bytes.
+        lists: the names and types of the lists that each partition has, in the order of the bytes.
+        signature: identifies the net whose edges or nodes the numbers refer to, see :func:`signature_of`; None without such
+            numbers. The bytes have it before the numbers.
+    """
 
     kind: int
-    numbers: int
-    arrays: tuple[np.dtype, ...]
+    restore: Callable[[StateColumns], State]
+    numbers: tuple[str, ...] = ()
+    lists: Mapping[str, np.dtype] = field(default_factory=dict)
+    signature: int | None = None
 
-    def written(self, state) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        """Numbers int64 (partitions, ``numbers``), and for each array its values and int64 (partitions) how many each has."""
-        ...
+    def packed(self, state: State) -> tuple[np.ndarray, list[Ragged]]:
+        """The numbers of a state, int64 (partitions, signature and numbers), and its lists."""
+        columns = state.columns()
+        lists = [Ragged(columns.lists[name].values.astype(kind, copy=False).ravel(), columns.lists[name].counts) for name, kind in self.lists.items()]
+        signed = self.signature is not None
+        numbers = np.zeros((len(columns.rows), signed + len(self.numbers)), dtype=np.int64)
+        for i, name in enumerate(self.numbers, signed):
+            numbers[:, i] = columns.numbers[name]
+        if signed:
+            known = numbers.any(axis=1) | np.any([columns.rows > 0, *(some.counts > 0 for some in lists)], axis=0)
+            numbers[:, 0] = np.where(known, self.signature, 0)
+        return numbers, lists
 
-    def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]):
-        """The same back; ``rows`` int64 (partitions): how many are kept of each. Raises ValueError for numbers that cannot be of
-        such rows: what it returns goes to kernels, which check nothing."""
-        ...
+    def unpacked(self, rows: np.ndarray, numbers: np.ndarray, lists: list[Ragged]) -> State:
+        """Restores a state. Raises ValueError, and MatchRuntimeError for a state of another pattern's."""
+        signed = self.signature is not None
+        if signed and not np.isin(numbers[:, 0], (0, self.signature)).all():
+            raise damaged(PARTITION, WITHOUT, "it is of a clause with another pattern")
+        named = {name: numbers[:, i] for i, name in enumerate(self.numbers, signed)}
+        return self.restore(StateColumns(rows, named, dict(zip(self.lists, lists, strict=True))))
+
+
+def signature_of(*arrays: np.ndarray) -> int:
+    """Identifies a net by its arrays, as a number of 64 bits: the first bytes of their SHA-256."""
+    digest = hashlib.sha256(b"".join(values.tobytes() for values in arrays)).digest()
+    return int.from_bytes(digest[:8], "little", signed=True)
 
 
 def check_numbers(*facts: np.ndarray) -> None:
@@ -86,11 +154,6 @@ def distinct(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return ascending(values[np.lexsort((values, np.repeat(np.arange(len(counts)), counts)))], counts)
 
 
-def other_pattern() -> MatchRuntimeError:
-    """The error for numbers that mean something for the net of another pattern."""
-    return damaged(PARTITION, WITHOUT, "it is of a clause with another pattern")
-
-
 def damaged(of: str, instead: str, what: str = "its bytes are damaged") -> MatchRuntimeError:
     """The error for a state that cannot be read. ``of``: whose state it is; ``instead``: what to do."""
     return MatchRuntimeError("STATE_FORMAT", f"the state of {of} cannot be read: {what}; {instead}", sqlstate="22000")
@@ -99,26 +162,28 @@ def damaged(of: str, instead: str, what: str = "its bytes are damaged") -> Match
 class StateBytes:
     """Writes and reads the states of partitions of rows with ``schema``."""
 
-    def __init__(self, schema: pa.Schema, form: Form) -> None:
-        self.schema, self.form = schema, form
+    def __init__(self, schema: pa.Schema, saves: StateSchema) -> None:
+        self.schema, self.saves = schema, saves
         columns = ";".join(f"{name!r} {described(t)}" for name, t in zip(schema.names, schema.types, strict=True))
         self.columns = hashlib.sha256(columns.encode()).digest()[:8]
-        self.begin, self.unchecked = (np.frombuffer(_BEGIN.pack(_MAGIC, number, form.kind, self.columns), dtype=_WORD) for number in (FORMAT, FORMAT_UNCHECKED))
-        self.sections = len(form.arrays) + section_count(schema)
+        self.begin, self.unchecked = (np.frombuffer(_BEGIN.pack(_MAGIC, number, saves.kind, self.columns), dtype=_WORD) for number in (FORMAT, FORMAT_UNCHECKED))
+        self.sections = len(saves.lists) + section_count(schema)
         self.counted = has_bytes_of_each_row(schema)
-        self.head = np.dtype([("begin", _WORD, (_BEGIN.size // _WORD.itemsize,)), ("rows", "<u4"), ("numbers", "<i8", (form.numbers,)), ("sections", "<u4", (self.sections,))])
+        numbers = (saves.signature is not None) + len(saves.numbers)
+        self.head = np.dtype([("begin", _WORD, (_BEGIN.size // _WORD.itemsize,)), ("rows", "<u4"), ("numbers", "<i8", (numbers,)), ("sections", "<u4", (self.sections,))])
         self.nothing = np.zeros(1, dtype=self.head)
         self.nothing["begin"] = self.begin
 
-    def written(self, state, table: pa.Table, rows: np.ndarray) -> list[bytes]:
-        """The state of each partition. ``table``: the kept rows, of which each has ``rows``."""
-        return self.column(state, table, rows).to_pylist()
+    def written(self, state: State, table: pa.Table) -> list[bytes]:
+        """The state of each partition as bytes. ``table``: the kept rows of all partitions."""
+        return self.column(state, table).to_pylist()
 
-    def column(self, state, table: pa.Table, rows: np.ndarray) -> pa.Array:
-        """The same as a column of type large_binary."""
-        numbers, arrays = self.form.written(state)
+    def column(self, state: State, table: pa.Table) -> pa.Array:
+        """The states of the partitions as a column of type large_binary. ``table``: the kept rows of all partitions."""
+        rows = state.rows
+        numbers, lists = self.saves.packed(state)
         bounds = np.concatenate([[0], np.cumsum(rows)])
-        sections = [Sections(values, np.concatenate([[0], np.cumsum(counts)])) for values, counts in arrays]
+        sections = [Sections(values, np.concatenate([[0], np.cumsum(counts)])) for values, counts in lists]
         sections += packed(table, bounds)
         heads = np.repeat(self.nothing, len(rows))
         heads["rows"], heads["numbers"] = rows, numbers
@@ -131,8 +196,8 @@ class StateBytes:
         whole = _checked(pc.binary_join_element_wise(*pieces, NO_BYTES))
         return whole if known.all() else pc.if_else(pa.array(known), whole, NO_BYTES)
 
-    def read(self, states: Sequence[bytes] | pa.Array) -> tuple[object, pa.Table]:
-        """What a search knows of open partitions, and their kept rows. Raises MatchRuntimeError for bytes that are not its own."""
+    def read(self, states: Sequence[bytes] | pa.Array) -> tuple[Any, pa.Table]:
+        """The state of the partitions, and their kept rows. Raises MatchRuntimeError for bytes of another schema."""
         width, count = self.head.itemsize, len(states)
         begun = states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary())
         data, begins = bytes_of(begun)
@@ -162,13 +227,13 @@ class StateBytes:
             size = sizes[:, i]
             section = bytes_of(slices(data, until[:, i], until[:, i + 1]))[0].slice(0, int(size.sum())) if size.any() else b""
             sections.append((section, size))
-        mine = len(self.form.arrays)
+        types = list(self.saves.lists.values())
         try:
-            if any((count % t.itemsize).any() for (_, count), t in zip(sections, self.form.arrays)):
+            if any((count % t.itemsize).any() for (_, count), t in zip(sections, types)):
                 raise ValueError("parts of numbers")
-            arrays = [(np.frombuffer(section, dtype=t), count // t.itemsize) for (section, count), t in zip(sections[:mine], self.form.arrays, strict=True)]
-            table = unpacked(self.schema, sections[mine:], rows)  # first, since it finds numbers of rows that the bytes do not have
-            return self.form.read(rows, heads["numbers"].astype(np.int64), arrays), table
+            lists = [Ragged(np.frombuffer(section, dtype=t), count // t.itemsize) for (section, count), t in zip(sections, types)]
+            table = unpacked(self.schema, sections[len(types) :], rows)  # first, since it finds numbers of rows that the bytes do not have
+            return self.saves.unpacked(rows, heads["numbers"].astype(np.int64), lists), table
         except (ValueError, pa.ArrowException) as error:
             raise self._wrong(b"") from error
 
@@ -188,7 +253,7 @@ class StateBytes:
                 what = f"it is of format {number}, and this version of sparkcep reads formats {FORMAT_UNCHECKED} and {FORMAT}"
             elif columns != self.columns:
                 what = "it is of rows with other columns"
-            elif kind != self.form.kind:
+            elif kind != self.saves.kind:
                 what = "it is of a clause that is searched in another way"
         return damaged(PARTITION, WITHOUT, what)
 

@@ -7,7 +7,6 @@ only, wherever they lie in the window.
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 
@@ -21,14 +20,24 @@ from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.kernel_loop import KernelLoop, OutputRoom
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
 from sparkcep.engine.core.operator import BaseOperator, RowsAtWatermark, window_ends
-from sparkcep.engine.core.state_codec import CHEAPEST, FAR, ascending, check_numbers, distinct, other_pattern
+from sparkcep.engine.core.state_codec import (
+    CHEAPEST,
+    FAR,
+    Ragged,
+    StateColumns,
+    StateSchema,
+    ascending,
+    check_numbers,
+    distinct,
+    signature_of,
+)
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import Measured, next_places
 from sparkcep.engine.frontier.frontier import front_arrays
 from sparkcep.engine.frontier.run_room import compacted, distinguished, empty_runs, follow, node_classes, with_room
 from sparkcep.engine.match.gap_walk import CONTIGUITY, windowed
 from sparkcep.engine.output.tables import Tables
-from sparkcep.engine.stages.bundles import NO_BUNDLES, Bundles
+from sparkcep.engine.stages.bundles import LISTS, NO_BUNDLES, NUMBERS, Bundles
 from sparkcep.engine.stages.describe_errors import DescribeErrors
 from sparkcep.kernels.common import layout, run_chains
 from sparkcep.kernels.common.run_chains import NONE
@@ -41,8 +50,8 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class Open:
-    """Where the search stands in partitions that go on, of which the kept rows are; they are the first ones of the next buffer.
+class RunState:
+    """The runs from which a search resumes in partitions that may still grow, which are the first ones of the next chunk.
 
     int64 (partitions): ``rows``, how many of each are kept; ``known``, how many of those were searched, the first ones; ``next``,
     the position of the row behind these; ``number`` of the last match; ``reported``, how many bundles. ``places`` int64, ``taken``
@@ -62,7 +71,7 @@ class Open:
     run: np.ndarray = field(default_factory=lambda: _NONE)
     bundles: Bundles = NO_BUNDLES
 
-    def forgetting(self, numbers: bool, positions: bool) -> Open:
+    def forgetting(self, numbers: bool, positions: bool) -> RunState:
         """Without the numbers of matches and bundles, and without the positions of partitions that have no rows, unless they are
         asked for."""
         none = np.zeros_like(self.rows)
@@ -70,6 +79,31 @@ class Open:
             self, number=self.number if numbers else none, reported=self.reported if numbers else none,
             next=self.next if positions else np.where(self.rows > 0, self.next, 0),
         )
+
+    def columns(self) -> StateColumns:
+        """As :class:`sparkcep.engine.core.state_codec.State` has it."""
+        count, offsets = len(self.rows), np.concatenate([[0], np.cumsum(self.rows)])
+        runs = self.runs
+        at, pool = (runs.at[: self.used], runs.pool[: self.used]) if runs is not None else (_NONE, np.zeros((0, run_chains.C_FIELDS), dtype=np.int64))
+        # an entry comes after those before it, also among those of its partition
+        part = np.searchsorted(offsets, at, side="right") - 1
+        order = np.argsort(part, kind="stable")
+        entries = np.bincount(part, minlength=count)
+        first = np.cumsum(entries) - entries
+        place = np.empty(self.used, dtype=np.int64)
+        place[order] = np.arange(self.used) - first[part[order]]
+        before = pool[:, run_chains.C_PARENT]
+        before = np.where(before == NONE, NONE, place[before]) if self.used else before
+        table = np.stack([at - offsets[part], pool[:, run_chains.C_EDGE], before], axis=1)[order]
+        run = self.run if self.used else np.full((count, 0), NONE)
+        of, node = np.nonzero(run != NONE)
+        bundles = self.bundles.columns(self.rows)
+        numbers = {"known": self.known, "next": self.next, "number": self.number, "reported": self.reported}
+        lists = {
+            "places": Ragged(self.places, self.known), "taken": Ragged(self.taken, self.known), "entries": Ragged(table, 3 * entries),
+            "live": Ragged(place[run[of, node]], np.bincount(of, minlength=count)),
+        }  # fmt: skip
+        return StateColumns(self.rows, numbers | bundles.numbers, lists | bundles.lists)
 
     def positions(self, offsets: np.ndarray) -> np.ndarray:
         """The number of each row of a buffer in its partition."""
@@ -94,18 +128,18 @@ class Open:
 class CheapestPerState(BaseOperator):
     """Finds the best match of each last row, of each last row and cost, or of each bundle, in one pass over the rows."""
 
-    initial = Open()
+    initial = RunState()
 
     def __init__(self, task: Task, reporter: DescribeErrors, tables: Tables) -> None:
         self.task, self.reporter, self.tables = task, reporter, tables
         self.net = front_arrays(task.prepared.strategy.automaton)
-        self.form = ProxyForm(self.net)
+        self.saves = run_schema(self.net)
         # where a match may have to end with its partition, a row is decided when the next one is there
         self.ahead = max(task.ahead, int((self.net.accept != self.net.accept_end).any()))
         # leaves may look at neighbours of any row of a match, conditions at those of the rows to come
         self.neighbours = any(Reach.of_measures(task.plan))
 
-    def step(self, chunk: Chunk, state: Open) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: RunState) -> Generator[pa.Table, None, Saved]:
         """Searches the rows at hand, and leaves those that are looked at again."""
         work = _CheapestStep(self, chunk, state)
         for found in work.rounds():
@@ -116,7 +150,7 @@ class CheapestPerState(BaseOperator):
             yield from self.tables.of(chunk, with_unmatched(self.nothing(chunk), gone, chunk, work.taken))
         return left
 
-    def ends(self, state: Open, kept: RowsAtWatermark) -> np.ndarray:
+    def ends(self, state: RunState, kept: RowsAtWatermark) -> np.ndarray:
         """When nothing is kept of a partition if no row of it comes, or a bundle is known."""
         return state.bundles.ends(window_ends(kept), kept)
 
@@ -129,7 +163,7 @@ class _CheapestStep(KernelLoop):
 
     name = PROXIES
 
-    def __init__(self, search: CheapestPerState, chunk: Chunk, state: Open) -> None:
+    def __init__(self, search: CheapestPerState, chunk: Chunk, state: RunState) -> None:
         super().__init__(search.task, chunk)
         self.search, self.resumed = search, state
         self.reported_bundles = np.zeros(chunk.parts, dtype=np.int64)
@@ -230,7 +264,7 @@ class _CheapestStep(KernelLoop):
         chunk, state, bundles = self.chunk, self.resumed, self.bundles
         parts = np.flatnonzero(chunk.going)
         if not len(parts):
-            return Saved(Open(), _NONE)
+            return Saved(RunState(), _NONE)
         low, high = chunk.offsets[parts], chunk.offsets[parts + 1]
         begin = np.clip(self.opens[parts, layout.O_START], low, high)
         self._expire(parts)
@@ -252,7 +286,7 @@ class _CheapestStep(KernelLoop):
         number[parts] = np.arange(len(parts))
         self.runs.at[:used] = np.searchsorted(kept, self.runs.at[:used])
         return Saved(
-            Open(
+            RunState(
                 rows=np.searchsorted(kept, high) - begins,
                 known=known,
                 next=base[parts] + begin - low,
@@ -270,76 +304,45 @@ class _CheapestStep(KernelLoop):
         )
 
 
-class ProxyForm:
-    """How :class:`Open` is kept as bytes: of each run its entries (kept row, edge, entry before), and of a bundle the rows and
-    edges of its best match. Their numbers mean something for one net only, whose fingerprint stands with them."""
+def run_schema(net: fronts.FrontArrays) -> StateSchema:
+    """The schema of :class:`RunState`: of each run its entries (kept row, edge, entry before), and of a bundle the rows and edges of
+    its best match."""
+    lists = {"places": np.int64, "taken": np.uint8, "entries": np.int32, "live": np.int32}
+    numbers = ("known", "next", "number", "reported", *NUMBERS)
+    signature = signature_of(net.edges, net.source, net.accept_end)
+    return StateSchema(CHEAPEST, functools.partial(_restored, net), numbers, {name: np.dtype(t) for name, t in lists.items()} | LISTS, signature)
 
-    kind, numbers = CHEAPEST, 9
-    arrays = tuple(np.dtype(t) for t in (np.int64, np.uint8, np.int32, np.int32, np.int32, np.int32))
 
-    def __init__(self, net: fronts.FrontArrays) -> None:
-        self.edges, self.source = net.edges, net.source
-        self.nodes = len(net.masks)
-        text = hashlib.sha256(b"".join(a.tobytes() for a in (net.edges, net.source, net.accept_end)))
-        self.fingerprint = int.from_bytes(text.digest()[:8], "little", signed=True)
-
-    def written(self, state: Open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        count, bundles = len(state.rows), state.bundles
-        offsets = np.concatenate([[0], np.cumsum(state.rows)])
-        runs = state.runs
-        at, pool = (runs.at[: state.used], runs.pool[: state.used]) if runs is not None else (_NONE, np.zeros((0, run_chains.C_FIELDS), dtype=np.int64))
-        # an entry stands behind those before it, also among those of its partition
-        part = np.searchsorted(offsets, at, side="right") - 1
-        order = np.argsort(part, kind="stable")
-        entries = np.bincount(part, minlength=count)
-        first = np.cumsum(entries) - entries
-        place = np.empty(state.used, dtype=np.int64)
-        place[order] = np.arange(state.used) - first[part[order]]
-        before = pool[:, run_chains.C_PARENT]
-        before = np.where(before == NONE, NONE, place[before]) if state.used else before
-        table = np.stack([at - offsets[part], pool[:, run_chains.C_EDGE], before], axis=1)[order].astype(np.int32)
-        run = state.run if state.used else np.full((count, 0), NONE)
-        of, node = np.nonzero(run != NONE)
-        live = place[run[of, node]].astype(np.int32)
-        numbers = np.zeros((count, self.numbers), dtype=np.int64)
-        numbers[:, 1:5] = np.stack([state.known, state.next, state.number, state.reported], axis=1)
-        numbers[:, 5:] = bundles.numbers(state.rows)
-        numbers[:, 0] = np.where(numbers.any(axis=1) | (state.rows > 0), self.fingerprint, 0)
-        return numbers, [
-            (state.places, state.known), (state.taken, state.known), (table.ravel(), 3 * entries), (live, np.bincount(of, minlength=count)),
-            *bundles.arrays(state.rows),
-        ]
-
-    def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Open:
-        count, offsets = len(rows), np.cumsum(rows) - rows
-        if not np.isin(numbers[:, 0], (0, self.fingerprint)).all():
-            raise other_pattern()
-        (places, known), (taken, marks), (table, cells), (live, lives), *matches = arrays
-        check_numbers(cells % 3 == 0)
-        entries = cells // 3
-        _, stands, next, number, reported, *_ = numbers.T
-        table = table.reshape(-1, 3).astype(np.int64)
-        before, begin = table[:, 2], np.repeat(np.cumsum(entries) - entries, entries)
-        check_numbers(
-            (known == stands) & (marks == stands) & (stands <= rows), taken <= 1, next >= known, next < FAR, number >= 0, number < FAR, reported >= 0, reported < FAR,
-            ascending(places, known), places >= 0, places < np.repeat(next, known),
-            (table[:, 0] >= 0) & (table[:, 0] < np.repeat(known, entries)), (table[:, 1] >= 0) & (table[:, 1] < len(self.edges)),
-            (before >= NONE) & (before < np.arange(len(table)) - begin),
-            (live >= 0) & (live < np.repeat(entries, lives)),
-        )  # fmt: skip
-        at = table[:, 0] + np.repeat(offsets, entries)
-        parents = np.where(before == NONE, NONE, before + begin)
-        check_numbers(follow(parents, table[:, 1], at, self.edges, self.source))
-        position = np.zeros(int(rows.sum()), dtype=np.int64)
-        position[ranges(offsets, known)] = places
-        pool = np.zeros((max(len(at), ENTRIES), run_chains.C_FIELDS), dtype=np.int64)
-        payload.rebuild(pool, parents, table[:, 1], position[at])
-        run = np.full((count, self.nodes), NONE, dtype=np.int64)
-        of = np.repeat(np.arange(count), lives)
-        entry = live + (np.cumsum(entries) - entries)[of]
-        stood = self.edges[table[entry, 1], E_TARGET]
-        check_numbers(distinct(stood, lives))
-        run[of, stood] = entry
-        padded = np.concatenate([at, np.zeros(len(pool) - len(at), dtype=np.int64)])
-        runs = empty_runs(0, 0, _NONE, OutputRoom(0, 0, WITH_ERRORS, paths=True))._replace(pool=pool, at=padded)
-        return Open(rows, known, next, number, reported, places, taken, runs, len(at), run, Bundles.read(rows, numbers[:, 5:], matches, self.edges, self.source))
+def _restored(net: fronts.FrontArrays, columns: StateColumns) -> RunState:
+    """The state with these columns. Raises ValueError."""
+    rows = columns.rows
+    count, offsets = len(rows), np.cumsum(rows) - rows
+    (places, known), (taken, marks), (table, cells), (live, lives) = (columns.lists[name] for name in ("places", "taken", "entries", "live"))
+    check_numbers(cells % 3 == 0)
+    entries = cells // 3
+    searched, next, number, reported = (columns.numbers[name] for name in ("known", "next", "number", "reported"))
+    table = table.reshape(-1, 3).astype(np.int64)
+    before, begin = table[:, 2], np.repeat(np.cumsum(entries) - entries, entries)
+    check_numbers(
+        (known == searched) & (marks == searched) & (searched <= rows), taken <= 1, next >= known, next < FAR, number >= 0, number < FAR, reported >= 0, reported < FAR,
+        ascending(places, known), places >= 0, places < np.repeat(next, known),
+        (table[:, 0] >= 0) & (table[:, 0] < np.repeat(known, entries)), (table[:, 1] >= 0) & (table[:, 1] < len(net.edges)),
+        (before >= NONE) & (before < np.arange(len(table)) - begin),
+        (live >= 0) & (live < np.repeat(entries, lives)),
+    )  # fmt: skip
+    at = table[:, 0] + np.repeat(offsets, entries)
+    parents = np.where(before == NONE, NONE, before + begin)
+    check_numbers(follow(parents, table[:, 1], at, net.edges, net.source))
+    position = np.zeros(int(rows.sum()), dtype=np.int64)
+    position[ranges(offsets, known)] = places
+    pool = np.zeros((max(len(at), ENTRIES), run_chains.C_FIELDS), dtype=np.int64)
+    payload.rebuild(pool, parents, table[:, 1], position[at])
+    run = np.full((count, len(net.masks)), NONE, dtype=np.int64)
+    of = np.repeat(np.arange(count), lives)
+    entry = live + (np.cumsum(entries) - entries)[of]
+    nodes = net.edges[table[entry, 1], E_TARGET]
+    check_numbers(distinct(nodes, lives))
+    run[of, nodes] = entry
+    padded = np.concatenate([at, np.zeros(len(pool) - len(at), dtype=np.int64)])
+    runs = empty_runs(0, 0, _NONE, OutputRoom(0, 0, WITH_ERRORS, paths=True))._replace(pool=pool, at=padded)
+    return RunState(rows, known, next, number, reported, places, taken, runs, len(at), run, Bundles.restored(columns, net.edges, net.source))

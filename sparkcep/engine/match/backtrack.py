@@ -8,8 +8,9 @@ from sparkcep.compiler.searches import ADJACENT
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.kernel_loop import distinct_variables, scratch
 from sparkcep.engine.core.matches import MatchBatch
+from sparkcep.engine.core.resume import ResumeState
 from sparkcep.engine.core.task import Task
-from sparkcep.engine.match.enumeration import SKIPS, Matches, Open
+from sparkcep.engine.match.enumeration import SKIPS, Matches
 from sparkcep.engine.match.thresholds import tests_of, thresholds_of
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.match import backtrack as kernels
@@ -34,14 +35,14 @@ class Backtracking:
         self.program = kernels.ProgramArrays(program.code, program.loops, program.perms, program.targets, program.runs, task.prepared.state_live)
         self.tests = tests_of(task.prepared)
 
-    def over(self, chunk: Chunk, state: Open) -> Matches:
+    def over(self, chunk: Chunk, state: ResumeState) -> Matches:
         return _BacktrackMatches(self, chunk, state)
 
 
 class _BacktrackMatches(Matches):
     name, scattered = ADJACENT, False
 
-    def __init__(self, search: Backtracking, chunk: Chunk, state: Open) -> None:
+    def __init__(self, search: Backtracking, chunk: Chunk, state: ResumeState) -> None:
         super().__init__(search.task, chunk, state)
         self.search, self.memo = search, search.task.prepared.memo
         if self.memo == layout.BITMAP and chunk.rows * search.words * 8 > self.task.limits.max_state_bytes:

@@ -13,9 +13,10 @@ from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.kernel_loop import distinct_variables, scratch
 from sparkcep.engine.core.matches import WIDTH, WITH_ERRORS
 from sparkcep.engine.core.predicates import ChunkArrays
+from sparkcep.engine.core.resume import ResumeState
 from sparkcep.engine.core.task import Prepared, Task
 from sparkcep.engine.match.early_emission import EarlyEmission
-from sparkcep.engine.match.enumeration import SKIPS, Matches, Open
+from sparkcep.engine.match.enumeration import SKIPS, Matches
 from sparkcep.engine.match.score_bounds import bounded, floors_of
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.match import walk as walking
@@ -202,14 +203,14 @@ class GapWalk:
 
         self.bounded = limits.merging and bounded(task)
 
-    def over(self, chunk: Chunk, state: Open) -> Matches:
+    def over(self, chunk: Chunk, state: ResumeState) -> Matches:
         return _WalkMatches(self, chunk, state)
 
 
 class _WalkMatches(Matches):
     state_size = layout.SELECTION_STATE
 
-    def __init__(self, search: GapWalk, chunk: Chunk, state: Open) -> None:
+    def __init__(self, search: GapWalk, chunk: Chunk, state: ResumeState) -> None:
         task, automaton, rows = search.task, search.task.prepared.strategy.automaton, chunk.rows
         self.name = CONJUNCTION if search.sided else WALK
         super().__init__(task, chunk, state, width=WITH_ERRORS if automaton.copies else WIDTH, negates=search.negations.at_start)

@@ -10,13 +10,16 @@ import numpy as np
 from sparkcep.compiler.net.net import ACCEPT, E_LABEL, E_TARGET, E_VAR
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
 from sparkcep.engine.core.operator import RowsAtWatermark
-from sparkcep.engine.core.state_codec import FAR, check_numbers
+from sparkcep.engine.core.state_codec import FAR, Ragged, StateColumns, check_numbers
 from sparkcep.engine.core.windows import Measured
 from sparkcep.engine.stages.describe_errors import bundle_groups
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.frontier import traceback as finding
 
-NUMBERS = 4  # of each partition: how many match points, rows of the first and the last one, the accepting edge
+# The columns of a saved bundle: how many match points it has, the rows of the first and the last one, and the accepting edge of its
+# best match; lists of the rows and the edges of that match.
+NUMBERS = ("points", "first_point", "last_point", "accepting")
+LISTS = {"matched": np.dtype(np.int32), "paths": np.dtype(np.int32)}
 _NONE = np.zeros(0, dtype=np.int64)
 _NO_TOTALS = np.zeros(0, dtype=object)
 
@@ -83,28 +86,23 @@ class Bundles:
         totals = np.add.reduceat(totals, heads) if len(totals) else totals
         return Bundles(best, firsts[heads], points[tails], np.add.reduceat(sizes, heads), totals)
 
-    def numbers(self, rows: np.ndarray) -> np.ndarray:
-        """int64 (partitions, NUMBERS): what is kept of them beside the rows and edges of their best matches; ``rows`` int64: how
-        many are kept of each partition."""
-        out = np.zeros((len(rows), NUMBERS), dtype=np.int64)
-        begin = (np.cumsum(rows) - rows)[self.parts]
-        out[self.parts] = np.stack([self.sizes, self.first - begin, self.last - begin, self.best.events[:, layout.E_ACCEPT]], axis=1)
-        return out
-
-    def arrays(self, rows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """int32: rows of the best match of each partition, counted from its first kept one, and their edges; and how many of
-        each."""
-        sizes = np.zeros(len(rows), dtype=np.int64)
+    def columns(self, rows: np.ndarray) -> StateColumns:
+        """The bundles as columns of a saved state. ``rows``: how many rows are kept of each partition, int64 (partitions)."""
+        numbers = np.zeros((len(NUMBERS), len(rows)), dtype=np.int64)
+        begins, sizes = np.cumsum(rows) - rows, np.zeros(len(rows), dtype=np.int64)
+        begin = begins[self.parts]
+        numbers[:, self.parts] = self.sizes, self.first - begin, self.last - begin, self.best.events[:, layout.E_ACCEPT]
         sizes[self.parts] = self.best.events[:, layout.E_ROWS]
         matched = self.best.chosen(np.argsort(self.parts))
-        return [((matched.rows - np.repeat(np.cumsum(rows) - rows, sizes)).astype(np.int32), sizes), (matched.paths.astype(np.int32), sizes)]
+        lists = {"matched": Ragged(matched.rows - np.repeat(begins, sizes), sizes), "paths": Ragged(matched.paths, sizes)}
+        return StateColumns(rows, dict(zip(NUMBERS, numbers, strict=True)), lists)
 
     @staticmethod
-    def read(rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]], edges: np.ndarray, source: np.ndarray) -> Bundles:
-        """The same back, for the ``edges`` of their net, and int64 the node that each leaves (``source``). Raises ValueError for
-        what cannot be of such rows and edges."""
-        (matched, sizes), (paths, lengths) = arrays
-        points, first, last, accepting = numbers.T
+    def restored(columns: StateColumns, edges: np.ndarray, source: np.ndarray) -> Bundles:
+        """The bundles with these columns. ``edges``: of their net; ``source``: the node that each edge leaves, int64. Raises
+        ValueError for columns that cannot be of such rows and edges."""
+        rows, (matched, sizes), (paths, lengths) = columns.rows, columns.lists["matched"], columns.lists["paths"]
+        points, first, last, accepting = (columns.numbers[name] for name in NUMBERS)
         check_numbers(
             (lengths == sizes) & ((points > 0) == (sizes > 0)), points >= 0, points < FAR, (matched >= 0) & (matched < np.repeat(rows, sizes)), (paths >= 0) & (paths < len(edges)),
             (points == 0) | ((first >= 0) & (first <= last) & (last < rows) & (accepting >= 0) & (accepting < len(edges))),

@@ -23,10 +23,10 @@ from sparkcep.engine.automaton.arc_history import JournalArcs
 from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.operator import NOTHING_DUE, last_begin
+from sparkcep.engine.core.resume import ResumeState, rows_only
 from sparkcep.engine.core.state_codec import NO_BYTES, PENDING, StateBytes, damaged
 from sparkcep.engine.core.task import Prepared
 from sparkcep.engine.factory import OpenPartitions
-from sparkcep.engine.match.enumeration import Open, WholeForm
 from sparkcep.engine.output.tables import Tables
 from sparkcep.engine.stream import sessions
 from sparkcep.kernels.automaton.register_runs import ENDLESS
@@ -35,12 +35,6 @@ from sparkcep.plan.options import MICROS, ROWS
 from sparkcep.plan.records import Order, has
 
 _HEAD = 4  # bytes before the engine's, which say how many these are
-
-
-class PendingForm(WholeForm):
-    """Of rows that are not released only themselves are kept."""
-
-    kind = PENDING
 
 
 @dataclass(frozen=True)
@@ -73,7 +67,7 @@ class KeyedStream:
         inner = pa.schema([field for field in schema if field.name not in set(order)])
         self.engine = OpenPartitions(prepared, inner, limits, endless=True, arcs=arcs)
         self.tables = Tables(self.engine.task)
-        self.pending = StateBytes(schema, PendingForm())
+        self.pending = StateBytes(schema, rows_only(PENDING))
         self.schema = schema
         self.numbered = self.plan.numbered or prepared.conditions.number_read
         self.positioned = has(self.plan.pattern, "start") or prepared.strategy.emission.positions
@@ -116,7 +110,7 @@ class KeyedStream:
         elif not cut.goes.all():
             inner = pc.if_else(pa.array(cut.goes), inner, NO_BYTES)
         waiting = np.bincount(of[later], minlength=parts)
-        outer = self.pending.column(Open.of(waiting), table.take(pa.array(later)), waiting)
+        outer = self.pending.column(ResumeState.of(waiting), table.take(pa.array(later)))
         outer = self.clocked(cut.clock, np.diff(bytes_of(inner)[1]) > 0, outer, due)
         some = np.flatnonzero(waiting)
         due[some] = np.minimum(due[some], time[later[(np.cumsum(waiting) - waiting)[some]]])
@@ -152,7 +146,7 @@ class KeyedStream:
         last = chunk.table.take(pa.array(left.rows))
         operator = self.engine.operator
         state = operator.forgetting(left.state, self.numbered, self.positioned)
-        inner = self.engine.bytes.column(state, last, state.rows)
+        inner = self.engine.bytes.column(state, last)
         return cut.gathered(inner), cut.of_keys(operator.due(left.state, last, watermark), NOTHING_DUE), len(left.rows)
 
     # -- rows ---------------------------------------------------------------------------------------------------------

@@ -24,9 +24,10 @@ from sparkcep.columns.arrays import numbered, ranges
 from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.matches import MatchBatch, with_unmatched
 from sparkcep.engine.core.operator import BaseOperator, RowsAtWatermark, window_ends
+from sparkcep.engine.core.resume import AT_START, NOTHING_OPEN, ResumeState
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import first_ending_behind, plan_windows
-from sparkcep.engine.match.enumeration import NOTHING_OPEN, ListedForm, MatchSearch, Open
+from sparkcep.engine.match.enumeration import MatchSearch
 from sparkcep.engine.output.columns_out import end_rows
 from sparkcep.engine.output.tables import Tables
 from sparkcep.kernels.common import layout
@@ -101,7 +102,7 @@ class HeldBack:
     def __init__(self, search: MatchSearch, tables: NewMatchTables) -> None:
         self.search, self.tables = search, tables
 
-    def over(self, chunk: Chunk, state: Open) -> HeldBack:
+    def over(self, chunk: Chunk, state: ResumeState) -> HeldBack:
         self.chunk, self.matches = chunk, self.search.over(chunk, state)
         return self
 
@@ -120,7 +121,7 @@ class Recompute(BaseOperator):
     """Searches the rows of windows again. ``answer``: makes output of whole partitions by ``tables``; ``nothing``: no match of a
     chunk, with all that is said of one, where rows in no match are asked for."""
 
-    form, initial = ListedForm(), NOTHING_OPEN
+    saves, initial = AT_START, NOTHING_OPEN
 
     def __init__(self, task: Task, answer: Callable[[Chunk], Iterator[pa.Table]], tables: NewMatchTables, nothing: Callable[[Chunk], MatchBatch] | None = None) -> None:
         self.task, self.answer, self.tables, self.said = task, answer, tables, nothing
@@ -131,14 +132,14 @@ class Recompute(BaseOperator):
         """Whether something may be told when a window ends though no row came."""
         return self.unmatched or self.behind
 
-    def ends(self, state: Open, kept: RowsAtWatermark) -> np.ndarray:
+    def ends(self, state: ResumeState, kept: RowsAtWatermark) -> np.ndarray:
         """When nothing is kept of a partition if no row of it comes, or the window of a row ends that something waits for."""
         return window_ends(kept, state.covered if self.waits else None)
 
     def nothing(self, chunk: Chunk) -> MatchBatch:
         return self.said(chunk) if self.said is not None else super().nothing(chunk)
 
-    def step(self, chunk: Chunk, state: Open) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: ResumeState) -> Generator[pa.Table, None, Saved]:
         """Tells what is new, and leaves the rows that one to come may have in its window."""
         assert chunk.closed is not None
         opens = state.opens(chunk)

@@ -11,7 +11,7 @@ bundle is told, or another match is better.
 
 from __future__ import annotations
 
-import hashlib
+import functools
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -23,13 +23,13 @@ from sparkcep.compiler.net.net import Net
 from sparkcep.engine.core.chunk import Chunk, Saved, columns_of
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
 from sparkcep.engine.core.operator import BaseOperator, RowsAtWatermark, window_ends
-from sparkcep.engine.core.state_codec import FAR, POINTS, ascending, check_numbers, other_pattern
+from sparkcep.engine.core.resume import ResumeState
+from sparkcep.engine.core.state_codec import FAR, POINTS, Ragged, StateColumns, StateSchema, ascending, check_numbers, signature_of
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import next_places
 from sparkcep.engine.frontier.cheapest import CheapestPerLastRow
-from sparkcep.engine.match import enumeration
 from sparkcep.engine.output.tables import Tables
-from sparkcep.engine.stages.bundles import NO_BUNDLES, NUMBERS, Bundles
+from sparkcep.engine.stages.bundles import LISTS, NO_BUNDLES, NUMBERS, Bundles
 from sparkcep.engine.stream.recompute import EmittedRows, NewMatchTables, Recompute
 from sparkcep.kernels.common import layout
 from sparkcep.plan.reach import Reach
@@ -38,14 +38,21 @@ _NONE = np.zeros(0, dtype=np.int64)
 _NO_MARKS = np.zeros(0, dtype=np.uint8)
 _NO_TOTALS = np.zeros(0, dtype=object)
 _WORD = 64  # bits
+_TOTALS = ("total_high", "total_low")  # the two words of how many matches a bundle has
 
 
 @dataclass(frozen=True)
-class Open(enumeration.Open):
-    """What is known of partitions whose rows are searched again, in front of which ``lone`` int64 (partitions) rows stand apart, at
-    the positions ``places``. ``start`` and ``covered`` are counted from the first kept row, and ``dropped`` is the position of the
-    first one that is searched, less the lone ones. ``number``: of the last bundle told; ``bundles``: those that may go on, their
-    rows counted over all kept ones."""
+class BundleState(ResumeState):
+    """Where the recomputation of windows resumes, and the bundles that match points to come may join.
+
+    Attributes:
+        start, covered: counted from the first kept row.
+        dropped: the position of the first row that is searched again, less the lone rows.
+        number: the number of the last bundle emitted.
+        lone: how many rows of each partition lie before those that are searched again, for a bundle alone. int64 (partitions).
+        places: the positions of the lone rows. int64.
+        bundles: those that may go on. They count rows over the kept rows of all partitions.
+    """
 
     lone: np.ndarray = field(default_factory=lambda: _NONE)
     places: np.ndarray = field(default_factory=lambda: _NONE)
@@ -57,9 +64,21 @@ class Open(enumeration.Open):
         out[ranges(offsets[: len(self.rows)], self.lone)] = self.places
         return out
 
-    def searched(self) -> enumeration.Open:
-        """The same of the rows that are searched again alone."""
-        return enumeration.Open(self.rows - self.lone, self.start - self.lone, np.zeros_like(self.rows), self.covered - self.lone, self.dropped + self.lone, _NO_MARKS)
+    def columns(self) -> StateColumns:
+        """As :class:`sparkcep.engine.core.state_codec.State` has it."""
+        own, bundles = super().columns(), self.bundles.columns(self.rows)
+        words = np.zeros((2, len(self.rows)), dtype=np.int64)
+        if len(self.bundles.totals):
+            # a total larger than a DECIMAL(38) is an error when it is emitted
+            totals = [min(total, (1 << 2 * _WORD) - 1) for total in self.bundles.totals.tolist()]
+            parts = [[total >> _WORD, total & (1 << _WORD) - 1] for total in totals]
+            words[:, self.bundles.parts] = np.array(parts, dtype=np.uint64).view(np.int64).T
+        numbers = own.numbers | {"lone": self.lone} | bundles.numbers | dict(zip(_TOTALS, words, strict=True))
+        return StateColumns(self.rows, numbers, own.lists | {"places": Ragged(self.places, self.lone)} | bundles.lists)
+
+    def searched(self) -> ResumeState:
+        """The state of the rows that are searched again alone."""
+        return ResumeState(self.rows - self.lone, self.start - self.lone, np.zeros_like(self.rows), self.covered - self.lone, self.dropped + self.lone, _NO_MARKS)
 
 
 class MatchPoints(NewMatchTables):
@@ -77,13 +96,13 @@ class MatchPoints(NewMatchTables):
 class RecomputeBundles(BaseOperator):
     """Tells bundles of the match points of windows that are searched again. ``best`` finds these; ``points`` takes them."""
 
-    initial = Open(_NONE, _NONE, _NONE, _NONE, _NONE, _NO_MARKS)
+    initial = BundleState.of(_NONE)
 
     def __init__(self, task: Task, best: CheapestPerLastRow, points: MatchPoints, tables: Tables) -> None:
         self.task, self.best, self.points, self.tables = task, best, points, tables
         self.recompute = Recompute(task, self._take, points)
         self.edges = task.prepared.strategy.automaton.edges
-        self.form = PointsForm(task.prepared.strategy.automaton, task.plan.sizing)
+        self.saves = bundle_schema(task.prepared.strategy.automaton, task.plan.sizing)
         self.unmatched = task.plan.rows == "unmatched"
         # how far leaves look at the neighbours of a row of a match
         self.back, self.ahead = Reach.of_measures(task.plan)
@@ -93,14 +112,14 @@ class RecomputeBundles(BaseOperator):
         """Whether something may be told when a window ends though no row came."""
         return self.unmatched or self.recompute.waits
 
-    def ends(self, state: Open, kept: RowsAtWatermark) -> np.ndarray:
+    def ends(self, state: BundleState, kept: RowsAtWatermark) -> np.ndarray:
         """As :meth:`Recompute.ends` has it, or when a bundle is known."""
         return state.bundles.ends(window_ends(kept, state.covered if self.waits else None), kept)
 
     def nothing(self, chunk: Chunk) -> MatchBatch:
         return self.best.nothing(chunk)
 
-    def step(self, chunk: Chunk, state: Open) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: BundleState) -> Generator[pa.Table, None, Saved]:
         """Tells the bundles that are complete, and leaves the rows of those that are not, and those that one to come may have in
         its window."""
         self.points.found, self.points.totals = MatchBatch.none(WITH_ERRORS), _NO_TOTALS
@@ -116,7 +135,7 @@ class RecomputeBundles(BaseOperator):
         return iter(())
 
 
-def _searched(chunk: Chunk, state: Open) -> tuple[Chunk, np.ndarray]:
+def _searched(chunk: Chunk, state: BundleState) -> tuple[Chunk, np.ndarray]:
     """The rows that are searched again, and int64 their places in the chunk."""
     lone = state.lone
     low, sizes = chunk.offsets[:-1] + lone, np.diff(chunk.offsets) - lone
@@ -134,7 +153,7 @@ class _BundleStep:
     """One call over some partitions. ``rows`` int64: places of the rows that were searched; ``offsets``: of these in their
     partitions."""
 
-    def __init__(self, search: RecomputeBundles, chunk: Chunk, state: Open, emitted: EmittedRows, offsets: np.ndarray, rows: np.ndarray) -> None:
+    def __init__(self, search: RecomputeBundles, chunk: Chunk, state: BundleState, emitted: EmittedRows, offsets: np.ndarray, rows: np.ndarray) -> None:
         self.search, self.chunk, self.resumed, self.rows, self.offsets = search, chunk, state, rows, offsets
         self.low = chunk.offsets[:-1]
         self.places = search.best.reporter.places(chunk)
@@ -200,7 +219,7 @@ class _BundleStep:
         number = np.zeros(chunk.parts, dtype=np.int64)
         number[parts] = np.arange(len(parts))
         return Saved(
-            Open(
+            BundleState(
                 rows=np.searchsorted(kept, high) - begins,
                 start=left.state.start + lone,
                 number=self.number[parts],
@@ -215,43 +234,23 @@ class _BundleStep:
         )
 
 
-class PointsForm:
-    """How :class:`Open` is kept as bytes. Edges mean something for one net only, whose fingerprint stands with them."""
+def bundle_schema(net: Net, sizing: bool) -> StateSchema:
+    """The schema of :class:`BundleState`. ``sizing``: whether the clause asks for numbers of matches."""
+    source = np.repeat(np.arange(net.nodes), np.diff(net.first))
+    numbers = (*ResumeState.numbers, "lone", *NUMBERS, *_TOTALS)
+    lists = {"taken": np.dtype(np.uint8), "places": np.dtype(np.int64)} | LISTS
+    return StateSchema(POINTS, functools.partial(_restored, net.edges, source, sizing), numbers, lists, signature_of(net.edges, net.first))
 
-    kind, numbers = POINTS, 6 + NUMBERS + 2
-    arrays = tuple(np.dtype(t) for t in (np.uint8, np.int64, np.int32, np.int32))
 
-    def __init__(self, net: Net, sizing: bool) -> None:
-        """``sizing``: whether numbers of matches are asked for."""
-        self.edges, self.sizing = net.edges, sizing
-        self.source = np.repeat(np.arange(net.nodes), np.diff(net.first))
-        text = hashlib.sha256(net.edges.tobytes() + net.first.tobytes())
-        self.fingerprint = int.from_bytes(text.digest()[:8], "little", signed=True)
-
-    def written(self, state: Open) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        count, bundles = len(state.rows), state.bundles
-        numbers = np.zeros((count, self.numbers), dtype=np.int64)
-        numbers[:, 1:6] = np.stack([state.start, state.number, state.covered, state.dropped, state.lone], axis=1)
-        numbers[:, 6 : 6 + NUMBERS] = bundles.numbers(state.rows)
-        if len(bundles.totals):
-            # what is above what a DECIMAL(38) holds is an error when it is told
-            totals = [min(total, (1 << 2 * _WORD) - 1) for total in bundles.totals.tolist()]
-            words = [[total >> _WORD, total & (1 << _WORD) - 1] for total in totals]
-            numbers[bundles.parts, -2:] = np.array(words, dtype=np.uint64).view(np.int64)
-        known = (state.rows > 0) | numbers.any(axis=1)
-        numbers[:, 0] = np.where(known, self.fingerprint, 0)
-        return numbers, [(state.taken, state.rows if len(state.taken) else np.zeros_like(state.rows)), (state.places, state.lone), *bundles.arrays(state.rows)]
-
-    def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Open:
-        if not np.isin(numbers[:, 0], (0, self.fingerprint)).all():
-            raise other_pattern()
-        (taken, marks), (places, apart), *matches = arrays
-        _, start, number, covered, dropped, lone = numbers[:, :6].T
-        check_numbers(
-            apart == lone, (marks == rows) | (len(taken) == 0), taken <= 1, lone >= 0, lone <= np.minimum(start, covered), np.maximum(start, covered) <= rows,
-            number >= 0, number < FAR, np.abs(dropped) < FAR, ascending(places, apart), places >= 0, places < np.repeat(dropped + lone, apart),
-        )
-        bundles = Bundles.read(rows, numbers[:, 6 : 6 + NUMBERS], matches, self.edges, self.source)
-        words = np.ascontiguousarray(numbers[bundles.parts, -2:]).view(np.uint64).tolist() if self.sizing else []
-        totals = np.array([(high << _WORD) + low for high, low in words], dtype=object)
-        return Open(rows, start, number, covered, dropped, taken, lone, places, replace(bundles, totals=totals))
+def _restored(edges: np.ndarray, source: np.ndarray, sizing: bool, columns: StateColumns) -> BundleState:
+    """The state with these columns. Raises ValueError."""
+    rows, (taken, marks), (places, apart) = columns.rows, columns.lists["taken"], columns.lists["places"]
+    start, number, covered, dropped, lone = (columns.numbers[name] for name in (*ResumeState.numbers, "lone"))
+    check_numbers(
+        apart == lone, (marks == rows) | (len(taken) == 0), taken <= 1, lone >= 0, lone <= np.minimum(start, covered), np.maximum(start, covered) <= rows,
+        number >= 0, number < FAR, np.abs(dropped) < FAR, ascending(places, apart), places >= 0, places < np.repeat(dropped + lone, apart),
+    )
+    bundles = Bundles.restored(columns, edges, source)
+    words = np.stack([columns.numbers[name][bundles.parts] for name in _TOTALS], axis=1).view(np.uint64).tolist() if sizing else []
+    totals = np.array([(high << _WORD) + low for high, low in words], dtype=object)
+    return BundleState(rows, start, number, covered, dropped, taken, lone, places, replace(bundles, totals=totals))

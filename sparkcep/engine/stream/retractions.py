@@ -27,10 +27,10 @@ from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.errors import said
 from sparkcep.engine.core.operator import NOTHING_DUE
-from sparkcep.engine.core.state_codec import EMITTED, FAR, NO_BYTES, StateBytes, check_numbers
+from sparkcep.engine.core.resume import ResumeState
+from sparkcep.engine.core.state_codec import EMITTED, FAR, NO_BYTES, StateBytes, StateColumns, StateSchema, check_numbers
 from sparkcep.engine.core.task import Prepared
 from sparkcep.engine.core.windows import whole_micros
-from sparkcep.engine.match.enumeration import Open
 from sparkcep.engine.output.keyed_rows import MATCH, PART, MatchTables
 from sparkcep.engine.output.match_id import equal_keys
 from sparkcep.engine.output.repeated_match_id import OF_CHANGES, apart
@@ -42,26 +42,27 @@ _EVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class Told:
-    """The output rows of matches that were told and may still go: int64 (partitions) ``rows`` of each, and the ``number`` of its
-    last change."""
+class Emitted:
+    """The output rows of matches that were emitted and may still be retracted.
+
+    Attributes:
+        rows: how many each partition has. int64 (partitions).
+        number: the number of its last change. int64 (partitions).
+    """
 
     rows: np.ndarray
     number: np.ndarray
 
+    def columns(self) -> StateColumns:
+        """As :class:`sparkcep.engine.core.state_codec.State` has it."""
+        return StateColumns(self.rows, {"number": self.number}, {})
 
-class ToldForm:
-    """How these are kept as bytes."""
-
-    kind, numbers, arrays = EMITTED, 1, ()
-
-    def written(self, emitted: Told) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        return emitted.number[:, None], []
-
-    def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> Told:
-        number = numbers[:, 0]
+    @staticmethod
+    def restored(columns: StateColumns) -> Emitted:
+        """The state with these columns. Raises ValueError."""
+        number = columns.numbers["number"]
         check_numbers(number >= 0, number < FAR)
-        return Told(rows, number)
+        return Emitted(columns.rows, number)
 
 
 class RetractingStream(KeyedStream):
@@ -75,7 +76,7 @@ class RetractingStream(KeyedStream):
         self.tables = search.tables
         self.out = self.engine.task.prepared.output_schema
         # rows of one match stand together, and so do matches of one partition
-        self.emitted = StateBytes(pa.schema([*self.out, pa.field(MATCH, pa.int64())]), ToldForm())
+        self.emitted = StateBytes(pa.schema([*self.out, pa.field(MATCH, pa.int64())]), StateSchema(EMITTED, Emitted.restored, ("number",)))
         self.promises = PunctuationState(self.engine.task, schema, self.order[0]) if self.changes.punctuate else None
         self.counting = any(leaf.spec.kind == "change_number" for leaf in self.plan.leaves)
 
@@ -120,8 +121,8 @@ class RetractingStream(KeyedStream):
             number = np.zeros_like(number)
         if self.plan.idle:  # with its session a key's changes are forgotten, once none of them may be taken back
             number[~(cut.goes | (waits > 0) | (sizes > 0))] = 0
-        outer = self.pending.column(Open.of(waits), table.take(pa.array(later)), waits)
-        remembered = self.emitted.column(Told(sizes, number), kept, sizes)
+        outer = self.pending.column(ResumeState.of(waits), table.take(pa.array(later)))
+        remembered = self.emitted.column(Emitted(sizes, number), kept)
         if promised is not None:
             remembered = whole(remembered, promised)
         outer = self.clocked(cut.clock, (np.diff(bytes_of(inner)[1]) > 0) | (number > 0), whole(outer, remembered), due)
@@ -202,7 +203,7 @@ class RetractingStream(KeyedStream):
         chunk, state = self.engine.joined(rows, cut.sizes, cut.spread(inner), cut.going)
         return self._searched(replace(chunk, limits=np.full(chunk.parts, watermark + 1)), state, cut)[0]
 
-    def _searched(self, chunk: Chunk, state: Open, cut: Sessions) -> tuple[pa.Table, Saved]:
+    def _searched(self, chunk: Chunk, state: ResumeState, cut: Sessions) -> tuple[pa.Table, Saved]:
         """The matches that a search finds, by their keys, and what it leaves."""
         search, found = self.engine.operator.step(chunk, state), []
         while True:

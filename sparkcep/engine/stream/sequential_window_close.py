@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,39 +18,28 @@ import pyarrow as pa
 from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.errors import LESS
 from sparkcep.engine.core.matches import MatchBatch
-from sparkcep.engine.core.state_codec import FAR, IN_TURN, check_numbers
+from sparkcep.engine.core.resume import ResumeState, restored_at_place, resume_schema
+from sparkcep.engine.core.state_codec import FAR, IN_TURN, StateColumns, check_numbers
 from sparkcep.engine.core.task import Task
-from sparkcep.engine.match.enumeration import ListedForm, MatchSearch, Open
+from sparkcep.engine.match.enumeration import MatchSearch
 from sparkcep.engine.stream.window_close import ClosingWindows, parts_of
 from sparkcep.kernels.common import layout
 
 
 @dataclass(frozen=True)
-class OpenInTurn(Open):
-    """The same, with ``matched`` int64 (partitions): the number of the last match before the row at which the search stands."""
+class SequentialState(ResumeState):
+    """Where a search of sequential matches resumes, and ``matched``: the number of the last match before that row. int64
+    (partitions)."""
+
+    numbers: ClassVar[tuple[str, ...]] = (*ResumeState.numbers, "matched")
 
     matched: np.ndarray
 
-    @staticmethod
-    def of_listed(state: Open, matched: np.ndarray) -> OpenInTurn:
-        """The same of partitions of which the number is known."""
-        return OpenInTurn(state.rows, state.start, state.number, state.covered, state.dropped, state.taken, matched)
 
-
-class InTurnForm:
-    """How :class:`OpenInTurn` is kept as bytes."""
-
-    listed = ListedForm(places=True)
-    kind, numbers, arrays = IN_TURN, listed.numbers + 1, listed.arrays
-
-    def written(self, state: OpenInTurn) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        numbers, arrays = self.listed.written(state)
-        return np.column_stack([numbers, state.matched]), arrays
-
-    def read(self, rows: np.ndarray, numbers: np.ndarray, arrays: list[tuple[np.ndarray, np.ndarray]]) -> OpenInTurn:
-        matched = numbers[:, -1]
-        check_numbers(matched >= 0, matched < FAR)
-        return OpenInTurn.of_listed(self.listed.read(rows, numbers[:, :-1], arrays), matched)
+def _restored(columns: StateColumns) -> SequentialState:
+    matched = columns.numbers["matched"]
+    check_numbers(matched >= 0, matched < FAR)
+    return SequentialState.extended(restored_at_place(columns), matched=matched)
 
 
 _NONE = np.zeros(0, dtype=np.int64)
@@ -59,13 +49,13 @@ class SequentialWindowClose(ClosingWindows):
     """Searches the rows of windows that have ended from where the search stood. ``search`` lists the matches, of which ``report``
     makes output."""
 
-    form, initial = InTurnForm(), OpenInTurn.of_listed(Open.of(_NONE), _NONE)
+    saves, initial = resume_schema(IN_TURN, _restored, SequentialState.numbers), SequentialState.of(_NONE)
 
     def __init__(self, task: Task, search: MatchSearch, report: Callable[[Chunk, MatchBatch], Iterator[pa.Table]]) -> None:
         super().__init__(task)
         self.search, self.report = search, report
 
-    def step(self, chunk: Chunk, state: OpenInTurn) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: SequentialState) -> Generator[pa.Table, None, Saved]:
         """Tells the windows that have ended and behind whose rows the search stands, and leaves the rows of the others."""
         at = self._at(chunk, state)
         high, start, passed = chunk.offsets[1:], at.start.copy(), _Passed()
@@ -74,7 +64,7 @@ class SequentialWindowClose(ClosingWindows):
         if len(due):
             part = replace(parts_of(chunk, due, growing=True), sliding=self.asked(at.after[due], at.ended[due]))
             moved = chunk.offsets[due] - part.offsets[:-1]
-            known = replace(Open.of(np.diff(part.offsets)), start=start[due] - chunk.offsets[due], number=matched[due])
+            known = replace(ResumeState.of(np.diff(part.offsets)), start=start[due] - chunk.offsets[due], number=matched[due])
             matches = self.search.over(part, known)
             found = self._held(matches.best(passed.noted(matches.every())), part)
             resume[due] = np.where(part.going, matches.opens[:, layout.O_START] + moved, high[due])
@@ -92,7 +82,7 @@ class SequentialWindowClose(ClosingWindows):
         if not self.task.prepared.conditions.number_read:
             matched[:] = 0
         left = self._left(state, at, start, until, resume)
-        return replace(left, state=OpenInTurn.of_listed(left.state, matched[chunk.going]))
+        return replace(left, state=SequentialState.extended(left.state, matched=matched[chunk.going]))
 
     def _held(self, found: Iterator[MatchBatch], chunk: Chunk) -> list[MatchBatch]:
         """The matches that may be among the best, which are told when it is known how far the search came."""

@@ -24,9 +24,9 @@ import pyarrow as pa
 from sparkcep.columns.arrays import ranges, words
 from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator, RowsAtWatermark
+from sparkcep.engine.core.resume import AT_PLACE, NOTHING_OPEN, ResumeState
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import plan_windows
-from sparkcep.engine.match.enumeration import NOTHING_OPEN, ListedForm, Open
 from sparkcep.kernels.common import layout
 from sparkcep.plan.options import MICROS
 
@@ -50,7 +50,7 @@ class ClosingWindows(BaseOperator):
         # the matches of all keys are told in one micro-batch, so all wait as long as any may
         self.delay = self.size if self.late and ranking.overall else 0
 
-    def ends(self, state: Open, kept: RowsAtWatermark) -> np.ndarray:
+    def ends(self, state: ResumeState, kept: RowsAtWatermark) -> np.ndarray:
         """When the first window ends that was not emitted, or what it waits for. Of a partition that keeps rows for those to come
         alone, when these go."""
         due, time, first = np.full(len(state.rows), NOTHING_DUE), kept.time, kept.first
@@ -71,14 +71,14 @@ class ClosingWindows(BaseOperator):
             due[alone] = np.where(gone > state.number[alone], gone - 1 + self.delay, due[alone])
         return due
 
-    def under_way(self, state: Open) -> np.ndarray:
+    def under_way(self, state: ResumeState) -> np.ndarray:
         return state.start
 
-    def forgetting(self, state: Open, numbers: bool, positions: bool) -> Open:
+    def forgetting(self, state: ResumeState, numbers: bool, positions: bool) -> ResumeState:
         """The number is a place, which says something as long as rows are kept."""
         return replace(state.forgetting(True, positions), number=np.where(state.rows > 0, state.number, 0))
 
-    def _at(self, chunk: Chunk, state: Open) -> _At:
+    def _at(self, chunk: Chunk, state: ResumeState) -> _At:
         """What is known of each partition before the search."""
         assert chunk.watermark is not None
         opens = state.opens(chunk)
@@ -93,7 +93,7 @@ class ClosingWindows(BaseOperator):
         some = np.flatnonzero(at.start < at.chunk.offsets[1:])
         return some[self._first_end(at.places[at.start[some]], at.after[some]) <= until[some]]
 
-    def _left(self, state: Open, at: _At, start: np.ndarray, until: np.ndarray, resume: np.ndarray) -> Saved:
+    def _left(self, state: ResumeState, at: _At, start: np.ndarray, until: np.ndarray, resume: np.ndarray) -> Saved:
         """Leaves the rows from ``start`` on, and those that a match to come may ask about."""
         chunk, opens = at.chunk, at.opens
         opens[:, layout.O_START], opens[:, layout.O_NUMBER], opens[:, layout.O_COVERED] = start, until, resume
@@ -126,13 +126,13 @@ class ClosingWindows(BaseOperator):
 class WindowClose(ClosingWindows):
     """Searches the rows of windows that have ended. ``answer``: makes output of whole partitions."""
 
-    form, initial = ListedForm(places=True), NOTHING_OPEN
+    saves, initial = AT_PLACE, NOTHING_OPEN
 
     def __init__(self, task: Task, answer: Callable[[Chunk], Iterator[pa.Table]]) -> None:
         super().__init__(task)
         self.answer = answer
 
-    def step(self, chunk: Chunk, state: Open) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: ResumeState) -> Generator[pa.Table, None, Saved]:
         """Tells the windows that have ended, and leaves the rows of those that have not."""
         at = self._at(chunk, state)
         resume = self._undecided(chunk)

@@ -1,0 +1,138 @@
+"""Resuming at a start row: the state of searches that look at the rows of a partition from some row on again, in row order.
+
+The searches of :mod:`sparkcep.engine.match`, automata and window recomputation save it. What it looks like to a kernel is
+:data:`sparkcep.kernels.common.layout.OPEN_FIELDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from sparkcep.columns.arrays import ranges
+from sparkcep.engine.core.chunk import Chunk, Saved
+from sparkcep.engine.core.state_codec import FAR, LISTED, WHOLE, Ragged, StateColumns, StateSchema, check_numbers
+from sparkcep.kernels.common import layout
+
+_NO_MARKS = np.zeros(0, dtype=np.uint8)
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class ResumeState:
+    """Where a search resumes in partitions that may still grow. These are the first ones of the next chunk, each with its kept
+    rows before its new ones.
+
+    Attributes:
+        rows: how many rows of each are kept. int64 (partitions), as the other numbers are.
+        start: the next start row, counted from the first kept row.
+        number: the number of the last match.
+        covered: the row up to which matches reach, counted from the first kept row. If each match is emitted with its last row, the
+            row before which all matches that end there have been emitted.
+        dropped: how many rows before the first kept one are gone.
+        taken: marks of the kept rows that are in a match, uint8 (rows); empty unless the clause asks for rows in no match.
+    """
+
+    numbers: ClassVar[tuple[str, ...]] = ("start", "number", "covered", "dropped")  # the saved ones
+
+    rows: np.ndarray
+    start: np.ndarray
+    number: np.ndarray
+    covered: np.ndarray
+    dropped: np.ndarray
+    taken: np.ndarray
+
+    @classmethod
+    def of(cls, rows: np.ndarray) -> Self:
+        """Partitions that are searched from their first row on, with so many ``rows`` each."""
+        none = np.zeros(len(rows), dtype=np.int64)
+        return cls(rows=rows, taken=_NO_MARKS, **dict.fromkeys(cls.numbers, none))
+
+    @classmethod
+    def extended(cls, state: ResumeState, **more: np.ndarray) -> Self:
+        """A state with the numbers that ``cls`` has more."""
+        return cls(rows=state.rows, taken=state.taken, **{name: getattr(state, name) for name in ResumeState.numbers}, **more)
+
+    def columns(self) -> StateColumns:
+        """As :class:`sparkcep.engine.core.state_codec.State` has it."""
+        marked = self.rows if len(self.taken) else np.zeros_like(self.rows)
+        return StateColumns(self.rows, {name: getattr(self, name) for name in self.numbers}, {"taken": Ragged(self.taken, marked)})
+
+    def forgetting(self, numbers: bool, positions: bool) -> Self:
+        """Drops the numbers of matches, and the positions of partitions that have no rows, unless something asks for them."""
+        number = self.number if numbers else np.zeros_like(self.rows)
+        return replace(self, number=number, dropped=self.dropped if positions else np.where(self.rows > 0, self.dropped, 0))
+
+    def gone(self, parts: int) -> np.ndarray:
+        """How many rows of each of a chunk's partitions came before the chunk. int64 (partitions)."""
+        return np.pad(self.dropped, (0, parts - len(self.rows)))
+
+    def positions(self, offsets: np.ndarray) -> np.ndarray:
+        """The number of each row of a chunk in its partition. int64 (rows)."""
+        return ranges(self.gone(len(offsets) - 1), np.diff(offsets))
+
+    def opens(self, chunk: Chunk) -> np.ndarray:
+        """The state for kernels, with rows counted from the first one of the chunk. int64 (partitions, OPEN_FIELDS)."""
+        out, count = np.zeros((chunk.parts, layout.OPEN_FIELDS), dtype=np.int64), len(self.rows)
+        out[:, layout.O_START] = out[:, layout.O_COVERED] = chunk.offsets[:-1]
+        out[:count, layout.O_START] += self.start
+        out[:count, layout.O_COVERED] += self.covered
+        out[:, layout.O_EMITTED] = out[:, layout.O_COVERED]
+        out[:count, layout.O_NUMBER] = self.number
+        out[:, layout.O_CUT] = chunk.cut
+        out[:, layout.O_GOING] = chunk.going
+        out[:, layout.O_CLOSED] = chunk.offsets[:-1] if chunk.closed is None else chunk.closed
+        return out
+
+    def left(self, chunk: Chunk, opens: np.ndarray, first: np.ndarray, back: int, taken: np.ndarray | None = None) -> Saved:
+        """What a search that started from this state leaves of a chunk.
+
+        Args:
+            opens: the state as the kernel left it.
+            first: of each partition that goes on, the first row that a later attempt may take. int64.
+            back: how many rows before that one an attempt may look at.
+            taken: marks of the rows in a match. uint8 (rows).
+        """
+        parts = np.flatnonzero(chunk.going)
+        low, high = chunk.offsets[parts], chunk.offsets[parts + 1]
+        start, number, covered = opens[parts, : layout.O_CUT].T
+        first = np.clip(first - back, low, np.maximum(high - chunk.least, low))
+        rows = ranges(first, high - first)
+        dropped = self.gone(chunk.parts)[parts] + first - low
+        state = ResumeState(high - first, start - first, number, np.maximum(covered - first, 0), dropped, _NO_MARKS if taken is None else taken[rows])
+        return Saved(state, rows)
+
+
+def restored(columns: StateColumns, least: int = 0) -> ResumeState:
+    """The state with these columns. Raises ValueError. ``least``: the smallest number that ``number`` may be."""
+    rows, (taken, counts) = columns.rows, columns.lists["taken"]
+    start, number, covered, dropped = (columns.numbers[name] for name in ResumeState.numbers)
+    check_numbers(
+        (counts == rows) | (len(taken) == 0), taken <= 1, start >= 0, start <= rows, covered >= 0, covered <= rows, dropped >= 0, dropped < FAR,
+        number < FAR, number >= least,
+    )
+    return ResumeState(rows, start, number, covered, dropped, taken)
+
+
+def restored_at_place(columns: StateColumns) -> ResumeState:
+    """The state with these columns, whose ``number`` is a place in the measure of WINDOW. Raises ValueError."""
+    return restored(columns, least=-FAR)
+
+
+def resume_schema(kind: int, restore: Callable[[StateColumns], ResumeState], numbers: tuple[str, ...] = ResumeState.numbers) -> StateSchema:
+    """The schema of states that have ``numbers`` and the marks of the rows in a match."""
+    return StateSchema(kind, restore, numbers, {"taken": np.dtype(np.uint8)})
+
+
+def rows_only(kind: int) -> StateSchema:
+    """The schema of partitions of which nothing but their rows is saved."""
+    return StateSchema(kind, lambda columns: ResumeState.of(columns.rows))
+
+
+AT_START = resume_schema(LISTED, restored)
+AT_PLACE = resume_schema(LISTED, restored_at_place)
+WHOLE_PARTITIONS = rows_only(WHOLE)
+NOTHING_OPEN = ResumeState.of(_NONE)
