@@ -21,7 +21,7 @@ from sparkcep.columns.arrays import ranges
 from sparkcep.engine.budget.best_effort import BestEffort, BestEffortSearch, in_order
 from sparkcep.engine.budget.saved_runs import NOTHING_PENDING, BudgetState, PendingMatches, ShortRows, budget_schema
 from sparkcep.engine.budget.unbudgeted_ties import distinguishes_ways
-from sparkcep.engine.core.chunk import Chunk, Saved
+from sparkcep.engine.core.chunk import Chunk, Retained, Saved
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator, RowsAtWatermark
 from sparkcep.engine.core.task import Task
@@ -194,46 +194,41 @@ class _BestEffortStep:
         looked = np.unique(np.concatenate([held.found.rows, held.first, held.last]))
         first = begin
         if self.stream.neighbours:
-            least = chunk.offsets[1:].copy()
-            np.minimum.at(least, chunk.partition_of(looked), looked)
-            first = np.minimum(begin, least[parts])
+            first = np.minimum(begin, chunk.first_of(looked)[parts])
         first = np.maximum(low + state.lone[parts], first - self.stream.task.back)
-        kept = np.union1d(looked, ranges(first, high - first))
-        begins = np.searchsorted(kept, low)
-        lone = np.searchsorted(kept, first) - begins
-        number = np.zeros(chunk.parts, dtype=np.int64)
-        number[parts] = np.arange(len(parts))
+        kept = Retained(chunk, first, looked)
+        lone = kept.within(first)
         idle = search.opens[:, layout.O_START] <= search.begin
         lists, (intervals, steps) = state.unmeasured(search.kept, idle), search.measured_in
         entries = lists.entries.copy()
-        entries[:, 0] = np.searchsorted(kept, entries[:, 0])
+        entries[:, 0] = kept.moved(entries[:, 0])
         lists = lists._replace(entries=entries, until=lists.until[np.concatenate([[0], parts + 1])], saved=lists.saved[parts])
         return Saved(
             BudgetState(
-                rows=np.searchsorted(kept, high) - begins,
-                known=np.searchsorted(kept, resume) - begins,
+                rows=kept.sizes,
+                known=kept.within(resume),
                 next=(state.next - state.known)[parts] + resume - low,
                 number=self.number[parts],
                 lone=lone,
                 intervals=np.where(idle, state.intervals, intervals)[parts],
                 steps=np.where(idle, state.steps, steps)[parts],
-                worn=np.searchsorted(kept, np.maximum(begin, first)) - begins,
+                worn=kept.within(np.maximum(begin, first)),
                 floors=search.floors(parts),
-                places=chunk.positions[kept[ranges(begins, lone)]],
+                places=chunk.positions[kept.rows[ranges(kept.begins, lone)]],
                 short=self._short(kept, begin, high),
                 lists=lists,
-                held=held.moved(number, lambda rows: np.searchsorted(kept, rows)),
+                held=held.moved(kept.numbers, kept.moved),
                 variables=self.stream.task.plan.variables,
             ),
-            kept,
+            kept.rows,
             rescan=False,
         )
 
-    def _short(self, kept: np.ndarray, begin: np.ndarray, high: np.ndarray) -> ShortRows:
+    def _short(self, kept: Retained, begin: np.ndarray, high: np.ndarray) -> ShortRows:
         """What is told of the rows of the last window."""
         ground = self.search.ground
         rows = ranges(begin, high - begin)
         rows = rows[(ground.left[rows] > 0) | (ground.tied[rows] > 0 if len(ground.tied) else False)]
         tied = ground.tied[rows] if len(ground.tied) else np.zeros(len(rows), dtype=np.uint8)
-        return ShortRows(np.searchsorted(kept, rows), ground.left[rows], ground.coverage[rows] if len(ground.coverage) else ground.coverage, tied)
+        return ShortRows(kept.moved(rows), ground.left[rows], ground.coverage[rows] if len(ground.coverage) else ground.coverage, tied)
 

@@ -69,6 +69,12 @@ class Chunk:
         """int64: the number of the partition of each of the rows."""
         return np.searchsorted(self.offsets, rows, side="right") - 1
 
+    def first_of(self, rows: np.ndarray) -> np.ndarray:
+        """The first of some rows in each partition, or the partition's end. int64 (partitions)."""
+        first = self.offsets[1:].copy()
+        np.minimum.at(first, self.partition_of(rows), rows)
+        return first
+
     def ended(self) -> Chunk:
         """The partitions alone of which no rows may come."""
         parts = np.flatnonzero(~self.going)
@@ -91,6 +97,46 @@ def columns_of(table: pa.Table, names: Iterable[str]) -> dict[str, pa.Array]:
 def from_first_row(offsets: np.ndarray) -> np.ndarray:
     """Positions of rows whose partitions are there from their first row on."""
     return ranges(0, np.diff(offsets))
+
+
+class Retained:
+    """The rows of a chunk that a later step looks at again, and where they lie then. Kept rows get new numbers nowhere else.
+
+    Attributes:
+        parts: the partitions that go on, which are the first ones of the next chunk. int64.
+        rows: the rows of the chunk that are kept, ascending. int64.
+        begins: where those of each partition that goes on begin among ``rows``. int64 (partitions that go on).
+        sizes: how many rows of each are kept. int64 (partitions that go on).
+    """
+
+    def __init__(self, chunk: Chunk, first: np.ndarray, others: np.ndarray | None = None) -> None:
+        """Keeps the rows from ``first`` on of each partition that goes on, int64 (partitions that go on), and the ``others``."""
+        self.parts = np.flatnonzero(chunk.going)
+        low, high = chunk.offsets[self.parts], chunk.offsets[self.parts + 1]
+        self.rows = ranges(first, high - first)
+        if others is None:
+            self.sizes = high - first
+            self.begins = np.cumsum(self.sizes) - self.sizes
+        else:
+            self.rows = np.union1d(others, self.rows)
+            self.begins = self.moved(low)
+            self.sizes = self.moved(high) - self.begins
+        self._all = chunk.parts
+
+    def moved(self, rows: np.ndarray) -> np.ndarray:
+        """The places of rows of the chunk among all that are kept. A row that is not kept has the place of the next one. int64."""
+        return np.searchsorted(self.rows, rows)
+
+    def within(self, rows: np.ndarray) -> np.ndarray:
+        """The place of one row of each partition that goes on, counted from the partition's first kept row. int64."""
+        return self.moved(rows) - self.begins
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The number that each of the chunk's partitions has in the next chunk, if it goes on. int64 (partitions)."""
+        numbers = np.zeros(self._all, dtype=np.int64)
+        numbers[self.parts] = np.arange(len(self.parts))
+        return numbers
 
 
 @dataclass(frozen=True)

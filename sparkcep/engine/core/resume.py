@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from sparkcep.columns.arrays import ranges
-from sparkcep.engine.core.chunk import Chunk, Saved
+from sparkcep.engine.core.chunk import Chunk, Retained, Saved
 from sparkcep.engine.core.state_codec import FAR, LISTED, WHOLE, Ragged, StateColumns, StateSchema, check_numbers
 from sparkcep.kernels.common import layout
 
@@ -100,10 +100,10 @@ class ResumeState:
         low, high = chunk.offsets[parts], chunk.offsets[parts + 1]
         start, number, covered = opens[parts, : layout.O_CUT].T
         first = np.clip(first - back, low, np.maximum(high - chunk.least, low))
-        rows = ranges(first, high - first)
+        kept = Retained(chunk, first)
         dropped = self.gone(chunk.parts)[parts] + first - low
-        state = ResumeState(high - first, start - first, number, np.maximum(covered - first, 0), dropped, _NO_MARKS if taken is None else taken[rows])
-        return Saved(state, rows)
+        state = ResumeState(kept.sizes, start - first, number, np.maximum(covered - first, 0), dropped, _NO_MARKS if taken is None else taken[kept.rows])
+        return Saved(state, kept.rows)
 
 
 def restored(columns: StateColumns, least: int = 0) -> ResumeState:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from sparkcep.columns.arrays import ranges
 from sparkcep.compiler.net.net import E_TARGET
 from sparkcep.compiler.searches import PROXIES
-from sparkcep.engine.core.chunk import Chunk, Saved
+from sparkcep.engine.core.chunk import Chunk, Retained, Saved
 from sparkcep.engine.core.kernel_loop import KernelLoop, OutputRoom
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
 from sparkcep.engine.core.operator import BaseOperator, RowsAtWatermark, window_ends
@@ -274,20 +274,16 @@ class _CheapestStep(KernelLoop):
         looked = np.unique(np.concatenate([self.runs.at[:used], bundles.best.rows, bundles.first, bundles.last]))
         first = begin
         if self.search.neighbours:
-            least = chunk.offsets[1:].copy()
-            np.minimum.at(least, chunk.partition_of(looked), looked)
-            first = np.minimum(begin, least[parts])
-        first = np.maximum(low, first - max(self.task.back, chunk.least))
-        kept = np.union1d(looked, ranges(first, high - first))
-        begins, known = np.searchsorted(kept, low), np.searchsorted(kept, begin) - np.searchsorted(kept, low)
-        searched = kept[ranges(begins, known)]
-        base, number = np.zeros((2, chunk.parts), dtype=np.int64)
+            first = np.minimum(begin, chunk.first_of(looked)[parts])
+        kept = Retained(chunk, np.maximum(low, first - max(self.task.back, chunk.least)), looked)
+        known = kept.within(begin)
+        searched = kept.rows[ranges(kept.begins, known)]
+        base = np.zeros(chunk.parts, dtype=np.int64)
         base[: len(state.rows)] = state.next - state.known
-        number[parts] = np.arange(len(parts))
-        self.runs.at[:used] = np.searchsorted(kept, self.runs.at[:used])
+        self.runs.at[:used] = kept.moved(self.runs.at[:used])
         return Saved(
             RunState(
-                rows=np.searchsorted(kept, high) - begins,
+                rows=kept.sizes,
                 known=known,
                 next=base[parts] + begin - low,
                 number=self.opens[parts, layout.O_NUMBER],
@@ -297,16 +293,16 @@ class _CheapestStep(KernelLoop):
                 runs=self.runs,
                 used=used,
                 run=self.classes.head[self.slots[parts]],
-                bundles=bundles.moved(number, functools.partial(np.searchsorted, kept)),
+                bundles=bundles.moved(kept.numbers, kept.moved),
             ),
-            kept,
+            kept.rows,
             rescan=False,
         )
 
 
 def run_schema(net: fronts.FrontArrays) -> StateSchema:
-    """The schema of :class:`RunState`: of each run its entries (kept row, edge, entry before), and of a bundle the rows and edges of
-    its best match."""
+    """The schema of :class:`RunState`. A run has entries (kept row, edge, entry before), and a bundle the rows and edges of its
+    best match."""
     lists = {"places": np.int64, "taken": np.uint8, "entries": np.int32, "live": np.int32}
     numbers = ("known", "next", "number", "reported", *NUMBERS)
     signature = signature_of(net.edges, net.source, net.accept_end)

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
 from sparkcep.compiler.net.net import Net
-from sparkcep.engine.core.chunk import Chunk, Saved, columns_of
+from sparkcep.engine.core.chunk import Chunk, Retained, Saved, columns_of
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
 from sparkcep.engine.core.operator import BaseOperator, RowsAtWatermark, window_ends
 from sparkcep.engine.core.resume import ResumeState
@@ -207,30 +207,25 @@ class _BundleStep:
         search, chunk, bundles = self.search, self.chunk, self.bundles
         parts = np.flatnonzero(chunk.going)
         low, high = chunk.offsets[parts], chunk.offsets[parts + 1]
-        suffix = self.rows[left.rows]
-        begin = high.copy()
-        np.minimum.at(begin, np.searchsorted(parts, chunk.partition_of(suffix)), suffix)
+        begin = chunk.first_of(self.rows[left.rows])[parts]  # from there on all rows are searched again
         around = bundles.best.rows[:, None] + np.arange(-search.back, search.ahead + 1)
         own = chunk.partition_of(bundles.best.rows)
         inside = (around >= chunk.offsets[own, None]) & (around < chunk.offsets[own + 1, None])
-        kept = np.unique(np.concatenate([around[inside], bundles.first, bundles.last, suffix]))
-        begins = np.searchsorted(kept, low)
-        lone = np.searchsorted(kept, begin) - begins
-        number = np.zeros(chunk.parts, dtype=np.int64)
-        number[parts] = np.arange(len(parts))
+        kept = Retained(chunk, begin, np.concatenate([around[inside], bundles.first, bundles.last]))
+        lone = kept.within(begin)
         return Saved(
             BundleState(
-                rows=np.searchsorted(kept, high) - begins,
+                rows=kept.sizes,
                 start=left.state.start + lone,
                 number=self.number[parts],
-                covered=np.searchsorted(kept, np.clip(self.first[parts], low, high)) - begins,
+                covered=kept.within(np.clip(self.first[parts], low, high)),
                 dropped=left.state.dropped - lone,
-                taken=self.taken[kept] if search.unmatched else _NO_MARKS,
+                taken=self.taken[kept.rows] if search.unmatched else _NO_MARKS,
                 lone=lone,
-                places=chunk.positions[kept[ranges(begins, lone)]],
-                bundles=bundles.moved(number, lambda rows: np.searchsorted(kept, rows)),
+                places=chunk.positions[kept.rows[ranges(kept.begins, lone)]],
+                bundles=bundles.moved(kept.numbers, kept.moved),
             ),
-            kept,
+            kept.rows,
         )
 
 
