@@ -1,2 +1,1 @@
-"""Columns of Arrow as the arrays of kernels. Arrow arrays go in; values, NULL marks, ranks and partition boundaries come out, and
-rows as bytes."""
+"""Arrow columns as the arrays of kernels: values, NULL marks, ranks and partition boundaries. Also rows as bytes."""

@@ -1,4 +1,7 @@
-"""Turns Arrow columns into the arrays of kernels: values, NULL marks, ranks and partition boundaries."""
+"""Converts Arrow columns to the arrays of kernels: values, NULL marks, ranks and partition boundaries.
+
+Example: the keys A, A, B, NULL, NULL have the :func:`boundaries` 0, 2, 3, 5. The strings b, a, b have the :func:`ranks` 1, 0, 1.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import pyarrow.compute as pc
 from sparkcep.columns.types import Type, type_of
 from sparkcep.errors import MatchRuntimeError
 
-_SORTED_BITS = 63  # of a number by which rows are sorted
+_SORTED_BITS = 63  # of the number that represents a row in sorting
 
 
 def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -23,7 +26,7 @@ def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def row_bytes(column: pa.Array) -> np.ndarray:
-    """int64 (rows): about how many bytes each value takes."""
+    """Approximate size of each value in bytes, int64 (rows)."""
     t = column.type
     if pa.types.is_struct(t):
         return sum((row_bytes(field) for field in column.flatten()), np.zeros(len(column), dtype=np.int64))
@@ -37,7 +40,7 @@ def row_bytes(column: pa.Array) -> np.ndarray:
 
 
 def most_bytes(column: pa.Array) -> int:
-    """About how many bytes the largest value takes."""
+    """Approximate size of the largest value in bytes."""
     t = column.type
     differ = pa.types.is_nested(t) or is_text(t)
     return int(row_bytes(column if differ else column[:1]).max(initial=0))
@@ -49,7 +52,7 @@ def is_text(t: pa.DataType) -> bool:
 
 
 def null_marks(column: pa.Array) -> np.ndarray:
-    """uint8 (rows): 1 where a value is NULL."""
+    """1 for each NULL, else 0; uint8 (rows)."""
     if column.null_count == 0:
         return np.zeros(len(column), dtype=np.uint8)
     return np.asarray(column.is_null()).astype(np.uint8)
@@ -154,7 +157,8 @@ def _key(value):
 
 
 def boundaries(keys: list[pa.Array], rows: int) -> np.ndarray:
-    """int64 (partitions + 1): the offsets of runs of equal keys, grouped as Spark groups: NULL with NULL, NaN with NaN."""
+    """Partition boundaries: the offsets of runs of equal keys, int64 (partitions + 1). NULL equals NULL and NaN equals NaN, as in
+    GROUP BY."""
     if rows == 0:
         return np.zeros(1, dtype=np.int64)
     change = np.zeros(rows - 1, dtype=bool)
@@ -191,12 +195,12 @@ def _differs(key: pa.Array, rows: int) -> np.ndarray:
 
 
 def ranges(first: np.ndarray | int, counts: np.ndarray) -> np.ndarray:
-    """int64: for each i, ``counts[i]`` numbers from ``first[i]`` on."""
+    """For each i, ``counts[i]`` numbers from ``first[i]`` on, int64."""
     return np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
 
 
 def numbered(*keys: np.ndarray) -> np.ndarray:
-    """int64 (n): the number of each element, from 0, among those with its keys. Elements with equal keys stand together."""
+    """The number of each element, from 0, among those with its keys; int64 (n). Elements with equal keys must be adjacent."""
     fresh = np.ones(len(keys[0]), dtype=bool)
     fresh[1:] = np.any([np.diff(key) != 0 for key in keys], axis=0)
     starts = np.flatnonzero(fresh)
@@ -204,11 +208,10 @@ def numbered(*keys: np.ndarray) -> np.ndarray:
 
 
 def equal_codes(lists: list[list[pa.Array]]) -> np.ndarray | None:
-    """int64 (lists, rows): numbers that are equal where Spark's ``=`` finds the columns of two lists equal, one by one. A row with
-    a NULL in one of its columns has -1.
+    """Numbers that are equal if Spark's ``=`` finds the columns of two lists equal, one by one; int64 (lists, rows).
 
-    All lists have the same number of columns and rows. Returns None where columns that would be compared differ in type, or are
-    nested.
+    A row with a NULL in one of its columns has -1. All lists have the same number of columns and rows. Returns None if columns to
+    compare differ in type, or are nested.
     """
     codes = np.zeros((len(lists), len(lists[0][0])), dtype=np.int64)
     for number, columns in enumerate(zip(*lists)):
@@ -216,29 +219,29 @@ def equal_codes(lists: list[list[pa.Array]]) -> np.ndarray | None:
             return None
         values = pa.concat_arrays(columns)
         if pa.types.is_floating(values.type):
-            # one NaN, one zero
+            # All NaN become one NaN, and both zeros one zero.
             values = pc.if_else(pc.is_nan(values), pa.scalar(math.nan, values.type), pc.add(values, pa.scalar(0.0, values.type)))
         found = _numbered(values).reshape(codes.shape)
         if number == 0:
             codes = found
             continue
         missing = (found < 0) | (codes < 0)
-        # both are less than the number of values, so the pair fits one number
+        # Both are less than the number of values, so the pair fits one number.
         paired = _numbered(pa.array((codes * (int(found.max(initial=0)) + 1) + found).ravel()))
         codes = np.where(missing, -1, paired.reshape(codes.shape))
     return codes
 
 
 def _numbered(values: pa.Array) -> np.ndarray:
-    """int64: small numbers that are equal where the values are, -1 for NULL."""
+    """Small numbers that are equal if the values are, -1 for NULL; int64."""
     return pc.fill_null(values.dictionary_encode().indices, -1).to_numpy().astype(np.int64)
 
 
 def stable_order(by: Sequence[np.ndarray]) -> np.ndarray:
-    """int64 (rows): their places sorted by the first of ``by``, then the next; rows that tie stay as they came.
+    """The places of rows, sorted by the first of ``by``, then the next; int64 (rows). Ties keep their order.
 
-    Where the values lie so close together that they fit one number with the row's place behind them, these are sorted, which is
-    several times as fast as numpy's sort by many. The stable sort goes on from what is in order already.
+    If the values are so close together that they fit one number, with the row's place as the low bits, these numbers are sorted.
+    That is several times as fast as numpy's sort by several keys. The stable sort profits from parts that are already in order.
     """
     rows = len(by[0])
     if rows == 0:

@@ -1,7 +1,7 @@
-"""Arrow streams from files, as tables. A file may be damaged or made up, so no more memory is taken than its bytes allow, and each
-value is looked at before anything relies on it.
+"""Reads Arrow streams from files as tables, without trusting them.
 
-Compressed batches say in front of each buffer how many bytes it has uncompressed. Arrow takes so many before it looks further.
+A file may be damaged or forged. So no more memory is used than its bytes allow, and each value is checked before it is relied on.
+Compressed batches state before each buffer how many bytes it has uncompressed. Arrow allocates that many before it checks further.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ import struct
 
 import pyarrow as pa
 
-MOST_BYTES = 1 << 31  # of the compressed buffers of one stream, uncompressed
-_HEADER, _BUFFERS, _COMPRESSION = 2, 2, 3  # places of fields in tables of Arrow's Message.fbs: of Message the first, of RecordBatch the others
+MOST_BYTES = 1 << 31  # limit on the compressed buffers of one stream, uncompressed
+# Field numbers in the tables of Arrow's Message.fbs: the first is of Message, the others are of RecordBatch.
+_HEADER, _BUFFERS, _COMPRESSION = 2, 2, 3
 _BATCHES = ("record batch", "dictionary")
 
 
 def read_table(data: bytes, most: int = 0) -> pa.Table:
-    """The table of a stream. Raises ValueError for a stream that is damaged, and for one whose compressed buffers have more than
-    ``most`` bytes."""
+    """The table of a stream.
+
+    Raises ValueError for a damaged stream, and for one whose compressed buffers have more than ``most`` bytes uncompressed.
+    """
     try:
         if sum(_uncompressed(message) for message in pa.ipc.MessageReader.open_stream(data) if message.type in _BATCHES) > most:
             raise ValueError(f"more than {most} bytes in compressed buffers")
@@ -29,11 +32,11 @@ def read_table(data: bytes, most: int = 0) -> pa.Table:
 
 
 def _uncompressed(message: pa.ipc.Message) -> int:
-    """How many bytes the buffers of a batch have, where they are compressed."""
+    """The uncompressed size of a batch's buffers in bytes, 0 if they are not compressed."""
     metadata, body = memoryview(message.metadata), memoryview(message.body if message.body is not None else b"")
     batch = _table_at(metadata, struct.unpack_from("<I", metadata)[0], _HEADER)
     if message.type == "dictionary":
-        batch = _table_at(metadata, batch, 1)  # data of DictionaryBatch
+        batch = _table_at(metadata, batch, 1)  # field ``data`` of DictionaryBatch
     if batch is None or _field(metadata, batch, _COMPRESSION) is None:
         return 0
     buffers = _table_at(metadata, batch, _BUFFERS)
@@ -53,7 +56,7 @@ def _place(offset: int) -> int:
 
 
 def _field(metadata: memoryview, table: int, number: int) -> int | None:
-    """Where a field of a flatbuffer's table is; None where it is left out."""
+    """The place of a field in a flatbuffer's table, or None if it is left out."""
     fields = _place(table - struct.unpack_from("<i", metadata, table)[0])
     (size,) = struct.unpack_from("<H", metadata, fields)
     at = 4 + 2 * number
@@ -62,6 +65,6 @@ def _field(metadata: memoryview, table: int, number: int) -> int | None:
 
 
 def _table_at(metadata: memoryview, table: int | None, number: int) -> int | None:
-    """Where the table or vector begins that a field names."""
+    """The begin of the table or vector that a field refers to, or None."""
     field = None if table is None else _field(metadata, table, number)
     return None if field is None else field + struct.unpack_from("<I", metadata, field)[0]

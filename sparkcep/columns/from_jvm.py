@@ -1,9 +1,11 @@
-"""Reads the plan's input columns as the JVM ships them (Shipment.java): a column under several names comes once, and keys come as
+"""Reads the plan's input columns as the JVM ships them (Shipment.java): a column with several names comes once, and keys come as
 numbers.
 
 Writing a string into an Arrow batch costs Spark as much as four numbers, and a partition's keys are equal in row after row. So a
-key of at most eight bytes comes as the number of these bytes (``SortPrefix``: the first byte is the highest, zeros stand behind the
-last). The string column beside it has only keys that are longer, or end in a zero byte.
+key of at most eight bytes comes as the number of these bytes (``SortPrefix``: the first byte is the highest, and zeros follow the
+last one). The string column beside it has only keys that are longer, or that end in a zero byte.
+
+Example: the key ``AB`` comes as the number 0x4142000000000000, and the string column is NULL there.
 """
 
 from __future__ import annotations
@@ -36,28 +38,31 @@ def merged(batches: Iterable[pa.RecordBatch], rows: int, size: int) -> Iterator[
 
 
 def _one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """The batches as one, in a list; no batch where they have no rows."""
+    """The batches as one, in a list. The list is empty if they do not have rows."""
     return pa.Table.from_batches(batches).combine_chunks().to_batches()
 
 
 def unpacked(batch: pa.RecordBatch, columns: Iterable[tuple[str, str, str]]) -> pa.RecordBatch:
-    """The input columns of a batch. Each is given by its name, its name as shipped, and the name of the number of its first bytes,
-    which may be empty."""
+    """The input columns of a batch.
+
+    Each of ``columns`` is (name, name as shipped, name of the number of its first bytes). The last one may be empty.
+    """
     arrays = dict(zip(batch.schema.names, batch.columns))
     whole = {source: strings(arrays[number], arrays[source]) if number else arrays[source] for _, source, number in columns}
     return pa.RecordBatch.from_arrays([whole[source] for _, source, _ in columns], names=[name for name, _, _ in columns])
 
 
 def strings(prefix: pa.Array, rest: pa.Array) -> pa.Array:
-    """The strings (n) of ``rest``; where one is NULL, that of the bytes of ``prefix`` int64 (n); NULL where both are."""
-    if rest.null_count == prefix.null_count:  # each has more than eight bytes
+    """The strings (n) of ``rest``. If one is NULL, it is made of the bytes of ``prefix`` int64 (n); if both are NULL, the result is
+    NULL."""
+    if rest.null_count == prefix.null_count:  # each string has more than eight bytes
         return rest
     offsets = boundaries([prefix], len(prefix))
     starts = offsets[:-1]
-    if 2 * len(starts) > len(prefix):  # as rows of a stream come
+    if 2 * len(starts) > len(prefix):  # rows of a stream, whose keys change from row to row
         apart = prefix.dictionary_encode()
         whole = _texts(words(apart.dictionary), rest.type).take(apart.indices)
-    else:  # equal neighbours share a string until here
+    else:  # equal neighbours share a string
         texts = pc.if_else(pa.array(null_marks(prefix)[starts] == 1), None, _texts(words(prefix)[starts], rest.type))
         whole = texts.take(pa.array(np.repeat(np.arange(len(starts)), np.diff(offsets))))
     return whole if rest.null_count == len(rest) else pc.coalesce(rest, whole)

@@ -1,13 +1,16 @@
-"""Rows as bytes, in pieces of some rows each: what is kept of open partitions, without a schema.
+"""Rows as bytes, in pieces of some rows each: the saved rows of growing partitions, without a schema.
 
-A column is a few *sections*, which follow from its type: which of its values are there (nothing where all are), then
+A column consists of a few *sections*, which follow from its type. The first one says which of its values are not NULL; it is empty
+if all are. The others are:
 
-* numbers, dates, timestamps, intervals and decimals: their values as Arrow has them; booleans: a byte each;
-* strings and binary: uint32 lengths, then the bytes;
-* arrays and maps: uint32 lengths, then the sections of the elements, or of keys and items;
-* structs: the sections of the fields.
+* Numbers, dates, timestamps, intervals and decimals: their values as Arrow has them. Booleans are a byte each.
+* Strings and binary: uint32 lengths, then the bytes.
+* Arrays and maps: uint32 lengths, then the sections of the elements, or of keys and items.
+* Structs: the sections of the fields.
 
-Bytes may come from a damaged file, so nothing is read by a length before it is compared with the bytes that are there.
+Bytes may come from a damaged file, so every length is compared with the bytes that are present before it is used.
+
+Example: the strings ``ab``, NULL and ``c`` have the sections ``1 0 1`` (bytes), ``2 0 1`` (uint32) and ``abc``.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ LENGTH, BYTE = np.dtype("<u4"), np.dtype("u1")
 
 
 class Sections:
-    """Memory of one section: ``data`` uint8, of which piece i has the bytes ``until[i]`` to ``until[i + 1]``."""
+    """Bytes of one section: piece i is ``data[until[i]:until[i + 1]]``."""
 
     def __init__(self, values: np.ndarray, bounds: np.ndarray) -> None:
         values = np.ascontiguousarray(values)
@@ -38,7 +41,7 @@ class Sections:
 
 
 def slices(whole: pa.Buffer, begin: np.ndarray, end: np.ndarray) -> pa.Array:
-    """The bytes from each ``begin`` to its ``end``, of which none begins before the one before it has ended; they lie together."""
+    """The bytes from each ``begin`` to its ``end``, as one contiguous array. The ranges ascend and do not overlap."""
     ends = np.zeros(2 * len(begin) + 1, dtype=np.int64)
     ends[:-1:2], ends[1::2], ends[-1] = begin, end, end[-1] if len(end) else 0
     among = pa.Array.from_buffers(pa.large_binary(), 2 * len(begin), [None, pa.py_buffer(ends), whole])
@@ -46,14 +49,14 @@ def slices(whole: pa.Buffer, begin: np.ndarray, end: np.ndarray) -> pa.Array:
 
 
 def bytes_of(column: pa.Array) -> tuple[pa.Buffer, np.ndarray]:
-    """The memory of a column of bytes, of type large_binary, and where in it each value begins; int64 (values + 1)."""
+    """The memory of a column of type large_binary, and the begin of each value in it, int64 (values + 1)."""
     _, ends, data = column.buffers()
     begins = np.frombuffer(ends, dtype=np.int64, count=len(column) + 1, offset=8 * column.offset) if len(column) else np.zeros(1, dtype=np.int64)
     return data if data is not None else pa.py_buffer(b""), begins
 
 
 def described(t: pa.DataType) -> str:
-    """A type by what its sections hold. Raises TypeError for one that Spark does not ship."""
+    """A type by the content of its sections. Raises TypeError for one that Spark does not ship."""
     if pa.types.is_struct(t):
         return "struct(" + ",".join(described(field.type) for field in t) + ")"
     if pa.types.is_map(t):
@@ -63,14 +66,14 @@ def described(t: pa.DataType) -> str:
     if is_text(t):
         return "binary"
     if pa.types.is_timestamp(t):
-        return f"timestamp({t.unit})"  # its zone is the session's, the values are not
+        return f"timestamp({t.unit})"  # the zone is the session's, and the values do not depend on it
     if pa.types.is_null(t) or pa.types.is_boolean(t) or pa.types.is_decimal(t) or pa.types.is_temporal(t) or pa.types.is_primitive(t):
         return str(t)
     raise TypeError(f"rows with a column of type {t} cannot be kept")
 
 
 def packed(table: pa.Table, bounds: np.ndarray) -> list[Sections]:
-    """The sections of a table in pieces; ``bounds`` int64 (pieces + 1): where each begins."""
+    """The sections of a table in pieces; ``bounds`` int64 (pieces + 1) are the begins of the pieces."""
     return [section for column in table.columns for section in _sections(flat(column), bounds)]
 
 
@@ -85,8 +88,11 @@ def has_bytes_of_each_row(schema: pa.Schema) -> bool:
 
 
 def unpacked(schema: pa.Schema, sections: Sequence[tuple[bytes, np.ndarray]], rows: np.ndarray) -> pa.Table:
-    """A table of pieces of ``rows`` int64 (pieces) each. ``sections``: for each the bytes of all pieces, and int64 (pieces)
-    how many they are of each. Raises ValueError for bytes that are not such pieces, or not values of the types."""
+    """A table of pieces of ``rows`` int64 (pieces) each.
+
+    ``sections`` has for each section the bytes of all pieces, and int64 (pieces) how many belong to each. Raises ValueError for
+    bytes that are not such pieces, or not values of the types.
+    """
     left = iter(sections)
     table = pa.table([_column(t, left, rows) for t in schema.types], schema=schema)
     table.validate(full=True)
@@ -174,7 +180,7 @@ def _column(t: pa.DataType, sections: Iterator[tuple[bytes, np.ndarray]], rows: 
 
 
 def _there(data: bytes, sizes: np.ndarray, rows: np.ndarray) -> pa.Buffer | None:
-    """Arrow's bitmap of the values that are there; a piece without bytes has all."""
+    """Arrow's bitmap of the values that are not NULL. In a piece without bytes all values are present."""
     if not data:
         return None
     marked = np.flatnonzero(sizes)
@@ -186,7 +192,7 @@ def _there(data: bytes, sizes: np.ndarray, rows: np.ndarray) -> pa.Buffer | None
 
 
 def _lengths(data: bytes, sizes: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """int64: the length of each value, and (pieces) the sum of those of each piece."""
+    """The length of each value, int64, and the sum of the lengths of each piece, int64 (pieces)."""
     lengths = np.frombuffer(_data(data, sizes, rows * LENGTH.itemsize), dtype=LENGTH).astype(np.int64)
     sums = np.concatenate([[0], np.cumsum(lengths)])
     ends = np.cumsum(rows)

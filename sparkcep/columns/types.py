@@ -1,4 +1,4 @@
-"""Value types inside conditions: how each Arrow type is held in the kernel's int64 or float64 words.
+"""Value types in conditions: how each Arrow type is represented in the kernels' int64 or float64 words.
 
 ========================  =========================================================================
 boolean, integers         int64 (0/1; the type keeps the width for overflow checks)
@@ -9,7 +9,7 @@ day-time interval         int64 microseconds
 year-month interval       int64 months
 string, binary            int64 rank in byte order among all values of the batch in use
 arrays, structs           int64 rank in Spark's order
-map, variant, geometry    nothing but whether it is NULL: Spark does not compare them
+map, variant, geometry    only whether it is NULL: Spark does not compare them
 ========================  =========================================================================
 """
 
@@ -22,17 +22,19 @@ import pyarrow as pa
 INT_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 MAX_WORD_DIGITS = 18  # of a decimal in one word
 MAX_DIGITS = 38
-# what the kernels see of a column: its values, or the words of decimals, or them as doubles
+# Parts of a column that the kernels see: its values, or the words of decimals, or decimals as doubles.
 WORD, LOW, HIGH, AS_DOUBLE = "", "low", "high", "double"
 
 
 @dataclass(frozen=True)
 class Type:
-    """``kind`` is null, boolean, tinyint, smallint, int, bigint, decimal, float, double, string, binary, date, timestamp,
+    """A value type.
+
+    ``kind`` is null, boolean, tinyint, smallint, int, bigint, decimal, float, double, string, binary, date, timestamp,
     timestamp_ntz, interval, months, nested or opaque.
 
-    ``detail`` distinguishes nested types as Spark's comparisons do: by the types in them, whatever the fields are called and
-    whether they may be NULL.
+    ``detail`` distinguishes nested types as Spark's comparisons do: by the types in them. Names of fields and their nullability do
+    not count.
     """
 
     kind: str
@@ -54,12 +56,12 @@ class Type:
 
     @property
     def is_wide(self) -> bool:
-        """Whether values are held in two words."""
+        """Whether values are represented by two words."""
         return self.kind == "decimal" and self.precision > MAX_WORD_DIGITS
 
     @property
     def is_ranked(self) -> bool:
-        """Whether values are held as ranks, so that only comparisons make sense."""
+        """Whether values are represented by ranks, so that only comparisons make sense."""
         return self.kind in ("string", "binary", "nested")
 
     @property
@@ -115,7 +117,7 @@ def type_of(arrow: pa.DataType) -> Type:
 
 
 def _own(arrow: pa.DataType) -> str | None:
-    """The name of a type of Spark's that travels as a struct; the struct's field says so."""
+    """The name of one of Spark's own types that travel as structs. Metadata of the struct's field names it."""
     metadata = [field.metadata or {} for field in arrow] if pa.types.is_struct(arrow) else []
     return next((name for name in ("variant", "geometry", "geography") for found in metadata if found.get(name.encode()) == b"true"), None)
 
@@ -148,19 +150,19 @@ def decimal_of(t: Type) -> Type:
 
 
 def adjusted(precision: int, scale: int) -> Type:
-    """Spark's DecimalType.adjustPrecisionScale: it cuts digits beyond 38 from the scale, down to 6."""
+    """Spark's DecimalType.adjustPrecisionScale: digits beyond 38 are cut from the scale, down to 6."""
     if precision <= 38:
         return Type("decimal", precision, scale)
     return Type("decimal", 38, max(38 - (precision - scale), min(scale, 6)))
 
 
 def bounded(precision: int, scale: int) -> Type:
-    """Spark's DecimalType.bounded: it cuts both at 38."""
+    """Spark's DecimalType.bounded: both are limited to 38."""
     return Type("decimal", min(MAX_DIGITS, precision), min(MAX_DIGITS, scale))
 
 
 def wider(a: Type, b: Type) -> Type:
-    """The decimal type in which Spark compares two others. Of the digits beyond 38 it cuts those behind the point."""
+    """Spark's common decimal type for comparing two others. Of the digits beyond 38 it drops those after the decimal point."""
     scale = max(a.scale, b.scale)
     precision = max(a.precision - a.scale, b.precision - b.scale) + scale
     return Type("decimal", min(MAX_DIGITS, precision), max(0, scale - max(0, precision - MAX_DIGITS)))

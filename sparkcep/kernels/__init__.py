@@ -1,1 +1,1 @@
-"""The searches as kernels: arrays go in, arrays come out. Nothing here knows of Arrow, of Spark or of SQL."""
+"""The matching algorithms as numba kernels: arrays in, arrays out. No kernel knows Arrow, Spark or SQL."""

@@ -1,1 +1,1 @@
-"""Automata with registers (AFA). Rows and arcs go in; runs and their matches come out, also as rows are inserted and deleted."""
+"""Automata with registers (AFA). Rows and arcs go in, runs and their matches come out, also while rows are inserted and deleted."""

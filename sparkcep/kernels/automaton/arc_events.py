@@ -1,4 +1,10 @@
-"""Which arcs rows of ARCS FROM make present, one row after the other: inserted, ended, undone."""
+"""Validity of dynamic arcs: applies the rows of ARCS FROM one after the other, which insert, end and undo arcs.
+
+:mod:`sparkcep.engine.automaton.arc_rows` reads the rows, and gets the arcs and the effects of the rows.
+
+Example: row 0 inserts an arc that is valid from 10 to before 20, and row 1 deletes it as of 15. The effects are (row 0, arc 0, 10,
+20) and (row 1, arc 0, 10, 15), and the arc's T_END is 15.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +16,33 @@ from sparkcep.kernels.automaton.register_runs import ENDLESS
 from sparkcep.kernels.common.layout import DONE
 from sparkcep.kernels.jit.cache import kernel
 
-# what a row does; one that is no longer in the table ends its arc, as DELETE would, of which it has all columns
+# What a row does. VANISH: a row that is no longer in the table ends its arc as DELETE would; it has all columns of the arc.
 INSERT, DELETE, RETRACT, PUNCTUATE, VANISH = range(5)
-# words of an arc that stands: its row, from and before which times it is valid, the end that it came with, that by all that is
-# foreseen, whether it appears by an
-# effect, whether a delete has ended it, whether a retract has undone it, the arc of the same name that came before it (-1: none),
-# and the rows that have ended and undone it (-1: none)
+# Words of an arc that is present:
+# T_ROW, T_BEGIN, T_END: its row, the first time and the end time of its validity.
+# T_WRITTEN, T_FORESEEN: the end in its row, and the end by rows that do not write one.
+# T_APPEARS: whether an effect makes it appear.
+# T_ENDED, T_GONE: whether a DELETE has ended it, and whether a RETRACT has undone it.
+# T_BEFORE: the earlier arc of this name (-1: none).
+# T_ENDER, T_UNDOER: the rows that have ended and undone it (-1: none).
 T_ROW, T_BEGIN, T_END, T_WRITTEN, T_EXPECTED, T_APPEARS, T_ENDED, T_GONE, T_BEFORE, T_ENDER, T_UNDOER, T_WIDTH = range(12)
-# words of an effect: its row, the arc, from and before which times it is valid then
+# Words of an effect: its row, the arc, the first time and the end time of the arc's validity from then on.
 F_ROW, F_OF, F_BEGIN, F_END, F_WIDTH = range(5)
-NO_ARC, LATE, NO_NEXT, NO_TIME = range(1, 5)  # what is the matter with a row
+NO_ARC, LATE, NO_NEXT, NO_TIME = range(1, 5)  # errors of a row
 
 
 class Came(NamedTuple):
-    """Rows in their order. int64: what each does, the number of what names its arc, its times as written, the time behind all that
-    came before it, and the times before which a change with a lifetime of its own, and any, comes too late; uint8: which times are
-    NULL, and where there is no time behind all others."""
+    """The rows of ARCS FROM, in order. All arrays are by rows, the flags uint8 and the others int64.
+
+    Attributes:
+        ops: INSERT to VANISH.
+        named: the number of the arc's name.
+        begins, no_begin: the begin as written, and whether it is NULL.
+        ends, no_end: the end as written, and whether it is NULL.
+        following, no_following: the time after all earlier rows, and whether there is none.
+        too_late: a change with a written time is late before this time.
+        any_too_late: any change is late before this time.
+    """
 
     ops: np.ndarray
     named: np.ndarray
@@ -41,9 +58,15 @@ class Came(NamedTuple):
 
 @kernel
 def stand(came, last, arcs, effects, counts):
-    """Goes through the rows. ``last`` int64 (names): the last arc of each, -1 at first. Writes the arcs int64 (rows, T_WIDTH) and
-    the effects int64 (rows, F_WIDTH), and how many there are to ``counts``. Returns DONE, or what is the matter with the row
-    ``counts[2]``."""
+    """Applies the rows. Returns DONE, or the error of the row ``counts[2]``.
+
+    Args:
+        came: the rows.
+        last: int64 (names), the last arc of each name, -1 at first.
+        arcs: int64 (rows, T_WIDTH), output; ``counts[0]`` is their number.
+        effects: int64 (rows, F_WIDTH), output; ``counts[1]`` is their number.
+        counts: int64 (3), output.
+    """
     valid = np.int64(0)
     written = np.int64(0)
     for i in range(came.ops.shape[0]):
@@ -90,7 +113,7 @@ def stand(came, last, arcs, effects, counts):
                         if begins and came.no_end[first] == came.no_end[i] and (came.no_end[i] == 1 or came.ends[first] == came.ends[i]):
                             break
                 at = arcs[at, T_BEFORE]
-            if at < 0 and op == VANISH:  # it has ended already
+            if at < 0 and op == VANISH:  # the arc has ended already
                 continue
             if at < 0:
                 return NO_ARC

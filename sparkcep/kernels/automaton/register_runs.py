@@ -1,22 +1,32 @@
-"""An automaton's computations side by side: row by row, every arc whose fence is true is taken.
+"""Runs of an automaton with registers, side by side: at each row every arc with a true fence is taken (AFA, VLDB 2010).
 
-A computation is a record of int64 words (:data:`I_STATE` and on): its state, first row, the least end of its rows' lifetimes, its
-way, the record and the arc ON EMPTY that made it behind the same row (or -1), which registers are NULL, and the registers' values,
-floating ones by their bits. Records of one first row that are in one state with equal registers have one future, so one stands for
-all: the one whose arcs come first. ``ids`` int64 (3, room, width) holds those before the row at hand, those behind it, and those
-before the first row; which of the first two is which, :data:`S_SIDE` says.
+The automaton search of the engine calls :func:`run`; with a changelog :mod:`sparkcep.kernels.automaton.run_log` does. A run (a
+computation of the paper) is a record of int64 words (:data:`I_STATE` and on). These are its state, first row, the least end of its
+rows' lifetimes, and its path. Then come the record and the arc ON EMPTY that made it at the same row, or -1. The last words are the
+NULL marks of the registers and their values, floats as bits.
 
-Records stand in the order of their first rows, those of one first row in the order of their arcs, which is the order of matches,
-too. A record's silent arcs (ON EMPTY and ON EXPIRY) are followed depth first as soon as it is there, so what they make stands right
-behind it. The next row is given to both together: an arc's turn among all that leave a state is the same whether it takes a row or
-not.
+Records with one first row, one state and equal registers have equal futures. So one represents all of them: the one whose arcs come
+first.
 
-Where there is no room for what a row gives, the kernel goes back to the row's begin and asks for room; nothing of the row is kept.
+The array ``ids`` int64 (3, room, width) holds the records before the current row, those after it, and those before the first row.
+:data:`S_SIDE` says which of the first two is which.
 
-A partition that goes on is left with the first row of its oldest computation. From there all computations at hand come about again,
-so nothing but rows and the number of the last match need be kept; matches that were told are not told again. Behind its last row
-arcs ON EXPIRY are taken as far as it is known that no row comes before the end of the lifetimes; the others are taken when that is
-known, so how far they were taken is kept, too.
+Records are ordered by their first rows, and those of one first row by their arcs. This is also the order of matches. The epsilon
+arcs of a record (ON EMPTY and ON EXPIRY) are followed depth-first as soon as it exists. So the records they make come right after
+it. The next row is given to both together: an arc's turn among all arcs that leave a state does not depend on whether it takes a
+row.
+
+If an array is too small for the records of a row, the kernel goes back to the row's begin and asks for room. Nothing of the row is
+kept.
+
+A growing partition is left with the first row of its oldest run. From there all current runs arise once more, so only rows and the
+number of the last match need to be saved. Matches that have been emitted are not emitted again. After the last row, arcs ON EXPIRY
+are taken as far as no earlier row can arrive before the end of the lifetimes. The others are taken once that is known, so the time
+up to which they were taken is saved, too.
+
+Example: state S has an arc to the final state T with ``SET low = v``, and T has an arc to itself with the fence ``v > low`` and
+``SET low = v``. The rows 0, 1, 2 have v = 3, 1, 5. The record after row 0 is (T, first 0, low 3), and after row 1 it is (T, first
+1, low 1). After row 2 there are (T, first 1, low 5) and (T, first 2, low 5). The matches are the rows 0; 1; 1, 2; and 2.
 """
 
 from __future__ import annotations
@@ -47,43 +57,56 @@ from sparkcep.kernels.common.layout import (
 from sparkcep.kernels.jit.cache import embedded, inlined, kernel
 from sparkcep.kernels.vm.vm import CLEAR, OVERFLOW, scan
 
-# words of a record
+# Words of a record.
 I_STATE, I_FIRST, I_END, I_WAY, I_PARENT, I_VIA, I_NULLS, I_WORDS = range(8)
-# columns of an arc: target, bit of its letter (-1: none), what it takes, its label, whether it has EMIT, the times from which and
-# before which one ON EXPIRY is
-# valid, its first parameter and that behind its last
+# Columns of an arc: target, bit of its letter (-1: none), what it takes, its label, whether it has EMIT, the first time and the end
+# time of its validity (for ON EXPIRY), its first parameter and the one after its last.
 A_TARGET, A_BIT, A_ON, A_LABEL, A_EMITS, A_FROM, A_UNTIL, A_GIVEN, A_GIVEN_END, A_WIDTH = range(10)
 ON_ROW, ON_EMPTY, ON_EXPIRY = range(3)
-# columns of a value: how it is held (columns.registers), its column of the machine, its first word
+# Columns of a value: its representation, its column of the interpreter, its first word.
 V_HOW, V_COLUMN, V_WORD = range(3)
 WORD, FLOAT, WIDE = range(3)
-# words of a match beside its event: whether its rows' lifetimes had ended, the least of their ends, then which values are NULL and
-# the values
+# Words of a match beside its event: whether its rows' lifetimes had ended, the least of their ends, which registers and which
+# values of EMIT are NULL. The values follow.
 M_EXPIRED, M_END, M_NULLS, M_EMIT_NULLS, M_WORDS = range(5)
-ENDLESS = (1 << 63) - 1  # of a lifetime
+ENDLESS = (1 << 63) - 1  # a lifetime without an end
 BEFORE_ALL = -(1 << 63)  # before all times
-# of a partition beside OPEN_FIELDS: the row before which rows are taken, the time before which no row comes that is not there, and
-# the same as it was when the row before O_START was told
+# Columns of a partition after OPEN_FIELDS:
+# O_UPTO: the row before which rows are taken.
+# O_LIMIT: the time before which no further row can arrive.
+# O_TOLD: O_LIMIT as of the call that emitted the row before O_START.
 O_UPTO, O_LIMIT, O_EXPIRED, OPEN_WIDTH = range(OPEN_FIELDS, OPEN_FIELDS + 4)
-# of a row, in Rows.absent: it has no time; no computation steps to it from the row before (CONSECUTIVE BY)
+# Bits of a row in Rows.absent: it does not have a time; runs do not step to it from the row before (CONSECUTIVE BY).
 NO_TIME, APART = 1, 2
 NEGATIVE_ZERO = -(1 << 63)  # the bits of -0.0
-CAST = -1000  # beside a machine's error: the conversion to a register's type failed
+CAST = -1000  # added to an error of the interpreter: the conversion to a register's type failed
 
-# state between calls: partition, row, side of the records at hand, how many there are, number of the last match, events, labels,
-# ways, stamps given, what an
-# error is about, the arc in which it is, whether the partition has begun, how many records there are before its first row, the
-# lists of which they are, and how
-# many ways have numbers
+# State between two calls:
+# S_PART, S_ROW, S_SIDE, S_COUNT: partition, row, side of the current records, their number.
+# S_NUMBER, S_EVENTS, S_LABELS, S_WAYS: number of the last match, events, labels and path steps written.
+# S_STAMP: the newest stamp of the tables.
+# S_DETAIL, S_ARC: detail of an error, and its arc.
+# S_OPENED, S_INITIAL, S_BASE: whether the partition has begun, how many records it has before its first row, the arc lists that
+#   made them.
+# S_KNOWN_WAYS: how many paths have numbers.
 S_PART, S_ROW, S_SIDE, S_COUNT, S_NUMBER, S_EVENTS, S_LABELS, S_WAYS, S_STAMP, S_DETAIL, S_ARC, S_OPENED, S_INITIAL, S_BASE, S_KNOWN_WAYS, STATE_SIZE = range(16)
-RECORDS, MATCHES, LABELS, WAYS, NUMBERED = range(5)  # of what there is no room, in S_DETAIL
+RECORDS, MATCHES, LABELS, WAYS, NUMBERED = range(5)  # in S_DETAIL: what is full
 
 
 class ArcGraph(NamedTuple):
-    """States and arcs. ``leaving``: the arcs of each state but those ON EXPIRY, ``silent``: those that take no row, from
-    ``first_leaving[base + s]`` and ``first_silent[base + s]`` on, where ``base`` is that of the row: arcs that come and go have
-    lists for each time between their changes. A list of ``leaving`` has all arcs ON EMPTY that were valid at a row before. ``goes``
-    uint8: whether any arc ever leaves the state, or may come that does; ``start`` int64 (1): the first state."""
+    """States and arcs.
+
+    A row has a ``base``, because arcs that are inserted and deleted have lists for each time between their changes.
+
+    Attributes:
+        arcs: int64 (arcs, A_WIDTH).
+        first_leaving, leaving: the arcs of state s but those ON EXPIRY, from ``first_leaving[base + s]`` on. They include all arcs
+            ON EMPTY that were valid at an earlier row.
+        first_silent, silent: the epsilon arcs of each state, in the same layout.
+        start: int64 (1), the first state.
+        final: whether each state is final.
+        goes: uint8, whether any arc ever leaves the state, or a future arc may.
+    """
 
     arcs: np.ndarray
     first_leaving: np.ndarray
@@ -96,9 +119,11 @@ class ArcGraph(NamedTuple):
 
 
 class RegisterCode(NamedTuple):
-    """Bytecode and where its values go, see :class:`sparkcep.compiler.registers.register_code.Compiled`; ``fences``, ``sets`` and
-    ``emitted`` are by the arcs of the graph, and so are ``given`` int64 (arcs, words), the values of parameters, floating ones by
-    their bits, and ``given_null`` uint8 (arcs, parameters)."""
+    """Bytecode and the places of its values, see :class:`sparkcep.compiler.registers.register_code.Compiled`.
+
+    ``fences``, ``sets`` and ``emitted`` are indexed by the arcs of the graph. So are the values of parameters, ``given`` int64
+    (arcs, words) and ``given_null`` uint8 (arcs, parameters). ``float_given`` is the memory of ``given`` as floats.
+    """
 
     code: np.ndarray
     floats: np.ndarray
@@ -116,9 +141,17 @@ class RegisterCode(NamedTuple):
 
 
 class RegisterRows(NamedTuple):
-    """The buffer. ``packed`` int64: letters as Spark packs them; ``when``, ``ends`` int64: time and end of life of each row, in one
-    order; ``absent`` uint8: :data:`NO_TIME` and :data:`APART`; ``base`` int64: where the lists of the arcs begin that are valid
-    then; ``ones`` int64: all 1, for the machine."""
+    """The buffer.
+
+    Attributes:
+        packed: int64, the letters as Spark packs them.
+        offsets: int64 (partitions + 1).
+        when, ends: int64, time and end of life of each row, on one scale.
+        absent: uint8, :data:`NO_TIME` and :data:`APART`.
+        base: int64, where the lists of the arcs that are valid at the row begin.
+        ints, flts, inull, fnull: the columns.
+        ones: int64, all 1, for the interpreter.
+    """
 
     packed: np.ndarray
     offsets: np.ndarray
@@ -134,11 +167,22 @@ class RegisterRows(NamedTuple):
 
 
 class RunRoom(NamedTuple):
-    """Records, the two tables by which equal ones are found, what was found, and working memory. ``float_ids``, ``float_matches``:
-    the same memory as ``ids`` and ``matches``, as floating words. ``ways`` int64 (n, 2): the way before, and the label of the arc
-    that took the row. Where ways have numbers, they stand in ``numbered`` int64 (n, 3), with the row, from 1 on, and ``way_places``
-    finds them; each is there once. ``made``: the record at hand; ``floating`` uint8: which words of a match are floating numbers.
-    The others are the machine's."""
+    """Records, the two tables that find equal ones, matches, and working memory. Attributes that are not listed are the
+    interpreter's.
+
+    Attributes:
+        ids, float_ids: the records, as integers and as floats (the same memory).
+        stack, walk: epsilon arcs still to follow, and the records that take the row together.
+        stamps, places: table of equal records.
+        match_stamps, match_places: table of equal matches.
+        ways: int64 (n, 2), the path before, and the label of the arc that took the row.
+        numbered: int64 (n, 3), the same with the row, from 1 on, if paths have numbers. Each is there once.
+        way_places: table of the numbered paths.
+        events, labels: as in :mod:`sparkcep.kernels.common.layout`.
+        matches, float_matches: words of the matches, in the same memory.
+        made, float_made: the current record.
+        floating: uint8, which words of a match are floats.
+    """
 
     ids: np.ndarray
     float_ids: np.ndarray
@@ -174,7 +218,7 @@ class RunRoom(NamedTuple):
 
 @embedded
 def _evaluate(entry, q, values, rows, room):
-    """Runs bytecode at row ``q``; the value is left at the bottom of the machine's stack. Returns 0 or an error."""
+    """Runs bytecode at row ``q``, and leaves the value at the bottom of the interpreter's stack. Returns 0 or an error."""
     one = np.int64(1)
     _, bad = scan(
         CLEAR, np.int64(0), np.int64(0), entry, one, q, q - 1, q, q + 1, q + 1, q, np.int64(0), rows.ones, values.code, values.floats, room.slots,
@@ -187,7 +231,7 @@ def _evaluate(entry, q, values, rows, room):
 
 @embedded
 def _load(words, floats, q, values, rows):
-    """Writes the registers of a record into row ``q``."""
+    """Writes the registers of a record into row ``q``, where the bytecode reads them as columns."""
     nulls = words[I_NULLS]
     for r in range(values.registers.shape[0]):
         column = values.registers[r, V_COLUMN]
@@ -224,7 +268,7 @@ def _load_given(arc, q, graph, values, rows):
 
 @embedded
 def _store(words, floats, at, how, room):
-    """Writes the machine's value into a record's words from ``at`` on; returns 1 where it is NULL."""
+    """Writes the interpreter's value into a record's words from ``at`` on. Returns 1 if it is NULL."""
     null = room.sn[0]
     if how == FLOAT:
         x = room.sf[0]
@@ -238,8 +282,10 @@ def _store(words, floats, at, how, room):
 
 @embedded
 def _set(low, high, q, values, rows, room):
-    """Gives the record at hand the values of assignments ``low`` to before ``high``. Returns 0 or an error, less CAST where a
-    conversion failed."""
+    """Performs assignments ``low`` to before ``high`` on the current record.
+
+    Returns 0 or an error. CAST is added to the error if a conversion failed.
+    """
     for s in range(low, high):
         register = values.assigned[s, 0]
         bad = _evaluate(values.assigned[s, 1], q, values, rows, room)
@@ -260,8 +306,8 @@ def _mixed(h, word):
 
 @embedded
 def _known(side, count, stamp, room):
-    """The number among ``count`` records of the one that is equal to that at hand; ``count``, where the one at hand will stand, if
-    there is none."""
+    """The number of the record that equals the current one, among ``count`` records; if there is none, ``count``, its future
+    number."""
     width = room.made.shape[0]
     mask = np.int64(room.stamps.shape[0] - 1)
     h = _mixed(np.uint64(0x9E3779B97F4A7C15), room.made[I_STATE])
@@ -285,7 +331,7 @@ def _known(side, count, stamp, room):
 
 @embedded
 def _place_of_way(before, label, q, room):
-    """Where a way stands in the table by which ways are found, or where it is to stand."""
+    """Cell of ``way_places`` with a path, or the free cell for it."""
     mask = np.int64(room.way_places.shape[0] - 1)
     h = _mixed(_mixed(_mixed(np.uint64(0x9E3779B97F4A7C15), before), label), q)
     at = np.int64(h >> np.uint64(1)) & mask
@@ -299,14 +345,14 @@ def _place_of_way(before, label, q, room):
 
 @kernel
 def place_ways(count, room):
-    """Puts the first ``count`` ways into the table by which they are found, which is empty."""
+    """Enters the first ``count`` paths into the table ``way_places``, which is empty."""
     for way in range(1, count + 1):
         room.way_places[_place_of_way(room.numbered[way, 0], room.numbered[way, 1], room.numbered[way, 2], room)] = way
 
 
 @embedded
 def _way(before, label, q, room, state):
-    """The number of the way that goes on from another by row ``q`` with this label: 0 where there is no room for one more."""
+    """The number of the path that extends another by row ``q`` with this label; 0 if the array is full."""
     at = _place_of_way(before, label, q, room)
     if room.way_places[at] == 0:
         way = state[S_KNOWN_WAYS] + 1
@@ -322,13 +368,13 @@ def _way(before, label, q, room, state):
 
 @embedded
 def _normal(word, floating):
-    """A word by which GROUP BY tells values apart: one zero."""
+    """A word as GROUP BY distinguishes values: -0.0 becomes 0.0."""
     return np.int64(0) if floating == 1 and word == NEGATIVE_ZERO else word
 
 
 @kernel
 def _emitted(event, stamp, room):
-    """Whether the match at ``event`` has been told before, of the same first and last row."""
+    """Whether an equal match with the same first and last row as ``event`` has been reported."""
     width = room.matches.shape[1]
     mask = np.int64(room.match_stamps.shape[0] - 1)
     h = np.uint64(0x9E3779B97F4A7C15)
@@ -352,7 +398,7 @@ def _emitted(event, stamp, room):
 
 @kernel
 def _matched(event, arc, q, expired, graph, values, rows, room):
-    """Writes what the record at hand ends with as the match ``event``; ``arc`` has brought it there. Returns 0 or an error."""
+    """Writes the words of the match ``event`` from the current record, which ``arc`` has completed. Returns 0 or an error."""
     registers = room.made.shape[0] - I_WORDS
     room.matches[event, M_EXPIRED] = expired
     room.matches[event, M_END] = room.made[I_END]
@@ -382,7 +428,8 @@ def _matched(event, arc, q, expired, graph, values, rows, room):
 
 @kernel
 def _emit(arc, q, group, stamp, graph, values, rows, room, labelled, max_matches, state):
-    """Writes the match that the record at hand ends, unless it was told. Returns DONE, or what is the matter."""
+    """Reports the match that the current record completes, unless it was reported before. Returns DONE, or an outcome that says why
+    not."""
     event = state[S_EVENTS]
     if event == room.events.shape[0]:
         state[S_DETAIL] = MATCHES
@@ -426,7 +473,7 @@ def _emit(arc, q, group, stamp, graph, values, rows, room, labelled, max_matches
 
 @kernel
 def _open(q, stamp, graph, values, rows, room, state):
-    """Makes the record of a computation that has read no row, as the first one before the first row. Returns DONE or ERROR."""
+    """Makes the record of a run that has read no row, as the first one before the first row. Returns DONE or ERROR."""
     for i in range(room.made.shape[0]):
         room.made[i] = 0
     room.made[I_STATE] = graph.start[0]
@@ -449,15 +496,15 @@ def _open(q, stamp, graph, values, rows, room, state):
 
 @inlined
 def _lacking(what, state):
-    """There is no room for what a row gives."""
+    """Notes which array is full, and returns GROW."""
     state[S_DETAIL] = what
     return GROW
 
 
 @inlined
 def _follow(arc, origin, k, on, group, q, graph, values, rows, room, state):
-    """Makes of record ``k`` the one that ``arc`` leads to, before its registers are set. Returns whether there was room for the
-    number of its way."""
+    """Makes the record that ``arc`` leads to from record ``k``, before its registers are set. Returns False if the numbered paths
+    are full."""
     for i in range(room.made.shape[0]):
         room.made[i] = room.ids[origin, k, i]
     room.made[I_STATE] = graph.arcs[arc, A_TARGET]
@@ -474,16 +521,21 @@ def _follow(arc, origin, k, on, group, q, graph, values, rows, room, state):
     return room.made[at] > 0
 
 
+# Arguments of _row:
+#   opening: make the records before the first row instead.
+#   told: the matches that end at the row have been emitted.
+#   limit: arcs ON EXPIRY are taken up to this time.
+#   expired: arcs ON EXPIRY up to this time have been emitted.
+#   labelled: whether matches have labels.
+#   max_steps, max_matches: bounds of the search.
 @kernel
 def _row(q, high, opening, emitted, limit, expired, graph, values, rows, room, labelled, max_steps, max_matches, state):
-    """Takes row ``q`` of a partition that ends before ``high``; ``opening``: makes the records before the first row instead;
-    ``emitted``: whether the matches that end there have been. Arcs ON EXPIRY are taken up to the time ``limit``; those up to
-    ``expired`` have been. Returns DONE, or what is the matter."""
+    """Takes row ``q`` of a partition that ends before ``high``. Returns DONE, or an outcome that says why not."""
     side = state[S_SIDE]
     into = np.int64(2) if opening else 1 - side
     count = state[S_COUNT]
     initial = state[S_INITIAL]
-    stamp = state[S_STAMP] + 1  # what stood in the tables under an earlier one is forgotten, a row that is taken again begins anew
+    stamp = state[S_STAMP] + 1  # table entries with an earlier stamp count as absent, so each try of a row starts with empty tables
     state[S_STAMP] = stamp
     width = room.made.shape[0]
     base = rows.base[q]
@@ -492,8 +544,8 @@ def _row(q, high, opening, emitted, limit, expired, graph, values, rows, room, l
     made = np.int64(0)
     depth = np.int64(0)
     steps = np.int64(0)
-    index = np.int64(0)  # of the next record that takes the row: the initial ones stand behind the others
-    level = np.int64(0)  # of the walk through a record and those that arcs ON EMPTY have made of it
+    index = np.int64(0)  # of the next record that takes the row; the initial ones come after the others
+    level = np.int64(0)  # of the walk through a record and those that arcs ON EMPTY have made from it
     origin = side
     group = np.int64(-1)
     loaded = np.int64(-1)
@@ -504,7 +556,7 @@ def _row(q, high, opening, emitted, limit, expired, graph, values, rows, room, l
         made = np.int64(1)
         depth = np.int64(1)
     while True:
-        # ---- the next arc, and the record that it leaves
+        # ---- The next arc, and the record that it leaves.
         if depth > 0:
             k = room.stack[depth - 1, 0]
             origin_of = into
@@ -517,14 +569,14 @@ def _row(q, high, opening, emitted, limit, expired, graph, values, rows, room, l
         elif opening:
             break
         elif level == 0:
-            # ---- the next record that has come by a row, and no arc of it yet
+            # ---- The next record that a row made. None of its arcs has been tried.
             if index == count + initial:
                 break
             origin = side if index < count else np.int64(2)
             k = index if index < count else index - count
             index += 1
             if room.ids[origin, k, I_PARENT] >= 0 or room.ids[origin, k, I_END] <= when:
-                continue  # the rows have no moment in common with this one
+                continue  # the lifetimes of its rows do not overlap with this row
             first = q if origin == 2 else room.ids[origin, k, I_FIRST]
             if first != group:
                 group = first
@@ -543,7 +595,7 @@ def _row(q, high, opening, emitted, limit, expired, graph, values, rows, room, l
             room.walk[level - 1, 1] = at + 1
             arc = graph.leaving[at]
             if graph.arcs[arc, A_ON] == ON_EMPTY:
-                # what it has made stands next, unless it was there before
+                # The record that it made comes next, unless an equal one was there before.
                 child = index if index < count else index - count
                 there = index < count if origin == side else index < count + initial
                 if there and room.ids[origin, child, I_PARENT] == k and room.ids[origin, child, I_VIA] == arc:
@@ -556,7 +608,7 @@ def _row(q, high, opening, emitted, limit, expired, graph, values, rows, room, l
         steps += 1
         if steps > max_steps:
             return EFFORT
-        # ---- whether it is taken
+        # ---- Whether the arc is taken.
         bit = graph.arcs[arc, A_BIT]
         if bit >= 0 and (rows.packed[q] >> bit) & 1 == 0:
             continue
@@ -580,7 +632,7 @@ def _row(q, high, opening, emitted, limit, expired, graph, values, rows, room, l
                 return ERROR
             if room.sn[0] == 1 or room.si[0] == 0:
                 continue
-        # ---- the record that it makes
+        # ---- The record that it makes.
         target = graph.arcs[arc, A_TARGET]
         if not _follow(arc, origin_of, k, on, group, q, graph, values, rows, room, state):
             return _lacking(NUMBERED, state)
@@ -589,7 +641,7 @@ def _row(q, high, opening, emitted, limit, expired, graph, values, rows, room, l
             state[S_DETAIL] = bad
             state[S_ARC] = arc
             return ERROR
-        # ---- what it ends
+        # ---- The match that it completes.
         if (on == ON_EXPIRY or not emitted) and (graph.arcs[arc, A_EMITS] == 1 or graph.final[target] == 1):
             outcome = _emit(arc, q, group, stamp, graph, values, rows, room, labelled, max_matches, state)
             if outcome != DONE:
@@ -603,7 +655,7 @@ def _row(q, high, opening, emitted, limit, expired, graph, values, rows, room, l
         n = _known(into, made, stamp, room)
         if n < made:
             continue
-        if labelled and on == ON_ROW:
+        if labelled and on == ON_ROW:  # labels are a linked list of path steps, which records with a common past share
             way = state[S_WAYS]
             if way == room.ways.shape[0]:
                 return _lacking(WAYS, state)
@@ -629,25 +681,26 @@ def _row(q, high, opening, emitted, limit, expired, graph, values, rows, room, l
 
 @inlined
 def _begins_otherwise(base, graph, state):
-    """Whether other records than those at hand may stand before the first row where the arcs of ``base`` are valid: only where arcs
-    ON EMPTY leave the start."""
+    """Whether the records before the first row differ for the arcs of ``base``. This is possible only if arcs ON EMPTY leave the
+    start."""
     start = base + graph.start[0]
     return base != state[S_BASE] and (state[S_INITIAL] > 1 or graph.first_silent[start] < graph.first_silent[start + 1])
 
 
 @kernel
 def run(graph, values, rows, room, opens, labelled, max_steps, max_matches, state):
-    """Takes rows from where ``state`` stands. ``opens`` int64 (partitions, OPEN_WIDTH): in O_START the row from which matches are
-    told, and where a partition that is going stands then, in O_COVERED the first row of its oldest computation.
+    """Takes rows from the position in ``state``. Returns DONE, FULL or GROW (S_DETAIL: what is full), or an error.
 
-    Returns DONE, FULL or GROW with what there is no room for, or an error."""
+    ``opens`` int64 (partitions, OPEN_WIDTH) has in O_START the first row whose matches have not been emitted. A growing partition
+    is left with its position there, and with the first row of its oldest run in O_COVERED.
+    """
     parts = rows.offsets.shape[0] - 1
     while state[S_PART] < parts:
         part = state[S_PART]
         low = rows.offsets[part]
         high = rows.offsets[part + 1]
         going = opens[part, O_GOING] == 1
-        if state[S_OPENED] == 0:  # also of a partition without rows, which keeps its own number
+        if state[S_OPENED] == 0:  # also for a partition without rows, which keeps its number
             state[S_ROW] = low
             state[S_COUNT] = 0
             state[S_WAYS] = 0
@@ -659,6 +712,7 @@ def run(graph, values, rows, room, opens, labelled, max_steps, max_matches, stat
             state[S_BASE] = rows.base[low]
         while state[S_ROW] < opens[part, O_UPTO]:
             q = state[S_ROW]
+            # CONSECUTIVE BY: all runs end before this row.
             if rows.absent[q] & APART != 0:
                 state[S_COUNT] = 0
             if rows.absent[q] & NO_TIME == 0:
@@ -674,7 +728,7 @@ def run(graph, values, rows, room, opens, labelled, max_steps, max_matches, stat
                 emitted = q < opens[part, O_START]
                 expired = BEFORE_ALL if not emitted else opens[part, O_EXPIRED] if q == opens[part, O_START] - 1 else ENDLESS
                 outcome = _row(q, high, False, emitted, opens[part, O_LIMIT], expired, graph, values, rows, room, labelled, max_steps, max_matches, state)
-                if outcome != DONE:  # the row is taken again
+                if outcome != DONE:  # the row is taken once more
                     state[S_EVENTS] = events
                     state[S_LABELS] = used
                     state[S_WAYS] = ways

@@ -1,9 +1,15 @@
-"""Computations whose records are kept behind each row, while rows come and go (AFA paper, section 5.1, the lists of *pmatch*).
+"""Run log: keeps the records of the runs after each row while rows are inserted and deleted (AFA paper, section 5.1, the lists of
+*pmatch*).
 
-Records and what is done with them are those of :mod:`sparkcep.kernels.automaton.register_runs`. A change of the rows is taken step
-by step: what it takes away behind the rows that follow (RemoveInvalidatedSequences), the row itself, and what goes on through it or
-over its place (PropagateInsert), a row at a time. Each step is whole before the next one begins, so where there is no room the
-kernel goes on with the same step once there is.
+The engine's changelog (:mod:`sparkcep.engine.changelog.run_log`) drives it. Records and steps are those of
+:mod:`sparkcep.kernels.automaton.register_runs`. A change of the rows is applied in steps. First invalid records are removed after
+the later rows (RemoveInvalidatedSequences). Then follows the row itself, and then the runs that go on through it or over its place
+(PropagateInsert), one row at a time. Each step is complete before the next one begins. So if an array is full, the kernel resumes
+with the same step once it has room.
+
+Example: the automaton and the rows 0, 1, 2 of :mod:`sparkcep.kernels.automaton.register_runs`. Deleting row 1 retracts its match.
+Then (T, first 1, low 5) is removed after row 2, and the match of rows 1 and 2 is retracted. The record (T, first 0, low 3) after
+row 0 now takes row 2, because 5 > 3. So the match of rows 0 and 2 is inserted.
 """
 
 from __future__ import annotations
@@ -36,26 +42,39 @@ from sparkcep.kernels.automaton.register_runs import (
 from sparkcep.kernels.common.layout import DONE, E_ROWS, E_START, FULL, GROW
 from sparkcep.kernels.jit.cache import embedded, kernel
 
-# state behind that of the computations: which change or row is next, what of the change comes next, at which of the rows that are
-# there, whether computations still cross, the first match that is not told; how many rows are there, how much of ``kept`` is used,
-# how many records are kept, and were at most; the number of the change, how many changes of matches are to be told, with how many
-# rows; behind which row stand all the records at hand, -1: none
+# State after that of the runs:
+# S_AT, S_STEP, S_PLACE: next change or row, its next step, the place among the live rows.
+# S_CROSSING: whether runs still cross the change.
+# S_NEW: the first match that has not been emitted.
+# S_LIVE, S_USED, S_RECORDS, S_MOST: live rows, used part of ``kept``, records that are kept, their maximum.
+# S_TURN: number of the change.
+# S_TOLD, S_TOLD_ROWS: match changes to emit, and their rows.
+# S_OF: the row whose records are the current ones, all of them; -1 if there is none.
 (
     S_AT, S_STEP, S_PLACE, S_CROSSING, S_NEW, S_LIVE, S_USED, S_RECORDS, S_MOST, S_TURN, S_CHANGES, S_CHANGE_ROWS, S_OF, CHANGES_STATE_SIZE,
 ) = range(STATE_SIZE, STATE_SIZE + 14)  # fmt: skip
-TAKE, GONE, REMOVE, LEAVE, ROW, EMIT, CARRY = range(7)  # what of a change comes next
-KEPT, CHANGES, CHANGE_ROWS, STATE = range(100, 104)  # of what there is no room, beside those of search.computations
-T_TURN, T_INSERT, T_CAUSE, T_MATCH, T_BEGIN, T_ROWS, T_WIDTH = range(7)  # columns of what is told
+TAKE, GONE, REMOVE, LEAVE, ROW, EMIT, CARRY = range(7)  # steps of a change
+KEPT, CHANGES, CHANGE_ROWS, STATE = range(100, 104)  # what is full, beside the values of ``register_runs``
+T_TURN, T_INSERT, T_CAUSE, T_MATCH, T_BEGIN, T_ROWS, T_WIDTH = range(7)  # columns of ``changes``
 UNCROSSED = (1 << 63) - 1
 
 
 class LogArrays(NamedTuple):
-    """The rows that are there and what stands behind them. ``live`` int64: these rows, in order; by rows ``place`` and ``count``
-    int64: which of ``kept`` int64 (room, width) are the records behind it, ``crossed`` int64: the first row of the oldest record
-    that was dropped there (UNCROSSED: none), ``head`` int64: the first match that ends there (-1: none). By matches ``next`` int64:
-    the next one at the same row, ``stands`` uint8: whether it is there. ``changes`` int64 (room, T_WIDTH) and ``change_rows``
-    int64: the changes to report. ``numbers`` int64 and ``unnumbered`` uint8 by rows: the numbers of CONSECUTIVE BY and whether there is none;
-    empty without that."""
+    """The live rows, and the records after each.
+
+    Attributes:
+        live: int64, the live rows in order.
+        place, count: int64 (rows), the range of ``kept`` with the records after the row.
+        kept: int64 (room, width), records.
+        crossed: int64 (rows), the first row of the oldest record that was dropped there (UNCROSSED: none).
+        head: int64 (rows), the first match that ends there (-1: none).
+        next: int64 (matches), the next match with this last row.
+        stands: uint8 (matches), whether the match exists.
+        told: int64 (room, T_WIDTH), output: match changes to emit.
+        told_rows: int64, output: their rows.
+        numbers, unnumbered: int64 and uint8 (rows), the numbers of CONSECUTIVE BY and whether there is none; empty without that
+            option.
+    """
 
     live: np.ndarray
     place: np.ndarray
@@ -73,7 +92,7 @@ class LogArrays(NamedTuple):
 
 @embedded
 def _position(q, count, live):
-    """How many of the first ``count`` rows that are there come before ``q``."""
+    """How many of the first ``count`` live rows come before ``q``."""
     low = np.int64(0)
     high = count
     if count > 0 and live[count - 1] < q:
@@ -89,12 +108,12 @@ def _position(q, count, live):
 
 @embedded
 def _apart(before, q, log):
-    """Whether no computation may step from the row ``before`` (-1: none) to ``q``: CONSECUTIVE BY."""
+    """Whether CONSECUTIVE BY forbids a run to step from the row ``before`` (-1: none) to ``q``."""
     if log.numbers.shape[0] == 0:
         return False
     if before < 0 or log.unnumbered[before] == 1 or log.unnumbered[q] == 1:
         return True
-    # a number behind another is not the least one, so that nothing wraps
+    # The greater number is not the least one, so subtracting 1 does not wrap.
     return not (log.numbers[q] > log.numbers[before] and log.numbers[q] - 1 == log.numbers[before])
 
 
@@ -106,8 +125,8 @@ def _lacking(what, state):
 
 @kernel
 def _note(match, insert, cause, by_ways, room, log, state):
-    """Notes that a match comes or goes, with the rows that are there now between its first and its last one; where ways tell the
-    rows, without them."""
+    """Notes that a match is inserted or retracted, with the live rows between its first and its last one. If numbered paths give
+    the rows, they are left out."""
     at = state[S_CHANGES]
     if at == log.changes.shape[0]:
         return _lacking(CHANGES, state)
@@ -136,7 +155,7 @@ def _note(match, insert, cause, by_ways, room, log, state):
 
 @kernel
 def _remove(place, cause, by_ways, parents, room, log, state):
-    """Takes what begins before ``place`` away behind the rows from the one on at which ``state`` stands."""
+    """Removes the records and matches that begin before ``place``, after the rows from the one in ``state`` on."""
     while state[S_CROSSING] == 1 and state[S_PLACE] < state[S_LIVE]:
         row = log.live[state[S_PLACE]]
         last = np.int64(-1)
@@ -175,7 +194,7 @@ def _remove(place, cause, by_ways, parents, room, log, state):
 
 @embedded
 def _at_hand(row, room, log, state):
-    """Has the records behind a row (-1: none) at hand. Returns whether there is room for them."""
+    """Makes the records after a row (-1: none) the current ones. Returns False if they do not fit."""
     count = log.count[row] if row >= 0 else np.int64(0)
     if count > room.ids.shape[1]:
         return False
@@ -191,9 +210,11 @@ def _at_hand(row, room, log, state):
 
 @kernel
 def _made(q, high, fresh, old, graph, values, rows, room, labelled, max_steps, max_matches, log, state):
-    """Gives the row ``q`` to the records at hand; where it is ``fresh``, new computations begin at it. What comes of it is written
-    behind what is used of ``kept``, where there is room for as many as ``old`` more. Returns DONE, or what is the matter; then
-    nothing of the row is there."""
+    """Lets the current records take row ``q``. If it is ``fresh``, new runs begin at it.
+
+    The new records are written after the used part of ``kept``, where ``old`` more must fit. Returns DONE, or an outcome that says
+    why not; then nothing of the row is kept.
+    """
     side = state[S_SIDE]
     count = state[S_COUNT]
     events = state[S_EVENTS]
@@ -216,7 +237,7 @@ def _made(q, high, fresh, old, graph, values, rows, room, labelled, max_steps, m
     begin = state[S_USED]
     if outcome == DONE and begin + made + old > log.kept.shape[0]:
         outcome = _lacking(KEPT, state)
-    if outcome != DONE:  # the row is taken again
+    if outcome != DONE:  # the row is taken once more
         state[S_SIDE] = side
         state[S_COUNT] = count
         state[S_EVENTS] = events
@@ -232,8 +253,10 @@ def _made(q, high, fresh, old, graph, values, rows, room, labelled, max_steps, m
 
 @kernel
 def _taken(q, fresh, parents, graph, values, rows, room, labelled, max_steps, max_matches, log, state):
-    """Gives the row ``q`` to the records at hand, and puts what comes of it in front of what stands behind that row. Returns DONE,
-    or what is the matter; then nothing of the row is there."""
+    """Lets the current records take row ``q``, and puts the new records before the existing ones of that row.
+
+    Returns DONE, or an outcome that says why not; then nothing of the row is kept.
+    """
     events = state[S_EVENTS]
     old = log.count[q]
     outcome = _made(q, np.int64(0), fresh, old, graph, values, rows, room, labelled, max_steps, max_matches, log, state)
@@ -265,11 +288,20 @@ def _taken(q, fresh, parents, graph, values, rows, room, labelled, max_steps, ma
 
 @kernel
 def change(changed, comes, causes, flush, flush_rows, graph, values, rows, room, labelled, max_steps, max_matches, max_records, log, state):
-    """Takes the changes one behind the other from the one at which ``state`` stands: the row ``changed`` int64 that comes, or goes
-    where ``comes`` uint8 is 0, by the cause ``causes`` int64.
+    """Applies the changes one after the other, from the position in ``state``.
 
-    Returns DONE; FULL where as many changes of matches as ``flush``, or their rows as ``flush_rows``, are to be told, of whole
-    changes of rows; FULL or GROW with what there is no room for, or an error."""
+    Args:
+        changed: int64, the inserted or deleted rows.
+        comes: uint8, 1 for an insertion, 0 for a deletion.
+        causes: int64, the cause of each change.
+        flush, flush_rows: return FULL after a change of the rows, once so many match changes, or rows of them, are to be emitted.
+        labelled: whether matches have labels.
+        max_steps, max_matches, max_records: bounds.
+        log, state: the log and the position.
+
+    Returns:
+        DONE, FULL, GROW (S_DETAIL: what is full), or an error.
+    """
     by_ways = values.way[0] >= 0
     parents = graph.silent.shape[0] > 0
     while True:
@@ -285,6 +317,8 @@ def change(changed, comes, causes, flush, flush_rows, graph, values, rows, room,
             q = changed[at]
             place = _position(q, state[S_LIVE], log.live)
             state[S_PLACE] = place
+            # A deletion takes the steps GONE, REMOVE and LEAVE, an insertion REMOVE (if rows follow it) and ROW. Both continue with
+            # TELL and CARRY in turn.
             if comes[at] == 0:
                 state[S_STEP] = GONE
             elif place == state[S_LIVE]:
@@ -296,6 +330,7 @@ def change(changed, comes, causes, flush, flush_rows, graph, values, rows, room,
                 state[S_STEP] = REMOVE
             continue
         q = changed[at]
+        # GONE: the matches that end at the deleted row are retracted.
         if step == GONE:
             while log.head[q] >= 0:
                 match = log.head[q]
@@ -308,11 +343,13 @@ def change(changed, comes, causes, flush, flush_rows, graph, values, rows, room,
             state[S_PLACE] += 1
             state[S_OF] = -1
             state[S_STEP] = REMOVE
+        # REMOVE: records that cross the changed place are removed after the later rows, and their matches are retracted.
         elif step == REMOVE:
             outcome = _remove(q if comes[at] == 1 else q + 1, causes[at], by_ways, parents, room, log, state)
             if outcome != DONE:
                 return outcome
             state[S_STEP] = ROW if comes[at] == 1 else LEAVE
+        # LEAVE: the row leaves the log, and the records before it become the current ones.
         elif step == LEAVE:
             place = _position(q, state[S_LIVE], log.live)
             if place > 0 and not _at_hand(log.live[place - 1], room, log, state):
@@ -328,6 +365,7 @@ def change(changed, comes, causes, flush, flush_rows, graph, values, rows, room,
             if place == 0:
                 state[S_COUNT] = 0
             state[S_STEP] = CARRY
+        # ROW: the records before the new row take it, and new runs begin at it.
         elif step == ROW:
             place = _position(q, state[S_LIVE], log.live)
             before = log.live[place - 1] if place > 0 else np.int64(-1)
@@ -346,6 +384,7 @@ def change(changed, comes, causes, flush, flush_rows, graph, values, rows, room,
             state[S_PLACE] = place + 1
             state[S_OF] = q if place + 1 == state[S_LIVE] else -1
             state[S_STEP] = EMIT
+        # TELL: new matches are emitted.
         elif step == EMIT:
             while state[S_NEW] < state[S_EVENTS]:
                 outcome = _note(state[S_NEW], np.int64(1), causes[at], by_ways, room, log, state)
@@ -355,6 +394,7 @@ def change(changed, comes, causes, flush, flush_rows, graph, values, rows, room,
             if state[S_RECORDS] > max_records:
                 return _lacking(STATE, state)
             state[S_STEP] = CARRY
+        # CARRY: the current records take the next row, until none is left.
         else:
             place = state[S_PLACE]
             if place == state[S_LIVE] or state[S_COUNT] == 0 or (place > 0 and _apart(log.live[place - 1], log.live[place], log)):
@@ -370,12 +410,15 @@ def change(changed, comes, causes, flush, flush_rows, graph, values, rows, room,
 
 @kernel
 def walk(order, before, high, graph, values, rows, room, labelled, max_steps, max_matches, log, sizes, changes, state):
-    """Takes the rows ``order`` int64 one behind the other, from the one at which ``state`` stands, with the records at hand, which
-    stand behind the row ``before``; new computations begin at each of them.
+    """Takes the rows ``order`` int64 one after the other, from the position in ``state``, and begins new runs at each of them.
 
-    The records behind each row are put behind what is used of ``kept``, of each row as many as ``sizes`` int64 then says, and
-    ``changes`` int64 says how many matches there are by then. ``high``: row q sees when row q + 1 is if that is less. Returns DONE,
-    FULL or GROW with what there is no room for, or an error."""
+    The current records are those after the row ``before``. Returns DONE, FULL, GROW (S_DETAIL: what is full), or an error.
+
+    Args:
+        high: row q sees the time of row q + 1 if that is less than ``high``.
+        sizes: int64, output: how many records are written for each row, after the used part of ``kept``.
+        told: int64, output: how many matches there are after each row.
+    """
     while state[S_AT] < order.shape[0]:
         at = state[S_AT]
         q = order[at]
@@ -396,6 +439,6 @@ def walk(order, before, high, graph, values, rows, room, labelled, max_steps, ma
 
 @kernel
 def begin(q, graph, values, rows, room, max_steps, state):
-    """Makes the records before the first row. Returns DONE or what is the matter."""
+    """Makes the records before the first row. Returns DONE, or an outcome that says why not."""
     state[S_BASE] = rows.base[q]
     return _row(q, q + 1, True, True, ENDLESS, BEFORE_ALL, graph, values, rows, room, False, max_steps, 0, state)

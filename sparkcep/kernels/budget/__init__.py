@@ -1,2 +1,4 @@
-"""Approximate search under a budget (ACEP, VLDB 2016; agents: RC-ACEP). Rows, a net and a history go in; the matches come out that
-so many checks a row find."""
+"""Best-effort search under a budget (ACEP, VLDB 2016; its agents: RC-ACEP).
+
+Rows, a net and a history go in. The matches that so many checks per row can find come out.
+"""

@@ -1,21 +1,26 @@
-"""Approximate matches under a budget: row by row the most promising candidates are tried, the others are left out (RC-ACEP, VLDB
-2016, sections 3 and 4).
+"""Best-effort search for approximate matches under a budget (load shedding; RC-ACEP, VLDB 2016, sections 3 and 4).
 
-A candidate is a run and a place of the pattern at which it may take the row at hand, the variables between being skipped (Algorithm
-2 calls it a match node at pre(sigma)). At each row all candidates are collected, as many as there are checks are chosen, and those
-are tried: conditions are evaluated, and what takes the row becomes a run of its own beside the one that still waits. Without
-history the cheapest go first. With one the most promising do (:mod:`sparkcep.kernels.budget.utility`): the best of each place and
-cost first, then the others, the cheapest first. In the paper's order, Algorithm 2 is an online maximum coverage of the bundles that
-the candidates' vectors led to, by lazy greedy choice: a score is computed anew only where a bundle that it counts was covered
-meanwhile. Scores are sums of fractions 1/visits. They are compared by residues modulo a prime, which tell equal ones, and else in
-units as small as 64 bits allow.
+At each row the most promising candidates are tried, and the others are left out.
 
-Vectors are those of section 3.3 (Definition 4): place, cost so far, remaining window and time since the last row, both in
-intervals. What a search learns of them is how often each was visited, and at which match points it ended; the bundles of these are
-put together behind it.
+A candidate is a run and a place of the pattern where it may take the current row; the variables between are skipped. Algorithm 2
+calls it a match node at pre(sigma). At each row all candidates are collected, and as many are chosen as there are checks. The
+chosen ones are tried: conditions are evaluated, and a run that takes the row becomes a new run beside the one that still waits.
 
-Where a history is explored, agents (:mod:`sparkcep.kernels.budget.q_learning`) take rows first. Their tries are checks: those that
-candidates do not need, and one in eight of the others, which is saved up until it is enough for a match.
+Without a history the cheapest candidates go first. With one, utility decides (:mod:`sparkcep.kernels.budget.utility`): first the
+best candidate of each place and cost, then the others, the cheapest first. In the paper's order, Algorithm 2 is an online maximum
+coverage of the bundles to which the candidates' features led, by lazy greedy choice. A score is recomputed only if a bundle that it
+counts has been covered meanwhile. Scores are sums of fractions 1/visits. Residues modulo a prime decide whether two are equal. Else
+they are compared in units as small as 64 bits allow.
+
+Features are the match vectors of section 3.3 (Definition 4): place, cost so far, remaining window and time since the last row, the
+latter two in intervals. The search learns the number of their visits, and the match points that followed. Their bundles are
+assembled after the search.
+
+To explore a history, agents (:mod:`sparkcep.kernels.budget.q_learning`) take rows first. Their tries are checks, too. They get the
+checks that candidates do not need, and one in eight of the others. The latter are saved up until they are enough for a match.
+
+Example: ``BUDGET 1 CHECKS`` without a history, pattern A B, at a row that may be B. One candidate is the run that has taken A, at
+cost 0. Another would begin a run here and skip A, at a cost. The first one is tried, and the other is counted in ``left``.
 """
 
 from __future__ import annotations
@@ -89,39 +94,53 @@ from sparkcep.kernels.frontier.run_classes import (
 )
 from sparkcep.kernels.jit.cache import allocating, embedded, kernel
 
-# by which order candidates are tried: COVERING is the paper's, which is PLAIN without a history; PROMISING is our own; FIRST_IN is
-# the paper's baseline ("ACEPMATCH with timeout"), for comparisons only
+# Order of the tries. COVERING is the paper's, and equals PLAIN without a history. PROMISING is ours, by utility. FIRST_IN is the
+# paper's baseline ("ACEPMATCH with timeout"), for comparisons only.
 PLAIN = COVERING = 0
 FIRST_IN, BY_UTILITY = 1, 2
-PRIME = (1 << 61) - 1  # of residues
-# state[S_DETAIL] of GROW
+PRIME = (1 << 61) - 1  # modulus of the residues
+# state[S_DETAIL] after GROW.
 CANDIDATES_FULL, CLASSES_FULL, ENTRIES_FULL, VECTORS_FULL, UNJUDGED, SAVED_FULL, LOST = range(7)
-REPORTED, JUDGED = 1, 2  # state[Q_PENDING]: the row's matches are known and not all told; runs were judged that may be such
-# state behind that of the cargo: matches that the row at hand completes, what still has to be done with them, vectors known, ends
-# of vectors, checks and candidates left out so far; agents, and what is saved for them (a check is SHARE); partitions entered
+REPORTED, JUDGED = 1, 2  # state[Q_PENDING]: the row's matches are known, but not all emitted; runs were judged that may be matches
+# State after that of the payload:
+# Q_DONE, Q_PENDING: matches that the current row completes, and what still has to be done with them.
+# Q_VECTORS, Q_ENDS: known feature vectors, and their match points.
+# Q_CHECKS, Q_LEFT: checks, and candidates left out so far.
+# Q_AGENTS, Q_SAVED: agents, and what is saved for them (a check is SHARE).
+# Q_ENTERED: partitions entered.
 Q_DONE, Q_PENDING, Q_VECTORS, Q_ENDS, Q_CHECKS, Q_LEFT, Q_AGENTS, Q_SAVED, Q_ENTERED, BUDGET_STATE = range(CARGO_STATE, CARGO_STATE + 10)
-# columns of a candidate: class (NONE: a run would begin), edge, first row, last entry, code of its vector for what is learned,
-# number of the vector in the history, version of its
-# score, the score in units, its residue, code of its vector for how promising it is
+# Columns of a candidate:
+# A_CLASS, A_EDGE, A_START, A_ENTRY: class (NONE: a run would begin), edge, first row, last entry.
+# A_CODE, A_TOLD, A_PROMISED: code of its features for learning, their number in the history, their code for utility.
+# A_VERSION, A_SCORE, A_RESIDUE: version of its score, the score in units, its residue.
 A_CLASS, A_EDGE, A_START, A_ENTRY, A_CODE, A_FEATURES, A_VERSION, A_SCORE, A_RESIDUE, A_CODE_OF_UTILITY, CANDIDATE_FIELDS = range(11)
-BEHIND = -1.0  # the promise of what comes behind all others
-# columns of a bundle's cover: row at which it is covered, units and residue of 1/visits, the visits
+BEHIND = -1.0  # the utility of candidates that come after all others
+# Columns of a bundle's cover: row whose candidates cover it, units and residue of 1/visits, the visits.
 M_ROW, M_UNITS, M_RESIDUE, M_VISITS, COVER_FIELDS = range(5)
-# columns of a vector's score: of which row, as of which version, in units, its residue
+# Columns of the score of features: row, version, score in units, its residue.
 G_ROW, G_VERSION, G_SCORE, G_RESIDUE, GAIN_FIELDS = range(5)
-# columns of a vector learned: partition, code, visits, match points, the last one, the last row at which a run would begin there
+# Columns of learned features: partition, code, visits, match points, the last match point, the last row where a run would begin
+# with them.
 V_PART, V_CODE, V_VISITS, V_POINTS, V_LAST, V_BEGUN, VECTOR_FIELDS = range(7)
 T_NODE, T_FIRST, T_END = range(3)  # columns of a stretch
 
 
 class BudgetNet(NamedTuple):
-    """``by_variable`` int64 (variables + 1): the stretches of each variable; ``stretches`` int64 (n, 3): a node and a range of
-    ``by_edge`` int64 (m), its edges by that variable, those of one way together and the cheapest first; ``ways``, ``places``,
-    ``costs``, ``levels`` int64 (edges): number of the way, place of the pattern, cost of the target and its number among all costs;
-    ``buckets`` int64 (edges): edges whose candidates are one where nothing tells runs ``apart`` uint8 (edges); ``slots`` int64
-    (edges): place and cost among those of the node; ``variables``, ``ranks`` int64 (edges): which variable of the pattern takes the
-    row, and the rank of the choices made on the way there, less being preferred. ``edges``, ``masks``, ``accept``, ``accept_end``,
-    ``tested``: as in :mod:`sparkcep.kernels.frontier.frontier`."""
+    """The net, with its edges by variable and node.
+
+    Attributes:
+        edges, masks, accept, accept_end, tested: as in :mod:`sparkcep.kernels.frontier.frontier`.
+        by_variable: int64 (variables + 1), the stretches of each variable.
+        stretches: int64 (n, 3), a node and a range of ``by_edge``: its edges by that variable.
+        by_edge: int64 (m), edges of one way are adjacent, the cheapest first.
+        ways, places: int64 (edges), number of the way, and place of the pattern.
+        costs, levels: int64 (edges), cost of the target, and its number among all costs.
+        buckets: int64 (edges), edges with one bucket share a candidate if nothing distinguishes their runs.
+        apart: uint8 (edges), 1 if something distinguishes runs.
+        slots: int64 (edges), place and cost among those of the node.
+        variables: int64 (edges), the variable of the pattern that takes the row.
+        ranks: int64 (edges), the rank of the choices made on the way; smaller is preferred.
+    """
 
     edges: np.ndarray
     masks: np.ndarray
@@ -143,10 +162,17 @@ class BudgetNet(NamedTuple):
 
 
 class HistoryArrays(NamedTuple):
-    """A history: its ``intervals`` of the window; ``codes`` int64 (n), ascending, of its vectors with bundles; ``visits``,
-    ``units``, ``residues`` int64 (n): their visits and 1/visits, ``whole`` int64 (n): the residues of their scores where nothing is
-    covered; ``first`` int64 (n + 1), ``bundles`` int64: the bundles of each; ``cover`` int64 (bundles, COVER_FIELDS); ``memo``
-    int64 (n, GAIN_FIELDS): scores as of what is covered. Nothing of it is there where no history is used."""
+    """A history. The arrays are empty if none is used.
+
+    Attributes:
+        intervals: the intervals of the window.
+        codes: int64 (n), ascending, the features with bundles.
+        visits, units, residues: int64 (n), visits and 1/visits of the features.
+        whole: int64 (n), residues of the scores while nothing is covered.
+        first, bundles: int64 (n + 1) and int64, the bundles of each.
+        cover: int64 (bundles, COVER_FIELDS).
+        memo: int64 (n, GAIN_FIELDS), scores given the bundles covered by now.
+    """
 
     intervals: int
     codes: np.ndarray
@@ -161,10 +187,17 @@ class HistoryArrays(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What is learned, where ``wanted``: ``vectors`` int64 (n, VECTOR_FIELDS) and a ``table`` int64 (4n) by hash; ``ends`` int64
-    (m, 2): vector and match point, each pair once; of each entry ``vector`` int64 and ``mark`` int64, the match point that it was
-    seen from last (this too where promises are wanted); ``seen`` int64 (classes, slots): 1 + code of the vector at which the class
-    was visited last."""
+    """The features that are learned.
+
+    Attributes:
+        wanted: whether features are learned.
+        vectors: int64 (n, VECTOR_FIELDS).
+        table: int64 (4n), the vectors by hash.
+        ends: int64 (m, 2), pairs of vector and match point, each once.
+        vector: int64 (entries), the vector of each entry.
+        mark: int64 (entries), the last match point whose runs include the entry; also used for utility.
+        seen: int64 (classes, slots), 1 + code of the features at the class's last visit.
+    """
 
     wanted: bool
     vectors: np.ndarray
@@ -176,11 +209,19 @@ class Learned(NamedTuple):
 
 
 class Ground(NamedTuple):
-    """Working memory: ``candidates`` int64 (n, CANDIDATE_FIELDS); ``heap`` int64 (n); ``bucket`` int64 (buckets): 1 + the candidate
-    of each; ``done`` int64 (n, 3): entries and edges of complete matches, and where they stand in the ``table``; ``labels`` int64
-    (entries): digest of the variables of a run; ``table`` int64 (4n): of complete matches. Output: ``left`` int64 (rows);
-    ``coverage`` float64 (rows, or 0 where nobody asks); ``tied`` uint8 (likewise): whether of two ways to the same rows one was
-    left there."""
+    """Working memory and output.
+
+    Attributes:
+        candidates: int64 (n, CANDIDATE_FIELDS).
+        heap: int64 (n), the candidates in order of the tries.
+        bucket: int64 (buckets), 1 + the candidate of each.
+        done: int64 (n, 3), entries and edges of complete matches, and their cells in ``table``.
+        labels: int64 (entries), digest of the variables of a run.
+        table: int64 (4n), complete matches by hash.
+        left: int64 (rows), output: how many candidates were left out.
+        coverage: float64 (rows, or 0 if not asked for), output: the covered share of the bundles.
+        tied: uint8 (as ``coverage``), output: whether one of two ways to the same rows was dropped there.
+    """
 
     candidates: np.ndarray
     heap: np.ndarray
@@ -198,7 +239,7 @@ class Ground(NamedTuple):
 
 @embedded
 def _number(code, codes):
-    """The place of a code in ascending ``codes``, NONE where it is not there."""
+    """The place of a code in ascending ``codes``, or NONE."""
     low = 0
     high = codes.shape[0]
     while low < high:
@@ -212,7 +253,7 @@ def _number(code, codes):
 
 @embedded
 def _compare(a, b, row, runs, ground):
-    """Notes at a row that two runs, of which one is left, took the same rows in different ways."""
+    """Notes at a row that two runs, one of them dropped, took the same rows in different ways."""
     if ground.tied.shape[0] > 0:
         pool = runs.pool
         if a == b or (a != NONE and b != NONE and pool[a, C_ROWS] == pool[b, C_ROWS] and pool[a, C_DEPTH] == pool[b, C_DEPTH]):
@@ -221,8 +262,10 @@ def _compare(a, b, row, runs, ground):
 
 @embedded
 def _propose(place, e, row, count, proxies, net, runs, ground):
-    """Notes a candidate; how many there are then, or -1 where there is no room. Of runs that nothing can tell apart only the best
-    is one."""
+    """Notes a candidate. Returns the number of candidates, or -1 if the array is full.
+
+    Of runs that nothing can distinguish only the best one becomes a candidate.
+    """
     candidates = ground.candidates
     entry = runs.run[place] if place != NONE else np.int64(NONE)
     at = np.int64(count)
@@ -232,7 +275,7 @@ def _propose(place, e, row, count, proxies, net, runs, ground):
         if known != NONE:
             other = candidates[known, A_ENTRY]
             _compare(entry, other, row, runs, ground)
-            # a run that begins here began last; of its ways the first is preferred
+            # A run that begins here began last. The first of its ways is preferred.
             if other == NONE or (entry != NONE and not preferred(runs.pool, entry, other)):
                 return count
             at = known
@@ -250,7 +293,7 @@ def _propose(place, e, row, count, proxies, net, runs, ground):
 
 @embedded
 def _collect(row, here, proxies, net, looking, negations, classes, runs, ground, state):
-    """The candidates of a row; -1 where there is no room. Classes that are over go."""
+    """Collects the candidates of a row, and removes classes that are over. Returns their number, or -1 if the array is full."""
     head = classes.head[0]
     count = 0
     v = 0
@@ -306,8 +349,10 @@ def _forget(count, proxies, net, ground):
 
 @embedded
 def _vectors(count, part, row, choosing, net, clock, history, utilities, learned, runs, ground):
-    """Finds the first row of each candidate and, where they count, its vector and what the history tells of that; how promising it
-    is only where some are left out."""
+    """Finds the first row of each candidate and, as needed, its features, their history and its utility.
+
+    Utility is computed only when ``choosing``, that is, if some candidates are left out.
+    """
     candidates = ground.candidates
     known = history.codes.shape[0] > 0 and (not utilities.wanted or ground.coverage.shape[0] > 0)
     for i in range(count):
@@ -339,11 +384,13 @@ def _vectors(count, part, row, choosing, net, clock, history, utilities, learned
 
 @embedded
 def _first(a, b, order, net, utilities, runs, ground):
-    """Whether candidate ``a`` is tried before ``b``: the higher score or promise, least cost, latest start, latest place, earliest
-    rows, preferred way."""
+    """Whether candidate ``a`` is tried before ``b``.
+
+    The order is: higher utility or score, least cost, latest start, latest place, earliest rows, preferred way.
+    """
     candidates = ground.candidates
     if order == FIRST_IN:
-        # the seed is the oldest node, then come the runs as they were made
+        # The seed is the oldest node. Then come the runs in order of their creation.
         x, y = candidates[a, A_ENTRY], candidates[b, A_ENTRY]
         return x < y if x != y else candidates[a, A_EDGE] < candidates[b, A_EDGE]
     if order == BY_UTILITY and utilities.utility[a] != utilities.utility[b]:
@@ -365,7 +412,7 @@ def _first(a, b, order, net, utilities, runs, ground):
 
 @embedded
 def _foremost(count, net, utilities, runs, ground):
-    """Leaves of the candidates of one place and cost the most promising one in front; the others go behind all such."""
+    """Keeps the utility of the best candidate of each place and cost; all others come after these."""
     square = utilities.intervals * utilities.intervals
     for i in range(count):
         at = ground.candidates[i, A_CODE_OF_UTILITY] // square
@@ -382,7 +429,7 @@ def _foremost(count, net, utilities, runs, ground):
 
 @embedded
 def _sift(at, size, order, net, utilities, runs, ground):
-    """Moves the candidate at a place of the heap down to where it belongs."""
+    """Moves the candidate at a place of the heap down to its position."""
     heap = ground.heap
     item = heap[at]
     while True:
@@ -400,8 +447,7 @@ def _sift(at, size, order, net, utilities, runs, ground):
 
 @embedded
 def _gain(at, row, version, history):
-    """Computes the score of a vector as of the bundles covered by now, once for all its candidates; it stands in ``told.memo``
-    then."""
+    """Computes the score of features, given the bundles covered by now, into ``told.memo``: once for all their candidates."""
     memo, cover = history.memo, history.cover
     if memo[at, G_ROW] == row and memo[at, G_VERSION] == version:
         return
@@ -423,8 +469,7 @@ def _gain(at, row, version, history):
 
 @embedded
 def _stale(i, row, version, history, ground):
-    """Whether the score of a candidate is another one since bundles were covered (line 15 of Algorithm 2); it has the present one
-    then."""
+    """Whether the score of a candidate has changed since bundles were covered (line 15 of Algorithm 2). It is then updated."""
     candidates, at = ground.candidates, ground.candidates[i, A_FEATURES]
     if at == NONE or candidates[i, A_VERSION] == version:
         return False
@@ -439,7 +484,7 @@ def _stale(i, row, version, history, ground):
 
 @embedded
 def _covers(i, row, history, ground):
-    """Covers the bundles of a candidate; by how much the cover grew, as a float."""
+    """Covers the bundles of a candidate. Returns the growth of the cover as a float."""
     at = ground.candidates[i, A_FEATURES]
     more = 0.0
     if at == NONE:
@@ -459,8 +504,7 @@ def _covers(i, row, history, ground):
 
 @embedded
 def _choose(count, tried, row, order, net, history, utilities, runs, ground):
-    """Puts the candidates that are tried at the end of the heap, the first one last, and tells what the others would have
-    covered."""
+    """Puts the candidates to try at the end of the heap, the first one last, and writes the covered share."""
     heap = ground.heap
     for i in range(count):
         heap[i] = i
@@ -476,6 +520,7 @@ def _choose(count, tried, row, order, net, history, utilities, runs, ground):
     covered = 0.0
     while size > count - tried:
         best = heap[0]
+        # The lazy greedy choice: only the top of the heap is rescored. If its score has fallen, it sinks.
         if covering and _stale(best, row, version, history, ground):
             _sift(0, size, order, net, utilities, runs, ground)
             continue
@@ -498,7 +543,7 @@ def _choose(count, tried, row, order, net, history, utilities, runs, ground):
 
 @embedded
 def _vector(part, code, learned, state):
-    """The number of a partition's vector, which is made where it is new; there is room for it."""
+    """The number of a partition's feature vector, which is added if it is new. The caller has made room."""
     table, vectors = learned.table, learned.vectors
     mask = table.shape[0] - 1
     h = np.int64(mixed(mixed(BASIS, part), code) >> np.uint64(2)) & mask
@@ -532,7 +577,7 @@ def refill_vectors(learned, state):
 
 @embedded
 def _visit(i, part, row, net, learned, ground, state):
-    """Counts a visit of a candidate's vector, once for each run; its number."""
+    """Counts a visit of a candidate's features, once for each run. Returns the vector's number."""
     candidates, vectors = ground.candidates, learned.vectors
     at = _vector(part, candidates[i, A_CODE], learned, state)
     place = candidates[i, A_CLASS]
@@ -550,7 +595,7 @@ def _visit(i, part, row, net, learned, ground, state):
 
 @embedded
 def _reached(entry, part, row, utilities, learned, runs, state):
-    """Notes the match point at ``row`` at all vectors of a complete run; there is room for it."""
+    """Notes the match point ``row`` at all features of a complete run. The caller has made room."""
     while entry != NONE and learned.mark[entry] != row:
         learned.mark[entry] = row
         if utilities.wanted:
@@ -571,7 +616,7 @@ def _reached(entry, part, row, utilities, learned, runs, state):
 
 @embedded
 def _room(tried, learned, classes, runs, ground, state):
-    """Whether there is room for what a row may add; else ``state[S_DETAIL]`` tells what is full."""
+    """Whether there is enough room for a row's additions. If not, ``state[S_DETAIL]`` names the full array."""
     if ground.done.shape[0] < tried:
         state[S_DETAIL] = CANDIDATES_FULL
         return False
@@ -591,7 +636,7 @@ def _room(tried, learned, classes, runs, ground, state):
 
 @embedded
 def _complete(entry, accepting, first, row, edges, runs, ground, state):
-    """Holds a run that is complete against the best of the row; ``first``: none was complete before."""
+    """Compares a complete run with the best one of the row. ``first``: none was complete before."""
     best = runs.best[runs.rank[accepting]]
     if not first and best[B_RUN] != NONE and edges[accepting, E_COST] == edges[best[B_EDGE], E_COST]:
         _compare(entry, best[B_RUN], row, runs, ground)
@@ -600,15 +645,17 @@ def _complete(entry, accepting, first, row, edges, runs, ground, state):
 
 @embedded
 def _complete_all(row, edges, runs, ground, state):
-    """The same for all runs that were judged."""
+    """Compares all judged runs with the best one of the row."""
     for i in range(state[Q_DONE]):
         _complete(ground.done[i, 0], ground.done[i, 1], i == 0, row, edges, runs, ground, state)
 
 
 @embedded
 def _take(place, e, before, vector, utility_code, row, low, high, proxies, net, looking, negations, classes, utilities, learned, runs, ground, state):
-    """Lets a run, whose last entry is ``before``, take the row by an edge, at which it has this vector; 1 if it does, and then the
-    last entry is its own, 0 if a condition does not hold, -1 for an error."""
+    """Lets a run with last entry ``before`` take the row by an edge, with these features.
+
+    Returns 1 if it does, and then the newest entry is its own. Returns 0 if a condition does not hold, -1 for an error.
+    """
     edges = net.edges
     v, target = edges[e, E_VAR], edges[e, E_TARGET]
     if looking.conditions.entry[v] >= 0 or looking.values.valued[target] == 1:
@@ -642,7 +689,7 @@ def _take(place, e, before, vector, utility_code, row, low, high, proxies, net, 
 
 @embedded
 def _try(i, part, row, low, high, count, proxies, net, looking, negations, classes, utilities, learned, runs, ground, state):
-    """Tries a candidate; how many classes the row has added then, or -1 for an error."""
+    """Tries a candidate. Returns how many classes the row has added by now, or -1 for an error."""
     place, e, before = ground.candidates[i, A_CLASS], ground.candidates[i, A_EDGE], ground.candidates[i, A_ENTRY]
     vector = np.int64(NONE)
     utility_code = ground.candidates[i, A_CODE_OF_UTILITY]
@@ -666,7 +713,7 @@ def _try(i, part, row, low, high, count, proxies, net, looking, negations, class
 
 @embedded
 def _settle(row, count, proxies, merging, looking, classes, learned, runs, ground, state):
-    """Puts the runs that a row made beside those that wait; of proxies only the best of each future."""
+    """Adds the runs of a row to the waiting ones. With ``proxies`` only the best run of each future is kept."""
     for i in range(count):
         c = classes.pending[i, 0]
         entry = runs.run[c]
@@ -693,7 +740,7 @@ def _settle(row, count, proxies, merging, looking, classes, learned, runs, groun
 
 @embedded
 def _agent_takes(place, e, start, last, part, row, low, high, proxies, net, clock, looking, negations, classes, utilities, learned, runs, ground, state):
-    """Lets an agent try to take the row by an edge: one visit, one try; as :func:`_take`."""
+    """:func:`_take` for an agent: counts one visit and one try."""
     vector = np.int64(NONE)
     utility_code = np.int64(NONE)
     if learned.wanted:
@@ -708,7 +755,7 @@ def _agent_takes(place, e, start, last, part, row, low, high, proxies, net, cloc
 
 @embedded
 def _advances(i, place, e, row, agents, net, looking, negations, classes, runs, state):
-    """Lets agent ``i`` stand where it took the row; False where nothing comes behind, and then it is over."""
+    """Moves agent ``i`` to the position it has reached. Returns False if nothing follows that position; the agent is then over."""
     behind = agents.behind[e]
     if behind == NONE or net.masks[net.edges[e, E_TARGET]] == 0:
         return False
@@ -724,7 +771,10 @@ def _advances(i, place, e, row, agents, net, looking, negations, classes, runs, 
 
 @embedded
 def _next_place(place, at_state, last, row, here, agents, net, looking, negations, classes, runs):
-    """Which of the next places the row is of, and the edge that takes it there; their number and NONE where it is of none."""
+    """Which of the agent's next places the row is of, and the edge that takes it there.
+
+    Returns (index of the place, edge), or (number of places, NONE).
+    """
     first, end = agents.agent_states[at_state, S_FIRST], agents.agent_states[at_state, S_END]
     for o in range(first, end):
         for k in range(agents.options[o, O_FIRST], agents.options[o, O_END]):
@@ -740,7 +790,7 @@ def _next_place(place, at_state, last, row, here, agents, net, looking, negation
 
 @embedded
 def _turn(i, left, part, row, low, high, here, proxies, agents, net, clock, looking, negations, classes, utilities, learned, runs, ground, state):
-    """The turn of an agent, which has ``left`` checks: how many it took, and whether it goes on; -1 for an error."""
+    """The turn of an agent that has ``left`` checks: (checks it used, whether it goes on). The first value is -1 for an error."""
     while True:
         place, at_state = agents.alive[i, G_CLASS], agents.alive[i, G_STATE]
         entry = runs.run[place]
@@ -772,8 +822,10 @@ def _turn(i, left, part, row, low, high, here, proxies, agents, net, clock, look
 
 @embedded
 def _seed(count, net, clock, agents, ground, state):
-    """The candidate with which the next agent begins: of those by which a run may begin, the one where fewest agents began; NONE
-    where there is none, or too little is saved. Each agent has the checks of a whole match set aside."""
+    """The candidate that begins the next agent: of those that begin a run, the one where the fewest agents began. NONE without one.
+
+    It is also NONE if too little is saved: each agent has the checks of a whole match set aside.
+    """
     best, least = np.int64(NONE), np.int64(0)
     if state[Q_AGENTS] == MOST or state[Q_SAVED] < SHARE * agents.need * (state[Q_AGENTS] + 1):
         return best
@@ -790,7 +842,7 @@ def _seed(count, net, clock, agents, ground, state):
 
 @embedded
 def _begins(e, row, agents, net, looking, negations, classes, runs, state):
-    """Lets an agent begin, whose run just took the row by an edge."""
+    """Begins an agent with the run that has just taken the row by an edge."""
     i = state[Q_AGENTS]
     if _advances(i, np.int64(NONE), e, row, agents, net, looking, negations, classes, runs, state):
         agents.alive[i, G_ACTION] = NONE
@@ -799,12 +851,14 @@ def _begins(e, row, agents, net, looking, negations, classes, runs, state):
 
 @kernel
 def _explore(count, checks, part, row, low, high, here, proxies, agents, net, clock, looking, negations, classes, utilities, learned, runs, ground, state):
-    """The turns of all agents, the oldest first, and the beginning of one where a candidate is left out; how many checks they took,
-    or -1 for an error. From the first row on at which candidates are left out, one check in SHARE of each row is saved for agents,
-    which have those besides that candidates do not need."""
+    """Runs the turns of all agents, oldest first, and begins a new one if candidates are left out.
+
+    Returns the number of checks used, or -1 for an error. From the first row that leaves out candidates, one check in SHARE of each
+    row is saved for agents. They also have the checks that candidates do not need.
+    """
     short = count > checks
     spare = max(checks - count, 0)
-    if short or state[Q_SAVED] > 0:  # as long as nothing was left out there is nothing to look for
+    if short or state[Q_SAVED] > 0:  # nothing is to be explored while no candidate is left out
         state[Q_SAVED] = min(state[Q_SAVED] + checks, SHARE * max(checks, agents.need))
     most = min(checks, max(spare, state[Q_SAVED] // SHARE))
     used = np.int64(0)
@@ -836,7 +890,7 @@ def _explore(count, checks, part, row, low, high, here, proxies, agents, net, cl
         if got == 1:
             _begins(e, row, agents, net, looking, negations, classes, runs, state)
         used += 1
-    # at least 1, so that saving goes on
+    # At least 1, so that saving goes on.
     state[Q_SAVED] = max(state[Q_SAVED] - SHARE * max(used - spare, 0), min(state[Q_SAVED], 1))
     return used
 
@@ -854,7 +908,7 @@ def _dismiss(agents, classes, state):
 
 @embedded
 def _entered(part, low, high, saved_runs, net, clock, agents, utilities, learned, looking, negations, classes, runs, ground, state):
-    """The search begins a partition, or goes on with it; False where a run that was kept cannot be found again."""
+    """Begins or resumes the search of a partition. Returns False if a saved run cannot be restored."""
     if utilities.wanted:
         utilities.many[0] = 0
         utilities.many[1] = 0
@@ -879,12 +933,12 @@ def _entered(part, low, high, saved_runs, net, clock, agents, utilities, learned
     return True
 
 
-# -- what is told -----------------------------------------------------------------------------------------------------
+# -- emission ---------------------------------------------------------------------------------------------------------
 
 
 @embedded
 def _earlier_way(a, edge_a, b, edge_b, ranks, pool):
-    """Whether the way of run ``a`` is preferred to that of ``b``, which has the same rows; each is completed by its edge."""
+    """Whether the way of run ``a`` is preferred to that of ``b``, which has the same rows. Each is completed by its edge."""
     found = ranks[edge_a] < ranks[edge_b]
     while a != NONE:
         x, y = ranks[pool[a, C_EDGE]], ranks[pool[b, C_EDGE]]
@@ -897,8 +951,8 @@ def _earlier_way(a, edge_a, b, edge_b, ranks, pool):
 
 @embedded
 def _distinct(runs, ground, net, state):
-    """Leaves of the complete matches of a row one for each sequence of rows and variables, the cheapest, of equally cheap ones the
-    preferred."""
+    """Reduces the complete matches of a row to one for each sequence of rows and variables: the cheapest, among equally cheap ones
+    the preferred."""
     table, done, edges = ground.table, ground.done, net.edges
     mask = table.shape[0] - 1
     kept = 0
@@ -929,7 +983,7 @@ def _distinct(runs, ground, net, state):
 
 @embedded
 def _emit_all(part, edges, runs, ground, state):
-    """All matches of a row that are not told yet; False where they do not fit."""
+    """Emits all matches of a row that have not been emitted yet. Returns False if they do not fit."""
     while state[K_UNEMITTED] < state[Q_DONE]:
         if not emit_match(part, ground.done[state[K_UNEMITTED], 0], ground.done[state[K_UNEMITTED], 1], edges, runs, state):
             return False
@@ -939,7 +993,7 @@ def _emit_all(part, edges, runs, ground, state):
 
 @allocating
 def compact_entries(agents, classes, utilities, learned, runs, ground, state):
-    """Drops the entries of runs that no class has, and numbers the others anew."""
+    """Drops the entries of runs that no class has, and renumbers the others."""
     pool, used = runs.pool, state[K_ENTRIES]
     number = np.full(used + 1, NONE, dtype=np.int64)
     for node in range(classes.head.shape[1]):
@@ -983,15 +1037,23 @@ def compact_entries(agents, classes, utilities, learned, runs, ground, state):
 def budgeted_partitions(
     net, checks, order, proxies, merging, letters, offsets, opens, ahead, saved_runs, clock, agents, history, utilities, learned, looking, negations, classes, runs, ground, state,
 ):
-    """Goes through the partitions; returns DONE, FULL, GROW (``state[S_DETAIL]``: what is full, or that a run is LOST) or ERROR.
+    """Searches the partitions. Returns DONE, FULL, GROW (``state[S_DETAIL]``: what is full, or that a run is LOST) or ERROR.
 
-    ``opens`` int64 (partitions, OPEN_FIELDS): as in :mod:`sparkcep.kernels.frontier.frontier`; ``ahead`` int64 (partitions): how
-    many rows of one that goes on are not searched yet, the last ones; ``saved_runs``: runs of partitions that go on. ``checks``: how
-    many candidates of a row are tried, 0 for all, in which ``order``; ``proxies``: of runs with equal futures the best one is kept,
-    otherwise all are. ``letters`` int64 (rows): variables that each row may be. ``looking`` as in
-    :mod:`sparkcep.kernels.frontier.frontier`.
-    Where conditions of negations look at the match, GROW asks for a verdict on the runs in ``ground.done`` (UNJUDGED), of which
-    Q_DONE tells how many are left then.
+    If conditions of negations look at the match, GROW also asks for a verdict on the runs in ``ground.done`` (UNJUDGED). The caller
+    then writes to Q_DONE how many of them are left.
+
+    Args:
+        net: :class:`BudgetNet`.
+        checks: how many candidates of a row are tried, 0 for all.
+        order: the order of the tries, PLAIN to PROMISING.
+        proxies: whether only the best of runs with equal futures is kept; else all are.
+        merging: whether runs with equal futures form one class.
+        letters: int64 (rows), the variables that each row may be.
+        offsets: int64 (partitions + 1).
+        opens: int64 (partitions, OPEN_FIELDS), as in :mod:`sparkcep.kernels.frontier.frontier`.
+        ahead: int64 (partitions), how many last rows of a growing partition are not searched yet.
+        parked: saved runs of growing partitions.
+        looking: as in :mod:`sparkcep.kernels.frontier.frontier`.
     """
     parts = offsets.shape[0] - 1
     part, row = state[S_PART], state[S_START]
@@ -1010,6 +1072,7 @@ def budgeted_partitions(
                 row += 1  # no variable takes it, or its time is NULL
                 continue
             if state[Q_PENDING] == 0:
+                # Classes whose windows have closed are swept once the classes have doubled.
                 if state[F_ALIVE] > state[F_SWEEP]:
                     bury(False, row, classes, state)
                 if proxies and merging and state[F_HASHED] == 0 and state[F_ALIVE] > CROWD:
@@ -1020,8 +1083,10 @@ def budgeted_partitions(
                     state[S_DETAIL] = CANDIDATES_FULL
                     outcome = GROW
                     break
+                # The buckets are used only while candidates are collected.
                 _forget(count, proxies, net, ground)
                 tried = count if checks == 0 else min(count, checks)
+                # Room is checked before runs change, so after GROW the row can be taken once more.
                 if not _room(tried + (min(state[Q_AGENTS] + 1, checks) + 1 if agents.wanted else 0), learned, classes, runs, ground, state):
                     outcome = GROW
                     break
@@ -1040,6 +1105,7 @@ def budgeted_partitions(
                 ground.left[row] = count - tried
                 added = 0
                 seed = _seed(count, net, clock, agents, ground, state) if agents.wanted and count <= checks and tried == count else np.int64(NONE)
+                # The heap's end has the chosen candidates, the first one last.
                 for i in range(count - 1, count - tried - 1, -1):
                     entries = state[K_ENTRIES]
                     added = _try(ground.heap[i], part, row, low, high, added, proxies, net, looking, negations, classes, utilities, learned, runs, ground, state)
@@ -1070,6 +1136,7 @@ def budgeted_partitions(
                     _distinct(runs, ground, net, state)
                     state[K_UNEMITTED] = 0
                 state[Q_PENDING] = REPORTED
+            # The matches of a row are reported after all tries, so FULL repeats only the report.
             fits = report(part, row, low, net.edges, None, None, runs, state) if proxies else _emit_all(part, net.edges, runs, ground, state)
             if not fits:
                 outcome = FULL

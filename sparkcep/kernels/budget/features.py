@@ -1,5 +1,12 @@
-"""Vectors of runs, as a history tells them (RC-ACEP, VLDB 2016, Definition 4): the place at which a run is tried, its cost so far,
-what remains of its window, and how long ago its last row was, both in intervals."""
+"""Features of runs, as a history has them: the match vectors of RC-ACEP (VLDB 2016, Definition 4).
+
+The features are the place where a run is tried, its cost so far, the remainder of its window, and the time since its last row. The
+latter two are in intervals.
+
+Example: the window has size 40 and 4 intervals. A run began at time 0, its last row was at 12, and the row is at 18. The remaining
+22 are interval 3 (of 1 to 4), and the idle 6 are interval 0. So :func:`when` returns (3 - 1) * 4 + 0 = 8. At place 2 and cost level
+1 of 3 levels :func:`code_of` returns (2 * 3 + 1) * 16 + 8 = 120.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +18,15 @@ from sparkcep.kernels.jit.cache import embedded
 
 
 class Clock(NamedTuple):
-    """The measure of the window, of which the vectors that are learned tell the ``intervals``: ``whole`` int64 (rows) and ``size``,
-    or ``floats`` float64 (rows) and ``wide`` where ``floating``; ``levels``: how many costs there are."""
+    """The measure of the window.
+
+    Attributes:
+        floating: which of the two representations is used.
+        whole, size: int64 (rows) and the window's size, if not ``floating``.
+        floats, wide: float64 (rows) and the window's size, if ``floating``.
+        intervals: the intervals of the learned features.
+        levels: how many costs there are.
+    """
 
     floating: bool
     whole: np.ndarray
@@ -25,8 +39,10 @@ class Clock(NamedTuple):
 
 @embedded
 def when(start, last, row, g, clock):
-    """Remaining window and time since the last row, in ``g`` intervals and as one number, of a run that began at row ``start`` and
-    took row ``last`` last; of a run that would begin both are ``row``."""
+    """Remaining window and time since the last row, in ``g`` intervals each, as one number.
+
+    The run began at row ``start`` and took row ``last`` last. For a run that would begin both are ``row``.
+    """
     if clock.floating:
         gone = abs(clock.floats[row] - clock.floats[start])
         still = abs(clock.floats[row] - clock.floats[last])
@@ -45,5 +61,5 @@ def when(start, last, row, g, clock):
 
 @embedded
 def code_of(e, start, last, row, g, net, clock):
-    """The vector of a run when an edge is tried at ``row``, as one number."""
+    """The features of a run, when an edge is tried at ``row``, as one number."""
     return (net.places[e] * clock.levels + net.levels[e]) * (g * g) + when(start, last, row, g, clock)

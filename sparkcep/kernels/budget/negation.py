@@ -1,10 +1,14 @@
-"""Negations under a budget: what may not stand between the rows of a run, before its first and behind its last one.
+"""Negations under a budget: rows that may not occur between the rows of a run, before its first or after its last row.
 
-A negation whose condition looks at its own row alone ends what a run may do at once, and costs no check: an edge that crosses it is
-no candidate once such a row lies behind the run's last row. One at the beginning and one at the end of the pattern are judged where
-a match is complete, because the window tells how far they look; so are those whose conditions look at the match. Runs that a
-negation to come may tell apart are no class: at the beginning by the first row from which on nothing stands before them, at the end
-by where their windows end, and between rows by the next row that hinders them.
+A negation whose condition looks at its own row alone blocks a run at once and costs no check. An edge that crosses it does not make
+a candidate if such a row lies after the run's last row. Three kinds are judged when a match is complete: negations at the beginning
+and at the end of the pattern, and those whose conditions look at the match. The window bounds how far the first two look.
+
+Runs that a later negation may distinguish do not form a class. For a negation at the beginning they differ by the first row that
+nothing blocks, at the end by the end of their windows. Between rows they differ by the next row that blocks them.
+
+Example: ``A ~X B`` over rows 0 (A), 1 (X), 2 (B). ``nearest`` for X has 1 at row 1, which lies between rows 0 and 2. So the edge to
+B is blocked at row 2 for the run that took row 0.
 """
 
 from __future__ import annotations
@@ -20,17 +24,26 @@ from sparkcep.kernels.common.run_chains import C_DEPTH, C_EDGE, C_PARENT, NONE
 from sparkcep.kernels.jit.cache import embedded, kernel
 from sparkcep.kernels.vm.final_conditions import F_EDGE, F_ROW, group_between, holds_finally
 
-KEYS = 2  # columns of ``classes.ends`` behind those of the windows: see :func:`distinguish`
+KEYS = 2  # columns of ``classes.ends`` after those of the windows: see :func:`distinguish`
 
 
 class NegationArrays(NamedTuple):
-    """Whether there are negations (``some``), and such as look at the match (``late``). ``local``: mask of the others; ``nearest``
-    int32 (variables, rows + 1): of those, as in :class:`sparkcep.kernels.match.walk.Negated`; ``backs`` int64 (rows): the first row
-    inside a window that ends with each; ``windows``: how many there are; ``first`` int64 (nodes + 1): the edges of each node;
-    ``crossed`` int64 (nodes): local negations that edges from there to a next row cross; ``closing`` uint8 (nodes): whether a
-    negation may stand behind the last row of a match to come. ``floor`` int64 (variables + 2): of the partition at hand, behind
-    which row nothing that is gone hinders a match to begin, the partition's first row, and the first one of the buffer that is
-    looked at: rows that are gone count before 0."""
+    """The negations of a pattern.
+
+    Attributes:
+        some: whether there are any.
+        late: whether conditions of some look at the match.
+        local: mask of the others.
+        nearest: int32 (variables, rows + 1), for local ones, as in :class:`sparkcep.kernels.match.walk.Negated`.
+        backs: int64 (rows), the first row inside a window that ends with the row.
+        windows: how many windows there are.
+        first: int64 (nodes + 1), the edges of each node.
+        crossed: int64 (nodes), local negations that the node's edges to a next row cross.
+        closing: uint8 (nodes), whether a negation may follow the last row of a future match.
+        floor: int64 (variables + 2), of the current partition. For each variable, the first row that no dropped row blocks as a
+            match start. Then the partition's first row, and the first row of the buffer that is looked at. Dropped rows have
+            negative numbers.
+    """
 
     some: bool
     late: bool
@@ -45,7 +58,7 @@ class NegationArrays(NamedTuple):
 
 
 class JudgeArrays(NamedTuple):
-    """What :mod:`sparkcep.kernels.vm.final_conditions` asks for: ``frames``, ``path`` and ``within`` of its working memory."""
+    """Working memory for :mod:`sparkcep.kernels.vm.final_conditions`."""
 
     frames: np.ndarray
     path: np.ndarray
@@ -53,21 +66,22 @@ class JudgeArrays(NamedTuple):
 
 
 class NegationLimits(NamedTuple):
-    """Likewise: the strategy of event selection, and how many steps a search for a negated group may take."""
+    """Options for :mod:`sparkcep.kernels.vm.final_conditions`: the strategy of event selection, and how many steps the search for a
+    negated group may take."""
 
     strategy: int
     max_steps: int
 
 
 class WindowEnds(NamedTuple):
-    """Likewise: the ends of the windows."""
+    """Window ends for :mod:`sparkcep.kernels.vm.final_conditions`."""
 
     windows: np.ndarray
 
 
 @embedded
 def _met(variables, after, before, nearest):
-    """Whether what one of ``variables`` stands for lies strictly between two rows."""
+    """Whether an occurrence of one of ``variables`` lies strictly between two rows."""
     v = 0
     while variables != 0:
         if variables & 1 == 1 and after + 1 < before and nearest[v, after + 1] < before:
@@ -79,14 +93,14 @@ def _met(variables, after, before, nearest):
 
 @embedded
 def blocked(e, last, row, edges, negations):
-    """Whether a run that took row ``last`` last may not take ``row`` by an edge, for what lies between."""
+    """Whether a negation blocks a run, which took row ``last`` last, from taking ``row`` by an edge."""
     crossed = edges[e, E_NOT] & negations.local
     return crossed != 0 and _met(crossed, last, row, negations.nearest)
 
 
 @embedded
 def free_from(e, row, edges, negations):
-    """The first row of the partition from which on nothing that the edge forbids stands before ``row``, with which a run begins."""
+    """The first row such that the edge forbids none of the rows from it to before ``row``. The edge begins a run with ``row``."""
     crossed = edges[e, E_NOT] & negations.local
     count = negations.floor.shape[0] - 2
     begin = negations.floor[count + 1]
@@ -94,7 +108,7 @@ def free_from(e, row, edges, negations):
     v = 0
     while crossed != 0:
         if crossed & 1 == 1:
-            # what is complete first from each row on rises with the row
+            # ``nearest`` is monotone in the row, so the last occurrence before ``row`` is found by binary search.
             found = np.int64(begin)
             high = np.int64(row)
             while found < high:
@@ -111,15 +125,18 @@ def free_from(e, row, edges, negations):
 
 @kernel
 def set_floor(low, negations):
-    """Of a partition that is there from its first row on nothing is gone."""
+    """Sets the floor of a partition whose first row is in the buffer: nothing was dropped."""
     for v in range(negations.floor.shape[0]):
         negations.floor[v] = low
 
 
 @embedded
 def distinguish(c, place, e, node, row, edges, classes, negations):
-    """Notes by what a class that took ``row`` by an edge is told from others of its node: from which row on nothing stands before
-    it, and a digest of what may hinder it yet. ``place``: the class that it comes from, NONE for a run that begins."""
+    """Notes in ``classes.ends`` what distinguishes a class that took ``row`` by an edge from others of its node.
+
+    These are the first row that nothing before the run blocks, and a digest of what may block it later. ``place`` is the class it
+    comes from, NONE for a run that begins.
+    """
     at = negations.windows
     free = free_from(e, row, edges, negations) if place == NONE else classes.ends[place, at]
     classes.ends[c, at] = free
@@ -138,8 +155,11 @@ def distinguish(c, place, e, node, row, edges, classes, negations):
 
 @embedded
 def completing(f, target, free, row, low, high, start, windows, edges, negations):
-    """Of the edges from ``f`` on the cheapest that completes at a node a run from row ``start`` to ``row``, as far as local
-    negations tell: NONE where none does. ``free``: the first row from which on nothing stands before the run."""
+    """The cheapest edge from ``f`` on that completes a run from row ``start`` to ``row`` at a node, by local negations; NONE
+    without one.
+
+    ``free`` is the first row that nothing before the run blocks.
+    """
     if free > negations.backs[row]:
         return np.int64(NONE)
     for e in range(max(f, negations.first[target]), negations.first[target + 1]):
@@ -156,9 +176,16 @@ def completing(f, target, free, row, low, high, start, windows, edges, negations
 
 @kernel
 def judge(done, count, row, low, high, edges, negations, negated, how, spans, work, looking, runs, state):
-    """Leaves of the runs that may be complete at a row those that are, each with the cheapest edge that completes it; ``done``
-    int64 (n, 3): their entries, ``count`` of them. How many are left, or -1 for an error, which ``state[S_DETAIL]`` tells.
-    ``negated``: as :class:`sparkcep.kernels.match.walk.Negated`."""
+    """Keeps the runs that are complete at a row, each with the cheapest edge that completes it.
+
+    Args:
+        done: int64 (n, 3), the entries of the runs that may be complete; overwritten by those that are.
+        count: their number.
+        negated: as :class:`sparkcep.kernels.match.walk.Negated`.
+
+    Returns:
+        The number of runs kept, or -1 for an error, which is in ``state[S_DETAIL]``.
+    """
     kept = 0
     for i in range(count):
         entry = done[i, 0]
@@ -187,7 +214,7 @@ def judge(done, count, row, low, high, edges, negations, negated, how, spans, wo
 
 @embedded
 def _judged(depth, row, here, edges, negations, negated, how, spans, work, looking, state):
-    """Whether nothing stands in the match in the frames what conditions that look at it forbid: 1, 0 or an error."""
+    """Whether the match in the frames has none of the rows that conditions on the match forbid: 1, 0 or an error."""
     data, conditions, scratch = looking.rows, looking.conditions, looking.scratch
     state[S_STEPS] = 0
     for d in range(1, depth + 2):

@@ -1,9 +1,15 @@
-"""Runs under a budget between two calls: what is written of those of a partition that goes on, and how its search stands again.
+"""Saves and restores the runs of a partition that still grows, under a budget, between two calls.
 
-Of a run its rows and the edges by which it took them are written, and nothing that follows from these: the values that conditions
-read, the windows of groups and what may yet hinder it are found again by letting the run take its rows once more. A run whose
-window no row to come can enter is not written. Beside the runs are what the partition has shown of vectors
-(:mod:`sparkcep.kernels.budget.utility`) and what agents have learnt (:mod:`sparkcep.kernels.budget.q_learning`).
+The best-effort search (:mod:`sparkcep.kernels.budget.best_effort`) calls these functions when it enters and leaves a partition. Of
+a run only its rows and the edges that took them are saved. The values that conditions read, the windows of groups and what may
+block the run follow from these: they are recomputed by letting the run take its rows once more. A run whose window no future row
+can enter is not saved.
+
+Beside the runs, the partition's counts for utility (:mod:`sparkcep.kernels.budget.utility`) and the values that agents have learned
+(:mod:`sparkcep.kernels.budget.q_learning`) are saved.
+
+Example: the runs with rows 4, 5 and with rows 4, 6 share their first row. The entries are (row 4, edge 0, -1), (row 5, edge 1, 0)
+and (row 6, edge 1, 0). The runs are their last entries 1 and 2.
 """
 
 from __future__ import annotations
@@ -24,16 +30,24 @@ from sparkcep.kernels.frontier.payload import K_ENTRIES, mark
 from sparkcep.kernels.frontier.run_classes import F_ALIVE, I_AFTER, I_NODE, give_back
 from sparkcep.kernels.jit.cache import embedded, kernel
 
-# the lists of each partition: entries of runs (row, edge, entry before), runs in the order of their nodes (last entry), vectors
-# (code, tries, match points), places and costs (number, tries, match points), agents (last entry, standing, action, reward), values
-# of their actions (place, tries, value), and how many agents began at a place and cost
+# The lists of each partition:
+# L_ENTRIES: entries of runs (row, edge, entry before).
+# L_RUNS: runs in order of their nodes (last entry).
+# L_VECTORS: features (code, tries, match points).
+# L_SUMS: places and costs (number, tries, match points).
+# L_AGENTS: agents (last entry, position, action, reward).
+# L_VALUES: values of the agents' actions (place, tries, value).
+# L_BEGUN: how many agents began at a place and cost (number, count).
 L_ENTRIES, L_RUNS, L_VECTORS, L_SUMS, L_AGENTS, L_VALUES, L_BEGUN, LISTS = range(8)
 WIDTHS = (3, 1, 3, 3, 4, 3, 2)
 
 
 class SavedLists(NamedTuple):
-    """The lists of all partitions, one behind the other, each int64 (n, its width); floats as their bits. ``until`` int64
-    (partitions + 1, LISTS): where those of a partition begin, and end; ``saved`` int64 (partitions): what is saved for agents."""
+    """The lists of all partitions, concatenated. Each is int64 (n, its width); floats are saved as their bits.
+
+    ``until`` int64 (partitions + 1, LISTS) has the range of each partition. ``saved`` int64 (partitions) is what is saved for
+    agents.
+    """
 
     entries: np.ndarray
     runs: np.ndarray
@@ -47,11 +61,18 @@ class SavedLists(NamedTuple):
 
 
 class SavedRuns(NamedTuple):
-    """``wanted``: whether partitions go on from one call to the next. ``before``: what the call before left; ``after``: what this
-    one leaves. ``floors`` int64 (partitions, variables): the position behind the last row that is gone at which each negated
-    variable may stand that a match may not begin behind; ``fresh`` int64 (partitions): the first row that is not counted there.
-    ``over`` int64 (partitions): the first row whose window a row that is not searched yet may enter; ``path`` int64 (rows of the
-    longest run), ``number`` int64 (entries): working memory."""
+    """Saved runs before and after a call.
+
+    Attributes:
+        wanted: whether partitions continue from one call to the next.
+        before: the lists that the last call saved.
+        after: the lists that this call saves.
+        floors: int64 (partitions, variables), for each negated variable the first position that no dropped row blocks as a match
+            start.
+        fresh: int64 (partitions), the first row that ``floors`` does not include.
+        over: int64 (partitions), the first row whose window an unsearched row may enter.
+        path, number: int64 (rows of the longest run) and int64 (entries), working memory.
+    """
 
     wanted: bool
     before: SavedLists
@@ -65,13 +86,13 @@ class SavedRuns(NamedTuple):
 
 @embedded
 def first_row(entry, row, runs):
-    """The first row of a run in the buffer, in which all rows of the partition stand from there to ``row``."""
+    """The first row of a run in the buffer, which has all rows of the partition from there to ``row``."""
     return row - (runs.positions[row] - runs.pool[entry, C_START])
 
 
 @embedded
 def labelled(entry, before, e, net, ground):
-    """Writes the digest of the variables of a run that goes on behind the entry ``before``."""
+    """Writes the digest of the variables of a run that continues after the entry ``before``."""
     ground.labels[entry] = np.int64(mixed(np.uint64(ground.labels[before] if before != NONE else 0), net.variables[e]))
 
 
@@ -80,8 +101,8 @@ def labelled(entry, before, e, net, ground):
 
 @kernel
 def resume(part, low, high, saved_runs, net, clock, looking, negations, classes, utilities, learned, runs, ground, state):
-    """Lets the runs of a partition stand again, in the order in which they stood; False where one cannot have taken its rows. There
-    is room for them."""
+    """Restores the runs of a partition in order. Returns False if a saved run is impossible for these rows. The caller has made
+    room."""
     kept = saved_runs.before
     first = kept.until[part, L_ENTRIES]
     for i in range(first, kept.until[part + 1, L_ENTRIES]):
@@ -107,7 +128,8 @@ def resume(part, low, high, saved_runs, net, clock, looking, negations, classes,
 
 @kernel
 def _class_of(entry, low, high, saved_runs, net, looking, negations, classes, runs, state):
-    """A class for the run with this last entry, which takes its rows once more; NONE where a condition does not hold."""
+    """Restores the class of the run with this last entry by taking its rows once more. Returns NONE if a condition does not
+    hold."""
     path, edges = saved_runs.path, net.edges
     depth = 0
     at = entry
@@ -135,7 +157,7 @@ def _class_of(entry, low, high, saved_runs, net, looking, negations, classes, ru
 
 @kernel
 def raise_floor(part, low, high, saved_runs, negations, runs):
-    """Tells of a partition that goes on what hinders matches to begin among the rows that are gone."""
+    """Restores what blocks match starts among the rows that were dropped."""
     origin = high - 1 - runs.positions[high - 1]
     count = negations.floor.shape[0] - 2
     for v in range(count):
@@ -146,7 +168,7 @@ def raise_floor(part, low, high, saved_runs, negations, runs):
 
 @kernel
 def restore_utilities(part, saved_runs, utilities):
-    """Counts on from what the partition has shown of vectors."""
+    """Restores the counts of the partition's features."""
     utilities.many[0] = 0
     utilities.many[1] = 0
     kept = saved_runs.before
@@ -167,8 +189,10 @@ def _counts_of(table, first, end, part, k, counts, met, many):
 
 @kernel
 def restore(part, low, high, saved_runs, net, looking, negations, classes, agents, runs, state):
-    """Lets the agents of a partition go on; how many there are, or -1 where a run cannot have taken its rows. One whose window has
-    ended has no run any more, and ends with the next row."""
+    """Restores the agents of a partition. Returns their number, or -1 if a saved run is impossible for these rows.
+
+    An agent whose window has closed does not have a run any more, and ends with the next row.
+    """
     kept = saved_runs.before
     agents.many[0] = 0
     for i in range(kept.until[part, L_BEGUN], kept.until[part + 1, L_BEGUN]):
@@ -194,7 +218,8 @@ def restore(part, low, high, saved_runs, net, looking, negations, classes, agent
         agents.alive[count, G_CLASS] = c
         agents.alive[count, G_STATE] = kept.agents[i, 1]
         at = kept.agents[i, 2]
-        if at != NONE and agents.owner[at] != part:  # an action without a value yet; what is there belongs to another partition
+        # The action does not have a value yet. The value there belongs to another partition.
+        if at != NONE and agents.owner[at] != part:
             agents.owner[at] = part
             agents.tries[at] = 0
             agents.value_bits[at] = 0
@@ -214,7 +239,7 @@ def _fits(table, at, more):
 
 @kernel
 def save(part, high, going, saved_runs, classes, utilities, agents, count, saved, runs, state):
-    """Writes what is kept of a partition, of whose agents there are ``count``; False where there is no room."""
+    """Saves a partition with ``count`` agents. Returns False if an array is full."""
     after, number = saved_runs.after, saved_runs.number
     until = after.until
     for k in range(LISTS):
@@ -244,7 +269,7 @@ def save(part, high, going, saved_runs, classes, utilities, agents, count, saved
 
 @embedded
 def _park_runs(part, high, saved_runs, classes, agents, count, runs, state):
-    """Writes the runs of a partition and of its agents, those alone that a row to come may go on with."""
+    """Saves the runs of a partition and of its agents, if a future row may continue them."""
     after, number = saved_runs.after, saved_runs.number
     for entry in range(state[K_ENTRIES]):
         number[entry] = NONE

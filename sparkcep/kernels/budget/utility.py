@@ -1,11 +1,15 @@
-"""How promising a candidate under a budget is: how many match points a run is expected to lead to that is tried there.
+"""Utility of a candidate under a budget: the expected number of match points that a run tried there leads to.
 
-What a history tells is smoothed: a vector that was seldom visited is taken to be like those of its place and cost with coarser
-intervals. What the partition at hand has shown so far is added:
-how often a vector, and a place and cost, was tried, and how many match points came of it. So a history of another time is corrected
-where the partition shows another picture, and a vector that the history lacks is judged by its place and cost.
+The history's numbers are smoothed: features that were seldom visited are assumed to be like those of their place and cost with
+coarser intervals. The counts of the current partition are added: how often features, and a place and cost, were tried, and how many
+match points followed. So an old history is corrected if the partition differs, and features that the history lacks are judged by
+their place and cost.
 
-Both count alike in every run of a query: all numbers are of one partition, and sums of whole numbers.
+Every run of a query counts in the same way: all numbers are of one partition, and sums of whole numbers.
+
+Example: by the history, a place and cost lead to 0.2 match points for each visit, and certain features of them to 0.5. In the
+partition the place and cost were tried 20 times, with 12 match points, but never with these features. The share is now (12 + 20 *
+0.2) / (20 + 20) = 0.4, so the utility is 0.5 * 0.41 / 0.21 = 0.98.
 """
 
 from __future__ import annotations
@@ -16,19 +20,29 @@ import numpy as np
 
 from sparkcep.kernels.jit.cache import embedded
 
-# as much as so many visits weighs what is known of coarser intervals, and of the history against the partition at hand
+# Weights, in visits: of coarser intervals against the features' own counts, and of the history against the current partition.
 COARSER, EARLIER = 10.0, 20.0
-LEAST = 0.01  # by which a share is more than 0 where it divides
-P_PART, P_TRIED, P_REACHED, UTILITY_FIELDS = range(4)  # columns of the counts: the partition that they are of, tries, match points that runs tried there led to
+LEAST = 0.01  # added to a share, so that no divisor is 0
+# Columns of the counts: their partition, tries, and match points that runs tried there led to.
+P_PART, P_TRIED, P_REACHED, UTILITY_FIELDS = range(4)
 
 
 class Utilities(NamedTuple):
-    """``wanted``: whether candidates are tried in this order; ``intervals`` of the window; ``prior`` float64 (vectors), ``overall``
-    float64 (places x costs): match points for each visit, as the history tells them; ``counts`` int64 (vectors, PROMISE_FIELDS),
-    ``sums`` int64 (places x costs, PROMISE_FIELDS): what the partition at hand shows; ``best`` int64 (places x costs): 1 + a
-    candidate of the row; ``utility`` float64 (candidates); ``vector`` int64 (entries): at which each row was taken. ``met`` int64
-    (vectors), ``met_kinds`` int64 (places x costs): those that were counted in the partition, ``many`` int64 (2): how many of
-    both."""
+    """The data of utility.
+
+    Attributes:
+        wanted: whether candidates are tried in order of utility.
+        intervals: the intervals of the window.
+        prior: float64 (features), match points for each visit by the history.
+        overall: float64 (places x costs), the same numbers for places and costs.
+        counts: int64 (features, PROMISE_FIELDS), the counts of the current partition.
+        sums: int64 (places x costs, PROMISE_FIELDS), its counts for places and costs.
+        best: int64 (places x costs), 1 + a candidate of the row.
+        promise: float64 (candidates), their utilities.
+        vector: int64 (entries), the features of each entry.
+        met, met_kinds: int64 (features) and int64 (places x costs), those counted in the partition.
+        many: int64 (2), how many both are.
+    """
 
     wanted: bool
     intervals: int
@@ -46,14 +60,14 @@ class Utilities(NamedTuple):
 
 @embedded
 def promising(code, part, utilities):
-    """The match points that a run of this vector is expected to lead to."""
+    """The utility of a candidate with these features: the expected number of match points."""
     g = utilities.intervals
     at = code // (g * g)
     general = utilities.overall[at]
     share = general
     if utilities.sums[at, P_PART] == part:
         share = (utilities.sums[at, P_REACHED] + EARLIER * general) / (utilities.sums[at, P_TRIED] + EARLIER)
-    # the vector's own, as much higher or lower as its place and cost are now
+    # The features' own value, scaled by the current ratio of their place and cost.
     expected = utilities.prior[code] * ((share + LEAST) / (general + LEAST))
     if utilities.counts[code, P_PART] != part:
         return expected
@@ -85,5 +99,5 @@ def was_tried(code, part, utilities):
 
 @embedded
 def led_on(code, part, utilities):
-    """Counts a match point that a run tried there led to."""
+    """Counts a match point that followed from a run tried there."""
     _count(code, part, P_REACHED, utilities)

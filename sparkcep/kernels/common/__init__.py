@@ -1,2 +1,1 @@
-"""Parts that several searches share: the layout of their arrays, hash tables, persistent lists of runs, cursors over partitions,
-and the ends of windows."""
+"""Parts that several kernels share: array layouts, hash tables, persistent run chains, partition cursors and window ends."""

@@ -1,4 +1,7 @@
-"""What searches over partitions share: where they stand between two calls, and the events they write."""
+"""Cursor over partitions: the resume position of a kernel, and the match events that it writes.
+
+The depth-first kernels (:mod:`sparkcep.kernels.match`) and the kernels that follow all runs at once share these functions.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +29,13 @@ from sparkcep.kernels.jit.cache import inlined, kernel
 
 @inlined
 def resumed(state):
-    """Where the search goes on: partition, row, match number, events and labels written, first row not covered."""
+    """Resume position of the search: (partition, row, match number, events written, labels written, first row not covered)."""
     return state[S_PART], state[S_START], state[S_NUMBER], state[S_EVENTS], state[S_LABELS], state[S_COVERED]
 
 
 @inlined
 def suspend(state, part, row, number, events, labels, covered):
-    """Keeps where the search stands."""
+    """Saves the resume position, for :func:`resumed`."""
     state[S_PART] = part
     state[S_START] = row
     state[S_NUMBER] = number
@@ -43,13 +46,17 @@ def suspend(state, part, row, number, events, labels, covered):
 
 @inlined
 def entered(opens, part):
-    """Where the search of a partition begins: row, match number, first row not covered."""
+    """Begin of the search of a partition: (row, match number, first row not covered)."""
     return opens[part, O_START], opens[part, O_NUMBER], opens[part, O_COVERED]
 
 
 @inlined
 def left(opens, part, outcome, open_end, row, number, covered):
-    """How the search of a partition ended. Where a partition that goes on stands is kept, and it counts as done."""
+    """Ends the search of a partition and returns the outcome for the whole call.
+
+    If the partition still grows, the position is saved in ``opens`` and SUSPENDED becomes DONE, so that the next partition is
+    searched.
+    """
     if outcome == SUSPENDED or (outcome == DONE and open_end):
         opens[part, O_START] = row
         opens[part, O_NUMBER] = number
@@ -60,7 +67,10 @@ def left(opens, part, outcome, open_end, row, number, covered):
 
 @inlined
 def bounds(part, offsets, opens, ahead):
-    """(first row, end, whether rows are still to come, end of the rows that can be decided) of a partition."""
+    """Bounds of a partition: (first row, end, whether the partition still grows, end of the rows that can be decided).
+
+    In a partition that still grows the last ``ahead`` rows cannot be decided yet.
+    """
     low = offsets[part]
     high = offsets[part + 1]
     open_end = opens[part, O_GOING] == 1
@@ -70,7 +80,7 @@ def bounds(part, offsets, opens, ahead):
 
 @inlined
 def put_event(events, at, part, start, rows, number, labels):
-    """Writes a row of ``events``."""
+    """Writes row ``at`` of ``events``."""
     events[at, E_PART] = part
     events[at, E_START] = start
     events[at, E_ROWS] = rows
@@ -80,8 +90,10 @@ def put_event(events, at, part, start, rows, number, labels):
 
 @kernel
 def unmatched(covered, upto, taken, events, count, part, label_count):
-    """Events for the rows from ``covered`` to before ``upto`` that are in no match; (row to go on from, events), short of
-    ``upto`` where ``events`` is full."""
+    """Writes an event for each unmatched row from ``covered`` to before ``upto``.
+
+    Returns (first row not covered, events written). The row is less than ``upto`` if ``events`` is full.
+    """
     while covered < upto:
         if taken[covered] == 0:
             if count == events.shape[0]:

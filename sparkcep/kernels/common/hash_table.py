@@ -1,4 +1,11 @@
-"""What searches remember: hashes of integers, and tables by open addressing that hold places (plus one; 0 is free)."""
+"""Hash tables with open addressing (linear probing), and FNV-1a hashes of integers.
+
+The memo tables of the searches and their run classes use them. A table is int64 with a power of two of cells. A cell holds the
+index of an entry plus one, and 0 if it is free.
+
+Example: a table of 8 cells. Entries 0 and 1 both have a hash that ends in 5. The table is then ``[0, 0, 0, 0, 0, 1, 2, 0]``: entry
+1 did not fit into cell 5 and went to the next one.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +14,34 @@ import numpy as np
 from sparkcep.kernels.common.layout import S_ENTRIES
 from sparkcep.kernels.jit.cache import embedded, inlined, kernel
 
-# of FNV-1a with 64 bits; each word is mixed as a whole and folded, because words here are small numbers
+# FNV-1a with 64 bits. Each word is mixed as a whole and folded, because the words are small numbers.
 BASIS, PRIME, FOLD = np.uint64(1469598103934665603), np.uint64(1099511628211), np.uint64(29)
 ONE = np.uint64(1)
 
 
 @inlined
 def fill(array, value):
-    """Sets each element; an assignment to a slice would bring code for shapes that differ, which takes seconds to compile."""
+    """Sets each element. A slice assignment would bring code for differing shapes, which takes seconds to compile."""
     for i in range(array.shape[0]):
         array[i] = value
 
 
 @inlined
 def mixed(h, word):
-    """The hash ``h`` with one more word."""
+    """The hash ``h`` with one more word mixed in."""
     h = (h ^ np.uint64(word)) * PRIME
     return h ^ (h >> FOLD)
 
 
 @embedded
 def place_of(key, entries, table):
-    """Where in ``table`` the entry that equals ``key`` stands, or the free place for it. ``entries`` int64 (n, width), ``table``
-    int64 (a power of two)."""
+    """Cell of ``table`` with the entry that equals ``key``, or the free cell for it.
+
+    Args:
+        key: int64 (width).
+        entries: int64 (n, width), the keys that were entered.
+        table: int64 (a power of two), at least one cell is free.
+    """
     h = BASIS
     for i in range(key.shape[0]):
         h = mixed(h, key[i])
@@ -50,7 +62,7 @@ def place_of(key, entries, table):
 
 @inlined
 def enter(key, at, entries, table, state):
-    """Writes ``key`` as a new entry, of which there must be room, to the free place ``at``."""
+    """Adds ``key`` as a new entry, whose cell in ``table`` is ``at``. The caller makes sure that ``entries`` has room."""
     e = state[S_ENTRIES]
     for k in range(key.shape[0]):
         entries[e, k] = key[k]
@@ -60,7 +72,7 @@ def enter(key, at, entries, table, state):
 
 @kernel
 def forget(entries, table, state):
-    """Empties the table, in time of the number of its entries."""
+    """Empties the table, in time proportional to the number of its entries."""
     count = state[S_ENTRIES]
     mask = np.uint64(table.shape[0] - 1)
     if 8 * count > table.shape[0]:
@@ -71,7 +83,9 @@ def forget(entries, table, state):
             for i in range(entries.shape[1]):
                 h = mixed(h, entries[e, i])
             h = h & mask
-            while table[h] != e + 1:  # it lies there or behind, also where those before it are gone already
+            # The entry lies in its own cell or in a later one. Cells before it may be free by now, so the loop compares numbers of
+            # entries and does not stop at 0.
+            while table[h] != e + 1:
                 h = (h + ONE) & mask
             table[h] = 0
     state[S_ENTRIES] = 0
@@ -79,7 +93,7 @@ def forget(entries, table, state):
 
 @inlined
 def put(place, h, table):
-    """Puts a place into a table that does not hold it; ``h``: its hash."""
+    """Adds the entry ``place`` with hash ``h`` to a table that does not have it yet."""
     mask = table.shape[0] - 1
     at = h & mask
     while table[at] != 0:

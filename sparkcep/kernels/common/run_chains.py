@@ -1,8 +1,12 @@
-"""Partial matches as chains of rows that share their tails, and the order of equal scores among them.
+"""Partial matches as persistent linked lists that share their prefixes, and the order of chains with equal scores.
 
-A record of ``pool`` int64 (capacity, 8) is one row taken behind a parent record. To compare two chains in logarithmic time a record
-keeps digests of all its rows and of all its edges and, beside its parent, a farther ancestor (skew-binary jumps: Myers, "An
-applicative random-access stack", 1983): chains of one length jump in step. NONE is the empty chain.
+The TOP k kernels use them. A record of ``pool`` int64 (capacity, C_FIELDS) is one row taken after a parent record; NONE is the
+empty chain. Two chains are compared in logarithmic time. For this a record has digests of all its rows and of all its edges and,
+beside its parent, a farther ancestor. These are skew-binary jump pointers (Myers, "An applicative random-access stack", 1983), so
+chains of equal length jump in step.
+
+Example: a chain of 8 rows has records of depth 1 to 8. Their jumps lead to depth 0 (NONE), 1, 0, 3, 4, 3, 0, 7. From depth 7 the
+first 3 rows are reached by 7 -> 6 -> 3.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ def _field(pool, entry, field):
 
 @embedded
 def append(pool, entry, parent, edge, row):
-    """Writes the record ``entry``: ``row`` taken by ``edge`` behind ``parent``."""
+    """Writes the record ``entry``: ``row`` taken by ``edge`` after ``parent``."""
     pool[entry, C_ROW] = row
     pool[entry, C_PARENT] = parent
     pool[entry, C_EDGE] = edge
@@ -46,7 +50,7 @@ def append(pool, entry, parent, edge, row):
     depth = pool[parent, C_DEPTH]
     pool[entry, C_DEPTH] = depth + 1
     pool[entry, C_START] = pool[parent, C_START]
-    # two jumps of one length become one
+    # Two jumps of equal length are merged into one.
     near = pool[parent, C_JUMP]
     far = pool[near, C_JUMP] if near >= 0 else NONE
     depth_near = _field(pool, near, C_DEPTH)
@@ -55,7 +59,7 @@ def append(pool, entry, parent, edge, row):
 
 @kernel
 def _ancestor(pool, entry, depth):
-    """The record of a chain's first ``depth`` rows."""
+    """The record of a chain's first ``depth`` rows, NONE for 0."""
     if depth == 0:
         return NONE
     while pool[entry, C_DEPTH] > depth:
@@ -66,10 +70,12 @@ def _ancestor(pool, entry, depth):
 
 @kernel
 def _diverge(pool, a, b, digest):
-    """The first records (x, y) at which two different chains of one length differ by ``digest``."""
+    """Records (x, y) where two chains of equal length first differ by ``digest``."""
     x = a
     y = b
     while _field(pool, pool[x, C_PARENT], digest) != _field(pool, pool[y, C_PARENT], digest):
+        # If the digests differ at the jump targets, the first difference is there or before, so both chains jump. Else it is after
+        # them, so both go back by one row.
         if _field(pool, pool[x, C_JUMP], digest) != _field(pool, pool[y, C_JUMP], digest):
             x = pool[x, C_JUMP]
             y = pool[y, C_JUMP]
@@ -81,8 +87,11 @@ def _diverge(pool, a, b, digest):
 
 @kernel
 def compare_rows(pool, a, b):
-    """-1: chain ``a`` has the earlier row where the rows first differ; 1: ``b`` has; -2: ``a`` is a proper prefix of ``b``; 2:
-    ``b`` is of ``a``; 0: the same rows."""
+    """Compares the rows of two chains.
+
+    Returns -1 if ``a`` has the earlier row where they first differ, 1 if ``b`` has it, 0 if the rows are equal. Returns -2 if ``a``
+    is a proper prefix of ``b``, and 2 if ``b`` is a proper prefix of ``a``.
+    """
     depth_a = _field(pool, a, C_DEPTH)
     depth_b = _field(pool, b, C_DEPTH)
     x = _ancestor(pool, a, depth_b) if depth_a > depth_b else a
@@ -97,11 +106,11 @@ def compare_rows(pool, a, b):
 
 @kernel
 def comes_first(pool, a, b, complete):
-    """Whether chain ``a`` comes before ``b`` where their scores are equal: earlier rows, then the edge that stands first at the
-    node where the ways part.
+    """Whether chain ``a`` precedes chain ``b`` of equal score: by earlier rows, then by the earlier edge of the node where the
+    paths part.
 
-    Of ``complete`` matches a prefix comes first. Of matches yet to be extended it comes last: what the longer one has more are rows
-    before any that the shorter one can still take.
+    If the matches are ``complete``, a prefix comes first. If they may still be extended, a prefix comes last: the further rows of
+    the longer chain lie before any row that the shorter one can still take.
     """
     c = compare_rows(pool, a, b)
     if c == 0:
@@ -116,7 +125,7 @@ def comes_first(pool, a, b, complete):
 
 @kernel
 def extended_first(pool, parent, b, complete):
-    """``comes_first`` of ``parent`` with one more row, which lies behind all rows of ``b``; no record is written."""
+    """``comes_first`` for ``parent`` with one more row, later than all rows of ``b``. No record is written."""
     c = compare_rows(pool, parent, b)
     if c == 0 or c == 2:
         return not complete

@@ -1,9 +1,18 @@
-"""How far windows reach over sorted rows: two places move along each partition, so that the cost is linear in the rows.
+"""Ends of windows over sorted rows, by two pointers that move along each partition, so that the cost is linear in the rows.
 
-Shared arguments: ``values`` int64 or float64 (rows), sorted up or down in each partition; ``null`` bool (rows): rows without a
-value, which stand at an end of their partition; ``offsets`` int64 (partitions + 1); ``reach``: the size of a window. ``ends`` and
-``backs`` int64 (rows) are filled: the first row behind those less than ``reach`` away, and the first row that is less than
-``reach`` away. Those of rows without a value stay as they are.
+The functions share these arguments:
+
+Args:
+    values: int64 or float64 (rows), sorted in each partition, ascending or descending.
+    null: bool (rows), rows without a value; they lie at one end of their partition.
+    offsets: int64 (partitions + 1), the first row of each partition.
+    reach: the size of the window.
+    ends: int64 (rows), output: the first row that is at least ``reach`` away, after the row.
+    backs: int64 (rows), output: the first row that is less than ``reach`` away.
+
+``ends`` and ``backs`` of rows without a value are left as they are.
+
+Example: the values 0, 3, 5, 9, 10 with ``reach`` 5 have ``ends`` 2, 3, 4, 5, 5 and ``backs`` 0, 0, 1, 2, 3.
 """
 
 from __future__ import annotations
@@ -15,7 +24,7 @@ from sparkcep.kernels.jit.cache import inlined, kernel
 
 @inlined
 def _valued(null, low, high):
-    """The first row with a value, and the one behind the last."""
+    """The first row with a value, and the row after the last one."""
     while low < high and null[low]:
         low += 1
     while low < high and null[high - 1]:
@@ -25,8 +34,11 @@ def _valued(null, low, high):
 
 @kernel
 def whole_windows(values, null, offsets, reach, far, ends, backs):
-    """Of whole values; ``reach`` uint64, or beyond all values where ``far``. Distances are unsigned, as they may pass the largest
-    int64."""
+    """Fills ``ends`` and ``backs`` for int64 values.
+
+    ``reach`` is uint64; with ``far`` it is larger than any distance. Distances are unsigned, because they may exceed the largest
+    int64.
+    """
     for part in range(offsets.shape[0] - 1):
         first, last = _valued(null, offsets[part], offsets[part + 1])
         if first == last:
@@ -44,7 +56,8 @@ def whole_windows(values, null, offsets, reach, far, ends, backs):
 
 @kernel
 def float_windows(values, null, offsets, reach, ends, backs):
-    """Of floating values. Those so large that adding ``reach`` rounds to themselves are inside their own window."""
+    """Fills ``ends`` and ``backs`` for float64 values. A value so large that adding ``reach`` changes nothing is inside its own
+    window."""
     for part in range(offsets.shape[0] - 1):
         first, last = _valued(null, offsets[part], offsets[part + 1])
         if first == last:
@@ -57,6 +70,7 @@ def float_windows(values, null, offsets, reach, ends, backs):
             while end < last and sign * values[end] < behind:
                 end += 1
             ends[row] = end
-            while ends[begin] <= row:  # by the ends, as a difference rounds otherwise than a sum
+            # ``begin`` is moved by ``ends``, because a difference rounds differently from a sum.
+            while ends[begin] <= row:
                 begin += 1
             backs[row] = begin

@@ -1,2 +1,5 @@
-"""Searches that keep all runs side by side. Rows and a net go in; for each last row its number of matches, the graph of them, or
-the cheapest one comes out. Runs that no future row can distinguish are one class."""
+"""Breadth-first searches: all runs advance side by side, row by row.
+
+For each last row they give the number of its matches, the graph of them, or the cheapest one. Runs that no future row can
+distinguish form one run class.
+"""

@@ -1,11 +1,15 @@
-"""How many matches end at each row, without listing them: dynamic programming over (node, row).
+"""Counts the matches that end at each row, without listing them: dynamic programming over (node, row).
 
-A row turns the vector of open runs by node into the next one, so runs that have reached the same node are one number: the
-merging of equivalent runs of SASE+ 5.2.2, where equal nodes make runs equal. Under a window the oldest start rows leave the
-vector again; that needs no inverse: a queue of two stacks keeps the suffix products of the older half of the window and
-the running product of the newer one (amortised constant work a row).
+A row turns the vector of open runs by node into the next one, so runs at one node are one number. This is the merging of equivalent
+runs of SASE+ 5.2.2, where runs at equal nodes are equal.
 
-Numbers are kept modulo primes below 2**31 and put together again by the Chinese remainder theorem.
+Under a window the oldest start rows leave the vector again. That needs no inverse. A queue of two stacks keeps the suffix products
+of the older half of the window, and the running product of the newer one. The work per row is constant, amortised.
+
+Numbers are kept modulo primes below 2**31 and combined by the Chinese remainder theorem.
+
+Example: ``A B`` under SKIP TILL ANY, over rows A, A, B, B. The number of open runs at the node after A is 1, 2, 2, 2 after each
+row. The counts of matches are 0, 0, 2, 2.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from sparkcep.kernels.common.hash_table import fill
 from sparkcep.kernels.common.layout import ANY, NEXT
 from sparkcep.kernels.jit.cache import allocating, embedded, inlined
 
-# five of them exceed 10**46; 0 stands for floating point
+# five of them exceed 10**46; 0 selects floating point
 PRIMES = (2147483647, 2147483629, 2147483587, 2147483579, 2147483563)
 
 
@@ -37,7 +41,7 @@ def _copy(vector, other):
 
 @allocating
 def _apply(old, new, letter, strategy, first, edges, masks, blocks, prime):
-    """``new`` = ``old`` after a row with these letters: each run takes the row by its edges, ignores it, or ends."""
+    """Sets ``new`` to ``old`` after a row with these letters: each run takes the row by its edges, ignores it, or ends."""
     nodes = masks.shape[0]
     for node in range(nodes):
         keeps = strategy == ANY or (strategy == NEXT and letter & blocks[node] == 0)
@@ -63,7 +67,7 @@ def _start(vector, letter, at_head, first, edges, prime):
 
 @allocating
 def _completed(open_runs, letter, at_head, at_high, first, edges, masks, accepts, prime, zero):
-    """Number of matches whose last row this is."""
+    """The number of matches whose last row this is."""
     total = zero
     for node in range(masks.shape[0]):
         if letter & masks[node] == 0:
@@ -83,33 +87,43 @@ def _completed(open_runs, letter, at_head, at_high, first, edges, masks, accepts
 
 @allocating
 def count_matches(first, edges, masks, blocks, accepts, letters, low, high, head, backs, windowed, strategy, prime, older, counts):
-    """Fills ``counts`` (rows) for the rows low .. high - 1 of one partition, modulo ``prime`` (0: as they are);
-    ``head``: the row at which ``^`` holds, or a row before them.
+    """Fills ``counts`` (rows) for the rows low .. high - 1 of one partition.
 
-    ``backs`` int64 (rows): first row of the window that ends with each; ``older`` (rows of the partition, nodes): working
-    memory of the numbers' type; the arrays' types choose int64 or float64 arithmetic.
+    The dtype of ``counts`` and ``older`` chooses int64 or float64 arithmetic.
+
+    Args:
+        first, edges, masks, blocks, accepts: the net, see :mod:`sparkcep.compiler.net.net`.
+        letters: int64 (rows), the variables that each row may be.
+        head: the row where ``^`` holds, or a row before them.
+        backs: int64 (rows), first row of the window that ends with each row.
+        windowed: whether a window bounds the match.
+        strategy: STRICT, NEXT or ANY.
+        prime: counts are modulo this number; 0 for no modulus.
+        older: (rows of the partition, nodes), working memory.
+        counts: (rows), output.
     """
     nodes = masks.shape[0]
     zero = counts.dtype.type(0)
-    newer = np.zeros(nodes, dtype=counts.dtype)  # runs begun behind the middle
+    newer = np.zeros(nodes, dtype=counts.dtype)  # runs that begin after the middle
     scratch = np.zeros(nodes, dtype=counts.dtype)
     total = np.zeros(nodes, dtype=counts.dtype)
-    product = np.zeros((nodes, nodes), dtype=counts.dtype)  # of the rows behind the middle
+    product = np.zeros((nodes, nodes), dtype=counts.dtype)  # of the rows after the middle
     middle = low - 1
     for q in range(low, high):
         letter = letters[q]
+        # A queue of two stacks: ``older`` has runs begun up to ``middle``, ``newer`` those begun later.
         if windowed:
             begin = backs[q]
             if begin > q:
-                counts[q] = zero  # its time is NULL: no row of any match
+                counts[q] = zero  # its time is NULL, so it is in no match
                 continue
             if begin > middle and q > low:
-                # ---- the older half is used up: the rows so far become it, as suffix sums from the back
+                # ---- The older half is used up. The rows so far become the older half, as suffix sums from the end.
                 suffix = np.zeros((nodes, nodes), dtype=counts.dtype)
                 for i in range(nodes):
                     suffix[i, i] = 1
                 for s in range(q - 1, begin - 1, -1):
-                    # older[s] = begun at s, through the rows s + 1 .. q - 1; plus those begun later
+                    # older[s]: runs begun at s, through the rows s + 1 .. q - 1, plus runs begun later.
                     fill(scratch, zero)
                     _start(scratch, letters[s], s == head, first, edges, prime)
                     for j in range(nodes):
@@ -120,7 +134,7 @@ def count_matches(first, edges, masks, blocks, accepts, letters, low, high, head
                                 if prime > 0:
                                     x %= prime
                         older[s - low, j] = x
-                    # suffix = row s, then the rows behind it
+                    # suffix: row s, followed by the rows after it.
                     turned = np.zeros((nodes, nodes), dtype=counts.dtype)
                     for i in range(nodes):
                         fill(scratch, zero)
@@ -141,6 +155,7 @@ def count_matches(first, edges, masks, blocks, accepts, letters, low, high, head
                 for i in range(nodes):
                     fill(product[i], zero)
                     product[i, i] = 1
+            # All open runs: those of the newer half, and those of the older half carried over the newer rows by ``product``.
             _copy(total, newer)
             if begin <= middle:
                 for j in range(nodes):
@@ -154,6 +169,7 @@ def count_matches(first, edges, masks, blocks, accepts, letters, low, high, head
         else:
             _copy(total, newer)
         counts[q] = _completed(total, letter, q == head, q + 1 == high, first, edges, masks, accepts, prime, zero)
+        # The transition of this row is applied to ``product`` and to ``newer``, so both stay current.
         if windowed and middle >= low:
             for i in range(nodes):
                 _copy(scratch, product[i])

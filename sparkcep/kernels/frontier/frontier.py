@@ -1,16 +1,19 @@
-"""Runs side by side: row by row, each run that waits looks at the row before any of them gets it.
+"""The frontier: all runs advance side by side, and each row is shown to all of them before any takes it.
 
-For each edge that may take the row, each class of runs at the edge's node proposes itself with the row; then the proposals settle
-in the classes of their targets. Which runs are one class :mod:`sparkcep.kernels.frontier.run_classes` tells, and what a class
-carries :mod:`sparkcep.kernels.frontier.payload`. This is the runtime of SASE+ (SIGMOD 2008, section 5) for numbers and graphs of
-matches, and the optimization of ACEP (VLDB 2016, section 3.3) for the cheapest match of each last row.
+For each edge that may take the row, each run class at the edge's node proposes a run with the row. Then the proposals settle in the
+classes of their target nodes. :mod:`sparkcep.kernels.frontier.run_classes` decides which runs form a class, and
+:mod:`sparkcep.kernels.frontier.payload` what a class carries.
 
-Edges are gone through by the variables that the row may be: of a net of hundreds of nodes a row concerns few.
+This is the runtime of SASE+ (SIGMOD 2008, section 5) for numbers and graphs of matches. For the cheapest match of each last row it
+is the optimization of ACEP (VLDB 2016, section 3.3).
 
-Measured beside the three loops that this one replaced (whole searches, thread time, the least of 12 runs in turn): graphs and
-numbers of matches 0.35 to 1.0 of theirs, cheapest runs by class 0.3 to 0.5, cheapest runs by node 0.96 to 1.04. Of runs by node, a
-place that is not the run itself costs 0.15 more, proposals that are not first compared with each other 0.05, that are noted like
-those of classes 0.07, and completions that are seen when proposals settle 0.08.
+Edges are visited by the variables that the row may be: in a net of hundreds of nodes few concern a row.
+
+Measured against the three loops that this one replaced (whole searches, thread time, the minimum of 12 runs in turn). Graphs and
+numbers of matches take 0.35 to 1.0 of their time, cheapest runs by class 0.3 to 0.5, cheapest runs by node 0.96 to 1.04. For runs
+by node four alternatives are slower: a place that is not the run itself by 0.15, proposals that are not first compared with each
+other by 0.05. Proposals that are noted like those of classes are slower by 0.07, and completions that are found when proposals
+settle by 0.08.
 """
 
 from __future__ import annotations
@@ -57,19 +60,26 @@ from sparkcep.kernels.frontier.run_classes import (
 from sparkcep.kernels.jit.cache import embedded, kernel
 from sparkcep.kernels.vm.vm import MAP, scan
 
-CLASSES_FULL, CARGO_FULL, STARTS_FULL = range(3)  # state[S_DETAIL] of GROW
-# state behind that of the cargo: whether a row ended classes, how often an edge of a class was held against a row, whether the row
-# at hand still has to be reported
+CLASSES_FULL, CARGO_FULL, STARTS_FULL = range(3)  # state[S_DETAIL] after GROW: what is full
+# State after that of the payload: whether a row ended classes, how often an edge of a class was tested against a row, whether the
+# current row still has to be reported.
 R_OVER, R_LOOKS, R_PENDING, FRONT_STATE = range(CARGO_STATE, CARGO_STATE + 4)
 BEGINS = 31  # low bits of a window's end
-P_CLASS, P_TARGET = range(2)  # columns of ``pending``: place of the class, NONE where no edge leads on; its node
+P_CLASS, P_TARGET = range(2)  # columns of ``pending``: place of the class, NONE if no edge leads on; its node
 
 
 class FrontArrays(NamedTuple):
-    """The net: ``edges`` as in :mod:`sparkcep.compiler.net.net`; ``by_first`` int64 (variables + 1), ``by_edge``: the edges of each
-    variable; ``source`` int64 (edges): the node each leaves; ``masks`` int64 (nodes): the variables that can be taken there;
-    ``accept``, ``accept_end`` int64 (nodes): the cheapest accepting edge, also among those that hold behind the partition's last
-    row only, NONE for none; ``tested`` int64: mask of all variables."""
+    """The net, with its edges by variable.
+
+    Attributes:
+        edges: as in :mod:`sparkcep.compiler.net.net`.
+        by_first, by_edge: int64 (variables + 1) and int64, the edges of each variable.
+        source: int64 (edges), the node that each edge leaves.
+        masks: int64 (nodes), the variables that can be taken there.
+        accept, accept_end: int64 (nodes), the cheapest accepting edge, or NONE. ``accept_end`` also includes edges that hold only
+            after the partition's last row.
+        tested: int64, mask of all variables.
+    """
 
     edges: np.ndarray
     by_first: np.ndarray
@@ -82,12 +92,18 @@ class FrontArrays(NamedTuple):
 
 
 class Looking(NamedTuple):
-    """What is needed where conditions look at the match, or groups have windows. ``windows`` int64 (w, rows): first row outside
-    each window that begins with a row; those of groups shifted by BEGINS, and runs whose groups began at rows with other low bits
-    are told apart;
-    ``ends`` int64 (nodes, rows): by when runs can complete, (0, 0) where that is not known.
-    Slot values of the class at place p stand in the row ``spare`` + p of the scratch, behind those of the buffer's rows.
-    ``conditions``, ``rows``, ``scratch``: as in :mod:`sparkcep.kernels.match.backtrack`."""
+    """Arguments of searches whose conditions look at the match, or whose groups have windows.
+
+    Slot values of the class at place p lie in row ``spare`` + p of the scratch, after the rows of the buffer.
+
+    Attributes:
+        values: :class:`sparkcep.kernels.frontier.run_classes.ClassValues`.
+        windows: int64 (w, rows), the first row outside each window that begins with a row. Those of groups are shifted by BEGINS.
+            Their low bits distinguish runs whose groups began at different rows.
+        ends: int64 (nodes, rows), the row after the earliest completion; (0, 0) if it is not known.
+        conditions, rows, scratch: as in :mod:`sparkcep.kernels.match.backtrack`.
+        spare: the first of these rows.
+    """
 
     values: ClassValues
     windows: np.ndarray
@@ -109,7 +125,7 @@ def inside(place, e, row, edges, looking, classes):
 
 @embedded
 def timed(e, row, edges, looking):
-    """Whether the row has a place in the groups' windows that an edge opens; where its time is NULL it has none."""
+    """Whether the row has a time in the groups' windows that an edge opens. It has none if the time is NULL."""
     for w in range(1, looking.windows.shape[0]):
         if (edges[e, E_OPEN] >> w) & 1 == 1 and looking.windows[w, row] >> BEGINS <= row:
             return False
@@ -118,7 +134,7 @@ def timed(e, row, edges, looking):
 
 @embedded
 def fulfils(place, v, e, row, low, high, edges, looking, state):
-    """1 if the row fulfils what a variable's condition asks of it and of the match, 0 if not, less for an error."""
+    """1 if the row fulfils a variable's condition on the row and the match, 0 if it does not, negative for an error."""
     data, conditions, scratch = looking.rows, looking.conditions, looking.scratch
     first = row if place == NONE else np.int64(-1)
     before = row - 1 if place == NONE else looking.spare + place
@@ -135,7 +151,8 @@ def fulfils(place, v, e, row, low, high, edges, looking, state):
 
 @embedded
 def new_class(source, e, row, edges, looking, classes, state):
-    """A place for the class that an edge leads to, with what tells its future; NONE where there is no room."""
+    """Allocates a place for the class that an edge leads to, and writes what decides its future. Returns NONE if all places are in
+    use."""
     target = edges[e, E_TARGET]
     values, ends = looking.values, classes.ends
     if state[F_FREE] > 0:
@@ -158,7 +175,7 @@ def new_class(source, e, row, edges, looking, classes, state):
                 ends[c, w] = ends[source, w]
     hi, hf = looking.scratch.hi, looking.scratch.hf
     for k in range(classes.hi.shape[1]):
-        # sums that nothing reads any more begin anew, so that they do not overflow
+        # Sums that are no longer read start over, so that they do not overflow.
         kept = values.valued[target] == 1
         classes.hi[c, k] = 0 if not kept else min(hi[row, k], values.largest[k]) if values.largest[k] > 0 else hi[row, k]
         classes.hf[c, k] = hf[row, k] if kept else 0.0
@@ -167,8 +184,10 @@ def new_class(source, e, row, edges, looking, classes, state):
 
 @embedded
 def _propose(source, e, row, last, count, net, looking, classes, numbers, graph, runs, state):
-    """Notes that runs of class ``source`` (NONE: a new one), which are over behind place ``last``, take the row by an edge; False
-    where there is no room."""
+    """Notes that runs of class ``source`` (NONE: a new run) take the row by an edge. Returns False if an array is full.
+
+    ``last`` is the last place in the window of these runs.
+    """
     edges = net.edges
     target = edges[e, E_TARGET]
     if count == classes.pending.shape[0]:
@@ -191,15 +210,17 @@ def _propose(source, e, row, last, count, net, looking, classes, numbers, graph,
 
 @embedded
 def _put(entry, place, e, row, last, net, classes, runs):
-    """Writes that the run of a node (NONE: a new one) takes the row by an edge, where classes are their runs and there is room;
-    ``last``: as in :func:`_propose`."""
+    """Writes the run that takes the row by an edge, if each node's class is its run. The caller has made room.
+
+    ``place`` is the node's run, or NONE for a new one. ``last`` is as in :func:`_propose`.
+    """
     append(runs.pool, entry, place, e, runs.positions[row])
     runs.at[entry] = row
     classes.until[entry] = last
     target = net.edges[e, E_TARGET]
     if net.masks[target] != 0:
-        # of the runs that the row makes of a node only the best one is held against the node's own: mostly it began later, which
-        # costs least to see
+        # The row may make several runs for a node, but only the best one is compared with the node's own run. Mostly it began
+        # later, which is the cheapest comparison.
         best = classes.table[target] - 1
         if best == NONE or preferred(runs.pool, entry, best):
             classes.table[target] = entry + 1
@@ -207,8 +228,11 @@ def _put(entry, place, e, row, last, net, classes, runs):
 
 @embedded
 def _look(row, low, high, may_start, here, head, net, strategy, when, until, looking, classes, numbers, graph, runs, state):
-    """Every class looks at a row. Returns how many proposals there are, or -1 - the outcome where there is no room or a condition
-    fails, and whether a match is complete."""
+    """Shows a row to every class.
+
+    Returns (number of proposals, whether a match is complete). If an array is full or a condition fails, the number is -1 - the
+    outcome.
+    """
     edges, by_first, by_edge = net.edges, net.by_first, net.by_edge
     accept = net.accept_end if row + 1 == high else net.accept
     count = 0
@@ -218,6 +242,7 @@ def _look(row, low, high, may_start, here, head, net, strategy, when, until, loo
         if looking is None and state[K_ENTRIES] + by_edge.shape[0] > runs.pool.shape[0]:
             state[S_DETAIL] = CARGO_FULL
             return -1 - GROW, done
+    # Bits of ``here`` are the variables that the row may be; zero bits are skipped cheaply.
     while here != 0:
         if here & 1 == 0:
             here >>= 1
@@ -264,7 +289,7 @@ def _look(row, low, high, may_start, here, head, net, strategy, when, until, loo
                             return -1 - _withdrawn(count, ERROR, looking, classes, state), done
                         fits = got == 1
                     if fits and strategy == NEXT and place != NONE and edges[e, E_PASSED] == 0:
-                        # whoever can take a row by such an edge may not pass over it, whatever comes of it
+                        # A run that can take a row by such an edge may not skip the row, even if nothing comes of it.
                         classes.info[place, I_OVER] = 1
                         state[R_OVER] = 1
                     fits = fits and timed(e, row, edges, looking) and _completes(edges[e, E_TARGET], row, last, looking)
@@ -286,13 +311,13 @@ def _look(row, low, high, may_start, here, head, net, strategy, when, until, loo
 
 @embedded
 def _completes(target, row, last, looking):
-    """Whether runs that come to a node can complete up to place ``last`` of their window."""
+    """Whether runs that reach a node can complete up to place ``last`` of their window."""
     return looking.ends.shape[1] == 0 or looking.ends[target, row] <= last + 1
 
 
 @embedded
 def _withdrawn(count, outcome, looking, classes, state):
-    """Gives the places of proposals back: the row is looked at again. Returns ``outcome``."""
+    """Frees the places of proposals, because the row is looked at once more. Returns ``outcome``."""
     for i in range(count):
         c = classes.pending[i, P_CLASS]
         if c != NONE:
@@ -302,13 +327,13 @@ def _withdrawn(count, outcome, looking, classes, state):
 
 @embedded
 def _settle(row, head, count, merging, when, looking, classes, numbers, graph, runs, state):
-    """Puts the proposals of a row into their classes."""
+    """Moves the proposals of a row into their classes."""
     for i in range(count):
         c, target = classes.pending[i, P_CLASS], classes.pending[i, P_TARGET]
         if c == NONE:
             continue
         known = found(c, classes, looking.values, state) if merging else np.int64(NONE)
-        # a class that is over, and was not looked at since, is as good as none
+        # A class whose window has closed, but that was not looked at since, counts as absent.
         fresh = known == NONE or when[row] > classes.until[known]
         if known == NONE:
             classes.info[c, I_AFTER] = head[target]
@@ -324,7 +349,7 @@ def _settle(row, head, count, merging, when, looking, classes, numbers, graph, r
 
 @embedded
 def _replace(row, head, count, when, net, classes, runs, state):
-    """Puts the runs that a row made of nodes in the place of those that they are preferred to."""
+    """Replaces the runs of nodes by those that the row made, if the new ones are preferred."""
     for entry in range(state[K_ENTRIES], state[K_ENTRIES] + count):
         target = net.edges[runs.pool[entry, C_EDGE], E_TARGET]
         if classes.table[target] == entry + 1:
@@ -337,7 +362,7 @@ def _replace(row, head, count, when, net, classes, runs, state):
 
 @embedded
 def _end_all(head, looking, classes, state):
-    """No run is left in a partition."""
+    """Ends all runs of a partition."""
     if looking is not None:
         if state[F_ALIVE] > 0:
             bury(True, classes.until[0], classes, state)
@@ -349,14 +374,26 @@ def _end_all(head, looking, classes, state):
 def front_partitions(
     net, strategy, merging, windowed, letters, offsets, when, until, opens, slots, ahead, looking, classes, numbers, graph, runs, state,
 ):
-    """Goes through the partitions and fills the output of the cargo; returns DONE, FULL, GROW (``state[S_DETAIL]``: what is full)
-    or ERROR.
+    """Searches the partitions and fills the output of the payload. Returns DONE, FULL, GROW (``state[S_DETAIL]``: what is full) or
+    ERROR.
 
-    ``merging``: runs with equal futures are one class, otherwise each run is; ``windowed``: a window bounds the whole match.
-    ``letters`` int64 (rows): variables that each row may be. ``when``, ``until`` (rows, int64 or float64): a row's place in the
-    measure of the window, and the last place inside a window that begins with it. ``opens`` int64 (partitions, OPEN_FIELDS),
-    ``slots`` int64 (partitions): which row of ``classes.head`` is a partition's; those that begin and end in the buffer have row 0.
-    ``ahead``: rows that conditions look ahead. ``looking``: None where conditions are local and only the whole match has a window.
+    Args:
+        net: :class:`FrontArrays`.
+        strategy: STRICT, NEXT or ANY.
+        merging: whether runs with equal futures form one class; else each run is its own class.
+        windowed: whether a window bounds the whole match.
+        letters: int64 (rows), the variables that each row may be.
+        offsets: int64 (partitions + 1).
+        when, until: int64 or float64 (rows), a row's place in the measure of the window, and the last place inside a window that
+            begins with it.
+        opens: int64 (partitions, OPEN_FIELDS).
+        slots: int64 (partitions), the row of ``classes.head`` for each partition. Partitions that begin and end in the buffer have
+            row 0.
+        ahead: how many rows conditions look ahead.
+        looking: None if conditions are local and only the whole match has a window, else :class:`Looking`.
+        classes: :class:`sparkcep.kernels.frontier.run_classes.Classes`.
+        numbers, graph, runs: the payload; just one of them is not None.
+        state: int64 (FRONT_STATE).
     """
     parts = offsets.shape[0] - 1
     part, row = state[S_PART], state[S_START]
@@ -369,6 +406,7 @@ def front_partitions(
             if looking is not None and until[row] < when[row]:
                 here = 0  # its time is NULL
             if here == 0:
+                # Strict contiguity: a row that no variable takes ends all runs.
                 if strategy == STRICT:
                     _end_all(head, looking, classes, state)
                 row += 1
@@ -376,8 +414,10 @@ def front_partitions(
             if state[R_PENDING] == 0:
                 if looking is not None:
                     if state[F_ALIVE] == 0 and here & net.masks[0] == 0:
-                        row += 1  # nobody waits for a row that begins nothing
+                        row += 1  # no run waits for a row that begins nothing
                         continue
+                    # Classes whose windows have closed are swept once the classes have doubled, so the cost of sweeping is
+                    # amortised.
                     if state[F_ALIVE] > state[F_SWEEP]:
                         bury(False, when[row], classes, state)
                     if merging and state[F_HASHED] == 0 and state[F_ALIVE] > CROWD:
@@ -393,6 +433,7 @@ def front_partitions(
                     break
                 if strategy == STRICT:
                     _end_all(head, looking, classes, state)
+                # Runs that may not skip this row end now, after all classes have looked at it.
                 elif looking is not None:
                     if state[R_OVER] == 1:
                         bury(False, when[row], classes, state)
@@ -406,6 +447,7 @@ def front_partitions(
                     row += 1
                     continue
                 state[R_PENDING] = 1
+            # A row is reported after all its proposals have settled, so FULL repeats only the report.
             if not report(part, row, low, net.edges, numbers, graph, runs, state):
                 outcome = FULL
                 break

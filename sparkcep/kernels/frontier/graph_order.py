@@ -1,9 +1,12 @@
-"""One order of the nodes of a graph of matches, whatever rows came before its window.
+"""Canonical order of the nodes of a match graph, independent of the rows before its window.
 
-A graph comes from the search class by class (:mod:`sparkcep.kernels.frontier.payload`), each class from its oldest node on. Nodes
-of one row and variable stand there in the order in which the search made them, which depends on runs that are over by then. Here
-classes stand by the row of their first node, and nodes of a row by variable, by whether a match ends there, by where their
-predecessors stand, and by a digest of what follows them.
+The search writes a graph class by class (:mod:`sparkcep.kernels.frontier.payload`), each class from its oldest node on. Nodes of
+one row and variable are in the order of their creation, which depends on runs that are over by then.
+
+Here classes are ordered by the row of their first node. Nodes of a row are ordered by four keys: variable, whether a match ends
+there, the place of their predecessors, and a digest of what follows them.
+
+Example: two nodes of row 5 and variable A, whose predecessors begin at places 3 and 1. The one with predecessors at 1 comes first.
 """
 
 from __future__ import annotations
@@ -24,8 +27,10 @@ def _mixed(digest, word):
 
 @kernel
 def _tied(nodes, graph, seen, labels):
-    """Whether two nodes have one row and one variable. ``seen`` int64 (rows): the last graph that had the row, ``labels`` uint64
-    (rows): its variables there."""
+    """Whether two nodes have the same row and variable.
+
+    ``seen`` int64 (rows) has the last graph with the row, ``labels`` uint64 (rows) the row's variables there.
+    """
     for i in range(nodes.shape[0]):
         row, bit = nodes[i, ROW], np.uint64(1) << np.uint64(nodes[i, LABEL])
         if seen[row] != graph:
@@ -40,7 +45,7 @@ def _tied(nodes, graph, seen, labels):
 
 @kernel
 def _classes(nodes, base):
-    """Writes to which node's class each belongs; one that is nobody's predecessor may be a class of its own."""
+    """Writes the first node of each node's class into ``base``. A node that is nobody's predecessor may be its own class."""
     count = nodes.shape[0]
     for i in range(count):
         base[i] = 0
@@ -58,7 +63,7 @@ def _classes(nodes, base):
 
 @kernel
 def _futures(nodes, base, by_row, before, behind):
-    """Writes a digest of what follows each node into ``behind``; ``before`` is used."""
+    """Writes a digest of what follows each node into ``behind``. ``before`` is working memory."""
     count = nodes.shape[0]
     for k in range(count):
         i = by_row[k]
@@ -67,7 +72,7 @@ def _futures(nodes, base, by_row, before, behind):
         behind[i] = own
         before[i] = own if base[i] == i else before[i - 1] + own
     for i in range(count):
-        before[i] = behind[i]  # of the node and its past
+        before[i] = behind[i]  # digest of the node and its past
         behind[i] = np.uint64(0)
     for k in range(count - 1, -1, -1):
         i = by_row[k]
@@ -79,7 +84,7 @@ def _futures(nodes, base, by_row, before, behind):
 
 @embedded
 def _comes_first(nodes, place, behind, a, b):
-    """Whether node ``a`` stands before ``b`` of the same row; ``place``: where the classes of their predecessors begin."""
+    """Whether node ``a`` precedes node ``b`` of the same row. ``place`` has the places of the predecessors' classes."""
     if nodes[a, LABEL] != nodes[b, LABEL]:
         return nodes[a, LABEL] < nodes[b, LABEL]
     if nodes[a, DONE] != nodes[b, DONE]:
@@ -95,7 +100,7 @@ def _comes_first(nodes, place, behind, a, b):
 
 @kernel
 def _sort(some, begin, end, nodes, place, behind):
-    """Sorts nodes of one row in place (insertion: they are few, and mostly in order)."""
+    """Sorts nodes of one row in place (insertion sort: they are few, and mostly in order)."""
     for i in range(begin + 1, end):
         x = some[i]
         j = i
@@ -107,8 +112,11 @@ def _sort(some, begin, end, nodes, place, behind):
 
 @allocating
 def order_graphs(until, items, rows):
-    """Puts the nodes of graphs in order, in place. ``until`` int64 (graphs + 1), ``items`` int64 (nodes, 5): as
-    :class:`sparkcep.kernels.frontier.payload.GraphArrays` has them; ``rows``: how many a partition has at most."""
+    """Sorts the nodes of graphs in place.
+
+    ``until`` int64 (graphs + 1) and ``items`` int64 (nodes, 5) are those of :class:`sparkcep.kernels.frontier.payload.GraphArrays`.
+    ``rows`` is the maximal number of rows of a partition.
+    """
     seen, labels = np.full(rows, -1, dtype=np.int64), np.zeros(rows, dtype=np.uint64)
     for graph in range(until.shape[0] - 1):
         nodes = items[until[graph] : until[graph + 1]]
@@ -120,7 +128,7 @@ def order_graphs(until, items, rows):
         by_row = np.argsort(nodes[:, ROW], kind="mergesort")
         _classes(nodes, base)
         _futures(nodes, base, by_row, before, behind)
-        # the best node of each class's first row stands for it
+        # The best node of each class's first row represents the class.
         heads, sizes = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         first = np.arange(count)
         for i in range(count):
@@ -148,7 +156,7 @@ def order_graphs(until, items, rows):
                 place[heads[k]] = placed
                 placed += sizes[heads[k]]
             begin = end
-        # the nodes of each class
+        # Now the nodes of each class are sorted and moved.
         moved = np.zeros((count, nodes.shape[1]), dtype=np.int64)
         some = np.arange(count)
         for k in range(classes):

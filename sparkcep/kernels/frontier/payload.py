@@ -1,25 +1,36 @@
-"""What a class of runs carries: how many matches it leads to, the nodes of their graph, or its cheapest run.
+"""Payload of a run class: how many matches it leads to, the nodes of their graph, or its cheapest run.
 
-Runs of one class have equal futures (:mod:`sparkcep.kernels.frontier.frontier`), so of its past a class keeps only what the answer
+Runs of one class have equal futures (:mod:`sparkcep.kernels.frontier.frontier`). So a class keeps of its past only what the answer
 needs:
 
 =======  ====================================================================================================================
 Numbers  how many runs began at each row of the window
-Graph    the nodes of a shared match buffer (SASE+, SIGMOD 2008, section 5). A node is a row taken; its predecessors are the members
-that its source class had
-         at that moment. Members are chained from the newest to the oldest, so a set of edges is one integer, and the graph is
-         linear in rows x classes however many matches it holds. What the paper tells apart by version numbers (5.1) is told by the
-         latest start of any path into a node: with the first row of the window at hand, every path through the nodes kept is a
-         match
-Runs     one run: the latest first row, of those the earliest rows, of those the preferred way (ACEP, VLDB 2016, section 3.3,
-Theorem 2). A run is a chain of
-         entries, newest first, that shares its tail with others (:mod:`sparkcep.kernels.common.run_chains`). What a run costs so
-         far is part of its node, so that one run of each class is enough for the best match of each cost, too: all runs of a class
-         complete at equal costs
+Graph    the nodes of a shared match buffer (SASE+, SIGMOD 2008, section 5), see below
+Runs     one run: the latest first row, of those the earliest rows, of those the preferred way (ACEP, VLDB 2016,
+         section 3.3, Theorem 2). A run is a chain of entries, newest first, that shares its tail with others
+         (:mod:`sparkcep.kernels.common.run_chains`). The cost of a run so far is part of its node. So one run of each
+         class is also enough for the best match of each cost: all runs of a class complete at equal costs
 =======  ====================================================================================================================
 
-The functions of the last part are given all three, and just one of them is not None. They are compiled for that one alone: numba
-leaves out what stands under ``is not None`` for the others, but not an ``else``. Another cargo is a branch more in each.
+A node of the graph is a row taken. Its predecessors are the members that its source class had at that moment. Members are chained
+from the newest to the oldest, so a set of edges is one integer. The graph is linear in rows x classes, however many matches it
+holds. The paper distinguishes paths by version numbers (5.1). Here each node has the latest start of any path into it. Given the
+first row of the current window, every path through the remaining nodes is a match.
+
+Example: the graph of ``A+ B`` under strict contiguity, over rows 0 (A), 1 (A) and 2 (B).
+
+====  ===  =====  ======  =====  =====  =============================================
+node  row  label  source  chain  start  meaning
+====  ===  =====  ======  =====  =====  =============================================
+0     0    A      -1      -1     0      a run begins
+1     1    A      -1      -1     1      a run begins
+2     1    A      0       1      0      the run of node 0 goes on; 1 is in its class
+3     2    B      2       -1     1      completes the matches that end in 2 and in 1
+====  ===  =====  ======  =====  =====  =============================================
+
+The functions of the last section get all three payloads, and just one of them is not None. They are compiled for that one alone:
+numba leaves out the code under ``is not None`` for the others, but not an ``else``. Each further payload is one more branch in each
+function.
 """
 
 from __future__ import annotations
@@ -47,23 +58,32 @@ from sparkcep.kernels.common.run_chains import (
 from sparkcep.kernels.frontier.run_classes import FUTURES_STATE, I_AFTER
 from sparkcep.kernels.jit.cache import allocating, embedded, inlined, kernel
 
-# state behind that of the classes. First row of the window; Numbers: oldest start in the window, the start after the newest one;
-# Graph: nodes, stamp of
-# visits, first node of the row; Runs: entries, those of them that other partitions have; of the matches of the row at hand the
-# first cost not yet told, and the latest start of those told (NONE: none)
+# State after that of the classes:
+# K_BACK: first row of the window.
+# K_OLDEST, K_NEXT: Numbers: oldest start in the window, the start after the newest one.
+# K_NODES, K_STAMP, K_FRESH: Graph: nodes, stamp of visits, first node of the row.
+# K_ENTRIES, K_KEPT: Runs: entries, and how many of them other partitions have.
+# K_UNTOLD, K_LATEST: Runs: of the matches of the current row the first cost not yet emitted, and the latest start of those emitted
+#   (NONE: none).
 K_BACK, K_OLDEST, K_NEXT, K_NODES, K_STAMP, K_FRESH, K_ENTRIES, K_KEPT, K_UNEMITTED, K_LATEST, CARGO_STATE = range(FUTURES_STATE, FUTURES_STATE + 11)
-# columns of Graph.nodes: row, label, newest predecessor, next older member of its class, latest start, complete
+# Columns of Graph.nodes: row, label, newest predecessor, next older member of its class, latest start, complete.
 N_ROW, N_LABEL, N_SOURCE, N_CHAIN, N_START, N_DONE = range(6)
-B_RUN, B_EDGE = range(2)  # columns of Runs.best: the run, NONE for none, and the edge that completes it
-LIVE, CHAINED = 1, 2  # bits of a visit: on a path, member of a set of edges from there to the oldest
+B_RUN, B_EDGE = range(2)  # columns of Runs.best: the run, NONE if there is none, and the edge that completes it
+LIVE, CHAINED = 1, 2  # bits of a visit: on a path; member of a set of edges that reaches from there to the oldest
 
 
 class RunCounts(NamedTuple):
-    """``sums`` uint64 (classes, starts, 2), ``about`` float64 (classes, starts): number of runs from each start in the window, as
-    low and high word and as a float; ``added``, ``added_about``: those of what one row adds; ``starts`` int64 (starts): row of each
-    start, which stands at its number modulo their count (without a window all runs are of one start). Output: ``rows`` int64 (n):
-    last rows; ``totals`` uint64 (n + 1, 2), ``totals_about`` float64 (n + 1): their numbers of matches, and behind them that of the
-    row at hand."""
+    """Payload for numbers of matches: how many runs of a class began at each start row of the window.
+
+    Attributes:
+        sums: uint64 (classes, starts, 2), the number of runs from each start, as low and high word.
+        about: float64 (classes, starts), the number as a float.
+        added, added_about: the numbers that one row adds.
+        starts: int64 (starts), the row of each start, at its number modulo their count. Without a window all runs are of one start.
+        rows: int64 (n), output: last rows.
+        totals: uint64 (n + 1, 2), output: their numbers of matches, followed by that of the current row.
+        totals_about: float64 (n + 1), output: the totals as floats.
+    """
 
     sums: np.ndarray
     about: np.ndarray
@@ -76,11 +96,20 @@ class RunCounts(NamedTuple):
 
 
 class GraphArrays(NamedTuple):
-    """``tail``, ``start`` int64 (classes): newest member, latest start of its runs; ``nodes`` int64 (m, 6). Working memory of one
-    last row: ``mark`` int64 (m): stamp of the visit and its bits; ``leader``, ``place`` int64 (m): first live member of a node's
-    class, live members up to the node; ``base`` int64 (m): where a leader's class begins; ``order``, ``stack`` int64 (m); ``sums``
-    uint64 (m, 2), ``about`` float64 (m): paths into a node and the older members of its class. Output: as Numbers; ``until`` int64
-    (n + 1): items of each; ``items`` int64 (k, 5): position in the partition, label, range of predecessors (-1: none), complete."""
+    """Payload for graphs of matches.
+
+    Attributes:
+        tail, start: int64 (classes), newest member, and latest start of the class's runs.
+        nodes: int64 (m, 6), see the module's example.
+        mark: int64 (m), working memory of one last row: stamp of the visit and its bits.
+        leader, place: int64 (m), first live member of a node's class, and live members up to the node.
+        base: int64 (m), where a leader's class begins.
+        order, stack: int64 (m).
+        sums, about: uint64 (m, 2) and float64 (m), paths into a node and into the older members of its class.
+        rows, totals, totals_about: output as in :class:`RunCounts`.
+        until: int64 (n + 1), output: the range of ``items`` of each last row.
+        items: int64 (k, 5), output: position in the partition, label, range of predecessors (-1: none), complete.
+    """
 
     tail: np.ndarray
     start: np.ndarray
@@ -101,12 +130,18 @@ class GraphArrays(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """``run`` int64 (classes): the run of each, as its last entry; empty where a class is its run, so that its place is this entry;
-    ``pool`` int64 (n, C_FIELDS) as in :mod:`sparkcep.kernels.common.run_chains`, its rows being positions in the stream, which stay
-    when the buffer moves on; ``at`` int64 (n): the row of each entry in the buffer; ``positions`` int64 (rows): of the rows of the
-    buffer; ``rank`` int64 (edges): to which row of ``best`` the matches belong that an accepting edge completes; ``best`` int64 (m,
-    2): the best of those that the row at hand completes, the cheapest first. Output: ``events``, and of each of their rows
-    ``labels``, ``rows`` and ``paths`` (edges)."""
+    """Payload for cheapest matches.
+
+    Attributes:
+        run: int64 (classes), the last entry of each class's run. Empty if a class is its run; then its place is this entry.
+        pool: int64 (n, C_FIELDS) as in :mod:`sparkcep.kernels.common.run_chains`. Its rows are positions in the stream, which stay
+            when the buffer moves on.
+        at: int64 (n), the row of each entry in the buffer.
+        positions: int64 (rows), the position of each row of the buffer.
+        rank: int64 (edges), the row of ``best`` for the matches that an accepting edge completes.
+        best: int64 (m, 2), the best matches that the current row completes, the cheapest first.
+        events, labels, rows, paths: output; ``paths`` are the edges of the labels.
+    """
 
     run: np.ndarray
     pool: np.ndarray
@@ -133,10 +168,10 @@ def _add(total, low, high):
 
 @kernel
 def begin(row, numbers, state):
-    """A start at a row; False where there is no room for it. Numbers of the classes in use are 0 there."""
+    """Adds a start at a row. Returns False if ``starts`` is full. The numbers of the classes in use are 0 there."""
     starts = numbers.starts
     if state[K_NEXT] > state[K_OLDEST] and starts[(state[K_NEXT] - 1) & (starts.shape[0] - 1)] == row:
-        return True  # the row is looked at again, with more room
+        return True  # the row is looked at once more, with more room
     if state[K_NEXT] - state[K_OLDEST] == starts.shape[0]:
         return False
     starts[state[K_NEXT] & (starts.shape[0] - 1)] = row
@@ -146,7 +181,7 @@ def begin(row, numbers, state):
 
 @kernel
 def end_starts(classes, numbers, state):
-    """Takes the starts before the window out of the numbers."""
+    """Removes the starts before the window from the numbers."""
     size = numbers.starts.shape[0]
     while state[K_OLDEST] < state[K_NEXT] and numbers.starts[state[K_OLDEST] & (size - 1)] < state[K_BACK]:
         x = state[K_OLDEST] & (size - 1)
@@ -165,7 +200,7 @@ def end_starts(classes, numbers, state):
 
 @kernel
 def drop_nodes(graph, state):
-    """Moves the nodes of rows before the window out of a full graph; whether that freed half of it."""
+    """Removes the nodes of rows before the window from a full graph. Returns whether that freed half of it."""
     nodes = graph.nodes
     count = state[K_NODES]
     gone = 0
@@ -177,10 +212,10 @@ def drop_nodes(graph, state):
         for k in range(nodes.shape[1]):
             nodes[n - gone, k] = nodes[n, k]
         for k in (N_SOURCE, N_CHAIN):
-            # a source that is gone leaves a node no path of this window goes through
+            # A node whose source was removed is not on a path of this window.
             nodes[n - gone, k] = max(nodes[n, k] - gone, NONE)
     for c in range(graph.tail.shape[0]):
-        # also of places that are free, whose tails nobody reads
+        # This includes free places, whose tails are never read.
         graph.tail[c] = max(graph.tail[c] - gone, NONE)
     state[K_NODES] = count - gone
     return True
@@ -188,7 +223,7 @@ def drop_nodes(graph, state):
 
 @kernel
 def _ascend(order, count):
-    """Sorts the first numbers of an array in place (Shell)."""
+    """Sorts the first numbers of an array in place (Shell sort)."""
     gap = count // 2
     while gap > 0:
         for i in range(gap, count):
@@ -203,7 +238,10 @@ def _ascend(order, count):
 
 @kernel
 def _visit(fresh, back, graph, state):
-    """Marks what paths of the window to the complete nodes from ``fresh`` on go through; their number, ascending in ``order``."""
+    """Marks the nodes on paths of the window to the complete nodes from ``fresh`` on.
+
+    Returns (their number, the visit's stamp). ``order`` gets them in ascending order.
+    """
     nodes, mark, order, stack = graph.nodes, graph.mark, graph.order, graph.stack
     state[K_STAMP] += 1
     stamp = state[K_STAMP] * 4
@@ -233,6 +271,7 @@ def _visit(fresh, back, graph, state):
                     stack[top] = source
                     top += 1
             n = nodes[n, N_CHAIN]
+    # If the visit has marked a large part of the range, a scan of the range is cheaper than sorting.
     if count * 8 > state[K_NODES] - oldest:
         count = 0
         for n in range(min(oldest, fresh), state[K_NODES]):
@@ -246,7 +285,7 @@ def _visit(fresh, back, graph, state):
 
 @kernel
 def _number(count, stamp, graph, at):
-    """Number of paths to the complete nodes; ascending nodes are in topological order."""
+    """Adds the number of paths to the complete nodes to the totals at ``at``. Ascending nodes are in topological order."""
     nodes, mark, sums, about = graph.nodes, graph.mark, graph.sums, graph.about
     for i in range(count):
         n = graph.order[i]
@@ -272,7 +311,7 @@ def _number(count, stamp, graph, at):
 
 @kernel
 def _draw(count, stamp, fresh, low, graph, items, first):
-    """Writes the live nodes, class by class and by age, so that each edge set is a range; returns how many."""
+    """Writes the live nodes, class by class and by age, so that each edge set is a range. Returns their number."""
     nodes, mark, leader, place, base = graph.nodes, graph.mark, graph.leader, graph.place, graph.base
     for i in range(count):
         n = graph.order[i]
@@ -314,8 +353,11 @@ def _draw(count, stamp, fresh, low, graph, items, first):
 
 @embedded
 def preferred(pool, a, b):
-    """Whether run ``a`` is to be kept and not ``b``, whose futures are equal: the later first row, else the earlier rows, else the
-    preferred way there. Rows that only one of them has behind the other's last come before any that the other can still take."""
+    """Whether run ``a`` is kept instead of run ``b`` with an equal future.
+
+    It is the one with the later first row, else the earlier rows, else the preferred path. Rows that only one of them has after the
+    other's last come before any that the other can still take.
+    """
     if pool[a, C_START] != pool[b, C_START]:
         return pool[a, C_START] > pool[b, C_START]
     return comes_first(pool, a, b, False)
@@ -323,7 +365,7 @@ def preferred(pool, a, b):
 
 @kernel
 def completes_better(pool, a, edge_a, b, edge_b):
-    """As :func:`preferred`, of two runs that complete at one row at one cost."""
+    """:func:`preferred` for two runs that complete at the same row at equal cost."""
     if pool[a, C_ROWS] == pool[b, C_ROWS] and pool[a, C_EDGES] == pool[b, C_EDGES]:
         return edge_a < edge_b
     return preferred(pool, a, b)
@@ -331,14 +373,17 @@ def completes_better(pool, a, edge_a, b, edge_b):
 
 @kernel
 def rebuild(pool, parents, edges, positions):
-    """Fills a pool with entries of which only this is known; each stands behind its parent."""
+    """Fills a pool from the saved fields of its entries. Each entry comes after its parent."""
     for entry in range(parents.shape[0]):
         append(pool, entry, parents[entry], edges[entry], positions[entry])
 
 
 @kernel
 def resume(classes, runs, until):
-    """Tells until when the runs of partitions that go on are not over, where a class is its run; ``until``: of the rows."""
+    """Restores ``classes.until`` for the runs of partitions that still grow, if each class is its run.
+
+    ``until`` (rows) is the last place inside a window that begins with each row.
+    """
     for part in range(classes.head.shape[0]):
         for node in range(classes.head.shape[1]):
             run = classes.head[part, node]
@@ -360,7 +405,7 @@ def mark(entry, pool, number):
 
 @allocating
 def compact(classes, runs, state):
-    """Drops the entries that no class has, and numbers the others anew."""
+    """Drops the entries that no class has, and renumbers the others."""
     pool, head, used = runs.pool, classes.head, state[K_ENTRIES]
     by_node = runs.run.shape[0] == 0
     number = np.full(used + 1, NONE, dtype=np.int64)
@@ -403,8 +448,8 @@ def compact(classes, runs, state):
 
 @embedded
 def move_on(row, until, when, starting, windowed, classes, numbers, graph, state):
-    """What ends with the window before ``row``, and a start where there may be one (``starting``); False where there is no room for
-    it."""
+    """Moves the window to ``row``: ends the starts before it, and adds a start if one is possible (``starting``). Returns False if
+    ``starts`` is full."""
     if numbers is not None or graph is not None:
         back = state[K_BACK]
         while back < row and until[back] < when[row]:
@@ -423,8 +468,8 @@ def move_on(row, until, when, starting, windowed, classes, numbers, graph, state
 
 @embedded
 def carry(i, source, edge, row, label, numbers, graph, runs, state):
-    """What the runs of class ``source`` (NONE: a new run) bring along as the ``i``-th addition of the row; False where there is no
-    room for it."""
+    """Writes the payload of class ``source`` (NONE: a new run) as the ``i``-th addition of the row. Returns False if the payload's
+    array is full."""
     if runs is not None:
         entry = state[K_ENTRIES] + i
         if entry == runs.pool.shape[0]:
@@ -436,7 +481,7 @@ def carry(i, source, edge, row, label, numbers, graph, runs, state):
         n = state[K_NODES] + i
         if n == graph.nodes.shape[0]:
             return False
-        # the members that the class has now: what this row adds to it is no predecessor
+        # The members that the class has now: the additions of this row are not predecessors.
         graph.nodes[n, N_ROW] = row
         graph.nodes[n, N_LABEL] = label
         graph.nodes[n, N_SOURCE] = NONE if source == NONE else graph.tail[source]
@@ -461,7 +506,7 @@ def carry(i, source, edge, row, label, numbers, graph, runs, state):
 
 @embedded
 def join(i, c, fresh, numbers, graph, runs, state):
-    """Puts the ``i``-th addition into class ``c``, which is ``fresh`` where nothing of what it carries counts."""
+    """Adds the ``i``-th addition to class ``c``. If the class is ``fresh``, its earlier payload is discarded."""
     if runs is not None:
         entry = state[K_ENTRIES] + i
         if fresh or preferred(runs.pool, entry, runs.run[c]):
@@ -486,8 +531,10 @@ def join(i, c, fresh, numbers, graph, runs, state):
 
 @embedded
 def complete(i, accepting, first, edges, numbers, graph, runs, state):
-    """The matches that the ``i``-th addition completes by the edge ``accepting``; ``first``: none was completed at the row
-    before."""
+    """Notes the matches that the ``i``-th addition completes by the edge ``accepting``.
+
+    ``first``: they are the first ones of the row.
+    """
     if runs is not None:
         entry, best, at = state[K_ENTRIES] + i, runs.best, runs.rank[accepting]
         if first:
@@ -519,7 +566,7 @@ def complete(i, accepting, first, edges, numbers, graph, runs, state):
 
 @embedded
 def taken(count, graph, runs, state):
-    """The ``count`` additions of a row stay."""
+    """Keeps the ``count`` additions of a row."""
     if runs is not None:
         state[K_ENTRIES] += count
     if graph is not None:
@@ -528,7 +575,7 @@ def taken(count, graph, runs, state):
 
 @embedded
 def report(part, row, low, edges, numbers, graph, runs, state):
-    """The output of a last row; False where it does not fit."""
+    """Writes the output of a last row. Returns False if it does not fit."""
     if runs is not None:
         return _best_runs(part, edges, runs, state)
     if graph is not None:
@@ -547,7 +594,7 @@ def report(part, row, low, edges, numbers, graph, runs, state):
 
 @embedded
 def _best_runs(part, edges, runs, state):
-    """The best matches that end at a row, the cheapest first; a dearer one is told only where it starts later."""
+    """Emits the best matches that end at a row, the cheapest first. A more expensive one is emitted only if it starts later."""
     for at in range(state[K_UNEMITTED], runs.best.shape[0]):
         state[K_UNEMITTED] = at
         entry = runs.best[at, B_RUN]
@@ -561,7 +608,7 @@ def _best_runs(part, edges, runs, state):
 
 @embedded
 def emit_match(part, entry, accepting, edges, runs, state):
-    """Writes a run as a match; False where it does not fit."""
+    """Writes a run as a match. Returns False if it does not fit."""
     depth = runs.pool[entry, C_DEPTH]
     at, begin = state[S_EVENTS], state[S_LABELS]
     if at == runs.events.shape[0] or begin + depth > runs.labels.shape[0]:
@@ -582,7 +629,7 @@ def emit_match(part, entry, accepting, edges, runs, state):
 
 @kernel
 def _paths(row, low, graph, state):
-    """The graph of the matches that end at a row, and their number."""
+    """Writes the graph of the matches that end at a row, and their number. Returns False if it does not fit."""
     count, stamp = _visit(state[K_FRESH], state[K_BACK], graph, state)
     at = state[S_EVENTS]
     if at == graph.rows.shape[0] or state[S_LABELS] + count > graph.items.shape[0]:
@@ -601,7 +648,10 @@ def _paths(row, low, graph, state):
 
 @embedded
 def leave(goes_on, next_row, numbers, graph, runs, state):
-    """The search leaves a partition, of which more rows may come (``goes_on``); the next one begins at ``next_row``."""
+    """Leaves a partition. The next one begins at ``next_row``.
+
+    ``goes_on``: the partition still grows.
+    """
     if runs is not None:
         if goes_on:
             state[K_KEPT] = state[K_ENTRIES]

@@ -1,9 +1,14 @@
-"""Classes of runs with equal futures (SASE+, SIGMOD 2008, section 5.2.2).
+"""Run classes: runs that no future row can distinguish (SASE+, SIGMOD 2008, section 5.2.2).
 
-Two runs have equal futures if they stand at one node, the values of the match that conditions may still read are equal, and so are
-the ends of the groups' windows that are still open. Where conditions are local to their row and its neighbours nothing but the node
-counts: then a node has one class, which is its run, and nothing is looked up. Otherwise classes have places that are found by a
-hash, and a list for each node leads through them.
+Two runs have equal futures if three things are equal: their node, the values of the match that conditions may still read, and the
+ends of the groups' windows that are still open.
+
+If conditions are local to their row and its neighbours, only the node counts. Then a node has one class, which is its run, and no
+lookup is needed. Otherwise classes have places that a hash table finds, and a list for each node links them.
+
+Example: ``A+ B`` with ``B AS price > FIRST(A.price)``, and the rows 3, 4 and 5 are A with the prices 10, 12 and 10. After row 5 the
+runs that began at rows 3 and 5 form one class, because ``FIRST(A.price)`` is 10 for both. The run that began at row 4 is a class of
+its own.
 """
 
 from __future__ import annotations
@@ -19,25 +24,30 @@ from sparkcep.kernels.common.run_chains import NONE
 from sparkcep.kernels.jit.cache import embedded, kernel
 
 I_NODE, I_AFTER, I_HASH, I_OVER = range(4)  # columns of ``info``: node, next class of the node, hash, whether a row ended it
-# state behind that of the exact search: places ever used, places given back, classes alive, whether they stand in the table,
-# classes alive at which those that
-# are over are looked for
+# State after that of the exact search: places ever used, places given back, live classes, whether they are in the table, number of
+# live classes that triggers the next sweep.
 F_USED, F_FREE, F_ALIVE, F_HASHED, F_SWEEP, FUTURES_STATE = range(STATE_SIZE, STATE_SIZE + 6)
-# Classes alive up to which looking at those of the node is faster than a table: a comparison that fails is a few loads, a hash
-# is a multiplication for each value.
+# Up to this number of live classes, comparing with those of the node is faster than a table. A comparison that fails is a few
+# loads, while a hash is a multiplication for each value.
 CROWD = 16
-SWEPT = 64  # fewest classes that are worth a look for those that are over
+SWEPT = 64  # fewest live classes that are worth a sweep
 
 
 class Classes(NamedTuple):
-    """``head`` int64 (open partitions, nodes): the first class of each node, NONE for none; ``until`` (n): last place in the
-    measure of the window at which a class is not over; ``pending`` int64 (m, 2): what one row adds. But for ``table`` the others
-    are empty where nothing but the node counts: ``info`` int64 (n, 4);
-    ``ends`` int64 (n, windows): of each open window what the search has there for the row that began it, -1 where it is not
-    needed;
-    ``hi``, ``hf``, ``bits``: slot values (n, slots), ``bits`` being ``hf`` as int64; ``free`` int64 (n): places given back;
-    ``table`` int64 (4n): open addressing by hash, place + 1; where nothing but the node counts, int64 (nodes): the class that the
-    row at hand makes of each, plus 1."""
+    """The run classes. If only the node counts, all arrays but ``head``, ``until``, ``pending`` and ``table`` are empty.
+
+    Attributes:
+        head: int64 (open partitions, nodes), the first class of each node, or NONE.
+        until: (n), last place in the measure of the window where a class is still valid.
+        pending: int64 (m, 2), the additions of one row.
+        info: int64 (n, 4), see the columns I_NODE to I_OVER.
+        ends: int64 (n, windows), for each open window the entry of ``Looking.windows`` for the row that began it; -1 if it is not
+            needed.
+        hi, hf, bits: (n, slots), slot values; ``bits`` is ``hf`` as int64.
+        free: int64 (n), places given back.
+        table: int64 (4n), open addressing by hash, place + 1. If only the node counts, int64 (nodes): the class that the current
+            row makes for each node, plus 1.
+    """
 
     head: np.ndarray
     until: np.ndarray
@@ -52,11 +62,17 @@ class Classes(NamedTuple):
 
 
 class ClassValues(NamedTuple):
-    """What tells futures apart beside the node. ``live`` uint8 (nodes, slots): the slots that decide each node's future, ``valued``
-    uint8 (nodes): whether there are any; ``windows_live`` int64 (nodes): the groups' windows that do; ``largest`` int64 (slots):
-    the largest number of a count that is told from greater ones, 0 where all are; ``read`` int64 (slots): the column that a slot's
-    row is read for, FLOAT_COLUMN more for floats, -1 where more than its value matters; ``ints`` to ``fnull``: the columns, floats
-    as int64."""
+    """The values that distinguish futures beside the node.
+
+    Attributes:
+        live: uint8 (nodes, slots), the slots that decide each node's future (liveness).
+        valued: uint8 (nodes), whether there are any.
+        windows_live: int64 (nodes), mask of the groups' windows that decide it.
+        largest: int64 (slots), the largest count that is distinguished from greater ones; 0 if all are.
+        read: int64 (slots), the column that a slot's row is read for, plus FLOAT_COLUMN for floats; -1 if more than its value
+            matters.
+        ints, fbits, inull, fnull: the columns; floats are int64 bits.
+    """
 
     live: np.ndarray
     valued: np.ndarray
@@ -71,7 +87,7 @@ class ClassValues(NamedTuple):
 
 @embedded
 def _content(k, at, values):
-    """What a slot's row is read for, and whether it is there: (value, 0, or 1 for NULL, 2 for no row)."""
+    """The value that a slot's row is read for: (value, 0), or (0, 1) for NULL and (0, 2) without a row."""
     column = values.read[k]
     if at < 0:
         return np.int64(0), 2
@@ -83,7 +99,7 @@ def _content(k, at, values):
 
 @embedded
 def hashed(place, classes, values):
-    """A hash of what decides the future of a class."""
+    """A hash of the values that decide the future of a class."""
     node = classes.info[place, I_NODE]
     h = mixed(BASIS, node)
     for w in range(1, classes.ends.shape[1]):
@@ -120,7 +136,9 @@ def _same_future(x, y, classes, values):
 
 @embedded
 def found(place, classes, values, state):
-    """The class with the future of ``place``, which is new; NONE where there is none, and then the table holds ``place``."""
+    """Finds the class with the same future as the new ``place``, else NONE. If classes are hashed, a new future is added to the
+    table."""
+    # With few classes, comparing with each of the node is faster than hashing.
     if state[F_HASHED] == 0:
         other = classes.head[0, classes.info[place, I_NODE]]
         while other != NONE and not _same_future(other, place, classes, values):
@@ -140,7 +158,7 @@ def found(place, classes, values, state):
 
 @kernel
 def remove(place, info, table):
-    """Takes a class out of the table; entries behind it move up, so that no search breaks off."""
+    """Removes a class from the table. Later entries move up, so that no lookup ends too early."""
     mask = table.shape[0] - 1
     h = info[place, I_HASH] & mask
     while table[h] != place + 1:
@@ -153,6 +171,7 @@ def remove(place, info, table):
             if table[j] == 0:
                 return
             home = info[table[j] - 1, I_HASH] & mask
+            # The entry at ``j`` fills the gap at ``h``, unless its own cell lies after the gap.
             if not ((h <= j and h < home <= j) or (h > j and (h < home or home <= j))):
                 break
         table[h] = table[j]
@@ -171,7 +190,7 @@ def refill(classes):
 
 @kernel
 def crowd(classes, values, state):
-    """Puts all classes into the table, which is empty."""
+    """Hashes all classes into the table, which is empty."""
     for node in range(classes.head.shape[1]):
         place = classes.head[0, node]
         while place != NONE:
@@ -183,14 +202,14 @@ def crowd(classes, values, state):
 
 @embedded
 def give_back(place, classes, state):
-    """A place that no class has any more."""
+    """Frees a place."""
     classes.free[state[F_FREE]] = place
     state[F_FREE] += 1
 
 
 @embedded
 def unlink(node, before, place, classes, state):
-    """Takes a class out of the list of its node, where it stands behind ``before`` (NONE: at the head), and out of the table."""
+    """Removes a class from its node's list and from the table. ``before`` is the class before it in the list, or NONE."""
     if state[F_HASHED] == 1:
         remove(place, classes.info, classes.table)
     if before == NONE:
@@ -205,7 +224,7 @@ def unlink(node, before, place, classes, state):
 
 @kernel
 def bury(everything, now, classes, state):
-    """Takes out all classes, or those that a row ended and those whose windows all end before ``now``: pruning, SASE+ 5.3."""
+    """Removes all classes, or those that a row ended and those whose windows all end before ``now`` (pruning, SASE+ 5.3)."""
     for node in range(classes.head.shape[1]):
         before = np.int64(NONE)
         place = classes.head[0, node]

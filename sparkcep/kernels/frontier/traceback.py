@@ -1,7 +1,14 @@
-"""Kernels over found approximate matches: which variables are missing, and which match of several is the best.
+"""Traceback over approximate matches: which variables are missing, and which of several matches is the best.
 
-``events`` int64 (n, 6): as the matching kernels fill them, the sixth column the accepting edge; ``rows``, ``paths`` int64: row and
-edge of each label.
+``events`` int64 (n, 6) are as the matching kernels fill them, with the accepting edge in the sixth column. ``rows`` and ``paths``
+int64 are the row and the edge of each label.
+
+An edge has ``sources``, one for each configuration of its target, or for each cheapest way to complete. A row of ``sources`` is
+(place of the configuration before it, list of skipped variables, rank of the choices). The traceback follows these places from the
+accepting edge back to the first row.
+
+Example: a match of ``A B C`` lacks B and has two rows, A and C. The source of its accepting edge skips nothing and leads to the
+source of C's edge. That one skips B, and leads to the source of A's edge.
 """
 
 from __future__ import annotations
@@ -15,8 +22,10 @@ from sparkcep.kernels.jit.cache import allocating, kernel
 
 @kernel
 def _before(paths, base_a, source_a, base_b, source_b, size, sources, first_source):
-    """Whether of two ways to complete matches of ``size`` rows the first one's choices are preferred: compared from the start on,
-    so the last difference seen on the way back decides."""
+    """Whether the first of two ways to complete a match of ``size`` rows has the preferred choices.
+
+    Choices are compared from the start on, so the last difference seen on the way back decides.
+    """
     less = False
     for d in range(size, -1, -1):
         if sources[source_a, 2] != sources[source_b, 2]:
@@ -39,8 +48,10 @@ def _preferred_source(paths, base, size, accepting, sources, first_source):
 
 @kernel
 def derived_before(paths, base_a, accepting_a, base_b, accepting_b, size, sources, first_source):
-    """Whether the first of two ways to find one match, of equal cost, is the preferred one. ``base_a``, ``base_b``: where their
-    edges stand in ``paths``; ``accepting_a``, ``accepting_b``: their accepting edges."""
+    """Whether the first of two ways to find one match, of equal cost, is the preferred one.
+
+    ``base_a`` and ``base_b`` are the places of their edges in ``paths``, ``accepting_a`` and ``accepting_b`` their accepting edges.
+    """
     source_a = _preferred_source(paths, base_a, size, accepting_a, sources, first_source)
     source_b = _preferred_source(paths, base_b, size, accepting_b, sources, first_source)
     return _before(paths, base_a, source_a, base_b, source_b, size, sources, first_source)
@@ -48,9 +59,10 @@ def derived_before(paths, base_a, accepting_a, base_b, accepting_b, size, source
 
 @allocating
 def missing_variables(events, paths, first_source, sources, skip_first, skip_variables):
-    """(offsets int64 (n + 1), variables int64) of the missing ones of each event, in pattern order; see automaton.net.
+    """The missing variables of each event in pattern order: (offsets int64 (n + 1), variables int64).
 
-    ``skip_first`` int64 (lists + 1), ``skip_variables``: the lists of skipped variables.
+    ``skip_first`` int64 (lists + 1) and ``skip_variables`` are the lists of skipped variables, see
+    :mod:`sparkcep.compiler.net.net`.
     """
     n = events.shape[0]
     offsets = np.zeros(n + 1, dtype=np.int64)
@@ -81,7 +93,7 @@ def missing_variables(events, paths, first_source, sources, skip_first, skip_var
 
 @allocating
 def last_rows(events, rows):
-    """int64 (n): the last row of each match."""
+    """The last row of each match, int64 (n)."""
     out = np.empty(events.shape[0], dtype=np.int64)
     for i in range(events.shape[0]):
         out[i] = rows[events[i, E_LABELS] + events[i, E_ROWS] - 1]
@@ -90,7 +102,8 @@ def last_rows(events, rows):
 
 @kernel
 def _better(events, rows, edges, a, b):
-    """Least cost, latest first row, lexicographically earliest rows; the first one among equals."""
+    """Whether event ``a`` is better than ``b``: least cost, latest first row, lexicographically earliest rows, then the first
+    one."""
     cost_a = edges[events[a, E_ACCEPT], E_COST]
     cost_b = edges[events[b, E_ACCEPT], E_COST]
     if cost_a != cost_b:
@@ -109,7 +122,7 @@ def _better(events, rows, edges, a, b):
 
 @allocating
 def best_of(events, rows, groups, edges):
-    """int64: the best event of each group, in the order their groups appear; ``groups`` int64 (n), 0 or more."""
+    """The best event of each group, int64, in order of the groups' first events. ``groups`` int64 (n) are numbers from 0."""
     top = 0
     for i in range(groups.shape[0]):
         top = max(top, groups[i] + 1)

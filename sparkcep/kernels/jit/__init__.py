@@ -1,2 +1,5 @@
-"""Compiles and caches kernels. A Python function goes in; machine code comes out: from disk, compiled now, compiled by another
-process, or interpreted meanwhile. This package alone uses numba's private interface."""
+"""Compiles and caches kernels: a Python function goes in, machine code comes out.
+
+The code is loaded from disk, compiled now, or compiled by another process while the kernel is interpreted. Only this package uses
+numba's private interface.
+"""

@@ -1,10 +1,11 @@
-"""Requests for kernels that processes of their own compile in the background (:mod:`sparkcep.background`).
+"""Requests for kernels, which separate processes compile in the background (:mod:`sparkcep.background`).
 
-A request is a file beside the kernels. A few processes at a time serve them for all others on the machine, so that many workers
-that need the same kernels do not all compile them. They go on when whoever asked has ended, so that the next one finds the kernels.
+A request is a file beside the kernels. A few processes at a time serve the requests of the whole machine, so that workers that need
+the same kernels do not all compile them. They continue when the process that asked has ended, so that the next one finds the
+kernels.
 
-On an executor their memory counts as its own, so one process at a time compiles there, and ends with the worker that asked for it.
-None does where kernels came with the package.
+On an executor their memory counts as its own. So one process at a time compiles there, and it ends with the worker that asked for
+it. No process does if kernels came with the package.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ log = logging.getLogger("sparkcep")
 
 MODULE, WITH_ASKER = "sparkcep.background", "--with-asker"
 _FOLDER, _ENDING = "wanted", ".request"
-_START_SECONDS = 5.0  # a process that was started may need that long to take its place
-_STARTS = 6  # of processes by one process, at most: those that end at once would be started for ever
+_START_SECONDS = 5.0  # a new process may need that long to take its slot
+_STARTS = 6  # limit on the processes that one process starts, because processes that fail at once would be started indefinitely
 _DAY = 86_400
 
 locks = Locks()
@@ -39,11 +40,12 @@ def _on_no_executor() -> bool:
     return False
 
 
-on_executor: Callable[[], bool] = _on_no_executor  # whether this process works for a cluster; spark/exec/table_function knows
+# Whether this process works for a cluster. :mod:`sparkcep.spark.exec.table_function` knows.
+on_executor: Callable[[], bool] = _on_no_executor
 
 
 class Request(NamedTuple):
-    """A kernel: its module and name, the digest of what it is compiled from, and the types of its arguments (see
+    """A kernel: its module and name, the digest of its sources, and its argument types (see
     :mod:`sparkcep.kernels.jit.signatures`)."""
 
     module: str
@@ -53,8 +55,10 @@ class Request(NamedTuple):
 
 
 class Requested:
-    """Remembers what this process has asked for below one folder of kernels. ``root`` gives the folder, ``shipped`` is that of the
-    kernels that came with the package."""
+    """The requests of this process below one folder of kernels.
+
+    ``root`` returns the folder. ``shipped`` is the folder of the kernels that came with the package.
+    """
 
     def __init__(self, root: Callable[[], Path], shipped: Path) -> None:
         self._root = root
@@ -63,8 +67,10 @@ class Requested:
         self._started: list[tuple[float, subprocess.Popen]] = []
 
     def of(self, request: Request, kept: Callable[[], bool]) -> bool:
-        """Sees to it that a process compiles the kernel. False where none does, or none could: then whoever asks has to. ``kept``
-        says whether the kernel is there."""
+        """Makes sure that a process compiles the kernel. Returns False if none does or can; then the caller has to.
+
+        ``kept`` says whether the kernel is in the cache.
+        """
         if fcntl is None or not sys.executable or (on_executor() and self._shipped.is_dir()):
             return False
         folder = self._root() / _FOLDER
@@ -76,7 +82,7 @@ class Requested:
                 storage.write(path, data)
                 self._written.add(path)
             elif not path.exists():
-                return kept()  # it was served, or it failed
+                return kept()  # the request was served, or it failed
         except OSError as error:
             log.info("kernels cannot be asked for in %s: %s", folder, error)
             return False
@@ -97,7 +103,7 @@ class Requested:
         nothing = subprocess.DEVNULL
         command = processes.python("-m", MODULE, str(folder), *([WITH_ASKER] if there else ()))
         try:
-            # the pipe ends when this process does
+            # The pipe ends with this process.
             process = subprocess.Popen(
                 command, env=processes.environment(), stdin=subprocess.PIPE if there else nothing, stdout=nothing, stderr=nothing, start_new_session=True
             )
@@ -110,13 +116,13 @@ class Requested:
 
 
 def _slots(folder: Path, one: bool) -> list[Path]:
-    """The places of processes at work: as many as there are processors, but not many; ``one`` on executors."""
+    """The slots of processes at work: one per processor, but at most 3; a single one (``one``) on executors."""
     return [folder / f"process {i}" for i in range(1 if one else min(os.cpu_count() or 1, 3))]
 
 
 @contextlib.contextmanager
 def slot(folder: Path, one: bool) -> Iterator[bool]:
-    """Inside, this process is one of those at work; False where there are enough of them."""
+    """Inside, this process has one of the slots. Yields False if all slots are taken."""
     taken = next((place for place in _slots(folder, one) if locks.free(place)), None)
     try:
         yield taken is not None
@@ -126,8 +132,10 @@ def slot(folder: Path, one: bool) -> Iterator[bool]:
 
 
 def waiting(folder: Path) -> list[tuple[Path, Request]]:
-    """The requests below ``folder``, the oldest first, but those that others could have written. A file of yesterday is removed:
-    its kernel's sources are gone."""
+    """The requests below ``folder``, oldest first, without those that other users could have written.
+
+    A file older than a day is removed, because its kernel's sources are gone.
+    """
     found = []
     for path in folder.glob(f"*{_ENDING}"):
         with contextlib.suppress(FileNotFoundError):  # another process has served it

@@ -1,13 +1,15 @@
-"""Compiled kernels on disk, kept by what they are compiled from, so that equal sources compile once for a user.
+"""Persistent cache of compiled kernels, keyed by what they are compiled from: equal sources compile once per user.
 
-numba's own cache has a folder for each place a module is imported from, and looks at one file's text only, while kernels here are
-built from several modules. So a kernel's folder is named after the texts of its module and of those whose kernels it calls, the
-constants they import, and the versions of numba, LLVM and numpy; a file in it after the types of its arguments and the processor. A
-file is written whole or not at all. What several processes need at once is compiled by one of them, while the others wait for its
-file.
+numba's own cache has a folder for each place that a module is imported from. It considers the text of one file only, while kernels
+are built from several modules. Here a kernel's folder is named after a digest. It covers the texts of its module and of all modules
+whose kernels it calls, the constants they import, and the versions of numba, LLVM and numpy. A file in the folder is named after
+the types of its arguments and the processor.
 
-Counting the references of the arrays that a call or a local name holds costs more than the work on a row, so functions that create
-no array are compiled without it.
+A file is written completely or not at all. If several processes need a kernel at the same time, one compiles it, and the others
+wait for its file.
+
+Functions that create no array are compiled without reference counting. Counting the references of the arrays that a call or a local
+name holds costs more than the work on a row.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from sparkcep.kernels.jit.locks import Locks
 log = logging.getLogger("sparkcep")
 
 _PACKAGE = __name__.partition(".")[0]
-SHIPPED = Path(__file__).parents[2] / "shipped" / "kernels"  # what a platform's wheel may bring
+SHIPPED = Path(__file__).parents[2] / "shipped" / "kernels"  # a platform's wheel may bring it
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
@@ -43,7 +45,7 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 def places() -> tuple[Path, ...]:
-    """The folders of all kernels: see :func:`sparkcep.storage.places`. NUMBA_CACHE_DIR stands for the user's choice, too."""
+    """The folders of all kernels, see :func:`sparkcep.storage.places`. NUMBA_CACHE_DIR is also honoured."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if chosen:
         return storage.places(Path(chosen, _PACKAGE))
@@ -52,7 +54,7 @@ def places() -> tuple[Path, ...]:
 
 
 def root() -> Path:
-    """The one of them where kernels are kept that are compiled now."""
+    """The folder for kernels that are compiled now."""
     return places()[-1]
 
 
@@ -93,17 +95,18 @@ class _SharedImplementation(linked_once.SharedImplementation):
 
 
 class _Files(IndexDataCacheFile):
-    """A file for each combination of argument types and processor: no index, which two processes could write at once. Beside those
-    of the user's there may be some in the package, for any processor of the machine's kind (``docs/troubleshooting.md``, wheels
-    with kernels).
+    """A file for each combination of argument types and processor.
 
-    Its last bytes are a digest of the others, by which a damaged one is known: machine code that is not what was compiled would end
-    the process.
+    It does not use an index, because two processes could write it at once. Beside the user's files the package may have some, for
+    any processor of the machine's kind (``docs/troubleshooting.md``, wheels with kernels).
+
+    The last bytes of a file are a digest of the others, which reveals a damaged file: wrong machine code would end the process.
     """
 
     def __init__(self, cache_path: str, filename_base: str, source_stamp: str) -> None:
         super().__init__(cache_path=cache_path, filename_base=filename_base, source_stamp=source_stamp)
-        self._folders = [place / Path(cache_path).name for place in (*places()[:-1], SHIPPED, places()[-1])]  # the last one is cache_path
+        # the last one is cache_path
+        self._folders = [place / Path(cache_path).name for place in (*places()[:-1], SHIPPED, places()[-1])]
 
     def path(self, key: Any) -> Path:
         return self._folders[-1] / self._name(key)
@@ -123,7 +126,7 @@ class _Files(IndexDataCacheFile):
             for folder in self._folders:
                 path = folder / self._name(wanted)
                 if _is_whole(path):
-                    found, data = self._load_data(str(path))  # what is behind the pickled object is not read
+                    found, data = self._load_data(str(path))  # bytes after the pickled object are not read
                     if found == wanted:
                         return data
         return None
@@ -140,8 +143,8 @@ def _generic(key: tuple) -> tuple:
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether a kernel's file is there, is the user's or root's, and is as it was written; one that is damaged is removed, so that
-    it is compiled again."""
+    """Whether a kernel's file exists, belongs to the user or root, and is intact. A damaged file is removed, so that it is compiled
+    again."""
     if not path.exists():
         return False
     if not (storage.trusted(path.parent) and storage.trusted(path)):
@@ -180,7 +183,7 @@ _unkept: set[Path] = set()
 
 
 def _explain_unkept(error: OSError) -> None:
-    """Once for a folder: as a rule no other kernel can be kept there, either."""
+    """Warns once for a folder, because usually no other kernel can be cached there, either."""
     folder = root()
     if folder not in _unkept:
         _unkept.add(folder)
@@ -188,11 +191,11 @@ def _explain_unkept(error: OSError) -> None:
 
 
 class NotCompiledError(Exception):
-    """A kernel is not on disk yet, inside of ``loading_only``."""
+    """A kernel is not on disk yet, inside ``loading_only``."""
 
 
 _INTERPRETED, _COMPILED, _REFUSED = range(3)
-_missing = _INTERPRETED  # what becomes of a kernel that is not on disk
+_missing = _INTERPRETED  # what happens if a kernel is not on disk
 
 
 @contextlib.contextmanager
@@ -211,7 +214,7 @@ def loading_only() -> contextlib.AbstractContextManager[None]:
 
 
 def at_once() -> contextlib.AbstractContextManager[None]:
-    """Inside, a kernel that is not on disk is compiled by this process, and not interpreted meanwhile."""
+    """Inside, a kernel that is not on disk is compiled by this process instead of being interpreted meanwhile."""
     return _where_missing(_COMPILED)
 
 
@@ -248,33 +251,36 @@ class _KernelCache(FunctionCache):
         return found
 
     def _beside(self, sig: Any) -> None:
-        """Compiles, while another process compiles the kernel, what it calls where that is. A search that is given no conditions
-        calls no machine of them."""
+        """Compiles the shared kernels that this one calls, while another process compiles the kernel itself.
+
+        A search that gets no conditions does not call the interpreter, so it needs none of them.
+        """
         given = dict(zip(inspect.signature(self._kernel.py_func).parameters, sig))
         if isinstance(given.get("conditions"), types.NoneType):
             return
         apart = [other.inner for other in numba_pipeline.called(self._kernel) - {self._kernel} if isinstance(getattr(other, "inner", None), linked_once.Shared)]
-        for other in sorted(apart, key=lambda inner: -len(numba_pipeline.called(inner))):  # what others call may be had by the other process
+        # Kernels that others call come last: the other process may have compiled them by then.
+        for other in sorted(apart, key=lambda inner: -len(numba_pipeline.called(inner))):
             other.prepare()
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
             super().save_overload(sig, data)
-        except OSError as error:  # a full disk or quota: what is compiled runs all the same
+        except OSError as error:  # a full disk or quota: the compiled kernel runs all the same
             _explain_unkept(error)
         finally:
             _locks.give(self._cache_file.path(self._index_key(sig, data.codegen)))
 
 
 class _InnerCache(_KernelCache):
-    """What is kept of a kernel for the kernels that call it."""
+    """Cache of an inner kernel, for the kernels that call it."""
 
     _impl_class = _InnerImplementation
     _file_name = "{}-inner"
 
 
 class _SharedCache(_KernelCache):
-    """The machine code that kernels call."""
+    """Cache of the machine code of shared kernels."""
 
     _impl_class = _SharedImplementation
     _file_name = "{}-shared"
@@ -282,14 +288,17 @@ class _SharedCache(_KernelCache):
 
 # -- calls from Python ----------------------------------------------------------------------------------------
 
-KEY = "SPARKCEP_INTERPRET"  # false: kernels are waited for; always: none is compiled, so that a debugger can step through them
+# ``false``: wait for kernels. ``always``: compile none, so that a debugger can step through them.
+KEY = "SPARKCEP_INTERPRET"
 _asked = background.Requested(root, SHIPPED)
 
 
 def _entered(kernel: Any, compile_for: Callable) -> Callable:
-    """What numba calls where Python calls ``kernel`` for types for which it is not compiled: returns what is to be called. That is
-    the kernel from disk if it is there. If it is not, the first calls with small arrays are interpreted while another process
-    compiles it."""
+    """Returns the function that numba calls if Python calls ``kernel`` for types it is not compiled for.
+
+    That function returns the callable to use: the kernel from disk, if it is there. If it is not, the first calls with small arrays
+    are interpreted while another process compiles it.
+    """
     cache = kernel._cache
 
     def entered(*args: Any) -> Callable:
@@ -327,7 +336,7 @@ def _entered(kernel: Any, compile_for: Callable) -> Callable:
 
 
 def _kept(compiled: Any) -> Any:
-    """``compiled`` with its cache; itself where NUMBA_DISABLE_JIT leaves Python functions as they are."""
+    """``compiled`` with its cache. With NUMBA_DISABLE_JIT Python functions are left as they are."""
     if hasattr(compiled, "py_func"):
         compiled._cache = _KernelCache(compiled)
         compiled._compile_for_args = _entered(compiled, compiled._compile_for_args)
@@ -339,8 +348,11 @@ def _entry(function: Callable, references: bool = False, embed: bool = False) ->
 
 
 def _for_both(function: Callable, *, references: bool = False, embed: bool = False) -> Any:
-    """``function`` as an entry, which Python calls, with the inner kernel that kernels call. Both options are told always: numba
-    gives a function the options of the one for which it is compiled where it has none of its own."""
+    """``function`` as an entry, which Python calls, with the inner kernel, which kernels call.
+
+    Both options are always passed. To a function without options of its own, numba gives the options of the function it is compiled
+    for.
+    """
     compiled = _entry(function, references, embed)
     if hasattr(compiled, "py_func"):
         inner = linking.Inner(function, **_inside(compiled), pipeline_class=numba_pipeline.InnerPipeline)
@@ -360,18 +372,21 @@ def kernel(function: Callable) -> Callable:
 
 
 def inlined(function: Callable) -> Callable:
-    """Compiles a function into those that call it."""
+    """Compiles a function into its callers, before type inference."""
     return _kept(numba.njit(inline="always", _nrt=False)(function))
 
 
 def embedded(function: Callable) -> Callable:
-    """Compiles a function whose machine code becomes part of its callers': where passing the arguments costs more than the work."""
+    """Compiles a function whose machine code becomes part of its callers', because passing the arguments costs more than the
+    work."""
     return _for_both(function, embed=True)
 
 
 def separate(signature: str) -> Callable[[Callable], Callable]:
-    """Compiles a large function, whose machine code all kernels that call it have in common. ``signature``: its types, by which it
-    can be called before it is compiled."""
+    """Compiles a large function whose machine code is shared by all kernels that call it.
+
+    ``signature`` are its types. With them it can be called before it is compiled.
+    """
 
     def apart(function: Callable) -> Any:
         compiled = _entry(function)

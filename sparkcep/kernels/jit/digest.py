@@ -1,4 +1,4 @@
-"""What kernels are compiled from: the texts of their modules and of those that these take functions and constants from."""
+"""Digest of a kernel's sources: the texts of its module, and of all modules whose functions and constants it uses."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ import numba
 import numpy as np
 
 _PACKAGE = __name__.partition(".")[0]
-_COMPILER = ("cache", "linking", "numba_pipeline", "linked_once", "numba_shortcuts")  # modules that say how a kernel is compiled
+# modules that determine how a kernel is compiled
+_COMPILER = ("cache", "linking", "numba_pipeline", "linked_once", "numba_shortcuts")
 
 
 @functools.cache
 def digest(module: str) -> str:
-    """What the kernels of a module are compiled from, as 16 hexadecimal digits."""
+    """Digest of the sources of a module's kernels, as 16 hexadecimal digits."""
     h = hashlib.sha256()
     for text in (sys.version_info[:2], numba.__version__, llvmlite.__version__, np.__version__, *(Path(__file__).with_name(f"{name}.py").read_text("utf-8") for name in _COMPILER)):
         h.update(str(text).encode())
@@ -43,8 +44,8 @@ def _sources(name: str, found: dict[str, tuple[str, list[str]]]) -> dict[str, tu
 
 
 def _constant(value: Any, depth: int = 4) -> Any:
-    """A value that a kernel may have been compiled with, as something that reads the same in each process; None for what is
-    none."""
+    """A value that a kernel may have been compiled with, in a form that reads the same in each process; None for any other
+    value."""
     match value:
         case bool() | int() | float() | str() | None:
             return value

@@ -1,6 +1,6 @@
-"""Compiled kernels that no installation has used for months are removed, when others are compiled.
+"""Eviction: removes compiled kernels that no installation has used for months, when others are compiled.
 
-A change of sources, Python or numba leaves the folders of the kernels before it behind.
+A change of sources, Python or numba leaves the folders of earlier kernels unused.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _FOLDER = re.compile(r"\w+-[0-9a-f]{16}")
 
 @functools.cache
 def mark(folder: Path) -> None:
-    """Tells that a process uses the kernels of a folder; its time of change says when one did last."""
+    """Marks a folder's kernels as used by a process. The folder's modification time is the time of its last use."""
     try:
         os.utime(folder)
-    except OSError as error:  # another user's, or not to be written: then not ours to remove, either
+    except OSError as error:  # the folder is another user's or read-only, so it is not ours to remove, either
         log.debug("%s cannot be marked as used: %s", folder, error)
 
 
@@ -33,7 +33,7 @@ def remove(root: Path) -> list[Path]:
     oldest = time.time() - KEPT_DAYS * 86_400
     try:
         found = [path for path in root.iterdir() if _FOLDER.fullmatch(path.name) and path.is_dir() and path.stat().st_mtime < oldest]
-    except OSError as error:  # another process removes them, too
+    except OSError as error:  # another process is removing them, too
         log.debug("%s cannot be looked through: %s", root, error)
         return []
     for path in found:

@@ -1,9 +1,9 @@
-"""A kernel run by Python's interpreter: for small inputs, while it is being compiled.
+"""Interpreted kernels: Python runs a kernel for small inputs while it is being compiled.
 
-Each kernel has a twin. It is made of the same source, calls the twins of other kernels, and looks at the clock in the passes of its
-loops. The numbers of a twin have the types that numba gives them in the kernel (:mod:`sparkcep.kernels.jit.fallback_arithmetic`):
-numbers of the source, constants of modules and arguments become numpy's, so that integers wrap and floating numbers overflow to
-infinity. A call that takes too long is given up, and what it wrote is undone.
+Each kernel has a twin. It is made from the same source, calls the twins of other kernels, and checks the clock in its loops. The
+numbers of a twin have the types that numba gives them in the kernel (:mod:`sparkcep.kernels.jit.fallback_arithmetic`). Numbers in
+the source, constants of modules and arguments become numpy's, so integers wrap and floats overflow to infinity. A call that takes
+too long is given up, and its writes are undone.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from sparkcep.kernels.jit import fallback_arithmetic
 
 log = logging.getLogger("sparkcep")
 
-SECONDS = 2.0  # that are good for one call; a compilation takes 5 to 20
+SECONDS = 2.0  # allowed for one call; a compilation takes 5 to 20
 MOST_ROWS = 65_536  # of a search; a V pattern over 20,000 rows takes .6 s
 MOST_BYTES = 1 << 26  # of the arrays of one call, which are copied before it
-_PASSES = 256  # of loops between two looks at the clock
-_TICK = "_sparkcep_tick"  # as what the twins know the clock
-_NUMBER = "_sparkcep_number_"  # as what they know the numbers of their source
+_PASSES = 256  # iterations of loops between two looks at the clock
+_TICK = "_sparkcep_tick"  # name of the clock in the twins
+_NUMBER = "_sparkcep_number_"  # prefix of the names of numbers in the twins
 
 
 class TooLongError(Exception):
-    """A twin took longer than it may."""
+    """A twin took longer than allowed."""
 
 
 def fits(kernel: Any, args: tuple) -> bool:
@@ -48,12 +48,12 @@ def fits(kernel: Any, args: tuple) -> bool:
     return sum(array.nbytes for array in _written(args)) <= MOST_BYTES
 
 
-_searches = [0]  # over many rows, that are going on
+_searches = [0]  # running searches over many rows
 
 
 @contextlib.contextmanager
 def over(rows: int) -> Iterator[None]:
-    """Inside, kernels go over so many rows. Where these are many nothing is interpreted, as it would be given up."""
+    """Inside, kernels go over so many rows. If these are many, nothing is interpreted, because it would be given up."""
     many = int(rows > MOST_ROWS)
     _searches[0] += many
     try:
@@ -63,16 +63,16 @@ def over(rows: int) -> Iterator[None]:
 
 
 def too_many() -> bool:
-    """Whether a search over many rows is going on."""
+    """Whether a search over many rows is running."""
     return _searches[0] > 0
 
 
 _one_at_a_time = threading.Lock()
-_clock = [0, 0.0]  # passes up to the next look, and when the time is up
+_clock = [0, 0.0]  # iterations up to the next look, and the deadline
 
 
 def call(kernel: Any, *args: Any, seconds: float = math.inf) -> Any:
-    """What the twin of ``kernel`` returns. Raises TooLongError behind so many seconds, and then all arrays are as they were
+    """Runs the twin of ``kernel`` and returns its result. After ``seconds`` it raises TooLongError, and all arrays are as
     before."""
     twin = _twin(kernel.py_func)
     before = [(array, array.copy()) for array in _written(args)] if seconds < math.inf else []
@@ -105,7 +105,7 @@ def _written(args: tuple) -> Iterator[np.ndarray]:
 
 
 class _Typing(ast.NodeTransformer):
-    """Makes names of the numbers, which have numpy's types then. ``names`` says what they are."""
+    """Replaces numbers by names, which then have numpy's types. ``names`` has their values."""
 
     def __init__(self) -> None:
         self.names: dict[str, Any] = {}
@@ -120,7 +120,7 @@ class _Typing(ast.NodeTransformer):
 
 
 class _Ticking(ast.NodeTransformer):
-    """Puts a look at the clock into each loop."""
+    """Inserts a look at the clock into each loop."""
 
     def visit_While(self, node: ast.While) -> ast.While:
         return self._with_tick(node)

@@ -1,9 +1,9 @@
 """Arithmetic of compiled kernels, for kernels that Python runs (:mod:`sparkcep.kernels.jit.fallback`).
 
-A compiled kernel has integers of 64 bits that wrap and floating numbers of IEEE 754, which become infinite or NaN. Python's own
-integers never wrap, and its module ``math`` raises an error where a result is infinite. So all numbers here are numpy's, and the
-functions that kernels call are those of the C library, as numba calls them. Kernels can call what is in ``BUILTINS`` and
-``MODULES``; a test holds that they call nothing else.
+A compiled kernel has integers of 64 bits that wrap, and IEEE 754 floats that become infinite or NaN. Python's own integers never
+wrap, and its module ``math`` raises an error if a result is infinite. So all numbers here are numpy's, and the functions that
+kernels call are those of the C library, as numba calls them. Kernels can call what is in ``BUILTINS`` and ``MODULES``; a test
+checks that they call nothing else.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ _OPERATORS: dict[type, Callable[..., Any]] = {
 
 
 def constant(node: ast.AST) -> int | float | None:
-    """The number that an expression of literals stands for (``-1``, ``1 << 60``), as Python's compiler folds it."""
+    """The value of an expression of literals (``-1``, ``1 << 60``), as Python's compiler folds it; None for any other
+    expression."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, (int, float)) and not isinstance(node.value, bool) else None
     if not isinstance(node, (ast.UnaryOp, ast.BinOp)) or type(node.op) not in _OPERATORS:
@@ -61,8 +62,10 @@ def _library() -> ctypes.CDLL:
 
 
 def _of_c(name: str, arguments: int = 1) -> Callable[..., np.float64]:
-    """The function that compiled kernels call by this name. Python's own raises errors in place of infinity and NaN, and numpy's
-    may be another one, of vectors."""
+    """The C function that compiled kernels call by this name.
+
+    Python's own raises errors instead of returning infinity and NaN, and numpy's may be a different one, for vectors.
+    """
     function = getattr(_library(), name)
     function.restype = ctypes.c_double
     function.argtypes = [ctypes.c_double] * arguments

@@ -1,8 +1,8 @@
-"""Kernels that become machine code once and are called by all entries, where others are taken into each of them.
+"""Shared kernels: machine code that exists once and is called by all entries, while other kernels are copied into each of them.
 
-This is for a large kernel with a name of its own in the process. What its arguments are is said where it is defined, so callers are
-compiled against that name before its machine code is there, perhaps while another process makes it. They say what is to be loaded
-before their own machine code is. LLVM knows where the name stands.
+This is for a large kernel with a name of its own in the process (a symbol). Its argument types are declared at its definition. So
+callers are compiled against that name before its machine code exists, perhaps while another process makes it. They state what must
+be loaded before their own machine code. LLVM knows the address of the name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sparkcep.kernels.jit.linking import InnerLibrary, Key, Library, set_environ
 
 @dataclass(frozen=True)
 class NeededKernels:
-    """Loads a shared kernel before what calls it is loaded, or compiles it."""
+    """Loads a shared kernel, or compiles it, before its callers are loaded."""
 
     module: str
     name: str
@@ -42,7 +42,7 @@ class NeededKernels:
 
 
 class _Outside(InnerLibrary):
-    """What callers of a shared kernel take in, a text with nothing in it."""
+    """An empty library, which callers of a shared kernel link instead of its code."""
 
     def __init__(self, codegen: Any, symbol: str, needed: NeededKernels) -> None:
         super().__init__(codegen, symbol)
@@ -52,8 +52,10 @@ class _Outside(InnerLibrary):
 
 
 class Shared(CPUDispatcher):
-    """A kernel for those that call it, whose machine code they have in common. ``signature`` names the types of its arguments and
-    of what it returns, as numba writes them. Python cannot call it."""
+    """A kernel for kernels that call it, whose machine code they share. Python cannot call it.
+
+    ``signature`` names the types of its arguments and of its result, as numba writes them.
+    """
 
     def __init__(self, function: Callable, signature: str, **options: Any) -> None:
         super().__init__(function, **options)
@@ -62,13 +64,13 @@ class Shared(CPUDispatcher):
 
     @functools.cached_property
     def symbol(self) -> str:
-        """The name that its callers have for it."""
+        """The name that its callers use."""
         function = self.py_func
         known = hashlib.sha256(repr((self.arguments, self.returned)).encode()).hexdigest()[:16]
         return f"{function.__module__}.{function.__name__}.{digest(function.__module__)}.{known}"
 
     def prepare(self) -> None:
-        """Sees to it that its machine code is there."""
+        """Makes sure that its machine code exists."""
         self.compile(self.arguments)
 
     def add_overload(self, cres: CompileResult) -> None:
@@ -78,7 +80,7 @@ class Shared(CPUDispatcher):
         llvm.add_symbol(self.symbol, cres.library.get_pointer_to_function(cres.fndesc.mangled_name))
 
     def get_call_template(self, args: tuple, kws: dict) -> tuple:
-        """As numba's; nothing is compiled for it."""
+        """numba's method, but nothing is compiled for it."""
         pysig, args = self._compiler.fold_argument_types(args, kws)
         if tuple(args) != self.arguments:
             raise TypingError(f"{self.py_func.__name__} takes ({', '.join(map(str, self.arguments))}), and not ({', '.join(map(str, args))})")
@@ -86,12 +88,12 @@ class Shared(CPUDispatcher):
         return typing.make_concrete_template(f"CallTemplate({name})", key=name, signatures=[self._declared]), pysig, args, {}
 
     def get_overload(self, sig: Any) -> Key:
-        """What stands for it in a caller."""
+        """The key that represents it in a caller."""
         return self._key
 
     @functools.cached_property
     def _declared(self) -> typing.Signature:
-        """Its signature, once it is known to those that lower a call of it."""
+        """Its signature, once it is registered for code that lowers a call of it."""
         function = self.py_func
         descriptor = FunctionDescriptor(
             native=True, modname=function.__module__, qualname=function.__qualname__, unique_name=function.__name__, doc="", typemap={},
@@ -125,7 +127,7 @@ class SharedImplementation(CompileResultCacheImpl):
     """Writes a shared kernel to a file, and reads it."""
 
     def reduce(self, cres: CompileResult) -> tuple:
-        cres.fndesc.typemap = cres.fndesc.calltypes = None  # they are not needed any more, and some cannot be written
+        cres.fndesc.typemap = cres.fndesc.calltypes = None  # they are not needed any more, and some cannot be pickled
         environments = tuple(cres._find_referenced_environments())
         return cres.library.serialize_using_object_code(), environments, cres.fndesc, cres.environment, cres.signature, cres.reload_init
 

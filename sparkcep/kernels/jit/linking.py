@@ -1,8 +1,11 @@
-"""Which of the kernels become machine code: those that Python calls; the others are kept as LLVM's text for those that call them.
+"""Decides which kernels become machine code: those that Python calls. The others are kept as LLVM IR for their callers.
 
-numba makes machine code of each function, and of a copy of it in each of its callers, so that what is deep in the tree of calls
-becomes machine code once for each level above it. Only an *entry*, which Python calls, becomes machine code here, with all kernels
-below it. An *inner* kernel is lowered to LLVM's text and simplified, and its file holds that text.
+numba makes machine code of each function, and of a copy of it in each of its callers. So a function deep in the call tree becomes
+machine code once for each level above it. Here only an *entry*, which Python calls, becomes machine code, together with all kernels
+below it. An *inner* kernel is lowered to LLVM IR and simplified, and its file holds that IR.
+
+Example: entry E calls A, and A calls B. numba makes machine code of B, of A with B, and of E with A and B. Here only E with A and B
+is made.
 """
 
 from __future__ import annotations
@@ -20,16 +23,16 @@ from numba.core.environment import lookup_environment
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
 
-_ENVIRONMENT = "_ZN08NumbaEnv"  # begins the names of the variables that hold what belongs to a function
+_ENVIRONMENT = "_ZN08NumbaEnv"  # prefix of the names of variables that hold a function's environment
 
 # -- entries ----------------------------------------------------------------------------------------------------
 
 
 class Library(JITCodeLibrary):
-    """Machine code of a kernel and all that it calls, optimised once."""
+    """Machine code of a kernel and all kernels that it calls, optimised once."""
 
     def finalize(self) -> None:
-        """Takes in all that is called, simplifies it, and makes machine code."""
+        """Links all callees, simplifies the module, and makes machine code."""
         require_global_compiler_lock()
         self._codegen._check_llvm_bugs()
         self._raise_if_finalized()
@@ -46,9 +49,9 @@ class Library(JITCodeLibrary):
             return
         made = self._codegen._tm.emit_object(self._final_module)  # before another process is waited for
         for initialise in self._reload_init:
-            initialise()  # what is called outside is there before addresses are looked up
+            initialise()  # callees outside must exist before addresses are looked up
         self._compiled_object = made
-        self._finalize_final_module()  # which takes it
+        self._finalize_final_module()  # this takes it
         self._compiled_object = made  # for the file
 
     def _optimize_functions(self, module: Any) -> None:
@@ -68,14 +71,14 @@ class EntryLowering(NativeLowering):
 
     def run_pass(self, state: Any) -> bool:
         state.library = Library(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.library.enable_object_caching()  # so that it can be kept in a file
+        state.library.enable_object_caching()  # so that it can be cached in a file
         done = super().run_pass(state)
         set_environments(state.library)
         return done
 
 
 def set_environments(library: Library) -> None:
-    """Sets the variables of what was taken in, which nobody else sets."""
+    """Sets the environment variables of linked kernels, which no other code sets."""
     for variable in library._final_module.global_variables:
         environment = lookup_environment(variable.name) if variable.name.startswith(_ENVIRONMENT) else None
         if environment is not None:
@@ -86,10 +89,10 @@ def set_environments(library: Library) -> None:
 
 
 class InnerLibrary(Library):
-    """LLVM's text of a kernel, of which no machine code is made. The texts of those that it calls stand beside it."""
+    """LLVM IR of a kernel that does not become machine code itself. The IR of its callees is kept beside it."""
 
     def finalize(self) -> None:
-        """Simplifies the text. What is called is taken in by the entry alone, or it would be simplified at each level of calls."""
+        """Simplifies the IR. Only the entry links callees, or they would be simplified at each level of calls."""
         require_global_compiler_lock()
         self._raise_if_finalized()
         self._optimize_final_module()
@@ -102,7 +105,7 @@ class InnerLibrary(Library):
 
 
 def _text(library: JITCodeLibrary) -> llvm.ModuleRef:
-    """A module for those that call what is in it. Unlike numba's it stays whole where nothing calls that yet."""
+    """A module for callers of a library. Unlike numba's it stays complete if nothing calls its functions yet."""
     module = library._get_module_for_linking()
     if any(f.linkage == llvm.Linkage.linkonce_odr for f in module.functions):
         for function in module.functions:
@@ -112,7 +115,7 @@ def _text(library: JITCodeLibrary) -> llvm.ModuleRef:
 
 
 def below(library: JITCodeLibrary) -> list[JITCodeLibrary]:
-    """What a kernel calls, and what those inner kernels call."""
+    """The callees of a kernel, and the callees of its inner kernels."""
     found: dict[JITCodeLibrary, None] = {}
     todo = list(library._linking_libraries)
     while todo:
@@ -124,7 +127,7 @@ def below(library: JITCodeLibrary) -> list[JITCodeLibrary]:
 
 
 class Key:
-    """Names an inner kernel where numba has the function that Python could call."""
+    """Placeholder for numba's Python entry point; inner kernels have none."""
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -144,7 +147,7 @@ class InnerLowering(NativeLowering):
 
 
 class Inner(CPUDispatcher):
-    """Compiles a kernel for those that call it. Python cannot call it."""
+    """Compiles a kernel for the kernels that call it. Python cannot call it."""
 
     def add_overload(self, cres: CompileResult) -> None:
         self.overloads[tuple(cres.signature.args)] = cres
@@ -152,7 +155,7 @@ class Inner(CPUDispatcher):
 
 @functools.cache
 def _read(codegen: Any, name: str, text: bytes) -> InnerLibrary:
-    """A text that was kept; the same one where several files have it."""
+    """Parses cached IR, once if several files have it."""
     library = InnerLibrary(codegen, name)
     library._final_module = library._shared_module = llvm.parse_bitcode(text)
     library._finalize_final_module()
@@ -164,7 +167,7 @@ class InnerImplementation(CompileResultCacheImpl):
 
     def reduce(self, cres: CompileResult) -> tuple:
         cres.library._ensure_finalized()
-        cres.fndesc.typemap = cres.fndesc.calltypes = None  # they are not needed any more, and some cannot be written
+        cres.fndesc.typemap = cres.fndesc.calltypes = None  # they are not needed any more, and some cannot be pickled
         reload_init = list(set().union(*(library._reload_init for library in (cres.library, *below(cres.library)))) | set(cres.reload_init))
         texts = [(library.name, _text(library).as_bitcode()) for library in (cres.library, *below(cres.library))]
         return texts, cres.fndesc, cres.environment, cres.signature, reload_init
@@ -175,7 +178,7 @@ class InnerImplementation(CompileResultCacheImpl):
             initialise()
         library, *called = (_read(target_context.codegen(), name, text) for name, text in texts)
         library._linking_libraries = called
-        library._reload_init.update(reload_init)  # what calls this one needs the same
+        library._reload_init.update(reload_init)  # callers of this kernel need the same
         return compile_result(
             typing_context=target_context.typing_context, target_context=target_context, entry_point=Key(), library=library, signature=signature,
             objectmode=False, lifted=(), fndesc=descriptor, environment=environment, reload_init=reload_init,

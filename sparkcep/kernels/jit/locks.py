@@ -1,4 +1,4 @@
-"""Locks of processes on files that are being made, which end with their process."""
+"""Inter-process locks on files that are being made. They end with their process."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ from sparkcep import storage
 
 try:
     import fcntl
-except ImportError:  # no such locks on Windows: processes may compile the same kernel twice
+except ImportError:  # Windows does not have these locks, so processes may compile the same kernel twice
     fcntl = None
 
 log = logging.getLogger("sparkcep")
 
-_LOCK_SECONDS = 600.0  # after that whoever waits does the work itself: the other may have failed
+_LOCK_SECONDS = 600.0  # after that a waiting process does the work itself: the other may have failed
 
 
 class Locks:
-    """Locks of this process: bytes of a file in the folder."""
+    """Locks of this process: each is a byte of a file in the folder."""
 
     def __init__(self) -> None:
         self._files: dict[tuple[int, Path], Any] = {}
 
     def take(self, path: Path, done: Callable[[], bool]) -> None:
-        """Returns with the lock, or when ``done`` says that another process has done the work, or where there are no locks."""
+        """Waits for the lock. Returns with it, or when ``done`` says that another process has done the work, or at once without
+        locks."""
         end = time.monotonic() + _LOCK_SECONDS
         while time.monotonic() < end and not done() and not self.free(path):
             time.sleep(0.05)
 
     def free(self, path: Path) -> bool:
-        """Takes the lock if no other process has it; True, too, where there are no locks."""
+        """Takes the lock if no other process has it. Also returns True if the system does not support locks."""
         if fcntl is None:
             return True
         try:
@@ -55,7 +56,8 @@ class Locks:
             log.debug("no locks in %s: %s", path.parent, error)
 
     def _file(self, folder: Path) -> Any:
-        # closing any file of it would end all locks of the process on it, so it stays open; a forked worker opens its own
+        # Closing any file object of it would release all locks of the process on it, so it stays open. A forked worker opens its
+        # own.
         at = os.getpid(), folder
         if at not in self._files:
             storage.create(folder)

@@ -1,7 +1,8 @@
-"""How numba compiles a kernel: for plain types, in the passes that kernels need, and without looks for garbage on the way.
+"""The numba pipeline for kernels: plain types, only the passes that kernels need, and few garbage collections.
 
-Most of the time goes into numba's own Python code, so each pass and each further variant of a function counts. A constant in a call
-between kernels has a type of its own, for which numba would compile the called function once more; the type of its value does.
+Most of the compile time goes into numba's own Python code, so each pass and each further variant of a function counts. A constant
+in a call between kernels has a literal type, for which numba would compile the called function once more. The type of its value is
+sufficient.
 """
 
 from __future__ import annotations
@@ -21,11 +22,10 @@ from sparkcep.kernels.jit import linked_once, linking, numba_shortcuts
 
 log = logging.getLogger("sparkcep")
 
-_SAID_SECONDS = 5.0  # between two lines of the log on how far it is
+_SAID_SECONDS = 5.0  # between two lines of the log about the progress
 
-# What these passes look for is not in a kernel: closures, comprehensions, with statements, array expressions, messages of
-# exceptions
-# that are put together, values for which code is written anew. The check of features is for generators.
+# These passes look for features that kernels do not use: closures, comprehensions, with statements, array expressions, computed
+# messages of exceptions, values that need code of their own. The check of features is for generators.
 _UNUSED = frozenset({
     "WithLifting", "InlineClosureLikes", "RewriteSemanticConstants", "RewriteDynamicRaises", "MakeFunctionToJitFunction", "FindLiterallyCalls",
     "LiteralUnroll", "LiteralPropagationSubPipelinePass", "InlineOverloads", "NopythonRewrites", "NoPythonSupportedFeatureValidation", "DumpParforDiagnostics",
@@ -33,7 +33,7 @@ _UNUSED = frozenset({
 
 
 class _Pipeline(CompilerBase):
-    """numba's passes without those that kernels have no use for, and a lowering of our own."""
+    """numba's passes without those that kernels do not need, and with a lowering of ours."""
 
     lowering: type
 
@@ -57,13 +57,13 @@ class InnerPipeline(_Pipeline):
 
 
 class SharedPipeline(_Pipeline):
-    """The passes for a function that kernels call where its machine code is."""
+    """The passes for a shared kernel, whose machine code kernels call."""
 
     lowering = linked_once.SharedLowering
 
 
 def plainly(dispatcher: Any, inner: Any) -> None:
-    """Lets kernels that call ``dispatcher`` call ``inner`` for plain types, and compiles both with few looks for garbage."""
+    """Makes kernels that call ``dispatcher`` call ``inner`` for plain types, and compiles both with few garbage collections."""
     template = inner.get_call_template
 
     def plain(args: tuple, keywords: dict) -> tuple:
@@ -86,7 +86,7 @@ def _quietly(compile_for: Callable) -> Callable:
 
 @contextlib.contextmanager
 def few_collections() -> Iterator[None]:
-    """Inside, the collector looks at all objects seldom: a compilation makes very many, most of which stay to its end."""
+    """Inside, full garbage collections are rare: a compilation makes very many objects, and most of them live to its end."""
     before = gc.get_threshold()
     gc.set_threshold(max(before[0], 100_000), 50, 100)
     try:
@@ -96,7 +96,7 @@ def few_collections() -> Iterator[None]:
 
 
 class _Work:
-    """What is compiled for one call: the functions that it needs, and those that are ready."""
+    """Progress of one compilation: the kernels that it needs, and those that are ready."""
 
     def __init__(self, kernel: Any) -> None:
         self.needed = {other for other in called(kernel) if other.targetoptions.get("inline") != "always"}
@@ -127,7 +127,7 @@ def _ready(kernel: Any) -> None:
 
 
 def called(kernel: Any) -> set[Any]:
-    """The kernel and those that it calls, directly or not; some of them may not be needed for the types at hand."""
+    """The kernel and its direct and indirect callees. Some of them may not be needed for the current types."""
     found, todo = {kernel}, [kernel]
     while todo:
         function = todo.pop().py_func

@@ -1,4 +1,4 @@
-"""The types of a kernel's arguments as JSON, by which another process knows what to compile."""
+"""The types of a kernel's arguments as JSON, so that another process knows what to compile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PLAIN = {t.name: t for t in (types.none, types.boolean, types.int64, types.uint
 
 
 def written(signature: tuple[types.Type, ...]) -> list | None:
-    """The types as lists and texts; None where one is of a kind that is not known here."""
+    """The types as lists and strings. None if one is of an unknown kind."""
     found = [_written(kind) for kind in signature]
     return None if None in found else found
 
@@ -28,7 +28,7 @@ def _written(kind: types.Type) -> Any:
 
 
 def read(signature: list) -> tuple[types.Type, ...]:
-    """The types that were written so."""
+    """The types that :func:`written` wrote."""
     return tuple(_read(text) for text in signature)
 
 

@@ -1,2 +1,5 @@
-"""Depth-first searches. Rows and a program or a net go in; matches come out, one by one: by backtracking that remembers failures,
-or by a walk that may pass over rows."""
+"""Depth-first searches. A program or a net and rows go in, matches come out one by one.
+
+:mod:`sparkcep.kernels.match.backtrack` takes adjacent rows and remembers failures. :mod:`sparkcep.kernels.match.walk` may skip rows
+between those of a match.
+"""

@@ -1,11 +1,15 @@
-"""The matching kernel: a depth-first search in preference order with memoised failures.
+"""The matching kernel of the standard clause: depth-first backtracking in preference order with memoised failures.
 
-The search tries, from each start row, the alternatives in preferment order and takes the first that completes
-(ISO/IEC 19075-5, 4.14: preferment). A state - instruction, register word, position and, where conditions look at the
-match, the slots still needed - that has failed once fails always, from whatever start row it is reached; it is remembered
-and never explored again. So the whole search over a partition costs O(states x rows) where conditions are row-local
-(compare BitState in RE2, and Trino's merging of equivalent threads). States on the path of a reported match have
-not failed; they are forgotten when the match is reported.
+From each start row the search tries the alternatives in preferment order and takes the first one that completes (ISO/IEC 19075-5,
+4.14: preferment).
+
+A state is an instruction, the register word, a position and, where conditions look at the match, the slots still needed. A state
+that has failed once fails always, from whichever start row it is reached, so it is remembered and never explored again. If
+conditions are row-local, the search over a partition costs O(states x rows). Compare BitState in RE2, and Trino's merging of
+equivalent threads. States on the path of a reported match have not failed; they are forgotten when the match is reported.
+
+Example: ``A+ B`` over rows with the letters A, A, A, C. From row 0 the run ``A+`` may end before row 1, 2 or 3. Each exit is marked
+in the memo, and B fails after each. From row 1 the first exit, before row 2, is already marked, so the attempt fails after one row.
 """
 
 from __future__ import annotations
@@ -76,8 +80,10 @@ from sparkcep.kernels.vm.vm import MAP, scan
 
 
 class ProgramArrays(NamedTuple):
-    """The compiled pattern, see :mod:`sparkcep.compiler.pattern.program`; ``live`` uint8 (states, slots): slots that decide a
-    memoised state's future."""
+    """The compiled pattern, see :mod:`sparkcep.compiler.pattern.program`.
+
+    ``live`` uint8 (states, slots) marks the slots that decide a memoised state's future (liveness).
+    """
 
     code: np.ndarray
     loops: np.ndarray
@@ -88,7 +94,10 @@ class ProgramArrays(NamedTuple):
 
 
 class ConditionArrays(NamedTuple):
-    """Conditions that look at the match, see :mod:`sparkcep.compiler.conditions.bytecode`; ``entry`` int64 (variables) or -1."""
+    """Conditions that look at the match, see :mod:`sparkcep.compiler.conditions.bytecode`.
+
+    ``entry`` int64 (variables) is the first instruction of each condition, or -1.
+    """
 
     code: np.ndarray
     entry: np.ndarray
@@ -98,8 +107,15 @@ class ConditionArrays(NamedTuple):
 
 
 class RowArrays(NamedTuple):
-    """The buffer: ``letters`` int64 (rows), bit v set where the row-local part of variable v's condition holds;
-    ``offsets`` int64 (partitions + 1); input columns and their NULL marks."""
+    """The buffer.
+
+    Attributes:
+        letters: int64 (rows); bit v is set if the row-local part of variable v's condition holds.
+        offsets: int64 (partitions + 1), the first row of each partition.
+        ints, flts: input columns, see :mod:`sparkcep.kernels.vm.vm`.
+        inull, fnull: their NULL marks.
+        pair_starts, pair_ints, pair_flts, pair_null: input arrays.
+    """
 
     letters: np.ndarray
     offsets: np.ndarray
@@ -114,13 +130,17 @@ class RowArrays(NamedTuple):
 
 
 class SharedEnds(NamedTuple):
-    """Paths that succeeded. ``futures`` int32 ((rows + partitions) x ``width``) has a number for each state at each row. It is 0 if
-    the state has not been reached, -1 if it has failed, else the number of the match that went on from it. Numbers up to ``before``
-    are those of matches that have left ``events``.
+    """Paths that succeeded. Overlapping matches share their ends by them.
 
-    ``joins`` int64 (capacity, 4): how many labels a match has of its own, and the place of the label after them in ``out_labels``.
-    That label belongs to an earlier match. The other two are the event of the earlier match (-1 if there is none) and the last row
-    that AFTER MATCH SKIP may go to."""
+    Attributes:
+        futures: int32 ((rows + partitions) x ``width``), a number for each state at each row. It is 0 if the state has not been
+            reached, -1 if it has failed, else the number of the match that went on from it.
+        width: how many states one row has.
+        before: matches up to this number have left ``events``.
+        joins: int64 (capacity, 4). A match has the number of its own labels, and the place in ``out_labels`` of the next label,
+            which belongs to an earlier match. Then follow the event of that match (-1: none), and the last row that AFTER MATCH
+            SKIP may go to.
+    """
 
     futures: np.ndarray
     width: int
@@ -129,9 +149,18 @@ class SharedEnds(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Reusable working memory. ``stack`` int64 (n, 5): instruction, row, registers, trail length, detail;
-    ``trail`` int64: memo places of states on the current path; ``bits`` uint64: the bitmap memo; ``entries``, ``alive``,
-    ``table``, ``key``: the hashed one."""
+    """Reusable working memory.
+
+    Attributes:
+        labels: uint8 (rows), see :mod:`sparkcep.kernels.vm.vm`.
+        hi, hf: slot values.
+        hbits: int64, the bits of ``hf``.
+        si, sf, sn: the interpreter's stack.
+        stack: int64 (n, 5), the choices left: instruction, row, registers, trail length, detail.
+        trail: int64, memo places of the states on the current path.
+        bits: uint64, the bitmap memo.
+        entries, alive, table, key: the hashed memo.
+    """
 
     labels: np.ndarray
     hi: np.ndarray
@@ -151,10 +180,11 @@ class Scratch(NamedTuple):
 
 @kernel
 def _visit_hashed(here, regs, pos, first, live, hi, hbits, entries, alive, table, key, state):
-    """Memo place of a state; -1 when it has failed before, -2 when the memo is full.
+    """Visits a state in the hashed memo. Returns its place, -1 if it has failed before, or -2 if the memo is full.
 
-    ``first``: 1 before the match's first row; more where the match's first row decides the values of all slots, for which it is the
-    key; else 0."""
+    ``first`` is 1 before the match's first row. If the match's first row decides the values of all slots, ``first`` is greater and
+    is part of the key. Else it is 0.
+    """
     width = key.shape[0]
     slots = (width - 3) // 2
     key[0] = here
@@ -185,8 +215,10 @@ def _visit_hashed(here, regs, pos, first, live, hi, hbits, entries, alive, table
 
 @inlined
 def _visit(memo_kind, here, regs, pos, first, words_before, register_bits, live, hi, hbits, bits, entries, alive, table, key, state):
-    """Memo place of a state; -1 when it has failed before, -2 when the memo is full. ``words_before``: of the bitmap, before the
-    row's."""
+    """Visits a state in the memo. Returns its place, -1 if it has failed before, or -2 if the memo is full.
+
+    ``words_before`` are the words of the bitmap before those of the row.
+    """
     place = np.int64(0)
     if memo_kind == BITMAP:
         place = words_before * 64 + ((here << register_bits) | regs)
@@ -202,8 +234,10 @@ def _visit(memo_kind, here, regs, pos, first, words_before, register_bits, live,
 
 @inlined
 def _reached(futures, place, before):
-    """The place of a state, which is marked as failed from now on; -1 where it has failed before, -2 - n where event n, from 1,
-    went on from it."""
+    """Visits a state of :class:`SharedEnds` and marks it as failed for now.
+
+    Returns its place, -1 if it has failed before, or -2 - n if event n (from 1) went on from it.
+    """
     known = np.int64(futures[place])
     found = place
     if known < 0:
@@ -217,14 +251,14 @@ def _reached(futures, place, before):
 
 @inlined
 def _joined_at(events, joins, event, row):
-    """The place of the label that the match of an event has at ``row``, -1 after its last row."""
+    """The place of the label that an event's match has at ``row``, -1 after its last row."""
     begin = row - events[event, E_START]
     return events[event, E_LABELS] + begin if begin < joins[event, 0] else joins[event, 1]
 
 
 @kernel
 def _first_target(events, labels, joins, event, mask):
-    """The first row of an event's match with a label of ``mask``, -1 for none."""
+    """The first row of an event's match with a label of ``mask``, or -1."""
     row = events[event, E_START]
     while event >= 0:
         first = events[event, E_START]
@@ -238,7 +272,7 @@ def _first_target(events, labels, joins, event, mask):
 
 @kernel
 def _forget(trail, count, bitmap, bits, alive):
-    """States on the current path have not failed."""
+    """Takes the states of the current path out of the memo, because they have not failed."""
     for k in range(count):
         if bitmap:
             bits[trail[k] >> 6] &= ~(np.uint64(1) << np.uint64(trail[k] & 63))
@@ -251,19 +285,35 @@ def match_partitions(
     program, nullable, first_mask, memo_kind, words, register_bits, conditions, rows, scratch, opens, ahead,
     want_unmatched, skip, skip_mask, clear_on_match, patience, most_entries, max_steps, pairs, shared, state, events, out_labels, thresholds,
 ):
-    """Matches of every partition, as events; returns an outcome, ``state`` tells where to go on.
+    """Finds the matches of every partition and writes them as events. Returns an outcome; ``state`` says where the search resumes.
 
-    ``conditions``: :class:`ConditionArrays`, None where none looks at the match; then the kernel is compiled without the machine
-    that evaluates them. ``thresholds``: these conditions as tests, and ``conditions`` is None; or None.
-    ``words``: memo words a row (BITMAP), one bit for each (state, value of the ``register_bits`` registers). 
-    ``opens`` int64 (partitions, OPEN_FIELDS): where each begins and is left; ``ahead`` rows of lookahead are not decided where it
-    goes on. ``clear_on_match``: forget failures with each match (conditions read MATCH_NUMBER). ``patience``: steps beyond four a
-    row before the hashed memo starts. ``most_entries``: of the hashed memo; with more a start row begins with an empty one.
-    ``max_steps``: bound on the steps of one attempt. ``pairs`` uint8 (variables): 1 where the condition looks at all pairs of the
-    match's rows (DISTINCT), which count as steps. ``shared``: None, or :class:`SharedEnds`: a match then has labels of its own
-    only up to where its path joins that of an earlier match (BITMAP, no conditions, AFTER MATCH SKIP TO NEXT ROW). ``events`` int64
-    (capacity, 5) and ``out_labels`` uint8 are filled. FULL asks for larger ones, GROW for larger scratch; the call is then repeated
-    with the same ``state``.
+    Args:
+        program: :class:`ProgramArrays`.
+        nullable: whether the pattern matches the empty sequence.
+        first_mask: the variables that a match can begin with.
+        memo_kind: NO_MEMO, BITMAP or HASHED.
+        words: memo words a row (BITMAP), one bit for each state and each value of the ``register_bits`` registers.
+        conditions: :class:`ConditionArrays`, or None if no condition looks at the match; then the kernel is compiled without the
+            interpreter.
+        rows, scratch: :class:`RowArrays` and :class:`Scratch`.
+        opens: int64 (partitions, OPEN_FIELDS), where the search of each partition begins and is left.
+        ahead: rows of lookahead; the last rows of a growing partition, so many, are not decided yet.
+        want_unmatched: whether unmatched rows are reported.
+        skip, skip_mask: AFTER MATCH SKIP and its variables.
+        clear_on_match: whether each match clears the memo, because conditions read MATCH_NUMBER.
+        patience: steps beyond four a row before the hashed memo starts.
+        most_entries: if the hashed memo has more entries, the next start row begins with an empty one.
+        max_steps: bound on the steps of one attempt.
+        pairs: uint8 (variables), 1 if the condition looks at all pairs of the match's rows (DISTINCT), which count as steps.
+        shared: None, or :class:`SharedEnds`. Then a match has labels of its own only up to the row where its path joins that of an
+            earlier match. Requires BITMAP, no conditions, and AFTER MATCH SKIP TO NEXT ROW, FIRST or LAST.
+        state: int64 (STATE_SIZE).
+        events: int64 (capacity, 5), output.
+        out_labels: uint8, output.
+        thresholds: None, or the conditions as :class:`sparkcep.kernels.match.thresholds.Thresholds`, and then ``conditions`` is
+            None.
+
+    FULL asks for larger outputs and GROW for larger scratch. The call is then repeated with the same ``state``.
     """
     code, loops, perms, targets, runs, live = program
     if conditions is not None:
@@ -286,19 +336,21 @@ def match_partitions(
         begin_s = s
         remembering = memo_kind == BITMAP or (memo_kind == HASHED and patience <= 0)
         while s < high:
+            # Rows that cannot begin a match are skipped at once, unless unmatched rows are reported.
             if not nullable and not want_unmatched:
                 while s < limit and letters[s] & first_mask == 0:
                     s += 1
                 if s >= high:
                     break
+            # Conditions may read the rows after ``limit``, so a growing partition waits there.
             if s >= limit:
                 outcome = SUSPENDED
                 break
             matched = False
             end = s
-            joined = np.int64(0)  # the event whose path this attempt has reached, from 1
+            joined = np.int64(0)  # the event whose path this attempt has joined, counted from 1
             if nullable or letters[s] & first_mask != 0:
-                # ---- one attempt from row s
+                # ---- One attempt from row s.
                 pc = 0
                 pos = s
                 regs = np.int64(0)
@@ -311,13 +363,14 @@ def match_partitions(
                 attempt_steps = steps
                 furthest = s
                 if memo_kind == HASHED and state[S_ENTRIES] > most_entries:
-                    # a later start row hardly meets the values of an earlier one; forgetting what failed is always sound
+                    # A later start row hardly meets the values of an earlier one, and it is always sound to forget failures.
                     forget(entries, table, state)
                 if memo_kind == HASHED and not remembering and steps > 4 * (s - begin_s) + patience:
                     remembering = True
                 while True:
                     op = code[pc, 0]
                     failed = False
+                    # The check leaves two spare places, so one instruction may push without a check of its own.
                     if depth >= stack_size or trail_count >= trail_size:
                         outcome = GROW
                         break
@@ -356,7 +409,8 @@ def match_partitions(
                                     regs |= code[pc, 3]
                                     pc += 1
                     elif op == RUN:
-                        # ---- a quantified variable: rows in one go; the exits not taken stay on the stack as one entry
+                        # ---- A quantified variable: its rows are taken in one step. The exits not taken stay on the stack as one
+                        # entry.
                         run = code[pc, 1]
                         here = code[pc, 3]
                         v = runs[run, R_VAR]
@@ -380,13 +434,13 @@ def match_partitions(
                         base = trail_count
                         q = pos
                         if aux < 0:
-                            # the next shorter exit of an earlier run
+                            # Backtracking: the next shorter exit of an earlier run.
                             lowest = -aux - 1
                             top = pos
                         else:
                             start = pos
                             if aux > 0:
-                                done = aux - 1  # reluctant: one row more
+                                done = aux - 1  # reluctant: one more row
                                 start = -1
                             lowest = pos
                             extend = aux > 0
@@ -406,7 +460,7 @@ def match_partitions(
                                         if place < 0:
                                             if place == -2:
                                                 outcome = GROW
-                                            break  # all from here on has failed before
+                                            break  # all exits from here on have failed before
                                         trail[trail_count] = place
                                         trail_count += 1
                                         if trail_count >= trail_size:
@@ -429,7 +483,7 @@ def match_partitions(
                                         taken = end_of_run(v, s, q, min(q + want, limit), letters, thresholds) - q
                                         for k in range(q, q + taken):
                                             labels[k] = label
-                                        steps += 1 - taken  # blocks of rows are one step
+                                        steps += 1 - taken  # blocks of rows count as one step
                                     if conditions is not None:
                                         taken, bad = scan(
                                             MAP, v, label, entry[v], want, q, q - 1, low, limit, high, s, number + 1, letters, bytecode,
@@ -456,7 +510,7 @@ def match_partitions(
                                             outcome = SUSPENDED
                                         break
                                 elif greedy and done >= least and not marking:
-                                    # nothing is remembered of these rows, so they go in one loop
+                                    # These rows are not remembered, so one loop takes them.
                                     first = q
                                     stop = limit if most < 0 else min(limit, q + most - done)
                                     while q < stop and (letters[q] >> v) & 1 != 0:
@@ -482,12 +536,12 @@ def match_partitions(
                         elif top < 0:
                             failed = True
                         elif greedy:
-                            # exits from the longest down; a bounded run remembers failed exits one by one
+                            # Exits are tried from the longest down. A bounded run remembers failed exits one by one.
                             failed = True
                             while top >= lowest:
                                 if thresholds is not None:
                                     if top < limit or not open_end:
-                                        # exits that the variable after the run cannot follow are skipped
+                                        # Exits after which the next variable cannot follow are skipped.
                                         after = np.int64(-1)
                                         if code[pc + 1, 0] == CHAR:
                                             after = code[pc + 1, 1]
@@ -540,7 +594,7 @@ def match_partitions(
                             if outcome != DONE:
                                 break
                         else:
-                            # reluctant: leave here, and if that fails take one row more
+                            # Reluctant: the run exits here. If that fails, it takes one more row.
                             if done > 0:
                                 regs = regs | flags
                             if most < 0 or done < most:
@@ -570,7 +624,7 @@ def match_partitions(
                             pos = top
                             pc += 1
                     elif op == SPLIT or op == LOOP or (op == PERM and aux == 0):
-                        # ---- a state with alternatives: been here before?
+                        # ---- A state with alternatives: if it has failed before, the path fails at once.
                         here = code[pc, 3]
                         remembered = remembering
                         if thresholds is not None:
@@ -629,7 +683,7 @@ def match_partitions(
                                         regs = outside
                                     depth += 1
                             else:
-                                aux = -1  # PERM: choose the first element below
+                                aux = -1  # PERM: the first element is chosen below
                     elif op == JUMP:
                         pc = code[pc, 1]
                     elif op == MATCH:
@@ -646,7 +700,7 @@ def match_partitions(
                             done += 1
                         regs = (regs & ~loops[loop, L_MASK]) | (done << shift)
                         if flag != 0 and regs & flag == 0 and optional:
-                            # an empty iteration ends the loop
+                            # An empty iteration ends the loop.
                             regs = regs & ~loops[loop, L_MASK]
                             pc = code[code[pc, 2], 2]
                         else:
@@ -691,7 +745,8 @@ def match_partitions(
                                     break
                         digits = perms[perm, P_WIDTH]
                         if chosen < 0:
-                            # digits of the chosen order, lowest first, 0 behind the last; none where the order is not fixed first
+                            # Digits of the chosen order, lowest first, 0 after the last one. They are 0 if the order is not fixed
+                            # in advance.
                             order = (regs >> (shift + count)) & ((np.int64(1) << (count * digits)) - 1)
                             regs = regs & ~(((np.int64(1) << (count * (1 + digits))) - 1) << shift)
                             if order == 0:
@@ -723,7 +778,7 @@ def match_partitions(
                         if thresholds is not None:
                             certain = remembering and thorough
                         if memo_kind == HASHED and not certain and steps - attempt_steps > 8 * (furthest - s) + 4 * patience:
-                            # too much backtracking: once more from row s, remembering what fails
+                            # Too much backtracking: the attempt starts over from row s and remembers failures.
                             remembering = True
                             if thresholds is not None:
                                 thorough = True
@@ -746,6 +801,7 @@ def match_partitions(
                         if steps - attempt_steps > max_steps:
                             outcome = EFFORT
                             break
+                # The states on the path have not failed: they led to a match, or the attempt was interrupted.
                 if matched or outcome != DONE:
                     if shared is not None:
                         mark = before + event_count + 1 if matched and event_count < events.shape[0] and label_count + (end - s) <= out_labels.shape[0] else 0
@@ -764,7 +820,7 @@ def match_partitions(
                     event_count += 1
                 s += 1
                 continue
-            # ---- a match: rows s .. end - 1
+            # ---- A match: rows s .. end - 1.
             if event_count == events.shape[0] or label_count + (end - s) > out_labels.shape[0]:
                 state[S_DETAIL] = end - s
                 outcome = FULL
@@ -791,9 +847,11 @@ def match_partitions(
                 out_labels[label_count + k - s] = labels[k]
             label_count += own
             covered = max(covered, end, s + 1)
+            # Conditions read MATCH_NUMBER, so a state that failed for the last match may succeed for the next one.
             if clear_on_match and state[S_ENTRIES] > 0:
                 fill(table, 0)
                 state[S_ENTRIES] = 0
+            # An empty match also steps to the next row, or the search would not advance.
             if end == s or skip == SKIP_NEXT_ROW:
                 s += 1
             elif skip == SKIP_PAST_LAST:

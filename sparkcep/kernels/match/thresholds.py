@@ -1,11 +1,11 @@
-"""Conditions that compare a value of the row with a value that is fixed at the match's first row, or with a running maximum.
+"""Block-wise tests of conditions that compare the row with a value of the match's first row, or with a running maximum.
 
-The exact search (:mod:`sparkcep.kernels.match.backtrack`) asks here which rows a variable may take. Blocks of rows keep the least
-and the greatest value, so that a run of rows is taken, and a row that may follow it is found, without a look at each row.
+The exact search (:mod:`sparkcep.kernels.match.backtrack`) asks here which rows a variable may take. Each block of rows has its
+least and its greatest value. So a run of rows is taken, and a row that may follow it is found, without looking at each row.
 
-Example: ``A+ B`` with ``B AS v > 100 + max(A.v)``. The test of B compares ``v`` with the running maximum of ``v + 100``
-over the rows from the match's first one up to the row before the candidate. If the greatest ``v`` of a block is at most
-the maximum before the block, no row of the block can be B.
+Example: ``A+ B`` with ``B AS v > 100 + max(A.v)``. The test of B compares ``v`` with the running maximum of ``v + 100`` over the
+rows from the match's first one up to the row before the candidate. If the greatest ``v`` of a block is at most the maximum before
+the block, no row of the block can be B.
 """
 
 from __future__ import annotations
@@ -20,21 +20,25 @@ BLOCK = 64  # rows
 SHIFT = 6  # BLOCK as a power of two
 EQ, NE, LT, LE, GT, GE = range(6)
 T_OP, T_RUNNING, T_OWN = range(3)  # columns of ``tests``
-B_LEAST, B_MOST, B_RIGHT, B_BEFORE = range(4)  # rows of ``blocks`` for each test
+B_LEAST, B_MOST, B_RIGHT, B_BEFORE = range(4)  # rows of ``blocks``, four for each test
 U_START, U_BLOCK = range(2)  # columns of ``upto``
-NONE = -(1 << 63)  # a value on the right that is NULL
+NONE = -(1 << 63)  # a NULL on the right side
 
 
 class Thresholds(NamedTuple):
-    """Tests in the order of their variables; all must hold. The search takes them instead of bytecode.
+    """Tests in the order of their variables; all of a variable's tests must hold. The search takes them instead of bytecode.
 
-    ``first`` int64 (variables + 1): the first test of each variable. ``tests`` int64 (tests, 3): the comparison; 1 if
-    the right side is the maximum over the match's rows so far, 0 if it is the value at the match's first row; 1 if the
-    candidate row counts in that maximum. ``values`` int64 (2 x tests, rows): left and right values. ``blocks`` int64 (4
-    x tests, blocks): least and greatest left value, greatest right value, and the maximum of the right side from the
-    match's first row to the row before the block. ``upto`` int64 (tests, 2): the start row and the last block for which
-    that maximum is known. ``letters`` int64 (2, blocks): letters of any row and of all rows. ``held`` uint8 (BLOCK):
-    working memory."""
+    Attributes:
+        first: int64 (variables + 1), the first test of each variable.
+        tests: int64 (tests, 3). T_OP is the comparison. T_RUNNING is 1 if the right side is the maximum over the match's rows so
+            far, 0 if it is the value at the match's first row. T_OWN is 1 if the candidate row counts in that maximum.
+        values: int64 (2 x tests, rows), left and right values.
+        blocks: int64 (4 x tests, blocks): least and greatest left value, greatest right value, and the maximum of the right side
+            from the match's first row to the row before the block.
+        upto: int64 (tests, 2), the start row and the last block for which that maximum is known.
+        letters: int64 (2, blocks), the letters of any row and of all rows.
+        held: uint8 (BLOCK), working memory.
+    """
 
     first: np.ndarray
     tests: np.ndarray
@@ -65,10 +69,10 @@ def _compared(op, x, y):
 
 @kernel
 def _before_block(t, begin, block, thresholds):
-    """The greatest right value of the rows from ``begin`` to before the block, NONE without one."""
+    """The greatest right value from row ``begin`` to before the block, or NONE without a row."""
     first, tests, values, blocks, upto, letters, held = thresholds
     known = 4 * t + B_BEFORE
-    at = (begin >> SHIFT) + 1  # the first block whose rows before it are known
+    at = (begin >> SHIFT) + 1  # the first block after ``begin``
     if block < at:
         return np.int64(NONE)
     if upto[t, U_START] != begin:
@@ -78,6 +82,7 @@ def _before_block(t, begin, block, thresholds):
         blocks[known, at] = found
         upto[t, U_START] = begin
         upto[t, U_BLOCK] = at
+    # The maximum is extended block by block, and kept for later calls with the same start row.
     for k in range(upto[t, U_BLOCK], block):
         blocks[known, k + 1] = max(blocks[known, k], blocks[4 * t + B_RIGHT, k])
     upto[t, U_BLOCK] = max(upto[t, U_BLOCK], block)
@@ -86,7 +91,7 @@ def _before_block(t, begin, block, thresholds):
 
 @kernel
 def _hold(variable, begin, low, high, rows, thresholds):
-    """Marks in ``held`` which of the rows from ``low`` to before ``high``, of one block, the variable may take."""
+    """Marks in ``held`` which rows from ``low`` to before ``high`` the variable may take. The rows belong to one block."""
     first, tests, values, blocks, upto, letters, held = thresholds
     for k in range(high - low):
         held[k] = (rows[low + k] >> variable) & 1
@@ -112,7 +117,7 @@ def _hold(variable, begin, low, high, rows, thresholds):
 
 @kernel
 def holds(variable, begin, row, rows, thresholds):
-    """Whether a match from ``begin`` may map ``row`` to the variable. ``rows``: the letters of the rows."""
+    """Whether a match from ``begin`` may map ``row`` to the variable. ``rows`` are the letters of the rows."""
     if (rows[row] >> variable) & 1 == 0:
         return False
     _hold(variable, begin, row, row + 1, rows, thresholds)
@@ -121,8 +126,10 @@ def holds(variable, begin, row, rows, thresholds):
 
 @kernel
 def _of_block(variable, begin, block, thresholds):
-    """0 if the variable may take no row of the block, 1 if it may take all of them, 2 if the rows must be looked at. The block
-    begins at or after ``begin``."""
+    """How many rows of a block the variable may take: 0 for none, 1 for all, 2 if each row must be tested.
+
+    The block begins at or after ``begin``.
+    """
     first, tests, values, blocks, upto, letters, held = thresholds
     if (letters[0, block] >> variable) & 1 == 0:
         return 0
@@ -131,7 +138,7 @@ def _of_block(variable, begin, block, thresholds):
         op = tests[t, T_OP]
         least = blocks[4 * t + B_LEAST, block]
         most = blocks[4 * t + B_MOST, block]
-        # the right side of each row of the block lies between these
+        # The right side of each row of the block lies between these two.
         if tests[t, T_RUNNING] == 1:
             low = _before_block(t, begin, block, thresholds)
             high = max(low, blocks[4 * t + B_RIGHT, block])
@@ -185,7 +192,7 @@ def end_of_run(variable, begin, row, stop, rows, thresholds):
 
 @kernel
 def last_that_holds(variable, begin, low, row, rows, thresholds):
-    """The last row from ``row`` down to ``low`` that the variable may take, ``low - 1`` without one."""
+    """The last row from ``row`` down to ``low`` that the variable may take, else ``low - 1``."""
     while row >= low:
         block = row >> SHIFT
         at = max(block << SHIFT, low)

@@ -1,23 +1,25 @@
-"""Matches whose rows need not be adjacent, by depth-first search over the net.
+"""Depth-first search over the net, for matches whose rows need not be adjacent (SASE+, SIGMOD 2008, sections 3 and 5).
 
-SASE+ (SIGMOD 2008, sections 3 and 5). A run is a path of the search: its rows lie in the frames, its computation
-state in the slots of :mod:`sparkcep.kernels.vm.vm`. In place of the paper's runs side by side over a shared
-versioned buffer the search goes depth first in preference order, which needs memory for one run only and gives matches in
-their order; what sharing saves the paper, two tables save here (docs/adr/0004):
+A run is a path of the search. Its rows lie in frames, its computation state in the slots of :mod:`sparkcep.kernels.vm.vm`. The
+paper keeps runs side by side over a shared versioned buffer. The walk instead goes depth-first in preference order, so it needs
+memory for one run only and finds matches in their order. Two tables replace what sharing saves in the paper (docs/adr/0004):
 
-``ends``   for each (node, row) the end of the earliest completion from there by row-local conditions: a branch that
-           cannot complete inside its window is never entered. Exact where no condition looks at the match.
-memo       (node, row, window, values of the match still needed) that led to no match: equivalent runs are merged,
-           the paper's 5.2.2, on failure.
+``ends``   for each (node, row) the end of the earliest completion from there by row-local conditions. A branch that
+           cannot complete inside its window is never entered. Exact if no condition looks at the match.
+memo       (node, row, window, values of the match still needed) that led to no match: equivalent runs are merged
+           (the paper's 5.2.2) when they fail.
 
-The sides of ``p & q`` are searched side by side in one run (docs/adr/0005): rows ascend, and a row that serves both sides is taken
-twice. A condition that stays in its side is evaluated when its row is taken. One that looks across ``&``, a negation, and (SKIP
-TILL NEXT) that a row passed over could not have been taken by such a condition, wait for the finished match and are judged by it.
+The two sides of ``p & q`` are searched in one run (docs/adr/0005). Rows ascend, and a row that serves both sides is taken twice. A
+condition that stays within its side is evaluated when its row is taken. Three things wait for the finished match: a condition
+across ``&``, a negation, and, under SKIP TILL NEXT, whether a condition across ``&`` could have taken a skipped row.
 
 Plain patterns and those with sides share the walk and differ in few steps. Exactly one of the arguments ``plain`` and ``sides`` is
-not None, and numba drops the steps of the other one when it compiles, so that neither pays for the other.
+not None. numba drops the steps of the other one when it compiles, so neither pays for the other.
 
-Arrays that other searches have too are described in :mod:`sparkcep.kernels.match.backtrack`.
+Example: ``A B`` under SKIP TILL ANY, over rows with the letters A, none, B, A. Node 1 is reached by A, node 2 by B. ``ends[0]`` is
+3, NEVER, NEVER, NEVER: only row 0 can begin a match. The run has the frames (node 0, row -1), (node 1, row 0) and (node 2, row 2).
+
+Arrays that other searches share are described in :mod:`sparkcep.kernels.match.backtrack`.
 """
 
 from __future__ import annotations
@@ -114,22 +116,29 @@ from sparkcep.kernels.vm.final_conditions import (
 )
 from sparkcep.kernels.vm.vm import EXTEND, MAP, SEARCH, UNTAKEN
 
-F_STOP = F_FIRST  # with sides, whose edges have candidates of their own: the row behind the last one
+F_STOP = F_FIRST  # with sides, whose edges have candidates of their own: the row after the last candidate
 
-# Remembering costs about as much as a few steps, and most start rows need none: it begins when a start row has taken
-# as many steps as there are rows in reach, four for each, and some more for short windows.
+# Remembering costs about as much as a few steps, and most start rows need no memo. So it begins once a start row has taken four
+# steps for each row in reach, and some more for short windows.
 PATIENCE_ROW, PATIENCE = 4, 256
-# A condition with DISTINCT compares the match's rows; 64 such comparisons are counted as one step.
+# A condition with DISTINCT compares the match's rows. 64 comparisons are counted as one step.
 DISTINCT_SHIFT = 6
-# A row that is passed over by its letters costs about an eighth of a step.
+# Skipping a row by its letters costs about an eighth of a step.
 PASSED_SHIFT = 3
 
 
 class NetArrays(NamedTuple):
-    """The net: ``first``, ``edges``, ``masks`` as in automaton.net, ``accepts`` uint8 (nodes), ``live`` uint8
-    (nodes, slots): slots that decide a node's future; ``alone`` int64 (nodes): a node's only edge whose condition looks at the
-    match, -1 where there is none, several, or a group's window that a row opens or lies in; ``local`` int64 (nodes): variables of
-    the other edges; ``valued`` uint8 (nodes): 1 where any slot is needed."""
+    """The net, with what its nodes need of the match.
+
+    Attributes:
+        first, edges, masks: as in :mod:`sparkcep.compiler.net.net`.
+        accepts: uint8 (nodes).
+        live: uint8 (nodes, slots), the slots that decide a node's future (liveness).
+        alone: int64 (nodes), a node's only edge whose condition looks at the match; -1 if there are none or several, or if a row
+            opens or must lie in a group's window.
+        local: int64 (nodes), the variables of the other edges.
+        valued: uint8 (nodes), 1 if any slot is needed.
+    """
 
     first: np.ndarray
     edges: np.ndarray
@@ -142,9 +151,13 @@ class NetArrays(NamedTuple):
 
 
 class Plain(NamedTuple):
-    """Of patterns without ``&``: ``distinct`` uint8 (variables): 1 where the condition looks at all pairs of the match's rows,
-    which count as steps. Of approximate matches: ``original`` int64 (variables): the variable each is a copy of; ``sources``,
-    ``first_source`` as in automaton.net. These are empty for exact ones."""
+    """Arguments of patterns without ``&``. All but ``distinct`` are for approximate matches, and empty for exact ones.
+
+    Attributes:
+        distinct: uint8 (variables), 1 if the condition looks at all pairs of the match's rows, which count as steps.
+        original: int64 (variables), the variable of each variable copy.
+        sources, first_source: as in :mod:`sparkcep.compiler.net.net`.
+    """
 
     distinct: np.ndarray
     original: np.ndarray
@@ -153,8 +166,12 @@ class Plain(NamedTuple):
 
 
 class SideArrays(NamedTuple):
-    """Of patterns with ``&``: ``checks``, ``blockers`` as in automaton.net; ``across``: mask of the variables whose conditions wait
-    for the finished match."""
+    """Arguments of patterns with ``&``.
+
+    Attributes:
+        checks, blockers: as in :mod:`sparkcep.compiler.net.net`.
+        across: mask of the variables whose conditions wait for the finished match.
+    """
 
     checks: np.ndarray
     blockers: np.ndarray
@@ -162,14 +179,26 @@ class SideArrays(NamedTuple):
 
 
 class WalkOptions(NamedTuple):
-    """What is asked. ``strategy``: STRICT, NEXT or ANY; ``monotone``: where a match that goes on with a row completes too late, so
-    do those that go on with later rows; ``report_all``: ALL MATCHES; ``shortest``: of all the one that completes first;
-    ``ambiguous``: a match may be found several times, and is reported once; ``windowed``: window 0 bounds the whole match;
-    ``memo``: failures are remembered; ``unmatched``: rows in no match are reported, too; ``skip``, ``skip_mask``: AFTER MATCH SKIP
-    and its variables; ``ahead``: by how many rows navigation may leave a match; ``waits``: rows to come may decide what is found;
-    ``at_once``: a match is reported with its last row, whatever else begins where it does; ``behind``: a negation looks at rows
-    after the last one of a match; ``releases``: a row whose window has ended is searched to the end of it, and waits for rows that
-    NEXT reads only where a match may end that far."""
+    """The question that the walk answers.
+
+    Attributes:
+        strategy: STRICT, NEXT or ANY.
+        monotone: if a match that continues with a row completes too late, so do matches that continue with later rows.
+        report_all: ALL MATCHES.
+        shortest: of all matches, the one that completes first.
+        ambiguous: a match may be found several times, and is reported once.
+        windowed: window 0 bounds the whole match.
+        memo: failures are remembered.
+        unmatched: unmatched rows are reported, too.
+        skip, skip_mask: AFTER MATCH SKIP and its variables.
+        max_steps, max_matches: the limits of the search.
+        ahead: how many rows after a match navigation may read.
+        waits: future rows may change which matches are found.
+        at_once: early emission: a match is reported with its last row, before other matches of its start row are known.
+        behind: a negation looks at rows after the match.
+        releases: a row whose window has closed is searched to the end of the window. It waits for rows that NEXT reads only if a
+            match may end that far.
+    """
 
     strategy: int
     monotone: bool
@@ -191,9 +220,14 @@ class WalkOptions(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """``windows`` int64 (windows, rows): for each window and row the first row outside a window that begins with it; ``backs``
-    int64 (rows): the first row inside a window that ends with it; ``ends``, ``latest`` and ``alive``: see ``completion_ends`` and
-    ``latest_ends``, without columns where there are none."""
+    """Windows, and bounds of completions.
+
+    Attributes:
+        windows: int64 (windows, rows), for each window and row the first row outside a window that begins with the row.
+        backs: int64 (rows), the first row inside a window that ends with the row.
+        ends: see :func:`completion_ends`; no columns if it is not known.
+        latest, alive: see :func:`latest_ends`; no columns if they are not known.
+    """
 
     windows: np.ndarray
     backs: np.ndarray
@@ -203,14 +237,18 @@ class Spans(NamedTuple):
 
 
 class Negated(NamedTuple):
-    """Masks of the negated variables, and of groups by their names: ``local``: whose conditions are local to their row; ``late``:
-    whose conditions look at the finished match; ``mixed``: late ones that look at their own rows and at others' together.
-    ``nearest`` int32 (variables, rows + 1): of local ones, the last row of what is complete first from each row on, or a row behind
-    all.
+    """Negated variables and groups. Masks have a bit for a variable, and for a group by its name.
 
-    Of late groups ``start`` int64 (variables): the node of ``groups``, all their nets in one, where each begins, -1 for what is no
-    late group; ``ends``:
-    their completions by row-local conditions, see ``completion_ends``."""
+    Attributes:
+        local: mask of those whose conditions are local to their row.
+        late: mask of those whose conditions look at the finished match.
+        mixed: mask of late ones that look at their own rows and at rows of others together.
+        nearest: int32 (variables, rows + 1), for local ones: the last row of the occurrence that completes first at or after each
+            row, or a row after all rows.
+        start: int64 (variables), the node of ``groups`` where a late group begins; -1 if it is not a late group.
+        groups: the nets of all late groups as one net.
+        ends: their completions by row-local conditions, see :func:`completion_ends`.
+    """
 
     local: np.int64
     late: np.int64
@@ -222,13 +260,19 @@ class Negated(NamedTuple):
 
 
 class WalkWork(NamedTuple):
-    """``frames`` int64 (depth, FRAME); ``opened`` int64 (depth, windows): row that opened each window; ``since`` int64 (depth,
-    sides): last row of each side, or before it, -1 without one; ``best_rows`` int64, ``best_labels`` uint8 (2 * depth): the match
-    that completes first, and behind it one that may take its place; ``path`` int64 (n, PATH): rows of negated variables that are
-    held against the finished match, and ``within`` int64 (n, windows):
-    the rows that opened their windows; ``taken`` uint8 (rows): in a reported match; ``seen`` int64 (a power of two, 2), zeros:
-    start + 1 and event + 1 of the matches reported, by hash. With sides, rows of ``hi`` and ``hf`` behind those of the input hold
-    the slot values after each taken row; the last two are for judging the finished match."""
+    """Working memory of the walk. With sides, rows of ``hi`` and ``hf`` after those of the input hold the slot values after each
+    taken row; the last two are for judging the finished match.
+
+    Attributes:
+        frames: int64 (depth, FRAME), the rows of the run.
+        opened: int64 (depth, windows), the row that opened each window.
+        since: int64 (depth, sides), the last row of each side, or the row after which the side begins; -1 without one.
+        best_rows, best_labels: int64 and uint8 (2 * depth), the match that completes first, followed by one that may replace it.
+        path: int64 (n, PATH), rows of negated variables that are tested against the finished match.
+        within: int64 (n, windows), the rows that opened the windows of the path.
+        taken: uint8 (rows), 1 if the row is in a reported match.
+        seen: int64 (a power of two, 2), zeros at first: start + 1 and event + 1 of the reported matches, by hash.
+    """
 
     frames: np.ndarray
     opened: np.ndarray
@@ -242,8 +286,14 @@ class WalkWork(NamedTuple):
 
 
 class Output(NamedTuple):
-    """``events`` int64 (n, 5), for approximate matches (n, 6) with the accepting edge of the way at least cost; ``labels`` uint8
-    and ``rows`` int64 of the matches, and of approximate ones in ``paths`` int64 the edge of each label."""
+    """The matches. Approximate ones also have the accepting edge of their cheapest way, and the edge of each label.
+
+    Attributes:
+        events: int64 (n, 5); (n, 6) for approximate matches.
+        labels: uint8, the labels of all matches.
+        rows: int64, the row of each label.
+        paths: int64, the edge of each label.
+    """
 
     events: np.ndarray
     labels: np.ndarray
@@ -253,9 +303,18 @@ class Output(NamedTuple):
 
 @allocating
 def completion_ends(net, letters, offsets, strategy, exact, sided, ends):
-    """Fills ``ends`` int64 (nodes, rows): the row behind the earliest completion after the row was taken at the node (node 0:
-    at which the match begins), NEVER without one. Row-local conditions only; ``exact``: there are no others. ``sided``: a row may
-    be taken several times, and the end is a lower bound."""
+    """Fills ``ends`` with the row after the earliest completion, once a row was taken at a node, or NEVER.
+
+    Only row-local conditions are used.
+
+    Args:
+        net: :class:`NetArrays`.
+        letters, offsets: the rows, as in :mod:`sparkcep.kernels.match.backtrack`.
+        strategy: STRICT, NEXT or ANY.
+        exact: no condition looks at the match.
+        sided: a row may be taken several times, and the end is a lower bound.
+        ends: int64 (nodes, rows), output. For node 0: if the match begins at the row.
+    """
     first, edges, masks, accepts = net.first, net.edges, net.masks, net.accepts
     nodes = masks.shape[0]
     ahead = np.empty(nodes, dtype=np.int64)
@@ -269,7 +328,7 @@ def completion_ends(net, letters, offsets, strategy, exact, sided, ends):
                     ends[node, q] = q + 1
                 else:
                     ends[node, q] = ahead[node]
-            # a row that serves several sides: as many passes as it may take them
+            # A row may serve several sides. The loop runs until the ends no longer change.
             changed = sided
             while changed:
                 changed = False
@@ -301,9 +360,18 @@ def completion_ends(net, letters, offsets, strategy, exact, sided, ends):
 
 @allocating
 def latest_ends(net, letters, offsets, strict, unsure, latest, alive):
-    """Fills ``latest`` int64 (nodes, rows): the row behind the last completion after the row was taken at the node (node 0: at
-    which the match begins), -1 without one; and ``alive`` uint8: whether rows to come may go on from there. By row-local conditions
-    only, of which so many last rows are ``unsure``, and but for ``strict`` any row may be ignored: upper bounds."""
+    """Fills ``latest`` with the row after the last completion, once a row was taken at a node, or -1.
+
+    Both outputs are upper bounds: only row-local conditions are used, and unless ``strict`` any row may be ignored.
+
+    Args:
+        net: :class:`NetArrays`.
+        letters, offsets: the rows, as in :mod:`sparkcep.kernels.match.backtrack`.
+        strict: strict contiguity, where no row may be ignored.
+        unsure: how many last rows of a partition are not certain yet.
+        latest: int64 (nodes, rows), output. For node 0: if the match begins at the row.
+        alive: uint8 (nodes, rows), output: whether future rows may continue the match from there.
+    """
     first, edges, masks, accepts = net.first, net.edges, net.masks, net.accepts
     nodes = masks.shape[0]
     ahead = np.empty(nodes, dtype=np.int64)
@@ -345,15 +413,17 @@ def latest_ends(net, letters, offsets, strict, unsure, latest, alive):
 
 @kernel
 def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, scratch, work, opens, state, out, floors):
-    """Matches of every partition as events, labels and rows; returns an outcome as the exact kernel does. ``floors``: None, or of
-    TOP k what is known of scores, and then matches that cannot be among the best may be left out.
+    """Finds the matches of every partition as events, labels and rows. Returns an outcome as the exact kernel does.
 
-    With FULL the output is given away and the search goes on where it stands. An ``ambiguous`` search compares matches with those
-    of their start row, so it begins that row anew, with all of the output; with state[S_REPEATS] 1 all of it was too small."""
+    ``floors`` is None, or for TOP k the score bounds. Then matches that cannot be among the best may be left out.
+
+    After FULL the caller takes the output, and the search resumes. An ``ambiguous`` search compares matches with those of their
+    start row. So it searches that row again, with all of the output free; state[S_REPEATS] is 1 if all of it was too small.
+    """
     offsets = rows.offsets
     parts = offsets.shape[0] - 1
     part, s = state[S_PART], state[S_START]
-    anchored = False  # whether an edge asks for ``^``
+    anchored = False  # whether an edge has the anchor ``^``
     for e in range(net.edges.shape[0]):
         anchored = anchored or net.edges[e, E_AT_START] != 0
     state[S_REPEATS] = 0
@@ -363,7 +433,7 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
         while s < high or state[S_BEST] > 0:
             if state[S_BEST] > 0:
                 if s >= high or s >= state[S_BEST_END] - 1:
-                    # no later start completes earlier: the match is reported, and the search goes on behind it
+                    # No later start completes earlier, so the match is reported, and the search resumes after it.
                     outcome = _report_best(part, work, state, out)
                     s = state[S_BEST_END] if outcome == DONE else state[S_BEST_START]
                     state[S_BEST] = 0
@@ -373,10 +443,12 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
             elif how.unmatched and not _covered(_resume_row(s, state), part, work.taken, state, out):
                 outcome = FULL
                 break
+            # A start row is undecided if future rows may still enter its window.
             stop_all = spans.windows[0, s] if how.windowed else high
             undecided = open_end and stop_all >= high and s >= opens[part, O_CLOSED]
             if state[S_BEST] > 0 and not how.behind:
-                undecided = False  # one that completes before the best match so far has all its rows here
+                # All rows of a match that completes before the best one so far are in the buffer.
+                undecided = False
             elif open_end and stop_all > limit and not (how.releases and opens[part, O_PUT_OFF] == 0):
                 undecided = True
             if undecided and (s >= limit or how.waits or opens[part, O_PUT_OFF] != 0):
@@ -391,6 +463,7 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
                 stop_all = min(stop_all, state[S_BEST_END] - 1)
             own_events, own_labels, own_number = state[S_EVENTS], state[S_LABELS], state[S_NUMBER]
             at_head = not anchored or (s == low and opens[part, O_CUT] == 0)
+            # The score bounds open the windows that begin here, before matches are compared with them.
             if floors is not None:
                 enter_row(s, floors)
             emitted = opens[part, O_EMITTED] if how.at_once else np.int64(-1)
@@ -401,10 +474,12 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
                     s, part, low, high, limit, stop_all, undecided, open_end, at_head, emitted, net, plain, sides, how, spans, negated, conditions, rows,
                     scratch, work, state, out, floors,
                 )
+            # Early emission goes on with later start rows, and notes where the next call has to begin.
             if touched and how.at_once and (outcome == DONE or outcome == FULL):
                 state[S_KEPT] = _resume_row(s, state) + 1
             elif outcome == DONE and depth < 0 and touched:
                 outcome = SUSPENDED
+            # The matches of this start row are found once more, so the ones written so far are taken back.
             if outcome == FULL and how.ambiguous:
                 state[S_REPEATS] = 1 if own_events == 0 else 0
                 state[S_EVENTS], state[S_LABELS], state[S_NUMBER] = own_events, own_labels, own_number
@@ -413,6 +488,7 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
             if outcome != DONE:
                 break
             if sides is not None:
+                # With sides, the walk finds matches out of preference order.
                 _sort(own_events, own_number, state, out)
             if depth >= 0 and not how.report_all:
                 s, outcome = _onward(s, depth, how, scratch.labels, work, state)
@@ -442,14 +518,16 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
 
 @inlined
 def _resume_row(s, state):
-    """The first row at which a match to come may begin, where the search is at row ``s``."""
+    """The first row where a future match may begin, if the search is at row ``s``."""
     return s if state[S_KEPT] == 0 else state[S_KEPT] - 1
 
 
 @embedded
 def _begins(s, stop_all, emitted, low, net, spans, rows):
-    """1 where a match may begin at row ``s`` that ends before ``stop_all`` and is not told; 0 where only rows to come may complete
-    one; -1 where none begins."""
+    """Whether a match that has not been emitted may begin at row ``s`` and end before ``stop_all``.
+
+    Returns 1 if it may, 0 if only future rows can complete one, -1 if no match begins there.
+    """
     if emitted > low and stop_all <= emitted:
         return 0
     if spans.ends.shape[1] > 0 and net.accepts[0] == 0 and spans.ends[0, s] > stop_all:
@@ -461,7 +539,7 @@ def _begins(s, stop_all, emitted, low, net, spans, rows):
 
 @kernel
 def _covered(upto, part, taken, state, out):
-    """Reports the rows before ``upto`` that are in no match; False where the output is full."""
+    """Reports the unmatched rows before ``upto``. Returns False if the output is full."""
     covered, count = unmatched(state[S_COVERED], upto, taken, out.events, state[S_EVENTS], part, state[S_LABELS])
     state[S_COVERED] = covered
     state[S_EVENTS] = count
@@ -470,12 +548,15 @@ def _covered(upto, part, taken, state, out):
 
 @embedded
 def _onward(s, depth, how, labels, work, state):
-    """Where the search goes on behind the match in the frames, of so many rows: (row, outcome). The frames are let go."""
+    """The row where the search continues after the match in the frames, by AFTER MATCH SKIP: (row, outcome).
+
+    ``depth`` is the number of the match's rows. The frames are freed.
+    """
     frames = work.frames
     to = s + 1
     outcome = DONE
     if depth == 0:
-        work.taken[s] = 1  # the row an empty match is shown at
+        work.taken[s] = 1  # the row that shows the empty match
     elif how.skip == SKIP_PAST_LAST:
         to = frames[depth, F_ROW] + 1
     elif how.skip != SKIP_NEXT_ROW:
@@ -494,7 +575,7 @@ def _onward(s, depth, how, labels, work, state):
 
 @embedded
 def _let_go(depth, frames, labels):
-    """Takes the labels off the rows in the frames."""
+    """Removes the labels from the rows in the frames."""
     for d in range(1, depth + 1):
         labels[frames[d, F_ROW]] = UNTAKEN
 
@@ -504,7 +585,7 @@ def _let_go(depth, frames, labels):
 
 @embedded
 def _put_frame(depth, node, row, first, frames, state):
-    """Writes a frame from which nothing was tried yet."""
+    """Writes a frame that has not tried any edge yet."""
     frames[depth, F_NODE] = node
     frames[depth, F_ROW] = row
     frames[depth, F_EDGE] = first[node]
@@ -516,31 +597,36 @@ def _put_frame(depth, node, row, first, frames, state):
 
 @inlined
 def _failed(bad, state):
-    """A condition has an error, or took too many steps."""
+    """Outcome for a condition that has an error, or that took too many steps."""
     state[S_DETAIL] = bad
     return EFFORT if bad == TOO_LONG else ERROR
 
 
 @inlined
 def _spent(state):
-    """The steps that were taken to judge matches since they were asked for."""
+    """The steps taken to judge matches since the last call."""
     steps = state[S_STEPS]
     state[S_STEPS] = 0
     return steps
 
 
+# Arguments of _from_row:
+#   limit: a match that ends at or after this row waits for future rows.
+#   stop_all: no row from there on is taken.
+#   undecided: whether that is so because more rows may arrive.
+#   at_head: whether the anchor ``^`` holds.
+#   told: matches that end before this row have been emitted.
 @inlined
 def _from_row(
     s, part, low, high, limit, stop_all, undecided, open_end, at_head, emitted, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, out, floors,
 ):
-    """Walks through the matches that begin at row ``s``: (outcome, rows of the last match reported or -1, whether rows to come may
-    lead to others). ``stop_all``: no row from there on is taken; ``undecided``: because more may come; ``at_head``: ``^`` holds;
-    ``emitted``: what ends before this row is reported already. A match that ends from ``limit`` on waits for rows to come."""
+    """Searches the matches that begin at row ``s``. Returns (outcome, rows of the last match reported or -1, whether future rows
+    may lead to other matches)."""
     first, edges = net.first, net.edges
     frames, labels = work.frames, scratch.labels
     here = (low, high, s)
-    several = sides is not None or how.strategy == ANY  # an edge may have several candidates
-    outcome, touched, ahead, reported = DONE, False, False, np.int64(-1)  # ahead: NEXT decides, though the window has ended
+    several = sides is not None or how.strategy == ANY  # whether an edge may have several candidates
+    outcome, touched, ahead, reported = DONE, False, False, np.int64(-1)  # ahead: NEXT decides, although the window has closed
     patience = PATIENCE_ROW * (stop_all - s) + PATIENCE
     depth, steps, effort = np.int64(0), np.int64(0), np.int64(0)  # effort: steps and rows looked at since the last match
     if state[S_ACTIVE] == 1:
@@ -561,10 +647,10 @@ def _from_row(
                     outcome = _failed(e, state)
                     break
         if e == first[node + 1]:
-            # ---- nothing is left to try behind this row
+            # ---- Nothing is left to try after this row: the run goes back by one row.
             if depth == 0:
                 break
-            if plain is not None:
+            if plain is not None:  # a failure is remembered if no match was found from here, and no future row can change that
                 if how.memo and steps > patience and ((how.at_once and not ahead) or not touched) and frames[depth, F_FOUND] == state[S_FOUND]:
                     _key(depth, node, last, stop_all, net.live, scratch, work.opened, spans.windows)
                     _remember(scratch.key, scratch.entries, scratch.table, state)
@@ -574,7 +660,7 @@ def _from_row(
             if not several:
                 frames[depth, F_EDGE] += 1
             steps += 1
-            effort += 1 + _spent(state)
+            effort += 1 + _spent(state)  # judging matches counts, too
             if effort > how.max_steps:
                 outcome = EFFORT
                 break
@@ -583,12 +669,12 @@ def _from_row(
             frames[depth, F_EDGE] += 1
             continue
         if edges[e, E_VAR] < 0:
-            # ---- complete?
+            # ---- The edge completes the match.
             got = np.int64(0)
             if edges[e, E_AT_END] != 0 and open_end and last + 1 >= limit:
-                touched = True
+                touched = True  # the anchor ``$`` waits until it is known which row is the last one
             elif last < emitted:
-                effort = np.int64(0)  # told before
+                effort = np.int64(0)  # it has been emitted
             elif open_end and last >= limit:
                 touched, undecided, ahead = True, True, True
             elif _may_complete(depth, how, plain, frames) and _may_rank(s, depth, last, state, floors):
@@ -597,9 +683,9 @@ def _from_row(
                 outcome = _failed(got, state)
                 break
             if got == 1 and touched and undecided and not how.report_all:
-                outcome = SUSPENDED  # rows to come may lead to a match that is preferred
+                outcome = SUSPENDED  # future rows may lead to a match that is preferred
                 break
-            if got == 1 and how.shortest:
+            if got == 1 and how.shortest:  # only matches that complete earlier are of interest from now on
                 stop_all = _keep_best(s, depth, stop_all, edges, sides, labels, work, state)
             elif got == 1:
                 outcome, got = _report(s, part, depth, e, edges, plain, sides, how, labels, work, state, out, floors)
@@ -614,9 +700,9 @@ def _from_row(
                 if not how.report_all:
                     break
             continue
-        # ---- take a row: which may it be?
+        # ---- The edge takes a row: the candidates are determined.
         if depth == 0:
-            p = s if frames[0, F_NEXT] < 0 else s + 1  # there is no gap before the first row
+            p = s if frames[0, F_NEXT] < 0 else s + 1  # rows before the first one are not skipped
             stop = s + 1
         else:
             p = frames[depth, F_NEXT]
@@ -650,7 +736,7 @@ def _from_row(
                 if how.strategy == NEXT:
                     if p >= stop_all or frames[depth, F_FIRST] < 0 or e < frames[depth, F_FIRST]:
                         frames[depth, F_EDGE] += 1
-                        continue
+                        continue  # all edges share the candidate row, and this one did not accept it
                     stop = min(stop, p + 1)
                 elif how.strategy == STRICT:
                     stop = min(stop, last + 2)
@@ -662,7 +748,7 @@ def _from_row(
             outcome = _failed(got, state)
             break
         if undecided and (cut & 1 == 1 or (got == 0 and depth > 0 and (last + 1 if plain is not None and how.strategy == STRICT else p) >= stop_all)):
-            touched = True  # of neighbours only the next row could be taken
+            touched = True  # under STRICT only the next row could be taken
         if got == 0:
             frames[depth, F_EDGE] += 1
             if several:
@@ -684,9 +770,11 @@ def _from_row(
 
 @embedded
 def _find_accepted(e, p, depth, stop_all, extends, here, net, plain, spans, conditions, rows, scratch, work, state):
-    """Notes in the frame the first row from ``p`` on that an edge of its node accepts under SKIP TILL NEXT, and that edge: (depth,
-    row, effort, 0 or an error). ``extends``: rows of a Kleene variable may be taken in one go, and then the depth is that of the
-    last one."""
+    """Notes in the frame the first row from ``p`` on that an edge of its node accepts under SKIP TILL NEXT, and that edge.
+
+    Returns (depth, row, effort, 0 or an error). With ``extends``, rows of a Kleene variable may be taken in one step. The depth is
+    then that of the last one.
+    """
     first, edges, masks, letters = net.first, net.edges, net.masks, rows.letters
     frames, labels, entry = work.frames, scratch.labels, conditions.entry
     node = frames[depth, F_NODE]
@@ -697,12 +785,12 @@ def _find_accepted(e, p, depth, stop_all, extends, here, net, plain, spans, cond
     frames[depth, F_FIRST] = -1
     f = net.alone[node]
     if f >= 0:
-        # up to the first row that another edge accepts by its letters, one call searches
+        # One call searches up to the first row that another edge accepts by its letters.
         until = p
         while until < stop_all and letters[until] & net.local[node] == 0:
             until += 1
         u = edges[f, E_VAR]
-        # a Kleene variable's rows up to there are taken in one go
+        # The rows of a Kleene variable up to there are taken in one step.
         loops = extends and e == f and f == first[node] and edges[f, E_TARGET] == node and edges[f, E_OPEN] == 0 and edges[f, E_NOT] == 0 and edges[f, E_PASSED] == 0
         mode = EXTEND if loops else SEARCH
         got, bad = scanned(mode, u, edges[f, E_LABEL], entry[u], here[1], p, last, until, s, here, conditions.slots, conditions, rows, scratch, state)
@@ -747,7 +835,7 @@ def _find_accepted(e, p, depth, stop_all, extends, here, net, plain, spans, cond
 
 @embedded
 def _accepts(f, p, depth, here, net, spans, conditions, rows, scratch, work, state):
-    """Whether an edge accepts a row behind the rows taken, in the windows of its groups: 1, 0 or an error."""
+    """Whether an edge accepts a row after the rows taken, inside the windows of its groups: 1, 0 or an error."""
     edges = net.edges
     u = edges[f, E_VAR]
     if u < 0 or (rows.letters[p] >> u) & 1 == 0:
@@ -766,8 +854,11 @@ def _accepts(f, p, depth, here, net, spans, conditions, rows, scratch, work, sta
 
 @embedded
 def _turned(e, depth, stop_all, here, net, spans, conditions, rows, scratch, work, state):
-    """The edge that is tried next, or an error. All edges up to the end of a node, or up to one that completes the match, are tried
-    at one row; then the next row is their turn, if this one may be ignored."""
+    """The edge to try next, or an error.
+
+    All edges up to the end of a node, or up to one that completes the match, are tried at one row. After that they are tried at the
+    next row, if this one may be ignored.
+    """
     edges, frames, first = net.edges, work.frames, net.first
     node = frames[depth, F_NODE]
     if frames[depth, F_NEXT] < 0 or (e < first[node + 1] and edges[e, E_VAR] >= 0):
@@ -784,8 +875,11 @@ def _turned(e, depth, stop_all, here, net, spans, conditions, rows, scratch, wor
 
 @embedded
 def _passed_over(depth, stop_all, here, net, spans, conditions, rows, scratch, work, state):
-    """Whether the run may ignore the row at which the edges of its node were tried, and go on to the next one: 1, 0 or an error.
-    The edges before the first one that accepted it did not accept it."""
+    """Whether the run may ignore the row that the edges of its node were tried at, and continue with the next one: 1, 0 or an
+    error.
+
+    Edges before the first accepting one did not accept the row, so only later ones are asked.
+    """
     edges, frames = net.edges, work.frames
     node, p, f = frames[depth, F_NODE], frames[depth, F_NEXT], frames[depth, F_FIRST]
     if depth == 0 or f < 0 or p >= stop_all or edges[f, E_PASSED] == 0:
@@ -806,9 +900,15 @@ def _pairs(v, p, depth, s, plain):
 
 @embedded
 def _take(e, p, stop, depth, stop_all, emitted, patient, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors):
-    """Takes the first row from ``p`` to before ``stop`` that the edge accepts: (row, 1, or 0 where there is none, or an error;
-    effort; 1 where rows were passed over because their completion lies behind ``stop_all`` or is not there yet, and 2 where they
-    were because it is told). ``patient``: failures are remembered by now."""
+    """Takes the first row from ``p`` to before ``stop`` that the edge accepts.
+
+    ``patient``: failures are remembered by now.
+
+    Returns:
+        (row, got, effort, cut). ``got`` is 1, or 0 if the edge accepts none, or an error. ``cut`` has bit 0 if a row was skipped
+        because it completes after ``stop_all``, or not yet. It has bit 1 if a row was skipped because its matches have been
+        emitted.
+    """
     edges, letters, labels = net.edges, rows.letters, scratch.labels
     v = edges[e, E_VAR]
     label = edges[e, E_LABEL]
@@ -823,6 +923,7 @@ def _take(e, p, stop, depth, stop_all, emitted, patient, here, net, plain, sides
         if (letters[p] >> v) & 1 == 0:
             p += 1
             continue
+        # The ``ends`` table prunes: no completion from here lies inside the window.
         if use_ends and spans.ends[target, p] > stop_all:
             cut |= 1
             labels[p] = UNTAKEN
@@ -834,7 +935,7 @@ def _take(e, p, stop, depth, stop_all, emitted, patient, here, net, plain, sides
             if sides is not None or spans.alive[target, p] == 1:
                 cut |= 1
             labels[p] = UNTAKEN
-            p = max(p + 1, emitted)  # what ends by then is told, from whichever row
+            p = max(p + 1, emitted)  # matches that end before ``emitted`` have been emitted, from whichever row
             continue
         if edges[e, E_OPEN] != 0 and not timed(edges[e, E_OPEN], p, spans.windows):
             labels[p] = UNTAKEN
@@ -842,7 +943,7 @@ def _take(e, p, stop, depth, stop_all, emitted, patient, here, net, plain, sides
             continue
         if floors is not None:
             if not may_rank(s, label, target, p, depth, floors):
-                state[S_FOUND] += 1  # no failure: with other rows before it, it may lead to a match
+                state[S_FOUND] += 1  # not a failure: after other rows it may lead to a match
                 labels[p] = UNTAKEN
                 p += 1
                 continue
@@ -861,14 +962,14 @@ def _take(e, p, stop, depth, stop_all, emitted, patient, here, net, plain, sides
             crossed = edges[e, E_NOT] & negated.local
             if crossed != 0 and depth > 0 and not _none_between(crossed, work.frames[depth, F_ROW], p, negated.nearest):
                 labels[p] = UNTAKEN
-                p = stop  # rows farther on have that row between them as well
+                p = stop  # later candidates have that row between them as well
                 break
             entry = conditions.entry[v]
             prior = work.frames[depth, F_ROW]
             if ready != p and how.strategy == ANY and depth > 0 and entry >= 0:
                 until = stop
                 if floors is not None:
-                    until = p + 1  # of each row the score is asked first
+                    until = p + 1  # the score of each row is asked first
                 got, bad = scanned(SEARCH, v, label, entry, here[1], p, prior, until, s, here, conditions.slots, conditions, rows, scratch, state)
                 if bad < 0:
                     return p, bad, effort, cut
@@ -890,6 +991,7 @@ def _take(e, p, stop, depth, stop_all, emitted, patient, here, net, plain, sides
             labels[p] = label
         open_windows(e, depth, p, edges, work.opened)
         if plain is not None:
+            # The memo prunes: an equal run has failed.
             if how.memo and patient:
                 _key(depth + 1, target, p, stop_all, net.live, scratch, work.opened, spans.windows)
                 effort += 1
@@ -897,7 +999,7 @@ def _take(e, p, stop, depth, stop_all, emitted, patient, here, net, plain, sides
                     labels[p] = UNTAKEN
                     work.frames[depth, F_STALE] = 1
                     if how.at_once:
-                        cut |= 1  # it failed so far
+                        cut |= 1  # it has failed so far
                     p += 1
                     continue
         return p, np.int64(1), effort + ((p - begin) >> PASSED_SHIFT), cut
@@ -906,13 +1008,14 @@ def _take(e, p, stop, depth, stop_all, emitted, patient, here, net, plain, sides
 
 @embedded
 def _evaluated(e, depth, how, frames):
-    """Whether the edge's condition was evaluated at its row when the row was looked for, and its values still stand there."""
+    """Whether the edge's condition was evaluated when its row was looked for, and the slot values are still valid."""
     return how.strategy == NEXT and depth > 0 and e == frames[depth, F_FIRST] and frames[depth, F_STALE] == 0
 
 
 @embedded
 def _note_sides(e, depth, row, edges, since):
-    """Notes the last row of each side, for the frame above; a side that begins stands behind the row before it."""
+    """Notes the last row of each side for the frame above. A side that begins gets the last row of the side that the edge
+    continues."""
     behind = since[depth, edges[e, E_SIDE]]
     for side in range(since.shape[1]):
         if (edges[e, E_HAVE] >> side) & 1 == 1:
@@ -928,7 +1031,7 @@ def _note_sides(e, depth, row, edges, since):
 
 @embedded
 def _may_rank(s, depth, last, state, floors):
-    """Whether the match in the frames is asked for by its score."""
+    """Whether the score of the match in the frames may be among those asked for."""
     if floors is not None:
         if not ranks(s, depth, last, floors):
             state[S_FOUND] += 1
@@ -938,18 +1041,18 @@ def _may_rank(s, depth, last, state, floors):
 
 @embedded
 def _may_complete(depth, how, plain, frames):
-    """Whether a match that is complete here is asked for: not an empty one of ALL MATCHES, nor the same again."""
+    """Whether a match that is complete here is asked for. An empty one of ALL MATCHES is not, nor is a repeated one."""
     if depth == 0 and how.report_all:
         return False
     if plain is not None:
         if how.ambiguous and plain.first_source.shape[0] > 0:
-            return True  # approximately: another way to complete it may be preferred
+            return True  # for approximate matches another way to complete may be preferred
     return frames[depth, F_DONE] == 0
 
 
 @embedded
 def _none_between(variables, after, before, nearest):
-    """Whether nothing strictly between fulfils one of the row-local negated conditions of a mask of variables and groups."""
+    """Whether no occurrence of the mask's row-local negated variables and groups lies strictly between two rows."""
     v = 0
     while variables != 0:
         if variables & 1 == 1 and before > after + 1 and nearest[v, after + 1] < before:
@@ -961,7 +1064,7 @@ def _none_between(variables, after, before, nearest):
 
 @embedded
 def _judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state):
-    """Whether the rows taken are a match, as far as only its end tells: 1, 0 or an error."""
+    """Whether the rows taken are a match, by the conditions that wait for its end: 1, 0 or an error."""
     edges, frames = net.edges, work.frames
     last = frames[depth, F_ROW]
     if edges[e, E_AT_END] != 0:
@@ -973,11 +1076,11 @@ def _judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, s
                 if (edges[e, E_AT_END] >> side) & 1 == 1 and work.since[depth, side] + 1 != here[1]:
                     return np.int64(0)
     if depth == 0:
-        return np.int64(1)  # an empty match has no neighbours to look between
+        return np.int64(1)  # nothing lies between the rows of an empty match
     if sides is None:
         if negated.local | negated.late == 0:
             return np.int64(1)
-    frames[depth, F_STALE] = 1  # slot values of rows behind the match are overwritten
+    frames[depth, F_STALE] = 1  # slot values of rows after the match are overwritten
     for d in range(1, depth + 2):
         by = frames[d - 1, F_EDGE]
         row = frames[d, F_ROW] if d <= depth else spans.windows[0, here[2]]
@@ -1006,8 +1109,10 @@ def _judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, s
 
 @embedded
 def _side_judged(d, by, row, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state):
-    """What only the finished match tells of the edge ``by`` that took ``row`` at depth ``d``: its condition across ``&``, its
-    negations, rows that it passed over. 1, 0 or an error."""
+    """Judges the edge ``by`` that took ``row`` at depth ``d``, by the finished match: 1, 0 or an error.
+
+    Judged are its condition across ``&``, its negations, and the rows that it skipped.
+    """
     edges, since = net.edges, work.since
     v = edges[by, E_VAR]
     if v >= 0 and (sides.across >> v) & 1 == 1:
@@ -1043,14 +1148,13 @@ def _side_judged(d, by, row, depth, here, net, sides, how, spans, negated, condi
 
 @inlined
 def _late_between(v, after, before, depth, here, edges, sides, how, spans, negated, conditions, rows, scratch, work, state):
-    """Whether a row strictly between fulfils a negated condition that looks at the finished match, or a group's match lies there:
-    1, 0 or an error."""
+    """Whether an occurrence of a late negated variable or group lies strictly between two rows: 1, 0 or an error."""
     labels = scratch.labels
     last = work.frames[depth, F_ROW]
     if negated.start[v] >= 0:
         got = group_between(v, after, before, depth, here, edges, sides, how, spans, negated, conditions, rows, scratch, work, state)
         if sides is None:
-            # the match goes on from its own values
+            # The match continues with its own slot values.
             bad = replay(np.int64(-1), np.int64(0), np.int64(0), depth, scratch.hi.shape[0] - 2, here, edges, conditions, rows, scratch, work, state)
             got = bad if bad < 0 else got
         return got
@@ -1058,7 +1162,7 @@ def _late_between(v, after, before, depth, here, edges, sides, how, spans, negat
         if (rows.letters[x] >> v) & 1 == 0:
             continue
         if sides is None and (negated.mixed >> v) & 1 == 0:
-            # it reads what the finished match has at its last row
+            # The condition reads the slot values of the finished match at its last row.
             got, bad = scanned(
                 MAP, v, v, conditions.entry[v], 1, x, last, x + 1, here[2], here, conditions.slots, conditions, rows, scratch, state
             )
@@ -1070,7 +1174,7 @@ def _late_between(v, after, before, depth, here, edges, sides, how, spans, negat
                 begin = min(x, here[2])
             got = holds_finally(v, x, begin, depth, here, edges, conditions, rows, scratch, work, state)
             if sides is None:
-                # the match goes on from its own values
+                # The match continues with its own slot values.
                 labels[x] = UNTAKEN
                 bad = replay(np.int64(-1), np.int64(0), np.int64(0), depth, scratch.hi.shape[0] - 2, here, edges, conditions, rows, scratch, work, state)
                 got = bad if bad < 0 else got
@@ -1081,8 +1185,10 @@ def _late_between(v, after, before, depth, here, edges, sides, how, spans, negat
 
 @embedded
 def _write(depth, at, edges, sides, frames, labels, out_rows, out_labels):
-    """Writes the (row, label) pairs of the match in the frames from ``at`` on, with sides by row, then variable, each once; their
-    number."""
+    """Writes the (row, label) pairs of the match in the frames from ``at`` on, and returns their number.
+
+    With sides they are ordered by row, then variable, each pair once.
+    """
     if sides is None:
         for d in range(depth):
             row = frames[d + 1, F_ROW]
@@ -1108,7 +1214,7 @@ def _write(depth, at, edges, sides, frames, labels, out_rows, out_labels):
 
 @embedded
 def _report(s, part, depth, e, edges, plain, sides, how, labels, work, state, out, floors):
-    """Writes the match in the frames that the edge ``e`` completes: (outcome, 1, or 0 where it was found before)."""
+    """Writes the match in the frames, which edge ``e`` completes: (outcome, 1, or 0 if it had been found before)."""
     events, frames = out.events, work.frames
     count, at = state[S_EVENTS], state[S_LABELS]
     if count == events.shape[0] or at + depth > out.labels.shape[0]:
@@ -1124,7 +1230,8 @@ def _report(s, part, depth, e, edges, plain, sides, how, labels, work, state, ou
     if how.ambiguous:
         h = _place(at, size, s + 1, plain, work.seen, out)
         if work.seen[h, 1] != 0 and work.seen[h, 0] == s + 1:
-            state[S_FOUND] += 1  # no failure: behind other rows it leads to other matches
+            # Not a failure: after other rows it leads to other matches.
+            state[S_FOUND] += 1
             if plain is not None:
                 if approximate:
                     _prefer(work.seen[h, 1] - 1, at, size, e, edges, plain, out)
@@ -1149,7 +1256,7 @@ def _report(s, part, depth, e, edges, plain, sides, how, labels, work, state, ou
 
 @embedded
 def _place(at, size, start, plain, seen, out):
-    """Where in ``seen`` the match written at ``at`` stands, or the free place for it; matches of other start rows count as none."""
+    """Cell of ``seen`` with the match written at ``at``, or the free cell for it. Cells of other start rows count as free."""
     h = BASIS
     for i in range(at, at + size):
         h = mixed(h, out.rows[i] * 64 + _variable(out.labels[i], plain))
@@ -1171,7 +1278,7 @@ def _place(at, size, start, plain, seen, out):
 
 @embedded
 def _variable(label, plain):
-    """The variable of a label, and of a copy's label its original."""
+    """The variable of a label. For a variable copy it is the original."""
     v = np.int64(label & 63)
     if plain is not None:
         if plain.original.shape[0] > 0:
@@ -1181,7 +1288,7 @@ def _variable(label, plain):
 
 @kernel
 def _prefer(known, at, size, e, edges, plain, out):
-    """Gives a reported approximate match the labels and the way of the same match written at ``at``, where that costs less or its
+    """Replaces labels and path of a reported approximate match by those of the equal match at ``at``, if that is cheaper or its
     choices are preferred."""
     before, base = out.events[known, E_ACCEPT], out.events[known, E_LABELS]
     if edges[e, E_COST] > edges[before, E_COST]:
@@ -1196,10 +1303,10 @@ def _prefer(known, at, size, e, edges, plain, out):
 
 @embedded
 def _keep_best(s, depth, stop_all, edges, sides, labels, work, state):
-    """Keeps the match in the frames if none completes earlier; the row that a better one may not reach."""
+    """Keeps the match in the frames if no match completes earlier. Returns the new bound: better matches lie before it."""
     last = work.frames[depth, F_ROW]
     if sides is None:
-        # found in the order of preferment: only what completes earlier takes its place, of which the first row is not bounded
+        # Matches are found in preference order, so only one that completes earlier replaces the best. Its first row is not bounded.
         if state[S_BEST] > 0 and last + 1 >= state[S_BEST_END]:
             return stop_all
         size = _write(depth, np.int64(0), edges, sides, work.frames, labels, work.best_rows, work.best_labels)
@@ -1222,7 +1329,7 @@ def _keep_best(s, depth, stop_all, edges, sides, labels, work, state):
 
 @embedded
 def _report_best(part, work, state, out):
-    """Reports the match that completes first: an outcome."""
+    """Reports the match that completes first. Returns an outcome."""
     count, at, size = state[S_EVENTS], state[S_LABELS], state[S_BEST]
     if count == out.events.shape[0] or at + size > out.labels.shape[0]:
         state[S_DETAIL] = size
@@ -1240,8 +1347,8 @@ def _report_best(part, work, state, out):
 
 @kernel
 def _before(one, size, other, others, rows, labels):
-    """Whether a sequence of (row, label) pairs is preferred to another: the lexicographically earlier, the longer where one begins
-    the other."""
+    """Whether a sequence of (row, label) pairs is preferred to another: the lexicographically earlier one, or the longer one if it
+    extends the other."""
     for i in range(min(size, others)):
         if rows[one + i] != rows[other + i]:
             return rows[one + i] < rows[other + i]
@@ -1252,8 +1359,8 @@ def _before(one, size, other, others, rows, labels):
 
 @allocating
 def _sort(low, number, state, out):
-    """Puts the events from ``low`` on, those of a start row, into preferment order and numbers them; a merge sort from single
-    events up."""
+    """Sorts the events from ``low`` on, which belong to one start row, into preference order and numbers them (bottom-up merge
+    sort)."""
     events = out.events
     n = state[S_EVENTS] - low
     if n < 2:
@@ -1285,8 +1392,8 @@ def _sort(low, number, state, out):
 
 @embedded
 def _take_for_side(e, p, depth, here, net, sides, conditions, rows, scratch, work, state):
-    """Takes a row by an edge: values of the match behind it stand at the place of its depth. 1, or 0 where the condition does not
-    hold, or an error."""
+    """Takes a row by an edge, and writes the slot values after it to the place of its depth. Returns 1, or 0 if the condition does
+    not hold, or an error."""
     edges, frames = net.edges, work.frames
     v = edges[e, E_VAR]
     base = rows.letters.shape[0] + depth
@@ -1297,7 +1404,7 @@ def _take_for_side(e, p, depth, here, net, sides, conditions, rows, scratch, wor
         d -= 1
     entry = conditions.entry[v] if (sides.across >> v) & 1 == 0 else np.int64(-1)
     if (twins >> v) & 1 == 1:
-        # both sides have the variable: the row counts once
+        # Both sides have the variable, so the row counts once.
         for k in range(conditions.slots.shape[0]):
             scratch.hi[base + 1, k] = scratch.hi[base, k]
             scratch.hf[base + 1, k] = scratch.hf[base, k]
@@ -1310,8 +1417,10 @@ def _take_for_side(e, p, depth, here, net, sides, conditions, rows, scratch, wor
 
 @embedded
 def _find_blocker(e, depth, stop, here, net, sides, spans, conditions, rows, scratch, work, state):
-    """Notes in the frame the row behind which the edge has no candidates under SKIP TILL NEXT: the first one behind its side's last
-    row that may not be passed over. 0 or an error."""
+    """Notes in the frame the end of an edge's candidates under SKIP TILL NEXT. Returns 0 or an error.
+
+    The end is the row after the first one, later than its side's last row, that may not be skipped.
+    """
     edges = net.edges
     base, spare = rows.letters.shape[0] + depth, scratch.hi.shape[0] - 2
     after = work.since[depth, edges[e, E_SIDE]]
@@ -1342,7 +1451,7 @@ def _find_blocker(e, depth, stop, here, net, sides, spans, conditions, rows, scr
 
 @kernel
 def _remember(key, entries, table, state):
-    """Marks a key as failed; a full memo begins anew, so that memory stays bounded."""
+    """Marks a key as failed. A full memo is emptied first, so memory stays bounded."""
     if state[S_ENTRIES] == entries.shape[0]:
         forget(entries, table, state)
     h = place_of(key, entries, table)
@@ -1352,7 +1461,7 @@ def _remember(key, entries, table, state):
 
 @kernel
 def _key(depth, node, row, stop, live, scratch, opened, windows):
-    """What decides the future of a run: node, row, the ends of its windows and the values of the match still needed."""
+    """Writes the key that decides a run's future: node, row, the ends of its windows, and the values of the match still needed."""
     key, hi, hbits = scratch.key, scratch.hi, scratch.hbits
     slots = live.shape[1]
     count = hi.shape[1] if slots > 0 else 0

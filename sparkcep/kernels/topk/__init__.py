@@ -1,1 +1,1 @@
-"""The k best matches. Rows, a net and scores go in; the best k of each window come out (CPR), and bounds of scores."""
+"""The k best matches (CPR, 2011): rows, a net and scores go in, the best k of each window come out. Also score bounds for walks."""

@@ -1,13 +1,18 @@
-"""The k best sequences of one row of each stratum by a monotone score: branch and bound over bounded event queues.
+"""The k best sequences of one row per stratum by a monotone score: branch and bound over bounded event queues.
 
-CPR ranks such preferences by a rank join over the strata's event queues (thesis, sections 3.2 and 3.3): items are pulled best first
-until no pair yet to be joined can reach the k-th result. Here the same corner bound, the score of the rows taken so far with the
-best still to come of each later stratum, is asked of each row before anything is joined with it. Joining goes along the rows, so
-that results come in the order of their row vectors:
-of equal scores the first k stay, and ties end a branch as worse scores do, where a join by descending scores must read all of them.
+CPR ranks such preferences by a rank join over the strata's event queues (thesis, sections 3.2 and 3.3). Items are pulled best first
+until no unjoined pair can reach the k-th result. The corner bound is the score of the rows taken so far, with the best remaining
+row of each later stratum. Here it is asked of each row before anything is joined with it.
 
-The bound needs results to begin with: first only the best few rows of each stratum are joined (``_cut``). Each window is joined
-from its rows: keeping results from window to window (dTMM, section 3.4) costs more than it saves here (docs/adr/0008).
+Joining goes along the rows, so results come in the order of their row vectors. Among equal scores the first k stay, and ties end a
+branch as worse scores do. A join by descending scores must read all ties.
+
+The bound needs some results first, so only the best few rows of each stratum are joined at the beginning (``_cut``). Each window is
+joined from its rows: keeping results from window to window (dTMM, section 3.4) costs more than it saves here (docs/adr/0008).
+
+Example: strata A with rows 0 (weight 9) and 2 (weight 3), and B with rows 1 (4) and 3 (5); the score is the sum, k is 1. The bound
+of row 0 is 9 + 5, and its sequences (0, 1) and (0, 3) have 13 and 14. The bound of row 2 is 3 + 5, which is not above 14, so
+nothing is joined with it.
 """
 
 from __future__ import annotations
@@ -23,12 +28,17 @@ LEAF, LITERAL, ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATE, ROOT, LEAST, GREATEST = 
 DONE, FULL, STEPS = range(3)
 S_WINDOW, S_OUT = range(2)
 STATE = 2
-TRIAL = 64  # rows of a stratum that the first, bounded join has at most
+TRIAL = 64  # most rows of a stratum in the first, bounded join
 
 
 class Score(NamedTuple):
-    """A score as a postfix program: ``code`` int64 (n, 2): operation and operand; ``literals`` float64; ``rising`` int64 (strata):
-    1 where a larger weight makes the score larger, -1 where a smaller one does."""
+    """A score as a postfix program.
+
+    Attributes:
+        code: int64 (n, 2), operation and operand.
+        literals: float64.
+        rising: int64 (strata), 1 if a larger weight makes the score larger, -1 if a smaller one does.
+    """
 
     code: np.ndarray
     literals: np.ndarray
@@ -36,9 +46,14 @@ class Score(NamedTuple):
 
 
 class Strata(NamedTuple):
-    """``rows`` int64: the rows of each stratum, ascending, those of stratum j from ``offsets[j]`` to ``offsets[j + 1]``; ``behind``
-    int64 (strata, rows + 1):
-    place in ``rows`` of the stratum's first row that is not before each row; ``weights`` float64 (strata, rows)."""
+    """The rows of each stratum.
+
+    Attributes:
+        rows: int64, ascending in each stratum; stratum j has ``offsets[j]`` to ``offsets[j + 1]``.
+        offsets: int64 (strata + 1).
+        behind: int64 (strata, rows + 1), place in ``rows`` of the stratum's first row at or after each row.
+        weights: float64 (strata, rows).
+    """
 
     rows: np.ndarray
     offsets: np.ndarray
@@ -47,9 +62,13 @@ class Strata(NamedTuple):
 
 
 class Order(NamedTuple):
-    """What is asked of the rows of a sequence beside their order: ``same`` uint8 (strata): 1 where the row is that of the stratum
-    before; ``inside`` int64 (n, 3): a window, the stratum whose row it begins with and the last one inside it; ``windows`` int64
-    (windows, rows): the first row outside the window that begins with each row."""
+    """Conditions on the rows of a sequence beside their order.
+
+    Attributes:
+        same: uint8 (strata), 1 if the row is that of the stratum before.
+        inside: int64 (n, 3): a window, the stratum whose row it begins with, and the last stratum inside it.
+        windows: int64 (windows, rows), the first row outside the window that begins with each row.
+    """
 
     same: np.ndarray
     inside: np.ndarray
@@ -57,10 +76,16 @@ class Order(NamedTuple):
 
 
 class SearchRoom(NamedTuple):
-    """What the search works on: ``after`` float64 (strata, rows + 1): the best weight from each row on, NaN where there is none;
-    ``values``, ``path``, ``next``, of one sequence; ``stack`` of the score; ``trial`` float64 (TRIAL), ``few`` int64 (strata, TRIAL
-    + 1): rows of the first join, their number first; the list as a heap, the worst on top: ``scores`` (k), ``vectors`` (k,
-    strata)."""
+    """Working memory of the search.
+
+    Attributes:
+        after: float64 (strata, rows + 1), the best weight from each row on, NaN if there is none.
+        values, path, next: weights, rows and next candidates of one sequence.
+        stack: the stack of the score.
+        trial: float64 (TRIAL).
+        few: int64 (strata, TRIAL + 1), the rows of the first join, with their number first.
+        scores, vectors: (k) and (k, strata), the top-k heap, the worst on top.
+    """
 
     after: np.ndarray
     values: np.ndarray
@@ -118,7 +143,7 @@ def _better(rising, a, b):
 
 @kernel
 def _vector_order(a, b):
-    """-1 where vector ``a`` is before ``b``, 1 where behind, 0 where they are equal."""
+    """-1 if vector ``a`` is before ``b``, 1 if it is after, 0 if they are equal."""
     for j in range(len(a)):
         if a[j] != b[j]:
             return -1 if a[j] < b[j] else 1
@@ -127,7 +152,7 @@ def _vector_order(a, b):
 
 @inlined
 def _worse(room, a, b):
-    """Whether entry ``a`` of the list ranks behind entry ``b``."""
+    """Whether entry ``a`` of the heap ranks after entry ``b``."""
     if room.scores[a] != room.scores[b]:
         return room.scores[a] < room.scores[b]
     return _vector_order(room.vectors[a], room.vectors[b]) > 0
@@ -156,7 +181,7 @@ def _sink(room, at, size):
 
 @kernel
 def _ordered(room, size):
-    """Sorts the list, the best first; that is no heap."""
+    """Sorts the heap, the best first. It is not a heap afterwards."""
     for i in range(size // 2 - 1, -1, -1):
         _sink(room, i, size)
     for last in range(size - 1, 0, -1):
@@ -166,7 +191,7 @@ def _ordered(room, size):
 
 @kernel
 def _enter(room, size, score):
-    """Puts ``room.path`` into the list, in place of the worst if it is full; returns its new size."""
+    """Puts ``room.path`` into the heap, instead of the worst entry if it is full. Returns the new size."""
     strata = room.vectors.shape[1]
     if size == len(room.scores):
         room.scores[0] = score
@@ -186,7 +211,7 @@ def _enter(room, size, score):
 
 @inlined
 def _loses(room, size, floor, bound):
-    """Whether no sequence yet to come that has at most the score ``bound`` enters the list: those in it have earlier rows."""
+    """Whether no later sequence with a score of at most ``bound`` enters the heap, because sequences in it have earlier rows."""
     return bound < floor or (size == len(room.scores) and bound <= room.scores[0])
 
 
@@ -195,7 +220,10 @@ def _loses(room, size, floor, bound):
 
 @kernel
 def _best_to_come(strata, score, room, low, until, ends):
-    """Fills ``after`` for rows ``low`` to ``until``; a row's own limit is ``ends`` of it, ascending, if there are any."""
+    """Fills ``after`` for rows ``low`` to ``until``.
+
+    If ``ends`` is not empty, it ascends, and limits what may follow each row.
+    """
     for j in range(len(strata.offsets) - 1):
         rising = score.rising[j]
         if len(ends) == 0:
@@ -215,8 +243,10 @@ def _best_to_come(strata, score, room, low, until, ends):
 
 @kernel
 def _best_in_spans(strata, rising, room, j, until, ends):
-    """The best of rows r to before ``ends[r - 1]``: what may follow row r - 1. A queue of candidates, each better than all behind
-    it, in ``next``."""
+    """The best of rows r to before ``ends[r - 1]``, which may follow row r - 1.
+
+    ``next`` is a monotone queue of candidates: each is better than all later ones.
+    """
     head = 0
     tail = 0
     queue = room.next
@@ -238,7 +268,7 @@ def _best_in_spans(strata, rising, room, j, until, ends):
 
 @kernel
 def _cut(strata, score, room, low, until, count):
-    """Sets ``few`` to the ``count`` rows of each stratum with the best weights; returns whether that leaves any row out."""
+    """Sets ``few`` to the ``count`` rows of each stratum with the best weights. Returns whether that leaves out any row."""
     some = False
     for j in range(len(strata.offsets) - 1):
         rising = score.rising[j]
@@ -254,7 +284,7 @@ def _cut(strata, score, room, low, until, count):
                 if size < count:
                     size += 1
         worst = room.trial[size - 1]
-        equal = 0  # of the rows with the worst weight
+        equal = 0  # how many rows have the worst weight
         for i in range(size):
             equal += room.trial[i] == worst
         taken = 0
@@ -272,7 +302,7 @@ def _cut(strata, score, room, low, until, count):
 
 @inlined
 def _from(strata, room, short, level, row):
-    """Place of a stratum's first row that is not before ``row``."""
+    """Place of a stratum's first row at or after ``row``."""
     if not short:
         return strata.behind[level, row]
     p = 1
@@ -283,7 +313,7 @@ def _from(strata, room, short, level, row):
 
 @kernel
 def _search(strata, score, order, room, low, until, ends, floor, short, steps, max_steps):
-    """Fills the list with the sequences inside the rows that do not lose; returns (size, steps)."""
+    """Fills the heap with the sequences inside the rows that do not lose. Returns (size, steps)."""
     m = len(strata.offsets) - 1
     rows = strata.rows
     size = 0
@@ -300,6 +330,7 @@ def _search(strata, score, order, room, low, until, ends, floor, short, steps, m
         stop = limit if level > 0 else until
         if order.same[level] == 1:
             stop = min(stop, room.path[level - 1] + 1)
+        # The row must lie before the end of each window that an earlier row of the sequence has begun.
         for i in range(len(order.inside)):
             if order.inside[i, 1] < level <= order.inside[i, 2]:
                 stop = min(stop, order.windows[order.inside[i, 0], room.path[order.inside[i, 1]]])
@@ -316,6 +347,7 @@ def _search(strata, score, order, room, low, until, ends, floor, short, steps, m
         room.path[level] = r
         possible = True
         here = True
+        # The corner bound: each stratum after this one gets its best remaining weight.
         for j in range(level + 1, m):
             here = here and order.same[j] == 1
             best = room.after[j, r + 1]
@@ -340,10 +372,19 @@ def _search(strata, score, order, room, low, until, ends, floor, short, steps, m
 def best_of_windows(strata, score, order, room, lows, untils, ends, k, trial, max_steps, state, out_window, out_score, out_rows):
     """Writes the ``k`` best sequences of each window, best first, from window ``state[S_WINDOW]`` on.
 
-    ``lows``, ``untils`` int64 (windows), ascending: rows of each window, the latter behind its last; ``ends`` int64 (rows) or
-    empty: of a sequence that begins at a row its rows are before that; ``order``: what else is asked of its rows. ``trial``: rows
-    of each stratum that are joined first. Returns DONE, FULL (no room for k more results: call again with more), or STEPS (one
-    window took more than ``max_steps``).
+    Args:
+        strata, score, order, room: the arrays above.
+        lows, untils: int64 (windows), ascending, first row of each window and the row after its last one.
+        ends: int64 (rows) or empty; the rows of a sequence that begins at a row are before this.
+        k: number of sequences.
+        trial: how many rows of each stratum are joined first.
+        max_steps: bound on the steps of one window.
+        state: int64 (STATE).
+        out_window, out_score, out_rows: output.
+
+    Returns:
+        DONE, FULL (the output is too small for k more results; call again with a larger one), or STEPS (one window took more than
+        ``max_steps``).
     """
     m = len(strata.offsets) - 1
     while state[S_WINDOW] < len(lows):
@@ -355,6 +396,7 @@ def best_of_windows(strata, score, order, room, lows, untils, ends, k, trial, ma
         _best_to_come(strata, score, room, low, until, ends)
         steps = 0
         floor = -math.inf
+        # A first join of the best few rows gives a floor for the bound of the full search.
         if _cut(strata, score, room, low, until, trial):
             size, steps = _search(strata, score, order, room, low, until, ends, floor, True, steps, max_steps)
             if size == k:

@@ -1,31 +1,35 @@
-"""The k best matches of sliding windows by one pass over the rows: lists of the best partial matches, kept from window to window.
+"""The k best matches of sliding windows in one pass over the rows: lists of the best partial matches, maintained from window to
+window.
 
-Each node of the automaton has a list of partial matches that end there, best first: score, then the order of
-``chains.comes_first``. Adding a row's weight does not change the order of two scores, so a match among the k best has only prefixes
-among the k best of their nodes, and a list of k is enough for one window (dynamic programming over the stratified stream graph of
-CPR, sections 3.2, with k entries in place of minWeight and its pointers). Event selection is SKIP TILL ANY: a list holds all that
-ended at any row so far.
+Each node of the automaton has a list of the partial matches that end there, best first: by score, then by ``comes_first`` of
+:mod:`sparkcep.kernels.common.run_chains`. Adding a row's weight does not change the order of two scores. So all prefixes of a match
+among the k best are among the k best of their nodes. A list of k is enough for one window. This is dynamic programming over the
+stratified stream graph of CPR (section 3.2), with k entries instead of minWeight and its pointers. Event selection is SKIP TILL
+ANY: a list holds all that ended at any row so far.
 
-Windows that slide. A list holds more than k, and a bound: all living partial matches up to the bound are in the list. When first
-rows leave the window their matches are dropped, and the rest is still all there is up to the bound; new rows bring new ones. (Top-k
-views with a refill: Yi, Yu, Yang, Xia, Chen, "Efficient maintenance of materialized top-k views", 2003.) Only when fewer than k
-matches are left up to the bound the lists are built anew from the window's rows. So the cost of a window follows the rows that are
-new in it.
+Sliding windows. A list holds more than k entries, and a bound: all live partial matches up to the bound are in the list. When first
+rows leave the window their matches are dropped, and the list is still complete up to the bound. New rows add new matches. These are
+top-k views with a refill (Yi, Yu, Yang, Xia, Chen, "Efficient maintenance of materialized top-k views", 2003). Only if fewer than k
+matches are left up to the bound, the lists are rebuilt from the window's rows. So the cost of a window follows its new rows.
 
-A bound is (score ``B_SCORE``, chain L_BOUND, lower score ``B_LOWER``): what is not in the list has that score and comes after that
-chain, or has at most the lower score. Where rounding makes both scores one the chain is UNKNOWN: anything with that score may be
-missing. If for that reason a freshly built window has too few matches, it is built with ``slack`` >= 0 in place of bounds: beside
-the k best each list keeps what is so near behind them that rounding may close the gap, of each score the first k.
+A bound is (score ``B_SCORE``, chain L_BOUND, lower score ``B_LOWER``): a match that is not in the list has that score and comes
+after that chain, or has at most the lower score. If rounding makes both scores equal, the chain is UNKNOWN: any match with that
+score may be missing. If a freshly built window therefore has too few matches, it is built with ``slack`` >= 0 instead of bounds.
+Then each list also keeps all entries so near below the k best that rounding may close the gap. Of each score it keeps the first k.
 
-Most entries of a list that is built from a window's rows are thrown out again by better ones. A guide is a guess where its bound
-will lie: the list starts with it as a bound, and what is below it never enters. Guides come from the builds before; with a wrong
-one the matches are too few, or the lists no shorter, but nothing is lost, since a guide is a bound like any other. So where windows
-share rows a build costs a fraction of a search from scratch, and where they do not, half of one.
+Example: k is 2, and a list has the scores 9, 7, 6 with the bound (6, chain of the third entry, 5). A missing partial match has
+score 6 and comes after that chain, or has at most 5. If the first row of the entry 9 leaves the window, 7 and 6 are still the two
+best, and no rebuild is needed.
 
-Most rows change no list: with their weight not even the best that they would extend reaches the bound. They are found 64 at a time,
-without branches (``_mark``).
+Most entries of a list that is built from a window's rows are soon replaced by better ones. A guide is a guess of the final bound:
+the list starts with the guide as its bound, and lower scores never enter. Guides come from earlier builds. A wrong guide makes the
+matches too few, or does not shorten the lists. No match is lost, since a guide is a bound like any other. If windows share rows, a
+build costs a fraction of a search from scratch, else half of one.
 
-Nothing is allocated here: a kernel that lacks room returns GROW, and goes on when it is called again.
+Most rows change no list: with their weight even the best entry that they would extend does not reach the bound. Such rows are found
+64 at a time, without branches (``_mark``).
+
+Nothing is allocated here. A kernel that lacks room returns GROW, and resumes when it is called again.
 """
 
 from __future__ import annotations
@@ -53,14 +57,25 @@ DONE, GROW, FULL, REBUILD = range(4)
 L_AT, L_SIZE, L_ROOM, L_FIRST, L_BOUNDED, L_BOUND, L_GUIDED = range(7)  # columns of Lists.info
 B_SCORE, B_LOWER, B_GUIDE, B_NEED = range(4)
 T_BEST, T_BOUND, T_LOWER = range(3)  # columns of Work.test_scores
-# guides: how far one follows a bound that lies higher (where windows share nothing: a guess too high costs a build), how far it
-# gives way
-# where a list has room, how far it lies behind the k best, by the distance from first to last; from how many best on that tells
-# anything
+# Guides:
+# RAISED, RAISED_APART: how far a guide follows a higher bound, as a share of the distance. It is small if windows share no rows,
+#   because too high a guide costs a build.
+# LOWERED: how far a guide is lowered if a list has room, as a share of the spread.
+# BEHIND: how far a guide lies below the k best, as a multiple of the distance from the first to the last.
+# SCOUTS: the smallest k whose best matches say something about longer lists.
 RAISED, RAISED_APART, LOWERED, BEHIND, SCOUTS = 0.2, 0.02, 0.1, 2.0, 4
 FEW, MARKS = 8, 64  # rows that are looked at together: at first, at most
 R_LIST, R_EDGE, R_LOW, R_HIGH, R_LIMIT, R_BOUNDED, R_BOUND = range(7)  # columns of Work.runs
-U_POOL, U_ARENA, U_CANDIDATES, U_RUNS, U_ROOM, U_ROW = range(6)  # numbers in use, or asked for with GROW
+U_POOL, U_ARENA, U_CANDIDATES, U_RUNS, U_ROOM, U_ROW = range(6)  # counters, or the room that GROW asks for
+# State of a kernel between two calls:
+# S_ITEM, S_AT, S_STAGE: current window or row, next row to take, stage of the work.
+# S_FRESH, S_WIDTH, S_SLACK: whether the lists were built for this window, entries of a new list, whether slack replaces bounds.
+# S_LIFE, S_STRIKES, S_REST: windows that the lists have served, how often they served few, windows that are still to be built from
+#   scratch.
+# S_VALID: whether the lists may serve the next window.
+# S_MATCHES, S_EVENTS, S_BUILDS, S_SLACKS: matches and rows written, builds, builds with slack.
+# S_GUIDED, S_APART, S_SCOUTED: whether guides bounded the lists, whether the window shares no rows with the next one, whether a
+#   short build has set the guides.
 S_ITEM, S_AT, S_STAGE, S_FRESH, S_WIDTH, S_SLACK, S_LIFE, S_STRIKES, S_REST, S_VALID, S_MATCHES, S_EVENTS, S_BUILDS, S_SLACKS, S_GUIDED, S_APART, S_SCOUTED = (
     range(17)
 )
@@ -70,9 +85,15 @@ MATCHES = 0  # the list of complete matches
 
 
 class KBestNet(NamedTuple):
-    """The automaton: ``by_first`` int64 (variables + 1), ``by_edge``: the edges of each variable, in edge order; ``source``,
-    ``target`` int64 (edges); ``opens``, ``accepts`` uint8 (nodes): whether edges leave a node, whether matches may end there;
-    ``base`` int64 (nodes): its first list; ``keyed`` uint8 (nodes): a list for each key. No edge leads to node 0."""
+    """The automaton. No edge leads to node 0.
+
+    Attributes:
+        by_first, by_edge: int64 (variables + 1) and int64, the edges of each variable, in edge order.
+        source, target: int64 (edges).
+        opens, accepts: uint8 (nodes), whether edges leave a node, and whether matches may end there.
+        base: int64 (nodes), the node's first list.
+        keyed: uint8 (nodes), whether the node has a list for each key.
+    """
 
     by_first: np.ndarray
     by_edge: np.ndarray
@@ -85,9 +106,15 @@ class KBestNet(NamedTuple):
 
 
 class KBestRows(NamedTuple):
-    """``letters`` int64 (rows): variables each row fulfils; ``weights`` (variables, rows) float64 or int64; ``left`` int64 (nodes,
-    rows): key of a row taken into a keyed node; ``right`` int64 (edges, rows): key it must equal at the row taken next, by an edge
-    out of a keyed node; below 0: equals none."""
+    """The rows.
+
+    Attributes:
+        letters: int64 (rows), the variables that each row fulfils.
+        weights: (variables, rows) float64 or int64.
+        left: int64 (nodes, rows), the key of a row taken into a keyed node.
+        right: int64 (edges, rows), the key that the row taken before must have, for an edge out of a keyed node. A negative key
+            equals none.
+    """
 
     letters: np.ndarray
     weights: np.ndarray
@@ -96,8 +123,14 @@ class KBestRows(NamedTuple):
 
 
 class Lists(NamedTuple):
-    """``info`` int64 (lists, 7): place and size in the arena, room, a row not behind its entries' first rows, whether it is
-    bounded, the bound's chain, whether it has a guide; ``bounds`` (lists, 4); the arena: ``score``, ``entry``, ``start``."""
+    """The lists, in one arena.
+
+    Attributes:
+        info: int64 (lists, 7): place, size and room in the arena; a lower bound of its entries' first rows; whether it is bounded;
+            the bound's chain; whether it has a guide.
+        bounds: (lists, 4), see B_SCORE to B_NEED.
+        score, entry, start: the arena: score, chain and first row of each entry.
+    """
 
     info: np.ndarray
     bounds: np.ndarray
@@ -107,10 +140,19 @@ class Lists(NamedTuple):
 
 
 class KBestWork(NamedTuple):
-    """Of one row: candidates (``parent``: chain to extend, ``fused`` uint8: rounding made its score that of the one before),
-    ``runs`` int64 (edges * 2, 7): candidates for one list; ``run_bounds`` (edges * 2, 2): bound of what the source list does not
-    have. To pass over rows: ``tests`` int64 (edges * 2): a variable, ``test_scores`` (edges * 2, 3): the best that its row would
-    extend, bound and lower score of the list it would enter; ``marks`` uint8 (MARKS): rows that may have an effect."""
+    """Working memory for one row, and for skipping rows.
+
+    Attributes:
+        score, start, entry: of each candidate.
+        parent: the chain that each candidate extends.
+        fused: uint8, 1 if rounding made the candidate's score equal to that of the one before.
+        runs: int64 (edges * 2, 7), candidates for one list.
+        run_bounds: (edges * 2, 2), bound of what the source list does not have.
+        tests: int64 (edges * 2), a variable.
+        test_scores: (edges * 2, 3): the best entry that the variable's row would extend, bound and lower score of the list it would
+            enter.
+        marks: uint8 (MARKS), rows that may have an effect.
+    """
 
     score: np.ndarray
     parent: np.ndarray
@@ -125,7 +167,14 @@ class KBestWork(NamedTuple):
 
 
 class Out(NamedTuple):
-    """Matches: ``window`` int64, ``score``, ``offsets`` int64 (matches + 1); their ``rows`` and ``edges`` int64."""
+    """The matches.
+
+    Attributes:
+        window: int64 (matches).
+        score: (matches).
+        offsets: int64 (matches + 1), the range of each match in ``rows`` and ``edges``.
+        rows, edges: int64.
+    """
 
     window: np.ndarray
     score: np.ndarray
@@ -136,8 +185,10 @@ class Out(NamedTuple):
 
 @kernel
 def largest_bits(letters, bits):
-    """The largest of ``bits`` int64 (variables, rows), floating numbers as integers, without their signs, where the row fulfils the
-    variable: as a number the largest one by amount; infinity or more where one is infinite or missing."""
+    """The largest absolute value of the floats ``bits`` int64 (variables, rows) at rows that fulfil their variable, as bits.
+
+    Floats are compared as integers without their signs. The result is infinity or greater if a value is infinite or NaN.
+    """
     largest = np.int64(0)
     for v in range(bits.shape[0]):
         own = bits[v]
@@ -148,7 +199,7 @@ def largest_bits(letters, bits):
 
 @embedded
 def clear(lists, used, keep_matches):
-    """Empties the lists; the pool too, where nothing is kept."""
+    """Empties the lists, and the pool unless the list of matches is kept."""
     info = lists.info
     for i in range(1 if keep_matches else 0, info.shape[0]):
         info[i, L_SIZE] = 0
@@ -181,7 +232,7 @@ def _purge(lists, i, low):
 
 @inlined
 def _beyond_bound(pool, lists, i, score, parent, complete):
-    """Whether ``parent`` with one more row, which is behind all rows of the list, is not surely up to the list's bound."""
+    """Whether ``parent`` with one more row, later than all rows of the list, may lie beyond the list's bound."""
     b = lists.bounds[i, B_SCORE]
     if score != b:
         return score < b
@@ -191,9 +242,12 @@ def _beyond_bound(pool, lists, i, score, parent, complete):
 
 @embedded
 def _collect(stream, pool, lists, work, used, source, target, edge, row, w, limit, slack, spans):
-    """Puts what ``edge`` makes of the list ``source`` (NONE: of the empty match) at ``row`` beside the list ``target`` as a run of
-    candidates, as far as it may have a place there. Returns DONE, GROW, or REBUILD: matches that are not in ``source`` could be
-    among the best (``spans``: of all rows)."""
+    """Extends the entries of list ``source`` (NONE: the empty match) by ``row``, and notes them as a run of candidates for list
+    ``target``.
+
+    Candidates beyond the bound of ``target`` are left out. Returns DONE, GROW, or REBUILD if matches missing in ``source`` could be
+    among the best (``spans``: of all rows).
+    """
     info = lists.info
     complete = target == MATCHES
     begin = used[U_CANDIDATES]
@@ -204,11 +258,11 @@ def _collect(stream, pool, lists, work, used, source, target, edge, row, w, limi
         return GROW
     bounded = info[target, L_BOUNDED] == 1
     at = info[target, L_AT]
-    floor_at = -1  # with slack: the limit-th entry
+    floor_at = -1  # with slack: the ``limit``-th entry
     if slack >= 0 and not complete and info[target, L_SIZE] >= limit:
         floor_at = at + limit - 1
     origin = 0 if source < 0 else info[source, L_AT]
-    before = w  # of the source: score of the last candidate
+    before = w  # score of the last candidate in the source list
     for x in range(origin, origin + size):
         parent = NONE if source < 0 else lists.entry[x]
         s = w if source < 0 else lists.score[x] + w
@@ -233,13 +287,13 @@ def _collect(stream, pool, lists, work, used, source, target, edge, row, w, limi
     if source >= 0 and info[source, L_BOUNDED] == 1:
         s = lists.bounds[source, B_SCORE] + w
         lower = lists.bounds[source, B_LOWER] + w
-        if lower != lower:  # nothing is lower (-inf), and the weight infinite
+        if lower != lower:  # the lower score is -inf, and the weight is infinite
             lower = lists.bounds[source, B_LOWER]
         chain = info[source, L_BOUND]
         if s == lower:
             chain = UNKNOWN
         if complete and spans:
-            # the k best of the list are enough for this row, but for what rounding made equal
+            # The k best of the list are enough for this row, except for scores that rounding made equal.
             if size < limit or chain == UNKNOWN:
                 if info[target, L_SIZE] < limit:
                     return REBUILD
@@ -278,7 +332,7 @@ def _collect(stream, pool, lists, work, used, source, target, edge, row, w, limi
 
 @embedded
 def _lower_bound(pool, lists, i, score, chain, lower, complete):
-    """Makes (score, chain, lower) the bound of list ``i`` where it comes before the one there."""
+    """Makes (score, chain, lower) the bound of list ``i``, if it comes before the list's own bound."""
     info = lists.info
     bounds = lists.bounds
     if info[i, L_BOUNDED] == 0 or score > bounds[i, B_SCORE]:
@@ -299,7 +353,7 @@ def _lower_bound(pool, lists, i, score, chain, lower, complete):
 
 @embedded
 def _cut(pool, lists, i, limit, complete):
-    """Drops what is beyond the bound, then what is beyond ``limit``, which lowers the bound."""
+    """Drops entries beyond the bound, then entries beyond ``limit``, which moves the bound."""
     info = lists.info
     bounds = lists.bounds
     at = info[i, L_AT]
@@ -334,7 +388,7 @@ def _cut(pool, lists, i, limit, complete):
 
 @kernel
 def _cut_near(lists, i, limit, slack):
-    """Drops what is farther than ``slack`` behind the ``limit``-th entry, and of each score all but the first ``limit``."""
+    """Drops entries farther than ``slack`` below the ``limit``-th one, and of each score all but the first ``limit``."""
     info = lists.info
     size = info[i, L_SIZE]
     if size <= limit:
@@ -358,7 +412,7 @@ def _cut_near(lists, i, limit, slack):
 
 @embedded
 def _merge(pool, lists, work, used, r, row, slack, neg):
-    """Merges the run ``r`` into its list."""
+    """Merges run ``r`` into its list."""
     info = lists.info
     i = work.runs[r, R_LIST]
     edge = work.runs[r, R_EDGE]
@@ -371,7 +425,7 @@ def _merge(pool, lists, work, used, r, row, slack, neg):
         work.entry[x] = used[U_POOL]
         used[U_POOL] += 1
     for x in range(begin + 1, end):
-        # equal scores stand in order but where rounding made them equal
+        # Equal scores are in order, unless rounding made them equal.
         if work.fused[x] == 1 or (work.score[x] == work.score[x - 1] and work.fused[x - 1] == 1):
             work.fused[x] = 1
             y = x
@@ -408,7 +462,7 @@ def _merge(pool, lists, work, used, r, row, slack, neg):
             info[i, L_ROOM] = room
             used[U_ARENA] += room
         at = info[i, L_AT]
-        # from the back: each candidate's place is behind all that come before it
+        # From the end: each candidate's place is after all entries that come before it.
         out = at + size + added - 1
         x = at + size - 1
         y = end - 1
@@ -439,8 +493,8 @@ def _merge(pool, lists, work, used, r, row, slack, neg):
 
 @inlined
 def _hopeless(lists, source, target, w):
-    """Whether all that ``source`` has and all that it lacks is below the bound of ``target``, which then keeps the best of it as
-    its lower score."""
+    """Whether all that ``source`` has and lacks is below the bound of ``target``. The best of it then raises the lower score of
+    ``target``."""
     info = lists.info
     bounds = lists.bounds
     if info[target, L_BOUNDED] == 0 or info[source, L_SIZE] == 0:
@@ -457,7 +511,7 @@ def _hopeless(lists, source, target, w):
 
 @embedded
 def _tests(net, lists, work, low, matches, neg):
-    """Writes what a row has to reach to change any list; returns how many tests, -1 where keys choose the lists."""
+    """Writes the scores that a row has to reach to change a list. Returns the number of tests, or -1 if keys choose the lists."""
     info = lists.info
     n = 0
     for v in range(net.by_first.shape[0] - 1):
@@ -495,8 +549,10 @@ def _tests(net, lists, work, low, matches, neg):
 
 @embedded
 def _mark(stream, work, tests, row, end):
-    """Marks the rows that may change a list, or what its bound says, in ``work.marks``, by their distance from ``row``; no
-    branches, so that the processor takes several rows at a time."""
+    """Marks in ``work.marks`` the rows that may change a list or its bound, by their distance from ``row``.
+
+    The code is free of branches, so that the processor handles several rows at a time.
+    """
     marks = work.marks[: end - row]
     fill(marks, 0)
     letters = stream.letters[row:end]
@@ -524,16 +580,27 @@ def _best(lists, i, neg):
 
 @embedded
 def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, best, matches, spans, slack, neg):
-    """Extends all lists by the rows from ``row`` to ``end - 1``, with matches that begin at ``low`` or later (at ``span[row]``,
-    int64 (rows), if it is not empty). ``limit``: of a node's list; ``best``: of the list of matches, where spans of rows bound each
-    match (``spans``), else it is as the others'. ``matches``: whether to look for complete ones. Returns DONE, GROW or REBUILD, the
-    latter two before anything but bounds is changed by row ``used[U_ROW]``."""
+    """Extends all lists by the rows from ``row`` to ``end - 1``. Returns DONE, GROW or REBUILD.
+
+    GROW and REBUILD are returned before row ``used[U_ROW]`` has changed anything but bounds.
+
+    Args:
+        span: int64 (rows); if it is not empty, matches begin at ``span[row]`` or later.
+        low: matches begin at this row or later.
+        limit: entries of a node's list.
+        best: entries of the list of matches if spans of rows bound each match; else its limit is ``limit``.
+        matches: whether complete matches are looked for.
+        spans: whether a span of rows bounds each match.
+        slack: what rounding may close; negative if lists have bounds.
+        neg: the smallest score.
+    """
     info = lists.info
-    passes = slack < 0  # whether rows without effect are passed over
-    begin = row  # of the rows that are marked
+    passes = slack < 0  # whether rows without effect are skipped
+    begin = row  # first of the rows that are marked
     marked = row
     reach = FEW
     while row < end:
+        # Most rows change no list. They are found in blocks, whose size doubles while nothing changes.
         if passes:
             if row == marked:
                 tests = _tests(net, lists, work, low, matches, neg)
@@ -592,6 +659,7 @@ def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, 
                     )
                     if code != DONE:
                         return code
+        # Room is checked before the lists change, so after GROW the row can be taken once more.
         runs = used[U_RUNS]
         if runs > 0:
             room = 0
@@ -606,7 +674,7 @@ def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, 
                 best_before = _best(lists, i, neg)
                 _merge(pool, lists, work, used, r, row, slack, neg)
                 if i != MATCHES and (empty or _best(lists, i, neg) > best_before):
-                    marked = row + 1  # more rows may have an effect than are marked
+                    marked = row + 1  # more rows than the marked ones may have an effect now
                     reach = FEW
         row += 1
     used[U_ROW] = end
@@ -615,7 +683,7 @@ def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, 
 
 @embedded
 def _emit(pool, lists, state, out, window, best):
-    """Writes the first ``best`` matches of the list of matches; FULL without room."""
+    """Writes the first ``best`` matches of the list of matches. Returns DONE, or FULL if the output is too small."""
     at = lists.info[MATCHES, L_AT]
     n = min(best, lists.info[MATCHES, L_SIZE])
     events = 0
@@ -645,8 +713,11 @@ def _emit(pool, lists, state, out, window, best):
 
 @embedded
 def _needed(net, lists, most, neg):
-    """Of each node, the least score from which rows still to come, of weights ``most``, lead up to the guide of the matches, into
-    B_NEED; False where keys choose the lists or a loop has no such score."""
+    """Writes into B_NEED the least score that each node needs: future rows of weights ``most`` then lead up to the guide of the
+    matches.
+
+    Returns False if keys choose the lists, or if a loop makes the scores fall without end.
+    """
     bounds = lists.bounds
     nodes = net.base.shape[0]
     for q in range(1, nodes):
@@ -675,7 +746,7 @@ def _needed(net, lists, most, neg):
 
 @embedded
 def _start(net, lists, used, state, most, low, guided, neg):
-    """Empty lists for a window built from its rows, which begin at ``low``; bounded by their guides if ``guided``."""
+    """Empties the lists for a window that is built from its rows, which begin at ``low``. If ``guided``, guides bound them."""
     clear(lists, used, False)
     state[S_AT] = low
     state[S_FRESH] = 1
@@ -698,7 +769,7 @@ def _start(net, lists, used, state, most, low, guided, neg):
 
 @embedded
 def _learn(lists, state, best, limit):
-    """Guides for the next build from the lists of this one."""
+    """Derives guides for the next build from the lists of this one."""
     info = lists.info
     bounds = lists.bounds
     for i in range(info.shape[0]):
@@ -719,10 +790,22 @@ def _learn(lists, state, best, limit):
 
 @kernel
 def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, high, heads, best, width, guided, most, slack, neg):
-    """The ``best`` first matches of each window of rows ``low[i]`` .. ``high[i] - 1``, both int64 (windows) and ascending; ``span``
-    is empty. ``heads`` uint8 (windows): where nothing is to be learnt of the windows before. ``width``: entries of a freshly built
-    list, at least ``best``; equal: each window is built anew. ``guided``: whether guides are used; ``most`` (variables): the
-    heaviest rows' weights, for these. ``slack`` >= 0: what rounding may close. Returns DONE, or GROW or FULL, then call again."""
+    """The ``best`` first matches of each window of rows ``low[i]`` .. ``high[i] - 1``.
+
+    Args:
+        net, stream, pool, lists, work, used, state, out: the arrays above.
+        span: empty.
+        low, high: int64 (windows), ascending.
+        heads: uint8 (windows), 1 if nothing is to be learnt from the windows before.
+        width: entries of a freshly built list, at least ``best``; if equal, each window is built from scratch.
+        guided: whether guides are used.
+        most: (variables), the largest weights of rows, for guides.
+        slack: the distance that rounding may close, at least 0.
+        neg: the smallest score.
+
+    Returns:
+        DONE, or GROW or FULL; then the caller makes room and calls again.
+    """
     while state[S_ITEM] < low.shape[0]:
         i = state[S_ITEM]
         if state[S_STAGE] == START:
@@ -766,13 +849,16 @@ def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, hi
                 if code != DONE:
                     return code
             _purge(lists, MATCHES, low[i])
+            # Fewer than k matches are left up to the bound, so some may be missing: the window is rebuilt, with guides if there are
+            # some.
             if state[S_SLACK] == 0 and lists.info[MATCHES, L_BOUNDED] == 1 and lists.info[MATCHES, L_SIZE] < best:
                 if state[S_FRESH] == 0 and guided and lists.info[MATCHES, L_GUIDED] == 1:
                     _start(net, lists, used, state, most, low[i], True, neg)
                     continue
                 fresh = state[S_FRESH] == 1 and state[S_GUIDED] == 0
                 if not fresh and state[S_WIDTH] > best:
-                    # lists that live so short a life are no help: each window anew for a while, the longer the more often
+                    # Lists that serve so few windows do not help. Each window is built from scratch for a while, the longer the
+                    # more often this happens.
                     if state[S_LIFE] >= 8:
                         state[S_STRIKES] = 0
                     elif state[S_LIFE] < 3:
@@ -791,7 +877,7 @@ def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, hi
             if guided and state[S_FRESH] == 1 and state[S_SLACK] == 0 and state[S_WIDTH] > best:
                 _learn(lists, state, best, limit)
                 if state[S_GUIDED] == 0 and limit < state[S_WIDTH] and state[S_APART] == 0 and lists.info[MATCHES, L_BOUNDED] == 1:
-                    # the k best tell about how deep longer lists reach
+                    # The k best show how deep longer lists reach.
                     state[S_SCOUTED] = 1
                     _start(net, lists, used, state, most, low[i], True, neg)
                     continue
@@ -807,11 +893,11 @@ def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, hi
 
 @kernel
 def rank_spans(net, stream, pool, lists, work, used, state, out, first, best, width, slack, neg):
-    """The ``best`` first matches of all rows among those whose last row ``r`` and first row ``s`` have ``first[r] <= s``; ``first``
-    int64 (rows), ascending.
+    """The ``best`` first matches of all rows whose last row ``r`` and first row ``s`` have ``first[r] <= s``. ``first`` int64
+    (rows) ascends.
 
-    The list of matches is never purged. The nodes' lists are built anew only where a match that ends at the row and is in no list
-    could be among the best so far.
+    The list of matches is never purged. The nodes' lists are rebuilt only if a match that ends at the row and is in no list could
+    be among the best so far.
     """
     rows = first.shape[0]
     nowhere = first[:0]
@@ -858,8 +944,10 @@ def rank_spans(net, stream, pool, lists, work, used, state, out, first, best, wi
 
 @kernel
 def compact(pool, lists, used, place, score, entry, start):
-    """Keeps the pool's records that some list or bound still reaches, in order; moves the lists to the new arena ``score``,
-    ``entry``, ``start``. ``place`` int64 (capacity of the pool) is scratch."""
+    """Keeps the pool's records that a list or a bound still reaches, in order, and moves the lists to a new arena.
+
+    ``score``, ``entry`` and ``start`` are the new arena. ``place`` int64 (capacity of the pool) is working memory.
+    """
     info = lists.info
     n = used[U_POOL]
     for x in range(n):
@@ -869,7 +957,7 @@ def compact(pool, lists, used, place, score, entry, start):
             place[lists.entry[x]] = 1
         if info[i, L_BOUNDED] == 1 and info[i, L_BOUND] >= 0:
             place[info[i, L_BOUND]] = 1
-    for x in range(n - 1, -1, -1):  # parents stand before their children; jumps lead to ancestors
+    for x in range(n - 1, -1, -1):  # parents come before their children; jumps lead to ancestors
         if place[x] == 1 and pool[x, C_PARENT] >= 0:
             place[pool[x, C_PARENT]] = 1
     kept = 0

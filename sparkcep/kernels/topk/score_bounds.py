@@ -1,11 +1,15 @@
-"""Bounds of the scores of matches, by which a walk that lists matches for TOP k leaves what cannot be among the best (branch and
-bound; CPR, 2011, section 3.3:
-the corner bound, asked of each row before anything is joined with it).
+"""Score bounds (branch and bound) for walks that list the matches of TOP k: runs that cannot be among the best are abandoned.
 
-Of each node and row is known between what the sums of a match may still grow by rows behind it, if all conditions that look at the
-match held (:func:`fill_reach`). A run whose score cannot reach the k best found so far, with the most that may come, is not gone on
-with. The bounds are those of intervals: arithmetic that rounds correctly never reverses two numbers, so where the sums are inside
-theirs, the score is inside its own.
+The walk (:mod:`sparkcep.kernels.match.walk`) asks here for each row that it takes. This is the corner bound of CPR (2011, section
+3.3), asked of each row before anything is joined with it.
+
+For each node and row an interval is known: how much the sums of a match may still grow by later rows, if all conditions that look
+at the match held (:func:`fill_reach`). A run is abandoned if its score cannot reach the k best found so far even with the maximal
+growth. Bounds are computed by interval arithmetic. Arithmetic that rounds correctly never reverses two numbers. So if the sums are
+inside their intervals, the score is inside its own.
+
+Example: ``A B`` ranked by the sum of a weight. After row 3 the B rows have weights 2, 5 and 4, so row 3 taken at A's node has
+``low`` 2 and ``high`` 5. A run with sum 10 gets a score in [12, 15]. If the k-th best so far has 16, the run is abandoned.
 """
 
 from __future__ import annotations
@@ -22,26 +26,34 @@ from sparkcep.kernels.vm.final_conditions import F_EDGE, F_ROW
 
 LEAF, LITERAL, ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATE, ABSOLUTE, ROOT, LEAST, GREATEST = range(11)
 EQUAL, AT_MOST, AT_LEAST = range(3)
-N_WINDOW, N_ENTERED, NOTED = range(3)  # of ``noted``
+N_WINDOW, N_ENTERED, NOTED = range(3)  # places in ``noted``
 
 
 class Floors(NamedTuple):
-    """What is asked of scores. A score is a postfix program ``code`` int64 (n, 2): operation and operand, with ``literals``
-    float64, over sums of the rows of a match.
+    """Scores, their bounds, and the k best of each window.
 
-    ``weights`` float64 (sums, variables, rows): what a row adds; ``low``, ``high`` float64 (sums, nodes, rows): between what rows
-    behind one that was taken into a node may add; ``slack`` float64 (sums): by how much a sum may be rounded otherwise.
+    A score is a postfix program over sums of the rows of a match. Each window has its own k best. Windows are numbered; those that
+    hold a match go from ``first`` of its last row to before ``until`` of its first row. There are never more of them than ``sizes``
+    has places.
 
-    Windows, each of which has k best of its own, are numbered: those that hold a match are from ``first`` int64 (rows) of its last
-    row to before ``until`` int64 (rows) of its first one, never more than there are ``sizes`` int64 (n): how many matches a window
-    has; ``scores`` float64 (n, k): theirs, the worst on top of a heap, with their first rows ``begins`` int64 (n, k). ``ordered``:
-    matches come in the order of their vectors of rows.
-
-    ``tests`` int64 (n, 3): variable, variable, operation: of conditions across ``&`` that are comparisons, the row of one variable
-    with the only row of another one; ``own``, ``other`` int64 (n, rows): what is compared, below 0 where nothing equals.
-
-    ``sums`` float64 (depth, sums): of the rows in the frames; ``stack`` float64 (n, 2): of the program; ``noted`` int64 (2): the
-    window that begins next, and behind the start row whose matches are entered already."""
+    Attributes:
+        code: int64 (n, 2), operation and operand.
+        literals: float64.
+        weights: float64 (sums, variables, rows), what a row adds.
+        low, high: float64 (sums, nodes, rows), least and most that later rows may add once the row was taken into the node.
+        slack: float64 (sums), by how much a sum may differ by rounding.
+        first, until: int64 (rows), numbers of windows.
+        sizes: int64 (n), how many matches a window has.
+        scores: float64 (n, k), the top-k heap of each window, the worst on top.
+        begins: int64 (n, k), their first rows.
+        ordered: whether matches come in the order of their vectors of rows.
+        tests: int64 (n, 3), conditions across ``&`` that are comparisons: variable, variable, operation. They compare a row of the
+            first variable with the only row of the second.
+        own, other: int64 (n, rows), the compared values, negative if nothing equals them.
+        sums: float64 (depth, sums), sums of the rows in the frames.
+        stack: float64 (n, 2), stack of the program.
+        noted: int64 (2), the next window to begin, and 1 + the start row whose matches are entered already.
+    """
 
     code: np.ndarray
     literals: np.ndarray
@@ -65,8 +77,10 @@ class Floors(NamedTuple):
 
 @allocating
 def fill_reach(first, edges, accepts, letters, offsets, weights, strategy, sides, block, low, high):
-    """Fills ``low`` and ``high``, see :class:`Floors`. ``block``: the most rows that a match may span; a row sees those of its
-    block of so many rows and of the next one."""
+    """Fills ``low`` and ``high``, see :class:`Floors`.
+
+    ``block`` is the maximal number of rows that a match may span. A row sees the rows of its own block and of the next one.
+    """
     nodes = accepts.shape[0]
     leaves = weights.shape[0]
     least, most = np.empty((leaves, nodes)), np.empty((leaves, nodes))
@@ -87,7 +101,7 @@ def fill_reach(first, edges, accepts, letters, offsets, weights, strategy, sides
                         if accepts[node] != 0:
                             low[leaf, node, q] = min(low[leaf, node, q], 0.0)
                             high[leaf, node, q] = max(high[leaf, node, q], 0.0)
-                    # the row may serve other sides as well
+                    # The row may serve other sides as well.
                     for _ in range(1, sides):
                         for node in range(1, nodes):
                             for e in range(first[node], first[node + 1]):
@@ -111,8 +125,10 @@ def fill_reach(first, edges, accepts, letters, offsets, weights, strategy, sides
 
 @kernel
 def _interval(depth, node, row, floors):
-    """Between what the score lies of matches that go on from the rows of a frame, of which the last was taken into the node;
-    without a node: of the match itself."""
+    """The interval of the score of matches that continue from a frame's rows, whose last row was taken into ``node``.
+
+    With a negative ``node`` it is the score of the match itself.
+    """
     stack = floors.stack
     top = -1
     for i in range(floors.code.shape[0]):
@@ -134,7 +150,7 @@ def _interval(depth, node, row, floors):
             elif op == ABSOLUTE:
                 stack[top, 0], stack[top, 1] = max(low, -high, 0.0), max(-low, high)
             else:
-                # the root of a negative number is none, which ranks last
+                # The root of a negative number does not exist. Such a score ranks last.
                 stack[top, 0] = math.sqrt(low) if low >= 0.0 else -math.inf
                 stack[top, 1] = math.sqrt(high) if high >= 0.0 else -math.inf
         else:
@@ -161,7 +177,7 @@ def _interval(depth, node, row, floors):
 
 @kernel
 def _enough(s, last, bound, floors):
-    """Whether each window that holds both rows has k matches that rank before any of this first row with at most the score
+    """Whether each window with both rows has k matches that rank before any match of this first row with a score up to
     ``bound``."""
     k = floors.scores.shape[1]
     for w in range(floors.first[last], floors.until[s]):
@@ -173,12 +189,12 @@ def _enough(s, last, bound, floors):
     return True
 
 
-# -- what a walk asks and tells ---------------------------------------------------------------------------------
+# -- what a walk asks and reports -------------------------------------------------------------------------------
 
 
 @embedded
 def enter_row(s, floors):
-    """Begins the windows that begin with a start row."""
+    """Opens the windows that begin with a start row."""
     while floors.noted[N_WINDOW] < floors.until[s]:
         floors.sizes[floors.noted[N_WINDOW] % floors.sizes.shape[0]] = 0
         floors.noted[N_WINDOW] += 1
@@ -186,9 +202,9 @@ def enter_row(s, floors):
 
 @embedded
 def may_rank(s, label, target, row, depth, floors):
-    """Whether a match that goes on with a row, taken into a node, may be among the best; its sums are noted for the frame above."""
+    """Whether a match that takes ``row`` into a node may be among the best. Writes its sums for the frame above."""
     if floors.low[0, target, row] > floors.high[0, target, row]:
-        return False  # none can be completed
+        return False  # no match completes from here
     for leaf in range(floors.sums.shape[1]):
         floors.sums[depth + 1, leaf] = floors.sums[depth, leaf] + floors.weights[leaf, label & 63, row]
     _, bound = _interval(depth + 1, target, row, floors)
@@ -197,7 +213,7 @@ def may_rank(s, label, target, row, depth, floors):
 
 @kernel
 def agrees(v, row, depth, edges, frames, floors):
-    """Whether a row of a variable can be in one match with the rows in the frames, by the comparisons across ``&``."""
+    """Whether the comparisons across ``&`` allow a row of a variable in one match with the rows in the frames."""
     for t in range(floors.tests.shape[0]):
         if floors.tests[t, 0] != v and floors.tests[t, 1] != v:
             continue
@@ -226,7 +242,7 @@ def ranks(s, depth, last, floors):
 
 @kernel
 def enter_score(s, depth, last, floors):
-    """Notes the score of a match among those of its windows."""
+    """Enters the score of a match into the top-k heaps of its windows."""
     if floors.noted[N_ENTERED] == s + 1:
         return
     k = floors.scores.shape[1]

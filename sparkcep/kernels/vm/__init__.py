@@ -1,1 +1,1 @@
-"""The virtual machine of conditions. Bytecode, columns and the match so far go in; whether a condition holds comes out."""
+"""The virtual machine of conditions. Bytecode, columns and the match so far go in, the truth of a condition comes out."""

@@ -1,7 +1,11 @@
-"""Local clock times inside conditions: instructions over timestamps, with the session's time zone as a table behind the bytecode.
+"""Local clock times in conditions: instructions over timestamps in the session's time zone.
 
-A row of the table is an instant in microseconds and the offset that holds from then on, see
-:mod:`sparkcep.compiler.conditions.time_zones`. Its last 400 years stand for all later ones.
+The bytecode interpreter (:mod:`sparkcep.kernels.vm.vm`) calls :func:`zoned`. The time zone is a table at the end of the bytecode,
+see :mod:`sparkcep.compiler.conditions.time_zones`. A row of it is an instant in microseconds and the offset that holds from then
+on. The last 400 years of the table are repeated for all later ones.
+
+Example: the table of Europe/Berlin has the rows (2024-03-31 01:00 UTC, 2 h) and (2024-10-27 01:00 UTC, 1 h). The instant 2024-07-01
+12:00 UTC finds the first of them, so its local time is 14:00.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from sparkcep.kernels.jit.cache import kernel, separate
 from sparkcep.kernels.vm.decimal128 import OVERFLOW
 
 _CYCLE = CYCLE_DAYS * DAY
-_MOST_DAYS = 106_751_990  # of a timestamp
+_MOST_DAYS = 106_751_990  # bound on a timestamp's days since 1970
 _I64_MAX = (1 << 63) - 1
 _globals = globals()
 for _name in ("LOCAL", "INSTANT", "DAYOF", "SECONDS", "ADDTIME", "ADDMONTHS"):
@@ -23,13 +27,13 @@ for _name in ("LOCAL", "INSTANT", "DAYOF", "SECONDS", "ADDTIME", "ADDMONTHS"):
 
 @kernel
 def _early(at):
-    """How much to subtract so that the table holds the instant."""
+    """Microseconds to subtract from an instant, a multiple of 400 years, so that the table covers it."""
     return ((at - CYCLE_END) // _CYCLE + 1) * _CYCLE if at >= CYCLE_END else 0
 
 
 @kernel
 def _row_at(at, code, first, count):
-    """The row of the table that holds at an instant."""
+    """The row of the table that holds at an instant, by binary search."""
     low, high = first, first + count - 1
     while low < high:
         middle = (low + high + 1) // 2
@@ -47,38 +51,44 @@ def _offset(at, code, first, count):
 
 @kernel
 def _instant(local, preferred, starts_day, code, first, count):
-    """The instant of a local clock time, as java.time has it.
+    """The instant of a local clock time, by the rules of java.time.
 
-    A time that clocks show twice has the ``preferred`` offset if that is one of the two, or else the earlier. A time that clocks
-    skipped is moved by as much as they were. With ``starts_day`` it becomes the moment at which they were moved.
+    A time that clocks show twice gets the ``preferred`` offset if it is one of the two, else the earlier one. A time that clocks
+    skipped is moved by the skipped amount. With ``starts_day`` it becomes the instant of the transition.
     """
     early = _early(local)
     local -= early
-    row = _row_at(local - DAY, code, first, count)  # no offset is a day
+    row = _row_at(local - DAY, code, first, count)  # every offset is shorter than a day
     end = first + count - 1
     while True:
         after = row + 1
         if row == end or local - code[row, 1] < code[after, 0]:
-            # the time is one of this offset
+            # The time belongs to this offset.
             if row < end and preferred == code[after, 1] and local - preferred >= code[after, 0]:
                 return local - preferred + early
             return local - code[row, 1] + early
         if local - code[after, 1] < code[after, 0]:
-            # skipped
+            # The time was skipped.
             return (code[after, 0] if starts_day == 1 else local - code[row, 1]) + early
         row = after
 
 
 @separate("UniTuple(int64, 2)(int64, int64, int64, int64, int64[:, ::1], int64, int64[::1], uint8[::1])")
 def zoned(op, first, count, starts_day, code, sp, si, sn):
-    """Runs one instruction over timestamps; returns (stack pointer, 0 or an error).
+    """Runs one instruction over timestamps, and returns (stack pointer, 0 or an error).
 
-    The table of the zone is ``count`` rows of ``code`` from ``first`` on. ``starts_day`` tells INSTANT that the time begins a day.
-    It tells ADDMONTHS to what it adds: a date (0), a timestamp without a zone (1) or a timestamp (2).
+    LOCAL turns a timestamp into its local clock time, INSTANT a local clock time into the timestamp. DAYOF is the date of a local
+    clock time, SECONDS the whole seconds of a timestamp. ADDTIME adds an interval of days and time: first days of the local
+    calendar, then elapsed time. ADDMONTHS adds months and limits the day to the last one of the month.
 
-    LOCAL makes the local clock time of a timestamp, INSTANT the timestamp of a local clock time, DAYOF the date of one. SECONDS
-    makes the whole seconds of a timestamp. ADDTIME adds an interval of days and time: days of the local calendar, then time that
-    passes. ADDMONTHS adds months, and cuts the day at the month's last.
+    Args:
+        op: the opcode.
+        first, count: the time zone's table is ``count`` rows of ``code`` from ``first`` on.
+        starts_day: for INSTANT, 1 if the time begins a day. For ADDMONTHS, the type of the operand: date (0), timestamp without a
+            zone (1) or timestamp (2).
+        code: int64 (n, 5), the bytecode.
+        sp: the stack pointer.
+        si, sn: the stack and its NULL marks.
     """
     if op == O_ADDMONTHS:
         sp -= 1
@@ -141,8 +151,8 @@ def zoned(op, first, count, starts_day, code, sp, si, sn):
 
 @kernel
 def _months_later(days, months):
-    """The day so many months after a day, both counted from 1970-01-01."""
-    # the calendar from March on, where a leap day is a year's last
+    """The day that is ``months`` after ``days``, both counted from 1970-01-01."""
+    # The year begins in March here, so that a leap day is its last day.
     z = days + 719468
     era = z // CYCLE_DAYS
     of_era = z - era * CYCLE_DAYS
@@ -166,5 +176,5 @@ def _months_later(days, months):
 
 @kernel
 def _beyond(x, y):
-    """Whether the sum is beyond 64 bits."""
+    """Whether ``x + y`` does not fit into 64 bits."""
     return (y > 0 and x > _I64_MAX - y) or (y < 0 and x < -_I64_MAX - 1 - y)

@@ -1,8 +1,11 @@
-"""Decimals of more than 18 digits inside conditions: two words, 128 bits, with the roundings of Spark's Decimal.
+"""128-bit decimals: values of more than 18 digits in conditions, with the roundings of Spark's Decimal.
 
-A value stands on the interpreter's stack as its low word in ``si[sp]`` and its high word in ``si[sp + len(si) // 2]``, two's
-complement. Arithmetic goes over magnitudes of up to four words (uint64, lowest first), which hold what two values of 38 digits can
-give.
+The bytecode interpreter (:mod:`sparkcep.kernels.vm.vm`) calls :func:`wide`. A value on its stack has its low word in ``si[sp]`` and
+its high word in ``si[sp + len(si) // 2]``, in two's complement. Arithmetic uses magnitudes of up to four words (uint64, lowest
+first), which hold the product of two values of 38 digits.
+
+Example: 12345678901234567890 is below 2**64, so its high word is 0. Its low word reads -6101065172474983726 as int64. The value -1
+has both words -1.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from sparkcep.kernels.jit.cache import kernel, separate
 
 OVERFLOW, DIVIDE_BY_ZERO = -2, -3
 FLOOR, HALF_UP, CEILING, TRUNCATE = -1, 0, 1, 2  # how digits are dropped
-TRUNCATED = -1  # of a quotient: the digits behind its last are dropped
+TRUNCATED = -1  # of a quotient: the digits after its last one are dropped
 
 _I64_MAX = (1 << 63) - 1
 _E37 = (10**37 & ((1 << 64) - 1), 10**37 >> 64)
@@ -50,7 +53,7 @@ def _signed(negative, a, b):
 
 @kernel
 def _times_word(x, m, carry):
-    """(x * m + carry) as (word, carry) for m, carry below 2**32."""
+    """(x * m + carry) as (word, carry), for m and carry below 2**32."""
     mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     low = (x & mask) * m + carry
     high = (x >> half) * m + (low >> half)
@@ -59,7 +62,7 @@ def _times_word(x, m, carry):
 
 @kernel
 def _grown(a, b, c, d, digits):
-    """Times 10**digits."""
+    """A magnitude times 10**digits."""
     while digits > 0:
         step = min(digits, 9)
         m = np.uint64(1)
@@ -75,7 +78,7 @@ def _grown(a, b, c, d, digits):
 
 @kernel
 def _over_word(rest, x, m):
-    """The word x behind a rest below m < 2**32, divided by m: (quotient, rest)."""
+    """Divides the word ``x``, after the remainder ``rest`` of the higher words, by m < 2**32: (quotient, remainder)."""
     mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     part = (rest << half) | (x >> half)
     high = part // m
@@ -95,7 +98,7 @@ def _over(a, b, c, d, m):
 
 @kernel
 def _shrunk(a, b, c, d, digits, mode, negative):
-    """Over 10**digits, rounded."""
+    """A magnitude over 10**digits, rounded by ``mode``."""
     if digits <= 0:
         return a, b, c, d
     lost = False
@@ -136,7 +139,7 @@ def _fits(a, b, c, d, precision):
 
 @kernel
 def _negated(a, b):
-    """What Spark makes of a magnitude when it changes the sign: it keeps 34 digits, and rounds half to even."""
+    """The magnitude after Spark has changed a value's sign: Spark keeps 34 digits then, and rounds half to even."""
     zero, one, lost = np.uint64(0), np.uint64(1), 0
     while not _fits(a, b, zero, zero, 34 + lost):
         lost += 1
@@ -189,12 +192,13 @@ def _product(a, b, x, y):
 
 @kernel
 def _divided(a, b, x, y):
-    """(a, b) over (x, y), which is not 0: quotient and rest."""
+    """(a, b) over (x, y), which is not 0: quotient and remainder, each in two words."""
     zero, one = np.uint64(0), np.uint64(1)
     if b == zero and y == zero:
         q = a // x
         return q, zero, a - q * x, zero
     q0, q1, r0, r1 = zero, zero, zero, zero
+    # Long division, bit by bit. It runs only if a word is not enough for both values.
     for i in range(127, -1, -1):
         bit = (b >> np.uint64(i - 64)) & one if i >= 64 else (a >> np.uint64(i)) & one
         r1 = (r1 << one) | (r0 >> np.uint64(63))
@@ -211,7 +215,7 @@ def _divided(a, b, x, y):
 
 @kernel
 def _next(r0, r1, x, y, base):
-    """The next digit of a quotient, whose rest is below the divisor (x, y): (digit, rest)."""
+    """The next digit of a quotient whose remainder is below the divisor (x, y): (digit, remainder in two words)."""
     if r1 == np.uint64(0) and y == np.uint64(0) and r0 < np.uint64(1 << 60):
         r0 = r0 * np.uint64(base)
         digit = r0 // x
@@ -232,14 +236,14 @@ def _next(r0, r1, x, y, base):
 
 @kernel
 def _half_of(r0, r1, x, y):
-    """Whether the rest is at least half of the divisor."""
+    """Whether the remainder is at least half of the divisor."""
     digit, _, _ = _next(r0, r1, x, y, 2)
     return digit > 0
 
 
 @kernel
 def _quotient(a, b, x, y, digits, cut):
-    """(a, b) * 10**digits over (x, y), rounded half up or TRUNCATED: two words and whether they hold it."""
+    """(a, b) * 10**digits over (x, y), rounded half up or TRUNCATED: the quotient in two words, and whether it fits."""
     if digits < 0:
         x, y, up, upper = _grown(x, y, np.uint64(0), np.uint64(0), -digits)
         if up != np.uint64(0) or upper != np.uint64(0) or y >> np.uint64(63):
@@ -262,7 +266,7 @@ def _quotient(a, b, x, y, digits, cut):
 
 @kernel
 def _remainder(a, b, x, y, grow, grow_divisor):
-    """(a, b) * 10**grow modulo (x, y) * 10**grow_divisor, one of which is 0."""
+    """(a, b) * 10**grow modulo (x, y) * 10**grow_divisor. One of the two exponents is 0."""
     x, y, up, upper = _grown(x, y, np.uint64(0), np.uint64(0), grow_divisor)
     if up != np.uint64(0) or upper != np.uint64(0) or y >> np.uint64(63):
         return a, b
@@ -274,7 +278,7 @@ def _remainder(a, b, x, y, grow, grow_divisor):
 
 @kernel
 def compared(low, high, low2, high2):
-    """-1, 0 or 1."""
+    """Compares two values: -1, 0 or 1."""
     if high != high2:
         return -1 if high < high2 else 1
     if low == low2:
@@ -284,13 +288,13 @@ def compared(low, high, low2, high2):
 
 @kernel
 def _carry(low, low2):
-    """1 where the words are more than one word together, 0 where not."""
+    """The carry of adding two words: 1 or 0."""
     return 1 if np.uint64(low) + np.uint64(low2) < np.uint64(low) else 0
 
 
 @kernel
 def summed(low, high, top, low2, high2):
-    """The sum of a value of three words and one of two, which no number of rows makes overflow: (low, high, top)."""
+    """The sum of a value of three words and one of two: (low, high, top). No number of rows makes it overflow."""
     carry = np.uint64(_carry(low, low2))
     middle = np.uint64(high) + np.uint64(high2)
     over = _carry(high, high2) + (1 if middle + carry < middle else 0)
@@ -306,7 +310,7 @@ def is_sum(low, high, top):
 
 @kernel
 def _added(x0, x1, y0, y1, grow, grow2, shrink):
-    """The sum of two values in the larger of their scales, rounded: (negative, magnitude)."""
+    """The sum of two values in the larger of their scales, rounded: (negative, magnitude in four words)."""
     negative, negative2 = x1 < 0, y1 < 0
     a, b = _magnitude(x0, x1)
     x, y = _magnitude(y0, y1)
@@ -364,22 +368,24 @@ def as_double(low, high, scale):
         q0 = (q0 << one) | np.uint64(digit)
         shift -= 1
     if lost or r0 != zero or r1 != zero:
-        q0 = q0 | one  # far below the last bit of a DOUBLE: it only tells a half from more than a half
+        q0 = q0 | one  # far below the last bit of a DOUBLE: it only distinguishes a half from more than a half
     f = math.ldexp(float(np.int64(q0)), shift)
     return -f if high < 0 else f
 
 
 @kernel
 def as_doubles(low, high, scale, doubles):
-    """Writes the DOUBLE nearest to each value over 10**scale."""
+    """Writes the DOUBLE nearest to each value over 10**scale into ``doubles``."""
     for i in range(low.shape[0]):
         doubles[i] = as_double(low[i], high[i], scale)
 
 
 @separate("UniTuple(int64, 2)(int64, int64, int64, int64, int64, int64, int64[::1], float64[::1], uint8[::1])")
 def wide(op, a, b, c, d, sp, si, sf, sn):
-    """One instruction over decimals of two words; see :mod:`sparkcep.compiler.conditions.bytecode`. Returns (stack pointer, 0 or an
-    error)."""
+    """Runs one instruction over decimals of two words, and returns (stack pointer, 0 or an error).
+
+    ``op`` and its operands ``a`` to ``d`` are those of :mod:`sparkcep.compiler.conditions.bytecode`.
+    """
     up = si.shape[0] // 2
     zero = np.uint64(0)
     if op == O_WIDEN:
@@ -390,7 +396,7 @@ def wide(op, a, b, c, d, sp, si, sf, sn):
             x, y = _magnitude(si[sp], si[up + sp])
             x, y = _negated(x, y)
             if not _fits(x, y, zero, zero, a):
-                return sp, OVERFLOW  # in Spark, too, whether or not ANSI is on
+                return sp, OVERFLOW  # as in Spark, whether or not ANSI is on
             si[sp], si[up + sp] = _signed(si[up + sp] >= 0, x, y)
         return sp, 0
     if op == O_W2F:

@@ -1,8 +1,12 @@
-"""Conditions over a match that is held in frames, and what only a finished match tells: conditions that see all of its rows, and
-negated groups.
+"""Conditions that are judged by the finished match: conditions across ``&``, negated variables and negated groups.
 
-A negated condition sees the rows of the match as they are at its end, and of its own variables those up to the row it is asked of.
-So the values of the match are gathered anew for it (:func:`replay`), with its own rows among the match's.
+The walk (:mod:`sparkcep.kernels.match.walk`) calls these functions. Its run lies in frames, one for each row taken.
+
+A negated condition sees the rows of the match as of its end, and the rows of its own variable up to the row in question. So
+:func:`replay` recomputes the slot values of the match, with the rows of the negated variable merged in.
+
+Example: ``PATTERN (A ~C B)`` where the condition of C reads both ``C.x`` and ``LAST(B.x)``. The match is row 0 (A) and row 3 (B),
+and row 2 may be C. The condition is evaluated for row 2 on slots that have seen rows 0, 2 and 3.
 """
 
 from __future__ import annotations
@@ -16,25 +20,24 @@ from sparkcep.kernels.common.layout import NEXT, S_NUMBER, S_STEPS
 from sparkcep.kernels.jit.cache import embedded, inlined, kernel
 from sparkcep.kernels.vm.vm import MAP, UNTAKEN, scan
 
-# columns of ``frames``: node, row taken, the edge being tried (by which the frame above was reached), next candidate row (-1: not
-# looked
-# for), first edge that accepts that row, matches at entry, complete already, rows taken since the candidate was looked at
-FROM = -2  # of F_NEXT: FROM - row says that rows behind that one are to be looked at
+# Columns of ``frames``: node, row taken, the edge in progress (it leads to the frame above), next candidate row (-1: not looked for
+# yet), first edge that accepts that row, matches at entry, whether the run has completed here already, 1 if rows were taken since
+# the candidate was looked at, so that its slot values may be overwritten.
+FROM = -2  # in F_NEXT: FROM - row means that candidates are looked for after that row
 F_NODE, F_ROW, F_EDGE, F_NEXT, F_FIRST, F_FOUND, F_DONE, F_STALE, FRAME = range(9)
 
-# columns of ``path``, the rows of negated variables: row, label; of a group's run also node, the row and the edge that are tried
-# next, and whether that row may not
-# be passed over
+# Columns of ``path``, the rows of negated variables: row, label. A run of a negated group also has the node, the row and the edge
+# to try next, and whether that row may not be skipped.
 P_ROW, P_LABEL, P_NODE, P_NEXT, P_EDGE, P_HELD, PATH = range(7)
 
-TOO_LONG = -99  # in place of an error: the search for a group took too many steps
+TOO_LONG = -99  # instead of an error: the search for a group took too many steps
 
-_LABELFIRST = SLOT["LABELFIRST"]  # kinds of slots up to this one hold a row or a label, -1 for none
+_LABELFIRST = SLOT["LABELFIRST"]  # kinds of slots up to this one hold a row or a label, -1 if there is none
 
 
 @embedded
 def window_end(e, depth, stop, edges, opened, windows):
-    """The row before which the edge's candidates end, by the windows of its groups."""
+    """The end of an edge's candidate rows by the windows of its groups: the row before which they must lie."""
     checked = edges[e, E_CHECK] >> 1
     w = 1
     while checked != 0:
@@ -59,7 +62,7 @@ def timed(opening, row, windows):
 
 @embedded
 def open_windows(e, depth, row, edges, opened):
-    """Notes the windows that the row opens, for the frame above."""
+    """Notes for the frame above which windows the row opens."""
     opening = edges[e, E_OPEN]
     for w in range(opened.shape[1]):
         opened[depth + 1, w] = row if (opening >> w) & 1 == 1 else opened[depth, w]
@@ -70,7 +73,7 @@ def open_windows(e, depth, row, edges, opened):
 
 @inlined
 def scanned(mode, v, label, entry, most, row, prior, stop, begin, here, slots, conditions, rows, scratch, state):
-    """As machine.scan; ``here``: first row and end of the partition, and the start row."""
+    """``vm.scan`` with grouped arguments. ``here``: first row and end of the partition, and the start row."""
     return scan(
         mode, v, label, entry, most, row, prior, here[0], stop, here[1], begin, state[S_NUMBER] + 1, rows.letters, conditions.code, conditions.floats,
         slots, scratch.hi, scratch.hf, scratch.labels, conditions.label_codes, rows.ints, rows.flts, rows.inull, rows.fnull, rows.pair_starts,
@@ -80,15 +83,18 @@ def scanned(mode, v, label, entry, most, row, prior, stop, begin, here, slots, c
 
 @inlined
 def evaluate(label, entry, prior, begin, row, slots, here, conditions, rows, scratch, state):
-    """Maps ``row`` to a label's variable behind slot values ``prior``: 1, or 0 where its condition does not hold, or an error."""
+    """Maps ``row`` to a label's variable, given the slot values at ``prior``. Returns 1, or 0 if its condition does not hold, or an
+    error."""
     got, bad = scanned(MAP, label & 63, label, entry, 1, row, prior, row + 1, begin, here, slots, conditions, rows, scratch, state)
     return bad if bad < 0 else got
 
 
 @inlined
 def map_row(label, entry, prior, into, begin, row, twins, here, conditions, rows, scratch, state):
-    """As ``evaluate``; on success the slot values are copied to row ``into``. ``twins``: mask of the variables the row is mapped to
-    already."""
+    """:func:`evaluate` that copies the slot values to row ``into`` on success.
+
+    ``twins`` is the mask of the variables that the row is mapped to already.
+    """
     slots, hi, hf = conditions.slots, scratch.hi, scratch.hf
     got = evaluate(label, entry if twins == 0 else np.int64(-1), prior, begin, row, slots, here, conditions, rows, scratch, state)
     if got != 1:
@@ -111,8 +117,11 @@ def map_row(label, entry, prior, into, begin, row, twins, here, conditions, rows
 
 @kernel
 def replay(own, upto, count, depth, into, here, edges, conditions, rows, scratch, work, state):
-    """Slot values over the finished match, into row ``into``: without the rows of variable ``own`` from ``upto`` on, with the first
-    ``count`` of the ``path`` behind its head among them. 0 or an error."""
+    """Recomputes the slot values of the finished match into row ``into``, and returns 0 or an error.
+
+    Rows of the variable ``own`` from ``upto`` on are left out. The first ``count`` rows of the ``path``, after its head, are merged
+    in.
+    """
     slots, frames, path = conditions.slots, work.frames, work.path
     for k in range(slots.shape[0]):
         scratch.hi[into, k] = -1 if slots[k, 0] <= _LABELFIRST else 0
@@ -122,6 +131,7 @@ def replay(own, upto, count, depth, into, here, edges, conditions, rows, scratch
     d, i = np.int64(1), np.int64(1)
     row = np.int64(-1)
     label = np.int64(-1)
+    # The frames and the path are merged by row, then by variable.
     while d <= depth or i <= count:
         if d <= depth:
             row = frames[d, F_ROW]
@@ -148,8 +158,10 @@ def replay(own, upto, count, depth, into, here, edges, conditions, rows, scratch
 
 @kernel
 def _holds_behind(v, own, upto, count, begin, depth, here, edges, conditions, rows, scratch, work, state):
-    """Whether the condition of a variable holds at the row of the ``path`` behind its first ``count``, which stand among the rows
-    of the finished match; ``own``, ``upto``: see :func:`replay`. 1, 0 or an error."""
+    """Whether the condition of variable ``v`` holds at row ``count + 1`` of the ``path``: 1, 0 or an error.
+
+    The first ``count`` rows of the path are merged into the finished match; ``own`` and ``upto`` as in :func:`replay`.
+    """
     hi, hf, spare, row = scratch.hi, scratch.hf, scratch.hi.shape[0] - 2, work.path[count + 1, P_ROW]
     bad = replay(own, upto, count, depth, spare, here, edges, conditions, rows, scratch, work, state)
     if bad < 0:
@@ -166,7 +178,10 @@ def _holds_behind(v, own, upto, count, begin, depth, here, edges, conditions, ro
 
 @kernel
 def holds_finally(v, row, begin, depth, here, edges, conditions, rows, scratch, work, state):
-    """Whether the condition of a variable holds at a row, itself running, all others as in the finished match; 1, 0 or an error."""
+    """Whether the condition of variable ``v`` holds at a row: 1, 0 or an error.
+
+    Of its own variable the condition sees the rows up to this one. Of all others it sees the finished match.
+    """
     if (rows.letters[row] >> v) & 1 == 0:
         return np.int64(0)
     if conditions.entry[v] < 0:
@@ -181,8 +196,10 @@ def holds_finally(v, row, begin, depth, here, edges, conditions, rows, scratch, 
 
 @kernel
 def group_between(v, after, before, depth, here, edges, sides, how, spans, negated, conditions, rows, scratch, work, state):
-    """Whether a match of the negated group ``v`` has all its rows strictly between two rows; 1, 0 or an error. Depth first from
-    each row on, and a row that cannot complete by the row-local conditions is not taken."""
+    """Whether a match of the negated group ``v`` lies strictly between two rows: 1, 0 or an error.
+
+    The search is depth-first from each row. A row is not taken if the run cannot complete from it by row-local conditions.
+    """
     net, path, letters, labels = negated.groups, work.path, rows.letters, scratch.labels
     first, own = net.first, net.edges
     use_ends = negated.ends.shape[1] > 0
@@ -199,6 +216,7 @@ def group_between(v, after, before, depth, here, edges, sides, how, spans, negat
         while count >= 0:
             e, x = path[count, P_EDGE], path[count, P_NEXT]
             node = path[count, P_NODE]
+            # No candidate is left, or the last one may not be skipped: the run goes back by one row.
             if x >= before or (e == first[node + 1] and (count == 0 or path[count, P_HELD] == 1)):
                 if sides is None and count > 0:
                     labels[path[count, P_ROW]] = UNTAKEN
@@ -253,7 +271,7 @@ def group_between(v, after, before, depth, here, edges, sides, how, spans, negat
 
 @embedded
 def _put_run(count, node, row, first, path):
-    """Begins to look for what may come behind the first ``count`` rows of a run, from ``row`` on."""
+    """Writes the position after the first ``count`` rows of a group's run: its candidates are tried from ``row`` on."""
     path[count, P_NODE] = node
     path[count, P_NEXT] = row
     path[count, P_EDGE] = first[node]

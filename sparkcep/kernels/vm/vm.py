@@ -1,16 +1,24 @@
-"""The bytecode interpreter: conditions over rows and the match so far, compiled once by numba and cached on disk.
+"""The bytecode interpreter: evaluates conditions over a row and the match so far. numba compiles it once and caches it on disk.
 
-Arguments shared by the functions here (positions index the rows of the buffer):
+All searches call :func:`scan` for conditions that look at the match, and :func:`clear` for those of physical neighbours. The
+functions share these arguments (positions index the rows of the buffer):
 
 ``code``      int64 (n, 5)   bytecode, see :mod:`sparkcep.compiler.conditions.bytecode`
 ``floats``    float64        float constants
-``slots``     int64 (m, 6)   slot table
+``slots``     int64 (m, 6)   slot table: kind, mask of variables, k, column, filter column, helper slot
 ``hi``, ``hf``  int64/float64 (rows, m)  slot values as of each matched row
 ``si``        int64          the stack; its second half is for the high words of decimals
 ``labels``    uint8 (rows)   variable of each matched row (low six bits)
 ``ints``, ``flts``  int64/float64 (columns, rows)  input columns
 ``inull``, ``fnull``  uint8 (columns, rows)  1 where the value is NULL
 ``pair_starts``  int64 (arrays, rows + 1)  where each row's array begins in ``pair_ints``, ``pair_flts``, ``pair_null``
+
+A slot is a running value of the match. It is computed from its value at the match's previous row, so a run needs no memory but its
+last row.
+
+Example: ``B AS price > FIRST(A.price) AND COUNT(A.price) >= 2`` has the slots FIRST and COUNT of A. The match takes rows 7 (A), 8
+(A) and 9 (B). Then ``hi[7]`` is (7, 1), ``hi[8]`` is (7, 2), and ``hi[9]`` is (7, 2). The condition at row 9 compares ``price`` at
+rows 9 and 7.
 """
 
 from __future__ import annotations
@@ -24,9 +32,9 @@ from sparkcep.kernels.jit.cache import inlined, kernel, separate
 from sparkcep.kernels.vm.clock_times import zoned
 from sparkcep.kernels.vm.decimal128 import DIVIDE_BY_ZERO, OVERFLOW, compared, is_sum, summed, wide
 
-MAP, SEARCH, EXTEND, CLEAR = range(4)  # modes of scan
-FAILED = -1_000_000  # an error: this less the number of the expression that Spark failed to compute
-WRAPS = 1  # of a slot with an integer sum: under ANSI off
+MAP, SEARCH, EXTEND, CLEAR = range(4)  # modes of :func:`scan`
+FAILED = -1_000_000  # errors: this minus the number of the expression that Spark failed to compute
+WRAPS = 1  # of a slot with an integer sum: it wraps, as ANSI is off
 
 _globals = globals()
 for _name, _value in OP.items():
@@ -34,12 +42,12 @@ for _name, _value in OP.items():
 for _name, _value in SLOT.items():
     _globals["K_" + _name] = _value
 
-UNTAKEN = 255  # in ``labels``: a row between the match's rows
+UNTAKEN = 255  # in ``labels``: a row between the rows of the match
 I64_MAX = (1 << 63) - 1
 I64_MIN = -(1 << 63)
 
 
-# what scan takes, in groups as below, and returns
+# Arguments of :func:`scan`, in the groups of its signature, and its result.
 SCAN = """UniTuple(int64, 2)(
     int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64,
     int64[::1], int64[:, ::1], float64[::1], int64[:, ::1], int64[:, ::1], float64[:, ::1],
@@ -49,7 +57,7 @@ SCAN = """UniTuple(int64, 2)(
 
 @inlined
 def _less(x, y):
-    """Spark's order of doubles: NaN is equal to NaN and above everything."""
+    """Spark's order of doubles: NaN equals NaN and is greater than every other value."""
     if math.isnan(x):
         return False
     return math.isnan(y) or x < y
@@ -60,8 +68,8 @@ def _same(x, y):
     return x == y or (math.isnan(x) and math.isnan(y))
 
 
-# LLVM takes signed arithmetic to never overflow and drops a check that looks at the result, so overflow is told from the
-# operands, and results that may overflow are computed unsigned.
+# LLVM assumes that signed arithmetic never overflows and drops a check of the result. So overflow is detected from the operands,
+# and results that may overflow are computed unsigned.
 
 
 @inlined
@@ -95,7 +103,7 @@ def _wrap(x, limit):
 
 @kernel
 def _truncated(x, y):
-    """The remainder of the quotient that is cut toward zero; its sign is that of ``x``."""
+    """The remainder of the quotient that is truncated toward zero. Its sign is that of ``x``."""
     if y == -1:
         return 0
     z = x % y
@@ -112,15 +120,18 @@ def _power_of_ten(n):
 
 @kernel
 def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, fnull):
-    """count (0; 8 of decimals in two words), integer sum (1), average (2), float sum (4) or integer sum that wraps (5) of the
-    distinct values of the mask's rows so far.
+    """Aggregate of the distinct values of the mask's rows so far.
 
-    Returns (integer, float, number of values, error)."""
+    ``kind`` is count (0; 8 for decimals in two words), integer sum (1), average (2), float sum (4) or integer sum that wraps (5).
+
+    Returns (integer sum, float sum, number of values, error).
+    """
     total_i = 0
     total_f = 0.0
     count = 0
     is_float = column >= FLOAT_COLUMN
     c = column - FLOAT_COLUMN if is_float else column
+    # The match's rows are compared in pairs. This costs no memory, and callers count the pairs as steps.
     for i in range(begin, pos + 1):
         if labels[i] == UNTAKEN or not (mask == -1 or (mask >> (labels[i] & 63)) & 1 == 1):
             continue
@@ -158,7 +169,7 @@ def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, f
 
 @kernel
 def _math(which, x):
-    """The functions of pattern.conditions.MATH_CALLS; out of their domain NaN, as Java's."""
+    """The functions of ``MATH_CALLS`` in :mod:`sparkcep.plan.split.conditions`. Outside their domain they are NaN, as in Java."""
     if which == 0:
         return np.cbrt(x)
     if which == 1:
@@ -204,14 +215,14 @@ def _round_half_up(x, digits):
     whole = np.floor(y)
     up = y - whole >= 0.5
     if not up and (whole + 0.5) / p == abs(x):
-        up = True  # the text ends in 5, the product fell below it
+        up = True  # the text ends in 5, but the product is less than that
     r = (whole + 1.0 if up else whole) / p
     return -r if x < 0 else r
 
 
 @kernel
 def _rescale(x, digits, mode):
-    """``x / 10**digits``: floor (-1), half up (0), ceiling (1) or toward zero (2)."""
+    """``x / 10**digits``, rounded: floor (-1), half up (0), ceiling (1) or toward zero (2)."""
     if digits > 18:
         whole, rest = 0, abs(x)
         half = False
@@ -233,21 +244,33 @@ def scan(
 ):
     """Evaluates a variable's condition row by row from ``first`` on.
 
-    ``mode`` MAP: maps rows to ``variable`` (writing ``label`` and slot values) while the condition holds, at most ``most``
-    and before row ``stop``. SEARCH: maps the first row before ``stop`` for which it holds. EXTEND: maps every such
-    row, each seeing those before it. CLEAR: no row is mapped; the
-    variable's letter is cleared where the condition (of physical neighbours only) is not true. Returns (rows done, or passed
-    over by SEARCH and EXTEND; 0 or an error).
+    Modes:
+        MAP: maps rows to ``variable`` (writes ``label`` and slot values) while the condition holds, at most ``most`` rows and
+            before ``stop``.
+        SEARCH: maps the first row before ``stop`` for which the condition holds.
+        EXTEND: maps every such row; each one sees those before it.
+        CLEAR: maps no row, but clears the variable's letter at rows where the condition (of physical neighbours only) is not true.
 
-    ``prior``: the row of the match before ``first``; ``entry``: the condition's first instruction or -1; ``low``, ``bound``: rows
-    of the partition; ``begin``: first row of the match; ``number``: MATCH_NUMBER; ``label_codes``: rank of each variable's name;
-    ``si``, ``sf``, ``sn``: stack of values and NULL marks. Slots and interpreter stand in this one function: handing this many
-    arrays to another costs more than a row's condition.
+    Args:
+        prior: the row of the match before ``first``.
+        entry: the condition's first instruction, or -1.
+        low, bound: first row and end of the partition.
+        begin: first row of the match.
+        number: MATCH_NUMBER.
+        label_codes: rank of each variable's name.
+        si, sf, sn: stack of values and NULL marks.
+
+    Returns:
+        (number of rows, 0 or an error). MAP and CLEAR count the rows done, SEARCH and EXTEND the rows from ``first`` to before
+        where they stopped.
+
+    Slots and interpreter are one function, because passing this many arrays to another one costs more than a row's condition.
     """
     q = first
     slot_count = slots.shape[0]
     up = si.shape[0] // 2  # where the stack of high words begins
     while q < stop and q - first < most:
+        # The row-local part of the condition decides first, as a bit of ``letters``.
         if (letters[q] >> variable) & 1 == 0:
             if mode != MAP:
                 q += 1
@@ -257,7 +280,7 @@ def scan(
         if mode != CLEAR:
             labels[q] = label
             fresh_start = q == begin
-            # ---- slot values after mapping this row, from those of the row before
+            # ---- Slot values after mapping this row, from those of the row before.
             for k in range(slot_count):
                 kind = slots[k, 0]
                 mask = slots[k, 1]
@@ -265,7 +288,7 @@ def scan(
                 keep = slots[k, 4]
                 helper = slots[k, 5]
                 taken = mask == -1 or (mask >> variable) & 1 == 1
-                # value carried over
+                # The value is carried over.
                 if fresh_start:
                     hi[q, k] = -1 if kind <= K_LABELFIRST else 0
                     hf[q, k] = 0.0
@@ -287,7 +310,7 @@ def scan(
                         hi[q, k] = -1 if fresh_start else hi[prior, helper]
                     continue
                 if kind == K_FIRST or kind == K_LABELFIRST:
-                    # the n-th such row: not found yet, and the one before it found in an earlier row
+                    # The n-th such row: it is not found yet, and the one before it was found in an earlier row.
                     if hi[q, k] < 0 and (helper < 0 or (not fresh_start and hi[prior, helper] >= 0)):
                         hi[q, k] = q if kind == K_FIRST else variable
                     continue
@@ -342,7 +365,7 @@ def scan(
                 elif kind == K_SUMLOW:
                     hi[q, k] = np.int64(np.uint64(hi[q, k]) + np.uint64(x))
                 elif kind == K_SUMHIGH or kind == K_SUMTOP:
-                    # the three words of a sum stand one behind the other
+                    # The three words of a sum are adjacent slots.
                     y = ints[column + 1, q] if slots[k, 2] == 1 else (-1 if x < 0 else 0)
                     at = k - 1 if kind == K_SUMHIGH else k - 2
                     z = 0 if fresh_start else hi[prior, at]
@@ -355,7 +378,7 @@ def scan(
                     if fresh or (order > 0 if slots[k, 2] >= 2 else order < 0):
                         hi[q, k] = ints[column + 1, q] if slots[k, 2] & 1 == 1 else x
                 elif _same(f, hf[q, helper]) if is_float else x == hi[q, helper]:
-                    # of what a row has beside the extreme value, the last such row's counts
+                    # Among rows with the extreme value, the last one gives the value beside it.
                     at = slots[k, 2]
                     if kind == K_BYI:
                         hi[q, k] = ints[at, q]
@@ -369,11 +392,11 @@ def scan(
             if bad < 0:
                 return q - first, bad
         if entry >= 0:
-            # ---- the condition
+            # ---- The condition.
             pc = entry
             got = 0
             sp = -1
-            view = q  # the row whose values of the match are read; the row before it inside PRIOR
+            view = q  # the row whose slot values are read; inside PRIOR, the match's row before it
             while True:
                 op = code[pc, 0]
                 a = code[pc, 1]
@@ -383,7 +406,8 @@ def scan(
                     got = 1 if sn[0] == 0 and si[0] != 0 else 0
                     break
                 elif op == O_LOADI or op == O_LOADF:
-                    sp += 1  # inside PRIOR, where view is another row, it is a constant that is loaded
+                    # Inside PRIOR, where ``view`` is another row, only a constant is loaded.
+                    sp += 1
                     at = q + b
                     null = 1
                     column = a
@@ -525,7 +549,7 @@ def scan(
                         sf[sp] = sf[sp] * sf[sp + 1]
                     elif op == O_POW:
                         if math.isnan(sf[sp + 1]) or (abs(sf[sp]) == 1.0 and math.isinf(sf[sp + 1])):
-                            sf[sp] = math.nan  # as in Java; C has 1
+                            sf[sp] = math.nan  # as in Java; in C the result is 1
                         else:
                             sf[sp] = sf[sp] ** sf[sp + 1]
                     elif sf[sp + 1] == 0.0:
@@ -603,7 +627,7 @@ def scan(
                         sf[sp] = math.sqrt(v) if code[pc - 1, 4] == 1 else v
                 elif op == O_I2F:
                     if b == 1:
-                        sf[sp] = float(np.float32(si[sp]))  # rounded once, as Java does
+                        sf[sp] = float(np.float32(si[sp]))  # rounded once, as in Java
                     elif a == 0:
                         sf[sp] = float(si[sp])
                     else:
@@ -715,7 +739,7 @@ def scan(
                         sf[sp] = np.exp(sf[sp])
                 elif op == O_LN or op == O_LOG10:
                     if sn[sp] == 0:
-                        if sf[sp] <= 0.0:  # Spark gives NULL
+                        if sf[sp] <= 0.0:  # NULL, as in Spark
                             sn[sp] = 1
                         elif op == O_LN:
                             sf[sp] = math.log(sf[sp])
@@ -737,7 +761,8 @@ def scan(
                             si[sp] = int(f)
                 elif op == O_DISTINCT:
                     sp += 1
-                    upto = max(q, prior) if view == q else view  # a negated variable's row has the whole match behind it
+                    # A row of a negated variable sees the whole match, whose last row is ``prior``.
+                    upto = max(q, prior) if view == q else view
                     x, f, n, bad = _distinct(a, b, code[pc - 1, 3], code[pc - 1, 4], begin, upto, labels, ints, flts, inull, fnull)
                     if bad != 0:
                         got = bad
@@ -757,7 +782,7 @@ def scan(
                 elif op == O_MATH:
                     if sn[sp] == 0:
                         if a <= 2 and a >= 1 and sf[sp] <= (0.0 if a == 1 else -1.0):
-                            sn[sp] = 1  # logarithms out of their domain are NULL in Spark
+                            sn[sp] = 1  # logarithms outside their domain are NULL in Spark
                         else:
                             sf[sp] = _math(a, sf[sp])
                 elif op == O_ATAN2 or op == O_HYPOT or op == O_PMODF:
@@ -765,7 +790,7 @@ def scan(
                     if sn[sp] == 1 or sn[sp + 1] == 1:
                         sn[sp] = 1
                     elif op == O_ATAN2:
-                        sf[sp] = math.atan2(sf[sp] + 0.0, sf[sp + 1] + 0.0)  # Spark makes 0.0 of -0.0
+                        sf[sp] = math.atan2(sf[sp] + 0.0, sf[sp + 1] + 0.0)  # Spark turns -0.0 into 0.0
                     elif op == O_HYPOT:
                         sf[sp] = math.hypot(sf[sp], sf[sp + 1])
                     elif sf[sp + 1] == 0.0:
@@ -792,7 +817,7 @@ def scan(
                         y = si[sp + 1]
                         z = _truncated(si[sp], y)
                         if z < 0:
-                            # Java adds in the width of the type, which wraps where both are near its least number
+                            # Java adds in the width of the type. The sum wraps if both are near its minimum.
                             z = _truncated(_wrap(np.int64(np.uint64(z) + np.uint64(y)), a), y)
                         si[sp] = z
                 elif op == O_ROUNDF:
@@ -836,7 +861,7 @@ def scan(
                         sn[sp] = 0
                         si[sp] = ints[code[pc - 1, 3], at + b] - 1
                 elif op == O_PRIOR:
-                    # on the variable's first row there is none
+                    # The variable's first row does not have an earlier one.
                     if prior < begin or hi[prior, a] == 0:
                         sp += 1
                         si[sp] = 0
@@ -875,7 +900,7 @@ def scan(
                         got = FAILED - a
                         break
                 elif op == O_LOADH or op == O_NAVH:
-                    # the high word of what the instruction before has loaded, at the same place
+                    # The high word of the value that the instruction before has loaded, at the same place.
                     shift = b
                     column = a
                     absent = code[pc - 1, 3]
@@ -928,8 +953,10 @@ def scan(
 
 @kernel
 def clear(variable, entry, rows, conditions, no_slots, hi, hf, labels, si, sf, sn):
-    """Clears the variable's letter where its condition, of physical neighbours only, is not true; ``no_slots``, ``hi``, ``hf``,
-    ``labels``: not looked at. 0 or an error."""
+    """Clears the variable's letter at rows where its condition, of physical neighbours only, is not true. Returns 0 or an error.
+
+    ``no_slots``, ``hi``, ``hf`` and ``labels`` are passed to :func:`scan` but not read.
+    """
     none = np.int64(0)
     for part in range(rows.offsets.shape[0] - 1):
         low = rows.offsets[part]
@@ -946,7 +973,11 @@ def clear(variable, entry, rows, conditions, no_slots, hi, hf, labels, si, sf, s
 
 @kernel
 def mark_comparison(letters, bit, op, left, left_null, left_shift, right, right_null, right_shift, offsets):
-    """The common condition, one comparison of two shifted columns (op: EQ NE LT LE GT GE as 0..5), in one pass."""
+    """Clears the letter ``bit`` at rows where a comparison of two shifted columns is not true: the most common condition, in one
+    pass.
+
+    ``op`` is EQ, NE, LT, LE, GT or GE as 0 to 5.
+    """
     keep = ~(np.int64(1) << bit)
     for part in range(offsets.shape[0] - 1):
         low = offsets[part]
