@@ -1,2 +1,4 @@
-"""The clause as text and as a tree. Text goes in; tokens, expressions, the row pattern and the clause with its spans come out.
-Names are not resolved here."""
+"""Lexer and parser of the clause: from text to tokens, expressions, the row pattern, and the clause as a tree with spans.
+
+Names are not resolved here.
+"""

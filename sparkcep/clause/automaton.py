@@ -1,4 +1,4 @@
-"""AUTOMATON (...): registers, states and arcs as the user wrote them, and how they are read."""
+"""AUTOMATON (...): the registers, states and arcs as the user wrote them, and their parser. ``clause/parser`` calls it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sparkcep.clause.expressions import Cursor, Expr, ExpressionParser
 from sparkcep.clause.tokens import END, QUOTED, WORD, Span, name_of, tokenize
 
-ROW, EMPTY, EXPIRY = "row", "empty", "expiry"  # what an arc takes: a row, nothing, or the end of its rows' lifetimes
+ROW, EMPTY, EXPIRY = "row", "empty", "expiry"  # an arc takes a row, nothing, or the end of its rows' lifetimes
 
 
 def _span() -> Span:
@@ -17,8 +17,10 @@ def _span() -> Span:
 
 @dataclass(frozen=True)
 class Register:
-    """``REGISTER name type = initial``; it begins with NULL without ``initial``. ``REGISTER name LIKE (like)`` has the type of
-    that, and none of its own."""
+    """``REGISTER name type = initial``, with NULL as the default of ``initial``.
+
+    ``REGISTER name LIKE (like)`` takes its type from an expression.
+    """
 
     name: str
     type: str
@@ -41,7 +43,7 @@ class State:
 
 @dataclass(frozen=True)
 class Assignment:
-    """``register = value`` behind SET."""
+    """``register = value`` after SET."""
 
     register: str
     value: Expr
@@ -59,7 +61,7 @@ class Emitted:
 
 @dataclass(frozen=True)
 class Parameter:
-    """``name type`` behind the name of an arc."""
+    """``name type`` in the parentheses after the name of an arc."""
 
     name: str
     type: str
@@ -69,8 +71,11 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Arc:
-    """``ARC name(parameters) FROM source TO target ON ... WHEN ... SET ... EMIT (...)``; ``on`` is ROW, EMPTY or EXPIRY. An arc
-    with ``parameters``, even (), is a template: rows of ARCS FROM make it present."""
+    """``ARC name(parameters) FROM source TO target ON ... WHEN ... SET ... EMIT (...)``.
+
+    ``on`` is ROW, EMPTY or EXPIRY. An arc with ``parameters``, even (), is a template: it is present only through rows of ARCS
+    FROM.
+    """
 
     source: tuple[str, Span] = field(compare=False)
     target: tuple[str, Span] = field(compare=False)
@@ -88,8 +93,10 @@ class Arc:
 
 @dataclass(frozen=True)
 class ArcTable:
-    """``ARCS FROM table ARRIVAL BY arrival``; ``table``: where the name or the query in parentheses stands, and ``text`` what is
-    written there."""
+    """``ARCS FROM table ARRIVAL BY arrival``.
+
+    ``table``: the place of the name or of the query in parentheses; ``text``: its text.
+    """
 
     text: str
     arrival: tuple[Expr, ...] = ()
@@ -98,7 +105,7 @@ class ArcTable:
 
 
 Item = Register | State | Arc | ArcTable
-# what is no name of a table of arcs without AS: words that begin what may follow it, and words that expressions are made of
+# words that need AS as the name of a table of arcs: words that may begin the next part, and words of expressions
 _NO_ALIAS = frozenset(
     """REGISTER STATE ARC ARCS ARRIVAL ALL AND AS BETWEEN BY CASE CAST DISTINCT DIV ELSE END FALSE FROM ILIKE IN INTERVAL IS LIKE NOT NULL OR RLIKE THEN TRUE TRY_CAST
     USING WHEN WHERE WITH""".split()
@@ -107,7 +114,7 @@ _NO_ALIAS = frozenset(
 
 @dataclass(frozen=True)
 class Automaton:
-    """The items in the order of the text. ``by_rows``: AUTOMATON BY ROWS."""
+    """An AUTOMATON. ``items``: its items in text order; ``by_rows``: whether it is AUTOMATON BY ROWS."""
 
     items: tuple[Item, ...]
     by_rows: bool = False
@@ -127,7 +134,7 @@ class Automaton:
 
     @property
     def arcs(self) -> tuple[Arc, ...]:
-        """The arcs in their order; an IGNORE WHEN is an arc from its state to itself."""
+        """The arcs in text order. An IGNORE WHEN is an arc from its state to itself."""
         found = []
         for item in self.items:
             if isinstance(item, Arc):
@@ -138,7 +145,7 @@ class Automaton:
         return tuple(found)
 
     def name_spans(self) -> list[Span]:
-        """Where names of registers, states, arcs and EMIT's columns stand."""
+        """The places of the names of registers, states, arcs and EMIT's columns."""
         found = [item.span for item in self.items if isinstance(item, Register | State)]
         for arc in self.items:
             if isinstance(arc, Arc):
@@ -148,16 +155,16 @@ class Automaton:
         return found
 
     def type_spans(self) -> list[Span]:
-        """Where the types of registers and parameters stand."""
+        """The places of the types of registers and parameters."""
         parameters = [parameter.type_span for item in self.items if isinstance(item, Arc) for parameter in item.parameters or ()]
         return [register.type_span for register in self.registers if register.like is None] + parameters
 
     def verbatim(self) -> list[Span]:
-        """Where a formatter changes nothing: tables of arcs, and names with parameters."""
+        """The places that a formatter leaves unchanged: tables of arcs, and names with parameters."""
         return [item.table for item in self.tables] + [arc.head for arc in self.arcs if arc.parameters is not None]
 
     def expressions(self) -> list[Expr]:
-        """All expressions, in the order of the text."""
+        """All expressions, in text order."""
         found: list[Expr | None] = []
         for item in self.items:
             if isinstance(item, Register):
@@ -172,7 +179,7 @@ class Automaton:
 
 
 class AutomatonParser:
-    """Reads the items behind ``AUTOMATON (``, up to its closing parenthesis."""
+    """Parses the items after ``AUTOMATON (``, up to its closing parenthesis."""
 
     def __init__(self, cursor: Cursor) -> None:
         self.c = cursor
@@ -303,13 +310,13 @@ class AutomatonParser:
 
 
 def read_condition(text: str) -> Expr:
-    """A fence that is a text of its own. Raises ClauseError."""
+    """Parses a fence given as a text of its own. Raises ClauseError."""
     cursor = Cursor(text, tokenize(text))
     return _whole(cursor, ExpressionParser(cursor).parse(), "expected the end of the condition, or an operator")
 
 
 def read_assignments(text: str) -> tuple[Assignment, ...]:
-    """Assignments that are a text of their own, as behind SET. Raises ClauseError."""
+    """Parses the assignments after SET, given as a text of their own. Raises ClauseError."""
     cursor = Cursor(text, tokenize(text))
     parser = AutomatonParser(cursor)
     return _whole(cursor, tuple(parser._many(parser._assignment)), "expected the end of the assignments, a comma or an operator")

@@ -1,8 +1,7 @@
-"""Spark SQL expressions as a tree with exact source spans.
+"""Parses Spark SQL expressions to a tree with exact source spans.
 
-The tree exists to find pattern-variable references, navigations and aggregates and to split conditions; what
-Spark evaluates is always the user's own text, spliced by span (see docs/adr/0001). Operator precedence is that
-of Spark's grammar.
+The planner uses the tree to find references to variables, navigations and aggregates, and to split conditions. Spark always
+evaluates the user's own text, spliced by span (see docs/adr/0001). Operator precedence is that of Spark's grammar.
 """
 
 from __future__ import annotations
@@ -18,39 +17,39 @@ from sparkcep.errors import LIMIT, SYNTAX, ClauseError, error_at
 
 T = TypeVar("T")
 
-EXPRESSION, TYPE = "an expression", "a type name"  # what may stand somewhere, in the words of errors
-MAX_DEPTH = 50  # a dozen Python frames each, below the interpreter's 1,000
+EXPRESSION, TYPE = "an expression", "a type name"  # names of expected parts, for errors
+MAX_DEPTH = 50  # each level takes a dozen Python frames; the interpreter allows 1,000
 MAX_CHAIN = 2000
 
 UNITS = frozenset(
     "YEAR YEARS QUARTER QUARTERS MONTH MONTHS WEEK WEEKS DAY DAYS DAYOFYEAR HOUR HOURS MINUTE MINUTES SECOND SECONDS "
     "MILLISECOND MILLISECONDS MICROSECOND MICROSECONDS NANOSECOND NANOSECONDS".split()
 )
-# units that may stand without quotes as the first of three arguments of these functions, and nowhere else
+# units that these functions accept without quotes as the first of three arguments; nowhere else
 UNITS_OF_CALLS = frozenset("YEAR QUARTER MONTH WEEK DAY DAYOFYEAR HOUR MINUTE SECOND MILLISECOND MICROSECOND".split())
 UNIT_FUNCTIONS = frozenset("DATEDIFF DATE_DIFF TIMESTAMPDIFF TIMEDIFF DATEADD DATE_ADD TIMESTAMPADD".split())
 CONSTANTS = frozenset(["TRUE", "FALSE", "NULL"])
-# functions that may be called without parentheses; for Spark a column of the name goes before them
+# functions that may be called without parentheses; Spark prefers a column of the same name
 NAMED_FUNCTIONS = frozenset("CURRENT_DATE CURRENT_TIMESTAMP CURRENT_TIME CURRENT_USER SESSION_USER CURRENT_PATH".split())
 _TYPED = frozenset("DATE TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TIME X".split())
 TRIMMED = frozenset(["BOTH", "LEADING", "TRAILING"])
-# words that stand between the arguments of a call: behind how many arguments
+# words between the arguments of a call, by the number of arguments before them
 _CONNECTIVES: Mapping[str, Mapping[int, tuple[str, ...]]] = {
     "TRIM": {1: ("FROM",)}, "OVERLAY": {1: ("PLACING",), 2: ("FROM",), 3: ("FOR",)},
     "SUBSTRING": {1: ("FROM",), 2: ("FOR",)}, "SUBSTR": {1: ("FROM",), 2: ("FOR",)},
 }
-_NAMING = frozenset(["STRUCT", "ARRAYS_ZIP"])  # their fields are called as their arguments are
-_OPENING = frozenset("PATTERN AUTOMATON EMIT AND BETWEEN DIV ILIKE IN LIKE OR RLIKE".split())  # what may stand behind a column called RUNNING or FINAL
-# Any word may be a column's name in Spark. These also stand where an operand is missing: they are names where an operand's end
-# follows, else what was begun is an error.
+_NAMING = frozenset(["STRUCT", "ARRAYS_ZIP"])  # the names of their fields come from their arguments
+_OPENING = frozenset("PATTERN AUTOMATON EMIT AND BETWEEN DIV ILIKE IN LIKE OR RLIKE".split())  # words that may follow a column named RUNNING or FINAL
+# Any word may be a column's name in Spark. These words also occur after a missing operand. They are names if the end of an operand
+# follows; otherwise the unfinished expression is an error.
 _STOP = frozenset("AS FROM WHERE THEN WHEN ELSE END AND OR GROUP BY USING OVER CASE NOT".split())
 _QUERIES = frozenset("SELECT WITH VALUES FROM TABLE".split())
-# names that are quoted where an expression is moved, because Spark might read them as words of the grammar there
+# names to quote when an expression is moved, because Spark might read them as keywords in the new place
 TO_QUOTE = _STOP | _QUERIES | frozenset(["DISTINCT", "ALL", "INTERVAL", "EXISTS", "CAST"])
-# words that stand behind an operand
+# words that may follow an operand
 _INFIX = frozenset("AND OR IS NOT BETWEEN IN LIKE ILIKE RLIKE REGEXP DIV COLLATE".split())
 _BEHIND = _INFIX | frozenset("AS ASC DESC NULLS THEN WHEN ELSE END FROM FOR PLACING ESCAPE AT ORDER IGNORE RESPECT".split())
-# and those of the clause that stand behind an expression
+# and words of the clause that may follow an expression
 _BEHIND_ALL = _BEHIND | frozenset(
     """MEASURES ONE ALL AFTER PATTERN AUTOMATON EVENT WINDOW WITHIN LIFETIME CHANGES REPORT SPECULATE APPROX PREF TOP SUBSET DEFINE ARRIVAL CONSECUTIVE PUNCTUATE
     REGISTER STATE ARC ARCS SET EMIT""".split()
@@ -59,13 +58,19 @@ _BEHIND_ALL = _BEHIND | frozenset(
 
 @dataclass(frozen=True)
 class Expr:
-    """One node.
+    """One node of an expression.
 
-    ``op``: ``col`` (``value`` = tuple of name parts), ``star`` (``A.*``: value = parts before the star), ``lit``
-    (value = source text), ``call`` (value = upper-case name), ``bin``/``un`` (value = operator), ``and``, ``or``,
-    ``case``, ``cast`` (value = type text), ``between``, ``in``, ``like``, ``is`` (value = what), ``index``,
-    ``field`` (value = name), ``lambda``, ``interval``, ``subquery``, ``paren``, ``special``.
-    ``flags``: ``distinct``, ``filter`` (last argument is the filter), ``running``, ``final``, ``not``.
+    Attributes:
+        op: ``col`` (``value``: tuple of name parts), ``star`` (``A.*``; ``value``: parts before the star), ``lit`` (``value``:
+            source text), ``call`` (``value``: upper-case name), ``bin``/``un`` (``value``: operator), ``and``, ``or``, ``case``,
+            ``cast`` (``value``: type text), ``between``, ``in``, ``like``, ``is`` (``value``: the test), ``index``, ``field``
+            (``value``: name), ``lambda``, ``interval``, ``subquery``, ``paren``, ``special``.
+        value: see ``op``.
+        args: the operands.
+        flags: ``distinct``, ``filter`` (the last argument is the filter), ``ordered``, ``named``, ``running``, ``final``,
+            ``not``, ``try``.
+        span: its place.
+        depth: the height of the tree.
     """
 
     op: str
@@ -91,10 +96,10 @@ class Expr:
 
 
 def render(text: str, expr: Expr, replacements: Mapping[Span, str]) -> str:
-    """``expr``'s source text with every span of ``replacements`` inside it replaced."""
+    """``expr``'s source text, with every span of ``replacements`` inside it replaced."""
     out, pos = [], expr.span.start
     for span in sorted(filter(expr.span.holds, replacements), key=lambda s: (s.start, -s.end)):
-        if span.start < pos:  # lies in an outer replacement
+        if span.start < pos:  # inside an outer replacement
             continue
         out.append(text[pos : span.start])
         out.append(replacements[span])
@@ -104,8 +109,11 @@ def render(text: str, expr: Expr, replacements: Mapping[Span, str]) -> str:
 
 
 def render_values(text: str, expr: Expr, replacements: Mapping[Span, str]) -> str:
-    """As :func:`render`, where columns and calls are replaced by others of the same values. Spark calls fields after columns that
-    stand alone as arguments: they keep the user's names, and where the user wrote a call, there is none."""
+    """Like :func:`render`, for replacing columns and calls by others with the same values.
+
+    Spark names struct fields after columns that are whole arguments. Such fields keep the user's names. If the user wrote a call
+    instead, the field stays unnamed.
+    """
     named = dict(replacements)
     for node in expr.walk():
         if (node.op == "call" and node.value in _NAMING) or (node.op, node.value) == ("special", "row"):
@@ -116,7 +124,7 @@ def render_values(text: str, expr: Expr, replacements: Mapping[Span, str]) -> st
 
 
 def _called(expr: Expr, text: str) -> str:
-    """``text``, as an expression that Spark calls as it calls ``expr``."""
+    """``text`` as an expression that Spark names like ``expr``."""
     if expr.op != "col":
         return f"coalesce({text})"
     name = quote(expr.value[-1])
@@ -129,8 +137,15 @@ class Cursor:
     def __init__(
         self, text: str, tokens: list[Token], index: int = 0, columns: frozenset[str] = frozenset(), parameters: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
-        """``columns``: those of :data:`NAMED_FUNCTIONS`, in upper case, that are columns of the input. ``parameters``: the values
-        of the statement's parameters, by their text, of ``?`` by "?" and its offset."""
+        """Starts at a token of a statement.
+
+        Args:
+            text: the statement.
+            tokens: its tokens, closed by END.
+            index: index of the current token.
+            columns: those of :data:`NAMED_FUNCTIONS`, in upper case, that are columns of the input.
+            parameters: values of the statement's parameters by their text. The key of a ``?`` is "?" and its offset.
+        """
         self.parameters = parameters
         self.text = text
         self.columns = columns
@@ -151,7 +166,7 @@ class Cursor:
         return token
 
     def at_op(self, chars: str) -> bool:
-        """Whether the next tokens are the operator ``chars``, adjacent, and nothing longer of the same kind."""
+        """Whether the next tokens are the characters of the operator ``chars``, adjacent in the text."""
         j = self.i
         for k, c in enumerate(chars):
             t = self.tokens[j + k] if j + k < len(self.tokens) else self.tokens[-1]
@@ -182,18 +197,18 @@ class Cursor:
         return False
 
     def ends_operand(self, n: int) -> bool:
-        """Whether the token ``n`` places on is a sign that only stands behind an operand, so that the word before it is one."""
+        """Whether the token ``n`` places ahead can only follow an operand, so that the word before it is an operand."""
         t, behind = self.peek(n), self.peek(n + 1)
         if t.kind != OP:
             return t.kind == END
-        if t.text in "!:":  # "!=" and "::"; alone they stand before an operand, too
+        if t.text in "!:":  # "!=" and "::"; a single one may also precede an operand
             return behind.kind == OP and behind.text in ("=<>" if t.text == "!" else ":") and behind.start == t.end
         if t.text == "-":  # the arrow of a lambda
             return behind.kind == OP and behind.text == ">" and behind.start == t.end
         return t.text in ")],.[=<>/%|^&;}"
 
     def begins_operand(self, n: int) -> bool:
-        """Whether an operand begins ``n`` places on."""
+        """Whether an operand begins ``n`` places ahead."""
         t, behind = self.peek(n), self.peek(n + 1)
         while t.kind == behind.kind == WORD and t.upper == behind.upper == "NOT":
             n += 1
@@ -207,7 +222,7 @@ class Cursor:
         return t.kind in (WORD, QUOTED, STRING, NUMBER) or (t.kind == OP and t.text in "(+-~!?:" and not self.ends_operand(n))
 
     def at_query(self, n: int) -> bool:
-        """Whether the token ``n`` places on begins a query, and is not a column called select, with, values, from or table."""
+        """Whether the token ``n`` places ahead begins a query, and is not a column named select, with, values, from or table."""
         word, behind = self.peek(n), self.peek(n + 1)
         if word.kind != WORD or word.upper not in _QUERIES or self.ends_operand(n + 1):
             return False
@@ -226,21 +241,24 @@ class Cursor:
             raise self.error(f"expected {word} {why}")
 
     def listed(self, item: Callable[[], T], separator: str = ",") -> list[T]:
-        """The items of a list, each read by ``item``."""
+        """The items of a list. ``item`` reads one item."""
         items = [item()]
         while self.take_op(separator):
             items.append(item())
         return items
 
     def span(self, start: int) -> Span:
-        """From an offset to the end of the token that was read last."""
+        """The span from an offset to the end of the last token read."""
         return Span(start, self.tokens[self.i - 1].end)
 
     def may_be(self, what: str) -> None:
-        """Told by the reader where ``what``, which is no word of the language, could stand. Only completion listens."""
+        """Called by the parser at each place where ``what``, which is not a keyword, could come next.
+
+        Only completion overrides it.
+        """
 
     def expected(self, what: str) -> ClauseError:
-        """The error that ``what`` had to stand here."""
+        """The error for a missing ``what``."""
         self.may_be(what)
         return self.error(f"expected {what}")
 
@@ -264,13 +282,13 @@ SUMS = 4  # the level of + and -
 
 
 class ExpressionParser:
-    """Recursive descent over a :class:`Cursor`; ``parse()`` reads one expression and leaves the cursor behind it."""
+    """Recursive descent over a :class:`Cursor`. ``parse()`` reads one expression and leaves the cursor after it."""
 
     def __init__(self, cursor: Cursor) -> None:
         self.c = cursor
         self.nesting = 0
-        self._names: set[int] = set()  # tokens that are names, and that were read as words of the grammar before
-        self._words: list[int] = []  # tokens that were read as such words and may be names
+        self._names: set[int] = set()  # tokens that are names, after a first attempt read them as keywords
+        self._words: list[int] = []  # tokens that were read as keywords and may be names
         self._retries = 64
 
     def parse(self) -> Expr:
@@ -283,11 +301,11 @@ class ExpressionParser:
             self.nesting -= 1
 
     def parse_operand(self) -> Expr:
-        """A constant without comparison or boolean operators around it (a window size, a weight)."""
+        """Reads a constant without comparison or boolean operators around it (a window size, a weight)."""
         return ConstantParser(self.c)._binary(SUMS)
 
     def parse_type(self) -> str:
-        """The text of a type."""
+        """Reads a type and returns its text."""
         return self._type()
 
     # -- building -------------------------------------------------------------------------------------------
@@ -300,7 +318,7 @@ class ExpressionParser:
         return Expr(op, value, args, flags, self.c.span(start), depth)
 
     def _text(self, op: str, start: int) -> Expr:
-        """A node that is kept as its text, which ends here."""
+        """A node whose value is its text, which ends here."""
         return self._node(op, self.c.span(start).of(self.c.text), (), start)
 
     def _or(self) -> Expr:
@@ -334,7 +352,7 @@ class ExpressionParser:
         return node
 
     def _unclear(self) -> bool:
-        """Whether a word follows that may begin an operand, or stand behind the one that the word at hand is."""
+        """Whether the next word may begin an operand, or may follow the current word as an operand."""
         word, behind = self.c.peek(), self.c.peek(2)
         if word.kind != WORD or word.upper not in _BEHIND_ALL:
             return False
@@ -342,8 +360,10 @@ class ExpressionParser:
         return not opens and not (word.upper in ("IGNORE", "RESPECT") and behind.upper == "NULLS")
 
     def _not_or_name(self, start: int) -> Expr:
-        """NOT before a word that may stand behind an operand, too: the negation, if there is one that ends where an operand may
-        end, else the column called not."""
+        """Reads NOT before a word that may also follow an operand.
+
+        Returns the negation if there is one that ends like an operand, and otherwise the column named not.
+        """
         c, at, chosen = self.c, self.c.i, len(self._words)
         try:
             c.next()
@@ -359,7 +379,7 @@ class ExpressionParser:
         return self._not()
 
     def _predicate(self) -> Expr:
-        """A value and at most one predicate of it, as in Spark."""
+        """Reads a value and at most one predicate on it, as in Spark."""
         c, start = self.c, self.c.token.start
         left = self._comparison()
         if c.take_word("IS"):
@@ -397,7 +417,7 @@ class ExpressionParser:
         return self._node("like", word, tuple(args), start, negated)
 
     def _comparison(self) -> Expr:
-        """Operators and comparisons, which are of one level and chain to the left."""
+        """Reads operators and comparisons. Comparisons have one precedence level and are left-associative."""
         c, start = self.c, self.c.token.start
         left = self._binary(0)
         while True:
@@ -409,7 +429,7 @@ class ExpressionParser:
             left = self._node("bin", _SAME.get(compare, compare), (left, right), start)
 
     def _binary(self, level: int) -> Expr:
-        """Precedence climbing: operators of ``level`` and tighter ones."""
+        """Precedence climbing: reads operators of ``level`` and tighter ones."""
         c, start = self.c, self.c.token.start
         left = self._unary()
         while True:
@@ -421,7 +441,7 @@ class ExpressionParser:
             left = self._node("bin", op, (left, self._binary(at + 1)), start)
 
     def _operator(self, level: int) -> tuple[str, int] | None:
-        """The binary operator that stands here and its level, if that is at least ``level``."""
+        """The binary operator here and its level, None if there is none of ``level`` or tighter."""
         for at in range(level, len(_BINARY)):
             for op in _BINARY[at]:
                 if self.c.at_word(op) if op == "DIV" else self._at_binary(op):
@@ -441,7 +461,7 @@ class ExpressionParser:
             if len(signs) > MAX_DEPTH:
                 raise c.error(f"more than {MAX_DEPTH} signs", "EXPRESSION_TOO_DEEP", LIMIT)
         if signs and signs[-1].text == "-" and c.token.kind == NUMBER:
-            # the sign is the number's own: -1L::INT casts a negative number
+            # the sign belongs to the number: -1L::INT casts a negative number
             number = self._primary()
             node = self._postfix(self._node("un", "-", (number,), signs.pop().start))
         else:
@@ -451,7 +471,7 @@ class ExpressionParser:
         return node
 
     def _postfix(self, node: Expr) -> Expr:
-        """Subscripts, fields, casts and collations behind ``node``."""
+        """Reads subscripts, fields, casts and collations after ``node``."""
         c, start = self.c, node.span.start
         while True:
             if c.take_op("["):
@@ -574,7 +594,7 @@ class ExpressionParser:
     def _call(self, start: int, prefix: str = "") -> Expr:
         c = self.c
         name = prefix + name_of(c.next())
-        upper = re.sub(r"^(SYSTEM\.)?BUILTIN\.", "", name.upper())  # Spark's own functions under their full names
+        upper = re.sub(r"^(SYSTEM\.)?BUILTIN\.", "", name.upper())  # built-in functions may be written with their full names
         c.expect_op("(", f"after {name}")
         flags: set[str] = set()
         at, unclear = c.i, self._unclear()
@@ -612,14 +632,14 @@ class ExpressionParser:
         return self._node("call", upper, tuple(args), start, frozenset(flags))
 
     def _arguments(self, name: str, upper: str, flags: set[str]) -> list[Expr]:
-        """Reads what stands between the parentheses of a call."""
+        """Reads the arguments between the parentheses of a call."""
         c, args = self.c, []
         if upper == "EXTRACT" and c.token.kind in (WORD, QUOTED) and c.peek().kind == WORD and c.peek().upper == "FROM" and c.begins_operand(2):
             c.i += 2
             return [self._comparison()]
         if upper == "TRIM" and c.token.kind == WORD and c.token.upper in TRIMMED and self._connected("FROM"):
             source = c.peek().kind == WORD and c.peek().upper == "FROM" and c.begins_operand(2)
-            if source and not (c.peek(2).upper == "FROM" and c.begins_operand(3)):  # else what is trimmed is called from
+            if source and not (c.peek(2).upper == "FROM" and c.begins_operand(3)):  # otherwise the trimmed column is named from
                 c.i += 2
                 return [self._comparison()]
             if c.begins_operand(1):
@@ -662,7 +682,7 @@ class ExpressionParser:
             return args
 
     def _level(self) -> Iterator[Token]:
-        """The tokens from here to the parenthesis that closes the arguments, without those inside further brackets."""
+        """The tokens from here to the parenthesis that closes the arguments, without those inside nested brackets."""
         depth, j = 0, self.c.i
         while self.c.tokens[j].kind != END:
             t = self.c.tokens[j]
@@ -679,7 +699,7 @@ class ExpressionParser:
         return sum(t.kind == OP and t.text == "," for t in self._level())
 
     def _connected(self, word: str) -> bool:
-        """Whether the word stands between the arguments, behind the first token."""
+        """Whether the word occurs between the arguments, after the first token."""
         tokens = list(self._level())[1:]
         return any(t.kind == WORD and t.upper == word for t in tokens)
 
@@ -705,10 +725,10 @@ class ExpressionParser:
         return items
 
     def _case_or_name(self, start: int) -> Expr | None:
-        """CASE with its branches; None where the word is the name of a column."""
+        """Reads CASE with its branches. None if the word is the name of a column."""
         c, at = self.c, self.c.i
         if at in self._names or c.ends_operand(1) or c.peek().text == "*":
-            if c.peek().kind == END:  # completion hears that a branch may follow as well
+            if c.peek().kind == END:  # lets completion know that a branch may follow, too
                 c.next()
                 c.at_word("WHEN")
                 c.i = at
@@ -718,14 +738,16 @@ class ExpressionParser:
             return self._case(start)
         try:
             return self._case(start)
-        except ClauseError:  # as in case - 1 > 2: the word is an operand by itself
+        except ClauseError:  # as in case - 1 > 2, where the word is a column
             self._names.add(at)
             c.i = at
             return None
 
     def _case(self, start: int) -> Expr:
-        """CASE with its branches. Where these do not end as they must, the last word inside that may be a name is one, as in
-        CASE case WHEN 1 THEN 2 END."""
+        """Reads CASE with its branches. If they do not end properly, the last keyword inside that may be a name is read as a name.
+
+        An example is CASE case WHEN 1 THEN 2 END.
+        """
         c, at, chosen = self.c, self.c.i, len(self._words)
         failed: ClauseError | None = None
         while True:
@@ -787,20 +809,20 @@ class ExpressionParser:
         return self._text("interval", start)
 
     def _at_signed_unit(self) -> bool:
-        """Whether a number with its sign and unit stands behind INTERVAL, as in INTERVAL -3 MONTHS."""
+        """Whether a number with its sign and unit follows INTERVAL, as in INTERVAL -3 MONTHS."""
         size = 1 if self.c.peek(2).kind in (STRING, NUMBER) else self._parameter(2)
         unit = self.c.peek(2 + size)
         return self.c.peek().text in ("+", "-") and size > 0 and unit.kind == WORD and unit.upper in UNITS
 
     def _parameter(self, n: int) -> int:
-        """How many tokens the parameter that begins ``n`` places on has; 0 where none begins."""
+        """The number of tokens of the parameter that begins ``n`` places ahead, 0 if none begins there."""
         first = self.c.peek(n)
         if first.kind != OP or first.text not in "?:":
             return 0
         return 1 if first.text == "?" else 2 if self.c.peek(n + 1).kind == WORD else 0
 
     def _lambda_params(self) -> list[str] | None:
-        """Names of ``(x, y) ->`` if that is what stands here; moves nothing."""
+        """The names in ``(x, y) ->`` if it comes next, else None. Does not move the cursor."""
         c, j, names = self.c, 1, []
         while c.peek(j).kind in (WORD, QUOTED):
             names.append(name_of(c.peek(j)))
@@ -832,7 +854,7 @@ class ExpressionParser:
         if c.take_op("("):
             c.listed(self._size)
             c.expect_op(")", f"to close {first}(")
-        elif c.at_op("<") and first in ("ARRAY", "MAP", "STRUCT"):  # after others it is a comparison
+        elif c.at_op("<") and first in ("ARRAY", "MAP", "STRUCT"):  # after other words it is a comparison
             self._inner_types(first)
         if first == "TIMESTAMP" and c.at_word("WITHOUT"):
             c.i += 3
@@ -841,7 +863,7 @@ class ExpressionParser:
         return c.span(start).of(c.text)
 
     def _inner_types(self, kind: str) -> None:
-        """Reads what stands between the angle brackets of ARRAY, MAP or STRUCT."""
+        """Reads the types between the angle brackets of ARRAY, MAP or STRUCT."""
         c = self.c
         c.next()
         if kind != "STRUCT":
@@ -867,14 +889,14 @@ class ExpressionParser:
             c.i += 2
 
     def _size(self) -> None:
-        """Reads a number in a type's parentheses; GEOMETRY and GEOGRAPHY may have the word ANY there."""
+        """Reads a number in a type's parentheses. GEOMETRY and GEOGRAPHY also allow the word ANY."""
         c = self.c
         if c.token.kind != NUMBER and not c.at_word("ANY"):
             raise c.error("expected a number in the type's parentheses")
         c.next()
 
     def skip_parens(self) -> None:
-        """Takes all tokens from a parenthesis up to the one that closes it."""
+        """Skips all tokens from a parenthesis to the one that closes it."""
         c, depth, open_at = self.c, 0, self.c.token
         while True:
             t = c.next()
@@ -887,10 +909,10 @@ class ExpressionParser:
 
 
 class ConstantParser(ExpressionParser):
-    """Reads a size or a number: an operator belongs to it only if an operand follows, and not the next part of the clause."""
+    """Reads a size or a number. An operator belongs to it only if an operand follows, and not the clause's next part."""
 
     follows = frozenset("(:?+-")
-    names = True  # whether a column may be read, which is an error later
+    names = True  # whether a column may be read; it is rejected later
 
     def _operator(self, level: int) -> tuple[str, int] | None:
         found = super()._operator(level)

@@ -1,4 +1,4 @@
-"""Expressions of another engine's SQL: only where they end is read, what they mean is the translator's to say."""
+"""Expressions of another engine's SQL: finds only where each one ends. ``dialect/transpile`` translates their meaning."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sparkcep.clause.expressions import EXPRESSION, Cursor, Expr
 from sparkcep.clause.tokens import END, OP, WORD
 from sparkcep.errors import error_at
 
-# what stands behind an expression of the clause
+# words that end an expression of the clause
 _BEHIND = (
     ("AS",), ("ASC",), ("DESC",), ("NULLS", "FIRST"), ("NULLS", "LAST"), ("ORDER", "BY"), ("MEASURES",), ("ONE", "ROW"), ("ALL", "ROWS"), ("AFTER", "MATCH"), ("SUBSET",), ("DEFINE",),
 )  # fmt: skip
@@ -14,7 +14,7 @@ _OPENING, _CLOSING = "([{", ")]}"
 
 
 class Slices:
-    """Reads as :class:`ExpressionParser` does; each expression is one node without parts."""
+    """Replaces :class:`ExpressionParser`: each expression is one node without parts."""
 
     def __init__(self, cursor: Cursor) -> None:
         self.c = cursor

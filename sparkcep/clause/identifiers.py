@@ -1,4 +1,7 @@
-"""Names in double quotes, as Spark reads them under ``spark.sql.ansi.doubleQuotedIdentifiers``."""
+"""Names in double quotes, as Spark reads them under ``spark.sql.ansi.doubleQuotedIdentifiers``.
+
+The rewriter converts them to backticks.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,10 @@ from sparkcep.clause.opaque_text import islands
 
 
 def backticked(text: str) -> str:
-    """``text`` with backticks in place of double quotes.
+    """``text`` with backticks instead of double quotes.
 
-    Every name keeps its length, so that all places stay where they are. Only a name that holds a backtick gets longer. Raises
-    ClauseError for a literal, a quoted name or a comment without an end.
+    Every name keeps its length, so all places stay valid. Only a name that contains a backtick gets longer. Raises ClauseError for
+    a literal, a quoted name or a comment without an end.
     """
     if '"' not in text:
         return text

@@ -90,7 +90,7 @@ class Exclude(_One):
 
 @dataclass(frozen=True)
 class Repeat(_One):
-    """A quantifier: ``min`` to ``max`` iterations (``None``: no bound), greedy or reluctant."""
+    """A quantifier: ``min`` to ``max`` iterations (``None``: unbounded), greedy or reluctant."""
 
     min: int
     max: int | None
@@ -99,14 +99,14 @@ class Repeat(_One):
 
 @dataclass(frozen=True)
 class Within(_One):
-    """``( p ) WITHIN size``: a group with its own window, of so many ``rows`` if it says ROWS."""
+    """``( p ) WITHIN size``: a group with its own window. ``rows``: the size counts rows."""
 
     size: Expr
     rows: bool = False
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and all below it, in pattern order."""
+    """The node and all nodes below it, in pattern order."""
     stack = [node]
     while stack:
         top = stack.pop()
@@ -115,7 +115,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def contains(node: Node, *kinds: type) -> bool:
-    """Whether a node of one of these classes is there."""
+    """Whether the tree contains a node of one of these classes."""
     return any(isinstance(n, kinds) for n in walk(node))
 
 

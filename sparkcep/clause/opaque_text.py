@@ -1,5 +1,8 @@
-"""What Spark's lexer takes as one whole, whatever stands inside: literals, quoted names and comments; and a text in stretches
-without comments."""
+"""Opaque stretches of SQL text: literals, quoted names and comments, which Spark's lexer reads as a whole; and text without
+comments, in stretches of bounded length.
+
+``clause/tokenizer`` reads the stretches. The rewriter uses :func:`mentions` to skip statements without the clause.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from collections.abc import Iterator
 
 from sparkcep.errors import SYNTAX, error_at
 
-_STRETCH = 65_536  # characters, after which a stretch ends at the next blank
-_LONG = 1_000  # characters of a literal
+_STRETCH = 65_536  # characters; a longer stretch ends at the next blank
+_LONG = 1_000  # characters; the inside of a longer literal becomes zeros
 _BLANK = re.compile(r"\s")
 LINE_COMMENT = r"--(?:[^\r\n\\]++|\\\n?)*+"  # a backslash at the line's end continues it
 _COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
@@ -23,9 +26,11 @@ _ISLAND = re.compile(
 
 
 def stretches(text: str) -> Iterator[tuple[int, str]]:
-    """The text in stretches with their offsets, each of bounded length but for what has no blank. Comments are blanks, the insides
-    of long literals and of those with a prefix noughts. Raises ClauseError for a literal, a quoted name or a comment without an
-    end."""
+    """Splits a text into stretches, each with its offset. A stretch has bounded length, unless it contains no blank.
+
+    Comments become blanks. The insides of long literals, and of literals with a prefix, become zeros. Raises ClauseError for a
+    literal, a quoted name or a comment without an end.
+    """
     out: list[str] = []
     begin = pos = 0
     for start, end, instead in _islands(text):
@@ -39,8 +44,11 @@ def stretches(text: str) -> Iterator[tuple[int, str]]:
 
 
 def mentions(text: str, word: str) -> bool:
-    """Whether ``word``, in any case, is in the text outside of literals, quoted names and comments. In linear time and little
-    memory. Raises ClauseError for one of these without an end before the word."""
+    """Whether ``word``, in any case, is in the text outside of literals, quoted names and comments.
+
+    Takes linear time and little memory. Raises ClauseError for a literal, a quoted name or a comment without an end before the
+    word.
+    """
     named = re.compile(rf"(?<!\w){word}(?!\w)", re.I)
     at = named.search(text)
     if at is None:
@@ -56,12 +64,12 @@ def mentions(text: str, word: str) -> bool:
 
 
 def islands(text: str) -> Iterator[tuple[int, int]]:
-    """The places of literals, quoted names and comments. Raises ClauseError."""
+    """The places of literals, quoted names and comments. Raises ClauseError for an unterminated one."""
     yield from ((start, end) for start, end, _ in _islands(text) if start < end)
 
 
 def _islands(text: str) -> Iterator[tuple[int, int, str]]:
-    """The places of literals, quoted names and comments, and the text's end, each with what stands for it."""
+    """The places of literals, quoted names and comments, each with its replacement. The last item is the text's end."""
     pos = 0
     while m := _ISLAND.search(text, pos):
         start, pos = m.span()
@@ -81,7 +89,7 @@ def _islands(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def comment_end(text: str, start: int) -> int:
-    """The offset behind the comment that begins with ``/*`` at ``start``; a hint inside it does not nest, as in Spark."""
+    """The offset after the comment that begins with ``/*`` at ``start``. A hint inside it does not nest, as in Spark."""
     depth, pos = 1, start + 2
     while depth:
         m = _COMMENT_EDGE.search(text, pos)

@@ -1,5 +1,7 @@
-"""Parser of the clause between the parentheses of MATCH_RECOGNIZE, and of its row pattern (LANGUAGE section 1): recursive descent
-over the statement's tokens, every node with its span."""
+"""Parser of the clause between the parentheses of MATCH_RECOGNIZE, and of its row pattern (LANGUAGE section 1).
+
+It is a recursive descent parser over the statement's tokens. Every node has its span. The rewriter and the tools call it.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,11 @@ from sparkcep.clause.tokens import END, NUMBER, OP, QUOTED, WORD, Span, Token, n
 from sparkcep.errors import LIMIT, SEMANTIC, ClauseError, error_at
 
 MAX_CLAUSE = 262_144  # characters
-MAX_NESTING = 50  # of a row pattern
-MAX_BOUND = 1_000_000  # of a quantifier
+MAX_NESTING = 50  # levels of groups in a row pattern
+MAX_BOUND = 1_000_000  # largest bound of a quantifier
 _REPORT = "the report of APPROX"
 _OF_APPROX = ("weights", _REPORT, "budget")
-# words that are the name of a measure only after AS: expressions are made of them, or what may follow a measure begins with them
+# words that need AS as the name of a measure: words of expressions, and words that may begin the clause's next part
 _NEEDS_AS = frozenset(
     """AFTER ALL AND AS BETWEEN BUDGET BY CASE CAST DEFINE DISTINCT DIV ELSE END FALSE FILTER FINAL FROM IGNORE ILIKE IN INTERVAL IS LIKE MATCH MEASURES NOT NULL NULLS ONE OR ORDER
     PARTITION PROXY RLIKE RUNNING SUBSET THEN TRUE TRY_CAST USING WEIGHTS WHEN WHERE WITH""".split()
@@ -32,15 +34,19 @@ _ORDER = "PARTITION BY, ORDER BY, MEASURES, ROWS PER MATCH, AFTER MATCH SKIP, th
 
 
 def parse_clause(text: str, columns: frozenset[str] = frozenset(), parameters: Mapping[str, object] = MappingProxyType({})) -> tree.MatchClause:
-    """The clause whose text is ``text``, as it is between the parentheses. ``columns``, ``parameters``: see Cursor. Raises
-    ClauseError."""
+    """Parses a clause given as the text between the parentheses.
+
+    ``columns``, ``parameters``: see :class:`Cursor`. Raises ClauseError.
+    """
     _check_size(text, 0, len(text))
     return _whole(_ClauseParser(Cursor(text, tokenize(text), columns=columns, parameters=parameters)), "the end of the clause")
 
 
 def parse_key(text: str, *, ordered: bool) -> Span:
-    """The place of the one key of PARTITION BY, or of ORDER BY if it is ``ordered``, that the text is, without comments around it.
-    Raises ClauseError."""
+    """The place of a single key of PARTITION BY, or of ORDER BY if ``ordered``, in a text, without comments around it.
+
+    Raises ClauseError if the text is not exactly one key.
+    """
     _check_size(text, 0, len(text))
     tokens = tokenize(text)
     cursor = Cursor(text, tokens)
@@ -60,8 +66,18 @@ def parse_between(
     text: str, tokens: list[Token], open_index: int, close_index: int, read: str = "", columns: frozenset[str] = frozenset(),
     parameters: Mapping[str, object] = MappingProxyType({}),
 ) -> tree.MatchClause:
-    """The clause between the parenthesis tokens at the two indexes of the statement's token list; ``read``: the SQL's name where it
-    is not Spark's; ``columns``, ``parameters``: see Cursor."""
+    """Parses the clause between two parenthesis tokens of a statement.
+
+    Args:
+        text: the statement.
+        tokens: its tokens.
+        open_index, close_index: indexes of the parentheses.
+        read: the name of another SQL, "" for Spark's.
+        columns, parameters: see :class:`Cursor`.
+
+    Raises:
+        ClauseError: for a clause that cannot be read.
+    """
     close = tokens[close_index]
     _check_size(text, tokens[open_index].end, close.start)
     inner = tokens[open_index + 1 : close_index] + [Token(END, "", "", close.start, close.start)]
@@ -70,10 +86,10 @@ def parse_between(
 
 
 def read_begun(cursor: Cursor) -> None:
-    """Reads a clause that is still being written, as far as its tokens go; the cursor hears what could stand behind them."""
+    """Parses an unfinished clause as far as its tokens go. The cursor records what could come next (for completion)."""
     try:
         _ClauseParser(cursor).parse()
-    except (ClauseError, RecursionError):  # as what is begun is not whole yet, or wrong: what could stand there was heard before
+    except (ClauseError, RecursionError):  # the text is incomplete or wrong; the cursor has recorded the possible continuations already
         return
 
 
@@ -84,7 +100,7 @@ def _check_size(text: str, start: int, end: int) -> None:
 
 
 def _whole(parser: _ClauseParser, end: str) -> tree.MatchClause:
-    """The clause that all tokens of the parser's cursor are."""
+    """Parses the clause that all tokens of the parser's cursor form."""
     cursor = parser.c
     try:
         clause = parser.parse()
@@ -93,7 +109,7 @@ def _whole(parser: _ClauseParser, end: str) -> tree.MatchClause:
         return clause if isinstance(parser.expressions, Slices) else replace(clause, words=uncounted(clause.expressions(), cursor.tokens), parameters=cursor.parameters)
     except ClauseError as error:
         raise advised(cursor, error) from None
-    except RecursionError:  # a caller deep in the stack leaves less than the depth limits count on
+    except RecursionError:  # a caller deep in the stack leaves less room than the depth limits assume
         raise cursor.error("the clause is nested too deep; flatten it", "CLAUSE_TOO_DEEP", LIMIT) from None
 
 
@@ -153,7 +169,7 @@ class _ClauseParser:
         return tree.MatchClause(**parts, **options, subsets=subsets, defines=defines, text=c.text, span=c.span(start))
 
     def _many(self, *words: str, item: Callable) -> tuple:
-        """The items behind the words, if these stand here."""
+        """The items after these words, () if the words do not come next."""
         return tuple(self.c.listed(item)) if self.c.take_word(*words) else ()
 
     def _sort_item(self) -> tree.SortItem:
@@ -176,10 +192,10 @@ class _ClauseParser:
         return tree.Measure(expr, *self.name("a name for the measure"))
 
     def _named_without_as(self, expr: Expr) -> bool:
-        """Whether the word after a measure's expression is its name, and not the beginning of the clause's next part."""
+        """Whether the word after a measure's expression is its name, and does not begin the clause's next part."""
         t, behind = self.c.token, self.c.peek()
         if expr.op == "col" and expr.span.of(self.c.text).upper() in ("FINAL", "RUNNING"):
-            return False  # a column without FIRST or LAST around it
+            return False  # FINAL or RUNNING before a plain column, without FIRST or LAST
         return t.kind == QUOTED or (t.kind == WORD and t.upper not in _NEEDS_AS and behind.text not in ("(", ".", "=") and behind.upper != "AS")
 
     def _rows(self) -> str:
@@ -298,7 +314,10 @@ class _ClauseParser:
         return tree.Window(size, rows, slide, slide is not None and c.take_word("ROWS"), c.span(start))
 
     def _of_approx(self) -> tuple[str, dict] | None:
-        """A part that belongs to APPROX, right after it or beside the other options: its members, under the part's name."""
+        """Parses a part that belongs to APPROX, directly after it or among the other options.
+
+        Returns the part's name and its members.
+        """
         c, start = self.c, self.c.token.start
         if c.at_word("WEIGHTS") and c.peek().text == "(":
             c.i += 2
@@ -326,7 +345,7 @@ class _ClauseParser:
         return _REPORT, {"report": report, "runs": runs, "intervals": intervals}
 
     def _without_approx(self, span: Span) -> ClauseError:
-        """The error of a part of APPROX in a clause without it."""
+        """The error for a part of APPROX in a clause without APPROX."""
         at = next(i for i, t in enumerate(self.c.tokens) if t.start == span.start)
         part, behind = self.c.tokens[at : at + 2]
         if part.upper == "ALL":
@@ -414,7 +433,7 @@ class _ClauseParser:
 
 
 class _ForeignClauseParser(_ClauseParser):
-    """The clause of another engine, whose expressions are no closer read than where they end."""
+    """Parses another engine's clause. Only the ends of its expressions are found."""
 
     def __init__(self, cursor: Cursor) -> None:
         super().__init__(cursor, Slices(cursor))
@@ -431,7 +450,7 @@ class _ForeignClauseParser(_ClauseParser):
 
 
 class _SizeParser(ConstantParser):
-    """Reads the size of a group's WITHIN; + and * after it are quantifiers unless a number or an interval follows."""
+    """Parses the size in a group's WITHIN. A + or * after it is a quantifier, unless a number or an interval follows."""
 
     follows = frozenset()
     names = False
@@ -441,7 +460,7 @@ class _SizeParser(ConstantParser):
 
 
 class _PatternParser:
-    """``parse()`` reads a row pattern up to, not including, the parenthesis that closes it.
+    """``parse()`` parses a row pattern up to, but not including, the parenthesis that closes it.
 
     Precedence, loosest to tightest: alternation, conjunction, concatenation, negation, quantifier.
     """

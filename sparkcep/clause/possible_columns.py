@@ -1,8 +1,8 @@
-"""Finds words of a clause that the reader of expressions counted as something other than a column, where Spark may see a column.
+"""Finds words of a clause that the expression parser did not read as columns, but that Spark may read as columns.
 
-The columns of an expression decide to which row it is moved, so one that the reader overlooks would silently be read from the wrong
-row. Each word is therefore classified a second time, by the tokens beside it alone. The rewriter asks Spark whether the input has a
-column of the name of a word that is left (``sql/rewrite/rewrite``), and the statement is an error if it has.
+The columns of an expression decide to which row it is moved, so an overlooked column would silently be read from the wrong row.
+Each word is therefore classified a second time, by its neighbouring tokens alone. The rewriter (``sql/rewrite/rewrite``) asks Spark
+whether the input has a column with the name of such a word. If it has, the statement is an error.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from sparkcep.clause.expressions import CONSTANTS, TRIMMED, UNIT_FUNCTIONS, UNITS_OF_CALLS, Expr
 from sparkcep.clause.tokens import NUMBER, OP, QUOTED, STRING, WORD, Span, Token
 
-# words that stand before an operand
+# words that precede an operand
 _PREFIXES = frozenset(["NOT", "CASE", "DISTINCT", "ALL", "RUNNING", "FINAL", *TRIMMED])
-# a word and the one behind it that is not an operand
+# a word and the next word, if that is not an operand
 _PAIRS = frozenset(
     [
         ("IS", "NOT"), ("NOT", "NULL"), ("NOT", "TRUE"), ("NOT", "FALSE"), ("NOT", "UNKNOWN"), ("NOT", "DISTINCT"), ("IS", "UNKNOWN"), ("IS", "DISTINCT"),
@@ -27,7 +27,7 @@ _PAIRS = frozenset(
 
 
 def uncounted(expressions: Iterable[Expr], tokens: list[Token]) -> tuple[Span, ...]:
-    """The places of those words, in the order of the text. ``tokens``: those of the clause, closed by an END token."""
+    """The places of these words, in text order. ``tokens``: the clause's tokens, closed by an END token."""
     starts = [token.start for token in tokens]
     found: list[Span] = []
     for expr in expressions:
@@ -42,8 +42,10 @@ def uncounted(expressions: Iterable[Expr], tokens: list[Token]) -> tuple[Span, .
 
 
 def _counted(expr: Expr) -> tuple[list[Span], list[Span]]:
-    """The places of the columns and the statement's parameters that the reader counted, and those of queries, types, intervals, and
-    the parameters of a lambda before its arrow, in which no column of the input is named."""
+    """The places of columns and statement parameters that the parser read, and the places where no column of the input is named.
+
+    The second list has queries, types, intervals, and the parameters of a lambda before its arrow.
+    """
     counted, passed = [], []
     for node in expr.walk():
         if node.op in ("col", "star") or (node.op == "lit" and str(node.value)[0] in ":?"):
@@ -58,15 +60,15 @@ def _counted(expr: Expr) -> tuple[list[Span], list[Span]]:
 
 
 def _may_be_column(tokens: list[Token], i: int, first: int, ends: set[int]) -> bool:
-    """Whether token ``i``, which the reader did not count, may be a column by what stands beside it."""
+    """Whether the neighbours of token ``i`` allow it to be a column. The parser did not read it as one."""
     token, behind = tokens[i], tokens[i + 1]
     before = tokens[i - 1] if i > first else None
     word = token.upper if token.kind == WORD else ""
-    if behind.text == "(" or behind.kind == STRING:  # a function, or a literal with its type
+    if behind.text == "(" or behind.kind == STRING:  # a function, or a typed literal
         return False
-    if word in CONSTANTS or (behind.text == "=" and tokens[i + 2].text == ">" and tokens[i + 2].start == behind.end):  # the name of an argument
+    if word in CONSTANTS or (behind.text == "=" and tokens[i + 2].text == ">" and tokens[i + 2].start == behind.end):  # the name of a named argument
         return False
-    if before is not None and (before.kind in (STRING, NUMBER, QUOTED) or before.end in ends or before.text in (".", ":", ")", "]")):  # it begins no operand
+    if before is not None and (before.kind in (STRING, NUMBER, QUOTED) or before.end in ends or before.text in (".", ":", ")", "]")):  # an operand cannot begin here
         return False
     if before is not None and before.kind == WORD:
         if (before.upper, word) in _PAIRS or before.upper in ("AS", "COLLATE") or before.upper in CONSTANTS or before.upper == "END":
@@ -79,7 +81,7 @@ def _may_be_column(tokens: list[Token], i: int, first: int, ends: set[int]) -> b
 
 
 def _of_its_call(tokens: list[Token], i: int, before: Token | None, word: str) -> bool:
-    """Whether the first word in parentheses belongs to the function before them: a unit, the field of EXTRACT, ORDER, WHERE."""
+    """Whether the first word in parentheses belongs to the function before them: a unit, the field of EXTRACT, ORDER or WHERE."""
     if before is None or before.text != "(" or i < 2:
         return False
     name, behind = tokens[i - 2].upper, tokens[i + 1]

@@ -1,4 +1,7 @@
-"""A clause's tree as text again: what is printed and parsed must be what was parsed."""
+"""Prints a clause's tree as text. Parsing the printed text gives the same tree.
+
+EXPLAIN, the translation of dialects, the command line and the DataFrame API use it.
+"""
 
 from __future__ import annotations
 
@@ -44,12 +47,12 @@ ROWS_TEXT = {
 }
 
 
-Cut = Callable[[Expr], str]  # the text of an expression
-Quoted = Callable[[str], str]  # how a name is quoted
+Cut = Callable[[Expr], str]  # returns the text of an expression
+Quoted = Callable[[str], str]  # quotes a name
 
 
 def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) -> str:
-    """The clause's text in canonical layout; expressions stand as the user wrote them, or as ``cut`` has them."""
+    """The clause's text in canonical layout. Expressions keep the user's text, or get that of ``cut``."""
 
     def named(name: str) -> str:
         return variable_text(name, quoted)
@@ -165,17 +168,17 @@ def _skip_text(skip: Skip, named: Quoted) -> str:
 
 
 def variable_text(name: str, quoted: Quoted = quote) -> str:
-    """A variable as it is printed: quoted where it is no plain word."""
+    """A variable as printed: quoted if it is not a plain word."""
     plain = name.isascii() and name.isidentifier()
     return name if plain and name.upper() not in _QUOTED else quoted(name)
 
 
-# words that begin something else where a variable may stand
+# words that would begin something else in the place of a variable
 _QUOTED = UNITS | set("PERMUTE WITHIN ROWS TO PATTERN AUTOMATON EVENT WINDOW LIFETIME CHANGES REPORT SPECULATE APPROX PREF TOP AND OR NOT AS EVERY THEN FOLLOWED".split())
 
 
 def to_text(node: Node, text: str) -> str:
-    """Pattern text that parses to the same node. ``text``: the statement text window sizes are cut from."""
+    """Pattern text that parses to the same node. ``text``: the statement, which contains the sizes of windows."""
     return _print(node, lambda e: e.span.of(text), variable_text, 0)
 
 

@@ -1,5 +1,7 @@
-"""Spark SQL text cut into sqlglot's tokens. The tokenizer is sqlglot's with Spark's rules; comments, which Spark ends in a way of
-its own, are blanks before it reads."""
+"""Lexer: cuts Spark SQL text into sqlglot's tokens, with sqlglot's tokenizer and Spark's rules.
+
+``clause/tokens`` calls it. Comments are replaced by blanks before the tokenizer reads, because Spark ends them by its own rules.
+"""
 
 from __future__ import annotations
 
@@ -17,28 +19,30 @@ from sparkcep.errors import error_at
 
 
 class Tokenizer(Databricks.Tokenizer):
-    """No statement is a command whose rest is one string, no word has a sign in it, and a quote may be doubled inside its
-    literal."""
+    """sqlglot's tokenizer with Spark's rules.
+
+    No statement is a command whose rest is one string, no word contains a sign, and a quote may be doubled inside its literal.
+    """
 
     COMMANDS = set()
     KEYWORDS = {word: kind for word, kind in Databricks.Tokenizer.KEYWORDS.items() if not (word[0].isalpha() and "-" in word)}
-    SINGLE_TOKENS = {**Databricks.Tokenizer.SINGLE_TOKENS, "$": TokenType.UNKNOWN, "@": TokenType.UNKNOWN}  # else a number behind them has no fraction
+    SINGLE_TOKENS = {**Databricks.Tokenizer.SINGLE_TOKENS, "$": TokenType.UNKNOWN, "@": TokenType.UNKNOWN}  # otherwise a number after them loses its fraction
     STRING_ESCAPES = ["\\", "'", '"']
 
 
-Tokenizer._COMMENTS = {}  # there are none left; and "{#", where a row pattern may begin an exclusion, is none to Spark
+Tokenizer._COMMENTS = {}  # Comments are blanked before. Also, "{#" does not begin a comment in Spark, and a row pattern may contain it.
 _DIALECT = Databricks()
 
 
 class _Flink(Dialect):
-    """Flink's SQL, of which sqlglot has no dialect."""
+    """Flink's SQL, because sqlglot lacks a dialect for it."""
 
     class Tokenizer(tokens.Tokenizer):
         IDENTIFIERS = ["`"]
 
 
 class _Spark(Databricks):
-    """Spark's own SQL, in which a quote may be doubled inside its literal."""
+    """Spark's own SQL, where a quote may be doubled inside its literal."""
 
     class Tokenizer(Databricks.Tokenizer):
         STRING_ESCAPES = ["\\", "'", '"']
@@ -46,7 +50,7 @@ class _Spark(Databricks):
 
 @cache
 def dialect_of(read: str) -> Dialect:
-    """sqlglot's dialect of a SQL's name."""
+    """sqlglot's dialect for the name of an SQL."""
     own = {"flink": _Flink, "spark": _Spark}.get(read)
     return own() if own else Dialect.get_or_raise(read)
 
@@ -59,7 +63,7 @@ def _tokenizer(read: type[Dialect]) -> type[tokens.Tokenizer]:
 
 
 def sqlglot_tokens(text: str, read: Dialect) -> list[Token]:
-    """The tokens of a text in another engine's SQL. Raises ClauseError."""
+    """The tokens of a text in another engine's SQL. Raises ClauseError for a literal, a quoted name or a comment without an end."""
     try:
         return _tokenizer(type(read))(dialect=read).tokenize(text)
     except TokenError:
@@ -67,8 +71,18 @@ def sqlglot_tokens(text: str, read: Dialect) -> list[Token]:
 
 
 def cut(text: str, read: str = "") -> Iterator[tuple[Token, str, int]]:
-    """The tokens, each with the stretch of text that was cut, in which its ``start`` and ``end`` count, and that one's offset;
-    ``read``: the SQL's name where it is not Spark's. Raises ClauseError."""
+    """Cuts a text into sqlglot's tokens.
+
+    Args:
+        text: the text.
+        read: the name of another SQL, "" for Spark's.
+
+    Yields:
+        Each token, with the stretch of text that its ``start`` and ``end`` refer to, and the stretch's offset.
+
+    Raises:
+        ClauseError: for a text that cannot be read.
+    """
     if read:
         yield from ((token, text, 0) for token in sqlglot_tokens(text, dialect_of(read)))
         return

@@ -1,8 +1,8 @@
-"""Tokens of Spark SQL text with their offsets.
+"""Tokens of Spark SQL text, with their offsets.
 
-sqlglot cuts the text (``clause/tokenizer``, imported when the first text is cut); its tokens are told here in five kinds. Operators
-come one character a token, so that ``A??`` or ``A||B`` in a row pattern and ``a || b`` in an expression need no modes; the
-expression parser joins neighbours itself.
+The parser and the rewriter read them. sqlglot cuts the text (``clause/tokenizer``, imported for the first text), and this module
+maps its tokens to five kinds. Each operator character is a token of its own, so that ``A??`` or ``A||B`` in a row pattern and ``a
+|| b`` in an expression need no lexer modes. The expression parser joins neighbours itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ WORD, QUOTED, STRING, NUMBER, OP, END = "word", "quoted", "string", "number", "o
 
 
 class Token(NamedTuple):
-    """``kind`` is one of the constants above; ``text`` the source text; ``upper`` it in upper case for words."""
+    """A token.
+
+    Attributes:
+        kind: one of the constants above.
+        text: the source text.
+        upper: the source text, in upper case for words.
+        start, end: its offsets.
+    """
 
     kind: str
     text: str
@@ -24,7 +31,7 @@ class Token(NamedTuple):
     end: int
 
 
-_DECIMAL = r"(?:[dDfF]|[bB][dD])?"  # the suffix of what has a fraction or an exponent
+_DECIMAL = r"(?:[dDfF]|[bB][dD])?"  # suffix of a number with a fraction or an exponent
 _NUMBER = (
     rf"(?:\d+[eE][+-]\d+{_DECIMAL}|(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?{_DECIMAL}(?![A-Za-z0-9_])|\d+(?:[eE]\d+)?{_DECIMAL}(?!\w)|\d+[lLsSyY](?!\w))"
 )
@@ -37,8 +44,8 @@ _QUOTES = frozenset("'\"`")
 def tokenize(text: str, read: str = "") -> list[Token]:
     """All tokens of ``text``, closed by one END token. Comments and blanks are dropped.
 
-    ``read``: the name of the SQL that the text is written in, where that is not Spark's.
-    Raises ClauseError for an unterminated string, quoted identifier or comment.
+    ``read``: the name of the text's SQL, "" for Spark's. Raises ClauseError for an unterminated string, quoted identifier or
+    comment.
     """
     from sparkcep.clause.tokenizer import cut
 
@@ -46,7 +53,7 @@ def tokenize(text: str, read: str = "") -> list[Token]:
     end = 0
     for token, stretch, offset in cut(text, read):
         start = token.start + offset
-        if start < end:  # the type that sqlglot makes of a number's suffix
+        if start < end:  # skip the type that sqlglot adds for a number's suffix
             continue
         end = token.end + offset + 1
         piece = text[start:end]
@@ -54,7 +61,7 @@ def tokenize(text: str, read: str = "") -> list[Token]:
         if first in _QUOTES or (read and token.token_type.name.endswith("STRING")):
             quoted = first == "`" or (first == '"' and token.token_type.name == "IDENTIFIER")
             if not quoted and out and out[-1].end == start and out[-1].upper in ("R", "X") and (first == "'" or out[-1].upper == "R"):
-                start = out.pop().start  # behind 1., where sqlglot sees no prefix
+                start = out.pop().start  # after "1." sqlglot does not recognize the prefix
             out.append(Token(QUOTED if quoted else STRING, text[start:end], text[start:end], start, end))
         elif first.isalpha() or first == "_":
             if piece[-1] in "'\"":  # r'...', X'...'; n'...' is a word and a string
@@ -71,7 +78,7 @@ def tokenize(text: str, read: str = "") -> list[Token]:
         else:
             if out and out[-1].end == start and out[-1].text == "." and first.isdigit():
                 start = out.pop().start
-            if first.isdigit() and not _IS_NUMBER(piece):  # such as 1e3-2.5, of which sqlglot takes 1e3-2 for a number
+            if first.isdigit() and not _IS_NUMBER(piece):  # for example, sqlglot reads 1e3-2 in 1e3-2.5 as a number
                 end = _TOUCHING(stretch, end - offset).end() + offset
             out += _pieces(stretch, start, end, offset)
     out.append(Token(END, "", "", len(text), len(text)))
@@ -79,8 +86,10 @@ def tokenize(text: str, read: str = "") -> list[Token]:
 
 
 def _pieces(stretch: str, start: int, end: int, offset: int) -> list[Token]:
-    """The tokens of what is one token to sqlglot: ORDER BY, an operator of several signs, a number that ends otherwise in Spark.
-    ``stretch``, of which that is a part, begins at the offset, and has blanks for comments."""
+    """The tokens inside one sqlglot token: ORDER BY, an operator of several signs, or a number that Spark ends elsewhere.
+
+    ``stretch`` contains the token. It begins at ``offset`` and has blanks for comments.
+    """
     out = []
     for m in _PIECES.finditer(stretch, start - offset, end - offset):
         piece = m.group()
@@ -89,12 +98,12 @@ def _pieces(stretch: str, start: int, end: int, offset: int) -> list[Token]:
 
 
 def name_of(token: Token) -> str:
-    """The identifier that a word or a quoted token stands for."""
+    """The identifier in a word or a quoted token."""
     return unquoted(token.text) if token.kind == QUOTED else token.text
 
 
 def unquoted(text: str) -> str:
-    """The name that ``text`` is with or without quotes."""
+    """The name in ``text``, which may be quoted."""
     return text[1:-1].replace(text[0] * 2, text[0]) if text[0] in _QUOTES else text
 
 
@@ -104,7 +113,7 @@ def quote(name: str) -> str:
 
 
 def matching(tokens: list[Token], opening: str = "(", closing: str = ")") -> dict[int, int]:
-    """The index of the closing bracket for that of each opening one."""
+    """Maps the index of each opening bracket to that of its closing bracket."""
     out, stack = {}, []
     for i, t in enumerate(tokens):
         if t.kind == OP and t.text == opening:
@@ -120,14 +129,14 @@ def split_statements(text: str) -> list[str]:
 
 
 def statement_spans(text: str) -> list[Span]:
-    """The places of those statements. Raises ClauseError."""
+    """The places of the statements of ``text``, see :func:`split_statements`. Raises ClauseError."""
     out, start, depth, empty = [], 0, 0, True
     tokens = tokenize(text)
     for i, token in enumerate(tokens):
         if token.upper == "BEGIN":
             depth += 1
         elif depth and token.upper in ("CASE", "IF", "LOOP", "WHILE", "REPEAT", "FOR") and token.kind == WORD:
-            # END IF / END CASE close what the opening word opened
+            # END IF and END CASE close the opening word
             if i and tokens[i - 1].upper != "END" and not (token.upper == "IF" and tokens[i + 1].text == "("):
                 depth += token.upper not in ("WHILE", "FOR")
         elif depth and token.upper == "END":
@@ -157,5 +166,5 @@ class Span:
         return text[self.start : self.end]
 
     def holds(self, other: Span) -> bool:
-        """Whether the other lies inside."""
+        """Whether the other span lies inside."""
         return self.start <= other.start and other.end <= self.end

@@ -1,4 +1,7 @@
-"""The clause as the user wrote it: frozen, with spans, nothing resolved (LANGUAGE section 1)."""
+"""Parse tree of the clause as the user wrote it: frozen, with spans, nothing resolved (LANGUAGE section 1).
+
+``clause/parser`` makes it; the planner, the printer, the formatter and the linter read it.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Skip:
-    """``mode``: one of PAST_LAST, NEXT_ROW, TO_FIRST, TO_LAST; ``target`` for the last two."""
+    """AFTER MATCH SKIP. ``mode``: PAST_LAST, NEXT_ROW, TO_FIRST or TO_LAST; ``target``: the variable, for the last two."""
 
     mode: str
     target: str | None = None
@@ -60,7 +63,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Lifetime:
-    """``LIFETIME TO end``: until when a row lives."""
+    """``LIFETIME TO end``: the end of a row's life."""
 
     end: Expr
     span: Span = _span()
@@ -96,8 +99,7 @@ class Speculate:
 
 @dataclass(frozen=True)
 class HistoryTable:
-    """``USING HISTORY table [AS PUBLISHED] [SKETCH (depth, width) | SKETCH AUTO cells]``; ``text``: the table's name as it is
-    written."""
+    """``USING HISTORY table [AS PUBLISHED] [SKETCH (depth, width) | SKETCH AUTO cells]``. ``text``: the table's name as written."""
 
     table: Span = field(compare=False)
     text: str
@@ -118,7 +120,18 @@ class Budget:
 
 @dataclass(frozen=True)
 class Approx:
-    """``report``: PROXY, PER ERROR (of them), ALL, BUNDLES or HISTORY. Of a history ``runs`` (PROXY or ALL) and ``intervals``."""
+    """APPROX and its options.
+
+    Attributes:
+        k: the number of errors.
+        weights: (name, weight) of each weight.
+        report: PROXY, PER ERROR (a variant of it), ALL, BUNDLES or HISTORY.
+        runs: which runs a history counts, PROXY or ALL.
+        intervals: the number of intervals of a history.
+        budget: the BUDGET.
+        parts: the places of WEIGHTS, the report and BUDGET.
+        span: its place.
+    """
 
     k: Expr
     weights: tuple[tuple[str, Expr], ...] = ()
@@ -126,7 +139,7 @@ class Approx:
     runs: str | None = None
     intervals: Expr | None = None
     budget: Budget | None = None
-    parts: tuple[Span, ...] = field(default=(), compare=False, repr=False)  # where WEIGHTS, the report and BUDGET are
+    parts: tuple[Span, ...] = field(default=(), compare=False, repr=False)  # places of WEIGHTS, the report and BUDGET
     span: Span = _span()
 
 
@@ -160,8 +173,10 @@ class Define:
 
 @dataclass(frozen=True)
 class MatchClause:
-    """What stands between the parentheses of MATCH_RECOGNIZE. ``text`` is the statement all spans point into. Beside an
-    ``automaton`` the pattern is empty."""
+    """The text between the parentheses of MATCH_RECOGNIZE, as a tree.
+
+    ``text`` is the statement that all spans refer to. With an ``automaton`` the pattern is empty.
+    """
 
     pattern: Node
     partition_by: tuple[Expr, ...] = ()
@@ -187,7 +202,7 @@ class MatchClause:
     span: Span = _span()
 
     def expressions(self) -> list[Expr]:
-        """All expressions over the input's rows, and over those of a match."""
+        """All expressions of the clause, over the input's rows and over the rows of a match."""
         found = [*self.partition_by, *(item.expr for item in self.order_by), *(measure.expr for measure in self.measures)]
         found += [expr for _, expr in self.pref.objectives] if self.pref is not None else []
         found += [self.lifetime.end] if self.lifetime is not None else []

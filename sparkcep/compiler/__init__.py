@@ -1,2 +1,4 @@
-"""Compiles plans. A plan goes in; read-only arrays come out, and the strategy: which search answers the clause, and why. The rules
-of streams lie beside it, since EXPLAIN, the engine and Spark read both."""
+"""Compiler of plans: turns a plan into read-only arrays and chooses the strategy, the search that answers the clause, with reasons.
+
+The engine runs the arrays. The rules of streams are here too, because EXPLAIN, the engine and Spark read both.
+"""

@@ -1,7 +1,7 @@
-"""When what a search finds over a stream is final, and how the search resumes at the next micro-batch.
+"""Emission: when a match over a stream is final, and how the search resumes at the next micro-batch.
 
-A match is final once no row that may still come changes it. What decides that follows from the plan and the search that answers it.
-The engine emits by this record; EXPLAIN, the checks of streams and what is passed on of the watermark read the same one.
+A match is final once no future row can change it. This follows from the plan and from the search that answers it. The engine emits
+by this record. EXPLAIN, the checks of streams and the output watermark read it, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sparkcep.plan.options import NO_WINDOW, ROWS
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Window, has
 
-# what is emitted as a whole
+# units of emission
 MATCH = "a match"
 LAST_ROW = "what ends at a row"
 BUNDLE = "a bundle of matches"
@@ -37,16 +37,16 @@ class Emission:
     """When a clause's matches are emitted over a stream.
 
     Attributes:
-        unit: what is emitted as a whole.
-        resume: how the search goes on at the next micro-batch.
-        early: each match of ALL MATCHES is emitted with its last row. Nothing to come changes it, and nothing numbers it.
-        sequential: a match depends on those before it, because none shares rows with them or conditions ask for its number.
-        late: a sliding window is ranked only when the WINDOWs of all its rows have ended.
-        looks_behind: a negation looks at the rows after a match, so that what ends at a row waits for the WINDOW of its matches.
-        looks_before: a negation may look at rows before a match, as far as those of WINDOW.
-        hides: a cheaper match that begins before a sliding window may hide one in it.
+        unit: the unit of emission: what is emitted as a whole.
+        resume: how the search resumes at the next micro-batch.
+        early: each match of ALL MATCHES is emitted with its last row. No future row changes it, and matches are not numbered.
+        sequential: a match depends on earlier matches, because matches share no rows or conditions read the match number.
+        late: a sliding window is ranked only after the WINDOWs of all its rows have closed.
+        looks_behind: a negation looks at the rows after a match, so the answer for a last row waits for the WINDOW of its matches.
+        looks_before: a negation may look at rows before a match, as far back as WINDOW reaches.
+        hides: a cheaper match that begins before a sliding window may hide a match in the window.
         numbers_asked: conditions read MATCH_NUMBER().
-        positions: something says how many rows of a key came before.
+        positions: the output depends on the position of a row in its key.
     """
 
     unit: str
@@ -62,7 +62,7 @@ class Emission:
 
 
 def emission_of(plan: Plan, search: str, question: str, net: Net | None) -> Emission:
-    """The emission of a plan over a stream, answered by a search through an automaton of event selection."""
+    """How the matches of a plan are emitted over a stream, given its search, its question and its event selection automaton."""
     ranked = plan.ranking is not None and plan.ranking.top > 0
     asked = any(has(tree, "mno") for condition in plan.conditions for tree in condition.trees)
     behind = net is not None and net.negates_behind
@@ -103,10 +103,10 @@ def _looks_before(net: Net) -> bool:
 def _counts_positions(plan: Plan) -> bool:
     kinds = {leaf.spec.kind for leaf in plan.leaves}
     placed = plan.slide is not None or kinds & {"bundle_start", "bundle_end"}
-    across = plan.ranking is not None and plan.ranking.overall  # matches of several keys that tie differ in the places of their rows
+    across = plan.ranking is not None and plan.ranking.overall  # ties between keys are broken by the positions of rows
     return bool("graph" in kinds or across or (placed and window_of(plan).kind == ROWS))
 
 
 def window_of(plan: Plan) -> Window:
-    """The WINDOW of a whole match; one of no kind without one."""
+    """The WINDOW of a whole match. Its kind is NO_WINDOW if the clause has none."""
     return plan.windows[0] if plan.windows else Window(NO_WINDOW, "", "", 0, 0, "")

@@ -1,7 +1,7 @@
-"""What a clause over a stream passes on: the column of its output that has a watermark, and how far that is behind the input's.
+"""Output watermark: which column of a clause's output over a stream has a watermark, and how far it lags the input's watermark.
 
-Whatever keeps a state above a clause asks which times no further row of its input has. A match is told after its rows have come, so
-its times are behind the watermark that decided it: by WINDOW at most, as a match is told once its window has ended.
+Stateful operators above a clause need it, to know which times no future row of their input has. A match is emitted once its window
+has closed. So its times are older than the watermark that made it final, but by no more than WINDOW.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from sparkcep.plan.reach import Reach
 class Passed(NamedTuple):
     """The watermark of a clause's output.
 
-    ``behind``: microseconds by which it is behind that of the rows; None where there is none, and ``why`` then says why.
-    ``column``: the engine's column that has it, under the name ``name`` in the output; both are empty where no column has it.
+    Attributes:
+        behind: how far the output's watermark lags the input's, in microseconds. None without a watermark.
+        why: the reason if there is no watermark, else "".
+        column: the engine's column that has the watermark, "" if no output column has it.
+        name: the name of that column in the output, "" if no output column has it.
     """
 
     behind: int | None
@@ -33,18 +36,19 @@ class Passed(NamedTuple):
 
     @property
     def milliseconds(self) -> int | None:
-        """``behind`` in the unit in which Spark counts, so much at least."""
+        """``behind`` in Spark's unit, rounded up."""
         return None if self.behind is None else -(-self.behind // 1000)
 
 
 def passed(plan: Plan) -> Passed:
-    """What is passed on to whatever keeps a state above a clause."""
+    """The watermark that a clause passes on to stateful operators above it."""
     why = _why_none(plan)
     if why:
         return Passed(None, why, "", "")
-    # of ALL MATCHES that share no row the one that completes first is known when the windows of all its rows have ended, and an
-    # automaton's match has its number when the lives of all that end at its last row have; what ends at a row may wait for the
-    # window that begins there, and a sliding window may be ranked when those of its rows have ended
+    # Some matches are final only after a second WINDOW. Among ALL MATCHES that share no row, the first one to complete is known
+    # when the windows of all its rows have closed. A numbered match of an automaton with ON EXPIRY waits for the lives of all
+    # matches that end at its last row. A negation after the match may wait for the window that begins at the last row. A sliding
+    # window may be ranked only after the windows of its rows have closed.
     waits = plan.non_overlapping or (plan.automaton is not None and plan.automaton.expires and plan.numbered)
     emission = placed_strategy(plan).emission
     waits = waits or emission.looks_behind or (plan.slide is not None and emission.late)
@@ -52,7 +56,7 @@ def passed(plan: Plan) -> Passed:
 
 
 def _why_none(plan: Plan) -> str:
-    """Why nothing bounds how long a match of the clause may take; empty where something does."""
+    """Why nothing bounds how long a match of the clause may take, "" if something does."""
     if plan.changes is not None:
         return "REPORT CHANGES tells matches that it may take back"
     if plan.automaton is not None and plan.automaton.lifetime:
@@ -69,8 +73,11 @@ def _why_none(plan: Plan) -> str:
 
 
 def _time_column(plan: Plan) -> tuple[str, str]:
-    """The engine's column with the times that have the watermark, and its name in the output: the first ORDER BY column of ALL
-    ROWS, or the first measure that is FIRST or LAST of it; two empty texts where there is none."""
+    """The engine's column with the times of the watermark, and its name in the output.
+
+    This is the first ORDER BY column for ALL ROWS, or the first measure that is FIRST or LAST of that column. ("", "") if there is
+    none.
+    """
     if plan.rows != ONE_ROW:
         return plan.order[0].name, plan.order[0].name
     return next(((output.text, output.name) for output in plan.time_output()), ("", ""))

@@ -1,8 +1,8 @@
-"""The searches that answer clauses, what each answers, and how it goes through the rows."""
+"""Names of the questions that clauses ask, of the searches that answer them, and of each search's traversal of the rows."""
 
 from __future__ import annotations
 
-# what is asked
+# the questions
 FIRST = "the preferred match of each start row"
 EVERY = "every match"
 COUNTED = "how many matches end at each row"
@@ -13,12 +13,12 @@ BUNDLED = "the best match of each bundle of last rows"
 BEST = "the k best matches"
 LEARNED = "which vectors lead to which bundles"
 
-# how the rows are gone through
+# traversals: how a search visits rows
 DEPTH_FIRST = "depth first, one run at a time"
 SIDE_BY_SIDE = "row by row, all runs side by side"
 BY_SCORE = "by score, the best first"
 
-# the searches, and how each goes through the rows
+# the searches, and the traversal of each
 ADJACENT = "adjacent rows"
 WALK = "walk"
 CONJUNCTION = "sides of a conjunction"

@@ -1,8 +1,8 @@
-"""Which search answers a clause. This is decided once, from the plan alone.
+"""Strategy: chooses the search that answers a clause, once, from the plan alone.
 
 The engine builds the search that a :class:`Strategy` names. EXPLAIN, the rewriter, the pictures and ``sparkcep compile`` read the
-same record, so none of them can say anything else. Whether values of the rows let a search answer (rounding, NULLs, types) only the
-rows tell; ``instead`` names the search that then takes its place.
+same record, so they cannot disagree. Some searches need properties of the values (rounding, NULLs, types) that only the rows show.
+``instead`` names the search that replaces such a search if the rows lack them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Approx, LeafSpec, Ranking, has, walk
 from sparkcep.plan.split.conditions import looks_at_match, reads_labels
 
-MAX_RANKED = 100_000  # matches that TOP k holds for each window without enumeration
+MAX_RANKED = 100_000  # most matches that TOP k keeps for each window without enumeration
 
 _COSTS = {
     NUMBERS: "O(rows x states), whatever the window",
@@ -71,8 +71,7 @@ _COSTS = {
 
 
 class Reason(NamedTuple):
-    """Why a search was chosen, and the place of the statement that is the cause: line, column and text (0, 0 and "" for the
-    clause as a whole)."""
+    """Why a search was chosen, and the cause's place in the statement: line, column and text (0, 0 and "" for the whole clause)."""
 
     text: str
     line: int = 0
@@ -88,14 +87,27 @@ class Reason(NamedTuple):
 class Strategy:
     """The search that answers a plan, and the automata that were built to choose it.
 
-    ``plan``: the plan, with copies of its variables where matches are approximate. ``instead``: the search that goes through all
-    matches where the rows do not let ``search`` answer, or "". ``counts``: those of which one counts approximate matches beside
-    ``search``. ``forgets``: why failed states (or runs) are not remembered, or None where they are. ``looking``: the variables
-    whose conditions look at the match. ``net``: the automaton of event selection, None for the adjacent search; ``unranked``: why
-    TOP goes through all matches; ``links``: of PATHS; ``orders``: of the rows that SEQUENCES joins; ``sides``: the automata of
-    PATHS and SIDES without the windows of groups, and ``spans``: for each the windows that bound it as a whole; ``far``: equalities
-    by which PATHS and SEQUENCES part the rows; ``groups``: the names and automata of negated groups;
-    ``unbudgeted``: the plan without its BUDGET; ``shares_ends``: whether matches that go on from the same state share their ends.
+    Attributes:
+        plan: the plan, with copies of its variables if matches are approximate.
+        question: what the clause asks for.
+        search: the search that answers.
+        cost: the complexity of the search, as text.
+        reasons: why this search was chosen.
+        program: the compiled pattern.
+        looking: the variables whose conditions look at the match.
+        forgets: why failed states (or runs) are not remembered, None if they are.
+        instead: the search that enumerates all matches if the rows do not let ``search`` answer, or "".
+        counts: the searches that can count approximate matches beside ``search``. One of them does.
+        net: the automaton of event selection, None for the adjacent search.
+        unranked: why TOP enumerates all matches.
+        links: equalities and bands between consecutive rows, for PATHS.
+        orders: orders of the rows that SEQUENCES joins.
+        sides: the automata of PATHS and SIDES, without the windows of groups.
+        spans: for each of ``sides``, the windows that bound it as a whole.
+        far: equalities that partition the rows of PATHS and SEQUENCES.
+        groups: the variable and the automaton of each negated group.
+        unbudgeted: the plan without its BUDGET.
+        shares_ends: whether matches that continue from the same state share their ends.
     """
 
     plan: Plan
@@ -121,12 +133,12 @@ class Strategy:
 
     @property
     def discipline(self) -> str:
-        """How the search goes through the rows."""
+        """How the search traverses the rows."""
         return SEARCHES[self.search]
 
     @property
     def ranks(self) -> bool:
-        """Whether the search finds the k best matches without going through all of them."""
+        """Whether the search finds the k best matches without enumerating all of them."""
         return self.question == BEST
 
     @property
@@ -137,7 +149,7 @@ class Strategy:
 
     @cached_property
     def emission(self) -> Emission:
-        """When the matches are emitted over a stream."""
+        """When matches are emitted over a stream."""
         return emission_of(self.plan, self.search, self.question, self.net)
 
     @property
@@ -147,7 +159,7 @@ class Strategy:
 
 
 def strategy_of(plan: Plan) -> Strategy:
-    """The search for a plan. Raises ClauseError for a pattern that needs too many states."""
+    """Chooses the search for a plan. Raises ClauseError for a pattern that needs too many states."""
     if plan.changes is not None and plan.automaton is None:
         return _with_changes(plan)
     if plan.automaton is not None:
@@ -168,7 +180,7 @@ def strategy_of(plan: Plan) -> Strategy:
 
 
 def placed_strategy(plan: Plan) -> Strategy:
-    """The same; errors have the clause's place."""
+    """Like :func:`strategy_of`, but the error for a pattern with too many states gets the clause's place."""
     try:
         return strategy_of(plan)
     except ClauseError as error:
@@ -178,7 +190,7 @@ def placed_strategy(plan: Plan) -> Strategy:
 
 
 def _with_changes(plan: Plan) -> Strategy:
-    """The automaton of a PATTERN whose rows come and go. ``net`` tells what it was made of."""
+    """The automaton of a PATTERN over changing rows. ``net`` is the net that it was made from."""
     program, net = selection_automaton(plan)
     reason = _at_pattern(plan, "rows come and go, and the matches with them")
     return Strategy(translated(plan, net), EVERY, COMPUTATIONS, _COSTS[COMPUTATIONS], (reason,), program, _looking(plan), net=net)
@@ -203,7 +215,7 @@ def _adjacent(plan: Plan) -> Strategy:
 
 
 def _distinguishes_shared_ends(plan: Plan) -> bool:
-    """Whether each measure of a match follows from its own first rows and from what is known of the match whose end it shares."""
+    """Whether a match's measures follow from its own first rows and from the known match that shares its end."""
     return plan.rows == "one" and not plan.slide and plan.ranking is None and all(map(_follows, (spec for _, spec in plan.leaves)))
 
 
@@ -237,8 +249,10 @@ def _selection(plan: Plan) -> Strategy:
 
 
 def _arranged(plan: Plan, found: Strategy) -> Strategy:
-    """The join of the rows of single variables, in all orders that the pattern has, where that gives the k best; what was found
-    otherwise."""
+    """A join of the rows of single variables in all orders of the pattern, if it gives the k best matches.
+
+    Otherwise ``found``, perhaps bounded by scores.
+    """
     ranking = plan.ranking
     if ranking is None or plan.selection != ("ANY", "ALL") or not 0 < ranking.top <= MAX_RANKED:
         return found
@@ -255,12 +269,12 @@ def _arranged(plan: Plan, found: Strategy) -> Strategy:
 
 
 def knows_scores(found: Strategy) -> bool:
-    """Whether the walk of a strategy may know by what score a run is bounded, as far as the plan tells."""
+    """Whether the walk of a strategy can bound the score of a run, as far as the plan alone shows."""
     plan = found.plan
     ranking = plan.ranking
     if ranking is None or plan.approximate is not None or not plan.reports_all or not (ranking.terms or ranking.scored):
         return False
-    # a condition may read the number of matches before; of a variable of two sides a row of both counts once
+    # A condition may read the number of earlier matches. A row that two sides take for one variable counts once.
     return not any(has(c, "mno") for _, conjuncts in plan.conditions for c in conjuncts) and not _shares(plan.pattern)
 
 
@@ -271,8 +285,10 @@ def _shares(pattern: tuple) -> bool:
 
 
 def _bounded(plan: Plan, ranking: Ranking, found: Strategy) -> Strategy:
-    """The walk as a join of rows under a bound, where the score of any rows is known and rows are compared by equalities and bands;
-    what was found otherwise."""
+    """The walk as a join of rows under a score bound, if any rows' score is known and conditions are equalities and bands.
+
+    Otherwise ``found``.
+    """
     if found.question != EVERY or found.automaton.negates or not knows_scores(found) or comparisons_of(plan) is None:
         return found
     return replace(found, question=BEST, cost=_COSTS[SEQUENCES], reasons=(*found.reasons, Reason("the score is made of numbers and sums of the rows", *ranking.place)))
@@ -298,7 +314,7 @@ def _conjunction(plan: Plan) -> Strategy:
 
 
 def _budgeted(plan: Plan, approx: Approx) -> Strategy:
-    """One search for all reports: candidates are what a budget counts, and a history is of."""
+    """Best-effort search for all reports: a budget limits candidates, and a history records them."""
     copied, copies = with_copies(plan)
     program, automaton = approximate_automaton(copied, copies, merge=False, placed=True)
     for reason in _looked_up(plan):
@@ -319,10 +335,10 @@ def _approximate(plan: Plan, approx: Approx) -> Strategy:
     copied, copies = with_copies(plan)
     looking = _looking(plan)
     negation = (_at_pattern(plan, "a negation is looked up among the rows taken"),) if has(plan.pattern, "not") else ()
-    # what tells one run from another beyond its node and its first row
+    # reasons why runs differ beyond their node and their first row
     apart = (*_looks(plan, looking), *negation, *_grouped(plan))
     every = approx.report == ALL
-    # numbers of matches need an automaton that finds each once, whatever an exclusion would hide of it
+    # Counting needs an automaton that finds each match once, so exclusions, which only hide rows, are removed.
     pattern = shown(plan.pattern) if plan.sizing and plan.rows == "one" else plan.pattern
     program, automaton = approximate_automaton(replace(copied, pattern=pattern), copies, merge=every or bool(apart) or plan.sizing)
     looked_up, negated = tuple(_looked_up(plan)), _negated(plan, automaton)
@@ -345,14 +361,14 @@ def _approximate(plan: Plan, approx: Approx) -> Strategy:
 _REPORTED = {ALL: EVERY, PROXY: CHEAPEST, PER_ERROR: BY_COST, BUNDLES: BUNDLED, HISTORY: LEARNED}
 
 
-# -- what decides --------------------------------------------------------------------------------------------------
+# -- criteria ------------------------------------------------------------------------------------------------------
 
 _LOCAL = Reason("every condition is local to its row and its neighbours")
 _WHOLE = Reason("AFTER MATCH SKIP lets matches overlap, and each is written with all its rows")
 
 
 def _walked(every: bool, looking: tuple[int, ...], forgets: Reason | None) -> str:
-    """What a walk costs."""
+    """The cost of a walk, as text."""
     if every:
         return "O(matches), at least"
     if looking and forgets is not None:
@@ -377,7 +393,7 @@ def _looks(plan: Plan, looking: tuple[int, ...]) -> tuple[Reason, ...]:
 
 
 def _looked_up(plan: Plan, numbers: bool = True) -> Iterator[Reason]:
-    """What conditions look up beyond the values that a run carries. ``numbers``: MATCH_NUMBER(), too."""
+    """Reasons for conditions that read more than a run's own values. ``numbers``: whether MATCH_NUMBER() counts as such."""
     for v, conjuncts in plan.conditions:
         if any(reads_labels(c, plan.adjacent) for c in conjuncts):
             yield _at_condition(plan, v, "looks up labels or distinct values among the rows of the match")
@@ -394,13 +410,15 @@ def _ambiguous(plan: Plan, automaton: Net) -> tuple[Reason, ...]:
 
 
 def _grouped(plan: Plan) -> tuple[Reason, ...]:
-    """The windows of groups, by which runs differ."""
+    """A reason for each window of a group, because runs differ by them."""
     return tuple(Reason("a group has a window of its own", window.line, window.column, window.text) for window in plan.windows[1:])
 
 
 def _as_paths(plan: Plan, pattern: tuple, k: int) -> tuple[Net, tuple[int, ...]] | None:
-    """The automaton of a pattern, and the windows that bound it as a whole, if each path of the automaton inside those windows is a
-    match: then the k best matches are k best paths. None otherwise."""
+    """The automaton of a pattern, and the windows that bound the pattern as a whole, if each path inside those windows is a match.
+
+    The k best matches are then k best paths. Returns None if this does not hold.
+    """
     pattern, spans = unbounded(pattern)
     if plan.selection != ("ANY", "ALL") or not 0 < k <= MAX_RANKED or has(pattern, "within"):
         return None
@@ -411,7 +429,7 @@ def _as_paths(plan: Plan, pattern: tuple, k: int) -> tuple[Net, tuple[int, ...]]
 
 
 def _unranked(plan: Plan, ranking: Ranking, found: Strategy) -> tuple[Reason, ...]:
-    """Why the k best matches are not found without going through all."""
+    """Why the k best matches cannot be found without enumerating all matches."""
     if plan.approximate is not None:
         return (Reason("approximate matches are ranked by their errors too"),)
     if plan.selection != ("ANY", "ALL"):
@@ -428,14 +446,16 @@ def _unranked(plan: Plan, ranking: Ranking, found: Strategy) -> tuple[Reason, ..
 
 
 def _side_automata(plan: Plan, k: int) -> tuple[tuple[Net, tuple[int, ...]], ...]:
-    """The automata and windows of the sides of a conjunction, where the k best matches of each are k best paths and any of them
-    join; () otherwise."""
+    """The automata and windows of a conjunction's sides, if the k best matches of each are k best paths and any of them join.
+
+    Otherwise ().
+    """
     if plan.pattern[0] != "and":
         return ()
     found = []
     for side in plan.pattern[1:]:
         whole = _as_paths(plan, side, k)
-        # a side without rows is no path
+        # a side that may be empty is not a path
         if whole is None or whole[0].accepts()[0]:
             return ()
         found.append(whole)

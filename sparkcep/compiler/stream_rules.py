@@ -1,4 +1,8 @@
-"""Whether a clause streams: what its answer over a stream would be is decided here, from the plan alone, before a query starts."""
+"""Stream rules: decides from the plan alone, before a query starts, whether a clause streams.
+
+sparkcep/spark runs the checks when it plans a statement and shows the warnings and the saved state. It also compares a checkpoint
+with its statement here (:func:`different`).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ from sparkcep.plan.records import ALL_ROWS, Budget, LeafPlace, PatternTree, Wind
 from sparkcep.plan.split.fallible import spoken
 
 IDLE = "sparkcep.stream.idleTimeout"
-MAX_WIDE = 1 << 61  # of windows, so that a time and a size have a sum
+MAX_WIDE = 1 << 61  # size of a window, so that a time plus a size does not overflow
 YET = "does not stream yet; store the stream in a table, and match over that"
 
 
@@ -68,7 +72,7 @@ def check_stream(plan: Plan) -> None:
 
 
 def _check_idle(plan: Plan) -> None:
-    """Raises ClauseError where a key's sessions cannot be parted."""
+    """Raises ClauseError if the sessions of a key cannot be separated."""
     window, ranking = window_of(plan), plan.ranking
     if ranking is None or not ranking.top:
         return
@@ -89,7 +93,7 @@ def check_table(plan: Plan) -> None:
 
 
 def _check_changes(plan: Plan) -> None:
-    """Raises ClauseError for changes that a stream does not bring, or that are not told of one."""
+    """Raises ClauseError for changes that a stream cannot deliver, or for a report that a stream cannot give."""
     changes = plan.changes
     for there, message in (
         (changes.report != "CHANGES", "CHANGES IN over a stream tells what changes; add REPORT CHANGES (SPECULATE NONE tells decided matches alone, and takes none back)"),
@@ -100,7 +104,7 @@ def _check_changes(plan: Plan) -> None:
 
 
 def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
-    """Raises ClauseError where what ends at a row is told otherwise than row by row."""
+    """Raises ClauseError if answers for each last row cannot be emitted row by row."""
     window, what = window_of(plan), ANSWERS[strategy.question]
     incremental = strategy.emission.resume == FROM_RUNS
     if window.kind == NO_WINDOW and not incremental and not plan.idle:
@@ -110,7 +114,7 @@ def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
 
 
 def _check_budget(plan: Plan, strategy: Strategy) -> None:
-    """Raises ClauseError where under a BUDGET a negation looks where a stream cannot."""
+    """Raises ClauseError if a negation under a BUDGET looks at rows that a stream cannot provide."""
     net, budget = strategy.automaton, plan.approximate.budget
     before = int(np.bitwise_or.reduce(net.edges[: net.first[1], E_NOT], initial=0))
     if any(before >> v & 1 for v, _ in strategy.groups):
@@ -119,7 +123,7 @@ def _check_budget(plan: Plan, strategy: Strategy) -> None:
 
 
 def _check_top(plan: Plan, strategy: Strategy) -> None:
-    """Raises ClauseError where the best matches of a window are not known in one micro-batch, or not from the rows kept."""
+    """Raises ClauseError if the best matches of a window are not known in one micro-batch, or not from the retained rows."""
     if plan.ranking.overall and window_of(plan).kind == ROWS:
         raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window, and those of WINDOW n ROWS end at other times for each key; write WINDOW INTERVAL '...'")
     if plan.ranking.overall and Reach.of(plan).ahead:
@@ -129,7 +133,7 @@ def _check_top(plan: Plan, strategy: Strategy) -> None:
 
 
 def _families(plan: Plan) -> list[tuple[str, bool]]:
-    """What does not stream, why and what would be right, and whether the clause has it."""
+    """Clauses that do not stream: for each a message with reason and remedy, and whether the plan is such a clause."""
     approximate = plan.approximate
     return [
         (
@@ -145,7 +149,7 @@ def _families(plan: Plan) -> list[tuple[str, bool]]:
 
 
 def warnings(plan: Plan) -> list[str]:
-    """What a user of a stream should know of a clause that streams."""
+    """Hints for the user about a clause that streams: state that may grow, and waits."""
     found = []
     window, ahead = window_of(plan), Reach.of(plan).ahead
     if plan.automaton is not None and plan.automaton.lifetime:
@@ -159,7 +163,7 @@ def warnings(plan: Plan) -> list[str]:
 
 
 def kept(plan: Plan) -> list[str]:
-    """What is kept of each key for how long, over a stream."""
+    """The saved state of each key over a stream and how long each part of it lives, as lines for EXPLAIN."""
     window, (back, ahead) = window_of(plan), Reach.of(plan)
     ever = f"until the watermark is {_interval(plan.idle)} behind the last row of the key" if plan.idle else "for ever"
     lines, strategy = ["rows behind the watermark, until it has passed them"], placed_strategy(plan)
@@ -198,7 +202,7 @@ def kept(plan: Plan) -> list[str]:
         lines.append("the best match of a bundle, until no match point can join it")
     if back or ahead:
         lines.append(f"the last {'row' if back + ahead == 1 else f'{back + ahead} rows'} {ever}, at which PREV and NEXT look")
-    if emission.numbers_asked or (plan.numbered and not ranks):  # matches of a window are numbered by their ranks
+    if emission.numbers_asked or (plan.numbered and not ranks):  # ranked matches need no saved number: their numbers are their ranks
         lines.append(f"the number of the last match {ever}")
     if emission.positions:
         lines.append(f"how many rows it had, {ever}: positions are counted from its first row")
@@ -229,13 +233,19 @@ _WORDS = {
 
 
 def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[str]:
-    """What of two plans as JSON keeps the second from going on with the state of the first, in the clause's words. ``texts``: what
-    Spark computes of each row."""
-    found = [word for name, word in _WORDS.items() if (_placeless(before.get(name)) or None) != (_placeless(now.get(name)) or None)]  # what says nothing may be missing
+    """The differences between two plans that prevent the second from resuming from the state of the first, in the clause's words.
+
+    Args:
+        before: the first plan, as JSON.
+        now: the second plan, as JSON.
+        texts_before: the expressions that Spark computes of each row in the first plan, by column.
+        texts: the same expressions in the second plan.
+    """
+    found = [word for name, word in _WORDS.items() if (_placeless(before.get(name)) or None) != (_placeless(now.get(name)) or None)]  # an empty member may be missing
     for name in (name for name in texts if texts_before.get(name) != texts[name]):
         was = texts_before.get(name)
         found.append("DEFINE" if name == LETTERS else f"values that are {spoken(texts[name])}" + (f" and were {spoken(was)}" if was else ""))
-    if before.get("zone") not in (None, now.get("zone")):  # None: by a version that did not write it
+    if before.get("zone") not in (None, now.get("zone")):  # None: an older version did not write it
         found.append("spark.sql.session.timeZone")
     if bool(_top(before)) != bool(_top(now)):
         found.append("TOP")
@@ -244,23 +254,23 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
     found += [word for kind, word in _REPORTED.items() if kind in _kinds(before) ^ _kinds(now) and (kind in ("cnt", "graph") or kind in _kinds(now))]
     if now.get("changes") and _placeless(before.get("leaves")) != _placeless(now.get("leaves")):
         found.append("MEASURES, of which some rows were told under REPORT CHANGES")
-    if _back(now, now) > _back(before, now):  # the rows are not there
+    if _back(now, now) > _back(before, now):  # the state lacks these rows
         found.append("by how many rows PREV looks behind a match")
     bundled = (now.get("approximate") or {}).get("report") == BUNDLES
-    if bundled and _ahead(now) > _ahead(before):  # neither are those between the rows of a bundle's best match
+    if bundled and _ahead(now) > _ahead(before):  # and rows between those of a bundle's best match
         found.append("by how many rows NEXT looks behind a match")
     return list(dict.fromkeys(found))
 
 
 def _placeless(value: object) -> object:
-    """A part of a plan without its places, and without members that say nothing: an older version may not have had these."""
+    """A part of a plan without places and without empty members. An older version may not have written these."""
     if isinstance(value, dict):
         parts = {name: _placeless(part) for name, part in value.items() if not (name in ("line", "column", "column_at", "text") and "line" in value)}
         return {name: part for name, part in parts.items() if part not in (None, "", [], {})}
     return [_placeless(part) for part in value] if isinstance(value, list) else value
 
 
-# what is kept is searched in another way, positions are counted, or a figure of each row is kept
+# Measures that change the state: rows are searched in another way, positions are counted, or a number is saved for each row.
 _REPORTED = {"cnt": "MATCH_COUNT()", "graph": "MATCH_GRAPH()", "bundle_start": "BUNDLE_START()", "bundle_end": "BUNDLE_END()", "coverage": "COVERAGE()"}
 
 
@@ -277,7 +287,10 @@ def _numbered(plan: dict) -> bool:
 
 
 def _back(plan: dict, now: dict) -> int:
-    """How many rows before a match the measures of a plan look at; its pattern is that of ``now``, or another is told anyway."""
+    """How many rows before a match a plan's measures read.
+
+    The pattern is that of ``now``, because another pattern is reported anyway.
+    """
     looks = [(leaf["spec"].get("physical", 0), leaf["spec"].get("mask", ALL_ROWS)) for leaf in plan.get("leaves", ()) if leaf["spec"]["kind"] == "nav"]
     if now.get("automaton") or now.get("approximate") or now.get("changes"):
         return max([0, *(-physical for physical, _ in looks)])
@@ -285,7 +298,7 @@ def _back(plan: dict, now: dict) -> int:
 
 
 def _ahead(plan: dict) -> int:
-    """How many rows ahead the measures of a plan look."""
+    """How many rows ahead a plan's measures read."""
     return max([0, *(leaf["spec"].get("physical", 0) for leaf in plan.get("leaves", ()) if leaf["spec"]["kind"] in ("nav", "cls"))])
 
 
@@ -295,7 +308,7 @@ def _interval(micros: Fraction | int) -> str:
 
 
 def place_of(plan: Plan, name: str = "") -> LeafPlace | None:
-    """Where an expression of ORDER BY, ``$`` or (without a name) the clause begins; None in a plan that does not say it."""
+    """Where an expression of ORDER BY, ``$`` or (without a name) the clause begins. None if the plan does not say."""
     return next((place for place in plan.leaf_places if place.name == name), None)
 
 

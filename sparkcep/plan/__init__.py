@@ -1,4 +1,5 @@
-"""The plan of a clause. A tree goes in; ``Plan`` comes out: frozen records that say who computes what, with one form as JSON.
+"""Query planner of the clause: turns a parsed clause into a ``Plan``, frozen records that say who computes what, with one JSON
+form.
 
-``build`` calls the packages below, and all of them share the records of this one.
+``build`` calls the packages below, and all of them share the records of this package.
 """

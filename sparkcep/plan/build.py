@@ -1,7 +1,7 @@
-"""From a clause to its plan: a list of passes, each of which does one thing.
+"""Planner: turns a clause into a plan by a list of passes, each with one task.
 
-A pass takes a :class:`Draft` and gives the next one. It says itself when it is wanted, so a clause is not seen by the passes of
-options that it does not have. Every error of a clause that needs no types is raised here, with its place.
+The rewriter calls :func:`make_plan`. A pass maps a :class:`Draft` to the next one and says when it is needed, so a clause never
+meets the passes of options that it lacks. Every error that needs no types is raised here, with its place.
 """
 
 from __future__ import annotations
@@ -62,9 +62,18 @@ from sparkcep.settings import DEFAULT, Settings
 
 @dataclass(frozen=True)
 class Draft:
-    """What the passes hand on. ``qualifiers`` are lower-case names that may qualify the input's own columns (its table name or
-    alias). ``inputs``, ``splitter`` and ``measures`` collect columns as expressions are split; the last two are made by the passes
-    ``names`` and ``measures``."""
+    """The state that passes hand on.
+
+    Attributes:
+        clause: the parsed clause.
+        settings: the session's settings.
+        qualifiers: lower-case names that may qualify the input's own columns (table name or alias).
+        plan: the plan so far.
+        scope: the names of the clause.
+        inputs: collects the input columns as expressions are split.
+        splitter: splits conditions. The pass ``names`` creates it.
+        measures: splits measures. The pass ``measures`` creates it.
+    """
 
     clause: MatchClause
     settings: Settings
@@ -76,7 +85,7 @@ class Draft:
     measures: MeasureSplitter = field(default=None)
 
     def with_(self, **members) -> Draft:
-        """The same with these members of its plan."""
+        """A copy with these members of its plan replaced."""
         return replace(self, plan=replace(self.plan, **members))
 
     def error(self, span: Span, error_class: str, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
@@ -92,7 +101,7 @@ class Pass(NamedTuple):
 
 
 def make_plan(clause: MatchClause, *, settings: Settings = DEFAULT, qualifiers: frozenset[str] = frozenset()) -> Plan:
-    """Checks the clause and splits its expressions. Raises ClauseError with the position of what is wrong.
+    """Checks the clause and splits its expressions. Raises ClauseError at the place of a mistake.
 
     ``qualifiers``: lower-case names that may qualify the input's own columns (its table name or alias).
     """
@@ -104,7 +113,7 @@ def make_plan(clause: MatchClause, *, settings: Settings = DEFAULT, qualifiers: 
 
 
 def begun(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: frozenset[str] = frozenset()) -> Draft:
-    """The draft with the pattern alone, of which nothing is checked."""
+    """The first draft: it has the pattern, and nothing is checked yet."""
     names, pattern, without = trees_of(clause.pattern, clause.text)
     ids = {name.lower(): i for i, name in enumerate(names)}
     plan = Plan(
@@ -123,7 +132,7 @@ def begun(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: frozens
     return Draft(clause, settings, qualifiers, plan, Scope(clause.text, ids, {}, names, qualifiers, clause.parameters), Inputs())
 
 
-# Words of other languages' patterns, and what to write instead. Without a condition, none of them is a variable.
+# Pattern operators of other languages, and the replacement for each. Such a word is a variable only if it has a condition.
 NO_VARIABLES = {
     "AND": "Write A & B for both in any order, or A B for one after the other",
     "OR": "Write A | B",
@@ -140,7 +149,7 @@ NO_VARIABLES = {
 
 
 def options(draft: Draft) -> Draft:
-    """Refuses options that cannot stand together."""
+    """Rejects options that cannot be combined."""
     clause = draft.clause
     check_options(clause)
     if clause.lifetime is not None:
@@ -157,13 +166,13 @@ def options(draft: Draft) -> Draft:
 
 
 def names(draft: Draft) -> Draft:
-    """Refuses too many variables and wrong subsets; says what the subsets are."""
+    """Rejects too many variables and wrong subsets. Resolves the subsets."""
     clause, ids = draft.clause, draft.scope.ids
     if len(ids) > MAX_VARIABLES:
         last = next(n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Var) and ids[n.name.lower()] == MAX_VARIABLES)
         raise draft.error(last.span, "TOO_MANY_VARIABLES", f"the pattern has more than {MAX_VARIABLES} row pattern variables", LIMIT)
     scope = replace(draft.scope, subsets=_subsets(draft, ids, "variable of PATTERN; a subset lists variables of the pattern"))
-    # conditions under ~ and in a side of & see the finished match
+    # conditions under ~ and in a side of & are evaluated on the finished match
     negated = negated_in(draft.plan.pattern, draft.plan.without)
     finished = reduce(or_, (variables_in(part) for part in walk(draft.plan.pattern) if part[0] == "and"), reduce(or_, negated.values(), 0))
     standard = not (clause.selection or clause.window or clause.approx or clause.pref or clause.changes)
@@ -172,7 +181,7 @@ def names(draft: Draft) -> Draft:
 
 
 def _subsets(draft: Draft, ids: Mapping[str, int], members: str) -> dict[str, int]:
-    """The subsets as masks; ``members``: what a name in one is, as an error says."""
+    """The subsets as masks. ``members``: the kind of name that a subset may contain, for the error message."""
     clause = draft.clause
     subsets: dict[str, int] = {}
     for subset in clause.subsets:
@@ -191,8 +200,11 @@ def _subsets(draft: Draft, ids: Mapping[str, int], members: str) -> dict[str, in
 
 
 def pattern(draft: Draft) -> Draft:
-    """Refuses a pattern that is too large for its instructions, that its rows do not allow, or with an operator of another
-    language, which would be a variable that takes any row."""
+    """Rejects bad patterns.
+
+    These are a PERMUTE that is too large, an exclusion that the clause's rows do not allow, and an operator of another language,
+    which would be a variable that takes any row.
+    """
     defined = {define.variable.upper() for define in draft.clause.defines}
     for node in nodes.walk(draft.clause.pattern):
         if isinstance(node, nodes.Var) and (word := node.name.upper()) in NO_VARIABLES and word not in defined and node.span.of(draft.clause.text)[0] != "`":
@@ -209,7 +221,7 @@ def pattern(draft: Draft) -> Draft:
 
 
 def keys(draft: Draft) -> Draft:
-    """Makes input columns of PARTITION BY and ORDER BY."""
+    """Creates the input columns of PARTITION BY and ORDER BY."""
     clause = draft.clause
 
     def parts(expr: Expr, column: str, where: str) -> tuple[str, str, bool]:
@@ -230,7 +242,7 @@ def keys(draft: Draft) -> Draft:
 
 
 def _stream_places(clause: MatchClause, order: list[Order]) -> Iterator[LeafPlace]:
-    """Where a stream's errors are: expressions of ORDER BY by their columns, ``$`` by itself, the clause's beginning by ""."""
+    """Places for errors of streams: expressions of ORDER BY by their columns, ``$`` by its name, the clause's beginning by ""."""
     spans = [(item.column, asked.expr.span) for item, asked in zip(order, clause.order_by, strict=True)]
     spans += [("$", node.span) for node in nodes.walk(clause.pattern) if isinstance(node, nodes.End)][:1]
     begins = [*(expr.span for expr in clause.partition_by), *(item.expr.span for item in clause.order_by), clause.pattern.span]
@@ -242,7 +254,7 @@ def _stream_places(clause: MatchClause, order: list[Order]) -> Iterator[LeafPlac
 
 
 def conditions(draft: Draft) -> Draft:
-    """Splits DEFINE into what Spark computes of each row and what looks at other rows."""
+    """Splits DEFINE into parts that Spark computes for each row and parts that read other rows."""
     return _split(draft, {})
 
 
@@ -272,7 +284,7 @@ def _split(draft: Draft, implied: Mapping[Span, str]) -> Draft:
 
 
 def conjunction(draft: Draft) -> Draft:
-    """Beside ``&`` a row may carry two labels, so conditions that look its label up are refused."""
+    """Rejects conditions that look up a row's label beside ``&``, because a row may have two labels there."""
     unclear = {condition.variable for condition in draft.plan.conditions if any(map(reads_labels, condition.trees))}
     for define in draft.clause.defines:
         if draft.scope.ids[define.variable.lower()] in unclear:
@@ -286,19 +298,19 @@ def conjunction(draft: Draft) -> Draft:
 
 
 def event_selection(draft: Draft) -> Draft:
-    """Says which events may be skipped, which matches are reported, and how far their rows may be apart."""
+    """Sets which events may be skipped, which matches are reported, and the windows of their rows."""
     return draft.with_(selection=selection(draft.clause), windows=windows(draft.clause), slide=slide_of(draft.clause))
 
 
 def costs(draft: Draft) -> Draft:
-    """Gives missing and extra rows their costs, and says how many candidates are tried."""
+    """Sets the costs of missing and extra rows, and the number of candidates to try."""
     _check_apart(draft)
     approx = approx_of(draft.clause, draft.plan.variables)
     return draft.with_(approximate=approx._replace(budget=budget_of(draft.clause), history=history_of(draft.clause)))
 
 
 def _check_apart(draft: Draft) -> None:
-    """Refuses conditions of negated groups that name variables outside of them, which APPROX may do without."""
+    """Rejects conditions of negated groups that name variables outside the group. APPROX may leave those variables out."""
     taken, ids = variables_in(draft.plan.pattern, "var"), draft.scope.ids
     for group in draft.plan.without:
         inside = variables_in(group.pattern)
@@ -315,7 +327,7 @@ def _check_apart(draft: Draft) -> None:
 
 
 def measures(draft: Draft) -> Draft:
-    """Splits MEASURES into what the engine returns and what Spark computes of it."""
+    """Splits MEASURES into leaves that the engine returns and expressions over them that Spark computes."""
     clause, plan = draft.clause, draft.plan
     splitter = MeasureSplitter(
         draft.scope, draft.inputs, one_row=clause.rows == ONE_ROW, approx=plan.approximate,
@@ -330,12 +342,12 @@ def measures(draft: Draft) -> Draft:
 
 
 def _identity(draft: Draft) -> str:
-    """By what MATCH_ID() tells rows, where they come and go."""
+    """The SQL text that identifies a row for MATCH_ID(), "" without CHANGES IN."""
     return compared_values(draft.clause, draft.scope, draft.plan.case_sensitive) if draft.clause.changes is not None else ""
 
 
 def _ranked(clause: MatchClause) -> tuple[str, ...]:
-    """The measures that PREF and TOP give."""
+    """The measures that PREF and TOP add."""
     return (*(("MATCH_SCORE",) if clause.pref or clause.top else ()), *(("MATCH_RANK",) if clause.top else ()))
 
 
@@ -356,12 +368,12 @@ def _outputs(draft: Draft, splitter: MeasureSplitter) -> tuple[Computed, ...]:
 
 
 def ranking(draft: Draft) -> Draft:
-    """Says how matches are scored and ranked."""
+    """Sets how matches are scored and ranked."""
     return draft.with_(ranking=ranking_of(draft.clause, draft.plan, draft.measures))
 
 
 def one_column(draft: Draft) -> Draft:
-    """Refuses an output without a column; has the engine return one where measures are constants."""
+    """Rejects an output without columns. If all measures are constants, makes the engine return a column anyway."""
     if not draft.plan.outputs:
         start = draft.clause.span.start
         raise draft.error(
@@ -373,12 +385,12 @@ def one_column(draft: Draft) -> Draft:
 
 
 def leaves(draft: Draft) -> Draft:
-    """Collects what MEASURES and the ranking need of the engine."""
+    """Collects the leaves that MEASURES and the ranking need."""
     return draft.with_(leaves=draft.measures.leaves(), leaf_places=(*draft.plan.leaf_places, *draft.measures.leaf_places()), arrays=draft.measures.arrays(), aggregates=draft.measures.aggregates(), over_arrays=draft.measures.over_arrays())
 
 
 def counting(draft: Draft) -> Draft:
-    """MATCH_COUNT() and MATCH_GRAPH() stand for all matches that end at a row, so nothing else may tell them apart."""
+    """Rejects measures that differ among the matches that MATCH_COUNT() or MATCH_GRAPH() puts into one output row."""
     clause, plan = draft.clause, draft.plan
     objectives = clause.pref.objectives if clause.pref else ()
     calls = [n for e in (*(m.expr for m in clause.measures), *(e for _, e in objectives)) for n in e.walk() if n.op == "call" and n.value in ENDINGS]
@@ -403,7 +415,7 @@ def counting(draft: Draft) -> Draft:
 
 
 def _sizing(draft: Draft, calls: list[Expr]) -> Draft:
-    """MATCH_COUNT() under APPROX is a value of the match points that a match is reported for."""
+    """Checks MATCH_COUNT() under APPROX, where it counts the match points that a match represents."""
     clause, at = draft.clause, calls[0]
     if clause.top or draft.plan.approximate.report == ALL:
         message = "MATCH_COUNT() with APPROX counts the matches that a proxy or a bundle stands for; write PROXY MATCHES or MATCH BUNDLES, and no TOP"
@@ -414,11 +426,11 @@ def _sizing(draft: Draft, calls: list[Expr]) -> Draft:
 
 
 _TO_A_ROW = "; write PAST LAST ROW for behind the match, TO NEXT ROW for its second row, or TO FIRST or TO LAST and a variable"
-_INSTEAD = {"NEXT": "; write TO NEXT ROW"} | dict.fromkeys(("ROW", "FIRST", "LAST", "END", "MATCH"), _TO_A_ROW)  # what others write
+_INSTEAD = {"NEXT": "; write TO NEXT ROW"} | dict.fromkeys(("ROW", "FIRST", "LAST", "END", "MATCH"), _TO_A_ROW)  # as other engines write it
 
 
 def skip(draft: Draft) -> Draft:
-    """Says where the search goes on behind a match."""
+    """Sets where the search resumes after a match."""
     written = draft.clause.skip
     if written is None:
         return draft.with_(skip=Skip(NEXT_ROW if draft.plan.reports_all else PAST_LAST, 0))
@@ -433,15 +445,15 @@ def skip(draft: Draft) -> Draft:
     return draft.with_(skip=Skip(written.mode, mask, Place(*position(draft.clause.text, written.span.start), written.span.of(draft.clause.text)[:40])))
 
 
-# -- what Spark may leave out, and how the engine may rank ------------------------------------------------------------
+# -- pruning by Spark, and ranking by the engine ----------------------------------------------------------------------
 
 
 def ignored_rows(draft: Draft) -> Draft:
-    """Has Spark filter rows that no variable takes, and cut partitions by columns in which the rows of a match agree."""
+    """Lets Spark drop rows that no variable takes, and partition by columns that are equal in all rows of a match."""
     plan = draft.plan
     agreeing = pruning.equal_columns(draft.clause, draft.splitter, plan)
     if agreeing:
-        of_partition = {key.column for key in plan.partition}  # these are keys already
+        of_partition = {key.column for key in plan.partition}  # PARTITION BY has these keys already
         found = [EqualKey(draft.inputs.column(text), tests) for text, tests in agreeing]
         draft = draft.with_(equal_keys=tuple(key for key in found if key.column not in of_partition))
         draft = _split(draft, pruning.implied_tests(draft.clause, draft.splitter, plan, [text for text, _ in agreeing]))
@@ -449,18 +461,18 @@ def ignored_rows(draft: Draft) -> Draft:
 
 
 def joins(draft: Draft) -> Draft:
-    """Says how a score that is no sum may be ranked by a join."""
+    """Sets how a score that is not a sum may be ranked by a join."""
     return draft.with_(ranking=with_join(draft.clause, draft.plan, draft.measures))
 
 
 def candidates(draft: Draft) -> Draft:
-    """Has Spark drop partitions, and rows far from all candidates, that can hold no match."""
+    """Lets Spark drop partitions that cannot hold a match, and rows far from all candidates."""
     found = pruning.candidates(draft.plan)
     return draft.with_(candidates=found, near=bool(found) and pruning.bounded_by_window(draft.plan))
 
 
 def inputs(draft: Draft) -> Draft:
-    """Collects the columns that Spark computes of each row."""
+    """Collects the columns that Spark computes for each row."""
     columns, approx = draft.inputs.columns(), draft.clause.approx
     if approx is not None and approx.budget is not None and approx.budget.history is not None:
         used = approx.budget.history
@@ -472,7 +484,7 @@ def inputs(draft: Draft) -> Draft:
 
 
 def beside_automaton(draft: Draft) -> Draft:
-    """Refuses options of a PATTERN, and makes the WINDOW of what is left."""
+    """Rejects options of a PATTERN, and sets WINDOW."""
     check_beside(draft.clause)
     if draft.clause.pref or draft.clause.top:
         check_ranking(draft.clause)
@@ -483,25 +495,25 @@ def automaton(draft: Draft) -> Draft:
     """Numbers states and registers, and splits the arcs' expressions."""
     found, letters, names, failing = automaton_of(draft.clause, draft.scope, draft.inputs, draft.settings.ansi)
     scope = replace(draft.scope, variables=names)
-    if found.by_ways:  # arcs have names as variables have
+    if found.by_ways:  # arcs have names, like variables
         ids = {name.lower(): i for i, name in enumerate(names)}
         scope = replace(scope, ids=ids, subsets=_subsets(replace(draft, scope=scope), ids, "name of an arc; a subset lists names of arcs"))
     return replace(draft, scope=scope).with_(automaton=found, letters=letters, variables=names, failing=failing)
 
 
 def arcs(draft: Draft) -> Draft:
-    """Says where arcs come from that are not written in the clause."""
+    """Sets where arcs come from that are not written in the clause."""
     return draft.with_(arcs=arcs_of(draft.clause, draft.scope, draft.inputs, draft.plan.automaton, tuple(key.name for key in draft.plan.partition)))
 
 
 def changes(draft: Draft) -> Draft:
-    """Has Spark number rows by their arrival and by what they have in common."""
+    """Lets Spark number rows by arrival and by equality."""
     arrive = draft.plan.arcs is not None and bool(draft.plan.arcs.came)
     return draft.with_(changes=changes_of(draft.clause, draft.scope, draft.inputs, draft.plan.case_sensitive, arcs_arrive=arrive))
 
 
 def automaton_measures(draft: Draft) -> Draft:
-    """Splits MEASURES; without them those of EMIT, or the registers, are given."""
+    """Splits MEASURES. Without MEASURES the columns of EMIT or the registers are the output."""
     clause = draft.clause
     arrived = moment_column(0) if draft.plan.arcs is not None and draft.plan.arcs.came else ""
     splitter = AutomatonMeasures(
@@ -513,7 +525,7 @@ def automaton_measures(draft: Draft) -> Draft:
 
 
 def _ignorable(draft: Draft) -> bool:
-    # positions that are compared across partitions count every row
+    # TOP OVERALL compares positions across partitions, and positions count every row
     overall = draft.plan.ranking is not None and draft.plan.ranking.overall
     return draft.settings.prefilter and draft.plan.changes is None and not draft.plan.adjacent and not overall and pruning.ignorable(draft.plan)
 

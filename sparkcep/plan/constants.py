@@ -19,7 +19,7 @@ from sparkcep.clause.tokens import OP, STRING, tokenize
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, shown
 from sparkcep.plan.limits import MAX_DIGITS
 
-Parameters = Mapping[str, object]  # the values of a statement's parameters, by their text, of ? by "?" and its offset
+Parameters = Mapping[str, object]  # values of a statement's parameters by their text; the key of a ? is "?" and its offset
 NONE: Parameters = MappingProxyType({})
 _MICROS = {
     "WEEK": 604_800_000_000, "DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000,
@@ -38,7 +38,7 @@ class Constant(NamedTuple):
 
 
 def number(expr: Expr, text: str, parameters: Parameters = NONE) -> Fraction | None:
-    """The number that a constant expression is, or None. Raises ClauseError for a parameter without a value."""
+    """The number that a constant expression denotes, or None. Raises ClauseError for a parameter without a value."""
     found = constant(expr, text, parameters)
     if found is None and (unknown := unknown_parameter(expr, text, parameters)) is not None:
         raise no_value(expr, text, unknown)
@@ -79,7 +79,7 @@ def is_literal(expr: Expr, text: str) -> bool:
 
 
 def unknown_parameter(expr: Expr, text: str, parameters: Parameters = NONE) -> str | None:
-    """The parameter in the expression whose value is not known, or None."""
+    """The first parameter in the expression without a known value, or None."""
     return next((str(n.value) for n in expr.walk() if n.op == "lit" and str(n.value)[0] in ":?" and _key(n) not in parameters), None)
 
 
@@ -97,7 +97,7 @@ def _literal(node: Expr, text: str, parameters: Parameters) -> Constant | None:
 
 
 def _of_value(value: object) -> Constant | None:
-    """The constant that a parameter's value is."""
+    """The constant for a parameter's value, or None."""
     if isinstance(value, timedelta):
         return Constant(Fraction(value // timedelta(microseconds=1)), True)
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
@@ -142,13 +142,16 @@ def _interval(node: Expr, text: str, parameters: Parameters) -> Fraction:
 
 
 def no_value(node: Expr, text: str, parameter: str) -> ClauseError:
-    """The error of a parameter whose value is not known before Spark reads the statement, or has a type not allowed there."""
+    """The error for a parameter whose value is unknown before Spark reads the statement, or whose type is not allowed there."""
     message = f"the value of the parameter {parameter} is not a number or interval known here. Give it by args=, as a Python int, Decimal or timedelta, or write it as a literal"
     return error_at(text, node.span.start, node.span.end, "PARAMETER", message, SEMANTIC)
 
 
 def _with_values(source: str, offset: int, parameters: Parameters) -> tuple[str, str]:
-    """The text after INTERVAL without comments and with the values of parameters, and the first parameter without a value."""
+    """The text after INTERVAL with the values of parameters, and the first parameter without a value.
+
+    Comments are dropped.
+    """
     tokens, out, unknown, i = tokenize(source)[1:-1], [], "", 0
     while i < len(tokens):
         token, piece = tokens[i], tokens[i].text
@@ -165,7 +168,7 @@ def _with_values(source: str, offset: int, parameters: Parameters) -> tuple[str,
 
 
 def _amount(value: object) -> str | None:
-    """A parameter's value as it is written after INTERVAL, or None."""
+    """A parameter's value as written after INTERVAL, or None."""
     found = _of_value(value)
     if isinstance(value, str):
         return f"'{value}'"

@@ -1,4 +1,4 @@
-"""What a row pattern is: facts that are read off its tree (:mod:`sparkcep.plan.records`)."""
+"""Facts about a row pattern that follow from its tree (:mod:`sparkcep.plan.records`). Planner and compiler share them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from sparkcep.clause import nodes
 from sparkcep.clause.tokens import Span
 from sparkcep.plan.records import Repeat, Within, Without, has, walk
 
-MANY = 2  # of how often a variable occurs: more than once
+MANY = 2  # a number of occurrences: more than one
 
 _GROUPS = {nodes.Concat: "cat", nodes.Alternate: "alt", nodes.Conjunct: "and", nodes.Permute: "permute"}
 _ANCHORS = {nodes.Empty: "empty", nodes.Start: "start", nodes.End: "end"}
 
 
 def tree_of(pattern: nodes.Node) -> tuple[tuple[str, ...], tuple]:
-    """The names of a pattern's variables, in the order in which they come, and the pattern's tree."""
+    """The names of a pattern's variables, in order of first occurrence, and the pattern's tree."""
     names, whole, _ = trees_of(pattern)
     return names, whole
 
 
 def trees_of(pattern: nodes.Node, text: str = "") -> tuple[tuple[str, ...], tuple, tuple[Without, ...]]:
-    """As :func:`tree_of`, and the groups that the pattern negates; ``text``: of the clause."""
+    """Like :func:`tree_of`, and also the groups that the pattern negates. ``text``: the clause's text."""
     ids: dict[str, int] = {}
     names: list[str] = []
     groups: list[Without] = []
@@ -37,7 +37,7 @@ def trees_of(pattern: nodes.Node, text: str = "") -> tuple[tuple[str, ...], tupl
         found = tree(node)
         first = next((part for part in walk(found) if part[0] in ("var", "not")), None)
         if first is None:
-            return ("empty",)  # it is refused
+            return ("empty",)  # check_options rejects it
         if not isinstance(node, nodes.Var):
             groups.append(Without(first[1], found, " ".join(span.of(text).split())))
         return ("not", first[1])
@@ -66,7 +66,7 @@ def trees_of(pattern: nodes.Node, text: str = "") -> tuple[tuple[str, ...], tupl
 
 
 def unbounded(pattern: tuple) -> tuple[tuple, tuple[int, ...]]:
-    """A pattern without the windows that bound it as a whole, and these."""
+    """A pattern without the windows that bound it as a whole, and those windows."""
     windows = []
     while isinstance(pattern, Within):
         windows.append(pattern.window)
@@ -75,7 +75,7 @@ def unbounded(pattern: tuple) -> tuple[tuple, tuple[int, ...]]:
 
 
 def shown(pattern: tuple) -> tuple:
-    """A pattern without its exclusions, which hide rows of a match and change nothing else."""
+    """A pattern without its exclusions. They hide rows of a match and change nothing else."""
     if isinstance(pattern, Repeat | Within):
         return pattern._replace(item=shown(pattern.item))
     if pattern[0] == "exclude":
@@ -84,8 +84,10 @@ def shown(pattern: tuple) -> tuple:
 
 
 def written_out(pattern: tuple, most: int = 1 << 20) -> tuple:
-    """A pattern in which each variable stands as often as it has places: bounded quantifiers as copies, PERMUTE as its orders.
-    ``most``: parts from which on the pattern stays as it is, which is too complex in any case."""
+    """Expands a pattern so that each variable occurs once for each position: bounded quantifiers as copies, PERMUTE as all orders.
+
+    ``most``: a pattern that would need more parts stays as it is. It is too complex anyway.
+    """
     if isinstance(pattern, Within):
         return pattern._replace(item=written_out(pattern.item))
     if isinstance(pattern, Repeat):
@@ -106,15 +108,24 @@ def written_out(pattern: tuple, most: int = 1 << 20) -> tuple:
 
 
 class Distance(NamedTuple):
-    """How many rows lie from the last row of a variable to that of another one; ``only``: the first one has just this row."""
+    """How many rows lie from the last row of one variable to the last row of another.
+
+    ``only``: the first variable has only this row.
+    """
 
     rows: int
     only: bool
 
 
 class _Place(NamedTuple):
-    """Where a variable's last row is: ``rows`` after a point of the pattern. ``inside``: the alternatives and iterations around
-    it, the outermost first."""
+    """The position of a variable's last row.
+
+    Attributes:
+        point: a point of the pattern.
+        rows: number of rows from that point to the row.
+        inside: the alternatives and iterations around it, outermost first.
+        repeated: whether it is inside an alternative or an iteration.
+    """
 
     point: int
     rows: int
@@ -123,15 +134,17 @@ class _Place(NamedTuple):
 
 
 def distances(pattern: tuple) -> dict[tuple[int, int], Distance]:
-    """The distances that are the same in all matches, by the two variables, the earlier one first. Rows of a match are adjacent,
-    and the later variable has one place in the pattern."""
+    """The distances that are equal in all matches, by (earlier variable, later variable).
+
+    Rows of a match must be adjacent, and each of the two variables must occur once in the pattern.
+    """
     if has(pattern, "and", "not", "within"):
-        return {}  # between rows of such patterns others may lie
+        return {}  # other rows may lie between the rows of such patterns
     numbers, places = count(1), {}
     seen = Counter(part[1] for part in walk(pattern) if part[0] == "var")
 
     def place(tree: tuple, point: int, rows: int, inside: tuple[int, ...]) -> tuple[int, int]:
-        """The point and rows after ``tree``."""
+        """The point and the number of rows after ``tree``."""
         kind = tree[0]
         if kind == "var":
             places[tree[1]] = _Place(point, rows, inside, bool(inside))
@@ -144,7 +157,7 @@ def distances(pattern: tuple) -> dict[tuple[int, int], Distance]:
             return place(tree.item, point, rows, inside)
         if kind in ("empty", "start", "end"):
             return point, rows
-        # where the length varies a new point begins after it; an iteration and an alternative begin at points of their own
+        # A part of varying length starts a new point after it. Each iteration and each alternative begins at a point of its own.
         for part in [tree.item] if kind == "repeat" else tree[1:]:
             place(part, next(numbers), 0, (*inside, next(numbers)))
         after = next(numbers)
@@ -163,7 +176,7 @@ def distances(pattern: tuple) -> dict[tuple[int, int], Distance]:
 
 
 def least(pattern: tuple, weight: Callable[[int], int] = lambda variable: 1) -> int:
-    """The least number of rows of a match, or the least weight of them."""
+    """The least number of rows of a match, or their least total weight."""
     kind, parts = pattern[0], [least(part, weight) for part in pattern if isinstance(part, tuple)]
     if kind == "var":
         return weight(pattern[1])
@@ -177,14 +190,16 @@ def least(pattern: tuple, weight: Callable[[int], int] = lambda variable: 1) -> 
 
 
 def of_single_rows(pattern: tuple) -> bool:
-    """Whether every match has one row of each of the pattern's variables, which stand in sequences and conjunctions, whatever
-    windows are around them."""
+    """Whether every match has exactly one row of each variable.
+
+    Such a pattern has only sequences, conjunctions, exclusions and windows.
+    """
     taken = [part[1] for part in walk(pattern) if part[0] == "var"]
     return len(set(taken)) == len(taken) > 0 and not has(pattern, "alt", "repeat", "permute", "not", "empty", "start", "end")
 
 
 def nullable(pattern: tuple) -> bool:
-    """Whether the pattern may match no row at all."""
+    """Whether the pattern may match without any row."""
     return least(pattern) == 0
 
 
@@ -194,13 +209,17 @@ def anchored(pattern: tuple) -> bool:
 
 
 def variables_in(pattern: tuple, *kinds: str) -> int:
-    """The mask of the variables in a pattern; of those that rows are mapped to (``var``) or that are negated (``not``), where that
-    is asked for."""
+    """The mask of the variables in a pattern.
+
+    ``kinds`` restricts it to variables that rows are mapped to (``var``) or to negated ones (``not``).
+    """
     return reduce(or_, (1 << part[1] for part in walk(pattern) if part[0] in (kinds or ("var", "not"))), 0)
 
 
 def negated_in(pattern: tuple, groups: tuple[Without, ...]) -> dict[int, int]:
-    """For each variable or group that a pattern negates, by its name there, the mask of its variables."""
+    """For each negation in a pattern, the mask of its variables. The key is the variable, or the variable that represents the
+    group.
+    """
     found = {part[1]: 1 << part[1] for part in walk(pattern) if part[0] == "not"}
     return found | {group.variable: variables_in(group.pattern) for group in groups if group.variable in found}
 
@@ -220,7 +239,7 @@ def first_variables(pattern: tuple) -> int:
 
 
 def straight(pattern: tuple) -> bool:
-    """Whether the pattern leaves no choice: it can match rows from a given one in one way only."""
+    """Whether the pattern leaves no choice: rows from a given start can match it in one way only."""
     return all(
         part[0] in ("var", "not", "empty", "start", "end", "cat", "exclude", "within") or (part[0] == "repeat" and part.low == part.high)
         for part in walk(pattern)
@@ -228,7 +247,7 @@ def straight(pattern: tuple) -> bool:
 
 
 def leader(pattern: tuple) -> int:
-    """The mask of the variable that the first row of every match is mapped to; 0 where there is none."""
+    """The mask of the variable that takes the first row of every match, 0 if it varies."""
     if pattern[0] == "var":
         return 1 << pattern[1]
     leads = pattern[0] in ("cat", "exclude", "within") or (pattern[0] == "repeat" and pattern.low > 0)
@@ -236,7 +255,7 @@ def leader(pattern: tuple) -> int:
 
 
 def leads_with_negation(pattern: tuple) -> bool:
-    """Whether ~ may have no row of the match before it."""
+    """Whether a negation may come before the first row of the match."""
     if pattern[0] == "not":
         return True
     for part in pattern:
@@ -249,7 +268,10 @@ def leads_with_negation(pattern: tuple) -> bool:
 
 
 def room(pattern: tuple, count: int) -> list[tuple[int, int]]:
-    """For each of so many variables the least number of a match's rows (before, behind) one of its rows, or one that it negates."""
+    """For each of ``count`` variables, the least numbers of the match's rows before and after one of its rows.
+
+    A row that the variable negates counts as a row here.
+    """
     found: dict[int, tuple[int, int]] = {}
 
     def visit(tree: tuple, before: int, after: int) -> None:
@@ -262,7 +284,8 @@ def room(pattern: tuple, count: int) -> list[tuple[int, int]]:
             for i, part in enumerate(parts):
                 visit(part, before + sum(sizes[:i]), after + sum(sizes[i + 1 :]))
         else:
-            # the first and the last repetition have no other before and behind; rows of a conjunction's sides may come in any order
+            # Other iterations do not count, because an iteration may be the first or the last one. Nor does anything around a
+            # conjunction's side, because rows of the sides come in any order.
             around = (0, 0) if tree[0] == "and" else (before, after)
             for part in parts:
                 visit(part, *around)
@@ -272,8 +295,14 @@ def room(pattern: tuple, count: int) -> list[tuple[int, int]]:
 
 
 class Branch(NamedTuple):
-    """A branch of an alternation: the ``alternation``'s number, ``own``: the mask of the variables that stand nowhere else,
-    ``inside``: how many branches are around it, ``alone``: whether a match takes one branch of that alternation at most."""
+    """A branch of an alternation.
+
+    Attributes:
+        alternation: number of the alternation.
+        own: mask of the variables that occur in this branch only.
+        inside: number of branches around it.
+        alone: whether a match takes at most one branch of the alternation.
+    """
 
     alternation: int
     own: int
@@ -304,7 +333,7 @@ def branches(pattern: tuple) -> list[Branch]:
 
 
 def occurrences(pattern: tuple) -> dict[int, tuple[int, int]]:
-    """How many rows each variable has in a match: (least, most), each up to MANY."""
+    """How many rows each variable has in a match, as (least, most). Numbers above MANY count as MANY."""
     parts = [occurrences(part) for part in pattern if isinstance(part, tuple)]
     names = {variable for part in parts for variable in part}
     of = {v: [part.get(v, (0, 0)) for part in parts] for v in names}

@@ -1,8 +1,7 @@
-"""A plan's records as JSON, and whether JSON that arrives is a plan that this version made: kernels look variables and masks up
-without a check of their own.
+"""Serialization of plans: records to JSON and back, with validation, because kernels use variables and masks without checking them.
 
-A plan travels as a column's name, in views and from a driver to workers. So it can be another version's, or anybody's. Every number
-is therefore read with the bounds that its field has (:mod:`sparkcep.plan.limits`), and every tree by what its parts may be.
+A plan travels as a column's name, in views and from a driver to workers. So it can come from another version, or from anybody.
+Every number is checked against the bounds of its field (:mod:`sparkcep.plan.limits`), and every tree against its grammar.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from sparkcep.version import __version__
 
 log = logging.getLogger("sparkcep")
 
-FORMAT = 16  # raised when plans come to be written in another way; the JVM's classes have it, too (Call.java)
+FORMAT = 16  # increased whenever the JSON form of plans changes; the JVM's classes have it, too (Call.java)
 MADE_BY = f"sparkcep {__version__}"
 
 # -- records as JSON --------------------------------------------------------------------------------------------------
@@ -59,8 +58,11 @@ def written(value: object) -> object:
 
 
 def read(hint: Any, value: object, *around: Mapping) -> Any:
-    """The value of the type ``hint`` that :func:`written` gave. ``around``: the dictionaries of the records around it, the
-    innermost first. Raises TypeError, ValueError or KeyError where it is of another type, or beyond the bounds of its field."""
+    """Reads a value of type ``hint`` that :func:`written` produced.
+
+    ``around``: the dictionaries of the records around it, innermost first. Raises TypeError, ValueError or KeyError if the value is
+    of another type, or beyond the bounds of its field.
+    """
     if hint in (int, tuple):
         raise TypeError(f"{hint} without bounds")
     origin, inner = get_origin(hint), get_args(hint)
@@ -81,7 +83,7 @@ def read(hint: Any, value: object, *around: Mapping) -> Any:
 
 
 def members(record: type, value: Any, *around: Mapping) -> dict[str, Any]:
-    """The members of a record or data class from a dictionary of them."""
+    """The members of a record or data class, read from a dictionary."""
     hints = _hints(record)
     if not isinstance(value, dict) or value.keys() != hints.keys():
         _fail(value)
@@ -89,8 +91,7 @@ def members(record: type, value: Any, *around: Mapping) -> dict[str, Any]:
 
 
 def marked(mark: type, value: Any, hint: Any = None) -> Iterator[tuple[Any, Any]]:
-    """Each value of a plan, or of a record of it, whose field has a mark of that type, with the mark. Those in trees are among
-    them."""
+    """Each value in a plan or record whose field has a mark of that type, together with the mark. Values in trees are included."""
     if get_origin(hint) is Annotated:
         found = get_args(hint)[1]
         if isinstance(found, mark):
@@ -111,7 +112,7 @@ def marked(mark: type, value: Any, hint: Any = None) -> Iterator[tuple[Any, Any]
 
 def _marked_fields(mark: type, record: Any, *, trees: bool) -> Iterator[tuple[Any, Any]]:
     for name, hint in _hints(type(record)).items():
-        if trees or not _is_tree(hint):  # the walk around comes to the trees inside by itself
+        if trees or not _is_tree(hint):  # the enclosing walk visits inner trees
             yield from marked(mark, getattr(record, name), hint)
 
 
@@ -120,7 +121,7 @@ def _is_tree(hint: Any) -> bool:
 
 
 def _marked(sort: type, mark: Range | Text | Column | Tree, value: Any, around: tuple[Mapping, ...]) -> Any:
-    """A value whose field has a mark."""
+    """Reads a value whose field has a mark."""
     if isinstance(mark, Tree):
         return _TREES[mark.sort](value, around, MAX_TREE, mark.leaves)
     if type(value) is not sort:
@@ -134,11 +135,11 @@ def _marked(sort: type, mark: Range | Text | Column | Tree, value: Any, around: 
 
 
 def _below(name: str, around: tuple[Mapping, ...]) -> int:
-    """The length of the list of that name in the innermost of the dictionaries that has it."""
+    """The length of the list with that name in the innermost dictionary that has it."""
     if name == "sets":
         variables = _below("variables", around)
         return 1 << variables if variables <= MAX_VARIABLES else _fail(variables)
-    inside = around[-1:] if name == "variables" else around  # those of the plan, as a set of some may have the name, too
+    inside = around[-1:] if name == "variables" else around  # the plan's list, because inner records may have a member of this name
     found = next((record[name] for record in inside if name in record), None)
     return len(found) if isinstance(found, list) else _fail(found)
 
@@ -150,7 +151,7 @@ def _hints(record: type) -> dict[str, Any]:
 
 @cache
 def _of_kind(union: Any, kind: str) -> type:
-    """The record of a union that has the kind."""
+    """The record of a union that has this kind."""
     return next((record for record in get_args(union) if kind in get_args(_hints(record)["kind"])), NoneType)
 
 
@@ -161,7 +162,7 @@ def _fail(value: object) -> Any:
 # -- trees ------------------------------------------------------------------------------------------------------------
 
 _MANY = 1 << 31
-# how many parts there are of each kind, from and to
+# least and greatest number of parts of each kind
 _PATTERNS = {
     "var": (1, 1), "not": (1, 1), "empty": (0, 0), "start": (0, 0), "end": (0, 0), "exclude": (1, 1), "cat": (1, _MANY), "alt": (1, _MANY), "and": (1, _MANY),
     "permute": (1, MAX_PERMUTE),
@@ -182,7 +183,7 @@ _BITS = {"int": 31, "date": 31, "long": 63, "decimal": 63}
 
 
 def _pattern(value: Any, around: tuple[Mapping, ...], depth: int, _: str = "") -> tuple:
-    """A tree of a pattern. Repeat and Within are records of it."""
+    """Reads a pattern's tree. Repeat and Within are records."""
     if isinstance(value, dict):
         record = _of_kind(Repeat | Within, value["kind"])
         hints = _hints(record)
@@ -198,7 +199,7 @@ def _pattern(value: Any, around: tuple[Mapping, ...], depth: int, _: str = "") -
 
 
 def _condition(value: Any, around: tuple[Mapping, ...], depth: int, _: str = "") -> tuple:
-    """A tree of a condition."""
+    """Reads a condition's tree."""
     if isinstance(value, dict):
         record = _of_kind(ConditionTree, value["kind"])
         hints = _hints(record)
@@ -221,7 +222,7 @@ def _condition(value: Any, around: tuple[Mapping, ...], depth: int, _: str = "")
 
 
 def _literal(found: Lit, around: tuple[Mapping, ...]) -> Lit:
-    """A literal of a condition whose text is one of its type."""
+    """Checks that the text of a literal fits its type."""
     kind, text = found.type, found.text
     if not _LITERALS[kind].fullmatch(text):
         _fail(text)
@@ -237,10 +238,10 @@ def _literal(found: Lit, around: tuple[Mapping, ...]) -> Lit:
 
 
 def _score(value: Any, around: tuple[Mapping, ...], depth: int, leaves: str) -> tuple:
-    """A tree of a score, whose leaves are places in that list."""
+    """Reads a score's tree. Its leaves are indexes into the list ``leaves``."""
     if isinstance(value, list) and len(value) == 2 and value[0] == "lit":
         number = value[1]
-        return ("lit", number) if type(number) in (int, float) and abs(number) <= 1 << 53 else _fail(value)  # NaN is not
+        return ("lit", number) if type(number) in (int, float) and abs(number) <= 1 << 53 else _fail(value)  # NaN fails the comparison
     if isinstance(value, list) and len(value) == 2 and value[0] == "leaf":
         return ("leaf", value[1]) if type(value[1]) is int and 0 <= value[1] < _below(leaves, around) else _fail(value)
     kind, rest = _parts(value, _SCORES, depth)
@@ -248,7 +249,7 @@ def _score(value: Any, around: tuple[Mapping, ...], depth: int, leaves: str) -> 
 
 
 def _parts(value: Any, known: Mapping[str, tuple[int, int]], depth: int) -> tuple[str, list]:
-    """The kind and the parts of a tree's list."""
+    """The kind and the parts of a tree that is a list."""
     if not isinstance(value, list) or not depth or type(value[0]) is not str:
         _fail(value)
     kind, *rest = value
@@ -258,11 +259,11 @@ def _parts(value: Any, known: Mapping[str, tuple[int, int]], depth: int) -> tupl
 
 _TREES = {"pattern": _pattern, "condition": _condition, "score": _score}
 
-# -- what arrives -----------------------------------------------------------------------------------------------------
+# -- validation -------------------------------------------------------------------------------------------------------
 
 
 def check_version(found: Mapping, known: set[str]) -> None:
-    """Raises ClauseError, which names both versions, where a plan is not in this version's format."""
+    """Raises ClauseError, with both versions, if a plan is not in this version's format."""
     made = found.get("made_by")
     if found.get("format") == FORMAT and set(found) == known:
         if made != MADE_BY:
@@ -279,7 +280,7 @@ def check_version(found: Mapping, known: set[str]) -> None:
 
 @cache
 def _say_other(made: str) -> None:
-    """Warns once of another version, whose plans have the same format: its results may differ from this one's."""
+    """Warns once about another version whose plans have the same format, because its results may differ."""
     log.warning("a plan made by %s runs with %s: the driver and its workers should have the same version of sparkcep, and views that another one made should be created again", made, MADE_BY)
 
 
@@ -288,7 +289,7 @@ def wrong(why: str) -> ClauseError:
 
 
 def is_right(found: Mapping) -> bool:
-    """Whether the members of a plan, each within its bounds, go together as those of a clause do. Engines count on it."""
+    """Whether the members of a plan, each within its bounds, are consistent with one another. Engines rely on it."""
     count, approx, selection = len(found["variables"]), found["approximate"], found["selection"]
     specs, automaton, changes = [leaf.spec for leaf in found["leaves"]], found["automaton"], found["changes"]
     return (
@@ -327,7 +328,7 @@ def _trees(found: Mapping) -> list[tuple]:
 
 
 def _are_windows(found: Mapping) -> bool:
-    """Whether sizes are in the units of their kinds, and there are windows where something asks for them."""
+    """Whether sizes are in the units of their kinds, and windows exist if and only if something uses them."""
     windows, slide, changes = found["windows"], found["slide"], found["changes"]
     asked = found["selection"] is not None or found["automaton"] is not None
     own = (*windows, *((changes.size,) if changes is not None and changes.size is not None else ()))
@@ -344,14 +345,14 @@ def _is_window(window: Window) -> bool:
 
 
 def _is_size(kind: str, size: str) -> bool:
-    """Whether a size above 0 is in the unit of its kind."""
+    """Whether a size is above 0 and in the unit of its kind."""
     if kind == "none":
         return not size
     return bool(size.strip("0.")) and (kind == "number" or size.isdigit())
 
 
 def _is_leaf(spec: LeafSpec, found: Mapping) -> bool:
-    """Whether what a leaf is of is there."""
+    """Whether the plan has what a leaf refers to."""
     automaton, approx, slide, ranking, changes = (found[name] for name in ("automaton", "approximate", "slide", "ranking", "changes"))
     if spec.kind in ("register", "emit"):
         return automaton is not None and spec.number < len(automaton.registers if spec.kind == "register" else automaton.emits)
@@ -383,12 +384,12 @@ def _is_leaf(spec: LeafSpec, found: Mapping) -> bool:
 
 
 def _is_aggregate(part: Aggregate | Running) -> bool:
-    """Whether only a count is of rows, and not of a column."""
+    """Whether the aggregate has a column. Only a count may lack one."""
     return part.column is not None or part.function == "count"
 
 
 def _is_approximate(approx: Approx, found: Mapping) -> bool:
-    """Whether the costs are of the pattern's variables, and no match costs less than nothing being there."""
+    """Whether the costs fit the pattern's variables, and missing every row would exceed the bound."""
     budget = approx.budget
     return (
         len(approx.missing) == len(approx.violation) == len(found["variables"])
@@ -407,7 +408,7 @@ def _is_approximate(approx: Approx, found: Mapping) -> bool:
 
 
 def _is_ranking(ranking: Ranking, found: Mapping) -> bool:
-    """Whether scores are of the variables and sides of the pattern."""
+    """Whether scores fit the variables and sides of the pattern."""
     monotone, sides, leaves = ranking.monotone, ranking.by_sides, {leaf.name for leaf in found["leaves"]}
     if monotone is not None:
         own = [leaf.variable for leaf in monotone.leaves]
@@ -422,8 +423,7 @@ def _is_ranking(ranking: Ranking, found: Mapping) -> bool:
 
 
 def _are_groups(found: Mapping) -> bool:
-    """Whether negated groups are named by variables of their own, of which each is negated in the pattern, and are of parts that a
-    group may have."""
+    """Whether each negated group has its own variable, is negated in the pattern, and contains only parts that a group may have."""
     names = [group.variable for group in found["without"]]
     negated = {part[1] for part in walk(found["pattern"]) if part[0] == "not"}
     parts = {part[0] for group in found["without"] for part in walk(group.pattern)}
@@ -431,12 +431,12 @@ def _are_groups(found: Mapping) -> bool:
 
 
 def _are_arcs(arcs: Arcs, automaton: Automaton) -> bool:
-    """Whether the columns of ARCS FROM are those that the engine looks for."""
+    """Whether the columns of ARCS FROM are those that the engine expects."""
     return arcs.columns == input_columns(len(automaton.parameters), len(arcs.keys), len(arcs.came), arcs.texts)
 
 
 def _is_automaton(automaton: Automaton, variables: int) -> bool:
-    """Whether labels, EMIT's columns and parameters that arcs name are there."""
+    """Whether the labels, EMIT columns and parameters that arcs name exist."""
     emits, parameters = len(automaton.emits), len(automaton.parameters)
     return (
         max(len(automaton.registers), emits, parameters) <= MAX_VARIABLES

@@ -1,7 +1,7 @@
-"""Bounds of a plan's numbers, texts and names, as annotations beside the fields of :mod:`sparkcep.plan.records`.
+"""Limits for a plan's numbers, texts and names, as annotations of the fields of :mod:`sparkcep.plan.records`.
 
-:mod:`sparkcep.plan.json` refuses a number without a bound, so that a field added later has one. Kernels do not check
-bounds.
+:mod:`sparkcep.plan.json` checks them when it reads a plan and rejects a number without a limit, so that a new field cannot lack
+one. Kernels do not check limits.
 """
 
 from __future__ import annotations
@@ -11,24 +11,27 @@ from typing import Literal, NamedTuple
 
 MAX_VARIABLES = 62  # bits of a mask
 MAX_PERMUTE = 30
-MAX_BOUND = 1_000_000  # of a quantifier
+MAX_BOUND = 1_000_000  # largest bound of a quantifier
 MAX_OFFSET = (1 << 31) - 1
-MAX_OFFSET_IN_DEFINE = 500  # of FIRST and LAST: each row back is a slot of every thread
-MAX_COST = 1 << 40  # of a bound or weight in units of their common denominator
+MAX_OFFSET_IN_DEFINE = 500  # of FIRST and LAST, because each row back takes a slot in every thread
+MAX_COST = 1 << 40  # of a bound or weight, in units of the common denominator
 MAX_TOP = 1_000_000_000
 MAX_INTERVALS = 1000
-MAX_CELLS = 1 << 20  # of a sketch
+MAX_CELLS = 1 << 20  # cells of a sketch
 MAX_CHECKS = (1 << 31) - 1
 MAX_IDLE = 1 << 62  # microseconds
-MAX_WORD = (1 << 63) - 1  # what kernels hold
-MAX_DIGITS = 100  # of a text that becomes a number
-MAX_TREE = 250  # parts of a tree inside one another; a clause nests 50 expressions, of 150 operators one after the other
+MAX_WORD = (1 << 63) - 1  # largest integer in a kernel
+MAX_DIGITS = 100  # digits of a text that becomes a number
+MAX_TREE = 250  # nesting of a tree; a clause nests 50 expressions of 150 operators in sequence
 MAX_TEXT = 1 << 25  # characters of a plan
 
 
 class Range(NamedTuple):
-    """From ``low`` to before ``below``. That is a number, or the name of a list: one of the record around the number, of a record
-    around that, or of the plan. ``sets`` means the number of sets of variables."""
+    """A number from ``low`` to below ``below``.
+
+    ``below`` is a number, or the name of a list: a member of the record around the number, of a record around that, or of the plan.
+    The name ``sets`` means the number of sets of variables.
+    """
 
     low: int
     below: int | str
@@ -41,8 +44,13 @@ class Text(NamedTuple):
 
 
 class Column(NamedTuple):
-    """The name of an input column. Its type is of one of the ``kinds`` (of any kind if there are none). ``also``: names that mean
-    something else. ``own``: registers, letters and parameters of an automaton have such names, too."""
+    """The name of an input column.
+
+    Attributes:
+        kinds: allowed kinds of its type, "" for any kind.
+        also: names that have another meaning.
+        own: whether registers, letters and parameters of an automaton are allowed, too.
+    """
 
     kinds: str = ""
     also: tuple[str, ...] = ()
@@ -50,8 +58,10 @@ class Column(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """A tree of a pattern, of a condition or of a score; ``leaves``: the list of the record around, whose places a score's leaves
-    are."""
+    """The tree of a pattern, of a condition or of a score.
+
+    ``leaves``: for a score, the list of the record around it that its leaves index.
+    """
 
     sort: Literal["pattern", "condition", "score"]
     leaves: str = ""

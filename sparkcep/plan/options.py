@@ -1,5 +1,7 @@
-"""The extended options: what they amount to, which cannot stand together, and the size of a WINDOW or WITHIN as a constant
-(LANGUAGE sections 3, 4 and 9)."""
+"""Extended options: event selection, WINDOW and SLIDE as records (LANGUAGE sections 3, 4 and 9).
+
+Also checks their combinations, and reads sizes of windows as constants.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ NO_WINDOW, ROWS, MICROS, NUMBER = "none", "rows", "micros", "number"  # kinds of
 
 
 def selection(clause: MatchClause) -> records.Selection | None:
-    """What EVENT SELECTION amounts to; None where the standard's own matching is asked for."""
+    """The event selection of a clause. None if the clause uses the standard's own matching."""
     chosen = clause.selection
     if clause.approx is not None:
         return records.Selection(chosen.strategy if chosen else "ANY", "ALL")
@@ -33,7 +35,7 @@ def selection(clause: MatchClause) -> records.Selection | None:
 
 
 def windows(clause: MatchClause) -> tuple[records.Window, ...]:
-    """The WINDOW, which is of no kind where none is written, then each group's WITHIN."""
+    """The WINDOW (of kind NO_WINDOW if none is written), then the WITHIN of each group."""
     found = [records.Window(NO_WINDOW, "", "", 0, 0, "")]
     if clause.window is not None:
         found = [_window(clause, clause.window.size, clause.window.rows)]
@@ -47,7 +49,7 @@ def _window(clause: MatchClause, size: Expr, rows: bool) -> records.Window:
 
 
 def slide_of(clause: MatchClause) -> records.Slide | None:
-    """The step of SLIDE."""
+    """The step of SLIDE, None without SLIDE."""
     window = clause.window
     if window is None or window.slide is None:
         return None
@@ -124,7 +126,7 @@ def _check_negated(clause: MatchClause, node: nodes.Not) -> None:
 
 
 def _leading(node: nodes.Node, backward: bool) -> list[nodes.Node]:
-    """Negations that may have no row of the match before them (``backward``: behind them)."""
+    """Negations that may come before the first row of the match, or with ``backward`` after the last row."""
     if isinstance(node, nodes.Not):
         return [node]
     if isinstance(node, nodes.Concat):
@@ -141,8 +143,10 @@ def _leading(node: nodes.Node, backward: bool) -> list[nodes.Node]:
 
 
 def window_size(clause: MatchClause, size: Expr, rows: bool, *, zero: bool = False) -> tuple[str, str]:
-    """(ROWS, MICROS or NUMBER; the size as a decimal text) of a constant size above 0, or also of 0 (``zero``). Raises
-    ClauseError."""
+    """The kind (ROWS, MICROS or NUMBER) and the size as decimal text of a constant size.
+
+    ``zero``: whether 0 is allowed. Raises ClauseError for any other size.
+    """
     node, text = size.bare(), clause.text
     found = constant(node, text, clause.parameters)
     source = shown(node.span.of(text).strip())
@@ -166,8 +170,10 @@ def window_size(clause: MatchClause, size: Expr, rows: bool, *, zero: bool = Fal
 
 
 def common_unit(step: str, size: str) -> str:
-    """A number of which SLIDE's step and its WINDOW's size are both multiples, as Fraction reads it. Places of windows have a type
-    that holds it."""
+    """A number that divides both SLIDE's step and its WINDOW's size, as text for Fraction.
+
+    The type of window positions holds it.
+    """
     parts = lcm(Fraction(step).denominator, Fraction(size).denominator)
     return step if parts == Fraction(step).denominator else f"1/{parts}"
 

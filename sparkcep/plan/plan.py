@@ -1,11 +1,11 @@
-"""The plan: variables resolved, options checked, every expression split into who computes what.
+"""The plan of a clause: variables resolved, options checked, and every expression split into who computes what.
 
-A :class:`Plan` is plain data: the argument of the table function, as JSON. It holds
+A :class:`Plan` is plain data. The rewriter passes it to the table function as JSON. It holds
 
 * ``inputs``: row expressions that Spark computes, as columns with their SQL text over the input table;
 * ``letters``: for each variable the row-local part of its condition, packed by Spark into bits of one integer;
-* ``conditions``: for each variable the conjuncts that look at other rows, as small trees;
-* ``leaves``: what the engine returns for MEASURES; ``outputs``: Spark SQL text over those leaves.
+* ``conditions``: for each variable the conjuncts that read other rows, as small trees;
+* ``leaves``: the values that the engine returns for MEASURES; ``outputs``: Spark SQL text over those leaves.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMED = re.compile(r"[\w.]{1,60}|`[^`]{1,60}`")
 
 @dataclass(frozen=True)
 class Plan:
-    """See the module's docstring; :mod:`sparkcep.plan.records` says what is in each record."""
+    """See the module's docstring. :mod:`sparkcep.plan.records` documents the records."""
 
     variables: tuple[str, ...]
     pattern: records.PatternTree
@@ -44,48 +44,47 @@ class Plan:
     leaves: tuple[records.Leaf, ...] = ()
     outputs: tuple[records.Computed, ...] = ()  # over leaves and aggregates
     places: tuple[records.ConditionPlace, ...] = ()  # for errors that need types
-    leaf_places: tuple[records.LeafPlace, ...] = ()  # of sums, averages and MATCH_COUNT(), likewise
-    failing: tuple[records.Failing, ...] = ()  # of the expressions of conditions that may fail on some row
+    leaf_places: tuple[records.LeafPlace, ...] = ()  # of sums, averages and MATCH_COUNT(), for errors that need types
+    failing: tuple[records.Failing, ...] = ()  # expressions in conditions that may fail for some row
     ordered_inputs: tuple[records.Computed, ...] = ()  # with lag/lead over the clause's order
     arrays: tuple[records.Computed, ...] = ()  # over leaves: the arrays whose elements Spark aggregates
     aggregates: tuple[records.Computed, ...] = ()  # over one element of those arrays
-    over_arrays: tuple[records.Computed, ...] = ()  # over leaves: functions of whole arrays, for several output rows of a match
+    over_arrays: tuple[records.Computed, ...] = ()  # over leaves: functions of whole arrays, used if a match has several output rows
     ansi: bool = True
     zone: str = "UTC"  # the session's time zone
     months: tuple[str, ...] = ()  # input columns that hold the months of year-month intervals
     case_sensitive: bool = False
-    selection: records.Selection | None = None  # None: the exact engine's adjacent rows
+    selection: records.Selection | None = None  # None: adjacent rows, by the exact engine
     windows: tuple[records.Window, ...] = ()  # WINDOW (kind "none" without one), then each group's WITHIN; () without a selection
-    without: tuple[records.Without, ...] = ()  # the groups among what the pattern negates
-    prefilter: tuple[str, ...] = ()  # SQL conditions of which a row must fulfil one to reach the engine; empty: every row does
+    without: tuple[records.Without, ...] = ()  # negated groups of the pattern
+    prefilter: tuple[str, ...] = ()  # SQL conditions; only rows that satisfy one reach the engine; empty: all rows do
     bounds: tuple[records.Bound, ...] = ()
-    place: records.Place | None = None  # of PATTERN's row pattern, for errors that its size makes
+    place: records.Place | None = None  # of PATTERN's row pattern, for errors about its size
     approximate: records.Approx | None = None
     slide: records.Slide | None = None
     ranking: records.Ranking | None = None
-    equal_keys: tuple[records.EqualKey, ...] = ()  # beside those of ``partition``
-    candidates: tuple[records.Candidate, ...] = ()  # empty where they may not part rows
-    near: bool = False  # whether rows farther than WINDOW from all that fulfil a candidate may be dropped
-    slice: records.PerhapsInput = ""  # the input column that cuts partitions into slices of time (sql.slices); empty: no cuts
-    automaton: records.Automaton | None = None  # the pattern is empty then, and its variables are the names of arcs
-    changes: records.Changes | None = None  # of an automaton, or of a pattern, which becomes one
-    arcs: records.Arcs | None = None  # those of an automaton that rows of a table make present
-    words: tuple[records.Word, ...] = ()  # that were counted as something other than a column; of no use below the table function
-    idle: Annotated[int, Range(0, MAX_IDLE)] = 0  # over a stream: so many microseconds without a row end a partition; 0: none do
-    stepwise: bool = False  # whether an output row has of the leaves "rows" only the rows that the match's output row before lacks (engine.gather)
+    equal_keys: tuple[records.EqualKey, ...] = ()  # further partition keys
+    candidates: tuple[records.Candidate, ...] = ()  # empty if rows may not be dropped by them
+    near: bool = False  # whether rows farther than WINDOW from all candidate rows may be dropped
+    slice: records.PerhapsInput = ""  # the input column that cuts partitions into time slices (sql/prefilter/slices); empty: no slices
+    automaton: records.Automaton | None = None  # with one, the pattern is empty and the variables are the names of arcs
+    changes: records.Changes | None = None  # of an automaton, or of a pattern, which is translated to one
+    arcs: records.Arcs | None = None  # arcs of an automaton that come from the rows of a table
+    words: tuple[records.Word, ...] = ()  # words that were not read as columns; unused in the table function
+    idle: Annotated[int, Range(0, MAX_IDLE)] = 0  # over a stream: microseconds without a row after which a partition ends; 0: never
+    stepwise: bool = False  # whether leaves "rows" hold only the rows that are new since the match's previous output row (engine/output/gather)
     format: Annotated[int, Range(0, 1 << 31)] = plan_json.FORMAT
     made_by: str = plan_json.MADE_BY
-    given: tuple[str, ...] = ()  # names of the output columns that something above the engine reads, in their order; empty: all of them
+    given: tuple[str, ...] = ()  # the output columns that are read above the engine, in their order; empty: all
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The input columns that cut partitions."""
+        """The input columns that form the partition key."""
         return (*(key.column for key in (*self.partition, *self.equal_keys)), *([self.slice] if self.slice else []))
 
     @property
     def given_keys(self) -> tuple[str, ...]:
-        """The keys that an output row of a match has: those of PARTITION BY; of a history also the others, which tell its bundles
-        apart."""
+        """The keys in an output row: those of PARTITION BY. A history also has the others, which distinguish its bundles."""
         history = self.approximate is not None and self.approximate.report == "HISTORY"
         return tuple(key.column for key in (*self.partition, *(self.equal_keys if history else ())))
 
@@ -95,22 +94,22 @@ class Plan:
 
     @property
     def adjacent(self) -> bool:
-        """Whether the rows of a match follow one another."""
+        """Whether the rows of a match are adjacent."""
         return self.selection is None or self.selection.strategy == "STRICT"
 
     @property
     def budgeted(self) -> bool:
-        """Whether BUDGET bounds the checks of approximate matches."""
+        """Whether BUDGET limits the checks of approximate matches."""
         return self.approximate is not None and self.approximate.budget is not None
 
     @property
     def counting(self) -> bool:
-        """MATCH_COUNT(): the matches that end at a row are one output row."""
+        """Whether MATCH_COUNT() is asked for: all matches that end at a row become one output row."""
         return self.approximate is None and self._counts
 
     @property
     def sizing(self) -> bool:
-        """MATCH_COUNT() of approximate matches: each that is reported tells for how many it stands."""
+        """Whether MATCH_COUNT() of approximate matches is asked for: each reported match says how many matches it represents."""
         return self.approximate is not None and self._counts
 
     @property
@@ -119,7 +118,7 @@ class Plan:
 
     @property
     def graphing(self) -> bool:
-        """MATCH_GRAPH(): likewise, with the graph of those matches."""
+        """Whether MATCH_GRAPH() is asked for: all matches that end at a row become one output row with their graph."""
         return any(leaf.spec.kind == "graph" for leaf in self.leaves)
 
     @property
@@ -129,11 +128,14 @@ class Plan:
 
     @property
     def non_overlapping(self) -> bool:
-        """ALL MATCHES in SASE+'s non-overlapping format: of each partition's matches the one that completes first."""
+        """Whether ALL MATCHES are in SASE+'s non-overlapping format.
+
+        Of overlapping matches of a partition, only the first one to complete is reported.
+        """
         return self.reports_all and self.skip.mode == PAST_LAST
 
     def moved(self, to: Callable[[int, int], tuple[int, int]]) -> Plan:
-        """The same with its places, lines and columns, as ``to`` gives them."""
+        """The plan with all places moved: ``to`` maps line and column."""
 
         def at(record):
             line, column = to(record.line, record.column)
@@ -157,20 +159,20 @@ class Plan:
         )
 
     def ranked_by_engine(self) -> Plan:
-        """The same with ranks from the engine: what Spark would rank by is left out."""
+        """The plan with ranks computed by the engine, without the leaves that Spark would rank by."""
         assert self.ranking is not None
         kept = tuple(leaf for leaf in self.leaves if leaf.spec.kind not in ("vector", "mno"))
         rank = records.Leaf(f"__l{len(self.leaves)}", records.Plain("rank"))
         return replace(self, leaves=(*kept, rank), ranking=self.ranking._replace(order=(), vector="", by_engine=True))
 
     def to_json(self) -> str:
-        """Compact JSON without the quotes, backticks and dollar signs SQL text could trip over."""
+        """Compact JSON without quotes, backticks and dollar signs, which are special in SQL text."""
         text = json.dumps({f.name: plan_json.written(getattr(self, f.name)) for f in fields(self)}, separators=(",", ":"))
         return text.replace("'", "\\u0027").replace("`", "\\u0060").replace("$", "\\u0024")
 
     @staticmethod
     def from_json(text: str) -> Plan:
-        """Raises ClauseError where ``text`` is no plan, or another version's."""
+        """Reads a plan. Raises ClauseError if ``text`` is not a plan, or has the format of another version."""
         try:
             found = json.loads(text) if len(text) <= MAX_TEXT else None
         except (ValueError, RecursionError):
@@ -181,7 +183,7 @@ class Plan:
         try:
             members = plan_json.members(Plan, found)
             right = plan_json.is_right(members)
-        except (TypeError, ValueError, KeyError, IndexError, RecursionError):  # another shape than a plan's
+        except (TypeError, ValueError, KeyError, IndexError, RecursionError):  # not the shape of a plan
             right = False
         if not right:
             raise plan_json.wrong("its variables, masks or counts are none that a clause gives")
@@ -189,21 +191,21 @@ class Plan:
 
     @property
     def numbered(self) -> bool:
-        """Whether a measure is MATCH_NUMBER(): a match is told when all before it have their numbers."""
+        """Whether a measure is MATCH_NUMBER(). A match is then emitted only after all earlier matches have their numbers."""
         return any(leaf.spec.kind == "mno" for leaf in self.leaves)
 
     def time_output(self) -> tuple[records.Computed, ...]:
-        """The first measure that is FIRST or LAST of the first ORDER BY column, over a stream the one that has a watermark."""
+        """The first measure that is FIRST or LAST of the first ORDER BY column. Over a stream it has the watermark."""
         return event_time.time_output(self.order[0].column, self.inputs, self.leaves, self.outputs, self.case_sensitive) if self.order else ()
 
     def without_sql(self) -> Plan:
-        """What the table function needs: the plan less the texts that Spark computes outside it."""
+        """The plan as the table function needs it: without the texts that Spark computes outside."""
         names, ranking = {leaf.name for leaf in self.leaves}, self.ranking
-        if ranking is not None:  # the objectives that are leaves, whose types the engine knows
+        if ranking is not None:  # keep objectives that are leaves: the engine knows their types
             ranking = ranking._replace(objectives=tuple(t for t in ranking.objectives if t in names), score="", order=())
         return replace(
             self,
-            inputs=tuple(column if _NAMED.fullmatch(column.text) else column._replace(text="") for column in self.inputs),  # names are for errors
+            inputs=tuple(column if _NAMED.fullmatch(column.text) else column._replace(text="") for column in self.inputs),  # plain names stay, for errors
             letters=tuple(letter._replace(text="") for letter in self.letters),
             ordered_inputs=tuple(column._replace(text="") for column in self.ordered_inputs),
             equal_keys=tuple(key._replace(tests=()) for key in self.equal_keys),

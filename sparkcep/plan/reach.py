@@ -1,6 +1,7 @@
-"""How far a clause looks: the rows outside of a match that PREV and NEXT may read.
+"""Lookback and lookahead of a clause: the rows outside of a match that PREV and NEXT may read.
 
-CLASSIFIER() of any row outside of the match is NULL, so it reads none."""
+CLASSIFIER() of any row outside of the match is NULL, so it reads none. Retention and emission over streams depend on these numbers.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +14,25 @@ from sparkcep.plan.records import ALL_ROWS, Condition, has, walk
 
 
 class Reach(NamedTuple):
-    """Rows outside of a match: ``back`` before its first one, ``ahead`` after its last one."""
+    """Numbers of rows outside of a match: ``back`` before its first row, ``ahead`` after its last row."""
 
     back: int
     ahead: int
 
     @staticmethod
     def of(plan: Plan) -> Reach:
-        """The rows that PREV and NEXT may read. A match waits for those ahead.
+        """The rows that PREV and NEXT may read. A match waits for the rows ahead.
 
-        From a row of the match they are fewer by the rows that every match has before or after it: in ``A B`` NEXT(A.v) reads a row
-        of the match.
+        Rows that every match has before or after a row reduce these numbers: in ``A B``, NEXT(A.v) reads a row of the match.
         """
         return Reach(_back(plan), _ahead(plan))
 
     @staticmethod
     def of_measures(plan: Plan) -> Reach:
-        """The rows to which PREV and NEXT in measures step from a row of a match that has no other row.
+        """The rows that PREV and NEXT in measures reach from the row of a match with one row.
 
-        A step of CLASSIFIER() counts, because whether the row there is one of the match is asked for."""
+        A step of CLASSIFIER() counts, because it asks whether the row there belongs to the match.
+        """
         found = [spec.physical for _, spec in plan.leaves if spec.kind in ("nav", "cls")]
         return Reach(max([0, *(-rows for rows in found)]), max([0, *found]))
 
@@ -47,10 +48,13 @@ def _back(plan: Plan) -> int:
 
 
 def back_of_measures(pattern: tuple, variables: int, looks: list[tuple[int, int]]) -> int:
-    """The rows before a match that measures may read.
+    """The number of rows before a match that measures may read.
 
     Args:
-        looks: for each measure the rows that it steps ahead, negative if back, and the mask of the variables from whose rows.
+        pattern: the pattern.
+        variables: number of variables.
+        looks: for each measure, the rows that it steps ahead (negative: back), and the mask of the variables whose rows it starts
+            from.
     """
     within = room(pattern, variables)
     found = [0]
@@ -61,8 +65,10 @@ def back_of_measures(pattern: tuple, variables: int, looks: list[tuple[int, int]
 
 
 def _before(tree: tuple, before: int) -> int:
-    """How many rows a condition may look at before the match, of a row that has so many of the match before it; from other rows
-    of the match it may look as far as it says."""
+    """How many rows before the match a condition may read, for a candidate row with ``before`` rows of the match before it.
+
+    From other rows of the match, the condition counts with its full offsets.
+    """
     if tree[0] == "off":
         return -tree.physical - before
     if tree[0] == "call":
@@ -87,7 +93,7 @@ def _ahead(plan: Plan) -> int:
     found = [0]
     for condition in plan.conditions:
         after = within[condition.variable][1]
-        # a row that hides a match, or that a run must not pass over, matters as soon as the next row is taken
+        # A row that hides a match, or that a run must not skip, matters as soon as the next row is taken.
         after = min(after, 1) if scattered or condition.variable in negated else after
         found.append(looks_ahead(pattern, condition, len(plan.variables)) - after)
     found += [spec.physical - _after(pattern, within, spec.which, spec.mask, spec.logical) for _, spec in plan.leaves if spec.kind == "nav"]
@@ -101,7 +107,7 @@ def variables_ahead(plan: Plan) -> tuple[int, ...]:
 
 
 def looks_ahead(pattern: tuple, condition: Condition, variables: int) -> int:
-    """How many rows after the candidate row a condition may read, of which ``condition`` has the trees."""
+    """How many rows after the candidate row a condition may read. ``variables``: number of variables."""
     whole = _Around.of(pattern) if not has(pattern, "and") and condition.variable not in _negated(pattern) else None
     found = [0]
     for part in (part for tree in condition.trees for part in walk(tree)):
@@ -116,7 +122,7 @@ def looks_ahead(pattern: tuple, condition: Condition, variables: int) -> int:
 
 
 def _back_to(whole: _Around, which: str, mask: int, logical: int, variable: int, variables: int) -> int:
-    """How many rows at least the candidate row is after the FIRST or LAST row of a mask, but ``logical``."""
+    """The least number of rows from the FIRST or LAST row of a mask, but ``logical``, to the candidate row."""
     own = mask == ALL_ROWS or mask >> variable & 1
     if which == "L":
         return logical + (0 if own else min((whole.apart.get((v, variable), 1) for v in range(variables) if mask >> v & 1), default=1))
@@ -126,8 +132,14 @@ def _back_to(whole: _Around, which: str, mask: int, logical: int, variable: int,
 
 
 class _Around(NamedTuple):
-    """Least numbers of a match's rows: ``before`` and ``after`` a row of each variable, and by how many a row of one variable is
-    ``apart`` from a later row of another; ``rows`` of all."""
+    """Least numbers of rows of a match.
+
+    Attributes:
+        before: for each variable, rows before one of its rows.
+        after: for each variable, rows after one of its rows.
+        apart: for each pair of variables, rows from a row of the first to a later row of the second.
+        rows: rows of the whole part.
+    """
 
     before: dict[int, int]
     after: dict[int, int]
@@ -155,7 +167,7 @@ class _Around(NamedTuple):
         return found
 
     def then(self, other: _Around) -> _Around:
-        """Of this and what follows it."""
+        """The numbers for this part followed by another one."""
         across = {(u, v): after + before + 1 for u, after in self.after.items() for v, before in other.before.items()}
         before = _least((self.before, {v: n + self.rows for v, n in other.before.items()}))
         after = _least(({v: n + other.rows for v, n in self.after.items()}, other.after))
@@ -172,7 +184,7 @@ def _least(found: Iterable[dict]) -> dict:
 
 
 def _after(pattern: tuple, within: list[tuple[int, int]], which: str, mask: int, logical: int) -> int:
-    """How many rows of a match are at least after the FIRST or LAST row of a mask, but ``logical``."""
+    """The least number of rows of a match after the FIRST or LAST row of a mask, but ``logical``."""
     if has(pattern, "and"):
         return 0
     if which == "F" and mask == ALL_ROWS:
@@ -182,7 +194,7 @@ def _after(pattern: tuple, within: list[tuple[int, int]], which: str, mask: int,
 
 
 def _negated(pattern: tuple) -> set[int]:
-    """The variables that stand after ``~``."""
+    """The variables under ``~``."""
     return {part[1] for part in walk(pattern) if part[0] == "not"}
 
 

@@ -1,20 +1,22 @@
-"""The records of a plan: what its members hold, each part under its name.
+"""Records of a plan: named tuples for its parts, plus the trees of patterns, conditions and scores.
 
-A record is a ``NamedTuple``. :mod:`sparkcep.plan.json` writes records as JSON objects under the same names and reads them back
-by the types of their fields. Records of which a member holds several sorts begin with ``kind``, which says the sort.
+A record is a ``NamedTuple``. :mod:`sparkcep.plan.json` writes records as JSON objects with the same names and reads them back by
+the types of their fields. If a member may hold several kinds of records, these begin with ``kind``.
 
-A tree is a tuple: its first part is its kind, its other parts are alike, as in ``("call", "+", left, right)`` and
-``("cat", first, second)``. Where the parts of a tree mean different things it is a record. The trees of a pattern are
+A tree is a tuple. Its first part is its kind, and its other parts are alike, as in ``("call", "+", left, right)`` and ``("cat",
+first, second)``. A tree whose parts have different meanings is a record. The trees of a pattern are
 
-* ``("var", variable)`` and ``("not", variable)``, a variable's row and a row that must not be there, or a match of a group
-  (:class:`Without`);
+* ``("var", variable)`` for a variable's row, and ``("not", variable)`` for a negation: no row of the variable, or no match of a
+  group (:class:`Without`);
 * ``("empty",)``, ``("start",)`` and ``("end",)``, which are ``()``, ``^`` and ``$``;
 * ``("cat", tree, ...)``, ``("alt", tree, ...)``, ``("and", tree, ...)``, ``("permute", tree, ...)`` and ``("exclude", tree)``;
 * :class:`Repeat` and :class:`Within`.
 
+``PATTERN (A B+)`` is ``("cat", ("var", 0), Repeat("repeat", ("var", 1), 1, None, True))``.
+
 The trees of a condition are ``("mno",)``, which is MATCH_NUMBER(), ``("call", name, tree, ...)``, an operator or function that the
-engine computes itself, and the records of :data:`ConditionTree`. ``absent`` names there a column that holds the expression's value
-over NULLs, for expressions that do not give NULL for an absent row (``None``: they do). A ``mask`` is a set of variables as bits,
+engine computes itself, and the records of :data:`ConditionTree`. Their member ``absent`` names a column with the expression's value
+over NULLs, for expressions that are not NULL for an absent row (``None``: they are NULL). A ``mask`` is a set of variables as bits,
 or :data:`ALL_ROWS`.
 """
 
@@ -42,10 +44,10 @@ from sparkcep.plan.limits import (
 )
 
 ALL_ROWS = -1  # the mask of the universal row pattern variable
-LIKE, SUM, MEAN = OF_COLUMN = ("like", "sum", "mean")  # types of registers that a column gives
-WAY = "way"  # the type of the register that tells by which rows, under which labels, a computation came: a number that the kernel gives each such way
+LIKE, SUM, MEAN = OF_COLUMN = ("like", "sum", "mean")  # types of registers that follow from a column
+WAY = "way"  # type of the register that identifies the rows a computation took and their labels, as a number from the kernel
 
-CLASSIFIER_COLUMN = "cls"  # instead of a column: the name of a row's variable
+CLASSIFIER_COLUMN = "cls"  # used as a column: the name of a row's variable
 
 
 # -- fields -----------------------------------------------------------------------------------------------------------
@@ -53,7 +55,7 @@ CLASSIFIER_COLUMN = "cls"  # instead of a column: the name of a row's variable
 
 PatternTree = Annotated[tuple, Tree("pattern")]
 ConditionPart = Annotated[tuple, Tree("condition")]
-Line = Annotated[int, Range(0, 1 << 31)]  # a line of a statement, or a place in it
+Line = Annotated[int, Range(0, 1 << 31)]  # a line or a column of a statement
 Variable = Annotated[int, Range(0, "variables")]
 Mask = Annotated[int, Range(ALL_ROWS, "sets")]
 Logical = Annotated[int, Range(0, MAX_OFFSET_IN_DEFINE + 1)]
@@ -79,8 +81,13 @@ class Computed(NamedTuple):
 
 
 class Key(NamedTuple):
-    """An expression of PARTITION BY: ``name`` is its output column, ``column`` its input column; it is ``plain`` where it is a
-    column of the input under its own name."""
+    """An expression of PARTITION BY.
+
+    Attributes:
+        name: its output column.
+        column: its input column.
+        plain: whether it is a column of the input under its own name.
+    """
 
     name: str
     column: Input
@@ -88,7 +95,15 @@ class Key(NamedTuple):
 
 
 class Order(NamedTuple):
-    """An expression of ORDER BY, likewise. Spark's default decides about NULLs where ``nulls_first`` is None."""
+    """An expression of ORDER BY.
+
+    Attributes:
+        name: its output column.
+        column: its input column.
+        descending: whether DESC is written.
+        nulls_first: whether NULLs come first, None for Spark's default.
+        plain: whether it is a column of the input under its own name.
+    """
 
     name: str
     column: str
@@ -98,14 +113,14 @@ class Order(NamedTuple):
 
 
 class EqualKey(NamedTuple):
-    """An input column in which all rows of a match agree, and the tests of the conditions that say so."""
+    """An input column that is equal in all rows of a match, and the tests of the conditions that imply it."""
 
     column: Input
     tests: tuple[str, ...]
 
 
 class Place(NamedTuple):
-    """Where a part of the clause stands in the statement, and how it begins."""
+    """The place of a part of the clause in the statement, and the beginning of its text."""
 
     line: Line
     column: Line
@@ -113,7 +128,7 @@ class Place(NamedTuple):
 
 
 class Word(NamedTuple):
-    """A word of the clause that was counted as something other than a column, and where it is."""
+    """A word of the clause that was not read as a column, and its place."""
 
     name: str
     line: Line
@@ -121,8 +136,11 @@ class Word(NamedTuple):
 
 
 class LeafPlace(NamedTuple):
-    """Where an expression is, by the column that has its value: one for MEASURES, which may be beyond its type, or one of ORDER BY.
-    ``$`` is named by itself, and the beginning of the clause by no name."""
+    """The place of an expression, by the column with its value.
+
+    The expression is a leaf of MEASURES that may exceed its type, or in ORDER BY. The name of ``$`` is ``$``, and that of the
+    clause's beginning is empty.
+    """
 
     name: str
     line: Line
@@ -131,7 +149,7 @@ class LeafPlace(NamedTuple):
 
 
 class ConditionPlace(NamedTuple):
-    """The place of a variable's condition in the statement. If the condition is a conjunction, those of its operands follow."""
+    """The place of a variable's condition in the statement. For a conjunction, the places of its operands follow."""
 
     variable: Variable
     line: Line
@@ -143,8 +161,13 @@ class ConditionPlace(NamedTuple):
 
 
 class Skip(NamedTuple):
-    """AFTER MATCH SKIP: one of the modes of :mod:`sparkcep.clause.tree`; of TO FIRST and TO LAST also the mask of the variables
-    that they name, and the place of that name."""
+    """AFTER MATCH SKIP.
+
+    Attributes:
+        mode: a mode of :mod:`sparkcep.clause.tree`.
+        targets: for TO FIRST and TO LAST, the mask of the named variables.
+        place: for TO FIRST and TO LAST, the place of the name.
+    """
 
     mode: Literal["past_last", "next_row", "first", "last"]
     targets: Annotated[int, Range(0, "sets")]
@@ -159,8 +182,14 @@ class Selection(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The size of a WINDOW or WITHIN as a decimal text, the order column that it measures ("" for rows) and its place. ``kind`` is
-    one of those of :mod:`sparkcep.plan.options`."""
+    """The size of a WINDOW or WITHIN.
+
+    Attributes:
+        kind: one of the kinds of :mod:`sparkcep.plan.options`.
+        size: the size as decimal text.
+        order: the order column that it measures, "" for rows.
+        line, column, text: its place.
+    """
 
     kind: Literal["none", "rows", "micros", "number"]
     size: Annotated[str, SIZE]
@@ -171,29 +200,34 @@ class Window(NamedTuple):
 
 
 class Slide(NamedTuple):
-    """The step of windows that SLIDE, in the kind of their WINDOW, as a decimal text."""
+    """SLIDE: the step of sliding windows as decimal text, in the kind of their WINDOW."""
 
     kind: Literal["rows", "micros", "number"]
     step: Annotated[str, SIZE]
 
 
 class Bound(NamedTuple):
-    """A bound of the settings that is not the default one."""
+    """A bound from the settings that differs from the default."""
 
     name: Literal["max_state_bytes", "max_steps", "max_matches"]
     value: Annotated[int, Range(1, MAX_WORD + 1)]
 
 
 class Part(NamedTuple):
-    """A part of a clause by its name, and a digest of its words."""
+    """The name of a part of a clause, and a digest of its words."""
 
     name: str
     digest: str
 
 
 class History(NamedTuple):
-    """What a history of matches is of: of which ``runs``, in how many ``intervals`` of the window (as far as it is recorded), and
-    of which parts of a clause."""
+    """The identity of a match history.
+
+    Attributes:
+        runs: which runs it counts.
+        intervals: the number of intervals that it divides the window into, if it was recorded.
+        parts: the parts of the clause that it depends on.
+    """
 
     runs: Literal["PROXY", "ALL"]
     intervals: Annotated[int, Range(1, MAX_INTERVALS + 1)]
@@ -201,9 +235,16 @@ class History(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """BUDGET: so many ``checks`` at each row. ``history`` is the input column that holds a history, "" without one; candidates are
-    tried in the order that is ``published``, or in our own; ``sketch`` has a depth and a width, or a number of cells, or nothing;
-    ``explore``: agents follow what the history would not choose."""
+    """BUDGET: limits the candidates that are tried at each row.
+
+    Attributes:
+        checks: candidates that are tried at each row.
+        history: the input column that holds a history, or "".
+        published: whether candidates are tried in the published order instead of our own.
+        sketch: depth and width, or the number of cells, or () for no sketch.
+        explore: whether agents follow candidates that the history would not choose.
+        line, column, text: its place.
+    """
 
     checks: Annotated[int, Range(1, MAX_CHECKS + 1)]
     history: Annotated[str, Column("history", ("",))]
@@ -216,9 +257,18 @@ class Budget(NamedTuple):
 
 
 class Approx(NamedTuple):
-    """APPROX: costs in units of 1/``scale``. A match costs at most ``bound``; ``missing`` has the cost of each variable without a
-    row, or with a row that stands for it, ``violation`` that of a row of each negated variable (0 where none may be); an extra row
-    costs ``extra``. ``budget`` bounds the candidates that are tried; ``history`` is what is recorded, or read."""
+    """APPROX: the costs of errors, in units of 1/``scale``.
+
+    Attributes:
+        report: which matches are reported.
+        scale: the units in one error.
+        bound: most cost of a match.
+        missing: for each variable, the cost if it lacks a row, or has a substitute row.
+        extra: the cost of an extra row.
+        violation: for each negated variable, the cost of a row of it, 0 if such a row is not allowed.
+        budget: limits the candidates that are tried.
+        history: the history that is recorded or read.
+    """
 
     report: Literal["PROXY", "PER ERROR", "ALL", "BUNDLES", "HISTORY"]
     scale: Weighed
@@ -235,13 +285,18 @@ class Approx(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether every cost is a whole number: MATCH_ERRORS() is a BIGINT then, else a DOUBLE."""
+        """Whether every cost is a whole number. MATCH_ERRORS() is then a BIGINT, otherwise a DOUBLE."""
         return all(cost % self.scale == 0 for cost in (*self.missing, self.extra, *self.violation))
 
 
 class Without(NamedTuple):
-    """A negated group ``~(p)``: ``pattern`` is the tree of what must not match, ``text`` the group as it is written. ``variable``,
-    the one that comes first in it, stands for the group in the pattern around it: ``("not", variable)``."""
+    """A negated group ``~(p)``.
+
+    Attributes:
+        variable: the first variable in the group, which represents it in the pattern around it: ``("not", variable)``.
+        pattern: the tree of the pattern that must not match.
+        text: the group as written.
+    """
 
     variable: Variable
     pattern: PatternTree
@@ -249,9 +304,15 @@ class Without(NamedTuple):
 
 
 class Term(NamedTuple):
-    """What each row of the variables in ``mask`` adds to a score: its ``column`` (1 for a ``count``), with a ``sign``. A NULL makes
-    the score NULL where ``kind`` is ``row``, and ``branch``, whose rows not each match has, and adds nothing where it is
-    ``sum``."""
+    """The contribution of each row of some variables to a score.
+
+    Attributes:
+        mask: the variables.
+        column: the column that is added, "" for a ``count``, which adds 1.
+        sign: 1 or -1.
+        kind: with ``row`` and ``branch`` a NULL makes the score NULL, with ``sum`` it adds nothing. A match may lack rows of a
+            ``branch``.
+    """
 
     mask: Mask
     column: Annotated[str, Column("number", ("",))]
@@ -260,16 +321,21 @@ class Term(NamedTuple):
 
 
 class Weight(NamedTuple):
-    """The number that the one row of a variable has."""
+    """The number in the single row of a variable."""
 
     variable: Variable
     column: Annotated[str, Column("number")]
 
 
 class Monotone(NamedTuple):
-    """A score that rises or falls with each of ``leaves``. ``tree`` is computed as :mod:`sparkcep.engine.topk.branch_and_bound`
-    says, ``("leaf", i)`` being a leaf by its place. The leaves at the places ``positive`` must not be below 0; the score is NULL
-    where any leaf is if it is ``strict``."""
+    """A score that is monotone in each of its leaves.
+
+    Attributes:
+        leaves: one number for each variable.
+        tree: the score, as computed by :mod:`sparkcep.engine.topk.branch_and_bound`. ``("leaf", i)`` is leaf number i.
+        positive: numbers of the leaves that must not be below 0.
+        strict: whether the score is NULL if any leaf is NULL.
+    """
 
     leaves: tuple[Weight, ...]
     tree: Annotated[tuple, Tree("score", "leaves")]
@@ -278,10 +344,15 @@ class Monotone(NamedTuple):
 
 
 class Conjoined(NamedTuple):
-    """The score of a conjunction by its sides. ``sides`` has the terms of each side, whose sum over the side's rows is a leaf of
-    ``tree``; the rows of the sides ``positive`` must not add less than 0. The score is ``whole`` where it is one sum over rows of
-    several sides, which only whole numbers give in any order. Terms go ``across`` where one is of rows of several sides, each of
-    which it counts once."""
+    """The score of a conjunction, by its sides.
+
+    Attributes:
+        sides: the terms of each side. Their sum over the side's rows is a leaf of ``tree``.
+        tree: the score.
+        positive: numbers of the sides whose sum must not be below 0.
+        whole: whether the score is one sum over rows of several sides. Only whole numbers give the same sum in any order.
+        across: whether a term is over rows of several sides and counts a shared row once.
+    """
 
     sides: tuple[tuple[Term, ...], ...]
     tree: Annotated[tuple, Tree("score", "sides")]
@@ -291,8 +362,10 @@ class Conjoined(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A score by which listed matches are compared: a ``tree`` as above over ``leaves``, each a sum over the match's rows. It is
-    NULL where any leaf is if it is ``strict``."""
+    """A score for comparing listed matches: ``tree`` over ``leaves``, each a sum over the match's rows.
+
+    ``strict``: the score is NULL if any leaf is NULL.
+    """
 
     leaves: tuple[Term, ...]
     tree: Annotated[tuple, Tree("score", "leaves")]
@@ -300,11 +373,22 @@ class Scored(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """PREF and TOP. ``objectives`` are SQL texts over leaves, which become the columns ``__g0`` and so on; ``score`` is an SQL text
-    over those. TOP keeps ``top`` matches (0: all), of all partitions together where it is ``overall``. ``order`` has SQL ORDER BY
-    items over leaves and the score, the best match first; ``vector`` is the leaf with the positions of a match's rows; ``place`` is
-    that of the preference. A score that is a sum has ``terms``; others may be ``monotone``, those of conjunctions ``by_sides``, and
-    ``scored`` where it is arithmetic that the engine knows. The engine tells the ranks where they are ``by_engine``."""
+    """PREF and TOP.
+
+    Attributes:
+        objectives: SQL texts over leaves, which become the columns ``__g0``, ``__g1`` and so on.
+        score: SQL text over those columns.
+        top: how many matches TOP keeps, 0 for all.
+        overall: whether TOP is over all partitions together.
+        order: SQL ORDER BY items over leaves and the score, best match first.
+        vector: the leaf with the positions of a match's rows.
+        place: the place of the preference.
+        terms: the terms of a score that is a sum.
+        by_engine: whether the engine computes the ranks.
+        monotone: the score of single rows, if it is monotone.
+        by_sides: the score of a conjunction, by its sides.
+        scored: the score, if it is arithmetic that the engine computes.
+    """
 
     objectives: tuple[str, ...]
     score: str
@@ -321,7 +405,7 @@ class Ranking(NamedTuple):
 
     @property
     def by_spark(self) -> bool:
-        """Whether Spark tells the ranks."""
+        """Whether Spark computes the ranks."""
         return self.top > 0 and not self.by_engine
 
 
@@ -337,7 +421,7 @@ class Letter(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """An SQL condition that some row of every match fulfils: one of the row-local conditions of ``variables``."""
+    """An SQL condition that at least one row of every match satisfies: one of the row-local conditions of ``variables``."""
 
     variables: tuple[Variable, ...]
     text: str
@@ -351,7 +435,7 @@ class Here(NamedTuple):
 
 
 class Near(NamedTuple):
-    """The value of an input column at the physical neighbour so many rows away."""
+    """The value of an input column at the physical neighbour ``physical`` rows away."""
 
     kind: Literal["off"]
     column: Input
@@ -360,8 +444,10 @@ class Near(NamedTuple):
 
 
 class At(NamedTuple):
-    """The value of an input column ``physical`` rows away from the FIRST or LAST (F or L, by the offset ``logical``) of the mask's
-    rows."""
+    """The value of an input column ``physical`` rows away from the FIRST or LAST row of a mask.
+
+    ``which`` is F or L, and ``logical`` is the offset of FIRST or LAST.
+    """
 
     kind: Literal["nav"]
     which: Literal["F", "L"]
@@ -373,7 +459,7 @@ class At(NamedTuple):
 
 
 class Label(NamedTuple):
-    """CLASSIFIER there; ``which`` is also ``cur``, the candidate row."""
+    """CLASSIFIER of a row as in :class:`At`. ``which`` may also be ``cur``, the candidate row."""
 
     kind: Literal["cls"]
     which: Literal["F", "L", "cur"]
@@ -383,8 +469,10 @@ class Label(NamedTuple):
 
 
 class Running(NamedTuple):
-    """A running aggregate of the mask's rows, the candidate included. No ``column`` stands for ``*``; ``keep`` is the column of its
-    filter."""
+    """A running aggregate over the mask's rows, including the candidate.
+
+    ``column`` is None for ``*``; ``keep`` is the column of its filter.
+    """
 
     kind: Literal["agg"]
     function: Literal["count", "sum", "avg", "min", "max", "bool_and", "bool_or", "stddev_samp", "stddev_pop", "var_samp", "var_pop"]
@@ -395,7 +483,10 @@ class Running(NamedTuple):
 
 
 class Extreme(NamedTuple):
-    """What the last of the mask's rows with the min or max ``key`` has in ``column`` (None: its label)."""
+    """MIN_BY or MAX_BY: the value of ``column`` in the last of the mask's rows with the least or greatest ``key``.
+
+    ``column`` is None for the label.
+    """
 
     kind: Literal["by"]
     which: Literal["min", "max"]
@@ -415,8 +506,13 @@ class RowAt(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A Spark function over several rows, computed by Spark for every choice of them: an array column. ``number`` is the column of
-    the row number; ``rows`` are the one or two rows that are looked at."""
+    """A Spark function over several rows, computed by Spark for all combinations of rows, as an array column.
+
+    Attributes:
+        column: the array column.
+        number: the column of the row number.
+        rows: the one or two rows that are read.
+    """
 
     kind: Literal["pair"]
     column: Annotated[str, Column("list")]
@@ -425,8 +521,10 @@ class Pair(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """The tree as of the match's row before; NULL on the first row of ``mask``. A column of the candidate row is a constant in
-    it."""
+    """The value of a tree as of the match's previous row, NULL on the first row of ``mask``.
+
+    A column of the candidate row is a constant.
+    """
 
     kind: Literal["prior"]
     mask: Mask
@@ -441,8 +539,7 @@ class IsFirst(NamedTuple):
 
 
 class Failing(NamedTuple):
-    """The place of an expression that Spark may fail to compute for a row, and Spark's class of the error, if there is only
-    one."""
+    """The place of an expression that Spark may fail to compute for a row, and Spark's error class if there is only one."""
 
     error_class: str
     line: Line
@@ -451,8 +548,13 @@ class Failing(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """The value of ``tree``, whose rows Spark may have failed to compute: it is asked for only where ``failed`` is not true and not
-    above 0. ``number`` is that of the expression among the plan's ``failing``."""
+    """The value of a tree that Spark may have failed to compute for some rows.
+
+    Attributes:
+        tree: the value. It is read only if ``failed`` is neither true nor above 0.
+        failed: the mark of failure.
+        number: number of the expression in the plan's ``failing``.
+    """
 
     kind: Literal["checked"]
     tree: ConditionPart
@@ -472,7 +574,7 @@ ConditionTree = Here | Near | At | Label | Running | Extreme | Pair | Prior | Is
 
 
 class Condition(NamedTuple):
-    """The conjuncts of a variable's condition that look at other rows, as trees."""
+    """The conjuncts of a variable's condition that read other rows, as trees."""
 
     variable: Variable
     trees: tuple[ConditionPart, ...]
@@ -482,7 +584,7 @@ class Condition(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """A quantifier: ``low`` to ``high`` iterations (None: no bound)."""
+    """A quantifier: ``low`` to ``high`` iterations (None: unbounded)."""
 
     kind: Literal["repeat"]
     item: PatternTree
@@ -492,7 +594,7 @@ class Repeat(NamedTuple):
 
 
 class Within(NamedTuple):
-    """A group with a window of its own, which is that of the plan's ``windows`` with this number."""
+    """A group with a window of its own. ``window``: number of the window in the plan's ``windows``."""
 
     kind: Literal["within"]
     item: PatternTree
@@ -503,10 +605,15 @@ class Within(NamedTuple):
 
 
 class Register(NamedTuple):
-    """A register by its name and SQL type, the tree of its first value (over constants that Spark computes) and the place of its
-    declaration. In trees it is the column :func:`register_column` of its number. Its type may be that of the input column ``like``
-    (``type`` is then one of :data:`OF_COLUMN`): the column's own, that of its sum, or that of the sum of which its average is
-    made."""
+    """A register of an automaton. In trees it is the column :func:`register_column` of its number.
+
+    Attributes:
+        name: its name.
+        type: its SQL type, or one of :data:`OF_COLUMN`: the type of the column ``like``, of its sum, or of the sum for its average.
+        initial: the tree of its first value, over constants that Spark computes.
+        line, column, text: the place of its declaration.
+        like: the input column that determines its type, or "".
+    """
 
     name: str
     type: str
@@ -518,8 +625,10 @@ class Register(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """A parameter of an arc by its name and SQL type, and the place of its declaration. In trees it is the column
-    :func:`parameter_column` of its number."""
+    """A parameter of an arc: name, SQL type, and place of its declaration.
+
+    In trees it is the column :func:`parameter_column` of its number.
+    """
 
     name: str
     type: str
@@ -529,19 +638,29 @@ class Parameter(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """The tree whose value an arc gives to a register."""
+    """An arc's assignment of a tree's value to a register."""
 
     register: Annotated[int, Range(0, "registers")]
     tree: ConditionPart
 
 
 class Arc(NamedTuple):
-    """An arc of an automaton: ``on`` says what it takes, ``letter`` the bit of the row-local part of its fence (-1: none),
-    ``fence`` the trees of the rest. ``limits``: which values of PUNCTUATE BY a row has that it takes: the bit that is set of such a
-    row, how many values there are, and 1 where they are texts, 0 of whole numbers; none where any value will do. ``emits``: the
-    tree of each EMIT column, ``("lit", ...)`` NULL where the arc does not name it; none where it has no EMIT. ``label`` is the
-    variable that CLASSIFIER() names. ``template``: the name by which rows of ARCS FROM make it present, "" of an arc that always
-    is; ``parameters``: the first of its parameters and that behind the last."""
+    """An arc of an automaton.
+
+    Attributes:
+        source, target: numbers of its states.
+        on: what it takes: a row, nothing, or the end of a lifetime.
+        letter: the bit with the row-local part of its fence, -1 if none.
+        fence: the trees of the fence's other conjuncts.
+        sets: its assignments.
+        emits: the tree of each EMIT column, ``("lit", ...)`` NULL for columns that it does not name. Empty without EMIT.
+        label: number of the variable that CLASSIFIER() names.
+        line, column, text: its place.
+        template: the name that rows of ARCS FROM use to make it present, "" if it is always present.
+        parameters: the range of its parameters: first, and one past the last.
+        limits: which values of PUNCTUATE BY its rows may have: the bit that marks such rows, the number of values, and 1 for texts
+            or 0 for whole numbers. Empty if any value is allowed.
+    """
 
     source: State
     target: State
@@ -560,18 +679,29 @@ class Arc(NamedTuple):
 
     @property
     def is_text(self) -> bool:
-        """Whether a row of ARCS FROM brought it as text: it stands nowhere in the clause."""
+        """Whether a row of ARCS FROM brought the arc as text, so that it is not in the clause."""
         return self.line == 0
 
     @property
     def is_static(self) -> bool:
-        """Whether it is there without any row of ARCS FROM."""
+        """Whether the arc is present without any row of ARCS FROM."""
         return not self.template and not self.is_text
 
 
 class Automaton(NamedTuple):
-    """AUTOMATON: states by their numbers, arcs in their order, the names of EMIT's columns, the input columns of the rows' times
-    and of the ends of their lifetimes ("" without LIFETIME TO), and the parameters of all arcs."""
+    """AUTOMATON.
+
+    Attributes:
+        registers: its registers. A last one of type WAY is not declared in the clause.
+        states: names of the states, by number.
+        start: the start state.
+        final: the final states.
+        arcs: its arcs, in order.
+        emits: names of EMIT's columns.
+        time: the input column with the rows' times.
+        lifetime: the input column with the ends of the rows' lifetimes, "" without LIFETIME TO.
+        parameters: the parameters of all arcs.
+    """
 
     registers: tuple[Register, ...]
     states: tuple[str, ...]
@@ -585,26 +715,35 @@ class Automaton(NamedTuple):
 
     @property
     def declared(self) -> tuple[Register, ...]:
-        """The registers that have a name in the clause."""
+        """The registers that the clause declares."""
         return self.registers[:-1] if self.by_ways else self.registers
 
     @property
     def expires(self) -> bool:
-        """Whether an arc is taken where a lifetime ends."""
+        """Whether an arc is taken when a lifetime ends."""
         return any(arc.on == "expiry" for arc in self.arcs)
 
     @property
     def by_ways(self) -> bool:
-        """Whether matches are told apart by the rows that arcs with a label took, and by these labels, less one the numbers of
-        variables: a PATTERN's, and those of AUTOMATON BY ROWS."""
+        """Whether matches differ by the rows that labelled arcs took, and by these labels.
+
+        A label is the number of a variable plus one. True for a PATTERN and for AUTOMATON BY ROWS.
+        """
         return bool(self.registers) and self.registers[-1].type == WAY
 
 
 class Arcs(NamedTuple):
-    """ARCS FROM: the ``table`` as SQL, the texts of its ARRIVAL BY, and the input columns that hold that of the rows (``came``, ()
-    without ARRIVAL BY). ``keys``:
-    names of the columns that may hold the partition's keys; ``columns``: all input columns that such a row has of its own
-    (:mod:`sparkcep.plan.extend.arcs`). ``texts``: whether arcs may come as text, which sees the columns of the rows."""
+    """ARCS FROM: a table whose rows insert and delete arcs.
+
+    Attributes:
+        table: the table as SQL.
+        arrival: the texts of its ARRIVAL BY.
+        came: the input columns with the ARRIVAL BY values of the rows, () without ARRIVAL BY.
+        keys: names of the columns that may hold the partition's keys.
+        columns: all input columns that only such rows have (:mod:`sparkcep.plan.extend.arcs`).
+        texts: whether arcs may come as text, which can use the columns of the rows.
+        line, column, text: its place.
+    """
 
     table: str
     arrival: tuple[str, ...]
@@ -618,11 +757,21 @@ class Arcs(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """CHANGES IN and what goes with it. Input columns: ``time`` is the rows' t; ``column`` says what a row does; ``same``, a number
-    that rows of a partition have in common that are equal in all that a retraction must be equal in; ``arrival``, a number by which
-    rows of a partition arrive ("": they are a bag); ``consecutive``, the number of CONSECUTIVE BY, or "". ``report`` is NET or
-    CHANGES, and ``speculate`` ALL, NONE or SIZE, whose ``size`` is. ``punctuate``, the value of PUNCTUATE BY, or "". ``came``: the
-    columns of ARRIVAL BY where punctuations of one partition may be for all."""
+    """CHANGES IN and its options. ``column``, ``same``, ``arrival``, ``consecutive``, ``punctuate`` and ``time`` are input columns.
+
+    Attributes:
+        column: says what a row does (insert, retract, ...).
+        same: a number that is equal in rows of a partition that a retraction cannot distinguish.
+        arrival: numbers the rows of a partition by arrival, "" if they are a bag.
+        consecutive: the number of CONSECUTIVE BY, or "".
+        punctuate: the value of PUNCTUATE BY, or "".
+        report: NET or CHANGES.
+        speculate: ALL, NONE or SIZE.
+        size: the size of SPECULATE, None without one.
+        came: the columns of ARRIVAL BY, if punctuations of one partition may be for all.
+        line, column_at, text: its place.
+        time: the rows' time t.
+    """
 
     column: Input
     same: Input
@@ -640,17 +789,17 @@ class Changes(NamedTuple):
 
 
 def register_column(register: int) -> str:
-    """The column that stands for a register in trees."""
+    """The column that represents a register in trees."""
     return f"__r{register}"
 
 
 def letter_column(bit: int) -> str:
-    """The column that stands for a letter in trees: whether Spark's part of a condition is true."""
+    """The column that represents a letter in trees: whether Spark's part of a condition is true."""
     return f"__b{bit}"
 
 
 def parameter_column(parameter: int) -> str:
-    """The column that stands for an arc's parameter in trees, and holds its values in the rows of ARCS FROM."""
+    """The column that represents an arc's parameter in trees and holds its values in the rows of ARCS FROM."""
     return f"__k{parameter}"
 
 
@@ -658,14 +807,17 @@ def parameter_column(parameter: int) -> str:
 
 
 class Plain(NamedTuple):
-    """MATCH_NUMBER(), MATCH_COUNT(), MATCH_GRAPH(), MISSING(), ERROR_KIND(), BUNDLE_SIZE(), MATCH_RANK() where the engine ranks,
-    COMPLETE(), CHECKS_LEFT_OUT(), COVERAGE(), or (``vector``) the positions of the match's rows."""
+    """A measure without parameters.
+
+    These are MATCH_NUMBER(), MATCH_COUNT(), MATCH_GRAPH(), MISSING(), ERROR_KIND(), BUNDLE_SIZE(), MATCH_RANK() if the engine
+    ranks, COMPLETE(), CHECKS_LEFT_OUT(), COVERAGE(), or (``vector``) the positions of the match's rows.
+    """
 
     kind: Literal["mno", "cnt", "graph", "missing", "kind", "bundle_size", "rank", "vector", "complete", "left_out", "coverage"]
 
 
 class Value(NamedTuple):
-    """The value of an input column, at the row as in :class:`At`, by FINAL or RUNNING semantics."""
+    """The value of an input column at a row as in :class:`At`, with FINAL or RUNNING semantics."""
 
     kind: Literal["nav"]
     which: Literal["F", "L"]
@@ -677,7 +829,7 @@ class Value(NamedTuple):
 
 
 class Classifier(NamedTuple):
-    """CLASSIFIER there."""
+    """CLASSIFIER of a row as in :class:`Value`."""
 
     kind: Literal["cls"]
     which: Literal["F", "L"]
@@ -688,30 +840,31 @@ class Classifier(NamedTuple):
 
 
 class Errors(NamedTuple):
-    """MATCH_ERRORS(), a BIGINT where it is ``whole``, else a DOUBLE."""
+    """MATCH_ERRORS(): a BIGINT if ``whole``, else a DOUBLE."""
 
     kind: Literal["errors"]
     whole: bool
 
 
 class BundleEdge(NamedTuple):
-    """BUNDLE_START() or BUNDLE_END(): the column's value, or a position where ``column`` is ""."""
+    """BUNDLE_START() or BUNDLE_END(): a value of ``column``, or a position if ``column`` is ""."""
 
     kind: Literal["bundle_start", "bundle_end"]
     column: PerhapsInput
 
 
 class OfHistory(NamedTuple):
-    """A column of MATCH HISTORY for each vector of a partition. The ``starts`` are those of bundles, by their values in ``column``,
-    or positions."""
+    """A column of MATCH HISTORY, one value for each feature vector of a partition.
+
+    ``history_starts``: the starts of bundles, as values of ``column``, or as positions if ``column`` is "".
+    """
 
     kind: Literal["history_place", "history_so_far", "history_remaining", "history_idle", "history_visits", "history_points", "history_starts"]
     column: PerhapsInput
 
 
 class WindowEdge(NamedTuple):
-    """WINDOW_START() or WINDOW_END() of windows that slide by ``step`` over the column, or over positions where ``column`` is
-    ""."""
+    """WINDOW_START() or WINDOW_END() of windows that slide by ``step`` over ``column``, or over positions if ``column`` is ""."""
 
     kind: Literal["window_start", "window_end"]
     column: PerhapsInput
@@ -719,7 +872,7 @@ class WindowEdge(NamedTuple):
 
 
 class Score(NamedTuple):
-    """A floating sum over the match's rows, divided by ``parts``."""
+    """A floating-point sum over the match's rows, divided by ``parts``."""
 
     kind: Literal["score"]
     parts: Annotated[int, Range(1, MAX_OFFSET + 1)]
@@ -727,8 +880,10 @@ class Score(NamedTuple):
 
 
 class Aggregate(NamedTuple):
-    """The count, sum, avg, min, max or list of the mask's rows. No ``column`` stands for ``*``, and ``cls`` for CLASSIFIER;
-    ``keep`` is the column of its filter."""
+    """The count, sum, avg, min, max or list of the mask's rows.
+
+    ``column`` is None for ``*`` and ``cls`` for CLASSIFIER; ``keep`` is the column of its filter.
+    """
 
     kind: Literal["agg"]
     function: Literal["count", "sum", "avg", "min", "max", "list"]
@@ -754,28 +909,28 @@ class OfChange(NamedTuple):
 
 
 class MatchId(NamedTuple):
-    """MATCH_ID(), which is made of the rows' values in ``column``."""
+    """MATCH_ID(), which is computed from the rows' values in ``column``."""
 
     kind: Literal["match_id"]
     column: Input
 
 
 class ChangedBy(NamedTuple):
-    """CHANGED_BY(), in the type of the first expression of ARRIVAL BY, which is in ``column``."""
+    """CHANGED_BY(). Its type is that of the first ARRIVAL BY expression, which is in ``column``."""
 
     kind: Literal["changed_by"]
     column: Input
 
 
 class OfComputation(NamedTuple):
-    """What an automaton's computation ends with: the value of the register, or EMIT's column, of this number."""
+    """A final value of an automaton's computation: the register, or the column of EMIT, with this number."""
 
     kind: Literal["register", "emit"]
     number: Annotated[int, Range(0, MAX_VARIABLES)]
 
 
 class LifetimeEdge(NamedTuple):
-    """MATCH_FROM() or MATCH_TO(), in the type of the rows' times, which are in ``column``."""
+    """MATCH_FROM() or MATCH_TO(). Its type is that of the rows' times, which are in ``column``."""
 
     kind: Literal["match_from", "match_to"]
     column: Input
@@ -785,14 +940,14 @@ LeafSpec = Plain | Value | Classifier | Errors | BundleEdge | OfHistory | Window
 
 
 class Leaf(NamedTuple):
-    """A column that the engine returns for MEASURES, and what it holds."""
+    """A column that the engine returns for MEASURES, and its content."""
 
     name: str
     spec: LeafSpec
 
 
 def places_of(condition: Condition, places: Iterable[ConditionPlace]) -> list[ConditionPlace | None]:
-    """The places of a condition and of its operands, in order. An operand whose place is not known has that of the condition."""
+    """The places of a condition and of its operands, in order. An operand without a known place gets the condition's place."""
     own = [place for place in places if place.variable == condition.variable]
     whole = own[0] if own else None
     operands = own[1:] if len(own) == len(condition.trees) + 1 else [whole] * len(condition.trees)
@@ -800,7 +955,7 @@ def places_of(condition: Condition, places: Iterable[ConditionPlace]) -> list[Co
 
 
 def arc_columns(arc: Arc) -> set[str]:
-    """The columns that the trees of an arc read, registers among them."""
+    """The columns that the trees of an arc read, including registers."""
     return {part.column for tree in (*arc.fence, *(item.tree for item in arc.sets), *arc.emits) for part in walk(tree) if part[0] == "col"}
 
 
@@ -808,7 +963,7 @@ def arc_columns(arc: Arc) -> set[str]:
 
 
 def walk(tree: tuple) -> Iterator[tuple]:
-    """The tree and all trees below it, from left to right."""
+    """The tree and all trees below it, in preorder."""
     todo = [tree]
     while todo:
         top = todo.pop()
@@ -818,10 +973,10 @@ def walk(tree: tuple) -> Iterator[tuple]:
 
 
 def looks_away(trees: Iterable[tuple]) -> list[int]:
-    """By how many rows the trees look away from the rows that they name: back where below 0, else ahead."""
+    """The physical offsets in trees: negative backward, positive forward."""
     return [part.physical for tree in trees for part in walk(tree) if part[0] in ("off", "nav", "cls")]
 
 
 def has(tree: tuple, *kinds: str) -> bool:
-    """Whether a tree of one of these kinds is there."""
+    """Whether a tree contains a tree of one of these kinds."""
     return any(part[0] in kinds for part in walk(tree))

@@ -1,4 +1,7 @@
-"""What a name means inside the clause, and the row expressions collected for Spark."""
+"""Name resolution inside the clause, and the row expressions that Spark computes.
+
+The splitters of conditions and measures share both.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,14 @@ from sparkcep.plan.limits import MAX_OFFSET, MAX_OFFSET_IN_DEFINE
 from sparkcep.plan.records import ALL_ROWS, Computed
 
 NAVIGATIONS = frozenset(["PREV", "NEXT", "FIRST", "LAST"])
-ENDINGS = {"MATCH_COUNT": "cnt", "MATCH_GRAPH": "graph"}  # measures of all matches that end at a row, and their leaves
+ENDINGS = {"MATCH_COUNT": "cnt", "MATCH_GRAPH": "graph"}  # measures over all matches that end at a row, and their leaves
 APPROXIMATE = {
     "MATCH_ERRORS": "errors", "MISSING": "missing", "ERROR_KIND": "kind",
     "BUNDLE_START": "bundle_start", "BUNDLE_END": "bundle_end", "BUNDLE_SIZE": "bundle_size",
     "COMPLETE": "complete", "CHECKS_LEFT_OUT": "left_out", "COVERAGE": "coverage",
 }  # measures of approximate matches, and their leaves
 _OPPOSITE = {"PREV": "NEXT", "NEXT": "PREV"}
-MAX_DIGITS = 38  # of Spark's decimals
+MAX_DIGITS = 38  # digits of a Spark DECIMAL
 AGGREGATES = frozenset(
     """ANY ANY_VALUE APPROX_COUNT_DISTINCT APPROX_PERCENTILE APPROX_TOP_K APPROX_TOP_K_ACCUMULATE APPROX_TOP_K_COMBINE ARRAY_AGG AVG
     BIT_AND BIT_OR BIT_XOR BITMAP_AND_AGG BITMAP_OR_AGG BOOL_AND BOOL_OR COLLECT_LIST COLLECT_SET COLLECT_UNION CORR COUNT COUNT_IF
@@ -34,8 +37,8 @@ AGGREGATES = frozenset(
     BITMAP_CONSTRUCT_AGG HLL_SKETCH_AGG THETA_INTERSECTION_AGG THETA_SKETCH_AGG THETA_UNION_AGG TUPLE_INTERSECTION_AGG_DOUBLE
     TUPLE_INTERSECTION_AGG_INTEGER TUPLE_SKETCH_AGG_DOUBLE TUPLE_SKETCH_AGG_INTEGER TUPLE_UNION_AGG_DOUBLE TUPLE_UNION_AGG_INTEGER""".split()
 )
-# Functions of Spark's that no expression of the clause may call, and what each kind does; they would change the number of the
-# input's rows.
+# Spark functions that no expression of the clause may call, because they change the number of input rows; with the reason for
+# each kind.
 _OVER = "is a window function, which needs OVER; PREV and NEXT look at neighbouring rows, or compute it in a subquery below the clause"
 _SPREADS = "makes several rows of one; use it in a subquery below the clause"
 _GROUPS = "belongs to GROUP BY; compute it in a subquery below the clause"
@@ -49,7 +52,7 @@ NOT_OF_A_ROW = {
 }
 RANDOM = frozenset(
     "RAND RANDOM RANDN RANDSTR UNIFORM UUID SHUFFLE MONOTONICALLY_INCREASING_ID SPARK_PARTITION_ID INPUT_FILE_NAME".split()
-)  # functions of Spark's that are not deterministic
+)  # nondeterministic Spark functions
 PRIOR = "PRIOR"
 RANK, SCORE = "__rank", "__score"  # columns of the ranking
 RANKED = {"MATCH_SCORE": SCORE, "MATCH_RANK": RANK}
@@ -63,26 +66,26 @@ MATCH_FUNCTIONS = NAVIGATIONS | AGGREGATES | OF_MATCHES | {PRIOR, "CLASSIFIER", 
 
 _FIRST_WORD = re.compile(r"[A-Za-z]+(?![A-Za-z0-9_])")
 _QUOTED = re.compile(r"`([A-Za-z_][A-Za-z0-9_]*)`")
-_NO_COLUMNS = frozenset("TRUE FALSE NULL CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER SESSION_USER USER CURRENT_PATH".split())  # values, where they are not quoted
+_NO_COLUMNS = frozenset("TRUE FALSE NULL CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER SESSION_USER USER CURRENT_PATH".split())  # values if they are not quoted
 
 
 COLUMN_OVERLOOKED = "COLUMN_OR_WORD"
 
 
 def overlooked(name: str) -> str:
-    """What is said of a word that was counted as something other than a column, and that a column of the table is called."""
+    """The message for a word that was not read as a column although the table has a column of this name."""
     instead = f"write `{name}` for the column" + (f", or {name.lower()}() for the function" if name.upper() in NAMED_FUNCTIONS else "")
     return f"the table has a column {name}, and this {name} was not read as that column; {instead}"
 
 
 def _unquoted(text: str) -> str:
-    """The text of a row expression, without quotes around a column's name that needs none: both are one column."""
+    """The text of a row expression, without needless quotes around a column name, so that both spellings share a column."""
     name = _QUOTED.fullmatch(text)
     return text if name is None or name[1].upper() in _NO_COLUMNS else name[1]
 
 
 def _with_quotes(text: str) -> str:
-    """A column reference whose name Spark might read as a word of its grammar, with quotes."""
+    """A column reference, quoted if Spark might read its name as a keyword."""
     first = _FIRST_WORD.match(text)
     return f"`{first[0]}`{text[first.end():]}" if first is not None and first[0].upper() in TO_QUOTE else text
 
@@ -96,7 +99,7 @@ class Inputs:
         self._columns = 0
 
     def key(self, name: str, text: str) -> str:
-        """A partition or order key: it always gets its own name, which later uses share."""
+        """Adds a partition or order key. A key always gets its own name, and later uses share it."""
         self._named.append(Computed(name, text))
         self._by_text.setdefault(_unquoted(text), name)
         return name
@@ -117,21 +120,25 @@ class Inputs:
         return tuple(self._named)
 
     def mark(self) -> tuple[dict[str, str], int]:
-        """What is collected by now, for :meth:`back_to`."""
+        """The columns collected so far, for :meth:`back_to`."""
         return dict(self._by_text), len(self._named)
 
     def back_to(self, mark: tuple[dict[str, str], int]) -> None:
-        """Forgets what came behind the mark."""
+        """Forgets the columns that were added after the mark."""
         self._by_text, named = dict(mark[0]), mark[1]
         del self._named[named:]
 
 
 @dataclass(frozen=True)
 class Row:
-    """The row a reference looks at.
+    """The row that a reference reads.
 
-    ``which`` is ``cur`` (the candidate row), ``F`` or ``L`` (FIRST or LAST of ``mask``); ``logical`` the logical
-    offset, ``physical`` the signed physical one; ``final`` the semantics.
+    Attributes:
+        which: ``cur`` (the candidate row), ``F`` or ``L`` (FIRST or LAST of ``mask``).
+        mask: the variables.
+        logical: the logical offset.
+        physical: the signed physical offset.
+        final: whether the semantics are FINAL.
     """
 
     which: str
@@ -143,8 +150,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Scope:
-    """Names of one clause: ``ids`` variable (lower case) to id, ``subsets`` name to bit mask of ids, ``tables`` those that may
-    qualify the input's columns (lower case), ``parameters`` the values of the statement's parameters."""
+    """The names of one clause.
+
+    Attributes:
+        text: the clause's text.
+        ids: number of each variable, by lower-case name.
+        subsets: mask of each subset, by lower-case name.
+        variables: names of the variables as written.
+        tables: lower-case names that may qualify the input's columns.
+        parameters: values of the statement's parameters.
+    """
 
     text: str
     ids: dict[str, int]
@@ -154,21 +169,21 @@ class Scope:
     parameters: Parameters = field(default_factory=dict)
 
     def mask_of(self, name: str) -> int | None:
-        """Bit mask of a variable or subset; None where there is none of that name."""
+        """The mask of a variable or subset, None if no variable or subset has this name."""
         low = name.lower()
         if low in self.ids:
             return 1 << self.ids[low]
         return self.subsets.get(low)
 
     def offered(self, name: str) -> str:
-        """The end of a message about a variable that is not there: the one that was meant, if one is near."""
+        """The end of a message about an unknown variable: suggests a similar name if there is one."""
         return offered(name, (*self.variables, *self.subsets))
 
     def error(self, expr: Expr, error_class: str, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
         return error_at(self.text, expr.span.start, expr.span.end, error_class, message, sqlstate)
 
     def qualifier(self, node: Expr) -> int | None:
-        """Mask of the variable that qualifies a column reference; None for a bare column."""
+        """The mask of the variable that qualifies a column reference, None for a bare column."""
         if node.op == "col" and len(node.value) > 1:
             return self.mask_of(node.value[0])
         if node.op == "star" and len(node.value) == 1:
@@ -176,8 +191,10 @@ class Scope:
         return None
 
     def check_semantics(self, expr: Expr) -> None:
-        """RUNNING and FINAL stand before FIRST, LAST and aggregates only; window functions, generators and endless numbers
-        nowhere."""
+        """Rejects RUNNING and FINAL except before FIRST, LAST and aggregates.
+
+        Also rejects window functions, generators and overlong numbers.
+        """
         offsets = {a.bare().span for n in expr.walk() if n.op == "call" and n.value in NAVIGATIONS for a in n.args[1:]}
         for node in expr.walk():
             digits = str(node.value).lstrip("0") if node.op == "lit" and node.span not in offsets else ""
@@ -190,7 +207,7 @@ class Scope:
                 raise self.error(node, "SEMANTICS", message)
 
     def columns(self, expr: Expr, bound: frozenset[str] = frozenset()) -> Iterator[Expr]:
-        """Free column references and stars below ``expr``; lambda parameters are none."""
+        """Free column references and stars below ``expr``. Lambda parameters do not count."""
         if expr.op == "lambda":
             bound = bound | frozenset(expr.value)
         if expr.op == "col" and expr.value[0].lower() in bound:
@@ -202,11 +219,11 @@ class Scope:
             yield from self.columns(arg, bound)
 
     def columns_outside(self, expr: Expr, spans: Iterable[Span]) -> list[Expr]:
-        """Those that lie in none of the spans."""
+        """The columns that lie in none of the spans."""
         return [node for node in self.columns(expr) if not any(span.holds(node.span) for span in spans)]
 
     def match_functions(self, expr: Expr) -> Iterator[Expr]:
-        """Outermost navigations, aggregates, CLASSIFIER and MATCH_NUMBER calls below and at ``expr``."""
+        """The outermost calls of navigations, aggregates, CLASSIFIER and MATCH_NUMBER in ``expr``."""
         if expr.op == "call" and (expr.value in MATCH_FUNCTIONS or (expr.value in CHANGED and not expr.args)):
             yield expr
             return
@@ -214,8 +231,13 @@ class Scope:
             yield from self.match_functions(arg)
 
     def row_text(self, expr: Expr, wrap=None, fixed: Mapping[Span, str] = MappingProxyType({})) -> str:
-        """``expr``'s text over one row: variable qualifiers dropped; ``wrap`` maps each column's text, if given; ``fixed``: calls
-        whose value is known, with its text."""
+        """``expr``'s text over one row, without variable qualifiers.
+
+        Args:
+            expr: the expression.
+            wrap: maps each column's text, if given.
+            fixed: text of the calls whose value is known.
+        """
         swaps: dict[Span, str] = {s: text for s, text in fixed.items() if expr.span.holds(s)}
         for node in self.columns_outside(expr, fixed):
             if node.op != "col":
@@ -232,7 +254,7 @@ class Scope:
         return (render_values if wrap else render)(self.text, expr, swaps)
 
     def plain_text(self, expr: Expr, where: str) -> str:
-        """The text of an expression that may not look at the match."""
+        """The text of an expression that must not read the match. ``where``: the part of the clause, for the error."""
         self.check_semantics(expr)
         for node in self.match_functions(expr):
             message = f"{node.value} cannot stand in {where}, whose expressions are of one row each"
@@ -241,7 +263,10 @@ class Scope:
         return render(self.text, expr, {span: text for span, text in quoted.items() if text != span.of(self.text)})
 
     def one_variable(self, expr: Expr, what: Expr) -> int:
-        """The mask all column references (and CLASSIFIER arguments) below ``expr`` share; ALL_ROWS for none."""
+        """The common mask of all column references and CLASSIFIER arguments in ``expr``, ALL_ROWS if there are none.
+
+        Raises ClauseError at ``what`` if they name several variables.
+        """
         masks = self._masks(expr)
         if len(masks) > 1:
             for node in self.columns(expr):
@@ -256,7 +281,7 @@ class Scope:
         return next(iter(masks), ALL_ROWS)
 
     def _of_one(self, expr: Expr, what: Expr) -> str:
-        """How the columns of a FILTER get the variable of the aggregate's argument; "" if that is not what is missing."""
+        """A FILTER with the variable of the aggregate's argument on its columns, "" if a missing variable is not the mistake."""
         if "filter" not in what.flags:
             return ""
         named = {node.value[0] for a in what.args[:-1] for node in self.columns(a) if self.qualifier(node) is not None}
@@ -269,7 +294,7 @@ class Scope:
         return f"Write FILTER (WHERE {render(self.text, what.args[-1], swaps)})"
 
     def _masks(self, expr: Expr) -> dict[int, Expr]:
-        # CLASSIFIER(A)'s argument parses as a column, but is no reference of its own
+        # the argument of CLASSIFIER(A) parses as a column but is not a column reference
         inside = {a.span for n in expr.walk() if n.op == "call" and n.value == "CLASSIFIER" for a in n.args}
         kept = {}
         for node in self.columns(expr):
@@ -282,7 +307,7 @@ class Scope:
         return kept
 
     def classifier_mask(self, node: Expr) -> int:
-        """The mask CLASSIFIER's argument names; ALL_ROWS without one."""
+        """The mask of CLASSIFIER's argument, ALL_ROWS without one."""
         if not node.args:
             return ALL_ROWS
         arg = node.args[0]
@@ -295,9 +320,9 @@ class Scope:
         return mask
 
     def navigation(self, node: Expr, in_define: bool) -> tuple[Row, Expr]:
-        """The row a navigation call looks at and the expression it evaluates there.
+        """The row that a navigation call reads, and the expression that it evaluates there.
 
-        PREV/NEXT may wrap FIRST/LAST directly; nothing else nests (LANGUAGE section 9).
+        PREV and NEXT may wrap FIRST and LAST directly. Nothing else nests (LANGUAGE section 9).
         """
         physical = 0
         call = node

@@ -1,2 +1,1 @@
-"""Advice for clauses that cannot be read. A clause's tokens and an error go in; the likely slip, its place and the corrected text
-come out."""
+"""Diagnosis of syntax errors: from a clause's tokens and an error to the likely slip, its place and the corrected text."""

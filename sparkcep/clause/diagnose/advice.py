@@ -1,7 +1,7 @@
-"""What a syntax error in a clause may come from: slips that are made often, told where they are and with what would be right.
+"""Diagnoses syntax errors in a clause: finds frequent slips and reports each at its place, with the correction.
 
-The parser stops where it cannot go on, which may lie far behind the slip. Each slip here is looked for among the tokens before that
-place.
+``clause/parser`` calls :func:`advised`. The parser stops where it cannot continue, which may be long after the slip. Each function
+searches the tokens before that place for one kind of slip.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sparkcep.clause.expressions import Cursor
 from sparkcep.clause.tokens import END, NUMBER, OP, QUOTED, WORD, Span, tokenize
 from sparkcep.errors import ClauseError, error_at, nearest
 
-# the words with which the options, and what stands among them, begin
+# first words of the options, and of the parts among them
 OPTIONS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "LIFETIME", "CHANGES", "REPORT", "SPECULATE", "APPROX", "PREF", "TOP")
 _LISTS = {"MEASURES": "measure", "DEFINE": "condition", "SUBSET": "subset", "BY": "expression", "PREF": "objective"}
 _UNITS = ("WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
@@ -24,7 +24,7 @@ _AROUND = {
     "OPTIONS": "is not part of the clause. Leave it out: a greedy quantifier such as A+ takes as many rows as it can, A+? as few",
     "CLUSTER": "is no part of the clause; write PARTITION BY and ORDER BY", "DISTRIBUTE": "is no part of the clause; write PARTITION BY", "SORT": "is no part of the clause; write ORDER BY",
 }
-ELSEWHERE = {  # functions of other engines' clauses, and what is written here
+ELSEWHERE = {  # functions of other engines' clauses, and their replacements here
     "MATCH_SEQUENCE_NUMBER": "the number of a row in its match is RUNNING count(*) here",
     "MATCH_NUM": "write MATCH_NUMBER()",
     "MATCH_ROWTIME": "write LAST of the time column",
@@ -34,11 +34,11 @@ ELSEWHERE = {  # functions of other engines' clauses, and what is written here
     "ABSOLUTE": "did you mean abs?",
 }
 _KEYWORD = "MATCH_RECOGNIZE"
-_FAR = 60  # tokens that are looked back for the beginning of a list's item
+_FAR = 60  # most tokens to look back for the beginning of a list's item
 
 
 def advised(cursor: Cursor, error: ClauseError) -> ClauseError:
-    """The error, or one that says what slip it comes from."""
+    """The error, or a better one if a known slip explains it."""
     if error.error_class != "SPARKCEP.SYNTAX":
         return error
     for slip in _SLIPS:
@@ -50,8 +50,10 @@ def advised(cursor: Cursor, error: ClauseError) -> ClauseError:
 
 
 def not_begun(text: str) -> ClauseError | None:
-    """What keeps a clause from being one in a statement that Spark cannot parse: its word is misspelled, has no parenthesis, or
-    stands behind no table."""
+    """The error for a statement that Spark cannot parse because a clause lacks a proper beginning, None for any other statement.
+
+    The keyword may be misspelled, lack its parenthesis, or follow something other than a table.
+    """
     tokens = tokenize(text)
     if not any(t.kind == WORD and t.upper == "PATTERN" and behind.text == "(" for t, behind in zip(tokens, tokens[1:])):
         return None
@@ -71,7 +73,7 @@ def not_begun(text: str) -> ClauseError | None:
 
 
 def _keyword_in_the_text(cursor: Cursor, said: str) -> Slip | None:
-    """The text of a clause for a function or a frame that begins with the keyword."""
+    """Finds the keyword at the beginning of a clause's text, given to a function or a DataFrame method."""
     first, second = cursor.tokens[0], cursor.tokens[min(1, len(cursor.tokens) - 1)]
     if first.kind == WORD and first.upper == _KEYWORD and second.text == "(":
         return span_of(first), "the text of a clause is what stands between the parentheses; leave MATCH_RECOGNIZE ( ) out"
@@ -79,7 +81,7 @@ def _keyword_in_the_text(cursor: Cursor, said: str) -> Slip | None:
 
 
 def _list_without_item(cursor: Cursor, said: str) -> Slip | None:
-    """A comma, or the word of a list, right before the next part of the clause."""
+    """Finds a comma, or the keyword of a list, directly before the clause's next part."""
     if cursor.token.kind == END and before(cursor).text == ",":
         return span_of(before(cursor)), "a comma at the end of the clause: nothing follows it in its list; take the comma out"
     comma = _comma_before_pattern(cursor)
@@ -98,7 +100,7 @@ def _list_without_item(cursor: Cursor, said: str) -> Slip | None:
 
 
 def _comma_before_pattern(cursor: Cursor) -> Slip | None:
-    """A comma before the PATTERN, which was therefore read as the call of a function."""
+    """Finds a comma before PATTERN. The parser read such a PATTERN as a function call."""
     tokens, depth, found = cursor.tokens, 0, []
     for i in range(cursor.i):
         depth += (tokens[i].text == "(") - (tokens[i].text == ")")
@@ -122,7 +124,7 @@ def _comma_missing(cursor: Cursor, said: str) -> Slip | None:
 
 
 def _moved(cursor: Cursor, said: str) -> Slip | None:
-    """A part of the clause behind those that it stands before."""
+    """Finds a part of the clause after a part that it must precede."""
     word = cursor.token.upper if cursor.token.kind == WORD else ""
     begun = any(token.kind == WORD and token.upper in PARTS for token in cursor.tokens[: cursor.i])
     if not whole_clause(said) or not begun:
@@ -139,7 +141,7 @@ def _moved(cursor: Cursor, said: str) -> Slip | None:
 
 
 def _of_the_statement(cursor: Cursor, said: str) -> Slip | None:
-    """What belongs to the statement around the clause, or to a window."""
+    """Finds a keyword that belongs to the statement around the clause, or to a window function."""
     if not whole_clause(said) or cursor.token.kind != WORD:
         return None
     found = _AROUND.get(cursor.token.upper)
@@ -183,7 +185,7 @@ def _name_in_quotes(cursor: Cursor, said: str) -> Slip | None:
 
 def _number_forgotten(cursor: Cursor, said: str) -> Slip | None:
     word, approx = before(cursor), before(cursor, 2)
-    if "in the arguments of PATTERN" in said or said.startswith("expected PATTERN ("):  # it was read as a function of that name
+    if "in the arguments of PATTERN" in said or said.startswith("expected PATTERN ("):  # PATTERN was read as a function
         words = cursor.tokens[max(cursor.i - _FAR, 0) : cursor.i]
         approx, word = next(((one, other) for one, other in zip(words, words[1:]) if other.kind == WORD and other.upper == "PATTERN"), (approx, word))
     if word.kind == WORD and word.upper in PARTS and approx.kind == WORD and approx.upper in ("APPROX", "TOP", "WINDOW", "WITHIN"):
@@ -200,7 +202,7 @@ def _weight_with_equals(cursor: Cursor, said: str) -> Slip | None:
 
 
 def _foreign_pattern(cursor: Cursor, said: str) -> Slip | None:
-    """What other pattern languages write between variables."""
+    """Finds operators of other pattern languages between variables."""
     if "to close PATTERN" not in said or cursor.token.kind == END:
         return None
     text = cursor.token.text

@@ -1,6 +1,7 @@
-"""Slips in the parts of a clause: words that are left out, stand twice or elsewhere, and what other languages write there.
+"""Slips in the parts of a clause: words that are missing, repeated or misplaced, and the notation of other languages.
 
-Each function looks at the place at which the parser stopped and gives the slip's place with what would be right, or None.
+``clause/diagnose/advice`` tries them in turn. Each function checks the place where the parser stopped. It returns the slip's place
+and a message with the correction, or None.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from sparkcep.clause.expressions import Cursor
 from sparkcep.clause.tokens import NUMBER, OP, QUOTED, WORD, Span, Token
 from sparkcep.errors import nearest
 
-HEADS = ("PARTITION", "ORDER", "MEASURES", "ONE", "ALL", "AFTER")  # what stands before the options
+HEADS = ("PARTITION", "ORDER", "MEASURES", "ONE", "ALL", "AFTER")  # parts that precede the options
 PARTS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "APPROX", "PREF", "TOP", "SUBSET", "DEFINE")
 _WHOLE = {"PARTITION": "PARTITION BY", "ORDER": "ORDER BY", "ONE": "ONE ROW PER MATCH", "ALL": "ALL ROWS PER MATCH", "AFTER": "AFTER MATCH SKIP"}
 _DIRECTIONS = {"ASCENDING": "ASC", "DESCENDING": "DESC"}
@@ -19,7 +20,7 @@ _SHORT_UNITS = {"SEC": "SECOND", "S": "SECOND", "MIN": "MINUTE", "M": "MINUTE", 
 _OF_A_REPORT = {"BUNDLES": "MATCH BUNDLES", "PROXY": "PROXY MATCHES", "PROXIES": "PROXY MATCHES", "HISTORY": "MATCH HISTORY"}
 _ROWS_OF_ALL = {"WITH": "WITH UNMATCHED ROWS", "SHOW": "SHOW EMPTY MATCHES", "OMIT": "OMIT EMPTY MATCHES"}
 
-Slip = tuple[Span, str]  # where it is, and what to say of it
+Slip = tuple[Span, str]  # its place and the message
 
 
 def span_of(token: Token) -> Span:
@@ -27,7 +28,7 @@ def span_of(token: Token) -> Span:
 
 
 def before(cursor: Cursor, back: int = 1) -> Token:
-    """The token so many before the one at which the parser stopped, or the END."""
+    """The token ``back`` places before the one where the parser stopped, or END."""
     return cursor.tokens[cursor.i - back] if cursor.i >= back else cursor.tokens[-1]
 
 
@@ -41,7 +42,7 @@ def _is(token: Token, *words: str) -> bool:
 
 
 def _part_before(cursor: Cursor) -> str:
-    """The word with which the part begins whose end the parser had reached."""
+    """The first word of the part that the parser had just read."""
     return next((t.upper for t in reversed(cursor.tokens[: cursor.i]) if _is(t, *HEADS, *PARTS)), "")
 
 
@@ -49,13 +50,13 @@ def _by_forgotten(cursor: Cursor, said: str) -> Slip | None:
     token = cursor.token
     if whole_clause(said) and _is(token, "PARTITION", "ORDER") and not _is(cursor.peek(), "BY"):
         return span_of(token), f"BY is missing; write {token.upper} BY {cursor.peek().text}"
-    if whole_clause(said) and _is(token, "BY") and _is(before(cursor), "PARTITION", "ORDER") and before(cursor, 2).text != ",":  # which was read as a column
+    if whole_clause(said) and _is(token, "BY") and _is(before(cursor), "PARTITION", "ORDER") and before(cursor, 2).text != ",":  # the keyword was read as a column
         return span_of(before(cursor, 2)), f"an expression is missing before {before(cursor).upper} BY"
     return None
 
 
 def _of_a_key(cursor: Cursor, said: str) -> Slip | None:
-    """What stands behind a key of PARTITION BY or ORDER BY and cannot."""
+    """Finds a word that cannot follow a key of PARTITION BY or ORDER BY."""
     token, part = cursor.token, _part_before(cursor)
     if not whole_clause(said) or part not in ("PARTITION", "ORDER") or token.kind != WORD:
         return None
@@ -71,7 +72,7 @@ def _of_a_key(cursor: Cursor, said: str) -> Slip | None:
 
 
 def _head_again(cursor: Cursor, said: str) -> Slip | None:
-    """A part that was written already, or stands before one that it must follow; the options are others' to tell."""
+    """Finds a part that is written twice, or before a part that it must follow. Other functions handle options."""
     token = cursor.token
     if not whole_clause(said) or not _is(token, *HEADS, "DEFINE", "SUBSET") or any(_is(t, *PARTS) for t in cursor.tokens[: cursor.i]) and token.upper in HEADS:
         return None
@@ -126,20 +127,20 @@ def _of_a_measure(cursor: Cursor, said: str) -> Slip | None:
             return Span(name.start, cursor.peek().end), f"a measure's name is one word; write {name.text}_{cursor.peek().text}, or `{name.text}.{cursor.peek().text}`"
         if token.kind in (WORD, QUOTED, NUMBER) and not _is(token, *HEADS, *PARTS, "WITH", "SHOW", "OMIT", "SKIP", "WHERE", "GROUP", "HAVING", "LIMIT", "QUALIFY") and cursor.peek().text in ("(", "."):
             if token.kind == WORD and cursor.peek().text == "(" and nearest(token.text, (*HEADS, *PARTS), 0.8):
-                return None  # a part that is misspelled
+                return None  # the name of a part is misspelled
             return span_of(token), f"a comma is missing before {token.text}"
     return None
 
 
 def _proposed(item: list[Token]) -> str:
-    """A name for a measure: its function and its last column."""
+    """A name for a measure, from its function and its last column."""
     words = [t.text for t in item if t.kind == WORD]
     called = words and len(item) > 1 and item[1].text == "("
     return "_".join([words[0].lower(), *words[1:][-1:]]) if called else words[-1] if words else "name"
 
 
 def _item(cursor: Cursor) -> list[Token]:
-    """The tokens of the item of MEASURES at whose end the parser stopped."""
+    """The tokens of the item of MEASURES that the parser was reading."""
     item: list[Token] = []
     depth = 0
     for token in reversed(cursor.tokens[: cursor.i]):
@@ -190,7 +191,7 @@ _NO_COUNT = "the search goes on at the second row of the match (TO NEXT ROW), at
 
 
 def _of_the_pattern(cursor: Cursor, said: str) -> Slip | None:
-    """What other languages write in and around a row pattern."""
+    """Finds notation of other languages in and around a row pattern."""
     token, last = cursor.token, before(cursor)
     if "to close PATTERN" in said and (opened := _define_inside(cursor)) is not None:
         return span_of(opened), "this parenthesis of PATTERN is not closed: DEFINE is inside it. Write ) before DEFINE"
@@ -212,7 +213,7 @@ def _of_the_pattern(cursor: Cursor, said: str) -> Slip | None:
 
 
 def _define_inside(cursor: Cursor) -> Token | None:
-    """The parenthesis of PATTERN, if DEFINE and its first condition were read as variables."""
+    """The parenthesis of PATTERN if DEFINE and its first condition were read as variables, else None."""
     tokens = cursor.tokens[: cursor.i]
     at = next((i for i in range(len(tokens) - 1, 0, -1) if _is(tokens[i - 1], "PATTERN") and tokens[i].text == "("), None)
     begun = at is not None and any(_is(a, "DEFINE") and _is(c, "AS") for a, c in zip(tokens[at:], tokens[at + 2 :]))
@@ -281,7 +282,7 @@ def _of_a_ranking(cursor: Cursor, said: str) -> Slip | None:
 
 
 def _of_an_automaton(cursor: Cursor, said: str) -> Slip | None:
-    """Finds what other notations write between the items of AUTOMATON, and in them."""
+    """Finds notation of other languages between the items of AUTOMATON, and in them."""
     token, last, items = cursor.token, before(cursor), ("REGISTER", "STATE", "ARC", "ARCS")
     if not said.startswith(("expected REGISTER, STATE", "expected ARC", "expected FROM and the state")):
         return None

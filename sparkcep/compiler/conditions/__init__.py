@@ -1,2 +1,1 @@
-"""Bytecode of conditions. Expression trees and the types of their columns go in; instructions for the kernels' virtual machine come
-out."""
+"""Condition compiler: turns expression trees and the types of their columns into bytecode for the kernels' virtual machine."""

@@ -1,9 +1,19 @@
-"""Bytecode of conditions that look at other rows: a small typed stack machine run inside the matching kernel.
+"""Condition compiler: bytecode for conditions that read other rows, for a small typed stack machine inside the matching kernels.
 
-One instruction a row of ``code`` (int64, n x 5): opcode and operands a, b, c, d. Values are int64 or float64 with a NULL
-mark (SQL's three-valued logic); decimals of more than 18 digits have a second word (the opcodes that end in H or W). What a thread
-must remember of its match lies in numbered slots, updated row by row (``slots``, see :class:`Slots`); two threads with equal slots
-have equal futures.
+The machine is :mod:`sparkcep.kernels.vm.vm`. One instruction is one row of ``code`` (int64, n x 5): opcode and operands a, b, c, d.
+Values are int64 or float64 with a NULL mark (SQL's three-valued logic). Decimals of more than 18 digits have a second word (opcodes
+that end in H or W).
+
+A thread keeps its memory of the match in numbered slots, updated row by row (``slots``, see :class:`_Slot`). Two threads with equal
+slots have equal futures. ``A AS v >= FIRST(A.v, 1)`` becomes four instructions and two slots::
+
+    0  LOADI   0, 0, -1       column 0 (v) of the current row
+    1  NAVI    1, 0, 0, -1    column 0 of the row in slot 1
+    2  GEI
+    3  RETURN
+
+    slot 0: FIRST of {A} k=0    position of the first row of A
+    slot 1: FIRST of {A} k=1    position of the second row of A; slot 0 is its helper
 """
 
 from __future__ import annotations
@@ -82,12 +92,12 @@ _PARTS = {"variant": "variant_get(v, '$.x', 'int')", "geometry": "ST_AsBinary(g)
 _DATE, _STAMPS = Type("date"), ("timestamp", "timestamp_ntz")
 _COMPARE = {"=": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE", "<=>": "NS"}
 _FLOAT_CALLS = {"sqrt": "SQRT", "exp": "EXP", "ln": "LN", "log10": "LOG10", "pow": "POW", "atan2": "ATAN2", "hypot": "HYPOT"}
-# calls that end in an error for some values, under ANSI; those of them that do so for exact numbers alone
+# calls that fail for some values under ANSI; _EXACT are those that fail for exact numbers only
 _EXACT = frozenset(["+", "-", "*", "neg", "abs"])
 _DIVISIONS = frozenset(["/", "%", "div", "pmod"])
 _FAILING = _EXACT | _DIVISIONS | {"cast", "round", "floor", "ceil", "datediff"}
-_NULL_OPERATORS = frozenset(["=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "datediff"]) | _DIVISIONS  # NULL where an operand is
-KNOWN = "rows known"  # in place of a column's name: how many rows after each row are known
+_NULL_OPERATORS = frozenset(["=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "datediff"]) | _DIVISIONS  # NULL if an operand is NULL
+KNOWN = "rows known"  # used as a column's name: how many rows after each row are known
 _TYPE_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "real": "float"}
 
 
@@ -95,15 +105,27 @@ _TYPE_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long":
 class Conditions:
     """The compiled conditions of all variables.
 
-    ``code`` int64 (n, 5): so many ``instructions``, and the table of the time zone if one of them reads it;
-    ``entry`` int64 (variables): first instruction of the history-dependent part or -1;
-    ``shift_entry`` likewise for the part that looks at physical neighbours only; ``floats`` float64 constants;
-    ``slots`` int64 (m, 6): kind, mask, k, column, filter column, helper slot; ``live`` uint8 (variables, m): slots a
-    variable's condition reads; ``int_columns``/``float_columns`` input columns by kernel index, each with what the kernels see of
-    it (:mod:`sparkcep.columns.types`); ``ranked``: integer columns that hold ranks, with their type kind; ``strings``: constants of
-    the string rank domain (the last ones are the CLASSIFIER labels); ``pairs``: array columns of functions over several rows;
-    ``stack`` depth needed; ``labels_read``: whether labels are read beyond what slots hold; ``reads_prior``: for each variable
-    whether its condition reads slots as of the row before.
+    Attributes:
+        code: int64 (n, 5); ``instructions`` rows, then the time zone's table if an instruction reads it.
+        entry: int64 (variables); first instruction of the part that looks at the match, or -1.
+        shift_entry: int64 (variables); first instruction of the part that reads physical neighbours only, or -1.
+        floats: float64 constants.
+        slots: int64 (m, 6); kind, mask, k, column, filter column, helper slot.
+        live: uint8 (variables, m); 1 if a variable's condition reads the slot.
+        int_columns, float_columns: input columns by kernel index, each with the view that kernels get
+            (:mod:`sparkcep.columns.types`).
+        pairs: array columns with the values of functions over several rows.
+        ranked: integer columns that hold ranks, with the kind of their type.
+        strings: constants of the string rank domain. The engine adds the labels of CLASSIFIER() after them.
+        string_patches: (instruction, number of the constant) for each instruction whose operand becomes a rank.
+        stack: the stack depth needed.
+        classifier_read: whether CLASSIFIER() is read.
+        labels_read: whether labels are read beyond those that slots hold.
+        distinct_read: whether an aggregate over distinct values is read.
+        number_read: whether MATCH_NUMBER() is read.
+        max_back, max_ahead: the farthest physical offsets, backward and forward.
+        reads_prior: for each variable, whether its condition reads slots as of the previous row.
+        instructions: number of instructions in ``code``.
     """
 
     code: np.ndarray
@@ -130,11 +152,11 @@ class Conditions:
 
     @property
     def has_history(self) -> bool:
-        """Whether any condition sees more than its row and that row's physical neighbours."""
+        """Whether any condition reads more than its row and that row's physical neighbours."""
         return bool((self.entry >= 0).any())
 
     def dump(self, variables: tuple[str, ...]) -> str:
-        """Numbered listing with the entry points of each variable."""
+        """A numbered listing with the entry points of each variable."""
         starts: dict[int, str] = {}
         for i, name in enumerate(variables):
             if self.shift_entry[i] >= 0:
@@ -166,12 +188,24 @@ def compile_conditions(
     places: tuple[ConditionPlace, ...] = (), adjacent: bool = True, zone: str = "UTC", months: tuple[str, ...] = (), looks: Sequence[int] = (),
     deferred: bool = False,
 ) -> Conditions:
-    """Bytecode for the condition trees of a plan over the columns of ``schema``.
+    """Compiles the condition trees of a plan over the columns of ``schema``.
 
-    ``adjacent``: the rows of a match are. ``zone``: the session's time zone. ``months``: columns that hold the months of year-month
-    intervals. ``looks``: how many rows after the candidate row each variable's condition may read. ``deferred``: conditions of
-    physical neighbours are evaluated for candidates alone, as those that look at the match are, and not for every row ahead. Raises
-    ClauseError for type errors, with the condition's place among ``places``."""
+    Args:
+        conditions: the condition of each variable.
+        variables: names of the variables.
+        schema: the input columns.
+        ansi: whether ANSI is on.
+        places: the places of the conditions in the statement.
+        adjacent: whether the rows of a match are adjacent.
+        zone: the session's time zone.
+        months: columns with the months of year-month intervals.
+        looks: for each variable, how many rows after the candidate row its condition may read.
+        deferred: whether conditions on physical neighbours are evaluated only for candidates, like conditions that look at the
+            match, and not for every row ahead.
+
+    Raises:
+        ClauseError: for type errors, at the condition's place among ``places``.
+    """
     looks = tuple(looks) or (0,) * len(variables)
 
     def compiled(chosen: tuple[Condition, ...]) -> Conditions:
@@ -197,8 +231,16 @@ def _error(message: str) -> ClauseError:
 
 
 class _Slot(NamedTuple):
-    """A slot before the kernels have it: a value of the rows that ``keep`` (a column, or -1) lets pass, with the slot that it is
-    computed with (-1: none)."""
+    """A row of ``slots``: a value over the rows of the variables in ``mask``.
+
+    Attributes:
+        kind: the kind of value, a number from SLOT.
+        mask: mask of the variables, -1 for all rows.
+        k: a parameter of the kind, such as the number of rows to step over.
+        column: the column of the value, -1 if none.
+        keep: a Boolean column; only rows where it is true count. -1 for no filter.
+        helper: the slot that the value is computed from, -1 if none.
+    """
 
     kind: int
     mask: int
@@ -226,7 +268,7 @@ class ConditionCompiler:
     ranked: dict[str, str] = field(default_factory=dict)
     strings: list[str] = field(default_factory=list)
     patches: list[tuple[int, int]] = field(default_factory=list)
-    zoned: list[int] = field(default_factory=list)  # instructions that read the table of the time zone
+    zoned: list[int] = field(default_factory=list)  # instructions that read the time zone's table
     used: set[int] = field(default_factory=set)
     types: dict[tuple, Type] = field(default_factory=dict)
     back: int = 0
@@ -288,8 +330,11 @@ class ConditionCompiler:
         )
 
     def _known(self, look: int) -> int | None:
-        """Lets the condition hold where it may read rows that are not there yet; the place of the jump to its end. A search that
-        goes on from such a row completes no match before these rows are there."""
+        """Emits a test that makes the condition true as long as rows that it may read have not arrived.
+
+        Returns the place of the jump to the condition's end, None if the condition reads no rows ahead. A search that resumes at
+        such a row completes no match before these rows have arrived.
+        """
         if not look:
             return None
         self.op("LOADI", _index(self.ints, (KNOWN, WORD)), 0, -1)
@@ -300,7 +345,7 @@ class ConditionCompiler:
         return at
 
     def _closure(self, reads: set[int]) -> set[int]:
-        """Slots that decide the future of ``reads``: their helper slots too."""
+        """The slots that determine the future values of ``reads``, including helper slots."""
         keys = list(self.slots)
         todo, out = list(reads), set()
         while todo:
@@ -320,7 +365,7 @@ class ConditionCompiler:
         return len(self.code) - 1
 
     def add_zone(self) -> None:
-        """Puts the table of the time zone behind the instructions, where one of them reads it."""
+        """Appends the time zone's table to the instructions if one of them reads it."""
         if not self.zoned:
             return
         table = transitions(self.zone)
@@ -329,7 +374,7 @@ class ConditionCompiler:
         self.code += [[instant, offset, 0, 0, 0] for instant, offset in table.tolist()]
 
     def _zoned(self, name: str, starts_day: int = 0) -> None:
-        """An instruction that reads that table."""
+        """Emits an instruction that reads the time zone's table."""
         self.zoned.append(self.op(name, 0, 0, starts_day))
 
     # -- columns and slots ----------------------------------------------------------------------------------
@@ -342,12 +387,12 @@ class ConditionCompiler:
         return t, self._words(self.ints, name, t)
 
     def _rank(self, name: str, t: Type) -> None:
-        """Notes that a column, or the elements of one, are held as ranks if they are."""
+        """Records a column that holds ranks, itself or in its elements."""
         if t.is_ranked:
             self.ranked[name] = str(t) if t.kind == "nested" else t.kind
 
     def _words(self, items: list[tuple[str, str]], name: str, t: Type) -> int:
-        """Where the words of a column's values begin."""
+        """The index of the first word of a column's values."""
         return _index(items, (name, LOW), (name, HIGH)) if t.is_wide else _index(items, (name, WORD))
 
     def slot(self, kind: str, mask: int, k: int = 0, column: int = -1, keep: int = -1, helper: int = -1) -> int:
@@ -357,7 +402,10 @@ class ConditionCompiler:
         return index
 
     def row_slot(self, kind: str, which: str, mask: int, k: int) -> int:
-        """The slot of the position (``kind`` "") or the LABEL of a mask's first or last row but k, and the slots that it needs."""
+        """The slot for the position (``kind`` "") or the label (``kind`` LABEL) of a mask's first or last row but k.
+
+        The slots that it depends on are created, too.
+        """
         slot = -1
         for before in range(k + 1):
             slot = self.slot(kind + {"L": "LAST", "F": "FIRST"}[which], mask, before, helper=slot)
@@ -366,7 +414,7 @@ class ConditionCompiler:
     # -- trees ----------------------------------------------------------------------------------------------
 
     def emit(self, tree: tuple) -> Type:
-        """Appends code that leaves the tree's value on the stack; returns its type."""
+        """Appends code that leaves the tree's value on the stack. Returns the value's type."""
         kind = tree[0]
         if kind == "col":
             return self._load(tree.column, 0, None)
@@ -397,7 +445,7 @@ class ConditionCompiler:
         return index if (absent_type.is_float, absent_type.is_wide) == (t.is_float, t.is_wide) else -1
 
     def _high(self, t: Type, name: str, *operands: int) -> None:
-        """The second word of what was just loaded, if it has one."""
+        """Loads the second word of the value just loaded, if it has one."""
         if t.is_wide:
             self.op(name, *operands)
 
@@ -426,14 +474,14 @@ class ConditionCompiler:
         return t
 
     def _checked(self, tree: Checked) -> Type:
-        """The value, and an error where its row says that Spark failed to compute it."""
+        """Emits the value, and an error for rows where Spark failed to compute it."""
         t = self.emit(tree.tree)
         self.emit(tree.failed)
         self.op("FAIL", tree.number)
         return t
 
     def _paired(self, tree: Pair) -> Type:
-        """Picks the element of an array column that has the numbers of the rows looked at."""
+        """Picks the element of an array column that belongs to the numbers of the rows read."""
         name = tree.column
         t = type_of(self.schema.field(name).type.value_type)
         self._rank(name, t)
@@ -449,10 +497,10 @@ class ConditionCompiler:
     def _classifier(self, tree: Label) -> Type:
         _, which, mask, logical, physical = tree
         if which == "cur" and physical > 0:
-            self.op("NULL")  # no later row is mapped yet
+            self.op("NULL")  # no later row has a variable yet
             return STRING
         if which == "cur" and physical < 0 and self.adjacent:
-            # rows of a match are adjacent: the neighbour is an earlier row of the match or outside it
+            # Rows of a match are adjacent, so the neighbour is an earlier row of the match or lies outside it.
             which, mask, logical, physical = "L", ALL_ROWS, -physical, 0
             if logical > MAX_OFFSET_IN_DEFINE:
                 raise ClauseError("NAVIGATION_OFFSET", f"the offset of PREV around CLASSIFIER() in DEFINE must be at most {MAX_OFFSET_IN_DEFINE}", sqlstate=SEMANTIC)
@@ -495,9 +543,9 @@ class ConditionCompiler:
     # -- calls ----------------------------------------------------------------------------------------------
 
     def _call(self, name: str, args: tuple) -> Type:
-        first, *others = args[::-1] if name in _DIVISIONS else args  # Spark asks for the divisor first
+        first, *others = args[::-1] if name in _DIVISIONS else args  # Spark evaluates the divisor first
         if name in _NULL_OPERATORS and first[0] != "lit" and any(map(self._may_fail, others)):
-            # as in Spark, where one operand is NULL the other is not computed, and so does not fail
+            # As in Spark, if one operand is NULL the other is not computed, so it cannot fail.
             self.emit(first)
             jump = self.op("JNULL")
             self.op("POP")
@@ -507,7 +555,7 @@ class ConditionCompiler:
         return self._called(name, args)
 
     def _may_fail(self, tree: tuple) -> bool:
-        """Whether computing a tree may end in an error."""
+        """Whether computing a tree may raise an error."""
         for part in walk(tree):
             if part[0] == "checked":
                 return True
@@ -559,7 +607,7 @@ class ConditionCompiler:
             raise _error(f"{name.upper()} needs BOOLEAN operands, not {t}")
 
     def _convert(self, at_top: Type, target: Type) -> None:
-        """Converts the value on top of the stack between number types, or types of dates and times."""
+        """Converts the value on top of the stack between number types, or between types of dates and times."""
         if at_top.kind == "null" or target.kind == "null" or at_top == target:
             return
         if target.is_time:
@@ -595,7 +643,7 @@ class ConditionCompiler:
             self._zoned("INSTANT" if target == "timestamp" else "LOCAL")
 
     def common(self, left: Type, right: Type, what: str) -> Type:
-        """The type in which Spark compares, or joins as branches, values of two types."""
+        """The common type of two types, by Spark's rules for comparisons and for branches."""
         if left == right or right.kind == "null":
             return left
         if left.kind == "null":
@@ -606,7 +654,7 @@ class ConditionCompiler:
             if left.is_float or right.is_float:
                 if "double" in (left.kind, right.kind):
                     return DOUBLE
-                # under ANSI an integer beside a FLOAT, whose digits do not hold it, becomes a DOUBLE as well
+                # Under ANSI an integer beside a FLOAT becomes a DOUBLE, because a FLOAT's digits do not hold it.
                 return Type("float") if left.kind == right.kind or (not self.ansi and "decimal" not in (left.kind, right.kind)) else DOUBLE
             if left.is_integer and right.is_integer:
                 return left if INT_BITS[left.kind] >= INT_BITS[right.kind] else right
@@ -618,8 +666,10 @@ class ConditionCompiler:
         raise _error(f"{what} compares {left} with {right}; cast one of them")
 
     def _pair(self, left: tuple, right: tuple, what: str) -> Type:
-        """Emits both operands, converted to their common type; beside a decimal a whole number that stands there as such is as
-        small as it can be."""
+        """Emits both operands, converted to their common type.
+
+        An integer literal beside a decimal gets the smallest decimal type.
+        """
         a, b = self.tree_type(left), self.tree_type(right)
         if a.kind == "decimal":
             b = _literal_type(right, b)
@@ -631,7 +681,7 @@ class ConditionCompiler:
         return target
 
     def tree_type(self, tree: tuple) -> Type:
-        """The type of a tree, without keeping its code."""
+        """The type of a tree. Its code is discarded."""
         if tree in self.types:
             return self.types[tree]
         emitted = (self.code, self.floats, self.patches, self.zoned)
@@ -684,7 +734,7 @@ class ConditionCompiler:
         return self._decimal_arithmetic(op, left, right, decimal_of(_literal_type(left, a)), decimal_of(_literal_type(right, b)))
 
     def _temporal(self, op: str, left: tuple, right: tuple, a: Type, b: Type) -> Type | None:
-        """Arithmetic of dates, timestamps and intervals, as Spark has it; None for other types."""
+        """Emits arithmetic of dates, timestamps and intervals as Spark computes it. None for other types."""
         if op == "-" and a.is_time and b.is_time:
             # Spark subtracts local clock times
             if a.kind == b.kind == "date":
@@ -697,7 +747,7 @@ class ConditionCompiler:
                 for side, t in ((left, a), (right, b)):
                     self.emit(side)
                     if t.kind == "date" and "timestamp" in (a.kind, b.kind):
-                        # a day's first moment, which is not always 0 o'clock
+                        # a day's first moment, which is not always midnight
                         self._convert_time("date", "timestamp")
                         self._zoned("LOCAL")
                     else:
@@ -745,7 +795,7 @@ class ConditionCompiler:
         return None
 
     def _scaled_interval(self, op: str, left: tuple, right: tuple, a: Type, b: Type) -> Type:
-        """An interval times or over a number, rounded half up; beyond its type it is an error, also where ANSI is off."""
+        """Emits an interval times or over a number, rounded half up. Overflow is an error, even with ANSI off."""
         limit = _LIMITS.get(a.kind, _MOST)
         self.emit(left)
         if op == "*" and b.is_integer:
@@ -779,7 +829,10 @@ class ConditionCompiler:
         return t
 
     def _decimal_arithmetic(self, op: str, left: tuple, right: tuple, a: Type, b: Type) -> Type:
-        """As Spark computes it: exactly, rounded half up to the type's scale; beyond its digits NULL, or an error."""
+        """Emits decimal arithmetic as Spark computes it: exact, rounded half up to the type's scale.
+
+        Overflow is NULL, or an error under ANSI.
+        """
         scale = max(a.scale, b.scale)
         whole = [x.precision - x.scale for x in (a, b)]
         t = {
@@ -810,19 +863,19 @@ class ConditionCompiler:
         elif op == "%":
             self.op("MODW", *grow, 0, fitting)
         else:
-            # a quotient of at most 38 digits, of which a BIGINT takes the low 64 bits, also under ANSI
+            # The quotient has at most 38 digits, and a BIGINT takes its low 64 bits, also under ANSI.
             digits = min(MAX_DIGITS, max(1, whole[0] + b.scale))
             self.op("DIVW", b.scale - a.scale, -1, 0, 2 * digits + int(self.ansi))
             self.op("W2I", _MOST, 0)
         return t
 
     def _widen(self, t: Type) -> None:
-        """Makes two words of the number on top of the stack."""
+        """Makes a two-word number of the number on top of the stack."""
         if not t.is_wide:
             self.op("WIDEN")
 
     def _if(self, args: tuple) -> Type:
-        """Conditions and values in turn, and the value where none holds."""
+        """Emits IF or CASE: conditions and values alternate, and the last argument is the value if no condition holds."""
         target = self.tree_type(args[-1])
         for value in args[-2::-2]:
             target = self.common(self.tree_type(value), target, "IF or CASE")
@@ -929,7 +982,7 @@ class ConditionCompiler:
         return self._cut(t, Type("decimal", min(38, t.precision - t.scale + 1 + min(digits, t.scale)), min(digits, t.scale)), 0)
 
     def _cut(self, t: Type, target: Type, mode: int) -> Type:
-        """Drops digits behind the point of the decimal on top of the stack: floor (-1), half up (0) or ceiling (1)."""
+        """Drops digits after the decimal point of the decimal on top of the stack: floor (-1), half up (0) or ceiling (1)."""
         if t.is_wide or target.is_wide:
             self._widen(t)
             self.op("FITW", target.scale - t.scale, mode, target.precision, int(self.ansi))
@@ -951,7 +1004,7 @@ class ConditionCompiler:
         return t
 
     def _decimal_pmod(self, left: tuple, right: tuple, b: Type) -> Type:
-        """The remainder, plus the divisor where that is positive and the remainder is not."""
+        """Emits the remainder, plus the divisor if the remainder is negative and the divisor is positive."""
         remainder = ("call", "%", left, right)
         for tree, comparison in ((remainder, "<"), (right, ">")):
             self._widen(self.emit(tree))
@@ -971,16 +1024,19 @@ class ConditionCompiler:
         return t
 
     def _cast(self, tree: tuple, text: str, trying: bool) -> Type:
-        """CAST between numbers, to a type given as in SQL; overflow is an error, NULL (TRY_CAST) or wraps (not ANSI)."""
+        """Emits CAST between numbers to a type given as in SQL.
+
+        Overflow is an error (ANSI), NULL (TRY_CAST) or wraps (ANSI off).
+        """
         return self.cast_top(self.emit(tree), text, trying)
 
     def cast_top(self, t: Type, text: str, trying: bool = False) -> Type:
-        """The same of the value on top of the stack, of type ``t``."""
+        """Casts the value on top of the stack, of type ``t``, like CAST or (``trying``) TRY_CAST."""
         name, _, inside = text.replace(" ", "").partition("(")
         if t.kind == "boolean":
             t = INT
         if t.kind == "timestamp" and (name in INT_BITS or name in _TYPE_NAMES or name == "double"):
-            # seconds since 1970; those that the type does not hold are NULL where ANSI is off
+            # seconds since 1970; with ANSI off, seconds that the type cannot hold are NULL
             trying = trying or not self.ansi
             if _TYPE_NAMES.get(name, name) in ("float", "double"):
                 self.op("I2F", 6)
@@ -1039,7 +1095,7 @@ class ConditionCompiler:
             self.op("SLOTI", self.slot("COUNT", mask, 0, -1, keep), -1)
             return BIGINT
         t, index = self.column(name)
-        where = index + (1 << 20) if t.is_float else index  # float columns are told apart by an offset
+        where = index + (1 << 20) if t.is_float else index  # float columns are marked by an offset
         count = self.slot("COUNT", mask, 0, where, keep)
         if fn == "count" and not tree.distinct:
             self.op("SLOTI", count, -1)
@@ -1114,10 +1170,10 @@ class ConditionCompiler:
             assert (high, top) == (low + 1, low + 2)
             self._load_words(low, high, count, int(self.ansi))
         else:
-            wraps = t.is_integer and not self.ansi  # as Spark's sum of BIGINT; an interval or a decimal never does
+            wraps = t.is_integer and not self.ansi  # like Spark's sum of BIGINT; a sum of intervals or decimals never wraps
             self.op("SLOTI", self.slot("SUMI", mask, int(wraps), where, keep, count), count)
         if fn == "avg":
-            # intervals too are divided and rounded half up
+            # intervals, too, are divided and rounded half up
             result = bounded(t.precision + 4, t.scale + 4) if t.kind == "decimal" else t
             self._widen(summed)
             self.op("SLOTI", count, -1)
@@ -1130,18 +1186,22 @@ class ConditionCompiler:
         return summed if t.kind == "decimal" or t.is_interval else BIGINT
 
     def _two_slots(self, kinds: list[tuple[str, int, int]], mask: int, where: int, keep: int, count: int) -> None:
-        """Loads a value of two words from slots that stand one behind the other."""
+        """Loads a two-word value from two consecutive slots."""
         low, high = (self.slot(kind, mask, k, where, keep, helper) for kind, k, helper in kinds)
         assert high == low + 1
         self._load_words(low, high, count, -1)
 
     def _load_words(self, low: int, high: int, count: int, overflow: int) -> None:
-        """Loads a value of two words; ``overflow``: what that of a sum is, whose third word stands behind these, -1 for no sum."""
+        """Loads a two-word value.
+
+        ``overflow``: for a sum, whose third word is in the next slot, 1 if overflow is an error and 0 if it is NULL; -1 for other
+        values.
+        """
         self.op("SLOTI", low, count)
         self.op("SLOTH", high, overflow)
 
     def _distinct(self, fn: str, mask: int, t: Type, where: int, keep: int) -> Type:
-        """An aggregate over distinct values: recomputed from the match's rows."""
+        """Emits an aggregate over distinct values, which is recomputed from the match's rows."""
         self._comparable(t, f"{fn.upper()}(DISTINCT)")
         if fn != "count":
             self._number(t, fn)
@@ -1157,14 +1217,14 @@ class ConditionCompiler:
 
 
 def _literal_type(tree: tuple, t: Type) -> Type:
-    """Spark gives an integer literal beside a decimal the smallest decimal that holds it."""
+    """The type of an operand beside a decimal: Spark gives an integer literal the smallest decimal type that holds it."""
     if tree[0] == "lit" and tree.type in ("int", "long"):
         return Type("decimal", max(1, len(tree.text.lstrip("-"))), 0)
     return t
 
 
 def _index(items: list, item, *behind) -> int:
-    """Where the item stands, which is put there with those behind it where it is missing."""
+    """The index of an item. A missing item is appended first, followed by ``behind``."""
     if item not in items:
         items += [item, *behind]
     return items.index(item)

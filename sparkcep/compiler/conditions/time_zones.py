@@ -1,7 +1,7 @@
-"""Offsets of a time zone as a table of transitions, for conditions that compute with local clock times as Spark does.
+"""Time zone offsets as a table of transitions, for conditions that compute with local clock times as Spark does.
 
-:mod:`sparkcep.compiler.conditions.bytecode` puts the table behind its instructions, and :mod:`sparkcep.kernels.vm.clock_times`
-reads it there. Names of zones are those of ``spark.sql.session.timeZone``; the offsets come from Python's ``zoneinfo``.
+:mod:`sparkcep.compiler.conditions.bytecode` appends the table to its instructions, and :mod:`sparkcep.kernels.vm.clock_times` reads
+it there. Names of zones are those of ``spark.sql.session.timeZone``. The offsets come from Python's ``zoneinfo``.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from sparkcep.errors import ClauseError
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
 CYCLE_DAYS = 146_097  # the Gregorian calendar repeats after 400 years, weekdays included
-_FIRST, _END = -5_364_662_400, 16_756_761_600  # seconds of 1800 and of 2501, 400 years behind all that is written
+_FIRST, _END = -5_364_662_400, 16_756_761_600  # 1800 and 2501 in seconds since 1970; 2501 is 400 years after all recorded transitions
 _STEP = 30 * 86_400
-# what Spark takes beside names of the time zone database: java.time.ZoneId.SHORT_IDS
+# names that Spark accepts beside those of the time zone database: java.time.ZoneId.SHORT_IDS
 _SHORT = {
     "EST": "-05:00", "HST": "-10:00", "MST": "-07:00", "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",
     "ART": "Africa/Cairo", "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka", "CAT": "Africa/Harare", "CNT": "America/St_Johns",
@@ -36,9 +36,9 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?:(Z)|([+-])(\d{1,2})(?::?(\d{1,2})(?::?(
 
 @functools.lru_cache(maxsize=16)
 def transitions(zone: str) -> np.ndarray:
-    """Instants in microseconds and the offset that holds from each on, int64 (n, 2).
+    """The transitions of a zone: instant and the offset that holds from then on, both in microseconds. int64, shape (n, 2).
 
-    The first offset has no beginning. The rows of the last 400 years hold for every later cycle of 400 years.
+    The first offset holds since the beginning of time. The rows of the last 400 years repeat for every later cycle of 400 years.
     Raises ClauseError for a zone that this computer does not know.
     """
     name = _SHORT.get(zone, zone)
@@ -60,7 +60,7 @@ def transitions(zone: str) -> np.ndarray:
     at = max(_FIRST, written[-1] if written else _FIRST)
     known = [second for second in written if second > _FIRST]
     found = [(np.iinfo(np.int64).min, offset_at(_FIRST) * SECOND), *((second * SECOND, offset_at(second) * SECOND) for second in known)]
-    # behind the last one that is written the zone's rule holds, which changes clocks twice a year
+    # After the last recorded transition the zone's rule holds, which changes clocks twice a year.
     before = offset_at(at)
     while at < _END:
         after = offset_at(at + _STEP)
@@ -76,11 +76,11 @@ def transitions(zone: str) -> np.ndarray:
 
 
 def _written(name: str) -> list[int]:
-    """The seconds at which a zone of the database changes something, as its file has them (RFC 9636)."""
+    """The instants, in seconds, when the zone changes something, as recorded in the database's file (RFC 9636)."""
     file = next((path for folder in TZPATH if (path := Path(folder, name)).is_file()), None) or resources.files("tzdata").joinpath("zoneinfo", name)
     data = file.read_bytes()
     utc, standard, leaps, times, types, letters = struct.unpack(">6l", data[20:44])
-    second = 44 + 5 * times + 6 * types + letters + 8 * leaps + standard + utc  # behind the first part, which has 32 bits, is one of 64
+    second = 44 + 5 * times + 6 * types + letters + 8 * leaps + standard + utc  # the 64-bit part follows the 32-bit part
     count = struct.unpack(">6l", data[second + 20 : second + 44])[3]
     return list(struct.unpack(f">{count}q", data[second + 44 : second + 44 + 8 * count]))
 

@@ -1,2 +1,4 @@
-"""Nets: automata over (node, row) for searches that pass over rows. A pattern goes in; nodes and edges come out, as arrays. Edges
-that skip variables are those of ACEP (VLDB 2016)."""
+"""Nets: automata over (node, row) for searches that skip rows (event selection).
+
+Each module turns a pattern into nodes and edges, as arrays. Edges that skip variables are those of ACEP (VLDB 2016).
+"""

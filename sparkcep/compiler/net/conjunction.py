@@ -1,9 +1,18 @@
-"""Nets of patterns with a conjunction ``p & q``: its sides side by side.
+"""Nets of patterns with a conjunction ``p & q``: product automata that match the sides side by side.
 
-A configuration is a tree: a position in the program, or a fork with one configuration for each side of a conjunction. A
-state is a configuration and the side that took the last row; an edge takes one row for one side. Where a row serves several sides,
-it is taken once for each, in the order of the sides (E_SAME), so that every set of (row, variable) pairs is reached in one order of
-its rows.
+``compiler/strategy`` builds them for event selection with ``&``. A configuration is a tree: a position in the program, or a fork
+with one configuration for each side of a conjunction. A state is a configuration and the side that took the last row. An edge takes
+one row for one side. A row that serves several sides is taken once for each side, in the order of the sides (E_SAME). So every set
+of (row, variable) pairs is reached in exactly one order of its rows.
+
+The start of ``PATTERN (A B & C)``, with sides 1 (``A B``) and 2 (``C``)::
+
+    node 0 (start)  A -> 1          C -> 2
+    node 1          side 1: B -> 3  side 2: C -> 4, may be the same row
+    node 2          side 1: A -> 5
+
+At node 1 the last row is an A, and side 2 may still take that row as its C. At node 2 side 1 may not take the C row as its A,
+because side 2 comes later in the order.
 """
 
 from __future__ import annotations
@@ -21,11 +30,11 @@ from sparkcep.compiler.pattern.backtrack_compiler import compile_pattern
 from sparkcep.compiler.pattern.epsilon import begins_again, too_complex, visit
 from sparkcep.plan.plan import Plan
 
-MAX_SIDES = 62  # beside the whole pattern: bits of an edge's masks
+MAX_SIDES = 62  # including the whole pattern; an edge's masks have one bit for each side
 
 
 def conjunction_automaton(plan: Plan) -> tuple[p.Program, Net]:
-    """The program and the net of a plan whose pattern has a conjunction."""
+    """The program and the net of a plan whose pattern has a conjunction. Raises ClauseError for too many sides or states."""
     program = compile_pattern(
         plan.pattern, plan.variables, runs=False, windows=len(plan.windows), next_match=plan.selection.strategy == "NEXT"
     )
@@ -40,7 +49,7 @@ def conjunction_automaton(plan: Plan) -> tuple[p.Program, Net]:
 
 
 def far_variables(tree: tuple, variables: int) -> np.ndarray:
-    """int64 (variables): for each variable the mask of those in other sides of the conjunctions it stands in."""
+    """For each variable the mask of the variables in other sides of the conjunctions around it. int64, shape (variables,)."""
     far = np.zeros(variables, dtype=np.int64)
 
     def walk(node: tuple) -> int:
@@ -62,17 +71,23 @@ def far_variables(tree: tuple, variables: int) -> np.ndarray:
     return far
 
 
-# A configuration: ("at", pc, registers, fresh) or ("fork", conjunction, registers, fresh, sides' configurations). ``fresh``: no row
-# of the match
-# has been taken in the side or before it.
+# A configuration: ("at", pc, registers, fresh) or ("fork", conjunction, registers, fresh, sides' configurations). ``fresh``: the
+# match has taken no row yet, neither in the side nor before it.
 
 
 @dataclass(frozen=True)
 class _Scope:
-    """Where a configuration stands: ``path`` of sides in the tree; ``level``: the path behind whose rows its rows come; ``sides``:
-    numbers from the whole pattern inwards; ``base``: the side whose last row comes before its rows; ``around``: window bits raised
-    by the forks around; ``begun``: the sides that only now begin; ``wrap``: the whole tree, given what replaces the configuration
-    and the register bits its row raises."""
+    """The surroundings of a configuration in its tree.
+
+    Attributes:
+        path: the sides from the root to the configuration.
+        level: the path to the side ``base``.
+        base: the side whose last row comes before its rows.
+        sides: numbers of the sides around it, from the whole pattern inwards.
+        around: window bits that the forks around it have raised.
+        begun: mask of the sides that begin with the next row.
+        wrap: rebuilds the whole tree, given the new configuration and the register bits that its row raises.
+    """
 
     path: tuple[int, ...] = ()
     level: tuple[int, ...] = ()
@@ -84,20 +99,24 @@ class _Scope:
 
 
 class _Group(NamedTuple):
-    """The ways to take a row that a side ignores rows by; ``again``: where they may come from (see :func:`begins_again`), None for
-    anywhere."""
+    """The ways to take a row from one closure. Under SKIP TILL NEXT they decide which rows the side ignores.
+
+    Attributes:
+        again: the positions whose ways count (see :func:`begins_again`), None if all ways count.
+        members: the ways that count.
+    """
 
     again: frozenset[tuple[int, int]] | None
     members: list[_Found]
 
     def add(self, found: list[_Found]) -> None:
-        """Adds those whose rows may not be ignored."""
+        """Adds the ways whose rows may not be ignored."""
         self.members.extend(f for f in found if self.again is None or (f.way.pc, f.way.regs) in self.again)
 
 
 @dataclass(eq=False)
 class _Found:
-    """A way to an instruction that takes a row or ends the side; ``group``: the rows that a row passed over could have been for."""
+    """A way to an instruction that takes a row or ends the side. ``group``: the ways that a skipped row could have taken."""
 
     way: Way
     takes: bool
@@ -107,12 +126,12 @@ class _Found:
 
     @property
     def key(self) -> tuple:
-        """Two ways with one key make the same move."""
+        """Ways with equal keys make the same move."""
         return self.way, self.takes, self.scope.path, self.scope.level
 
 
 class _Sided:
-    """Moves of a state: each takes a row for one side."""
+    """The moves of a state. Each takes a row for one side."""
 
     def __init__(self, program: p.Program) -> None:
         self.program = program
@@ -121,7 +140,7 @@ class _Sided:
     def moves(self, state: tuple, initial: bool) -> list[Move]:
         tree, last = state
         found = self._ways(tree, _Scope())
-        moves = {f.key: f for f in reversed(found)}  # the first of those with one key
+        moves = {f.key: f for f in reversed(found)}  # keeps the first way of each key
         order = list(dict.fromkeys(f.key for f in found))
         numbers = {key: i for i, key in enumerate(order)}
         return [self._move(moves[key], last, tuple(dict.fromkeys(numbers[g.key] for g in moves[key].group.members))) for key in order]
@@ -138,15 +157,17 @@ class _Sided:
         return Move(edge, (tree, scope.path if tree[0] == "fork" else ()), way.checks, blockers)
 
     def _ways(self, tree: tuple, scope: _Scope) -> list[_Found]:
-        """All ways on from a configuration."""
+        """All ways that leave a configuration."""
         if tree[0] == "at":
             _, pc, regs, fresh = tree
             return self._closure(Way(pc, regs), fresh, scope)
         return self._fork(tree, Way(-1, 0), scope, None)
 
     def _fork(self, tree: tuple, way: Way, scope: _Scope, begun: _Group | None) -> list[_Found]:
-        """Ways on from the sides of a conjunction, which ``way`` has come to; ``begun``: the group of the ways beside one that is
-        only now begun."""
+        """The ways that leave the sides of a conjunction after ``way`` reached it.
+
+        ``begun``: the group to extend if the fork only begins now, else None.
+        """
         _, number, regs, fresh, children = tree
         after, sides, around = self.program.ands[number]
         windows = self.program.window_bits
@@ -173,15 +194,17 @@ class _Sided:
             ends.append([f for f in found if not f.takes])
         for chosen in product(*ends):
             passed = way
-            for f in chosen:  # the negations of a side without rows have nothing to look at
+            for f in chosen:  # negations count from a side's last row, so a side without rows drops them
                 checks = () if f.fresh else f.way.checks
                 passed = passed._replace(checks=passed.checks + checks, start=passed.start | f.way.start, end=passed.end | f.way.end)
             out += self._closure(passed._replace(pc=after, regs=regs), fresh and all(f.fresh for f in chosen), scope, begun is None)
         return out
 
     def _closure(self, way: Way, fresh: bool, scope: _Scope, behind: bool = True) -> list[_Found]:
-        """Ways on from an instruction through those that take no row, in preference order; ``behind``: whether it stands right
-        behind a row."""
+        """The ways from an instruction through epsilon steps, in preference order.
+
+        ``behind``: whether the instruction directly follows a row.
+        """
         out: list[_Found] = []
         group = _Group(begins_again(self.program, way.pc, way.regs) if behind and not fresh else None, [])
 
@@ -191,7 +214,7 @@ class _Sided:
                 found = _Found(way, op == p.CHAR, fresh, scope, group)
                 if op == p.CHAR and not way.end:
                     group.add([found])
-                if op != p.CHAR or not way.end:  # no row comes behind the partition's last one
+                if op != p.CHAR or not way.end:  # no row follows the partition's last one
                     out.append(found)
                 return []
             if op == p.AND:
@@ -206,7 +229,7 @@ class _Sided:
 
 
 def _wrapped(outer: Callable, tree: tuple, i: int, own: int) -> Callable:
-    """As ``outer``, with side ``i`` of a fork replaced; ``own``: bits of windows that do not stand around the fork."""
+    """A function like ``outer`` that also replaces side ``i`` of a fork. ``own``: bits of windows that are not around the fork."""
     kind, number, regs, fresh, children = tree
 
     def wrap(child: tuple, raised: int) -> tuple:
@@ -216,7 +239,7 @@ def _wrapped(outer: Callable, tree: tuple, i: int, own: int) -> Callable:
 
 
 def _beside(level: tuple[int, ...], last: tuple[int, ...]) -> bool:
-    """Whether a row of ``level`` may be the row just taken by ``last``: a later side of a conjunction that both stand in."""
+    """Whether a row of ``level`` may be the row that ``last`` has just taken: true for a later side of their common conjunction."""
     for mine, other in zip(level, last):
         if mine != other:
             return mine > other

@@ -1,4 +1,8 @@
-"""Nets of event selection over plain patterns: their moves take each row for one variable."""
+"""Nets of event selection (skip till next or any match) over plain patterns: each move takes a row for one variable.
+
+``compiler/strategy`` builds them for patterns without ``&`` and without APPROX. The construction resolves the epsilon moves of the
+NFAb of SASE+ (SIGMOD 2008, section 3).
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,13 @@ def selection_automaton(plan: Plan) -> tuple[p.Program, Net]:
     program = compile_pattern(
         plan.pattern, plan.variables, runs=False, windows=len(plan.windows), next_match=strategy == "NEXT"
     )
-    # non-overlapping matches are told apart by preferment, which merging may change
+    # The preferred match wins among non-overlapping matches, and merging may change which one is preferred.
     merge = report == "ALL" and strategy != "NEXT" and not plan.non_overlapping
     return program, build_selection(program, merge=merge, next_match=strategy == "NEXT")
 
 
 def negated_groups(plan: Plan) -> tuple[tuple[int, Net], ...]:
-    """The names of the groups that a plan's pattern negates, and the nets of their matches."""
+    """For each group that a plan's pattern negates, its variable and the net of its matches."""
     next_match = plan.selection.strategy == "NEXT"
     return tuple(
         (
@@ -36,10 +40,10 @@ def negated_groups(plan: Plan) -> tuple[tuple[int, Net], ...]:
 
 
 def build_selection(program: p.Program, *, merge: bool, next_match: bool = False) -> Net:
-    """Resolves a program compiled without runs.
+    """Resolves a program that was compiled without RUN instructions.
 
-    With ``merge`` (ALL MATCHES) the ways to find one match become one, as in a subset construction. Not so for SKIP TILL
-    NEXT (``next_match``), where each way ignores rows by its own state.
+    With ``merge`` (ALL MATCHES) all ways to find one match become one, as in a subset construction. SKIP TILL NEXT
+    (``next_match``) does not merge, because each way ignores rows depending on its own state.
     """
     plain = _Plain(program, merge, next_match)
     return build(
@@ -49,7 +53,7 @@ def build_selection(program: p.Program, *, merge: bool, next_match: bool = False
 
 
 class _Plain:
-    """Moves of a state: (instruction, registers) of each way that the same rows lead to."""
+    """The moves of a state. A state holds the (instruction, registers) of each way that the same rows lead to."""
 
     def __init__(self, program: p.Program, merge: bool, next_match: bool) -> None:
         self.program = program
@@ -58,9 +62,9 @@ class _Plain:
         self.next_match = next_match
 
     def moves(self, state: tuple, initial: bool) -> list[Move]:
-        """In preference order; with ``merge`` those that differ in the target only are one."""
+        """The moves in preference order. With ``merge``, moves that differ only in the target become one."""
         found: dict[tuple, tuple[Edge, list]] = {}
-        done = False  # complete unconditionally: later ways to be complete add nothing
+        done = False  # the match is complete without a condition, so later completions add nothing
         for config in state:
             again = begins_again(self.program, *config) if self.next_match and not initial else None
             for way in self._ways(*config, initial):
@@ -81,14 +85,14 @@ class _Plain:
         return [Move(edge, tuple(targets)) for edge, targets in found.values()]
 
     def _ways(self, pc: int, regs: int, initial: bool) -> list[Way]:
-        """Ways to instructions that take a row or complete the match, in preference order."""
+        """The ways to instructions that take a row or complete the match, in preference order."""
         out: list[Way] = []
 
         def follow(way: Way) -> list[Way]:
             op = self.code[way.pc][0]
             if op not in (p.CHAR, p.MATCH):
                 return onward(self.program, way, initial, self.merge)
-            if op == p.MATCH or not way.end:  # no row comes behind the partition's last one
+            if op == p.MATCH or not way.end:  # no row follows the partition's last one
                 out.append(way)
             return []
 

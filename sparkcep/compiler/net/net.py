@@ -1,14 +1,30 @@
-"""The net: nodes and edges of a row pattern whose rows need not be adjacent, as read-only numpy arrays.
+"""The net: the automaton of a row pattern whose rows need not be adjacent, as read-only numpy arrays of nodes and edges.
 
-It is the NFAb of SASE+ (SIGMOD 2008, section 3) with its epsilon moves resolved. A node is what is left to match after a row was
-taken. Its edges stand in preference order; each takes one row (the paper's begin and take edges; proceed edges are resolved into
-them, so that the begin condition of the next state is looked at before proceeding, as its step 6 asks), or completes the match. The
-ignore edge belongs to the strategy and has no entry here: never (STRICT), when no edge of the node that is not passed accepts the
-row (NEXT), always (ANY). Windows are pushed to every edge (steps 4 and 5): an edge names the windows its row opens and those it
-must lie in.
+It is the NFAb of SASE+ (SIGMOD 2008, section 3) with its epsilon moves resolved. A node is the rest of the pattern after a row was
+taken. The edges of a node are in preference order. Each edge takes one row or completes the match; the row edges are the paper's
+begin and take edges. Proceed edges are resolved into the row edges, so that the begin condition of the next state is checked before
+proceeding, as the paper's step 6 asks.
 
-Who makes the moves of a node differs: compiler/net/gap_net.py for plain patterns, compiler/net/skip_net.py where variables may be
-skipped, and compiler/net/conjunction.py for patterns with sides. :func:`build` turns the moves of any of them into one table.
+The ignore edge depends on the strategy and is not stored here. A run ignores a row never (STRICT), always (ANY), or only if no edge
+of the node accepts the row, not counting edges marked ``passed`` (NEXT). Windows are pushed to every edge (steps 4 and 5): an edge
+names the windows that its row opens and those that the row must lie in.
+
+Three modules make the moves of a node: compiler/net/gap_net.py for plain patterns, compiler/net/skip_net.py for patterns whose
+variables may be skipped, and compiler/net/conjunction.py for patterns with sides. :func:`build` turns the moves of each into one
+table.
+
+``PATTERN (A B* (C | A)+)`` under SKIP TILL ANY MATCH has three nodes and seven edges::
+
+    node 0 (start)   edge 0  A -> 1  opens window 0
+    node 1           edge 1  B -> 1  inside window 0
+                     edge 2  C -> 2  inside window 0
+                     edge 3  A -> 2  inside window 0
+    node 2           edge 4  C -> 2  inside window 0
+                     edge 5  A -> 2  inside window 0
+                     edge 6  complete
+
+    first = [0, 1, 4, 7]    the edges of node n are first[n] to first[n + 1] - 1
+    masks = [1, 7, 5]       A is bit 0, B bit 1, C bit 2
 """
 
 from __future__ import annotations
@@ -34,14 +50,26 @@ E_CHECKS, E_CHECKS_END, E_BLOCKERS, E_BLOCKERS_END = range(14, 18)
 
 
 class Edge(NamedTuple):
-    """A row of ``edges``, which are zero where they say nothing: the ``variable`` that takes the row, or ACCEPT; its ``label``; the
-    ``target`` node; the masks of windows that the row ``opens`` and must be ``inside`` of, and of variables of which no row may
-    stand behind the last row (``negated``); ``start``: whether the match must begin at the partition's first row; ``end``: the
-    sides whose last row must be the partition's last one, side 0 being the whole pattern; the ``cost`` of the match that is
-    completed, -1 where a row is taken; whether SKIP TILL NEXT may also pass over a row that the edge takes (``passed``: the paper's
-    ignore-proceed). With ``&``: whether the row may be the one taken last (``same``); the ``side`` whose last row the edge is
-    behind; the sides that ``have`` the row, and those that ``begin`` with it; where its ``checks`` and ``blockers`` stand in those
-    of the net."""
+    """A row of ``edges``. A field is zero if it says nothing.
+
+    Attributes:
+        variable: the variable that takes the row, or ACCEPT if the edge completes the match.
+        label: the label of the row: the variable, with the bit EXCLUDED inside an exclusion.
+        target: the node after the row.
+        opens: mask of the windows that the row opens.
+        inside: mask of the windows that the row must lie in.
+        negated: mask of the variables that no row since the last row of the match may satisfy.
+        start: 1 if the match must begin at the partition's first row.
+        end: mask of the sides that must end at the partition's last row. Side 0 is the whole pattern.
+        cost: cost of the match that the edge completes, -1 if it takes a row.
+        passed: 1 if SKIP TILL NEXT may also ignore a row that this edge takes (the paper's ignore-proceed).
+        same: with ``&``, 1 if the row may be the one taken last.
+        side: with ``&``, the side whose last row comes before this row.
+        have: with ``&``, mask of the sides that get the row.
+        begin: with ``&``, mask of the sides that begin with the row.
+        checks, checks_end: the range of the edge's entries in the net's ``checks``.
+        blockers, blockers_end: the range of the edge's entries in the net's ``blockers``.
+    """
 
     variable: int
     label: int = 0
@@ -64,10 +92,16 @@ class Edge(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A way on from a state: the edge, but for its target; the state behind it (nothing where the match is complete); and what
-    belongs to the lists of the edge: ``checks``; ``blockers``, as numbers of the state's moves; ``sources``, with the choices
-    themselves where the net has their rank. ``place``: the number of the variable's occurrence in the pattern, where that
-    counts."""
+    """A move: one way to leave a state, before states have numbers.
+
+    Attributes:
+        edge: the edge, still without its target.
+        target: the state after the move, None if the match is complete.
+        checks: the edge's entries in ``Net.checks``.
+        blockers: the edge's entries in ``Net.blockers``, as numbers of the state's moves.
+        sources: the edge's entries in ``Net.sources``, with the choices themselves where the net has the rank of the choices.
+        place: number of the variable's occurrence in the pattern if occurrences are distinguished, else 0.
+    """
 
     edge: Edge
     target: Hashable = None
@@ -79,21 +113,29 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class Net:
-    """``first`` int64 (nodes + 1): edges of each node, of which node 0 is the start; ``edges`` int64 (m, 18), see :class:`Edge`;
-    ``masks`` int64 (nodes): the variables that can be taken; ``blocks`` int64 (nodes): of these, those whose rows SKIP TILL NEXT
-    may not ignore; ``ambiguous``: one match may be found in several ways.
+    """The nodes and edges of a pattern. All arrays are int64. Node 0 is the start.
 
-    With ``&``: ``checks`` are (negated variable, side) pairs, no row of which may stand behind the side's last one, and
-    ``blockers`` the edges whose condition may not hold at a row that an edge passes over under SKIP TILL NEXT.
-    ``sides``: their number, the whole pattern being side 0; ``far`` int64 (variables): variables of the other sides.
-
-    With APPROX: the ``sources`` of an edge tell what led to each configuration of its target, or to each cheapest way to complete:
-    the place of the configuration before it in its node, a row of ``skipped`` (the variables missing between the two), and the rank
-    of the choices made on the way (less is preferred). ``at_cost``: the costs of each node's configurations; ``copies``: what the
-    variables are copies of. With a budget ``places`` int64 (m): the place of the pattern at which an edge takes its row, and
-    ``ways`` int64 (m): edges of a node that differ in nothing but cost and conditions have one number.
-
-    ``groups``: the texts of negated groups by their names, of which no match may stand there."""
+    Attributes:
+        variables: names of the variables.
+        first: (nodes + 1); the edges of node n are ``first[n]`` to ``first[n + 1] - 1``.
+        edges: (edges, 18), see :class:`Edge`.
+        masks: (nodes); variables that can take the next row.
+        blocks: (nodes); those of ``masks`` whose rows SKIP TILL NEXT may not ignore.
+        ambiguous: whether one match may be found in several ways.
+        checks: (n, 2); with ``&``, pairs (negated variable, side). No row after the side's last row may satisfy the variable.
+        blockers: (n); with ``&``, edges whose condition must not hold at a row that is ignored under SKIP TILL NEXT.
+        first_source: (edges + 1); the sources of edge e are ``first_source[e]`` to ``first_source[e + 1] - 1``.
+        sources: (n, 3); with APPROX, one row for each configuration of the edge's target or for each cheapest completion.
+            Columns: index of the previous configuration in its node, row of ``skipped``, rank of the choices (less is preferred).
+        sides: number of sides. The whole pattern is side 0.
+        far: (variables); for each variable the mask of the variables in other sides of its conjunctions.
+        skipped: lists of the variables that are missing between two configurations.
+        at_cost: for each node, the cost of each configuration.
+        copies: the copies of variables under APPROX.
+        groups: (variable, text) of each negated group.
+        places: (edges); the position in the pattern at which an edge takes its row, 0 unless a budget counts positions.
+        ways: (edges); with a budget, edges of a node that differ only in cost and conditions share a number.
+    """
 
     variables: tuple[str, ...]
     first: np.ndarray
@@ -125,7 +167,7 @@ class Net:
 
     @property
     def negates_behind(self) -> bool:
-        """Whether a negation looks at the rows behind the last one of a match."""
+        """Whether a negation looks at the rows after the last row of a match."""
         ends = self.edges[self.edges[:, E_VAR] == ACCEPT]
         return bool(ends[:, E_NOT].any() or (ends[:, E_CHECKS] < ends[:, E_CHECKS_END]).any())
 
@@ -138,7 +180,7 @@ class Net:
         return Edge(*self.edges[e].tolist())
 
     def accepts(self) -> np.ndarray:
-        """uint8 (nodes): 1 where the match may be complete, 2 where only behind the partition's last row."""
+        """For each node 1 if the match may be complete, 2 if only after the partition's last row, else 0. uint8, shape (nodes,)."""
         out = np.zeros(self.nodes, dtype=np.uint8)
         for node in range(self.nodes):
             ends = [self.edge(e).end for e in self.edges_of(node) if self.edge(e).variable == ACCEPT]
@@ -146,7 +188,10 @@ class Net:
         return out
 
     def across(self, conditions) -> int:
-        """Mask of the variables whose condition looks across ``&``, and is judged by the finished match."""
+        """Mask of the variables whose condition reads rows of other sides of ``&``.
+
+        Such a condition is checked on the finished match.
+        """
         assert self.far is not None
         mask = 0
         for v, far in enumerate(self.far.tolist()):
@@ -156,13 +201,13 @@ class Net:
         return mask
 
     def skips(self, e: int) -> list[str]:
-        """The lists of variables that an edge may skip, as texts; none where it skips nothing."""
+        """The lists of variables that an edge may skip, as texts. Empty if the edge skips nothing."""
         lists = {self.skipped[k] for _, k, _ in self.sources[self.first_source[e] : self.first_source[e + 1]].tolist()}
         texts = sorted(", ".join(self.variables[v] for v in found) or "nothing" for found in lists)
         return [] if texts == ["nothing"] else texts
 
     def notes(self, e: int, windows: int = -1) -> list[str]:
-        """What is asked of the row of an edge beside its condition; ``windows``: mask of those that are spoken of."""
+        """Texts for the constraints on an edge's row beside its condition. ``windows``: mask of the windows to mention."""
         edge = self.edge(e)
         notes = []
         for word, mask in (("opens", edge.opens & windows), ("inside", edge.inside & windows)):
@@ -180,10 +225,13 @@ class Net:
         return dict(self.groups).get(variable, self.variables[variable]).removeprefix("~")
 
     def dump(self, ignore: str, conditions: tuple[str, ...], approx: Approx | None = None) -> str:
-        """The nodes with their begin, take and ignore edges, as the paper's Figure 2 lists them.
+        """A listing of the nodes with their begin, take and ignore edges, like the paper's Figure 2.
 
-        ``ignore``: the condition of ignore edges, ``{variables}`` standing for those whose rows may not be ignored, or nothing
-        where each side has its own; ``conditions``: of each variable.
+        Args:
+            ignore: condition of ignore edges, with ``{variables}`` for the variables whose rows may not be ignored.
+                Empty if each side has its own condition.
+            conditions: the condition of each variable, as text.
+            approx: the clause's APPROX, if costs are to be listed as errors.
         """
         lines = []
         for node in range(self.nodes):
@@ -222,8 +270,15 @@ def in_words(approx: Approx, cost: int) -> str:
 
 
 class Way(NamedTuple):
-    """Where a way stands that has taken no row yet: instruction and registers, the negations that it has crossed as (variable,
-    side), whether it has crossed ``^``, and the sides in which it has crossed ``$``."""
+    """A path through instructions that has taken no row yet.
+
+    Attributes:
+        pc: the instruction it has reached.
+        regs: the register word there.
+        checks: the negations it has crossed, as (variable, side).
+        start: 1 if it has crossed ``^``.
+        end: mask of the sides whose ``$`` it has crossed.
+    """
 
     pc: int
     regs: int
@@ -233,7 +288,7 @@ class Way(NamedTuple):
 
 
 def onward(program: p.Program, way: Way, initial: bool, merge: bool, side: int = 0) -> list[Way]:
-    """What an instruction without a row leads to; ``initial``: whether the match may still begin here."""
+    """The ways after one epsilon step (an instruction that takes no row). ``initial``: whether the match may still begin here."""
     op, a, _, _ = program.code[way.pc].tolist()
     if op == p.START and not initial:
         return []
@@ -243,8 +298,11 @@ def onward(program: p.Program, way: Way, initial: bool, merge: bool, side: int =
 
 
 def taking(program: p.Program, pc: int, raised: int) -> tuple[Edge, int, int]:
-    """The edge by which the CHAR at ``pc`` takes a row, the register bits that the row raises, and where the run goes on;
-    ``raised``: the registers."""
+    """Builds the edge that takes a row at the CHAR ``pc``, given the registers ``raised``.
+
+    Returns:
+        The edge, the register bits that its row raises, and the next instruction of the run.
+    """
     _, variable, excluded, flags = program.code[pc].tolist()
     around, bits = program.windows[pc], program.window_bits
     opened = sum(1 << w for w in range(len(bits)) if around >> w & 1 and not raised & bits[w])
@@ -264,9 +322,21 @@ def mask_of(checks: Sequence[tuple[int, int]]) -> int:
 def build(
     variables: tuple[str, ...], start: Hashable, moves: Callable[[Hashable, bool], list[Move]], too_large: str, prune: bool = False
 ) -> tuple[Net, list[Hashable]]:
-    """The net of all states that ``moves`` leads to from ``start``, and the state of each node; ``moves`` is given a state and
-    whether it is the first one. ``too_large``: the error where it has too many states; ``prune``: without the nodes from which no
-    match can be completed."""
+    """Builds the net of all states that can be reached from ``start``.
+
+    Args:
+        variables: names of the variables.
+        start: the first state.
+        moves: returns the moves of a state, given the state and whether it is the first one.
+        too_large: message of the error for too many states.
+        prune: whether to drop nodes that cannot complete a match.
+
+    Returns:
+        The net, and the state of each node.
+
+    Raises:
+        ClauseError: if the net needs more than ``MAX_NODES`` states or ``MAX_EDGES`` edges.
+    """
     numbers: dict[Hashable, int] = {start: 0}
     states, found, edges = [start], [], 0
     for state in states:
@@ -327,7 +397,7 @@ def _arrays(variables: tuple[str, ...], found: list[list[Move]], numbers: dict[H
 
 
 def _completing(found: list[list[Move]], numbers: dict[Hashable, int]) -> list[bool]:
-    """Of each node, whether a match can be completed from it."""
+    """For each node, whether a match can be completed from it."""
     before: list[list[int]] = [[] for _ in found]
     alive = [any(m.edge.variable == ACCEPT for m in out) for out in found]
     for node, out in enumerate(found):
@@ -344,7 +414,7 @@ def _completing(found: list[list[Move]], numbers: dict[Hashable, int]) -> list[b
 
 
 def rows_of_match(automaton: Net) -> int | None:
-    """How many rows each match has; None where they differ."""
+    """How many rows each match has. None if matches differ in length."""
     depth = {0: 0}
     todo, ends = [0], set()
     while todo:

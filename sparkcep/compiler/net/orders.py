@@ -1,7 +1,10 @@
-"""The orders in which a pattern of single variables takes its rows (CPR, section 3.2: a stratum for each variable).
+"""Row orders of a pattern of single variables (CPR, section 3.2: a stratum for each variable). The join of rows (SEQUENCES) follows
+each order.
 
-A sequence has one order. A conjunction has several: its sides' variables in any interleaving, and rows that serve two sides at
-once. Each order is a chain of strata that can be joined by itself, and a match has just one of them.
+A sequence has one order. A conjunction has several: all interleavings of its sides' variables, and rows that serve two sides at
+once. Each order is a chain of strata that can be joined separately. A match belongs to exactly one order.
+
+``PATTERN (A B & C)`` has five orders: ``A B C``, ``A C B``, ``C A B``, and two with a shared row, ``(A C) B`` and ``A (B C)``.
 """
 
 from __future__ import annotations
@@ -13,12 +16,18 @@ from sparkcep.compiler.pattern.program import EXCLUDED
 from sparkcep.plan.facts import of_single_rows, unbounded, variables_in
 from sparkcep.plan.records import walk
 
-MOST = 75  # orders of a pattern: all of four variables that are joined by &
+MOST = 75  # most orders of a pattern; four variables joined by & have this many
 
 
 class Arrangement(NamedTuple):
-    """``variables`` in the order of their rows, with ``labels``; ``same``: whether the row is that of the variable before;
-    ``inside``: (window, place of the first variable, place of the last one) of the groups that have windows."""
+    """One order of a pattern's variables.
+
+    Attributes:
+        variables: the variables in the order of their rows.
+        labels: the label of each variable's row.
+        same: for each variable, whether its row is also the row of the variable before it.
+        inside: (window, place of the first variable, place of the last one) of each group with a window.
+    """
 
     variables: tuple[int, ...]
     labels: tuple[int, ...]
@@ -27,8 +36,10 @@ class Arrangement(NamedTuple):
 
 
 def arrangements(pattern: tuple) -> tuple[Arrangement, ...]:
-    """All orders of a pattern without the windows that bound it as a whole; () where it is not of single variables, each of which
-    every match takes a row of, or has too many orders."""
+    """All orders of a pattern, without the windows that bound it as a whole.
+
+    Returns () if there are more than ``MOST`` orders, or if a match need not take exactly one row of every variable.
+    """
     pattern = unbounded(pattern)[0]
     if not of_single_rows(pattern):
         return ()
@@ -49,7 +60,7 @@ def _arrangement(steps: tuple[tuple[int, ...], ...], groups: list[tuple[int, int
 
 
 def _orders(tree: tuple) -> list[tuple[tuple[int, ...], ...]] | None:
-    """The orders of a part: steps of variables that share a row; None where they are too many."""
+    """The orders of a part as steps of variables that share a row. None if there are too many."""
     if tree[0] == "var":
         return [((tree[1],),)]
     parts = [_orders(part) for part in tree if isinstance(part, tuple)]
@@ -67,7 +78,7 @@ def _orders(tree: tuple) -> list[tuple[tuple[int, ...], ...]] | None:
 
 
 def _merged(a: tuple, b: tuple) -> list[tuple]:
-    """All ways to put the steps of two sides into one order, some of them at one row."""
+    """All ways to interleave the steps of two sides, including those that merge two steps into one row."""
     if not a or not b:
         return [a + b]
     return [

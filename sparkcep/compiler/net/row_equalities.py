@@ -1,9 +1,11 @@
-"""Conditions between rows of a match that ranking needs no list of matches for (CPR, section 3.2: edges of the stratified graph
-that join conditions prune).
+"""Join predicates between rows of a match that ranking can use without listing all matches.
 
-* An equality with the row before, ``B.id = A.id`` where the row before each B is an A, and a band,
-  ``B.id BETWEEN A.id - 1 AND A.id + 1``, are told by a key of the row taken last and one of the row taken next.
-* An equality with a row farther back, ``C.id = A.id`` in ``A B C``, parts the rows by the values of both.
+``compiler/strategy`` uses them to answer TOP k by joins (CPR, section 3.2: edges of the stratified graph that join conditions
+prune). There are two kinds:
+
+* An equality with the previous row, ``B.id = A.id`` if the row before each B is an A, or a band,
+  ``B.id BETWEEN A.id - 1 AND A.id + 1``. It is decided by a key of the row taken last and a key of the row taken next.
+* An equality with an earlier row, ``C.id = A.id`` in ``A B C``. It partitions the rows by the values of both columns.
 """
 
 from __future__ import annotations
@@ -23,7 +25,10 @@ _TURNED = {"=": "=", "<=": ">=", ">=": "<="}
 
 
 class Band(NamedTuple):
-    """The whole number of one row lies from ``low`` to ``high`` of the other; ``own``: the number is that of the row taken next."""
+    """A band join: the whole number of one row lies between ``low`` and ``high`` of the other.
+
+    ``own``: the number is in the row taken next.
+    """
 
     own: bool
     number: str
@@ -32,15 +37,21 @@ class Band(NamedTuple):
 
 
 class Far(NamedTuple):
-    """All rows of two variables agree in a column of each."""
+    """An equality between distant rows: all rows of two variables agree in one column of each."""
 
     variables: tuple[int, int]
     columns: tuple[str, str]
 
 
 class Links(NamedTuple):
-    """By node: the columns of the row taken last that must equal, one by one, those by edge of the row taken next; () where there
-    are none. ``bands``: by edge, at most one; ``far``: the other equalities."""
+    """Equalities and bands between consecutive rows, by node and edge.
+
+    Attributes:
+        nodes: for each node, the columns of the row taken last that are compared; () if none.
+        edges: for each edge, the columns of the row taken next that must equal them, one by one.
+        bands: for each edge, at most one band.
+        far: the equalities with earlier rows.
+    """
 
     nodes: tuple[tuple[str, ...], ...]
     edges: tuple[tuple[str, ...], ...]
@@ -49,7 +60,7 @@ class Links(NamedTuple):
 
 
 class _Test(NamedTuple):
-    """A comparison ``own operation other``: a column of the row at hand with one of the last row of the variables in ``mask``."""
+    """A comparison ``own operation other``: a column of the current row with one of the last row of the variables in ``mask``."""
 
     mask: int
     operation: str
@@ -58,7 +69,7 @@ class _Test(NamedTuple):
 
 
 def links_of(plan: Plan, automaton: Net) -> Links | None:
-    """All conditions of a plan that look at the match as links; None where one of them is anything else."""
+    """All conditions of a plan that look at the match, as links. None if one of them is anything else."""
     tests = _tests(plan)
     if tests is None:
         return None
@@ -67,7 +78,7 @@ def links_of(plan: Plan, automaton: Net) -> Links | None:
     edges: list[tuple[str, ...]] = [()] * len(automaton.edges)
     bands: list[Band | None] = [None] * len(automaton.edges)
     uses = [(node, e, v) for node, e, v in _takings(automaton) if v in tests]
-    # the row that a test looks at is the one before, whatever way led there
+    # a test is near if the row it reads is the previous row on every path to the node
     near = {(v, test) for v, some in tests.items() for test in some if all(before[node] and not before[node] & ~test.mask for node, _, u in uses if u == v)}
     far = _agreements(plan, automaton, {v: [test for test in some if (v, test) not in near] for v, some in tests.items()})
     if far is None:
@@ -94,9 +105,11 @@ def links_of(plan: Plan, automaton: Net) -> Links | None:
 
 
 def agreements_among(plan: Plan, orders: tuple[Arrangement, ...]) -> tuple[Far, ...] | None:
-    """All conditions of a plan that look at the match as equalities by which rows part, of a pattern of single rows with these
-    orders: the row that is looked at comes before in each of them, or stands in another side of a conjunction, whose rows a
-    condition sees as they are in the end."""
+    """All conditions of a plan that look at the match, as equalities that partition the rows. None if one of them is anything else.
+
+    ``orders``: the orders of a pattern of single rows. The row that a condition reads must come earlier in every order. A row of
+    another side of a conjunction is also allowed, because a condition sees those rows as they are in the finished match.
+    """
     tests, beside, found = _tests(plan), far_variables(plan.pattern, len(plan.variables)), []
     for variable, some in ({} if tests is None else tests).items():
         for test in some:
@@ -110,7 +123,7 @@ def agreements_among(plan: Plan, orders: tuple[Arrangement, ...]) -> tuple[Far, 
 
 
 class Compared(NamedTuple):
-    """A column of each row of a variable is ``=``, ``<=`` or ``>=`` one of the last row of the variables in ``mask``."""
+    """A column of each row of a variable is ``=``, ``<=`` or ``>=`` a column of the last row of the variables in ``mask``."""
 
     variable: int
     mask: int
@@ -120,7 +133,7 @@ class Compared(NamedTuple):
 
 
 def comparisons_of(plan: Plan) -> tuple[Compared, ...] | None:
-    """All conditions of a plan that look at the match as equalities and bands; None where one of them is anything else."""
+    """All conditions of a plan that look at the match, as equalities and bands. None if one of them is anything else."""
     tests, found = _tests(plan), []
     for variable, some in ({} if tests is None else tests).items():
         for mask in {test.mask for test in some}:
@@ -131,7 +144,7 @@ def comparisons_of(plan: Plan) -> tuple[Compared, ...] | None:
 
 
 def _tests(plan: Plan) -> dict[int, list[_Test]] | None:
-    """The comparisons of each variable; None where a condition that looks at the match is none."""
+    """The comparisons of each variable. None if a condition that looks at the match is not a comparison."""
     tests: dict[int, list[_Test]] = {}
     for variable, conjuncts in plan.conditions:
         for tree in (part for conjunct in filter(looks_at_match, conjuncts) for part in _conjuncts(conjunct)):
@@ -143,8 +156,11 @@ def _tests(plan: Plan) -> dict[int, list[_Test]] | None:
 
 
 def _agreements(plan: Plan, automaton: Net, tests: dict[int, list[_Test]]) -> tuple[Far, ...] | None:
-    """The comparisons as equalities of all rows of two variables; None where one is none: each match must have a row of both, and
-    just one of that which is looked at, which must be taken by then."""
+    """The comparisons as equalities between all rows of two variables. None if one does not qualify.
+
+    Each match must have a row of both variables and exactly one row of the variable that is read. That row must have been taken by
+    then.
+    """
     counts, taken, found = occurrences(plan.pattern), _taken_surely(automaton), []
     for variable, some in tests.items():
         for test in some:
@@ -157,7 +173,7 @@ def _agreements(plan: Plan, automaton: Net, tests: dict[int, list[_Test]]) -> tu
 
 
 def _conjuncts(tree: tuple) -> Iterator[tuple]:
-    """The parts of which all must be true."""
+    """The conjuncts of a tree: the parts that must all be true."""
     if tree[:2] == ("call", "and"):
         for part in tree[2:]:
             yield from _conjuncts(part)
@@ -166,7 +182,7 @@ def _conjuncts(tree: tuple) -> Iterator[tuple]:
 
 
 def _test(tree: tuple, variable: int) -> _Test | None:
-    """The comparison that a tree is; None for any other."""
+    """The comparison that a tree represents. None for any other tree."""
     if tree[0] != "call" or tree[1] not in _TURNED or len(tree) != 4:
         return None
     operation = tree[1]
@@ -180,7 +196,7 @@ def _test(tree: tuple, variable: int) -> _Test | None:
 
 
 def _band(tests: list[_Test]) -> tuple[Band, ...] | None:
-    """The band that two comparisons make, if there are any; None where they make none."""
+    """The band that the comparisons form, () without comparisons, None if they do not form a band."""
     if not tests:
         return ()
     above = [test for test in tests if test.operation == ">="]
@@ -203,17 +219,17 @@ def _takings(automaton: Net) -> Iterator[tuple[int, int, int]]:
 
 
 def _taken_before(automaton: Net) -> list[int]:
-    """For each node the variables of the rows that may have been taken last; 0 where there may be none."""
+    """For each node the mask of the variables that may have taken the last row, 0 if there may be no such row."""
     masks = [0] * automaton.nodes
     for edge in automaton.edges.tolist():
         if edge[E_VAR] != ACCEPT:
             masks[edge[E_TARGET]] |= 1 << edge[E_VAR]
-    masks[0] = 0  # also where a match comes back to it: the first row has none before
+    masks[0] = 0  # even if a loop leads back to the start, no row precedes the first row
     return masks
 
 
 def _taken_surely(automaton: Net) -> list[int]:
-    """For each node the variables of which each way there takes a row."""
+    """For each node the mask of the variables that take a row on every path to it."""
     masks = [-1] * automaton.nodes
     masks[0] = 0
     changed = True

@@ -1,11 +1,20 @@
-"""Nets of approximate matches (ACEP, VLDB 2016, Definition 1 and Algorithm 1).
+"""Nets of approximate matches: edges may skip variables of the pattern, at a cost (ACEP, VLDB 2016, Definition 1 and Algorithm 1).
 
-The paper's ``propagate`` skips letters of the pattern, each at a cost, from every match node anew. What it can reach depends on the
-program alone, so here it is resolved once into edges: an edge takes a row after skipping as many variables as the bound allows, and
-a node knows the cost so far (the paper's match node without its rows). Any engine of event selection can run such a net.
+Any event selection engine can run such a net. The paper's ``propagate`` skips letters of the pattern again from every match node.
+The result depends on the program alone, so it is computed here once and stored as edges. An edge takes a row after skipping as
+many variables as the bound allows. A node knows the cost so far (the paper's match node without its rows).
 
-A state is a tuple of configurations (for PROXY a single one), a configuration what is left to match and the cost. Edges name the
-copy of the variable that takes the row (see :mod:`sparkcep.compiler.net.variable_copies`).
+A state is a tuple of configurations (a single one for PROXY). A configuration is the rest of the pattern and the cost. Edges name
+the copy of the variable that takes the row (see :mod:`sparkcep.compiler.net.variable_copies`).
+
+``PATTERN (A B+ C)`` with ``APPROX 1``::
+
+    node 0 (start)   A -> 1          B -> 2 [skipping A]
+    node 1, cost 0   B -> 3          C -> 4 [skipping B]
+    node 2, cost 1   B -> 2          C -> 4
+    node 3, cost 0   B -> 3          C -> 5      complete [skipping C] with 1 error
+    node 4, cost 1   complete with 1 error
+    node 5, cost 0   complete with 0 errors
 """
 
 from __future__ import annotations
@@ -26,8 +35,17 @@ from sparkcep.plan.records import Approx
 
 
 class Config(NamedTuple):
-    """Where a run stands: ``pc``, ``regs`` of the program; ``cost``; ``guess``; masks of tracked variables ``missed`` (missing
-    places, no row yet) and ``rows``; ``extra``: the last row is an extra one, with which no match ends."""
+    """One configuration of a run.
+
+    Attributes:
+        pc: instruction of the program.
+        regs: register word of the program.
+        cost: cost so far.
+        guess: number of the :class:`Guess` that the run assumes.
+        missed: mask of the tracked variables that have missing positions and no row yet.
+        rows: mask of the tracked variables that have a row.
+        extra: whether the last row is an extra row. No match ends with one.
+    """
 
     pc: int
     regs: int
@@ -38,13 +56,20 @@ class Config(NamedTuple):
     extra: bool
 
 
-# choices at a variable, the preferred first
+# choices at a variable, most preferred first
 _TAKES, _SUBSTITUTES, _SKIPS = range(3)
 
 
 class _Reached(NamedTuple):
-    """A way that skips variables: its cost with that of the run before it, the variables skipped, the tracked ones among them, and
-    the choices made."""
+    """A way that skips variables.
+
+    Attributes:
+        way: the path through the program.
+        missed: mask of the tracked variables that are missing so far.
+        cost: cost of the way together with the run before it.
+        skipped: the variables that it skips.
+        choices: the choices made on the way.
+    """
 
     way: Way
     missed: int
@@ -54,14 +79,23 @@ class _Reached(NamedTuple):
 
     @property
     def place(self) -> tuple[Way, int]:
-        """What two ways agree in that lead to the same matches."""
+        """Ways with equal places lead to the same matches."""
         return self.way, self.missed
 
 
 def approximate_automaton(plan: Plan, copies: Copies, *, merge: bool, placed: bool = False) -> tuple[p.Program, Net]:
-    """The program and the net of a plan with its copies (``with_copies``). With ``merge`` configurations that the same rows lead to
-    are one node, as in a subset construction: each match is found once. With ``placed`` the pattern is written out, and edges tell
-    their places in it."""
+    """The program and the net of an approximate plan.
+
+    Args:
+        plan: the plan with its copies (``with_copies``).
+        copies: the copies.
+        merge: whether configurations that the same rows lead to become one node, as in a subset construction. Each match is then
+            found once.
+        placed: whether the pattern is written out and edges know their position in it.
+
+    Raises:
+        ClauseError: if the net needs too many states.
+    """
     assert plan.approximate is not None
     original = plan.variables[: len(plan.approximate.missing)]
     pattern = written_out(plan.pattern) if placed else plan.pattern
@@ -78,7 +112,10 @@ def approximate_automaton(plan: Plan, copies: Copies, *, merge: bool, placed: bo
 
 
 def _ways(net: Net, states: list[tuple[Config, ...]]) -> np.ndarray:
-    """Numbers of edges that lead to one place of the pattern and to one future, whatever they cost and ask for."""
+    """Numbers the edges.
+
+    Edges of a node with the same pattern position and future share a number, even if cost and conditions differ.
+    """
     numbers: dict[tuple, int] = {}
     found = []
     for node in range(net.nodes):
@@ -98,14 +135,14 @@ def _ambiguous(net: Net, copies: Copies) -> bool:
 
 
 def _overlap(copy: int, other: int, copies: Copies) -> bool:
-    """Whether one row may be taken by both, which stand for one variable."""
+    """Whether one row may be taken by both copies, which belong to one variable."""
     if copies.original[copy] != copies.original[other]:
         return False
     return copy == other or not any({copy, other} <= {own, *substitutes} for g in copies.guesses for own, substitutes in zip(g.copies, g.substitutes))
 
 
 class _Skipping:
-    """Moves that may skip variables on the way to a row, each at its cost."""
+    """Moves that may skip variables before they take a row. Each skipped variable has its cost."""
 
     def __init__(self, program: p.Program, approx: Approx, copies: Copies, merge: bool, placed: bool) -> None:
         self.program = program
@@ -118,14 +155,17 @@ class _Skipping:
         self.skipped: dict[tuple[int, ...], int] = {(): 0}
 
     def moves(self, state: tuple[Config, ...], initial: bool) -> list[Move]:
-        """In preference order, but for those that complete a match: they stand together, the cheapest first."""
+        """The moves in preference order.
+
+        Moves that complete a match are grouped at the place of the first one, cheapest first.
+        """
         groups: dict[tuple, dict[Config, tuple]] = {}
         accepting: dict[Edge, tuple[list, int]] = {}
         for i, config in enumerate(state):
             for edge, target, skipped, choices, place in self._transitions(config, initial):
                 source = (i, self.skipped.setdefault(skipped, len(self.skipped)), choices)
                 if edge.variable == ACCEPT:
-                    groups.setdefault((edge.variable,), {})  # its place in the order
+                    groups.setdefault((edge.variable,), {})  # reserves the place of the completing moves in the order
                     known, least = accepting.get(edge, ([], target.cost))
                     if target.cost <= least:
                         accepting[edge] = ([*known, source] if target.cost == least else [source], target.cost)
@@ -141,17 +181,20 @@ class _Skipping:
                 out += _accepting(accepting)
             else:
                 out.append(Move(edge, tuple(t for t, _ in targets.values()), sources=tuple(s for _, s in targets.values()), place=at[0]))
-        # of candidates that are else equal the earlier place is preferred; edges of no place stay as they are
+        # Ties between candidates go to the earlier place. Without places the order stays as it is.
         return sorted(out, key=lambda move: (move.edge.variable == ACCEPT, move.place)) if any(move.place for move in out) else out
 
     def _transitions(self, config: Config, initial: bool) -> list[tuple[Edge, Config, tuple[int, ...], tuple[int, ...], int]]:
-        """(edge, configuration after it, variables skipped before it, choices made, place in the pattern) in preference order."""
+        """The transitions of a configuration, in preference order.
+
+        Each is (edge, configuration after it, variables skipped before it, choices made, place in the pattern).
+        """
         guess = self.copies.guesses[config.guess]
         out = []
         for found in self._reached(config, guess, initial):
             way = found.way
             if self.code[way.pc][0] == p.MATCH:
-                right = found.missed == guess.missing and guess.present & ~config.rows == 0  # the guess came true
+                right = found.missed == guess.missing and guess.present & ~config.rows == 0  # the guess was right
                 if not config.extra and right and not initial:
                     edge = Edge(ACCEPT, negated=mask_of(way.checks), start=way.start, end=way.end)
                     out.append((edge, Config(0, 0, found.cost, config.guess, 0, 0, False), found.skipped, found.choices, 0))
@@ -164,7 +207,7 @@ class _Skipping:
         return out
 
     def _takes(self, config: Config, found: _Reached, guess: Guess) -> list[tuple[Edge, Config, int]]:
-        """Edges by which a row is taken at a CHAR: by the variable, or standing for it."""
+        """The edges that take a row at a CHAR: as the variable itself, or as a substitute for it."""
         way = found.way
         variable = self.code[way.pc][1]
         if way.end or (guess.missing | guess.absent) >> variable & 1:
@@ -183,8 +226,10 @@ class _Skipping:
         return out
 
     def _reached(self, config: Config, guess: Guess, initial: bool) -> list[_Reached]:
-        """Instructions that take a row or complete the match, in preference order, each at the least cost of getting there: the
-        paper's ``propagate``."""
+        """Reachable instructions that take a row or complete the match (the paper's ``propagate``).
+
+        They are in preference order, each at its least cost.
+        """
         out: dict[tuple[Way, int], _Reached] = {}
         best: dict[tuple[Way, int], int] = {}
         stack = [_Reached(Way(config.pc, config.regs), config.missed, config.cost)]
@@ -214,7 +259,7 @@ class _Skipping:
             missed = item.missed | (1 << a if self.copies.tracked >> a & 1 and not config.rows >> a & 1 else 0)
             without = way._replace(pc=way.pc + 1, regs=way.regs | flags)
             return [_Reached(without, missed, item.cost + self.approx.missing[a], (*item.skipped, a), (*item.choices, _SKIPS))]
-        if op == p.NOT:  # the copy without the conjuncts that name a missing variable; or a violation, at its cost
+        if op == p.NOT:  # either the negation holds (for the copy without the conjuncts that name a missing variable), or it is violated at a cost
             violated = way._replace(pc=way.pc + 1)
             penalty = self.approx.violation[a]
             ways = [(violated._replace(checks=(*way.checks, (guess.copies[a], 0))), 0)] + [(violated, penalty)] * (penalty > 0)
@@ -226,7 +271,7 @@ class _Skipping:
 
 
 def _accepting(found: dict[Edge, tuple[list, int]]) -> list[Move]:
-    """Moves that complete a match, the cheapest first; behind one without a condition the others add nothing."""
+    """The moves that complete a match, cheapest first. Moves after one without a condition add nothing and are dropped."""
     out: list[Move] = []
     for edge, (sources, cost) in sorted(found.items(), key=lambda item: item[1][1]):
         out.append(Move(edge._replace(cost=cost), sources=tuple(sources)))

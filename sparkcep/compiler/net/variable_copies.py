@@ -1,9 +1,11 @@
 """Copies of variables for approximate matches (LANGUAGE section 5; ACEP, VLDB 2016, sections 2 and 3.1).
 
-A condition that names a missing variable is taken as true, and which variables are missing only the finished match tells. So it is
-guessed at the start: each :class:`Guess` is a set of missing variables, for which every other variable has a copy without the
-conjuncts that name them; a run whose guess turns out wrong does not complete. Under STRICT CONTIGUITY further copies take
-the rows that stand for a variable without fulfilling its condition, and one takes extra rows. To the engine a copy is a variable.
+A condition that names a missing variable counts as true, but only the finished match shows which variables are missing. So each run
+guesses at its start. A :class:`Guess` is a set of missing variables. For each guess, every other variable has a copy without the
+conjuncts that name missing variables. A run does not complete if its guess turns out wrong.
+
+Under STRICT CONTIGUITY further copies take substitute rows, which fill a variable's position without satisfying its condition. One
+more copy takes extra rows. To the engine a copy is a variable. ``compiler/net/skip_net`` builds the net over the copies.
 """
 
 from __future__ import annotations
@@ -26,9 +28,17 @@ NO_COPY = -1
 
 @dataclass(frozen=True)
 class Guess:
-    """``missing``, ``absent``, ``present``: masks of variables that have missing places and no row, neither, at least one row (of
-    the others nothing is known but that they are not missing). For each variable ``copies``: the copy with its condition;
-    ``substitutes``: the copies that take rows standing for it."""
+    """Which tracked variables a run assumes to be missing, and the copies that it uses.
+
+    The masks say nothing about the remaining tracked variables, except that they are not missing.
+
+    Attributes:
+        missing: mask of the variables with missing positions and no row.
+        absent: mask of the variables with neither missing positions nor rows.
+        present: mask of the variables with at least one row.
+        copies: for each variable, the copy with its condition.
+        substitutes: for each variable, the copies that take rows in its place.
+    """
 
     missing: int
     absent: int
@@ -39,9 +49,16 @@ class Guess:
 
 @dataclass(frozen=True)
 class Copies:
-    """For each copy ``original``: its variable (-1: extra rows), and ``kinds``: MATCHED, SUBSTITUTED or EXTRA. ``tracked``: mask of
-    the variables that a guess is about; ``complements``: (copy, copy whose row-local part it must not fulfil); ``extra``: the copy
-    of extra rows, or NO_COPY where the bound allows none."""
+    """The copies of all variables.
+
+    Attributes:
+        original: for each copy its variable, -1 for extra rows.
+        kinds: for each copy MATCHED, SUBSTITUTED or EXTRA.
+        guesses: all guesses.
+        tracked: mask of the variables that guesses are about.
+        complements: pairs (copy, copy whose row-local part it must not satisfy).
+        extra: the copy that takes extra rows, NO_COPY if the bound allows none.
+    """
 
     original: tuple[int, ...]
     kinds: tuple[int, ...]
@@ -52,7 +69,7 @@ class Copies:
 
 
 def with_copies(plan: Plan) -> tuple[Plan, Copies]:
-    """The plan with copies among its variables, and what they are."""
+    """The plan with copies among its variables, and the description of the copies."""
     assert plan.approximate is not None
     return _Copier(plan, plan.approximate).run()
 
@@ -86,20 +103,20 @@ class _Copier:
         return self._widened(copies), copies
 
     def _states(self, single: int, grouped: int) -> list[tuple[int, int, int]]:
-        """(missing, absent, present) masks that the bound allows."""
+        """The (missing, absent, present) masks that the bound allows, fewest missing variables first."""
         found = [(0, 0, 0)]
         for v in (v for v in range(len(self.plan.variables)) if (single | grouped) >> v & 1):
             found = [way for masks in found for way in self._with(v, grouped, masks)]
-            if len(found) > MAX_GUESSES:  # each goes on to a whole one at least
+            if len(found) > MAX_GUESSES:  # each partial choice extends to at least one complete guess
                 raise too_complex(
                     "too many variables are named in conditions of others: which of them are missing can be so in more than "
                     f"{MAX_GUESSES} ways; allow fewer errors or name fewer variables"
                 )
-        # fewest missing first: the preferred way among those of equal cost
+        # Fewest missing variables first: that is the preferred way among ways of equal cost.
         return sorted(found, key=lambda masks: masks[0].bit_count())
 
     def _with(self, variable: int, grouped: int, masks: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
-        """The masks with what a further variable may be, as the bound allows."""
+        """Extends the masks by one variable: yields each of its states that the bound allows."""
         missing, absent, present = masks
         own = 1 << variable
         if sum(self.approx.missing[v] for v in range(variable + 1) if (missing | own) >> v & 1) <= self.approx.bound:
@@ -115,7 +132,7 @@ class _Copier:
         return Guess(missing, absent, present, copies, tuple(map(self._standing, copies)))
 
     def _exempt(self, variable: int, missing: int, rowless: int) -> tuple[int, ...]:
-        """The conjuncts of a variable's condition that name a missing variable or subset."""
+        """The numbers of the conjuncts of a variable's condition that name a missing variable or subset."""
         return tuple(
             i
             for i, named in enumerate(self.names.get(variable, ()))
@@ -136,7 +153,7 @@ class _Copier:
         self.letters += [letter._replace(variable=copy) for letter in self.plan.letters if letter.variable == variable]
 
     def _standing(self, copy: int) -> tuple[int, ...]:
-        """Copies that take exactly the rows that ``copy`` does not."""
+        """The copies that take exactly the rows that ``copy`` does not take."""
         variable = self.original[copy]
         if not self.strict or self.approx.missing[variable] > self.approx.bound:
             return ()
@@ -166,7 +183,7 @@ class _Copier:
         return len(self.original) - 1
 
     def _widened(self, copies: Copies) -> Plan:
-        """The plan whose sets of variables hold their copies as well."""
+        """The plan with the copies as variables. Every set of variables also contains the copies of its members."""
         of = [0] * len(self.plan.variables)
         for copy, variable in enumerate(copies.original):
             if variable >= 0:
@@ -194,7 +211,7 @@ def _union(masks) -> int:
 
 
 def _map_masks(tree: tuple, change: Callable[[int], int]) -> tuple:
-    """The tree, or a leaf's record, with each set of variables changed."""
+    """The tree, or the record of a leaf, with each set of variables changed."""
     if isinstance(tree, Pair):
         return tree._replace(rows=tuple(row._replace(mask=change(row.mask)) for row in tree.rows))
     if hasattr(tree, "mask"):
@@ -204,7 +221,7 @@ def _map_masks(tree: tuple, change: Callable[[int], int]) -> tuple:
 
 
 def _named(tree: tuple, variable: int) -> list[int]:
-    """The sets of variables that a conjunct names, without those that hold the variable itself, which has a row."""
+    """The sets of variables that a conjunct names, except sets with the variable itself, because that variable has a row."""
     found: list[int] = []
 
     def see(mask: int) -> int:

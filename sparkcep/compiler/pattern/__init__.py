@@ -1,2 +1,4 @@
-"""The program of a row pattern for the exact search. A pattern goes in; instructions come out (CHAR, RUN, SPLIT, MATCH), as in
-Thompson's and Pike's machines."""
+"""Pattern compiler for the exact search: turns a row pattern into a program.
+
+The instructions (CHAR, RUN, SPLIT, MATCH and so on) are those of Thompson's and Pike's machines, extended.
+"""

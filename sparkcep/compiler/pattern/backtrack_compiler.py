@@ -1,7 +1,7 @@
 """Compiles the pattern tree of a plan to a :class:`Program`.
 
-After Thompson's construction with ordered splits (the order is the preferment); loops with bounds or nullable bodies
-use counters and flags instead of copies of their body.
+``compiler/strategy`` runs it for every clause. The construction is Thompson's with ordered splits: the order is the preferment.
+Loops with bounds or nullable bodies use counters and flags instead of copies of their body.
 """
 
 from __future__ import annotations
@@ -22,11 +22,18 @@ MAX_INSTRUCTIONS = 100_000
 def compile_pattern(
     tree: tuple, variables: tuple[str, ...], *, runs: bool = True, windows: int = 0, next_match: bool = False
 ) -> p.Program:
-    """``tree`` is that of a pattern (:mod:`sparkcep.plan.records`). Raises ClauseError where nested bounds need too much state.
+    """Compiles a pattern tree (:mod:`sparkcep.plan.records`).
 
-    ``runs``: quantified variables as one instruction; ``windows``: number of windows, of which 0 is the whole pattern's;
-    ``next_match``: for SKIP TILL NEXT MATCH, where PERMUTE chooses its order before its first row, and the end of a loop's body is
-    told from its beginning.
+    Args:
+        tree: the pattern.
+        variables: names of the variables.
+        runs: whether a quantified variable becomes one RUN instruction.
+        windows: number of windows. Window 0 is that of the whole pattern.
+        next_match: compile for SKIP TILL NEXT MATCH. PERMUTE then chooses its order before its first row, and the body of a
+            ``*`` loop ends in a SPLIT of its own, which marks the end of an iteration.
+
+    Raises:
+        ClauseError: if the pattern needs too many instructions, or its nested bounds too many bits of state.
     """
     return _Compiler(variables, runs, windows, next_match).run(tree)
 
@@ -156,7 +163,7 @@ class _Compiler:
             self.code[at][1:3] = operands
 
     def _lead_back(self, body: int, greedy: bool) -> None:
-        """The end of a loop's body, which begins again or is left."""
+        """Emits the end of a loop's body: repeat the body or leave the loop."""
         self.again[len(self.code)] = body
         self._split(body, len(self.code) + 1, greedy)
 

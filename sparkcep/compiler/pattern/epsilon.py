@@ -1,8 +1,8 @@
-"""What an instruction does without a row: the one definition besides the exact search (kernels/match/backtrack.py).
+"""Epsilon steps: the effect of instructions that take no row. This is their only definition besides kernels/match/backtrack.py.
 
-:func:`choices` tells where an instruction leads and in which order, whatever the registers hold. :func:`steps` tells which of these
-ways a register word allows; the builders of nets follow them, while the pictures (draw/automata.py) write down what a way asks of
-the counters.
+:func:`choices` lists where an instruction leads, in preference order, for any register word. :func:`steps` keeps the ways that a
+given register word allows. The net builders follow :func:`steps`. The pictures (draw/automata.py) use :func:`choices` to show what
+each way asks of the counters.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ from sparkcep.errors import LIMIT, ClauseError
 
 MAX_CHOICES = 100_000
 
-# what a way does to the registers of its loop or permutation: nothing; one more round of a loop, or out of it; its beginning, or a
-# round done; element n of a
-# permutation (ELEMENT + n)
+# The effect of a way on the registers of its loop or permutation: none; one more iteration of a loop, or its exit; the start of
+# a loop or permutation, or a finished iteration; element n of a permutation (ELEMENT + n).
 ON, ROUND, LEAVE, BEGIN, DONE, ELEMENT = range(6)
 
 
 def too_complex(message: str, line: int = 0, column: int = 0, text: str = "") -> ClauseError:
-    """The pattern, which stands there, needs more states than the bounds allow."""
+    """The error for a pattern that needs more states than the limits allow, at the pattern's place."""
     return ClauseError("PATTERN_TOO_COMPLEX", message, sqlstate=LIMIT, line=line, column=column, fragment=text)
 
 
 def visit(start: tuple, follow: Callable[[tuple], Iterable[tuple]]) -> None:
-    """Follows an item and all that it leads to, each once, depth first: ``follow`` gives what one leads to, in preference order."""
+    """Visits an item and everything reachable from it, depth first and each item once.
+
+    ``follow`` returns the successors of an item in preference order. Raises ClauseError after ``MAX_CHOICES`` items.
+    """
     stack, seen = [start], set()
     while stack:
         item = stack.pop()
@@ -39,14 +41,14 @@ def visit(start: tuple, follow: Callable[[tuple], Iterable[tuple]]) -> None:
 
 
 def landing(program: p.Program, pc: int) -> int:
-    """The instruction that jumps from ``pc`` on lead to; so that equal futures are one node."""
+    """The instruction that a chain of jumps from ``pc`` leads to. Equal futures thus become one node."""
     while program.code[pc, 0] == p.JUMP:
         pc = int(program.code[pc, 1])
     return pc
 
 
 def choices(program: p.Program, pc: int) -> list[tuple[int, int]]:
-    """(instruction, what is done to the registers) of the ways on from an instruction that takes no row, in preference order."""
+    """The (instruction, effect on the registers) of each way from an instruction that takes no row, in preference order."""
     op, a, b, _ = program.code[pc].tolist()
     if op == p.SPLIT:
         return [(a, ON), (b, ON)]
@@ -66,8 +68,10 @@ def choices(program: p.Program, pc: int) -> list[tuple[int, int]]:
 
 
 def steps(program: p.Program, pc: int, regs: int, merge: bool) -> list[tuple[int, int]]:
-    """(instruction, registers) an instruction without a row leads to, in preference order; as the exact search does it. ``merge``:
-    the orders of a permutation need not be told apart."""
+    """The (instruction, registers) pairs one epsilon step leads to, in preference order, exactly as in the exact search.
+
+    ``merge``: the orders of a permutation need not be distinguished.
+    """
     op, a, _, _ = program.code[pc].tolist()
     if op == p.PERM and program.perms[a, p.P_WIDTH] and not merge:
         return _ordered(program, pc, regs)
@@ -81,11 +85,12 @@ def steps(program: p.Program, pc: int, regs: int, merge: bool) -> list[tuple[int
 
 
 def begins_again(program: p.Program, pc: int, regs: int) -> frozenset[tuple[int, int]] | None:
-    """(instruction, registers) of the CHARs with which the innermost part whose iteration is over here may begin again; None where
-    none is over, or may not be repeated. Nothing of the iteration may be left, not even an optional part; negations, and elements
-    of a permutation that are negations or empty, are none.
+    """The CHARs that may start a new iteration of the innermost part whose iteration ends here, as (instruction, registers).
 
-    Such a place is the state a[i] of SASE+ (SIGMOD 2008, section 3.2), where SKIP TILL NEXT ignores the rows that are no a[i].
+    None if no iteration ends here, or if the part may not repeat. An iteration has ended only if nothing of it is left, not even an
+    optional part. Negations, and permutation elements that are negations or empty, do not count as parts.
+
+    Such a place is the state a[i] of SASE+ (SIGMOD 2008, section 3.2): there SKIP TILL NEXT ignores rows that are not an a[i].
     """
     while True:
         op = program.code[pc, 0]
@@ -105,7 +110,7 @@ def begins_again(program: p.Program, pc: int, regs: int) -> frozenset[tuple[int,
 
 
 def _beginning(program: p.Program, body: tuple[int, int], end: int) -> frozenset[tuple[int, int]]:
-    """The CHARs that a loop's body may begin with, which ends at the instruction ``end``."""
+    """The CHARs that can begin a loop's body. The body ends at the instruction ``end``."""
     found = set()
 
     def follow(way: tuple[int, int]) -> list[tuple[int, int]]:
@@ -132,7 +137,7 @@ def _looped(program: p.Program, pc: int, target: int, what: int, regs: int) -> t
         return None if 0 <= high <= done else (target, regs & ~flag)
     if what == LEAVE:
         return None if done < low else (target, regs & ~mask & ~flag)
-    if flag and not regs & flag and done >= low:  # an optional round without a row ends the loop
+    if flag and not regs & flag and done >= low:  # an optional iteration without a row ends the loop
         return int(program.code[target, 2]), regs & ~mask
     return target, (regs & ~mask) | (min(done + 1, cap) << shift)
 
@@ -149,7 +154,7 @@ def _permuted(program: p.Program, pc: int, target: int, what: int, regs: int) ->
 
 
 def _ordered(program: p.Program, pc: int, regs: int) -> list[tuple[int, int]]:
-    """The ways of a permutation that fixes its whole order first."""
+    """The ways of a permutation that fixes its whole order before its first row."""
     _, a, leave, _ = program.code[pc].tolist()
     shift, count, first, width = program.perms[a].tolist()
     free = [i for i in range(count) if not regs >> (shift + i) & 1]

@@ -1,6 +1,6 @@
-"""Program: the compiled row pattern as read-only numpy arrays.
+"""Program: the compiled row pattern as read-only numpy arrays, run by the exact search and resolved into nets.
 
-One instruction a row of ``code`` (int64, n x 4): opcode and operands a, b, c.
+One instruction is one row of ``code`` (int64, n x 4): opcode and operands a, b, c.
 
 ========  ===========================================================================================
 MATCH     the match is complete
@@ -8,7 +8,7 @@ CHAR      a = variable, b = 1 inside an exclusion, c = progress flags to raise: 
 SPLIT     prefer a, else b; c = state number for the memo
 JUMP      to a
 START     only at the partition's first row
-END       only behind the partition's last row
+END       only after the partition's last row
 INIT      a = loop: its counter becomes 0
 LOOP      a = loop, b = exit; body follows; c = state number
 NEXT      a = loop, b = its LOOP: one iteration done
@@ -16,18 +16,29 @@ PINIT     a = permutation: no element done
 PERM      a = permutation, b = exit, c = state number: try the elements not done yet, in list order
 RUN       a = run, c = state number: a quantified variable, rows consumed in one go
 GROUP     a = window: an occurrence of its group begins
-NOT       a = variable: a negation stands here
+NOT       a = variable: a negation at this place of the pattern
 AND       a = conjunction: its sides begin, to be matched side by side
 JOIN      the end of a side
 ========  ===========================================================================================
 
-Counters, permutation sets and progress flags are bit fields of one int64 register word, so ``{n,m}`` is never unrolled
-and PERMUTE never expanded. A progress flag tells whether the current iteration of a loop with a nullable body has
-consumed a row: an optional iteration that is empty ends the loop.
+``PATTERN (A (B | C)+ C)``, compiled for event selection (without RUN)::
 
-A permutation whose elements leave a choice (a quantifier, an alternation) fixes its whole order before its first row
-(P_WIDTH bits an element hold it), because every way to match one order is preferred to the next order. Elements
-without a choice match in one way only, so there the order is found element by element (P_WIDTH is 0).
+    0  CHAR  A
+    1  SPLIT 2, 4    B is preferred to C
+    2  CHAR  B
+    3  JUMP  5
+    4  CHAR  C
+    5  SPLIT 1, 6    greedy: one more iteration is preferred
+    6  CHAR  C
+    7  MATCH
+
+Counters, permutation sets and progress flags are bit fields of one int64 register word, so ``{n,m}`` is never unrolled
+and PERMUTE never expanded. The progress flag of a loop with a nullable body says whether the current iteration has consumed a row.
+An optional iteration without a row ends the loop.
+
+A permutation whose elements have a choice (a quantifier, an alternation) fixes its whole order before its first row, in P_WIDTH
+bits per element. Otherwise the search would not try all ways to match one order before the next order. Elements without a choice
+match in one way only, so their order is found element by element (P_WIDTH is 0).
 """
 
 from __future__ import annotations
@@ -41,7 +52,7 @@ import numpy as np
 MATCH, CHAR, SPLIT, JUMP, START, END, INIT, LOOP, NEXT, PINIT, PERM, RUN, GROUP, NOT, AND, JOIN = range(16)
 NAMES = ("MATCH", "CHAR", "SPLIT", "JUMP", "START", "END", "INIT", "LOOP", "NEXT", "PINIT", "PERM", "RUN", "GROUP", "NOT", "AND", "JOIN")
 
-EXCLUDED = 64  # bit of a row's label: it stands in an exclusion
+EXCLUDED = 64  # bit of a row's label: the row is inside an exclusion
 
 # columns of ``loops``
 L_MIN, L_MAX, L_GREEDY, L_SHIFT, L_MASK, L_CAP, L_FLAG = range(7)
@@ -53,12 +64,23 @@ P_SHIFT, P_COUNT, P_TARGETS, P_WIDTH = range(4)
 
 @dataclass(frozen=True)
 class Program:
-    """``code`` int64 (n, 4); ``loops`` int64 (m, 7); ``perms`` int64 (p, 4); ``targets`` int64: entry of each
-    permutation element; ``runs`` int64 (r, 6); ``states`` number of memoised states; ``register_bits`` bits in use; ``first`` bit
-    mask of the variables a non-empty match can begin with; ``nullable`` whether the empty sequence matches; ``windows``: for each
-    instruction the bit mask of the windows it stands in, ``window_bits``: their register bits (raised by the first row);
-    ``ands``: for each conjunction the instruction behind it, the (number, first instruction) of its sides, and the windows around
-    it; ``again``: for each SPLIT that leads back into a loop, where the loop's body begins.
+    """A compiled pattern. All arrays are int64.
+
+    Attributes:
+        variables: names of the variables.
+        code: (n, 4), the instructions.
+        loops: (loops, 7), one row for each loop with a counter.
+        perms: (permutations, 4), one row for each PERMUTE.
+        targets: the first instruction of each permutation element.
+        runs: (runs, 6), one row for each RUN.
+        states: number of memoised states.
+        register_bits: number of register bits in use.
+        first: mask of the variables that can begin a non-empty match.
+        nullable: whether the empty sequence matches.
+        windows: for each instruction, the mask of the windows around it.
+        window_bits: for each window its register bit, which the first row of the window raises.
+        ands: for each conjunction the next instruction, the (number, first instruction) of each side, and the windows around it.
+        again: maps each SPLIT that leads back into a loop to the start of the loop's body.
     """
 
     variables: tuple[str, ...]
@@ -77,7 +99,7 @@ class Program:
     again: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
 
     def dump(self) -> str:
-        """Numbered listing, one instruction a line."""
+        """A numbered listing, one instruction per line."""
         lines = []
         for pc, (op, a, b, c) in enumerate(self.code.tolist()):
             lines.append(f"{pc:4d}  {NAMES[op]:<6}{self._operands(op, a, b, c)}".rstrip())

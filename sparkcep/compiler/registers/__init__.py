@@ -1,2 +1,4 @@
-"""Automata with registers (AFA). An AUTOMATON goes in, or a PATTERN whose matches may change; states, arcs and the bytecode of
-fences, assignments and EMIT come out."""
+"""Compiler of automata with registers (AFA).
+
+It turns an AUTOMATON, or a PATTERN whose matches may change, into states, arcs and the bytecode of fences, assignments and EMIT.
+"""

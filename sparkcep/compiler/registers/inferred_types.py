@@ -1,7 +1,7 @@
-"""Registers of a PATTERN's automaton in the types of the columns that they are of.
+"""Type inference for the registers of a PATTERN's automaton: each register gets its type from a column.
 
-The plan is made where no types are known, so such a register says of which column it is, and this gives it a type where the columns
-have theirs.
+A plan is made before any types are known, so such a register names its column. ``compiler/registers/register_code`` calls this when
+the schema is known.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PLAIN = frozenset("boolean tinyint smallint int bigint float double date timest
 
 
 def typed(automaton: Automaton, schema: pa.Schema) -> Automaton:
-    """The automaton with SQL types in place of names of columns. Raises ClauseError for a type that no register has."""
+    """The automaton with SQL types instead of names of columns. Raises ClauseError for a type that no register can have."""
     types = tuple(_type(register, schema) for register in automaton.registers)
     named = {f"{register.type} {register.like}": found for register, found in zip(automaton.registers, types)}
 
@@ -34,7 +34,7 @@ def typed(automaton: Automaton, schema: pa.Schema) -> Automaton:
 
 
 def typed_register(register: Register, schema: pa.Schema) -> Register:
-    """The same of one register."""
+    """One register with a SQL type instead of the name of a column. Raises ClauseError for a type that no register can have."""
     return register._replace(type=_type(register, schema), like="")
 
 

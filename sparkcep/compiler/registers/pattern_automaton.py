@@ -1,10 +1,12 @@
-"""A PATTERN as an automaton: the same matches, each as one computation.
+"""Translates a PATTERN to an automaton with registers (AFA) that has the same matches, each as one computation.
 
-The nodes of the net are states; an edge is an arc, which takes a row under the variable's condition and sets what conditions
-remember (:mod:`sparkcep.compiler.registers.pattern_registers`). The row that completes a match leads to a state of its own, from
-which nothing goes on. A row that is passed over is an arc without a label from a node to itself. What is beside the point of a
-condition tells matches apart, too: by which rows, under which variables, a computation came. A last register holds that, as a
-number which the kernel gives each way.
+``compiler/strategy`` uses it for CHANGES IN, where a deleted row may retract matches. The nodes of the net become states. Each edge
+becomes an arc that takes a row under the variable's condition and sets the registers that conditions read
+(:mod:`sparkcep.compiler.registers.pattern_registers`). The row that completes a match leads to a final state without outgoing arcs.
+A skipped row is an arc without a label from a state to itself.
+
+Matches also differ in the rows that they took and in the variables of these rows, even if no condition reads them. A last register
+(WAY) records the difference, as a number that the kernel assigns to each way.
 """
 
 from __future__ import annotations
@@ -18,12 +20,14 @@ from sparkcep.plan.limits import MAX_VARIABLES
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import WAY, Arc, Automaton, Here, Lit, Place, Register, letter_column
 
-NONE = (0, 0)  # parameters of an arc that has none
+NONE = (0, 0)  # parameter range of an arc without parameters
 
 
 def translated(plan: Plan, net: Net) -> Plan:
-    """The plan with an automaton in place of its conditions; ``net``: that of its pattern. Raises ClauseError for conditions that
-    are none of an automaton."""
+    """The plan with an automaton instead of conditions. ``net``: the net of its pattern.
+
+    Raises ClauseError for a condition that registers cannot express.
+    """
     return replace(plan, automaton=_Translation(plan, net).automaton(), conditions=())
 
 
@@ -46,7 +50,7 @@ class _Translation:
         taking = [[edge for edge in map(net.edge, net.edges_of(node)) if edge.variable != ACCEPT] for node in range(net.nodes)]
         going = [node for node in range(net.nodes) if taking[node] or not node]
         number = {node: i for i, node in enumerate(going)}
-        done = len(going)  # the state behind the row that completes a match
+        done = len(going)  # the state after the row that completes a match
         completes = net.accepts()
         arcs = []
         for node in going:
@@ -66,14 +70,14 @@ class _Translation:
         return self.plan.place if found is None else Place(found.line, found.column, found.text)
 
     def _taking(self, source: int, target: int, edge: Edge) -> Arc:
-        """The arc of a row of the edge's variable."""
+        """The arc that takes a row of the edge's variable."""
         variable = edge.variable
         return Arc(
             source, target, "row", self.letters.get(variable, -1), self.fences[variable], self.sets[variable], (), variable + 1, *self._place(variable), "", NONE,
         )
 
     def _passing(self, node: int, state: int) -> list[Arc]:
-        """The arc of a row that is passed over behind a node, which is the ``state``, if any may be."""
+        """The arc that ignores a row at a node, as a list of at most one. ``state``: the number of the node among the states."""
         strategy = self.plan.selection.strategy
         if strategy == "STRICT":
             return []
@@ -81,13 +85,13 @@ class _Translation:
         for variable in range(len(self.plan.variables)) if strategy == "NEXT" else ():
             if self.net.blocks[node] >> variable & 1:
                 found = self._condition(variable)
-                if found is None:  # a variable without a condition takes every row
+                if found is None:  # a variable without a condition takes every row, so no row may be ignored
                     return []
                 fence.append(("call", "not", found))
         return [Arc(state, state, "row", -1, tuple(fence), (), (), 0, *self._place(), "", NONE)]
 
     def _condition(self, variable: int) -> tuple | None:
-        """Whether the row fulfils the variable's condition, TRUE or FALSE; None where it has none."""
+        """A tree for whether the row satisfies the variable's condition, TRUE or FALSE. None for a variable without a condition."""
         trees = self.fences[variable]
         letter = Here("col", letter_column(self.letters[variable])) if variable in self.letters else None
         if not trees:
@@ -97,9 +101,9 @@ class _Translation:
 
 
 def _rows_before(net: Net) -> tuple[int, ...]:
-    """How many rows of the match there are at least before a row of each variable."""
+    """For each variable, the least number of rows of the match before one of its rows."""
     depth, todo = {0: 0}, [0]
-    for node in todo:  # the nearest first
+    for node in todo:  # breadth first, so that the first visit gives the least depth
         for edge in map(net.edge, net.edges_of(node)):
             if edge.variable != ACCEPT and edge.target not in depth:
                 depth[edge.target] = depth[node] + 1

@@ -1,8 +1,11 @@
-"""What the conditions of a PATTERN see of the match, as registers of an automaton.
+"""Registers for the conditions of a PATTERN: incremental state that replaces looking back at the match.
 
-A condition of DEFINE looks at the rows taken so far: at the last or the first of some variables' rows, at their number, at an
-aggregate. Each of these is a register that every row of those variables sets anew, so that a condition becomes a fence, which sees
-the row at hand and the registers alone.
+A condition of DEFINE reads the rows taken so far: the last or the first row of some variables, their number, or an aggregate. Each
+of these becomes a register that every row of the variables updates. The condition becomes a fence, which reads only the current row
+and the registers. ``compiler/registers/pattern_automaton`` builds the arcs from them.
+
+``UP AS price > LAST(DOWN.price, 1)`` needs two registers: the last ``price`` of DOWN, and the one before it. Each row of DOWN
+copies the first register into the second and stores its own ``price`` in the first.
 """
 
 from __future__ import annotations
@@ -32,13 +35,19 @@ from sparkcep.plan.records import (
 )
 
 NULL, ZERO, ONE, FALSE = Lit("lit", "null", "NULL"), Lit("lit", "int", "0"), Lit("lit", "int", "1"), Lit("lit", "bool", "FALSE")
-LABEL = ""  # in place of a column: the name of the variable
+LABEL = ""  # used as a column: the name of the variable
 
 
 class Kept(NamedTuple):
-    """What is kept of the rows of the variables in ``mask``: their ``count``, the value that the ``last`` or the ``first`` of them
-    has in ``column`` (``number`` rows before or behind it), or an aggregate. Of an aggregate only rows count where ``column`` is
-    not NULL, and ``keep`` is true."""
+    """The value that one register holds, over the rows of the variables in ``mask``.
+
+    Attributes:
+        what: ``count``, ``last``, ``first`` or the name of an aggregate.
+        mask: mask of the variables, ALL_ROWS for every row.
+        column: the column of the value, LABEL for the variable's name, None for a count of rows.
+        number: how many of the mask's rows before the last row, or after the first.
+        keep: a Boolean column. An aggregate counts only rows where it is true and ``column`` is not NULL.
+    """
 
     what: str
     mask: int
@@ -47,29 +56,34 @@ class Kept(NamedTuple):
     keep: str | None = None
 
     def takes(self, variable: int) -> bool:
-        """Whether a row of the variable is one of them."""
+        """Whether a row of the variable is one of the rows of the register."""
         return self.mask == ALL_ROWS or bool(self.mask >> variable & 1)
 
 
 @dataclass
 class Memory:
-    """The registers of one plan, in the order in which conditions ask for them. ``before``: how many rows of the match there are at
-    least before a row of each variable."""
+    """The registers of one plan, in the order of their first use in conditions.
+
+    Attributes:
+        plan: the plan.
+        before: for each variable, the least number of rows of the match before one of its rows.
+        kept: the value of each register.
+    """
 
     plan: Plan
     before: tuple[int, ...]
     kept: list[Kept] = field(default_factory=list)
 
     def registers(self) -> tuple[Register, ...]:
-        """All that is kept by now."""
+        """All registers that were asked for so far."""
         return tuple(Register(self._name(kept), _type(kept), ZERO if kept.what == "count" else NULL, *self.plan.place, _like(kept)) for kept in self.kept)
 
     def assignments(self, variable: int) -> tuple[Assignment, ...]:
-        """What a row of the variable sets."""
+        """The assignments that a row of the variable makes."""
         return tuple(Assignment(number, self._after(kept, variable)) for number, kept in enumerate(self.kept) if kept.takes(variable))
 
     def fence(self, variable: int) -> tuple[tuple, ...]:
-        """The conjuncts of the variable's condition that see more than the row."""
+        """The conjuncts of the variable's condition that read more than the row, over registers."""
         trees = next((condition.trees for condition in self.plan.conditions if condition.variable == variable), ())
         return tuple(self._tree(tree, variable, False) for tree in trees)
 
@@ -81,7 +95,7 @@ class Memory:
     # -- values -------------------------------------------------------------------------------------------------------
 
     def register(self, kept: Kept) -> Here:
-        """The register that holds it; what it is made of is kept, too."""
+        """The register that holds a value, created if missing. The registers that its updates need are created first."""
         if kept not in self.kept:
             if kept.what == "last" and kept.number:
                 self.register(kept._replace(number=kept.number - 1))
@@ -91,13 +105,15 @@ class Memory:
         return Here("col", register_column(self.kept.index(kept)))
 
     def _seen(self, kept: Kept, variable: int, prior: bool) -> tuple:
-        """What a condition of the variable sees of it: the row at hand is there already, unless it is asked how it was before
-        (``prior``)."""
+        """The value of a register as a condition of the variable reads it.
+
+        It includes the current row, unless the condition asks for the value before that row (``prior``).
+        """
         held = self.register(kept)
         return held if prior or not kept.takes(variable) else self._after(kept, variable)
 
     def _after(self, kept: Kept, variable: int) -> tuple:
-        """Its value behind a row of the variable, which is one of its rows."""
+        """The value of a register after a row of the variable, which must be one of the register's rows."""
         held = self.register(kept)
         if kept.what == "last" and kept.number:
             return self.register(kept._replace(number=kept.number - 1))
@@ -119,7 +135,7 @@ class Memory:
         raise ValueError(kept.what)
 
     def _value(self, kept: Kept, variable: int) -> tuple | None:
-        """What the row at hand gives: of a count that counts every row nothing."""
+        """The current row's contribution to a register. None for a count of all rows."""
         if kept.column == LABEL:
             return Lit("lit", "string", self.plan.variables[variable])
         value = None if kept.column is None else Here("col", kept.column)
@@ -130,7 +146,7 @@ class Memory:
     # -- conditions ---------------------------------------------------------------------------------------------------
 
     def _tree(self, tree: tuple, variable: int, prior: bool) -> tuple:
-        """A condition's tree over the row at hand and registers."""
+        """A condition's tree, rewritten over the current row and registers."""
         match tree:
             case Lit() | Here():
                 return tree
@@ -159,7 +175,7 @@ class Memory:
         raise self._error(variable, f"no register holds {what.get(tree[0], 'this')}")
 
     def _of_row(self, tree: At | Label, column: str, absent: str | None, variable: int, prior: bool) -> tuple:
-        """The value at the FIRST or LAST of some rows."""
+        """The value at the FIRST or LAST row of some variables."""
         mask, number = ALL_ROWS if tree.mask == ALL_ROWS else tree.mask, tree.logical
         mine = not prior and (mask == ALL_ROWS or bool(mask >> variable & 1))
         if tree.which == "F" or not mine:
@@ -174,7 +190,7 @@ class Memory:
         return ("call", "if", there, value, Here("col", absent))
 
     def _near(self, tree: Near, variable: int, prior: bool) -> tuple:
-        """PREV: under STRICT CONTIGUITY the match's own row, if there are so many."""
+        """PREV as a register. It reads a row of the match: under STRICT CONTIGUITY, if enough rows of the match come before."""
         back = -tree.physical
         if not self.plan.adjacent or back < 0 or prior:
             what = "NEXT looks at a row that is not there yet" if back < 0 else "PREV looks at the row beside, which may be passed over, and which another may come between"
@@ -208,7 +224,7 @@ class Memory:
 
 
 def _type(kept: Kept) -> str:
-    """The SQL type of a register, or how a column gives it."""
+    """The SQL type of a register, or how it follows from a column."""
     if kept.what == "count":
         return "bigint"
     if kept.column == LABEL:
@@ -217,5 +233,5 @@ def _type(kept: Kept) -> str:
 
 
 def _like(kept: Kept) -> str:
-    """The column that gives a register its type, "" of others."""
+    """The column that determines a register's type, "" if the type does not depend on a column."""
     return kept.column or "" if kept.what != "count" else ""

@@ -1,7 +1,8 @@
-"""Bytecode of an automaton: fences, assignments and EMIT over the row at hand and the registers of a computation.
+"""Bytecode of an automaton with registers (AFA): fences, assignments and EMIT over the current row and a computation's registers.
 
-A register is a column to the bytecode machine (:mod:`sparkcep.kernels.vm.vm`); the kernel writes a computation's registers into
-the row at hand before it evaluates. A value is converted to its register's type as by INSERT (store assignment ANSI).
+The kernels of ``kernels/automaton`` run it. To the bytecode machine (:mod:`sparkcep.kernels.vm.vm`) a register is a column: the
+kernel writes a computation's registers into the current row before it evaluates. A value is converted to its register's type as by
+INSERT (store assignment ANSI).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.limits import MAX_VARIABLES
 from sparkcep.plan.records import Arc, Automaton, Parameter, Register, letter_column, parameter_column, register_column
 
-WORD, FLOAT, WIDE = range(3)  # how a value is held: one word, one floating word, two words
+WORD, FLOAT, WIDE = range(3)  # storage of a value: one word, one floating-point word, two words
 
 _TYPES = {
     "boolean": pa.bool_(), "tinyint": pa.int8(), "byte": pa.int8(), "smallint": pa.int16(), "short": pa.int16(), "int": pa.int32(), "integer": pa.int32(),
@@ -31,8 +32,15 @@ _DECIMAL = re.compile(r"(?:decimal|dec|numeric)(?: ?\( ?(\d{1,2}) ?(?:, ?(\d{1,2
 
 
 class Held(NamedTuple):
-    """Where a value stands: how it is held, its column among those of the machine (-1: none), its first word in a record, its
-    types."""
+    """Where a register, a parameter or a column of EMIT is stored.
+
+    Attributes:
+        how: WORD, FLOAT or WIDE.
+        column: its column in the machine, -1 if none.
+        word: its first word in a record.
+        type: its type.
+        arrow: its Arrow type.
+    """
 
     how: int
     column: int
@@ -47,14 +55,22 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True)
 class Compiled:
-    """An automaton's bytecode. ``code``, ``floats``, ``int_columns``, ``float_columns``, ``strings``, ``patches`` and ``stack`` are
-    those of :class:`sparkcep.compiler.conditions.bytecode.Conditions`; registers stand behind the input columns' values in no other
-    way than these.
+    """An automaton's bytecode.
 
-    ``fences`` int64 (arcs): first instructions, or -1. ``assigned`` int64 (n, 3): register, first instruction with and without the
-    conversion to its type; ``sets`` int64 (arcs + 1): where those of each arc begin, the first ``initial`` ones being the
-    registers' first values. ``emitted`` int64 (arcs, columns of EMIT, 2): likewise, -1 where the arc has no EMIT. The words of
-    ``parameters`` are counted by themselves. ``way``: the word of a record that tells by which rows it came, -1 without one.
+    ``code``, ``floats``, ``int_columns``, ``float_columns``, ``strings``, ``patches`` and ``stack`` are as in
+    :class:`sparkcep.compiler.conditions.bytecode.Conditions`. Registers and parameters are columns among the input columns.
+
+    Attributes:
+        ranked: names of the columns that hold ranks.
+        fences: int64 (arcs); first instruction of each fence, or -1.
+        assigned: int64 (n, 3); register, first instruction with the conversion to the register's type, first one without it.
+        initial: number of rows of ``assigned`` that are initial values; these rows come first.
+        sets: int64 (arcs + 1); the assignments of arc i are rows ``sets[i]`` to ``sets[i + 1] - 1`` of ``assigned``.
+        emitted: int64 (arcs, columns of EMIT, 2); first instruction with and without the conversion, -1 for arcs without EMIT.
+        registers: storage of each register.
+        emits: storage of each column of EMIT.
+        parameters: storage of each parameter. Their words are counted separately.
+        way: the word of a record that identifies the rows it took, -1 if there is none.
     """
 
     code: np.ndarray
@@ -77,7 +93,7 @@ class Compiled:
 
 
 def register_type(register: Register | Parameter) -> pa.DataType:
-    """The Arrow type of a register or a parameter. Raises ClauseError for a type that neither has."""
+    """The Arrow type of a register or a parameter. Raises ClauseError for a type that neither can have."""
     found = _TYPES.get(register.type)
     decimal = _DECIMAL.fullmatch(register.type)
     if decimal:
@@ -96,12 +112,15 @@ def _at(part: Register | Parameter | Arc, message: str) -> ClauseError:
 
 
 def emit_types(automaton: Automaton, schema: pa.Schema, ansi: bool, zone: str) -> tuple[pa.DataType, ...]:
-    """The types of EMIT's columns: what Spark has in common for the arcs that name each."""
+    """The types of EMIT's columns: for each column the common type of its arcs, by Spark's rules."""
     return tuple(held.arrow for held in compile_automaton(automaton, schema, ansi, zone).emits)
 
 
 def compile_automaton(automaton: Automaton, schema: pa.Schema, ansi: bool, zone: str = "UTC") -> Compiled:
-    """Bytecode over the columns of ``schema``, in the session's time zone. Raises ClauseError for type errors, at their arcs."""
+    """Compiles an automaton over the columns of ``schema``, in the session's time zone.
+
+    Raises ClauseError for type errors, at their arcs.
+    """
     by_ways = automaton.by_ways
     automaton = typed(automaton, schema)
     types = [register_type(register) for register in automaton.registers]
@@ -171,7 +190,7 @@ class _Compiler:
         return (number, *self._value(part, tree, held.type, f"the register {self.automaton.registers[number].name}"))
 
     def _value(self, part: Arc | Register, tree: tuple, target: Type, what: str) -> tuple[int, int]:
-        """The first instruction of a tree's value in the type ``target``, and of the value as it is."""
+        """Emits a tree's value. Returns the first instruction of the value in the type ``target``, and of the unconverted value."""
         with _Place(part):
             machine, plain = self.machine, len(self.machine.code)
             found = machine.emit(tree)
@@ -187,7 +206,7 @@ class _Compiler:
             return at, plain
 
     def _converted(self, found: Type, target: Type) -> None:
-        """Converts the value on top of the stack; what the type does not hold is an error, whatever the session says of ANSI."""
+        """Converts the value on top of the stack. A value that the type cannot hold is an error, even with ANSI off."""
         machine = self.machine
         ansi, machine.ansi = machine.ansi, True
         try:
@@ -209,7 +228,7 @@ class _Compiler:
 
 
 class _Place:
-    """Inside, an error without a place gets that of a part of the automaton."""
+    """A context manager: an error without a place gets the place of a part of the automaton."""
 
     def __init__(self, part: Arc | Register) -> None:
         self.part = part
@@ -223,7 +242,7 @@ class _Place:
 
 
 def _assignable(found: Type, target: Type) -> bool:
-    """Whether INSERT assigns the type to the other, under the ANSI policy, in a way that the engine computes."""
+    """Whether INSERT under the ANSI policy assigns one type to the other and the engine computes the conversion."""
     return found.is_number and target.is_number
 
 

@@ -1,2 +1,5 @@
-"""The parts of the clause beyond the standard: APPROX and BUDGET (ACEP, VLDB 2016), TOP k and PREF (CPR), AUTOMATON, ARCS FROM and
-CHANGES IN (AFA), and the time of an output over a stream. A part of the tree goes in; its records come out."""
+"""Planner for the clause's extensions beyond the standard, one module each: from a part of the parse tree to its records.
+
+They are APPROX and BUDGET (ACEP, VLDB 2016), TOP k and PREF (CPR), AUTOMATON, ARCS FROM and CHANGES IN (AFA), and the event time of
+a stream's output.
+"""

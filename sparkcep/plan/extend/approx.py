@@ -1,4 +1,7 @@
-"""APPROX k: costs and report of approximate matches (LANGUAGE section 5; ACEP, VLDB 2016, Definition 1)."""
+"""APPROX k: costs and report of approximate matches (LANGUAGE section 5; ACEP, VLDB 2016, Definition 1).
+
+``plan/build`` calls it.
+"""
 
 from __future__ import annotations
 
@@ -57,14 +60,14 @@ def check_approx(clause: MatchClause) -> None:
 
 
 def report(clause: MatchClause) -> str:
-    """What is reported: PROXY, PER ERROR (of them), ALL or BUNDLES."""
+    """The report of a clause: PROXY, PER ERROR (a variant of it), ALL or BUNDLES."""
     asked = clause.approx.report if clause.approx else None
     written = clause.selection.report if clause.selection else None
     return asked or (ALL if written == "ALL" or clause.top else PROXY)
 
 
 def approx_of(clause: MatchClause, names: tuple[str, ...]) -> Approx:
-    """The costs of a checked clause with these variables."""
+    """The costs of a checked clause, for these variables."""
     assert clause.approx is not None
     weights = _weights(clause)
     k = _number(clause, clause.approx.k)
@@ -89,19 +92,19 @@ def _scale(k: Fraction, weights: dict[str, Fraction]) -> int:
 
 
 def _name_of(clause: MatchClause, name: str, weight: Expr) -> Span:
-    """Where the name of a weight stands: right before it."""
+    """The place of a weight's name, directly before the weight."""
     name = name.removeprefix("~")
     start = clause.text.rfind(name, 0, weight.span.start)
     return weight.span if start < 0 else Span(start, start + len(name))
 
 
 def _weights(clause: MatchClause) -> dict[str, Fraction]:
-    """The weights written, by lower-case variable, ``~`` and negated variable, or EXTRA. Raises ClauseError."""
+    """The written weights, by lower-case variable, ``~`` and negated variable, or EXTRA. Raises ClauseError."""
     approx = clause.approx
     assert approx is not None
     names, pattern, groups = trees_of(clause.pattern)
     negated, taken = ({v.lower() for i, v in enumerate(names) if variables_in(pattern, kind) >> i & 1} for kind in ("not", "var"))
-    negated -= {names[group.variable].lower() for group in groups}  # what a group forbids is a match, and no row
+    negated -= {names[group.variable].lower() for group in groups}  # a negated group forbids a match, not a row
     strict = clause.selection is not None and clause.selection.strategy == "STRICT"
     found: dict[str, Fraction] = {}
     for name, weight in approx.weights:

@@ -1,7 +1,7 @@
-"""Arcs that rows of a table bring as text: fences and assignments read into trees of the engine's own operators.
+"""Arcs that rows of a table bring as text: parses fences and assignments into trees of operators that the engine computes.
 
-Spark computes nothing of them, since it planned the query before they came. So a text sees the columns of the rows by their names
-alone, and registers, and consists of what the engine computes.
+``engine/automaton/dynamic_arcs`` uses it. Spark had planned the query before the texts came, so it computes no part of them. A text
+may use names of columns of the rows, registers, and operators and functions of the engine.
 """
 
 from __future__ import annotations
@@ -22,14 +22,20 @@ _COMPUTED = "comparisons, arithmetic, AND, OR, NOT, IN, BETWEEN, IS NULL, CASE, 
 
 
 def field_column(number: int) -> str:
-    """The input column that holds the field of that number of a row's columns."""
+    """The input column for the column with this number of a row."""
     return f"__t{number}"
 
 
 @dataclass
 class TextReader:
-    """Reads texts of arcs over the registers of an automaton and the columns of its rows. ``used``: the numbers of the columns that
-    texts have read so far."""
+    """Parses texts of arcs over the registers of an automaton and the columns of its rows.
+
+    Attributes:
+        automaton: the automaton.
+        columns: names of the rows' columns.
+        case_sensitive: whether names of columns are.
+        used: numbers of the columns that texts have read so far.
+    """
 
     automaton: Automaton
     columns: Sequence[str]
@@ -37,7 +43,7 @@ class TextReader:
     used: set[int] = field(default_factory=set)
 
     def fence(self, text: str | None) -> tuple[tuple, ...]:
-        """The trees of the conjuncts of WHEN. Raises ClauseError, whose place is in the text."""
+        """The trees of the conjuncts of WHEN. Raises ClauseError with a place in the text."""
         if text is None:
             return ()
         condition, splitter = read_condition(text), self._splitter(text)
@@ -45,7 +51,7 @@ class TextReader:
         return tuple(splitter.tree(conjunct) for conjunct in conjuncts(condition))
 
     def sets(self, text: str | None) -> tuple[Assignment, ...]:
-        """The assignments of SET. Raises ClauseError, whose place is in the text."""
+        """The assignments of SET. Raises ClauseError with a place in the text."""
         if text is None:
             return ()
         splitter, found = self._splitter(text), {}
@@ -60,7 +66,7 @@ class TextReader:
         return tuple(found.values())
 
     def column(self, name: str) -> str | None:
-        """The input column that holds a row's column of that name; None where there is none, or several."""
+        """The input column for a row's column of this name. None if no column or several columns have this name."""
         known = [i for i, column in enumerate(self.columns) if column == name or (not self.case_sensitive and column.lower() == name.lower())]
         if len(known) != 1:
             return None
@@ -68,7 +74,7 @@ class TextReader:
         return field_column(known[0])
 
     def unknown(self, name: str) -> str:
-        """What is said of a name that is no column of the rows, or that of several."""
+        """The message for a name that is not a column of the rows, or that several columns have."""
         several = sum(column.lower() == name.lower() for column in self.columns) > 1
         if several:
             return f"{name} is the name of several columns of the rows; give them different names below the clause"
@@ -84,7 +90,7 @@ class TextReader:
 
 
 class _TextSplitter(ArcSplitter):
-    """Makes trees of expressions of which Spark computes nothing."""
+    """Makes trees of expressions without help from Spark."""
 
     def __init__(self, scope: Scope, registers: dict[str, int], reader: TextReader) -> None:
         super().__init__(scope, Inputs(), registers, True)
@@ -120,7 +126,7 @@ class _TextSplitter(ArcSplitter):
 
 
 def _further_literal(expr: Expr) -> Lit | None:
-    """A date, or a number that Spark reads as DOUBLE, which a clause leaves to Spark."""
+    """A date, or a number that Spark reads as DOUBLE. In a clause Spark would evaluate these."""
     sign = ""
     if expr.op == "un" and expr.value == "-":
         sign, expr = "-", expr.args[0].bare()

@@ -1,7 +1,7 @@
-"""The plan of ARCS FROM: arcs that rows of a table make present, and the columns in which the engine sees those rows.
+"""ARCS FROM: arcs that rows of a table insert and delete, and the input columns that carry those rows.
 
-Spark puts the rows of that table in front of each partition's own (:mod:`sparkcep.sql.rewrite.arc_sql`), so that one ordered input
-has all that happens.
+Spark puts the rows of that table in front of each partition's own rows (:mod:`sparkcep.sql.rewrite.arc_sql`). So one ordered input
+has all events.
 """
 
 from __future__ import annotations
@@ -12,27 +12,29 @@ from sparkcep.errors import SEMANTIC, ClauseError, position
 from sparkcep.plan.records import Arcs, Automaton, parameter_column
 from sparkcep.plan.scope import Inputs, Scope
 
-# columns of the input: whether a row is of ARCS FROM, the name of its arc, what it does, from and to when the arc is valid, its
-# number among all rows of that
-# table, the largest time of all rows that came before it, and the order in which rows and arcs come
+# Input columns: whether a row is from ARCS FROM, the name of its arc, its operation, the start and the end of the arc's validity,
+# the row's number in that table, the largest time of all earlier rows, and the common arrival order of rows and arcs.
 IS, NAME, OP, FROM, TO, NUMBER, NOW, ARRIVED = "__a_is", "__a_arc", "__a_op", "__a_from", "__a_to", "__a_no", "__a_now", "__a_at"
-# of an arc that is written as text: the states it leaves and leads to, whether the latter is final, its fence and its assignments;
-# and all columns of a row, which
-# these see, as one struct
+# Input columns of an arc that is written as text: its source and target state, whether the target is final, its fence and its
+# assignments. The last one has all columns of a row, which the texts can read, as one struct.
 SOURCE, TARGET, FINAL, WHEN, SET, ROW = "__a_source", "__a_target", "__a_final", "__a_when", "__a_set", "__a_row"
-BASE, ARC = "__a_base", "__a_of"  # the engine's own: where the arcs that are valid at a row stand, and which arc of the automaton a text is
+BASE, ARC = "__a_base", "__a_of"  # added by the engine: where the list of arcs valid at a row begins, and which arc of the automaton a text is
 _TEXT_COLUMNS = {"to_state": TARGET, "final": FINAL, "when": WHEN, "set": SET}
 
 
 def own_columns(texts: bool) -> dict[str, str]:
-    """The columns that the table of arcs may have, with what they are called in the input. Of those of arcs as text from_state
-    alone tells whether there are any."""
+    """The columns that the table of arcs may have, with their names in the input.
+
+    Arcs as text are recognized by from_state alone.
+    """
     return {"arc": NAME, "op": OP, "valid_from": FROM, "valid_to": TO, "from_state": SOURCE, **(_TEXT_COLUMNS if texts else {})}
 
 
 def written_column(parameter: int) -> str:
-    """The column that holds a parameter as the table has it; :func:`sparkcep.plan.records.parameter_column` holds it in the
-    parameter's type."""
+    """The column that holds a parameter as the table has it.
+
+    :func:`sparkcep.plan.records.parameter_column` holds it in the parameter's type.
+    """
     return f"__v{parameter}"
 
 
@@ -42,25 +44,27 @@ def key_column(key: int) -> str:
 
 
 def moment_column(number: int) -> str:
-    """The column that holds an expression of ARRIVAL BY, of rows and of arcs."""
+    """The column that holds an expression of ARRIVAL BY, for rows and for arcs."""
     return f"__a_t{number}"
 
 
 def came_column(number: int) -> str:
-    """The column, of NULLs, that has the type which an expression of the rows' ARRIVAL BY has by itself."""
+    """A column of NULLs whose type is that of an expression in the rows' ARRIVAL BY."""
     return f"__a_w{number}"
 
 
 def input_columns(parameters: int, keys: int, arrival: int, texts: bool) -> tuple[str, ...]:
-    """All columns of the input that rows of ARCS FROM have of their own, by how many parameters, partition keys and expressions of
-    ARRIVAL BY there are."""
+    """All input columns that only rows of ARCS FROM have.
+
+    The arguments are the numbers of parameters, partition keys and ARRIVAL BY expressions, and whether arcs may come as text.
+    """
     numbers = range(parameters)
     found = [IS, *own_columns(texts).values(), NUMBER, *map(parameter_column, numbers), *map(written_column, numbers), *map(key_column, range(keys)), *((ROW,) if texts else ())]
     return (*found, *map(moment_column, range(arrival)), *map(came_column, range(arrival)), *((ARRIVED,) if arrival else ()), *((NOW,) if arrival and keys else ()))
 
 
 def check_arcs(clause: MatchClause) -> None:
-    """Raises ClauseError for arcs with parameters, and tables of arcs, that cannot stand as they do."""
+    """Raises ClauseError for arcs with parameters, or tables of arcs, that cannot be used."""
     automaton = clause.automaton
     tables = automaton.tables
     templates = [arc for arc in automaton.arcs if arc.parameters is not None]
@@ -75,8 +79,11 @@ def check_arcs(clause: MatchClause) -> None:
 
 
 def reads_texts(clause: MatchClause) -> bool:
-    """Whether rows of ARCS FROM may be arcs as text: where no arc of the clause has parameters, or the text behind ARCS FROM names
-    the column from_state. Text sees all columns of the rows, so that these are sent to the engine only then."""
+    """Whether rows of ARCS FROM may be arcs as text.
+
+    This holds if no arc of the clause has parameters, or if the text of ARCS FROM names the column from_state. Texts can read all
+    columns of the rows, which are sent to the engine only in this case.
+    """
     templates = any(arc.parameters is not None for arc in clause.automaton.arcs)
     return not templates or any(token.text.strip("`").lower() == "from_state" for token in tokenize(clause.automaton.tables[0].text))
 
@@ -100,7 +107,7 @@ def _error(clause: MatchClause, span: Span, message: str) -> ClauseError:
 
 
 def arcs_of(clause: MatchClause, scope: Scope, inputs: Inputs, automaton: Automaton, keys: tuple[str, ...]) -> Arcs | None:
-    """ARCS FROM of a clause that was checked, with its ``automaton``; ``keys``: the names of the partition's keys."""
+    """The record of a checked clause's ARCS FROM. ``automaton``: its automaton; ``keys``: names of the partition's keys."""
     if not clause.automaton.tables:
         return None
     table = clause.automaton.tables[0]

@@ -1,7 +1,7 @@
-"""The plan of an AUTOMATON: which states and arcs there are, and who computes what of fences, assignments and EMIT.
+"""Plans an AUTOMATON with registers (AFA): its states and arcs, and who computes which part of fences, assignments and EMIT.
 
-What sees the row alone is Spark's: conjuncts of fences become letters, other expressions input columns. What sees a register
-becomes a tree of the engine's own operators, in which registers are columns, too.
+``plan/build`` calls it. Spark computes expressions that read the row alone: conjuncts of fences become letters, other expressions
+input columns. Expressions that read a register become trees of the engine's own operators, with registers as columns.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from sparkcep.plan.split.fallible import may_fail
 from sparkcep.plan.split.measures import MeasureSplitter
 
 _NULL = Lit("lit", "null", "NULL")
-_TEXT, _WHOLE = re.compile(r"'[^'\\]*'"), re.compile(r"\d+")  # constants of which it is plain what they are equal to
+_TEXT, _WHOLE = re.compile(r"'[^'\\]*'"), re.compile(r"\d+")  # constants whose equality is obvious from the text
 _ROW_ONLY = "; keep what later rows need in a register"
 
 
@@ -52,17 +52,17 @@ def _fail(clause: MatchClause, span: Span, error_class: str, message: str, sqlst
 
 
 def like_a_column(name: str) -> str:
-    """What is said of a register or a parameter that has the name of a column of the table."""
+    """The message for a register or a parameter that has the name of a column of the table."""
     return f"the table has a column {name}, too, so that {name} in an arc could mean either; give the register or parameter another name"
 
 
 def leads_nowhere(name: str) -> str:
-    """What is said of a state from which no match can be reached."""
+    """The message for a state that cannot reach a match."""
     return f"from the state {name} no FINAL state and no arc with EMIT can be reached; declare STATE {name} FINAL, or add an arc"
 
 
 def dead_states(automaton: Automaton) -> set[int]:
-    """The states from which no match can be reached."""
+    """The states that cannot reach a match."""
     alive = set(automaton.final) | {state for arc in automaton.arcs if arc.emits for state in (arc.source, arc.target)}
     while more := {arc.source for arc in automaton.arcs if arc.target in alive} - alive:
         alive |= more
@@ -70,7 +70,7 @@ def dead_states(automaton: Automaton) -> set[int]:
 
 
 def check_beside(clause: MatchClause) -> None:
-    """Raises ClauseError for what cannot stand beside AUTOMATON, at its place."""
+    """Raises ClauseError for an option that cannot be combined with AUTOMATON, at its place."""
     of_pattern = {
         "EVENT SELECTION": clause.selection, "AFTER MATCH SKIP": clause.skip, "APPROX": clause.approx,
         "SUBSET": None if clause.automaton.by_rows else next(iter(clause.subsets), None), "DEFINE": next(iter(clause.defines), None),
@@ -110,7 +110,7 @@ def _head(clause: MatchClause) -> Span:
 
 
 def _empty_matches(clause: MatchClause) -> Span | None:
-    """Where SHOW or OMIT EMPTY MATCHES stands, if it does."""
+    """The place of SHOW or OMIT EMPTY MATCHES, None if it is not written."""
     start = clause.span.start
     tokens = tokenize(clause.text[start : clause.automaton.span.start])
     for one, two, three in zip(tokens, tokens[1:], tokens[2:]):
@@ -120,7 +120,7 @@ def _empty_matches(clause: MatchClause) -> Span | None:
 
 
 class ArcSplitter(ConditionSplitter):
-    """Makes trees of expressions that may see registers, and the parameters of the arc at hand."""
+    """Makes trees of expressions that may read registers, and the parameters of the current arc."""
 
     def __init__(self, scope: Scope, inputs: Inputs, registers: dict[str, int], ansi: bool) -> None:
         super().__init__(scope, inputs, ordered=False, ansi=ansi)
@@ -128,7 +128,7 @@ class ArcSplitter(ConditionSplitter):
         self.parameters: dict[str, int] = {}
 
     def check(self, expr: Expr, on: str) -> None:
-        """Refuses what no arc may compute."""
+        """Rejects expressions that an arc cannot compute."""
         scope = self.scope
         scope.check_semantics(expr)
         for call in scope.match_functions(expr):
@@ -147,14 +147,14 @@ class ArcSplitter(ConditionSplitter):
                     raise scope.error(node, "AUTOMATON", f"an arc ON {on.upper()} {what}, so that {node.value[-1]} has no value{_ROW_ONLY}")
 
     def held(self, node: Expr) -> str | None:
-        """The column of the register or parameter that a node of an expression is; None for anything else."""
+        """The column of the register or parameter that a node names. None for any other node."""
         name = node.value[0].lower() if node.op == "col" and len(node.value) == 1 else ""
         if name in self.registers:
             return register_column(self.registers[name])
         return parameter_column(self.parameters[name]) if name in self.parameters else None
 
     def sees(self, expr: Expr) -> bool:
-        """Whether an expression sees a register or a parameter."""
+        """Whether an expression reads a register or a parameter."""
         return any(self.held(node) is not None for node in self.scope.columns(expr))
 
     def tree(self, expr: Expr) -> tuple:
@@ -225,7 +225,7 @@ class _Builder:
         if self.clause.lifetime is not None:
             lifetime = self.inputs.column(self.scope.plain_text(self.clause.lifetime.end, "LIFETIME TO"))
         built = Automaton(registers, tuple(self.names), start, tuple(sorted(final)), found, tuple(self.emits.values()), "__o0", lifetime, tuple(self.parameters))
-        if not automaton.tables:  # rows of a table may bring what ends there
+        if not automaton.tables:  # rows of a table may bring arcs that leave such a state
             self._check_dead(built, arcs)
         return built
 
@@ -264,18 +264,18 @@ class _Builder:
                 raise self.error(item.span, f"no arc leaves or reaches the state {item.name}; leave it out, or check how its name is written in the arcs")
 
     def _ends(self, automaton: written.Automaton, arcs: tuple[written.Arc, ...]) -> tuple[int, set[int]]:
-        """The start state and the final ones."""
+        """The start state and the final states."""
         starts = [item for item in automaton.states if item.start]
         if len(starts) > 1:
             raise self.error(starts[1].span, f"{starts[0].name} and {starts[1].name} are both START, and an automaton begins in one state; leave START out of one of the two")
-        if not starts and not arcs and "q0" not in self.states:  # all arcs are rows of a table
+        if not starts and not arcs and "q0" not in self.states:  # all arcs come from rows of a table
             self.states["q0"] = len(self.names)
             self.names.append("q0")
         name = starts[0].name if starts else "q0" if "q0" in self.states else arcs[0].source[0]
         return self.states[name.lower()], {self.states[item.name.lower()] for item in automaton.states if item.final}
 
     def _check_by_rows(self, arcs: tuple[written.Arc, ...]) -> None:
-        """Refuses what does not go with matches that are their rows."""
+        """Rejects options that cannot be combined with BY ROWS, where a match is identified by its rows."""
         tables = self.clause.automaton.tables
         if tables:
             raise self.error(tables[0].span, "AUTOMATON BY ROWS has the arcs of the clause alone; leave BY ROWS out, or ARCS FROM")
@@ -288,7 +288,7 @@ class _Builder:
             raise self.error(_head(self.clause), f"AUTOMATON BY ROWS tells at most {MAX_VARIABLES} names of arcs apart", LIMIT)
 
     def _check_dead(self, built: Automaton, arcs: tuple[written.Arc, ...]) -> None:
-        """Refuses a state from which no match can be reached."""
+        """Rejects a state that cannot reach a match."""
         dead = dead_states(built)
         for arc in arcs:
             for name, span in (arc.source, arc.target):
@@ -342,7 +342,7 @@ class _Builder:
         )
 
     def _label(self, arc: written.Arc) -> int:
-        """The number of an arc's name, whose first spelling is that of all; 0 without one."""
+        """The number of an arc's name, 0 without one. All spellings of a name share the number of the first one."""
         return 0 if arc.name is None else next(number for name, number in self.labels.items() if name.lower() == arc.name.lower())
 
     def _parameters(self, arc: written.Arc) -> dict[str, int]:
@@ -358,7 +358,7 @@ class _Builder:
         return found
 
     def _fence(self, arc: written.Arc, splitter: ArcSplitter) -> tuple[int, tuple[tuple, ...]]:
-        """The bit of what Spark computes of WHEN, and the trees of the rest."""
+        """The bit for the part of WHEN that Spark computes (-1 if none), and the trees of the other conjuncts."""
         if arc.when is None:
             return -1, ()
         splitter.check(arc.when, arc.on)
@@ -376,8 +376,11 @@ class _Builder:
         return self.letters.setdefault(text, len(self.letters)), tuple(others)
 
     def _limits(self, arc: written.Arc) -> tuple[int, ...]:
-        """Which values of PUNCTUATE BY the rows have that an arc takes: what joins its WHEN by AND may compare that with constants.
-        Where the constants are all texts, or all whole numbers, one of them is equal to one value at most."""
+        """The values of PUNCTUATE BY that an arc's rows may have, as in :class:`sparkcep.plan.records.Arc`.
+
+        A conjunct of WHEN may compare PUNCTUATE BY with constants. If the constants are all texts, or all whole numbers, each of
+        them is equal to at most one value.
+        """
         punctuate = self.clause.changes.punctuate if self.clause.changes is not None else None
         if punctuate is None or arc.on != ROW or arc.when is None:
             return ()
@@ -401,7 +404,7 @@ class _Builder:
         for item in arc.emits:
             if item.name.lower() in trees:
                 raise self.error(item.span, f"the arc emits {item.name} twice; give one of the two another name")
-            splitter.check(item.value, ROW)  # it sees the row read last
+            splitter.check(item.value, ROW)  # EMIT reads the row taken last
             trees[item.name.lower()] = splitter.tree(item.value)
         return tuple(trees.get(name, _NULL) for name in self.emits)
 
@@ -410,14 +413,18 @@ class _Builder:
 
 
 def automaton_of(clause: MatchClause, scope: Scope, inputs: Inputs, ansi: bool) -> tuple[Automaton, tuple[Letter, ...], tuple[str, ...], tuple[Failing, ...]]:
-    """The automaton of a clause, what Spark computes of its fences, the names that CLASSIFIER() gives ("" of an arc without one),
-    and the arcs' expressions that may fail."""
+    """The automaton of a clause.
+
+    Returns:
+        The automaton, the parts of its fences that Spark computes, the names that CLASSIFIER() returns ("" for arcs without one),
+        and the arcs' expressions that may fail.
+    """
     builder = _Builder(clause, scope, inputs, ansi)
     automaton = builder.build()
     if automaton.by_ways:
         return automaton, builder.letter_records(), tuple(builder.labels), builder.failing
     names = ("", *builder.labels)
-    if len(names) > MAX_VARIABLES:  # labels have six bits
+    if len(names) > MAX_VARIABLES:  # a label has six bits
         labelled = next((n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value == "CLASSIFIER"), None)
         if labelled is not None:
             raise scope.error(labelled, "TOO_MANY_VARIABLES", f"CLASSIFIER() tells at most {MAX_VARIABLES - 1} arcs apart", LIMIT)
@@ -427,26 +434,29 @@ def automaton_of(clause: MatchClause, scope: Scope, inputs: Inputs, ansi: bool) 
 
 
 def _typed_like(like: Expr) -> tuple[str, Expr]:
-    """How the type of an expression behind LIKE is found, and of what: SUM and AVG stand for what a sum is kept in."""
+    """How a register's type follows from LIKE, and the expression it follows from. SUM and AVG mean the type of the running sum."""
     call = like.bare()
     how = {"SUM": SUM, "AVG": MEAN}.get(call.value) if call.op == "call" and len(call.args) == 1 and not call.flags else None
     return (LIKE, like) if how is None else (how, call.args[0])
 
 
 class AutomatonMeasures(MeasureSplitter):
-    """Splits the MEASURES of an automaton, in which names of EMIT's columns and registers stand for their values at the end."""
+    """Splits the MEASURES of an automaton.
+
+    Names of EMIT's columns and of registers mean their values at the end of a computation.
+    """
 
     def __init__(
         self, scope: Scope, inputs: Inputs, automaton: Automaton, *, one_row: bool, arrival: Expr | None, arrived: str, ranked: tuple[str, ...], identity: str, ansi: bool,
     ) -> None:
-        """The others as in the base class."""
+        """Parameters are as in the base class, plus the automaton."""
         super().__init__(scope, inputs, one_row=one_row, ranked=ranked, arrival=arrival, arrived=arrived, identity=identity, ansi=ansi)
         self.automaton = automaton
         self.known = {register.name.lower(): OfComputation("register", i) for i, register in enumerate(automaton.declared)}
         self.known |= {name.lower(): OfComputation("emit", i) for i, name in enumerate(automaton.emits)}
 
     def defaults(self) -> list[tuple[str, str]]:
-        """(name, leaf) of each measure where none is written."""
+        """The default measures as (name, leaf), used without MEASURES."""
         names = self.automaton.emits or tuple(register.name for register in self.automaton.declared)
         return self.of_changes() + [(name, self._leaf(self.known[name.lower()])) for name in names]
 

@@ -1,5 +1,7 @@
-"""BUDGET n CHECKS, USING HISTORY and MATCH HISTORY (RC-ACEP, VLDB 2016, sections 3.2 to 4): what they amount to, and where they
-cannot apply."""
+"""BUDGET n CHECKS, USING HISTORY and MATCH HISTORY: best-effort matching (RC-ACEP, VLDB 2016, sections 3.2 to 4).
+
+``plan/build`` calls the checks, and makes records with the functions after them.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from sparkcep.plan.limits import MAX_CELLS, MAX_CHECKS, MAX_INTERVALS
 from sparkcep.plan.options import ROWS, window_size
 from sparkcep.plan.records import Budget, History, OfHistory, Part
 
-HISTORY = "HISTORY"  # the report
-HISTORY_COLUMN = "__history"  # of the input: the whole table, in the first row of each task
+HISTORY = "HISTORY"  # the report of MATCH HISTORY
+HISTORY_COLUMN = "__history"  # input column with the whole history table, in the first row of each task
 INTERVALS = 8
 MAX_VECTORS = MAX_BUNDLES = 4096
 # the columns of a history, with their SQL types
@@ -28,7 +30,7 @@ COLUMNS = {
 
 
 def check_budget(clause: MatchClause) -> None:
-    """Raises ClauseError where BUDGET or MATCH HISTORY cannot apply, at its place."""
+    """Raises ClauseError if BUDGET or MATCH HISTORY cannot apply, at its place."""
     approx = clause.approx
     assert approx is not None
     at = approx.budget.span if approx.budget is not None else approx.span
@@ -102,7 +104,7 @@ def budget_of(clause: MatchClause) -> Budget | None:
 
 
 def history_of(clause: MatchClause) -> History | None:
-    """What a checked clause's MATCH HISTORY, or its use of one, is about."""
+    """The identity of the history that a checked clause records or uses. None if it does neither."""
     approx = clause.approx
     assert approx is not None
     learned, used = approx.report == HISTORY, approx.budget is not None and approx.budget.history is not None
@@ -114,25 +116,28 @@ def history_of(clause: MatchClause) -> History | None:
 
 
 def history_leaves(timed: str) -> tuple[OfHistory, ...]:
-    """The leaves of MATCH HISTORY; ``timed``: the column of the match points, "" for positions."""
+    """The leaves of MATCH HISTORY. ``timed``: the column of the match points, "" for positions."""
     kinds = ("place", "so_far", "remaining", "idle", "visits", "points", "starts")
     return tuple(OfHistory(f"history_{kind}", timed if kind == "starts" else "") for kind in kinds)
 
 
 def history_text(table: str, published: bool) -> str:
-    """A scalar subquery that gives all rows of a history. What it lacks is an error that names it, and no column of the rows around
-    it. The ``published`` order needs no match points."""
+    """A scalar subquery that returns all rows of a history.
+
+    A missing column is an error that names it, and never resolves to a column of the rows around the subquery. The ``published``
+    order needs no match points.
+    """
     columns = ", ".join(f"CAST(history.{name} AS {kind}) AS {name}" for name, kind in COLUMNS.items() if name != "points" or not published)
     return f"(SELECT collect_list(struct({columns})) FROM {table} AS history)"
 
 
 def fingerprint(history: History) -> str:
-    """What stands in the column ``pattern`` of a history."""
+    """The value of the column ``pattern`` of a history."""
     return " ".join(f"{part.name}={part.digest}" for part in history.parts) + f" RUNS={history.runs} INTERVALS={history.intervals}"
 
 
 def _parts(clause: MatchClause, runs: str) -> list[Part]:
-    """The parts of a clause that a history is of, each as a digest of its words."""
+    """The parts of a clause that a history depends on, each as a digest of its words."""
     approx = clause.approx
     assert approx is not None and clause.window is not None
     defines = sorted((d.variable.lower(), _words(d.condition.span.of(clause.text))) for d in clause.defines)
@@ -149,8 +154,7 @@ def _parts(clause: MatchClause, runs: str) -> list[Part]:
 
 
 def _words(text: str) -> str:
-    """A text without what lies between its words, and with names in one case. A string keeps its own, whatever letters stand before
-    it."""
+    """A text with single blanks between its words, and with names in lower case. Strings keep their case, even with a prefix."""
     return " ".join(t.text if t.text[-1:] in ("'", '"', "`") else t.text.lower() for t in tokenize(text)).strip()
 
 

@@ -1,8 +1,8 @@
-"""The plan of CHANGES IN, REPORT and SPECULATE: which columns Spark computes for them, and what cannot stand together.
+"""CHANGES IN, REPORT and SPECULATE: checks them, and makes the columns that Spark computes for them.
 
-Spark numbers rows by two windows over a partition: rows that are equal in all that a retraction must be equal in, and rows by their
-arrival. So every type that Spark orders is told apart as Spark does it, and the engine sees whole numbers. REPORT CHANGES without
-ARRIVAL BY is of a stream, whose rows come in their own order: there the engine sees the values.
+``plan/build`` calls it. Spark numbers rows by two windows over a partition: by equality in all columns that a retraction compares,
+and by arrival. So every type that Spark can order is compared by Spark's rules, and the engine sees whole numbers. REPORT CHANGES
+without ARRIVAL BY is for streams, whose rows come in their own order. There the engine sees the values.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from sparkcep.plan.options import MICROS, NUMBER, selection, window_size
 from sparkcep.plan.records import Changes, Window
 from sparkcep.plan.scope import ENDINGS, Inputs, Scope
 
-ALL_COLUMNS = "__all"  # a field of the struct of all that a retraction must be equal in, so that there is one, and errors can be told by it
+ALL_COLUMNS = "__all"  # field of the struct that a retraction compares; it makes the struct non-empty and identifies its errors
 
 
 def reports_changes(clause: MatchClause) -> bool:
-    """Whether the clause gives a changelog, in place of the matches of the rows that are left."""
+    """Whether the clause returns a changelog instead of the matches of the remaining rows."""
     return clause.report is not None and clause.report.what == "CHANGES"
 
 
 def arrival_of(clause: MatchClause) -> Expr | None:
-    """What CHANGED_BY() gives under REPORT CHANGES, which over a stream nobody may ask for; None without it."""
+    """The expression of CHANGED_BY() under REPORT CHANGES, None without REPORT CHANGES. Over a stream CHANGED_BY() is rejected."""
     if clause.changes is None or not reports_changes(clause):
         return None
     return clause.changes.arrival[0] if clause.changes.arrival else clause.changes.column
 
 
 def check_changes(clause: MatchClause) -> None:
-    """Raises ClauseError for options of changes that cannot stand together, at their places."""
+    """Raises ClauseError for options of changes that cannot be combined, at their places."""
     changes, speculate = clause.changes, clause.speculate
     if changes is not None and changes.column.bare().op != "col":
         raise _error(clause, changes.column.span, "CHANGES IN takes a column of the table, which holds 'insert', 'retract' or 'punctuate'; compute it below the clause")
@@ -69,7 +69,7 @@ _NOT_OF_A_COMPUTATION = {
 
 
 def check_pattern_changes(clause: MatchClause) -> None:
-    """Raises ClauseError where a PATTERN cannot be matched over rows that come and go, at the place that is the cause."""
+    """Raises ClauseError if a PATTERN cannot be matched over inserted and deleted rows, at the place of the cause."""
     check_changes(clause)
     if clause.changes is None:
         raise _error(clause, clause.report.span, "REPORT NET is of rows that come and go; say with CHANGES IN c how they do, or leave it out")
@@ -77,8 +77,10 @@ def check_pattern_changes(clause: MatchClause) -> None:
 
 
 def check_computations(clause: MatchClause, where: str) -> None:
-    """Raises ClauseError where the matches of a PATTERN are none of an automaton's computations; ``where``: what asks for that, as
-    an error says it."""
+    """Raises ClauseError if the matches of a PATTERN are not an automaton's computations.
+
+    ``where``: the option that needs this, as a phrase for the message.
+    """
     chosen = selection(clause)
     at = clause.changes.span if clause.changes is not None else clause.pattern.span
     if chosen is None or chosen.report != "ALL":
@@ -109,8 +111,11 @@ def _error(clause: MatchClause, span: Span, message: str) -> ClauseError:
 
 
 def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs, case_sensitive: bool, *, arcs_arrive: bool = False) -> Changes | None:
-    """The changes of a clause that were checked, and the columns that Spark computes for them. ``case_sensitive``: a and A are two
-    columns; ``arcs_arrive``: rows and arcs are numbered by their arrival together, as soon as they stand together."""
+    """The record of a clause's checked CHANGES IN, with the columns that Spark computes for it.
+
+    ``case_sensitive``: whether a and A are two columns. ``arcs_arrive``: whether rows and arcs are numbered together by their
+    arrival, once they are in one input.
+    """
     changes = clause.changes
     if changes is None:
         return None
@@ -120,7 +125,7 @@ def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs, case_sensitive
     over = f"PARTITION BY {keys} ORDER BY" if keys else "ORDER BY"
     turn = f"CASE lower({column}) WHEN 'retract' THEN 1 WHEN 'punctuate' THEN 2 ELSE 0 END"
     same = compared_values(clause, scope, case_sensitive)
-    if arrival or not reports_changes(clause):  # else they are of a stream, in which nothing can be numbered
+    if arrival or not reports_changes(clause):  # otherwise the rows come from a stream, where Spark cannot number them
         same = f"dense_rank() OVER ({over} {same})"
     speculate, size = _speculated(clause)
     punctuate = "" if changes.punctuate is None else inputs.column(scope.plain_text(changes.punctuate, "PUNCTUATE BY"))
@@ -142,8 +147,11 @@ def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs, case_sensitive
 
 
 def compared_values(clause: MatchClause, scope: Scope, case_sensitive: bool) -> str:
-    """SQL text of all in which a retraction equals its row, and by which MATCH_ID() tells rows: the columns of the table but those
-    of CHANGES IN and ARRIVAL BY. ``case_sensitive``: a and A are two columns."""
+    """SQL text of the values that identify a row, for retractions and for MATCH_ID().
+
+    These are all columns of the table except those of CHANGES IN and ARRIVAL BY. ``case_sensitive``: whether a and A are two
+    columns.
+    """
     left_out: dict[tuple[str, ...], str] = {}
     for expr in (clause.changes.column, *clause.changes.arrival):
         for node in scope.columns(expr):
@@ -154,7 +162,7 @@ def compared_values(clause: MatchClause, scope: Scope, case_sensitive: bool) -> 
 
 
 def _speculated(clause: MatchClause) -> tuple[str, Window | None]:
-    """How far rows are told early: ALL, NONE or SIZE, and the size; 0 is NONE."""
+    """How early matches are emitted: ALL, NONE or SIZE, and the size. A size of 0 is NONE."""
     if clause.speculate is None:
         return "ALL", None
     size = clause.speculate.size

@@ -1,13 +1,15 @@
-"""PREF and TOP k: the score of a match, the order in which matches rank, and what lets them be ranked without a list of all
+"""PREF and TOP k: the score of a match, the rank order of matches, and properties that allow ranking without listing all matches
 (LANGUAGE sections 6 and 9; CPR, 2011, sections 3.1 to 3.3).
 
-The preference analysis asks whether the score is a sum over the match's rows. It is where every objective is a sum of terms, each
-of which every match has: a number of one row (``A.v * 2`` where each match has exactly one A), SUM over a variable that no match is
-without, or a count. Otherwise it asks whether the score is at least monotone in one number of each variable, where every match has
-exactly one row of each, or in one sum over the rows of each side of a conjunction.
+``plan/build`` calls it. The preference analysis first asks whether the score is a sum over the match's rows. This needs objectives
+that are sums of terms, and every match must have each term. A term is a number of one row (``A.v * 2`` if each match has exactly
+one A), SUM over a variable that every match has, or a count.
 
-An objective that is NULL without a row of a branch of an alternation belongs to that branch, and counts for matches of that branch
-alone (:func:`branches_of`).
+Otherwise the analysis asks whether the score is at least monotone. It may be monotone in one number of each variable, if every
+match has exactly one row of each. Or it may be monotone in one sum over the rows of each side of a conjunction.
+
+An objective that is NULL without a row of a branch of an alternation belongs to that branch. It counts only for matches of that
+branch (:func:`branches_of`).
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ def _check_slide(clause: MatchClause) -> None:
 
 
 def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ranking:
-    """The ranking of a checked clause with PREF or TOP; its leaves are added to ``measures``."""
+    """The ranking of a checked clause with PREF or TOP. Its leaves are added to ``measures``."""
     owners = branches_of(clause, plan, measures.scope)
     terms = additive_terms(clause, plan, measures.scope, measures.inputs, owners)
     pref, top = clause.pref, clause.top
@@ -80,8 +82,8 @@ def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ra
         objectives = tuple(measures.split_final(expr) for _, expr in pref.objectives)
         score = _score(pref, [" OR ".join(f"{measures.rows_of(branch.own)} = 0" for branch in of) for of in owners])
         if terms:
-            # floating sums are the engine's, in row order, so that their bits are the same on every cluster; others are exact
-            # anyway
+            # The engine computes floating-point sums in row order, so that their bits are equal on every cluster. Other sums
+            # are exact.
             score = f"coalesce({measures.score(len(objectives) if pref.combine == 'AVG' else 1, terms)}, {score})"
         place = Place(*position(clause.text, pref.span.start), pref.span.of(clause.text)[:40].split("\n")[0])
         order = [f"IF(isnan({SCORE}), NULL, {SCORE}) DESC NULLS LAST"]
@@ -97,15 +99,17 @@ def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ra
     if measures.step:
         measures.window_start()
     overall = top.scope == "OVERALL"
-    # between matches that only their variables tell apart preferment decides
+    # preferment breaks ties between matches that differ in their variables only
     order += [vector, *((f"{key} ASC NULLS FIRST" for key in plan.key_texts()) if overall else ()), measures.match_number()]
     scored = None if terms or clause.automaton is not None or any(owners) else scored_by(clause, plan, measures.scope, measures.inputs)
     return Ranking(objectives, score, int(count), overall, tuple(order), vector, place, terms, scored=scored)
 
 
 def with_join(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ranking:
-    """The plan's ranking with what a rank join needs, where the score is monotone and no sum; to be asked where all rows in order
-    that fulfil their conditions make a match."""
+    """The plan's ranking plus the score forms for a rank join, for a monotone score that is not a sum.
+
+    The caller makes sure that any rows in order that satisfy their conditions form a match.
+    """
     assert plan.ranking is not None
     return plan.ranking._replace(
         monotone=monotone_score(clause, plan, measures.scope, measures.inputs),
@@ -114,7 +118,10 @@ def with_join(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ran
 
 
 def _score(pref: Preference, absent: list[str]) -> str:
-    """The combination of the objectives; NULL where one of them is. ``absent``: where each is left out; "" for nowhere."""
+    """SQL for the combination of the objectives, NULL if one of them is NULL.
+
+    ``absent``: for each objective, SQL for when it is left out, "" for never.
+    """
     names = [f"__g{i}" for i in range(len(pref.objectives))]
     parts = [f"(-{_number(name)})" if goal == "MIN" else _number(name) for name, (goal, _) in zip(names, pref.objectives)]
     combine = pref.combine or "SUM"
@@ -135,7 +142,10 @@ def _score(pref: Preference, absent: list[str]) -> str:
 
 
 def _number(column: str) -> str:
-    """An objective that is no number is an error; typeof is a constant to Spark, so that nothing is left of the test."""
+    """SQL that raises an error if an objective is not a number.
+
+    typeof is a constant for Spark, so the test costs nothing at run time.
+    """
     wrong = f"raise_error(concat('[SPARKCEP.PREF] PREF needs a number, not a value of type ', typeof({column})))"
     return f"IF(typeof({column}) IN ({_NUMBERS}) OR typeof({column}) LIKE 'decimal%', {column}, {wrong})"
 
@@ -152,8 +162,11 @@ _STRICT_OPERATORS = frozenset(["+", "-", "*", "/", "%", "DIV", "=", "!=", "<>", 
 
 
 def branches_of(clause: MatchClause, plan: Plan, scope: Scope) -> list[list[Branch]]:
-    """The branches that each objective belongs to: it is NULL without a row of a variable that stands in that branch alone, so that
-    it counts where there is such a row. Raises ClauseError for an objective that no match can have."""
+    """The branches that each objective belongs to.
+
+    An objective belongs to a branch if it is NULL without a row of a variable that occurs in that branch only. It then counts if
+    the match has such a row. Raises ClauseError for an objective that no match can have.
+    """
     if clause.pref is None:
         return []
     known = branches(plan.pattern) if clause.automaton is None else []
@@ -166,13 +179,13 @@ def branches_of(clause: MatchClause, plan: Plan, scope: Scope) -> list[list[Bran
                 own.append((mask, max(around, key=lambda branch: branch.inside)))
                 _check_alone(clause, plan, expr, mask, around, own, known)
         found.append(list(dict.fromkeys(branch for _, branch in own)))
-    return found if len(found) > 1 else [[]]  # a score of one objective is NULL where that is left out
+    return found if len(found) > 1 else [[]]  # a score with a single objective is NULL if the objective is left out
 
 
 def _check_alone(
     clause: MatchClause, plan: Plan, expr: Expr, mask: int, around: list[Branch], own: list[tuple[int, Branch]], known: list[Branch]
 ) -> None:
-    """Raises ClauseError where another branch of one of the alternations around has a variable that the objective needs, too."""
+    """Raises ClauseError if the objective also needs a variable of another branch of one of the alternations around."""
     for branch in around:
         for other, _ in own:
             apart = [b for b in known if b.alternation == branch.alternation and b != branch and other & ~b.own == 0]
@@ -186,7 +199,7 @@ def _check_alone(
 
 
 def _needed(expr: Expr, scope: Scope) -> set[int]:
-    """Masks of variables without a row of which the expression is NULL."""
+    """Masks of variables: the expression is NULL if the match lacks rows of a mask."""
     node = expr.bare()
     if node.op == "col":
         mask = scope.qualifier(node)
@@ -205,9 +218,9 @@ def _needed(expr: Expr, scope: Scope) -> set[int]:
 
 
 def additive_terms(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs, owners: list[list[Branch]]) -> tuple[Term, ...]:
-    """The terms of an additive preference; () for any other. ``owners``: the branches that each objective belongs to."""
+    """The terms of an additive preference, () for any other. ``owners``: the branches that each objective belongs to."""
     pref = clause.pref
-    # quotients by other numbers than powers of two may be equal where sums differ
+    # Different sums may have equal quotients, unless the divisor is a power of two.
     if pref is not None and pref.combine == "AVG" and (len(pref.objectives).bit_count() > 1 or any(owners)):
         return ()
     if pref is None or clause.automaton is not None or pref.combine not in (None, "SUM", "AVG") or clause.approx or has(plan.pattern, "and"):
@@ -232,14 +245,17 @@ def _as_terms(found: list[tuple[int, Expr | None, int, str]], plan: Plan, scope:
 
 
 def _of_variable(mask: int, expr: Expr, plan: Plan, scope: Scope, inputs: Inputs) -> str:
-    """The column of an expression over the rows of one variable. On rows of other variables the expression may fail."""
+    """The column of an expression over the rows of one variable.
+
+    It is computed for these rows only, because it may fail on others.
+    """
     text = scope.row_text(expr)
     test = next((letter.text for letter in plan.letters if 1 << letter.variable == mask), None)
     return inputs.column(f"CASE WHEN {test} THEN {text} END" if test and expr.bare().op != "col" else text)
 
 
 def monotone_score(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> Monotone | None:
-    """The score of a preference that is monotone in one number of each variable of a pattern of single rows; None for any other."""
+    """A score that is monotone in one number of each variable of a pattern of single rows. None for any other score."""
     pref = clause.pref
     if pref is None or clause.approx or not of_single_rows(plan.pattern):
         return None
@@ -256,7 +272,7 @@ def monotone_score(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs
 
 
 def scored_by(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> Scored | None:
-    """The score of a preference that is arithmetic over numbers of one row, and sums and counts of rows; None for any other."""
+    """A score that is arithmetic over numbers of single rows and over sums and counts of rows. None for any other score."""
     if clause.pref is None or clause.approx:
         return None
     reader = _AnyReader(scope, plan, clause.text)
@@ -267,8 +283,10 @@ def scored_by(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> 
 
 
 def conjoined_score(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> Conjoined | None:
-    """The score of a conjunction ``p & q`` that is monotone in one sum over the rows of each side (sections 3.3 and 4); None for
-    any other."""
+    """A score of a conjunction ``p & q`` that is monotone in one sum over the rows of each side (sections 3.3 and 4).
+
+    None for any other score.
+    """
     pref = clause.pref
     if pref is None or clause.approx or plan.pattern[0] != "and":
         return None
@@ -287,7 +305,7 @@ def conjoined_score(clause: MatchClause, plan: Plan, scope: Scope, inputs: Input
 
 
 def _one_sum(clause: MatchClause, reader: _SideReader) -> tuple[tuple | None, _SideReader]:
-    """The tree that adds the sides' shares in a score that is one sum."""
+    """The tree that adds the sides' parts of a score that is one sum, and the reader. The tree is None for any other score."""
     pref = clause.pref
     assert pref is not None
     if pref.combine not in (None, "SUM"):
@@ -308,7 +326,7 @@ def _one_sum(clause: MatchClause, reader: _SideReader) -> tuple[tuple | None, _S
 
 
 def _combined(clause: MatchClause, reader: _MonotoneReader) -> tuple | None:
-    """The tree of the combination of all objectives."""
+    """The tree that combines all objectives, None if one of them cannot be read."""
     pref = clause.pref
     assert pref is not None
     product = pref.combine == "PRODUCT" and len(pref.objectives) > 1
@@ -332,7 +350,7 @@ class _Reader:
         self.bounds = [found.get(variable, (0, 0)) for variable in range(len(plan.variables))]
 
     def terms(self, expr: Expr, sign: int) -> list[tuple[int, Expr | None, int, str]] | None:
-        """(variables, expression of one row, sign, kind) of each term; None where it is no sum of such."""
+        """The terms of a sum, as (variables, expression of one row, sign, kind). None if the expression is not such a sum."""
         node = expr.bare()
         own = self._of_one_row(node)
         if own is not None:
@@ -350,7 +368,7 @@ class _Reader:
         return None
 
     def covered(self, owners: list[list[Branch]]) -> bool:
-        """Whether each match takes a branch of an objective: all branches of one alternation have one."""
+        """Whether each match takes a branch with an objective: all branches of some alternation have one."""
         for parts, masks in self._alternations():
             taken = {i for of in owners for i, mask in enumerate(masks) if [b.own for b in of] == [mask]}
             if len(taken) == len(parts):
@@ -370,8 +388,10 @@ class _Reader:
         return None
 
     def _alternations(self) -> Iterator[tuple[tuple, list[int]]]:
-        """The branches of each alternation that every match passes once, with their variables, where no variable stands in two
-        branches or elsewhere."""
+        """The branches, with their variables, of each alternation that every match passes once.
+
+        Only alternations whose variables occur in no other branch and nowhere else in the pattern are returned.
+        """
         pattern = unbounded(self.plan.pattern)[0]
         parts = pattern[1:] if pattern[0] == "cat" else (pattern,)
         for at, part in enumerate(parts):
@@ -384,8 +404,10 @@ class _Reader:
                 yield part[1:], masks
 
     def _branches(self, node: Expr, sign: int) -> list[tuple[int, Expr | None, int, str]] | None:
-        """The terms of ``coalesce`` where its arguments are sums over the branches of one alternation, of which each match takes
-        one: a sum over the rows of one branch is NULL in all others."""
+        """The terms of ``coalesce`` if its arguments are sums over the branches of one alternation.
+
+        Each match takes one branch, and a sum over the rows of one branch is NULL in all others.
+        """
         whole = self.bounds
         for parts, masks in self._alternations():
             if len(parts) != len(node.args):
@@ -404,7 +426,10 @@ class _Reader:
         return None
 
     def _of_branch(self, arg: Expr, sign: int, branch: tuple, mask: int) -> list[tuple[int, Expr | None, int, str]] | None:
-        """The terms of a sum over single rows of a branch; None for anything else, and where it might not be NULL without them."""
+        """The terms of a sum over single rows of a branch.
+
+        None for any other expression, or if it might not be NULL without these rows.
+        """
         if any(part.op not in ("bin", "un", "col", "paren", "lit", "num") for part in arg.walk()):
             return None
         found = occurrences(branch)
@@ -433,7 +458,7 @@ class _Reader:
         return None
 
     def _of_one_row(self, node: Expr) -> int | None:
-        """The variable whose only row an expression is about."""
+        """The variable with exactly one row that an expression reads. None for any other expression."""
         if any(True for _ in self.scope.match_functions(node)):
             return None
         masks = {self._mask(c) for c in self.scope.columns(node)}
@@ -451,7 +476,10 @@ class _Reader:
 
 
 class _MonotoneReader(_Reader):
-    """``leaves``: (variable, expression of one row, direction, whether it must not be below 0) of each leaf read."""
+    """Reads monotone scores.
+
+    ``leaves``: (variable, expression of one row, direction, whether it must not be below 0) of each leaf read.
+    """
 
     def __init__(self, scope: Scope, plan: Plan, text: str) -> None:
         super().__init__(scope, plan)
@@ -460,8 +488,13 @@ class _MonotoneReader(_Reader):
         self.skips_nulls = False
 
     def tree(self, expr: Expr, direction: int, positive: bool) -> tuple | None:
-        """The tree of an expression in which a larger value is better (``direction`` 1) or worse (-1); with ``positive`` it must
-        not be below 0."""
+        """The tree of an expression, None if it is not monotone.
+
+        Args:
+            expr: the expression.
+            direction: 1 if a larger value is better, -1 if it is worse.
+            positive: whether the value must not be below 0.
+        """
         node = expr.bare()
         number = self._number(node)
         if number is not None:
@@ -508,11 +541,11 @@ class _MonotoneReader(_Reader):
         return None
 
     def _quotient(self, node: Expr, direction: int) -> tuple | None:
-        """A quotient of what must not be below 0, the divisor not 0 either: it falls with that."""
+        """A quotient whose operands must not be below 0, with a divisor other than 0. It falls as the divisor rises."""
         return self._operation("/", node.args, (direction, -direction), True)
 
     def _scaled(self, node: Expr, direction: int, positive: bool) -> tuple | None:
-        """A product or quotient with a number."""
+        """A product or quotient with a literal number."""
         parts = []
         for operand in node.args:
             number = self._number(operand)
@@ -520,7 +553,10 @@ class _MonotoneReader(_Reader):
         return None if None in parts else (node.value, *parts)
 
     def _number(self, node: Expr) -> float | None:
-        """A literal that is a whole number or a DOUBLE; others are decimals, whose arithmetic is not that of floating numbers."""
+        """A literal that is a whole number or a DOUBLE.
+
+        Other literals are decimals, whose arithmetic differs from floating point.
+        """
         node = node.bare()
         if not re.fullmatch(r"[+-]?\s*(\d{1,400}|(\d{1,400}\.?\d*|\.\d{1,400})[eE][+-]?\d{1,3})", node.span.of(self.text)):
             return None
@@ -541,7 +577,7 @@ class _MonotoneReader(_Reader):
 
 
 class _AnyReader(_MonotoneReader):
-    """Reads scores that need not be monotone. ``terms_found``: those of the leaves, as ``_Reader.terms`` has them."""
+    """Reads scores that need not be monotone. ``terms_found``: the terms of the leaves, in the form of ``_Reader.terms``."""
 
     def __init__(self, scope: Scope, plan: Plan, text: str) -> None:
         super().__init__(scope, plan, text)
@@ -555,13 +591,13 @@ class _AnyReader(_MonotoneReader):
         return super().tree(expr, direction, False)
 
     def _quotient(self, node: Expr, direction: int) -> tuple | None:
-        return None  # by 0 it is an error, or NULL, of some matches only
+        return None  # a division by 0 would be an error, or NULL, for some matches only
 
     def _leaf(self, node: Expr, direction: int, positive: bool) -> tuple | None:
-        # arithmetic is done for matches alone: among other rows it might fail
+        # arithmetic is computed for matches only, because it might fail on other rows
         own = self._of_one_row(node) if node.op not in ("bin", "un") else None
         found = [(own, node, 1, "row")] if own is not None else self._call(node, 1) if node.op == "call" else None
-        # a row of two sides of & would be counted twice
+        # a row of two sides of & would count twice
         if not found or (self.conjoined and (found[0][0] == ALL_ROWS or found[0][0].bit_count() > 1)):
             return None
         self.terms_found.append(found[0])
@@ -569,8 +605,11 @@ class _AnyReader(_MonotoneReader):
 
 
 class _SideReader(_MonotoneReader):
-    """``found``: the terms of each side; ``leaves``: the sides in the order in which they were read; ``positive``: sides that must
-    not be below 0."""
+    """Reads the score of a conjunction by its sides.
+
+    ``found``: the terms of each side; ``leaves``: the sides in the order of reading; ``positive``: sides whose sum must not be
+    below 0.
+    """
 
     def __init__(self, scope: Scope, plan: Plan, text: str, masks: list[int]) -> None:
         super().__init__(scope, plan, text)

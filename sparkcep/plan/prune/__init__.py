@@ -1,1 +1,1 @@
-"""Rows that cannot matter. A plan goes in; the conditions come out that a row, a partition or a slice of time has to meet."""
+"""Pruning: derives from a plan the conditions that a row, a partition or a time slice must meet to matter."""

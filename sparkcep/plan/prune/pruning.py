@@ -1,17 +1,17 @@
-"""Rows and partitions that cannot matter, found before any engine sees them: Spark filters rows ahead of the exchange, drops
-partitions without a match, and cuts partitions by further keys.
+"""Pruning before any engine runs: Spark filters rows ahead of the exchange, drops partitions without a match, and partitions by
+further keys.
 
-Rows: under a SKIP TILL strategy a row that fulfils no variable's row-local condition is ignored wherever the search stands, so the
-result is the same without it - unless something counts or looks at physical rows.
+Rows: under a SKIP TILL strategy a row that satisfies no variable's row-local condition is ignored in every state of the search. So
+the result is the same without it, unless something counts rows or reads physical neighbours.
 
-Candidates: a match that holds a row of A lies in a partition with a row that fulfils A's row-local condition and, under WINDOW,
-within the window's size of that row ('High-Performance Row Pattern Recognition Using Joins', VLDB 2023, bounds its windows
-likewise).
+Candidates: a match that holds a row of A lies in a partition with a row that satisfies A's row-local condition. Under WINDOW the
+match lies within the window's size of that row. 'High-Performance Row Pattern Recognition Using Joins' (VLDB 2023) bounds its
+windows in this way, too.
 
-Equivalence tests as partition keys (SASE+, SIGMOD 2008, section 3.2): where every row of a match behind its first must have the
-same value of a column as a row before it, all rows of a match agree in that column, so rows that differ in it never meet: it may
-cut partitions as a PARTITION BY column does. A row whose value is NULL passes no such test and can only be a match by itself, which
-it is among the other NULLs, too.
+Equivalence tests as partition keys (SASE+, SIGMOD 2008, section 3.2): suppose every row of a match after its first must have the
+same value of a column as an earlier row of the match. Then all rows of a match agree in that column, and rows that differ in it
+never meet. So the column may partition the rows like a PARTITION BY column. A row whose value is NULL passes no such test. It can
+only be a match on its own, and it still is one in the partition of the NULLs.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from sparkcep.plan.records import ALL_ROWS, Approx, Candidate, has, walk
 from sparkcep.plan.scope import Row
 from sparkcep.plan.split.conditions import ConditionSplitter, conjuncts
 
-MAX_CHOICES = 16  # sets that an alternation is resolved into
-MAX_CANDIDATES = 8  # that are compared
+MAX_CHOICES = 16  # most sets that an alternation is resolved into
+MAX_CANDIDATES = 8  # most candidates that are kept
 
 # -- rows -------------------------------------------------------------------------------------------------------------
 
 
 def ignorable(plan: Plan) -> bool:
-    """Whether a row that no variable of a match takes changes nothing by being there."""
-    if plan.adjacent or plan.rows == WITH_UNMATCHED or plan.ordered_inputs or plan.graphing:  # positions in a graph count rows
+    """Whether the result is the same without a row that no variable of a match takes."""
+    if plan.adjacent or plan.rows == WITH_UNMATCHED or plan.ordered_inputs or plan.graphing:  # positions in a graph count all rows
         return False
     if any(window.kind == ROWS for window in plan.windows) or nullable(plan.pattern) or anchored(plan.pattern):
         return False
@@ -49,19 +49,22 @@ def ignorable(plan: Plan) -> bool:
 
 
 def prefilter(plan: Plan) -> tuple[str, ...]:
-    """SQL conditions of which a row must fulfil one to be needed, where rows are :func:`ignorable`; () where every row may be."""
+    """SQL conditions for rows that are :func:`ignorable`: a row that satisfies none of them can be dropped.
+
+    () if every row may be needed.
+    """
     if {letter.variable for letter in plan.letters} != set(range(len(plan.variables))):
         return ()
     return tuple(letter.text for letter in plan.letters)
 
 
 def looks_around(plan: Plan) -> bool:
-    """Whether a condition or a measure looks at physical neighbours."""
+    """Whether a condition or a measure reads physical neighbours."""
     return any(Reach.of_measures(plan)) or any(physical(tree) for condition in plan.conditions for tree in condition.trees)
 
 
 def physical(tree: tuple) -> bool:
-    """Whether a condition looks at physical neighbours."""
+    """Whether a condition reads physical neighbours."""
     return any(part[0] in ("off", "pair") or (part[0] in ("nav", "cls") and part.physical != 0) for part in walk(tree))
 
 
@@ -69,16 +72,16 @@ def physical(tree: tuple) -> bool:
 
 
 def necessary(pattern: tuple) -> tuple[frozenset[int], ...]:
-    """Sets of variables; every match of a plan's pattern maps a row to a variable of each. The smallest first."""
+    """Sets of variables, smallest first. Every match of the pattern maps a row to a variable of each set."""
     return tuple(sorted(dict.fromkeys(_sets(pattern)), key=lambda s: (len(s), sorted(s))))
 
 
 def candidates(plan: Plan) -> tuple[Candidate, ...]:
-    """The conditions that a row of every match fulfils; () where a partition without a match is in the result: its rows are told
-    (WITH UNMATCHED ROWS) or a missing variable is forgiven (APPROX). Empty matches hold no variable, so a pattern that has them has
-    no necessary one.
+    """The conditions that some row of every match satisfies.
 
-    A variable's row-local conjuncts hold for each of its rows, whatever the other conjuncts say.
+    () if the result may include a partition without such a row: its rows are output (WITH UNMATCHED ROWS), or a missing variable is
+    forgiven (APPROX). A pattern with empty matches lacks necessary variables. A variable's row-local conjuncts hold for each of its
+    rows, independent of its other conjuncts.
     """
     if plan.rows == WITH_UNMATCHED or plan.approximate is not None:
         return ()
@@ -88,15 +91,16 @@ def candidates(plan: Plan) -> tuple[Candidate, ...]:
 
 
 def bounded_by_window(plan: Plan) -> bool:
-    """Whether rows farther than WINDOW from every row of a necessary variable change nothing by being there.
+    """Whether rows farther than WINDOW from every row of a necessary variable can be dropped without changing the result.
 
-    A match spans less than W, so its rows and all between them, taken, ignored or negated ones, lie within W of its necessary row:
-    no match and no row inside one is lost. Where a start row's window holds a necessary row, all of that window lies within W of
-    it:
-    the search sees the same rows, so preferment, contiguity and what SKIP TILL may ignore stay. Where it holds none, no match
-    starts, before and after. What looks at rows by their place in the partition (PREV, NEXT, anchors, lag and lead, positions in
-    MATCH_GRAPH) may look farther than W, and ROWS are counted, not measured: not then. Nor where windows slide, or positions are
-    compared across partitions. Match numbers count matches, which all stay.
+    A match spans less than W. So its rows and all rows between them (taken, ignored or negated) lie within W of its necessary row,
+    and no match loses a row. If a start row's window holds a necessary row, that whole window lies within W of the necessary row.
+    The search then reads the same rows, so preferment, contiguity and the rows that SKIP TILL may ignore do not change. If the
+    window holds no necessary row, no match starts there, with or without the other rows.
+
+    Clauses that read rows by position in the partition may look farther than W, so this function returns False for them. They use
+    PREV, NEXT, anchors, lag and lead, positions in MATCH_GRAPH, or windows of ROWS. It also returns False for sliding windows, and
+    if positions are compared across partitions. Match numbers count matches, which all stay.
     """
     if not plan.windows or plan.windows[0].kind not in (MICROS, NUMBER) or any(window.kind == ROWS for window in plan.windows) or plan.slide or (plan.ranking and plan.ranking.overall):
         return False
@@ -115,17 +119,20 @@ def _sets(pattern: tuple) -> list[frozenset[int]]:
         size = 1
         for branch in branches:
             size *= len(branch)
-        # a row of one variable of each branch: one of them is there
+        # one variable of each branch: every match has a row of one of them
         return shared + ([frozenset().union(*choice) for choice in product(*branches)] if size <= MAX_CHOICES else [])
-    return []  # not, empty, start, end, what may be left out
+    return []  # not, empty, start, end, and parts that may be left out
 
 
 # -- keys -------------------------------------------------------------------------------------------------------------
 
 
 def equal_columns(clause: MatchClause, splitter: ConditionSplitter, plan: Plan) -> list[tuple[str, tuple[str, ...]]]:
-    """(column's text, the tests as texts) of the columns in which the rows of every match agree; [] where their partitions
-    would tell matches apart otherwise. Rows outside a match must be :func:`ignorable`."""
+    """The columns that are equal in all rows of every match: for each, its text and the tests as texts.
+
+    [] if partitioning by these columns would change how matches are distinguished or numbered. Rows outside a match must be
+    :func:`ignorable`.
+    """
     if plan.skip.mode != NEXT_ROW or clause.pref or clause.top or _numbered(clause) or has(plan.pattern, "and"):
         return []
     reader = _TestReader(clause, splitter, plan)
@@ -137,8 +144,10 @@ def equal_columns(clause: MatchClause, splitter: ConditionSplitter, plan: Plan) 
 
 
 def implied_tests(clause: MatchClause, splitter: ConditionSplitter, plan: Plan, columns: list[str]) -> dict[Span, str]:
-    """The tests that hold wherever the column, one of ``columns`` by which partitions are cut, is not NULL: their spans, and the
-    column's text."""
+    """The tests that hold whenever their column is not NULL, because partitions are cut by one of ``columns``.
+
+    Returns the span of each test and the column's text.
+    """
     reader = _TestReader(clause, splitter, plan)
     return {
         span: text
@@ -170,11 +179,11 @@ class _TestReader:
         self._leader = leader(plan.pattern)
 
     def tested(self) -> list[int]:
-        """The variables that need a test: all that may take another row than the first, and the negated ones."""
+        """The variables that need a test: those that may take a row other than the first, and negated ones."""
         return [v for v, places in self._places.items() if not all(p.first for p in places)]
 
     def tests(self, variable: int, condition: Expr) -> dict[tuple, tuple[str, str]]:
-        """Column (as a comparable name) to (its text, the test's text), for each test among the condition's conjuncts."""
+        """The tests among the condition's conjuncts: maps the column (as a comparable name) to its text and the test's text."""
         found: dict[tuple, tuple[str, list[str], list[Row]]] = {}
         for conjunct in conjuncts(condition):
             column, row = self._equality(conjunct.bare(), variable)
@@ -186,7 +195,7 @@ class _TestReader:
         return {name: (text, " AND ".join(tests)) for name, (text, tests, rows) in found.items() if agrees(rows, variable)}
 
     def sure(self, variable: int, condition: Expr) -> Iterator[tuple[Span, str]]:
-        """(span, column's text) of the tests whose other row is sure to be there."""
+        """The (span, column's text) of each test whose other row certainly exists."""
         for conjunct in conjuncts(condition):
             column, row = self._equality(conjunct.bare(), variable)
             if column is not None and row is not None and self._there(row, variable):
@@ -199,7 +208,7 @@ class _TestReader:
         return named and self.approx.missing[row.mask.bit_length() - 1] > self.approx.bound and self._earlier(row, variable)
 
     def _equality(self, test: Expr, variable: int) -> tuple[Expr | None, Row | None]:
-        """The column that a conjunct compares with its value at another row, and that row."""
+        """The column that a conjunct compares with its value in another row, and that row. (None, None) for any other conjunct."""
         if test.op != "bin" or test.value != "=":
             return None, None
         columns = [_column(side.bare()) for side in test.args]
@@ -210,12 +219,14 @@ class _TestReader:
         return (columns[0], other) if own == Row("cur") else (None, None)
 
     def _agrees(self, rows: list[Row], variable: int) -> bool:
-        """Whether one of the rows is sure to be an earlier one of the match."""
+        """Whether one of the rows is certainly an earlier row of the match."""
         return any(self._earlier(row, variable) for row in rows)
 
     def _agrees_approximately(self, rows: list[Row], variable: int) -> bool:
-        """As :meth:`_agrees`, where a test that names a missing variable is taken as true: then all that may stand before are
-        tested."""
+        """Like :meth:`_agrees` for APPROX, where a test that names a missing variable counts as true.
+
+        All variables that may come before must be tested.
+        """
         approx = self.approx
         assert approx is not None
         tested = 0
@@ -239,12 +250,15 @@ class _TestReader:
         return parts if self.case_sensitive else tuple(p.lower() for p in parts)
 
     def _earlier(self, row: Row, variable: int) -> bool:
-        """Whether it is a row of the match before the variable's - or the match's first row, the variable's own then."""
+        """Whether the row certainly is a row of the match before the variable's row.
+
+        The match's first row also counts, even if it is the variable's own row.
+        """
         if row.which == "cur" or row.logical or row.physical:
             return False
         before = reduce(and_, (p.certain for p in self._places[variable]))
         if row.mask == ALL_ROWS:
-            # a row before the match is the first of those that ~ at its start sees
+            # a negation at the start of the pattern reads rows before the match, and FIRST may then be such a row
             return row.which == "F" and (not self.splitter.finished >> variable & 1 or before != 0)
         if row.which == "F" and row.mask == self._leader:
             return True
@@ -252,7 +266,7 @@ class _TestReader:
 
 
 def _column(expr: Expr) -> Expr | None:
-    """The column of ``c``, ``X.c``, ``FIRST(X.c)`` and ``LAST(X.c)``."""
+    """The column in ``c``, ``X.c``, ``FIRST(X.c)`` or ``LAST(X.c)``."""
     if expr.op == "call" and expr.value in ("FIRST", "LAST"):
         expr = expr.args[0].bare()
     return expr if expr.op == "col" else None
@@ -260,8 +274,13 @@ def _column(expr: Expr) -> Expr | None:
 
 @dataclass(frozen=True)
 class _Place:
-    """What is known before a place of the pattern: ``certain``, a mask of variables mapped by every match that gets there;
-    ``possible``, by some match; ``first``, that no row is."""
+    """Facts about the part of a match before a place of the pattern.
+
+    Attributes:
+        certain: mask of the variables that every match reaching the place has mapped.
+        first: whether no row comes before.
+        possible: mask of the variables that some match has mapped.
+    """
 
     certain: int = 0
     first: bool = True
@@ -269,7 +288,7 @@ class _Place:
 
 
 def _visit(tree: tuple, place: _Place, found: dict[int, list[_Place]]) -> _Place:
-    """Collects the places of each variable; gives the place behind ``tree``."""
+    """Collects the places of each variable. Returns the place after ``tree``."""
     kind, parts = tree[0], [part for part in tree if isinstance(part, tuple)]
     later = replace(place, first=False)
     if kind == "var":

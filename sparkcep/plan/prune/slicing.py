@@ -1,9 +1,9 @@
-"""Whether the rows of one key may be cut into overlapping slices of time that are searched by themselves.
+"""Time slicing: decides whether the rows of one key may be cut into overlapping slices that are searched separately.
 
-A slice holds all rows of a stretch of the order key and, behind them, those less than WINDOW farther. A match spans less than
-WINDOW, so the slice that owns its first row holds all of it, and all rows that its search may look at: a start row is searched
-within its own window. What goes from match to match, counts matches or rows, or looks at rows before the match needs the whole
-partition.
+A slice holds all rows of a stretch of the order key, plus the rows after it that are less than WINDOW away. A match spans less than
+WINDOW. So the slice that owns its first row holds the whole match and all rows that its search may read, because a start row is
+searched within its own window. Anything that depends on other matches, counts matches or rows, or reads rows before the match needs
+the whole partition. ``sql/prefilter/slices`` does the cutting.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sparkcep.plan.records import ALL_ROWS, has
 
 
 def undivided(plan: Plan) -> str:
-    """Why the partitions of a plan with WINDOW must stay whole; "" where they may be cut."""
+    """Why the partitions of a plan with WINDOW must stay whole, "" if they may be cut."""
     if plan.automaton is not None:
         return "an AUTOMATON tells the matches of a partition in the order of their last rows"
     if plan.changes is not None:
@@ -59,8 +59,10 @@ def undivided(plan: Plan) -> str:
 
 
 def _numbered(plan: Plan) -> bool:
-    """Whether a condition or a measure reads MATCH_NUMBER(). A leaf that only orders matches of one window, or that no measure
-    reads, does not count."""
+    """Whether a condition or a measure reads MATCH_NUMBER().
+
+    A leaf that no measure reads, or that only orders the matches of one window, does not count.
+    """
     if any(has(tree, "mno") for condition in plan.conditions for tree in condition.trees):
         return True
     names = {leaf.name for leaf in plan.leaves if leaf.spec.kind == "mno"}
@@ -69,9 +71,12 @@ def _numbered(plan: Plan) -> bool:
 
 
 def _neighbours(plan: Plan) -> str:
-    """Whether PREV and NEXT stay inside the match, whose rows the slice holds with all between them: a variable with n rows of the
-    match before it has n rows of the slice before it."""
-    within = room(plan.pattern, len(plan.variables)) if plan.approximate is None else [(0, 0)] * len(plan.variables)  # any may be missing
+    """Why PREV or NEXT may leave the match, "" if they stay inside it.
+
+    The slice holds a match with all rows in between. If a variable has n rows of the match before it, the slice has n rows before
+    it.
+    """
+    within = room(plan.pattern, len(plan.variables)) if plan.approximate is None else [(0, 0)] * len(plan.variables)  # any variable may be missing
     outside = "{} may look at a row outside the match, which another slice may hold"
     for condition in plan.conditions:
         if not all(_stays(tree, *within[condition.variable]) for tree in condition.trees):
@@ -85,8 +90,10 @@ def _neighbours(plan: Plan) -> str:
 
 
 def _stays(tree: tuple, before: int, after: int) -> bool:
-    """Whether a condition's own physical neighbours lie at most so many rows away; those of other rows of the match never count as
-    near."""
+    """Whether a condition's own physical neighbours lie at most ``before`` rows back and ``after`` rows ahead.
+
+    Neighbours of other rows of the match never count as near.
+    """
     if tree[0] == "off":
         return -before <= tree.physical <= after
     if tree[0] == "call":

@@ -1,2 +1,4 @@
-"""Splits expressions between Spark and the engine. Conditions and measures go in; input columns, bits of rows, small trees over
-several rows and the leaves of measures come out."""
+"""Splits expressions between Spark and the engine.
+
+Conditions and measures become input columns, bits of rows, small trees over several rows, and the leaves of measures.
+"""

@@ -1,7 +1,10 @@
-"""Splits a DEFINE condition into what Spark computes per row and what looks at other rows.
+"""Splits a DEFINE condition into a part that Spark computes for each row and a part that reads other rows.
 
-The trees of the second part are those of :mod:`sparkcep.plan.records`. A subtree whose references all look at one row becomes one
-input column, which Spark computes.
+The planner calls it for every condition. The trees of the second part are those of :mod:`sparkcep.plan.records`. A subtree whose
+references all read one row becomes one input column, which Spark computes.
+
+In ``B AS b > 2 AND price < PREV(price)``, Spark computes ``b > 2`` as a letter. The other conjunct becomes the tree ``("call", "<",
+Here("col", "__c0"), Near("off", "__c0", -1, None))`` over the input column ``__c0 = price``.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from sparkcep.plan.records import ALL_ROWS, Lit, has, walk
 from sparkcep.plan.scope import AGGREGATES, MAX_DIGITS, NAVIGATIONS, OF_MATCHES, PRIOR, Inputs, Row, Scope
 from sparkcep.plan.split import fallible
 
-# functions of one DOUBLE that the engine computes as the C library does
+# functions of one DOUBLE that the engine computes like the C library
 MATH_CALLS = (
     "cbrt", "log2", "log1p", "expm1", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "degrees", "radians", "rint",
 )
@@ -52,12 +55,12 @@ _ALIASES = {
     "STDDEV": "STDDEV_SAMP", "VARIANCE": "VAR_SAMP", "POWER": "POW", "CEILING": "CEIL", "NVL": "COALESCE",
     "IFNULL": "COALESCE", "SIGNUM": "SIGN", "IFF": "IF", "LOG": "LN", "DATE_DIFF": "DATEDIFF", "MOD": "%",
 }
-_NAMED = re.compile(r"\(*(?:\w+|`(?:[^`]|``)+`)(?:\.(?:\w+|`(?:[^`]|``)+`))*\)*")  # a column, or a field of one
-ORDER = "{sparkcep:order}"  # in the text of an ordered input: PARTITION BY and ORDER BY of the clause
+_NAMED = re.compile(r"\(*(?:\w+|`(?:[^`]|``)+`)(?:\.(?:\w+|`(?:[^`]|``)+`))*\)*")  # a column, or a field of a column
+ORDER = "{sparkcep:order}"  # placeholder in the text of an ordered input for the clause's PARTITION BY and ORDER BY
 ROW_NUMBER = f"row_number() OVER ({ORDER})"
 MAX_LABELLED = 64  # ways to choose variables for the CLASSIFIERs in one Spark function
-MAX_PAIRED = 2  # other rows that a Spark function in DEFINE may look at: the array's size is that power of the rows
-# functions known to give NULL when any argument is NULL; others get an explicit value for an absent row
+MAX_PAIRED = 2  # most other rows that a Spark function in DEFINE may read; the array's size is the number of rows to this power
+# functions that are NULL if any argument is NULL; other functions get an explicit value for an absent row
 _STRICT_CALLS = frozenset(
     """ABS ACOS ASIN ATAN BROUND CBRT CEIL CEILING CHAR_LENGTH CHARACTER_LENGTH COS DATE DATEDIFF DATE_ADD DATE_DIFF
     DATE_FORMAT DATE_SUB DATE_TRUNC DAY DAYOFMONTH DAYOFWEEK DAYOFYEAR EXP EXTRACT FLOOR FROM_UNIXTIME HOUR INITCAP
@@ -69,7 +72,7 @@ _STRICT_CALLS = frozenset(
 
 
 class ConditionSplitter:
-    """Splits the conditions of one clause; row expressions go to ``inputs``."""
+    """Splits the conditions of one clause. Row expressions go to ``inputs``."""
 
     def __init__(
         self, scope: Scope, inputs: Inputs, ordered: bool, finished: int = 0, ansi: bool = True, distances: Mapping[tuple[int, int], Distance] = MappingProxyType({}),
@@ -79,23 +82,29 @@ class ConditionSplitter:
         self.ordered = ordered
         self.ansi = ansi
         self._failing: dict[Span, records.Failing] = {}  # expressions that may fail, in the order of their numbers
-        self.distances = distances  # of variables that lie as many rows apart in every match
-        self.finished = finished  # mask of the variables whose conditions see the finished match: under ~, in a side of &
+        self.distances = distances  # distances between variables that are equal in every match
+        self.finished = finished  # mask of the variables whose conditions read the finished match: under ~, in a side of &
         self._ordered: dict[str, str] = {}
         self._in_prior = False
-        self._labels: dict[Span, str | None] = {}  # calls of CLASSIFIER, and navigations to one, that stand for a known variable's name
-        self._by_labels = 0  # how often a function of CLASSIFIER became a choice by the variable
+        self._labels: dict[Span, str | None] = {}  # calls of CLASSIFIER, and navigations to one, whose variable is known, with its name
+        self._by_labels = 0  # how many functions of CLASSIFIER became choices by variable
 
     def ordered_inputs(self) -> tuple[records.Computed, ...]:
-        """Input columns computed over the clause's own order; :data:`ORDER` stands for the window's specification."""
+        """Input columns that Spark computes by windows over the clause's order.
+
+        :data:`ORDER` is the placeholder for the window's specification.
+        """
         return tuple(records.Computed(name, text) for text, name in self._ordered.items())
 
     def failing(self) -> tuple[records.Failing, ...]:
-        """The expressions that :class:`sparkcep.plan.records.Checked` names by their numbers."""
+        """The expressions whose numbers :class:`sparkcep.plan.records.Checked` holds."""
         return tuple(self._failing.values())
 
     def _checked(self, expr: Expr, text: str, read: Callable[[str], tuple]) -> tuple:
-        """The tree ``read`` of the column that holds the row expression ``text``; one that may fail has its mark beside it."""
+        """The tree that ``read`` makes of the input column for the row expression ``text``.
+
+        A fallible expression is checked against its mark.
+        """
         if not fallible.may_fail(expr, self.ansi):
             return read(self.inputs.column(text))
         catcher = self._catcher(expr)
@@ -119,8 +128,16 @@ class ConditionSplitter:
         return self.scope.error(expr, "MATCH_DEPENDENT_EXPRESSION", message, UNSUPPORTED)
 
     def split(self, condition: Expr, variable: int, implied: Mapping[Span, str] = MappingProxyType({})) -> tuple[str, list, list[Span]]:
-        """(row-local SQL text or "", trees of the other top-level conjuncts, places of these). ``implied``: conjuncts that hold
-        wherever a column, given as text, is not NULL."""
+        """Splits the condition of a variable.
+
+        Args:
+            condition: the condition.
+            variable: number of the variable.
+            implied: conjuncts that hold whenever a column is not NULL, with the column as text.
+
+        Returns:
+            The row-local SQL text or "", the trees of the other top-level conjuncts, and the places of these conjuncts.
+        """
         self.scope.check_semantics(condition)
         self._check_boolean(condition.bare(), variable)
         rows, others, spans = [], [], []
@@ -132,7 +149,7 @@ class ConditionSplitter:
             if all(r == Row("cur") for r in refs) and not any(True for _ in self._special(conjunct)):
                 text = f"({self._cur_text(conjunct, variable)})"
                 if others and fallible.computes(conjunct, self.ansi):
-                    # conjuncts before it, which Spark does not compute, may keep rows from it on which it fails
+                    # earlier conjuncts, which Spark does not compute, may exclude the rows on which this one fails
                     catcher = self._catcher(conjunct)
                     rows.append(f"COALESCE({catcher.value(text)}, {catcher.failure(text)})")
                     others.append(self._checked(conjunct, text, lambda column: records.Here("col", column)))
@@ -153,19 +170,22 @@ class ConditionSplitter:
     # -- references -----------------------------------------------------------------------------------------
 
     def _with_first_iteration(self, conjunct: Expr, variable: int):
-        """The conjunct's tree. One that holds a PRIOR and is NULL on the first iteration is true there: the paper's "i > 1"."""
+        """The conjunct's tree.
+
+        A conjunct with PRIOR that is NULL on the first iteration counts as true there: the paper's "i > 1".
+        """
         tree, bare = self._lower(conjunct, variable), conjunct.bare()
         if not _holds_prior(bare):
             return tree
-        # of a comparison an operand is asked, because <=> is never NULL
+        # for a comparison, test an operand for NULL, because <=> is never NULL
         compared = (bare.op == "bin" and bare.value in _COMPARISONS) or (bare.op == "is" and bare.value == "DISTINCT")
         asked = [self._lower(arg, variable) for arg in bare.args if _holds_prior(arg)] if compared else [tree]
-        # the conjunct first: it decides alone where it is true
+        # the conjunct comes first, because it decides alone if it is true
         first, absent = records.IsFirst("isfirst", 1 << variable), [("call", "isnull", one) for one in asked]
         return ("call", "or", tree, ("call", "and", first, _chain("or", absent)))
 
     def _row_of(self, mask: int | None, variable: int) -> Row:
-        """The row a reference outside navigation looks at."""
+        """The row that a reference outside navigation reads."""
         if self._in_prior:
             return Row("L", ALL_ROWS if mask is None else mask)
         if mask is None or mask == 1 << variable:
@@ -175,7 +195,7 @@ class ConditionSplitter:
         return self._fixed(Row("L", mask), variable)
 
     def _fixed(self, row: Row, variable: int) -> Row:
-        """The row as a physical neighbour of the candidate row, if it always is the same one."""
+        """The row as a physical neighbour of the candidate row, if their distance is fixed. Otherwise the row itself."""
         if row.logical or row.mask <= 0 or row.mask & row.mask - 1:
             return row
         found = self.distances.get((row.mask.bit_length() - 1, variable))
@@ -184,14 +204,14 @@ class ConditionSplitter:
         return Row("cur", physical=row.physical - found.rows)
 
     def row(self, reference: Expr, variable: int) -> Row:
-        """The row that a column reference, or FIRST or LAST of one, looks at in the variable's condition."""
+        """The row that a column reference, or FIRST or LAST of one, reads in the variable's condition."""
         return next(iter(self._rows(reference, variable)))
 
     def _nav_row(self, node: Expr, variable: int) -> tuple[Row, Expr]:
         row, body = self.scope.navigation(node, in_define=True)
         mapped = row.mask == ALL_ROWS or row.mask >> variable & 1
         if self.finished >> variable & 1:
-            # the match goes on behind its own row; PREV(x) of a bare column is that row's neighbour
+            # The match continues after the variable's own row. PREV(x) of a bare column reads that row's neighbour.
             bare = node.value != "LAST" and node.args[0].bare().value != "LAST" and row.mask == ALL_ROWS
             mapped = bare or row.mask == 1 << variable
         if row.which == "L" and row.logical == 0 and mapped and not self._in_prior:
@@ -201,7 +221,7 @@ class ConditionSplitter:
         return row, body
 
     def _rows(self, expr: Expr, variable: int) -> set[Row]:
-        """Every row ``expr`` looks at."""
+        """Every row that ``expr`` reads."""
         scope = self.scope
         out: set[Row] = set()
         inner = list(self._match_functions(expr))
@@ -217,7 +237,7 @@ class ConditionSplitter:
         return out | {self._row_of(scope.qualifier(node), variable) for node in scope.columns_outside(expr, spans)}
 
     def _match_functions(self, expr: Expr) -> Iterator[Expr]:
-        """As the scope's, without the calls whose value is known."""
+        """The scope's match functions in ``expr``, without calls whose value is known."""
         return (m for m in self.scope.match_functions(expr) if m.span not in self._labels)
 
     def _row_text(self, expr: Expr) -> str:
@@ -231,7 +251,7 @@ class ConditionSplitter:
                 yield m
 
     def _cur_text(self, expr: Expr, variable: int, wrap=None) -> str:
-        """Text over the looked-at row: navigations replaced by their bodies, qualifiers dropped."""
+        """Text over the row that is read: navigations are replaced by their bodies, and qualifiers are dropped."""
         swaps = self._known(expr)
         for m in self._match_functions(expr):
             _, body = self._nav_row(m, variable)
@@ -241,7 +261,7 @@ class ConditionSplitter:
         return render_values(self.scope.text, expr, swaps)
 
     def _known(self, expr: Expr) -> dict[Span, str]:
-        """The texts of the calls at the top of ``expr`` whose value is known."""
+        """The texts of the outermost calls in ``expr`` whose value is known."""
         return {m.span: _label_text(self._labels[m.span]) for m in self.scope.match_functions(expr) if m.span in self._labels}
 
     # -- lowering -------------------------------------------------------------------------------------------
@@ -262,7 +282,7 @@ class ConditionSplitter:
                 return self._checked(expr, self._cur_text(expr, variable), lambda column: self._at(row, column, None))
         before, chosen = (dict(self._ordered), self.inputs.mark(), dict(self._failing)), self._by_labels
         native = self._native(expr, variable)
-        # of an expression over one other row that Spark computes in part, Spark computes the whole, at that row
+        # If Spark computes part of an expression over one other row, it computes the whole expression, at that row.
         whole = not special and len(rows) == 1 and (native is None or self._computed_in_part(native))
         if native is not None and not whole:
             by_label = special and self._by_labels > chosen and _compares(expr) and self._labelled(expr, variable)
@@ -299,8 +319,11 @@ class ConditionSplitter:
         raise self._dependent(expr, f"{what} looks at an aggregate, MATCH_NUMBER() or more than {most} rows of the match at once, which DEFINE does not compute. {instead}")
 
     def _labelled(self, expr: Expr, variable: int) -> tuple[records.Label, tuple[Span, ...], list[str | None]] | None:
-        """The first CLASSIFIER in an expression over nothing but columns and CLASSIFIERs: its tree, the calls that give it and what
-        it may be. None where there is none or anything else."""
+        """The first CLASSIFIER in an expression that reads only columns and CLASSIFIERs.
+
+        Returns its tree, the calls that evaluate it, and its possible values. None for any other expression, or if there are too
+        many ways.
+        """
         found: dict[records.Label, list[Span]] = {}
         for m in self._match_functions(expr):
             if m.value == "CLASSIFIER":
@@ -323,13 +346,13 @@ class ConditionSplitter:
         return tree, tuple(spans), self._may_be(tree, variable)
 
     def _may_be(self, tree: records.Label, variable: int) -> list[str | None]:
-        """What a CLASSIFIER may be: names of variables, and None for NULL."""
+        """The possible values of a CLASSIFIER: names of variables, and None for NULL."""
         if tree.which == "cur" and not tree.physical:
             return [self.scope.variables[variable]]
         return [name for v, name in enumerate(self.scope.variables) if tree.physical or tree.mask >> v & 1] + [None]
 
     def _by_label(self, expr: Expr, variable: int, tree: records.Label, spans: tuple[Span, ...], labels: list[str | None]) -> tuple:
-        """A Spark function of CLASSIFIER: chosen by the variable among its values for each, which Spark computes."""
+        """A Spark function of CLASSIFIER: a choice, by variable, between values that Spark computes for each variable."""
         self._by_labels += 1
         chosen = None
         for label in reversed(labels):
@@ -342,13 +365,15 @@ class ConditionSplitter:
         return chosen
 
     def _computed_in_part(self, tree: tuple) -> bool:
-        """Whether a tree holds values of another row that are not columns of the input as they are."""
+        """Whether a tree holds values of another row that are not plain columns of the input."""
         texts = dict(self.inputs.columns())
         return any(leaf[0] in ("off", "nav") and not _NAMED.fullmatch(texts[leaf.column]) for leaf in walk(tree))
 
     def _compares_for_spark(self, expr: Expr, tree: tuple, rows: set[Row]) -> bool:
-        """Whether the whole comparison is Spark's: an operand is, at the same rows. Spark then compares by its types and
-        collations, and what it ships is a BOOLEAN."""
+        """Whether Spark should compute a whole comparison, because Spark computes one of its operands at the same rows.
+
+        Spark then compares by its own types and collations, and ships only a BOOLEAN.
+        """
         if not _compares(expr) or any(n.op == "subquery" for n in expr.walk()):
             return False
         leaves = list(_operands(tree))
@@ -364,7 +389,7 @@ class ConditionSplitter:
         return records.At("nav", row.which, row.mask, row.logical, row.physical, column, absent)
 
     def _strict(self, expr: Expr) -> bool:
-        """Whether ``expr`` is surely NULL when its row is absent: every path to a column is NULL-propagating."""
+        """Whether ``expr`` is certainly NULL if its row is absent: every path to a column propagates NULL."""
         expr = expr.bare()
         if expr.op == "col":
             return True
@@ -381,7 +406,7 @@ class ConditionSplitter:
     def _lagged(self, expr: Expr, variable: int, fields: dict[Row, str] | None = None, bodies: dict[str, str] | None = None) -> str:
         """Text of a function over physical neighbours, with lag and lead.
 
-        With ``fields``: navigations to those rows are read from a lambda's variable of that name, whose fields are
+        ``fields`` maps rows to variables of a lambda: navigations to these rows read the variable's fields. The fields are
         collected in ``bodies`` (row expression to field name).
         """
         swaps = self._known(expr)
@@ -397,7 +422,7 @@ class ConditionSplitter:
         for m in self._match_functions(expr):
             row, body = self._nav_row(m, variable)
             if fallible.may_fail(body, self.ansi):
-                # computed where its value is asked for: of the columns at that row
+                # computed only where its value is read, from the columns at that row
                 parts = {part.span: at(row, self._row_text(part)) for part in fallible.pieces(body, self.ansi)}
                 swaps[m.span] = f"IF({at(row, 'true')}, {render_values(self.scope.text, body, parts)}, NULL)"
             else:
@@ -409,8 +434,8 @@ class ConditionSplitter:
     def _paired(self, expr: Expr, variable: int, others: list[Row]):
         """A Spark function over the current row and one or two other rows of the match.
 
-        Spark computes it for every row so far (an array, the last element for no row; two rows: row-major): quadratic in
-        the partition's rows, but any function means what it means everywhere in Spark. The kernel picks the element.
+        Spark computes it for every row so far, as an array whose last element is for no row (for two rows: row-major). The cost is
+        quadratic in the partition's rows, but any function means what it means everywhere in Spark. The kernel picks the element.
         """
         others.sort(key=lambda r: (r.which, r.mask, r.logical, r.physical))
         names = [f"__e{i}" for i in range(len(others))]
@@ -431,12 +456,12 @@ class ConditionSplitter:
             return records.Pair("pair", self._over_order(text, expr), number, places)
 
         if fallible.may_fail(expr, self.ansi):
-            catcher = fallible.Catcher()  # Spark computes nothing of a lambda ahead
+            catcher = fallible.Catcher()  # Spark computes no part of a lambda ahead
             return self._marked(expr, paired(catcher.value(text)), paired(catcher.failure(text)))
         return paired(text)
 
     def _native(self, expr: Expr, variable: int):
-        """The tree of an operator the engine computes itself; None for anything else."""
+        """The tree of an operator that the engine computes itself. None for any other expression."""
 
         def low(e: Expr):
             return self._lower(e, variable)
@@ -445,7 +470,7 @@ class ConditionSplitter:
         if op in ("and", "or"):
             decides = "FALSE" if op == "and" else "TRUE"
             if any(a.bare().op == "lit" and a.bare().value == decides for a in args):
-                return Lit("lit", "bool", decides)  # Spark's optimizer computes nothing else of it either
+                return Lit("lit", "bool", decides)  # Spark's optimizer does not compute the rest either
             return ("call", op, *map(low, args))
         if op == "un":
             if expr.value == "NOT":
@@ -536,12 +561,12 @@ class ConditionSplitter:
         return ("call", name.lower(), *map(low, expr.args))
 
     def _as_date(self, expr: Expr, variable: int):
-        """``expr`` as a date: the cast runs in Spark, in the session's time zone, on the row looked at."""
+        """``expr`` as a date. Spark casts the row that is read, in the session's time zone."""
         rows = self._rows(expr, variable)
         if len(rows) == 1 and Row("special") not in rows and self._strict(expr):
             row = next(iter(rows))
             date = replace(expr, op="cast", value="DATE", args=(expr,), flags=frozenset())
-            text = f"CAST(date_add({self._cur_text(expr, variable)}, 0) AS DATE)"  # of what datediff casts, and nothing else
+            text = f"CAST(date_add({self._cur_text(expr, variable)}, 0) AS DATE)"  # accepts exactly the types that datediff casts
             return self._checked(date, text, lambda column: records.Here("col", column) if row == Row("cur") else self._at(row, column, None))
         return self._lower(expr, variable)
 
@@ -557,7 +582,7 @@ class ConditionSplitter:
             self._in_prior = False
 
     def _of_array(self, expr: Expr, low):
-        """The largest or smallest of an array's elements, one by one; None for others."""
+        """The tree for array_max or array_min over an ARRAY call, as greatest or least of its elements. None for any other call."""
         inner = expr.args[0].bare() if len(expr.args) == 1 else None
         if inner is None or inner.op != "call" or inner.value != "ARRAY" or not inner.args or expr.value not in ("ARRAY_MAX", "ARRAY_MIN"):
             return None
@@ -565,7 +590,7 @@ class ConditionSplitter:
         return values[0] if len(values) == 1 else ("call", "greatest" if expr.value == "ARRAY_MAX" else "least", *values)
 
     def _of_list(self, expr: Expr):
-        """A function of array_agg, collect_list or collect_set as the aggregate it amounts to; None for others."""
+        """A function of array_agg, collect_list or collect_set as an equivalent aggregate. None for any other call."""
         distinct = False
         inner = expr.args[0].bare() if len(expr.args) == 1 else None
         if inner is not None and inner.value == "ARRAY_DISTINCT" and len(inner.args) == 1:
@@ -578,8 +603,10 @@ class ConditionSplitter:
         return self._aggregate(replace(inner, value=_OF_LISTS[expr.value], flags=flags))
 
     def _over_labels(self, expr: Expr, name: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
-        """An aggregate whose argument or filter holds CLASSIFIER: put together from those of the single variables, in which it is a
-        constant."""
+        """An aggregate whose argument or filter contains CLASSIFIER.
+
+        It combines one aggregate per variable, for which CLASSIFIER is a constant.
+        """
         parts = (*arguments, *conditions)
         labels = [f for part in parts for f in self._match_functions(part) if f.value == "CLASSIFIER"]
         bare = len(arguments) == 1 and arguments[0].bare().span in {f.span for f in labels}
@@ -588,7 +615,7 @@ class ConditionSplitter:
             taken = "count, count_if, sum, min, max, bool_and, bool_or and count(DISTINCT CLASSIFIER())"
             raise self._no_aggregate(expr, f"over CLASSIFIER(), DEFINE takes {taken}, not this {expr.value}")
         whole = name == "COUNT" and not distinct and bare and not any(f.span.start >= c.span.start for f in labels for c in conditions)
-        if whole:  # each row has a label
+        if whole:  # every row has a label
             return self._of_rows("COUNT", mask, (), conditions, False)
         chosen, counts = [], []
         for v, label in enumerate(self.scope.variables):
@@ -616,7 +643,7 @@ class ConditionSplitter:
         return ("call", "least" if name in ("MIN", "BOOL_AND") else "greatest", *chosen)
 
     def _over_number(self, expr: Expr, name: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
-        """An aggregate whose argument or filter holds MATCH_NUMBER(), which is a constant while a match is tried."""
+        """An aggregate whose argument or filter contains MATCH_NUMBER(), which is constant while a match is tried."""
         of_number = [c for condition in conditions for c in conjuncts(condition) if self._numbered(c)]
         rest = tuple(c for condition in conditions for c in conjuncts(condition) if not self._numbered(c))
         distinct = "distinct" in expr.flags
@@ -633,7 +660,7 @@ class ConditionSplitter:
         return ("call", "if", kept, tree, _ZERO if name in ("COUNT", "COUNT_IF") else _NULL)
 
     def _of_number(self, expr: Expr, name: str, mask: int, arguments: tuple[Expr, ...], rest: tuple[Expr, ...], distinct: bool) -> tuple:
-        """The same where the argument holds it: it is a constant itself, or a constant is added to what a row has."""
+        """An aggregate whose argument contains MATCH_NUMBER(): constant, or a constant added to (or times) a row's value."""
         argument = arguments[0].bare()
         if not self._reads_rows(argument):
             value, rows = self._lower(argument, -1), self._of_rows("COUNT", mask, (), rest, False)
@@ -667,7 +694,7 @@ class ConditionSplitter:
         raise self._beside_number(expr, argument)
 
     def _constant_beside(self, argument: Expr) -> tuple[Expr, Expr, bool] | None:
-        """The side of an operator that MATCH_NUMBER() makes, the side that a row has, and whether the first stands first."""
+        """The operand with MATCH_NUMBER(), the operand that reads the row, and whether the first of them is the left one."""
         for constant, of_row in (argument.args, argument.args[::-1]):
             if self._numbered(constant) and not self._reads_rows(constant) and not self._numbered(of_row):
                 return constant, of_row, constant is argument.args[0]
@@ -688,8 +715,10 @@ class ConditionSplitter:
         return any(True for _ in self.scope.columns(expr)) or any(f.value == "CLASSIFIER" for f in self._match_functions(expr))
 
     def _label_sequence(self, expr: Expr):
-        """``array_agg(CLASSIFIER(U)) = array('A', 'B')`` or ``array_join(array_agg(CLASSIFIER(U)), ',') = 'A,B'``: so many rows,
-        with these labels one by one; None for anything else."""
+        """The tree for ``array_agg(CLASSIFIER(U)) = array('A', 'B')`` or ``array_join(array_agg(CLASSIFIER(U)), ',') = 'A,B'``.
+
+        It tests the number of rows and each row's label. None for any other expression.
+        """
         sides = [a.bare() for a in expr.args]
         for found, other in (sides, sides[::-1]):
             joint = None
@@ -712,7 +741,7 @@ class ConditionSplitter:
         return None
 
     def _label_list(self, expr: Expr) -> int | None:
-        """The mask of ``array_agg(CLASSIFIER(U))``; None for anything else."""
+        """The mask of ``array_agg(CLASSIFIER(U))``. None for any other expression."""
         if expr.op != "call" or expr.value not in ("ARRAY_AGG", "COLLECT_LIST") or len(expr.args) != 1 or expr.flags:
             return None
         inner = expr.args[0].bare()
@@ -752,12 +781,12 @@ class ConditionSplitter:
         return self._of_rows(name, mask, arguments, conditions, "distinct" in expr.flags)
 
     def _of_rows(self, name: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...], distinct: bool) -> tuple:
-        """An aggregate over what the rows have; no arguments stand for ``*``."""
+        """An aggregate over values of the rows. ``arguments`` is empty for ``*``."""
         if name == "COUNT_IF":
             name, arguments, conditions = "COUNT", (), (*arguments, *conditions)
         text = self._row_text(arguments[0]) if arguments else None
         if len(arguments) > 1:
-            # rows count where none of the values is NULL
+            # a row counts if none of the values is NULL
             texts = [f"({self._row_text(a)})" for a in arguments]
             missing = " OR ".join(f"{t} IS NULL" for t in texts)
             text = f"IF({missing}, NULL, struct({', '.join(texts)}))" if distinct else f"IF({missing}, NULL, true)"
@@ -767,8 +796,19 @@ class ConditionSplitter:
     def _taken(
         self, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...], texts: list[str], also: str = "",
     ) -> tuple[list[str], str | None, tuple[Expr, tuple] | None]:
-        """The input columns of an aggregate's arguments, given as ``texts``; that which tells over which rows it is, None for all;
-        and of an aggregate that may fail the expression and the tree that counts the rows on which it does."""
+        """The input columns of an aggregate.
+
+        Args:
+            mask: the variables.
+            arguments: the arguments.
+            conditions: the filters.
+            texts: the arguments as SQL.
+            also: another filter as SQL, or "".
+
+        Returns:
+            The columns of the arguments, and the column of the filter (None for all rows). For a fallible aggregate also the
+            expression that may fail and a tree that counts the rows on which it does, else None.
+        """
         filters = [f"({self._row_text(c)})" for c in conditions] + ([also] if also else [])
         kept = f"COALESCE({' AND '.join(filters)}, false)" if filters else ""
         fails = [part for part in (*conditions, *arguments) if fallible.may_fail(part, self.ansi)]
@@ -783,11 +823,11 @@ class ConditionSplitter:
         return columns, keep, (fails[0], count)
 
     def _unless(self, failed: tuple[Expr, tuple] | None, tree: tuple) -> tuple:
-        """The tree of an aggregate, checked where it may fail."""
+        """The tree of an aggregate, with a check if it may fail."""
         return tree if failed is None else self._marked(failed[0], tree, failed[1])
 
     def _end(self, expr: Expr, which: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
-        """The value at the first or last row, or at that which a filter or IGNORE NULLS keeps."""
+        """The value at the first or last row, or at the first or last one that a filter or IGNORE NULLS keeps."""
         if any(True for part in (*arguments, *conditions) for _ in self._match_functions(part)):
             if arguments[0].bare().value == "CLASSIFIER" and not conditions:
                 return records.Label("cls", which, mask, 0, 0)
@@ -801,7 +841,7 @@ class ConditionSplitter:
         return self._unless(failed, records.Extreme("by", "min" if which == "F" else "max", mask, columns[0], number, kept))
 
     def _by(self, expr: Expr, which: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
-        """max_by and min_by: what the last row of the extreme value has."""
+        """MAX_BY and MIN_BY: the value in the last row with the extreme key."""
         if len(arguments) != 2:
             raise self.scope.error(expr, "AGGREGATE", f"{expr.value} takes a value and what it is ordered by")
         key = arguments[1].bare()
@@ -823,21 +863,21 @@ class ConditionSplitter:
 
 
 def skips_nulls(text: str, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...], call: Expr) -> bool:
-    """Whether first_value, last_value or any_value is called with true or IGNORE NULLS behind its argument."""
+    """Whether first_value, last_value or any_value has a second argument true, or IGNORE NULLS."""
     if len(arguments) > 1:
         return arguments[1].span.of(text).upper() == "TRUE"
     return words_behind(text, arguments, conditions, call, "IGNORE", "NULLS")
 
 
 def words_behind(text: str, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...], call: Expr, *words: str) -> bool:
-    """Whether the words stand between an aggregate's first argument and its FILTER."""
+    """Whether the words come between an aggregate's first argument and its FILTER."""
     end = conditions[0].span.start if conditions else call.span.end
     behind = text[arguments[0].span.end : end]
     return re.search(r"\b" + r"\s+".join(words) + r"\b", behind, re.IGNORECASE) is not None
 
 
 def _instead(scope: Scope, call: Expr, below: Expr) -> str:
-    """What to write in place of an aggregate with ``below`` inside."""
+    """The end of a message: a replacement for an aggregate with ``below`` inside."""
     name = call.span.of(scope.text).partition("(")[0].strip()
     if below.value in ("FIRST", "LAST") and len(below.args) == 1:
         inner = below.args[0].span.of(scope.text)
@@ -849,9 +889,10 @@ def _instead(scope: Scope, call: Expr, below: Expr) -> str:
 
 
 def aggregate_parts(scope: Scope, expr: Expr, inside: tuple[str, ...] = ("CLASSIFIER",)) -> tuple[int, Expr | None, Expr | None]:
-    """(mask, first argument or None for ``*``, filter or None) of an aggregate call; checks its variables.
+    """The mask, the first argument (None for ``*``) and the filter (or None) of an aggregate call. Checks its variables.
 
-    ``inside``: the match functions that may stand in it."""
+    ``inside``: the match functions that may occur in it.
+    """
     args = list(expr.args)
     keep = args.pop() if "filter" in expr.flags else None
     for part in [*args, *([keep] if keep is not None else [])]:
@@ -898,7 +939,7 @@ def _text(expr: Expr) -> str | None:
 
 
 def _splits(whole: str, joint: str, names: list[str]) -> list[list[str]]:
-    """Every list of names whose join is ``whole``."""
+    """All lists of names whose join is ``whole``."""
     if whole == "":
         return [[]]
     found = [[n] for n in names if n == whole]
@@ -909,7 +950,7 @@ def _splits(whole: str, joint: str, names: list[str]) -> list[list[str]]:
 
 
 def _operands(tree: tuple) -> Iterator[tuple]:
-    """What the comparisons at the top of a tree compare."""
+    """The operands of the comparisons at the top of a tree."""
     if tree[0] == "call" and tree[1] in (*_COMPARISONS, "and", "or", "not"):
         for part in tree[2:]:
             yield from _operands(part)
@@ -923,18 +964,18 @@ def _compares(expr: Expr) -> bool:
 
 
 def _label_text(label: str | None) -> str:
-    """A variable's name as a literal of Spark's."""
+    """A variable's name as a Spark literal."""
     return "CAST(NULL AS STRING)" if label is None else "'" + label.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _spoken(expr: Expr) -> str:
-    """The kind of an expression as a user calls it."""
+    """The kind of an expression, in the user's words."""
     named = {"index": "subscript", "field": "field", "lambda": "lambda", "special": "expression", "cast": "CAST"}
     return str(expr.value) if expr.op in ("bin", "un", "like") else named.get(expr.op, expr.op.upper())
 
 
 def _chain(operator: str, trees: Iterable[tuple]) -> tuple:
-    """The trees, one or more, joined by an operator."""
+    """The trees (at least one), joined by an operator."""
     return reduce(lambda left, right: ("call", operator, left, right), trees)
 
 
@@ -943,7 +984,7 @@ def _negate(expr: Expr, tree):
 
 
 def literal_tree(expr: Expr) -> Lit | None:
-    """A tree for a plain literal; None for anything Spark should evaluate."""
+    """A tree for a plain literal. None for an expression that Spark should evaluate."""
     sign = ""
     if expr.op == "un" and expr.value == "-":
         sign, expr = "-", expr.args[0].bare()
@@ -973,13 +1014,15 @@ def literal_tree(expr: Expr) -> Lit | None:
 
 
 def looks_at_match(tree: tuple) -> bool:
-    """Whether a condition tree needs the match so far (not only physical neighbours)."""
+    """Whether a condition tree reads the match so far, and not only physical neighbours."""
     return has(tree, "nav", "cls", "mno", "agg", "by", "pair", "prior", "isfirst")
 
 
 def reads_labels(tree: tuple, adjacent: bool = False) -> bool:
-    """Whether a condition tree looks up the labels of rows: a DISTINCT aggregate, CLASSIFIER() of a neighbouring row. Where the
-    rows of a match are ``adjacent``, PREV(CLASSIFIER()) is that of an earlier row of the match."""
+    """Whether a condition tree looks up rows' labels: by a DISTINCT aggregate, or by CLASSIFIER() of a neighbouring row.
+
+    ``adjacent``: rows of a match are adjacent, so that PREV(CLASSIFIER()) is the label of an earlier row of the match.
+    """
     return any(
         (part[0] == "agg" and part.distinct)
         or (part[0] == "cls" and part.physical != 0 and not (adjacent and part.which == "cur" and part.physical < 0))

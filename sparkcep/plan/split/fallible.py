@@ -1,12 +1,12 @@
-"""Expressions of one row that may fail: which these are, and how Spark computes them for every row without failing.
+"""Fallible row expressions: finds those that may raise an error, and makes SQL that computes them for every row without failing.
 
-Spark computes an expression of one row below the engine, for every row of the input. The statement asks for its value at some of
-these rows only: at candidates of a variable, behind AND, CASE, IF and FILTER, in reported matches. So an expression that may fail
-comes as two columns: its value, NULL where it fails, and a mark where it fails. Whoever reads the value looks at the mark first.
+Spark computes an expression of one row below the engine, for every row of the input. The statement needs its value at some of these
+rows only: at candidates of a variable, after AND, CASE, IF and FILTER, in reported matches. So an expression that may fail becomes
+two columns: its value, NULL if it fails, and a mark of the failure. Every reader of the value checks the mark first.
 
-Spark SQL has no operator that catches an error of any expression. ``try_add`` of intervals catches every error of its operands, so
-the expression is made part of such an operand (:class:`Catcher`). Two properties of Spark's optimizer shape the text: it drops an
-expression whose value does not matter, so the text needs a value that depends on it (``array_repeat`` is not folded); and it
+Spark SQL lacks an operator that catches an error of any expression. ``try_add`` of intervals catches every error of its operands,
+so the expression is made part of such an operand (:class:`Catcher`). Two properties of Spark's optimizer shape the text. It drops
+an expression whose value does not matter, so the text needs a value that depends on it (``array_repeat`` is not folded). And it
 computes a subexpression that occurs twice ahead of both places, unless it lies in a branch of CASE.
 """
 
@@ -19,18 +19,18 @@ from dataclasses import dataclass
 from sparkcep.clause.expressions import Expr
 from sparkcep.plan.scope import NAVIGATIONS
 
-# functions whose operands Spark brings to one type
+# functions whose operands Spark converts to a common type
 _JOINING = frozenset("COALESCE NVL IFNULL NVL2 IF IFF NULLIF GREATEST LEAST".split())
-# functions that fail for no value of their operands, under any setting
+# functions that never fail, for any operands and under any setting
 _SAFE = frozenset(
     """BIT_LENGTH BTRIM CHARACTER_LENGTH CHAR_LENGTH CONCAT CONCAT_WS CONTAINS CRC32 ENDSWITH GET_JSON_OBJECT HASH INITCAP INSTR ISNAN
     ISNOTNULL ISNULL LCASE LEFT LENGTH LEN LEVENSHTEIN LOCATE LOWER LPAD LTRIM MD5 NAMED_STRUCT OCTET_LENGTH POSITION REPEAT REPLACE
     REVERSE RIGHT RPAD RTRIM SHA SHA1 SIZE SOUNDEX STARTSWITH STRUCT SUBSTR SUBSTRING TRANSLATE TRIM TRY_ADD TRY_DIVIDE TRY_MOD
     TRY_MULTIPLY TRY_SUBTRACT UCASE UPPER XXHASH64 CLASSIFIER MATCH_NUMBER""".split()
 )
-# functions that fail for no value of the first operand, where the others are literals that the analysis accepts
+# functions that never fail, for any first operand, if the other operands are literals that the analysis accepts
 _SAFE_BY_LITERALS = frozenset("REGEXP_EXTRACT REGEXP_LIKE REGEXP_REPLACE REGEXP RLIKE SPLIT".split())
-# functions of NaN and infinities, which fail by the conversion of their operands alone
+# functions that can fail under ANSI only, by converting an operand; otherwise they return NULL, NaN or infinity
 _OF_DOUBLES = frozenset(
     """ACOS ACOSH ASIN ASINH ATAN ATAN2 ATANH CBRT COS COSH COT DEGREES EXP EXPM1 HYPOT LN LOG LOG10 LOG1P LOG2 POW POWER RADIANS RINT
     SIGN SIGNUM SIN SINH SQRT TAN TANH ABS CEIL CEILING FLOOR NEGATIVE POSITIVE ROUND BROUND MOD PMOD DATEDIFF DATE_DIFF DATE_ADD DATE_SUB
@@ -42,21 +42,23 @@ _TEXT_TYPES = ("string", "varchar", "char", "binary")
 
 
 def may_fail(expr: Expr, ansi: bool) -> bool:
-    """Whether computing ``expr`` may end the query for some row, as far as its text tells. Without ANSI only functions and casts of
-    VARIANT may."""
+    """Whether computing ``expr`` may end the query for some row, as far as its text shows.
+
+    Without ANSI only functions and casts of VARIANT may.
+    """
     return any(_fails(node, ansi) for node in expr.walk())
 
 
 def computes(expr: Expr, ansi: bool) -> bool:
-    """Whether ``expr`` may fail by more than a string that is compared with a number."""
+    """Whether ``expr`` may fail in another way than by comparing a string with a number."""
     return any(_fails(node, ansi) and (node.op == "cast" or _error_class(node) != _CONVERSION) for node in expr.walk())
 
 
 def error_class(expr: Expr, ansi: bool) -> str:
-    """Spark's class for the one way in which ``expr`` may fail, or :data:`ANY` where there are several."""
+    """Spark's error class if ``expr`` may fail in one way only, :data:`ANY` if in several."""
     found = {_error_class(node) for node in expr.walk() if _fails(node, ansi)}
     if len(found) > 1:
-        found.discard(_CONVERSION)  # comparisons convert strings alone, which is rare beside arithmetic
+        found.discard(_CONVERSION)  # conversions come from comparisons with strings, which are rare next to arithmetic
     return found.pop() if len(found) == 1 else ANY
 
 
@@ -102,7 +104,7 @@ def _fails(node: Expr, ansi: bool) -> bool:
 
 
 def _values_of(case: Expr) -> tuple[Expr, ...]:
-    """The values among which a CASE chooses."""
+    """The values that a CASE chooses from."""
     shape = str(case.value)
     parts = case.args[1:] if shape.startswith("o") else case.args
     values = list(parts[1 : 2 * shape.count("w") : 2])
@@ -110,8 +112,10 @@ def _values_of(case: Expr) -> tuple[Expr, ...]:
 
 
 def _converts(operands: tuple[Expr, ...]) -> bool:
-    """Whether bringing the operands to one type may fail: a string may not be a number. Literals, and one operand beside strings,
-    need no conversion of the rows' values."""
+    """Whether converting the operands to a common type may fail, because a string may not be a number.
+
+    Literals, and a single operand beside strings, need no conversion of the rows' values.
+    """
     others = [operand for operand in (o.bare() for o in operands) if operand.op != "lit"]
     literals = [operand for operand in (o.bare() for o in operands) if operand.op == "lit"]
     if not others:
@@ -120,14 +124,14 @@ def _converts(operands: tuple[Expr, ...]) -> bool:
 
 
 def _shape(expr: Expr) -> object:
-    """A key that is equal for operands that are one column, be it of several rows."""
+    """A key that is equal for operands over the same column, even of different rows."""
     while expr.op == "call" and expr.value in NAVIGATIONS and expr.args:
         expr = expr.args[0].bare()
     return ("col", str(expr.value[-1]).lower()) if expr.op == "col" else expr
 
 
 def pieces(expr: Expr, ansi: bool) -> Iterator[Expr]:
-    """The largest parts of ``expr`` that read columns and cannot fail. Of what a lambda reads these are the columns alone."""
+    """The largest parts of ``expr`` that read columns and cannot fail. Inside a lambda only the columns are returned."""
     expr = expr.bare()
     inner = list(_columns(expr))
     if not inner:
@@ -154,26 +158,28 @@ def _columns(expr: Expr, bound: frozenset[str] = frozenset()) -> Iterator[Expr]:
 
 @dataclass(frozen=True)
 class Catcher:
-    """Makes the SQL of expressions whose errors are caught.
+    """Makes SQL for expressions whose errors are caught.
 
-    ``beside``: a column that they read, "" without one. With it an expression lies in a branch of CASE whose condition only a row
-    decides, so that Spark does not compute parts of it ahead. ``typed``: a condition over types under which they may fail, which
-    Spark's optimizer decides; "" if they may under any.
+    Attributes:
+        beside: a column that the expressions read, "" without one. It puts an expression into a branch of CASE whose condition
+            depends on the row. Spark then computes no part of the expression ahead.
+        typed: a condition on types under which the expressions may fail, which Spark's optimizer evaluates. "" if they may fail
+            for any types.
     """
 
     beside: str = ""
     typed: str = ""
 
     def value(self, text: str) -> str:
-        """SQL of the expression ``text``, NULL where it fails."""
+        """SQL for the value of the expression ``text``, NULL if it fails."""
         return f"CASE WHEN {f'NOT ({self.typed}) OR ' if self.typed else ''}{self._caught(text)} IS NOT NULL THEN {text} END"
 
     def failure(self, text: str, mark: str = "true") -> str:
-        """SQL of ``mark`` where the expression ``text`` fails, NULL where it does not."""
+        """SQL for ``mark`` if the expression ``text`` fails, else NULL."""
         return f"CASE WHEN {f'({self.typed}) AND ' if self.typed else ''}{self._caught(text)} IS NULL THEN {mark} END"
 
     def _caught(self, text: str) -> str:
-        """SQL that is NULL where the expression ``text`` fails, and otherwise not."""
+        """SQL that is NULL if the expression ``text`` fails, and not NULL otherwise."""
         number = f"make_ym_interval(0, size(array_repeat({text}, 1)))"
         if self.beside:
             number = f"CASE WHEN size(array_repeat({self.beside}, 1)) = 1 THEN {number} END"
@@ -181,7 +187,7 @@ class Catcher:
 
 
 def catcher(parts: Iterable[Expr], ansi: bool, text_of: Callable[[Expr], str]) -> Catcher:
-    """Of an expression, or several that are computed together; ``text_of`` gives a column's SQL."""
+    """The :class:`Catcher` for an expression, or for several that are computed together. ``text_of`` returns a column's SQL."""
     parts = tuple(parts)
     columns = [column for part in parts for column in _columns(part)]
     tests = [_typed(node, ansi, text_of) for part in parts for node in part.walk() if _fails(node, ansi)]
@@ -191,7 +197,7 @@ def catcher(parts: Iterable[Expr], ansi: bool, text_of: Callable[[Expr], str]) -
 
 
 def _typed(node: Expr, ansi: bool, text_of: Callable[[Expr], str]) -> str:
-    """The types of columns for which a node may fail, as SQL; "" if it may for any."""
+    """The column types for which a node may fail, as SQL. "" if it may fail for any type."""
     if node.op == "cast" and not ansi:
         return " OR ".join(f"typeof({text_of(column)}) LIKE '%variant%'" for column in _columns(node))
     if _error_class(node) == _CONVERSION and node.op != "cast":
@@ -204,7 +210,7 @@ def _typed(node: Expr, ansi: bool, text_of: Callable[[Expr], str]) -> str:
 
 
 def _numbers(node: Expr) -> Iterator[Expr]:
-    """The columns of an arithmetic expression, of which one DOUBLE makes the whole a DOUBLE."""
+    """The columns of an arithmetic expression. If one is a DOUBLE, the whole is a DOUBLE."""
     node = node.bare()
     if node.op == "col":
         yield node
@@ -223,11 +229,14 @@ _MADE = re.compile(
 
 
 def spoken(sql: str) -> str:
-    """The SQL of a :class:`Catcher` as its reader knows it: the expression, or that it fails. Other SQL comes as it is."""
+    """The expression inside the SQL of a :class:`Catcher`, for readers, or a phrase for its failure.
+
+    Other SQL is returned as it is.
+    """
     made = _MADE.fullmatch(sql)
     return sql if made is None else made["text"] if made["value"] else f"whether this fails: {made['text']}"
 
 
 def forced(text: str) -> str:
-    """SQL of a condition that is true, and fails where the expression ``text`` does."""
+    """SQL for a condition that is true, and fails if the expression ``text`` does."""
     return f"size(array_repeat({text}, 1)) = 1"

@@ -1,7 +1,8 @@
-"""Splits MEASURES: the engine returns leaves, Spark computes the expression around them.
+"""Splits MEASURES: the engine returns leaves, and Spark computes the expressions around them.
 
-An aggregate the engine does not compute becomes a function of an array where there is one (``count(DISTINCT x)`` is the size
-of ``array_distinct``). For any other the splitter names arrays and the aggregates over their elements, for ``rewrite``.
+An aggregate that the engine does not compute becomes a function of an array if Spark has one (``count(DISTINCT x)`` is the size of
+``array_distinct``). For any other aggregate the splitter names arrays and the aggregates over their elements;
+``sql/rewrite/rewrite`` puts these into the statement.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from sparkcep.plan.scope import (
 from sparkcep.plan.split import fallible
 from sparkcep.plan.split.conditions import aggregate_parts, skips_nulls, words_behind
 
-ELEMENT, POSITION = "__e", "__pos"  # an array's element and its position, in the aggregates of ``rewrite``
+ELEMENT, POSITION = "__e", "__pos"  # an array's element and its position, in the aggregates of the rewriter
 
 _NATIVE = {
     "COUNT": "count", "SUM": "sum", "AVG": "avg", "MEAN": "avg", "MIN": "min", "MAX": "max",
@@ -53,7 +54,7 @@ _NULLS_OPTION = re.compile(r"\s(IGNORE|RESPECT)\s+NULLS\s*$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class _Aggregate:
-    """An aggregate call. Only rows where all ``conditions`` are true count; no ``arguments`` stand for ``*``."""
+    """An aggregate call. Only rows count for which all ``conditions`` are true. ``arguments`` is empty for ``*``."""
 
     call: Expr
     name: str
@@ -69,11 +70,21 @@ class _Aggregate:
 
 
 class MeasureSplitter:
-    """Collects the leaves of one clause's measures. With ``one_row`` every leaf is FINAL; ``approx``: costs of approximate
-    matches, if asked for; ``timed``: the input column that its window measures, "" for rows; ``step``: the unit of its SLIDE, ""
-    for none; ``ranked``: those of MATCH_SCORE and MATCH_RANK that the clause's PREF and TOP give; ``arrival``: under REPORT CHANGES
-    the first expression of ARRIVAL BY, which is in the column ``arrived`` if that is known; ``identity``: beside CHANGES IN the
-    values by which MATCH_ID() tells rows."""
+    """Collects the leaves of one clause's measures.
+
+    Args:
+        scope: the names of the clause.
+        inputs: collects the input columns.
+        one_row: whether every leaf is FINAL.
+        approx: the costs of approximate matches, if any.
+        timed: the input column that the window measures, "" for rows.
+        step: the unit of SLIDE, "" without one.
+        ranked: which of MATCH_SCORE and MATCH_RANK the clause's PREF and TOP provide.
+        arrival: under REPORT CHANGES the first expression of ARRIVAL BY.
+        arrived: the input column with ``arrival``, "" if not known.
+        identity: with CHANGES IN, the SQL text that identifies a row for MATCH_ID().
+        ansi: whether ANSI is on.
+    """
 
     def __init__(
         self, scope: Scope, inputs: Inputs, *, one_row: bool, approx: records.Approx | None = None, timed: str = "", step: str = "",
@@ -89,38 +100,38 @@ class MeasureSplitter:
         self.ranked = ranked
         self.arrival, self.arrived, self.identity = arrival, arrived, identity
         self._leaves: dict[records.LeafSpec, str] = {}
-        self._totals: dict[str, Span] = {}  # sums, averages and numbers of matches, and aggregates of several output rows, with their calls
+        self._totals: dict[str, Span] = {}  # calls of sums, averages, match counts, and aggregates over several output rows
         self._arrays: dict[str, str] = {}
         self._aggregates: dict[str, str] = {}
         self._over_arrays: dict[str, str] = {}
 
     def arrays(self) -> tuple[records.Computed, ...]:
-        """The arrays that Spark aggregates, with their SQL texts over leaves."""
+        """The arrays that Spark aggregates, with their SQL text over leaves."""
         return tuple(records.Computed(name, text) for text, name in self._arrays.items())
 
     def aggregates(self) -> tuple[records.Computed, ...]:
-        """The aggregates, with their SQL texts over elements of those arrays."""
+        """The aggregates, with their SQL text over elements of the arrays."""
         return tuple(records.Computed(name, text) for text, name in self._aggregates.items())
 
     def over_arrays(self) -> tuple[records.Computed, ...]:
-        """The functions of whole arrays that are values of several output rows of a match, with their SQL texts over leaves."""
+        """The functions of whole arrays for matches with several output rows, with their SQL text over leaves."""
         return tuple(records.Computed(name, text) for text, name in self._over_arrays.items())
 
     def leaves(self) -> tuple[records.Leaf, ...]:
         return tuple(records.Leaf(name, spec) for spec, name in self._leaves.items())
 
     def leaf_places(self) -> tuple[records.LeafPlace, ...]:
-        """Where the calls of sums, averages, numbers of matches and aggregates of several output rows are."""
+        """The places of sums, averages, match counts, and aggregates over several output rows."""
         text = self.scope.text
         return tuple(records.LeafPlace(name, *position(text, span.start), span.of(text).split("\n")[0][:40]) for name, span in self._totals.items())
 
     def ensure_leaf(self) -> None:
-        """Makes the engine return a column even where no measure needs one."""
+        """Makes the engine return a column even if no measure needs one."""
         if not self._leaves:
             self.match_number()
 
     def split_final(self, expr: Expr) -> str:
-        """As :meth:`split`, every leaf FINAL: one value for the whole match."""
+        """Like :meth:`split`, with every leaf FINAL: one value for the whole match."""
         one_row, self.one_row = self.one_row, True
         try:
             return self.split(expr)
@@ -143,30 +154,30 @@ class MeasureSplitter:
         return self._leaf(records.Errors("errors", self.approx.whole))
 
     def score(self, parts: int, terms: tuple[records.Term, ...]) -> str:
-        """The column with the sums of an additive preference that are floating, NULL for others."""
+        """The column with the floating-point sum of an additive preference, NULL for other types."""
         return self._leaf(records.Score("score", parts, terms))
 
     def rows_of(self, mask: int) -> str:
-        """The column with the number of the match's rows of some variables."""
+        """The column with the number of the match's rows that some variables took."""
         return self._leaf(records.Aggregate("agg", "count", mask, None, None, True))
 
     def window_start(self) -> None:
-        """The column by which the matches of sliding windows are told apart."""
+        """Adds the column that distinguishes the matches of sliding windows."""
         self._leaf(records.WindowEdge(SLIDING["WINDOW_START"], self.timed, self.step))
 
     def duration(self) -> str:
-        """How far the last row is from the first, in the measure of the window; in rows where there is none."""
+        """SQL for the distance from the first row to the last, in the window's measure, or in rows without one."""
         if not self.timed:
             return f"element_at({self.vector()}, -1) - {self.vector()}[0]"
         ends = [self._leaf(records.Value("nav", which, ALL_ROWS, 0, 0, self.timed, True)) for which in "LF"]
         return f"abs({ends[0]} - {ends[1]})"
 
     def of_changes(self) -> list[tuple[str, str]]:
-        """(name, leaf) of the measures with which those of REPORT CHANGES begin where none are written; none without that."""
+        """The default first measures of REPORT CHANGES as (name, leaf). Empty without REPORT CHANGES."""
         return [] if self.arrival is None else [(kind, self._leaf(records.OfChange(kind))) for kind in ("change", "change_number")]
 
     def split(self, expr: Expr) -> str:
-        """SQL text of the measure over leaf columns."""
+        """The measure as SQL text over leaf columns."""
         scope = self.scope
         scope.check_semantics(expr)
         swaps: dict[Span, str] = {}
@@ -179,7 +190,7 @@ class MeasureSplitter:
         return render_values(scope.text, expr, swaps)
 
     def _column(self, node: Expr) -> str:
-        """What a column outside of all calls stands for."""
+        """The leaf for a column outside of all calls."""
         mask = self.scope.qualifier(node)
         return self._value(Row("L", ALL_ROWS if mask is None else mask), self.scope.row_text(node))
 
@@ -205,7 +216,7 @@ class MeasureSplitter:
         if name == "MATCH_NUMBER":
             if call.args:
                 raise scope.error(call, "MATCH_NUMBER", "MATCH_NUMBER takes no argument")
-            # under TOP matches are numbered by rank
+            # TOP numbers matches by rank
             return RANKED["MATCH_RANK"] if "MATCH_RANK" in self.ranked else self.match_number()
         if name in OF_MATCHES and (call.args or call.flags):
             raise scope.error(call, name, f"{name} takes no argument")
@@ -269,7 +280,7 @@ class MeasureSplitter:
         return "(" + render_values(scope.text, body, swaps) + ")"
 
     def _above(self, row: Row, body: Expr) -> str:
-        """An expression of one row that may fail: Spark computes it above the engine, for the rows that are asked for alone."""
+        """SQL for a row expression that may fail. Spark computes it above the engine, only for the rows that are read."""
         swaps = {part.span: self._value(row, self.scope.row_text(part)) for part in fallible.pieces(body, self.ansi)}
         return f"IF({self._value(row, 'true')}, {render_values(self.scope.text, body, swaps)}, NULL)"
 
@@ -278,7 +289,7 @@ class MeasureSplitter:
     def _aggregate(self, call: Expr) -> str:
         value = self._value_of(self._parts(call))
         if not self.one_row and (value.startswith(("__a", "__u")) or (value.startswith("__l") and _NATIVE.get(call.value) == "list")):
-            self._totals.setdefault(value, call.span)  # EXPLAIN names the place
+            self._totals.setdefault(value, call.span)  # EXPLAIN shows the place
         return value
 
     def _value_of(self, agg: _Aggregate) -> str:
@@ -309,7 +320,7 @@ class MeasureSplitter:
         return any(True for _ in self.scope.match_functions(expr))
 
     def _is_of_labels(self, agg: _Aggregate) -> bool:
-        """Whether the argument is just CLASSIFIER, and nothing else looks at the match."""
+        """Whether the argument is just CLASSIFIER, and no condition looks at the match."""
         return (
             len(agg.arguments) == 1
             and agg.arguments[0].bare().op == "call"
@@ -332,7 +343,7 @@ class MeasureSplitter:
             column = CLASSIFIER_COLUMN
         elif agg.arguments:
             text = self._kept(agg, self.scope.row_text) if fails else self.scope.row_text(agg.arguments[0])
-            # AND makes Spark refuse what is not BOOLEAN: the engine's minimum takes any type
+            # AND makes Spark reject other types than BOOLEAN, because the engine's minimum takes any type
             column = self.inputs.column(computed(f"({text}) AND true" if agg.name in _BOOLEAN else text))
         if agg.conditions:
             keep = self.inputs.column(f"COALESCE({computed(self._all(agg.conditions, self.scope.row_text))}, false)")
@@ -342,27 +353,27 @@ class MeasureSplitter:
         return self._unless_failed(agg, leaf, parts, catcher) if fails else leaf
 
     def _kept(self, agg: _Aggregate, text_of: Callable[[Expr], str]) -> str:
-        """The text of an aggregate's argument, or of its filter where it has none, for the rows that the filter keeps."""
+        """The text of an aggregate's argument for the rows that its filter keeps. Without an argument, the text of the filter."""
         kept = self._all(agg.conditions, text_of)
         value = text_of(agg.arguments[0]) if agg.arguments and not self._is_of_labels(agg) else ""
         return f"CASE WHEN {kept} THEN {value} END" if kept and value else value or kept
 
     def _unless_failed(self, agg: _Aggregate, leaf: str, parts: tuple[Expr, ...], catcher: fallible.Catcher) -> str:
-        """The aggregate's value; among its rows one for which Spark failed to compute it fails again, as Spark says it."""
+        """SQL for the aggregate's value. If Spark failed to compute one of its rows, the SQL raises Spark's error again."""
         read = [piece for part in parts for piece in fallible.pieces(part, self.ansi)]
         fields = ", ".join(f"'a{i}', {self.scope.row_text(piece)}" for i, piece in enumerate(read))
         column = self.inputs.column(catcher.failure(self._kept(agg, self.scope.row_text), f"named_struct({fields or repr('a0') + ', true'})"))
         failed = self._leaf(records.Aggregate("agg", "list", agg.mask, column, None, agg.final))
         swaps = {piece.span: f"get({failed}, 0).a{i}" for i, piece in enumerate(read)}
         again = fallible.forced(self._kept(agg, lambda part: render_values(self.scope.text, part, swaps)))
-        # Spark may compute both operands of an AND, but not a later condition of CASE
+        # Spark may compute both operands of AND, but it computes a later condition of CASE only if the earlier ones are false
         return f"CASE WHEN size({failed}) = 0 THEN {leaf} WHEN {again} THEN NULL END"
 
     def _all(self, conditions: tuple[Expr, ...], text_of) -> str:
         return " AND ".join(f"({text_of(c)})" for c in conditions)
 
     def _values(self, agg: _Aggregate) -> str:
-        """SQL text of the array of the aggregate's values, NULLs left out; for ``*`` of its rows."""
+        """SQL for the array of the aggregate's values without NULLs, or of its rows for ``*``."""
         array, over = self._rows(agg)
         values = [over(a, "__r") for a in agg.arguments]
         conditions = [f"({over(c, '__r')})" for c in agg.conditions] + [f"({v}) IS NOT NULL" for v in values]
@@ -374,7 +385,7 @@ class MeasureSplitter:
         return array
 
     def _rows(self, agg: _Aggregate) -> tuple[str, Callable[[Expr, str], str]]:
-        """The leaf that gathers the aggregate's rows, and a function that gives an expression's text over one of them."""
+        """The leaf that collects the aggregate's rows, and a function that returns an expression's text over one of them."""
         scope = self.scope
         fields: list[str] = []
         places: dict[Span, str | int] = {}
@@ -409,8 +420,10 @@ class MeasureSplitter:
         return self._leaf(records.Rows("rows", agg.mask, tuple(fields) or (CLASSIFIER_COLUMN,), agg.final)), over
 
     def _with_subqueries(self, expr: Expr) -> Iterator[Expr]:
-        """The parts of a row expression that subqueries stand in: Spark allows none over an array's elements, so they are input
-        columns."""
+        """The parts of a row expression that contain subqueries.
+
+        They become input columns, because Spark allows no subquery over an array's elements.
+        """
         if expr.op == "subquery" or (expr.op == "in" and expr.value is not None):
             if self._looks_at_match(expr):
                 raise self.scope.error(
@@ -426,7 +439,7 @@ class MeasureSplitter:
         return not self._looks_at_match(expr) and not any(True for _ in self.scope.columns(expr))
 
     def _by_spark(self, agg: _Aggregate) -> str:
-        """Any other aggregate: over the elements of an array, one for each row that counts."""
+        """Any other aggregate, computed by Spark over the elements of an array, one for each row that counts."""
         if agg.name in _OVER_ARRAY and agg.arguments and words_behind(self.scope.text, agg.arguments, agg.conditions, agg.call, "ORDER", "BY"):
             message = f"Spark's {agg.name} takes no ORDER BY; sort the array, as in array_sort(array_agg(x))"
             raise self.scope.error(agg.call, "AGGREGATE", message, UNSUPPORTED)
@@ -460,7 +473,7 @@ class MeasureSplitter:
         return f"{ELEMENT}.{self._arrays.setdefault(array, f'__d{len(self._arrays)}')}"
 
     def _body(self, agg: _Aggregate, swaps: dict[Span, str]) -> tuple[str, str]:
-        """The call's text up to its FILTER, without RUNNING and FINAL, and its IGNORE NULLS or RESPECT NULLS."""
+        """The call's text up to its FILTER, without RUNNING and FINAL, and its option IGNORE NULLS or RESPECT NULLS."""
         text, span = self.scope.text, agg.call.span
         end = span.end
         if "filter" in agg.call.flags:
