@@ -1,11 +1,11 @@
-"""sparkcep: MATCH_RECOGNIZE for Spark SQL.
+"""MATCH_RECOGNIZE for Spark SQL: row pattern recognition as ordinary SQL.
 
-- ``enable``: lets ``spark.sql`` of a session run statements with the clause; ``disable`` ends that
+- ``enable``: makes ``spark.sql`` of a session understand the clause; ``disable`` undoes this
 - ``match_recognize``: applies a clause to a DataFrame
-- ``rewrite``, ``explain``, ``transpile``, ``complete``, ``preview``: work on texts, without Spark
+- ``rewrite``, ``explain``, ``transpile``, ``complete``, ``preview``: work on text, without Spark
 - ``plot``, ``report``, ``budget_totals``: show matches and how a query ran
 - ``lineage``, ``see_through``: look through clauses, for tools based on sqlglot
-- ``%load_ext sparkcep``: gives notebooks SQL cells
+- ``%load_ext sparkcep``: adds SQL cells to a notebook
 
 Importing the package starts neither Spark nor numba.
 """
@@ -16,7 +16,7 @@ from importlib import import_module as _import_module
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING
 
-if not _Path(__file__).is_file():  # in an archive
+if not _Path(__file__).is_file():  # inside an archive
     from sparkcep import unpacked as _unpacked
 
     __path__ = [_unpacked.folder(_Path(__file__).parent) or __path__[0]]
@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # editors and type checkers read these; at run time __getattr
 __all__ = ["ClauseError", "MatchRuntimeError", "budget_totals", "complete", "disable", "enable", "explain", "lineage", "match_recognize", "plot", "preview", "report", "rewrite", "see_through", "transpile"]
 
 
-_MODULES = {  # of what is loaded when it is asked for
+_MODULES = {  # loaded on first access
     "rewrite": "sparkcep.sql.rewrite.rewrite",
     "complete": "sparkcep.tools.complete",
     "explain": "sparkcep.draw.explain",
@@ -64,7 +64,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_MODULES})
 
 
-if not TYPE_CHECKING:  # else any name would seem to be there
+if not TYPE_CHECKING:  # otherwise type checkers would accept any name
 
     def __getattr__(name: str):
         if name not in _MODULES:

@@ -1,7 +1,7 @@
-"""Compiles the kernels that other processes asked for (:mod:`sparkcep.kernels.jit.background`), and ends when no request is left.
+"""Background compiler: compiles the kernels that other processes requested, and exits when no request is left.
 
-``python -m sparkcep.background FOLDER`` is one such process. ``--with-asker`` ends it when its standard input ends, as that does
-with the process that started it.
+:mod:`sparkcep.kernels.jit.background` writes the requests and starts ``python -m sparkcep.background FOLDER``. With
+``--with-asker`` the process also exits when its standard input ends, that is, when the process that started it ends.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _NICENESS = 5
 
 
 def main(folder: Path, with_asker: bool = False) -> None:
-    """Takes a place among the processes at work, if one is free, and serves requests."""
-    os.nice(_NICENESS)  # what users wait for comes first
+    """Serves requests if fewer background compilers than allowed are running; otherwise returns."""
+    os.nice(_NICENESS)  # foreground work has priority
     if with_asker:
         threading.Thread(target=_end_with_input, name="sparkcep-asker", daemon=True).start()
     while background.waiting(folder):
         with background.slot(folder, one=with_asker) as at_work:
             if not at_work or not _serve(folder):
-                return  # behind a request that comes now another process is started
+                return  # a later request starts another process
 
 
 def _end_with_input() -> None:
     sys.stdin.buffer.read()
-    os._exit(0)  # a lock ends with its process, and the request stays for the next one
+    os._exit(0)  # the process's locks end with it; its request stays for the next process
 
 
 def _serve(folder: Path) -> bool:
-    """Compiles until nothing of this installation's is left; whether anything was."""
+    """Compiles until no request of this installation is left. Returns whether it compiled any."""
     served = False
     while True:
         own = [(path, request) for path, request in background.waiting(folder) if _is_own(request)]
@@ -47,12 +47,12 @@ def _serve(folder: Path) -> bool:
             return served
         taken = next((entry for entry in own if background.locks.free(entry[0])), None)
         if taken is None:
-            time.sleep(_LOOK_SECONDS)  # others compile what is left
+            time.sleep(_LOOK_SECONDS)  # other processes compile the remaining kernels
             continue
         path, request = taken
         try:
             _compile(request)
-        except Exception as error:  # whoever needs the kernel compiles it itself then, and shows the error
+        except Exception as error:  # the process that needs the kernel compiles it itself and reports the error
             log.warning("the kernel %s of %s could not be compiled: %s: %s", request.name, request.module, type(error).__name__, error)
         finally:
             path.unlink(missing_ok=True)
@@ -61,7 +61,7 @@ def _serve(folder: Path) -> bool:
 
 
 def _is_own(request: background.Request) -> bool:
-    """Whether the kernel is this installation's."""
+    """Whether the kernel belongs to this installation."""
     from sparkcep.kernels.jit import cache
 
     try:

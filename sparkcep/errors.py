@@ -1,4 +1,4 @@
-"""The errors of the clause. Each says what is wrong, where, and what would be right.
+"""Error classes. Each error says what is wrong, where, and what to write instead.
 
 Every analysis error is a :class:`ClauseError`, raised before any Spark job starts (LANGUAGE section 8).
 """
@@ -10,9 +10,9 @@ import functools
 import re
 from collections.abc import Iterable
 
-_SHOWN = 60  # characters of a text of the user's that a message quotes
-# characters that move the cursor, or change the order of a text in a terminal or a browser: controls of C0 and C1 but newlines and
-# tabs, marks and embeddings of a direction, and separators of lines and paragraphs
+_SHOWN = 60  # the most characters of the user's text that a message quotes
+# Characters that move the cursor, or reorder text in a terminal or a browser: C0 and C1 controls except newline and tab,
+# directional marks and embeddings, and line and paragraph separators.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 SYNTAX = "42601"  # SQLSTATE: syntax error
@@ -24,10 +24,15 @@ INTERNAL = "XX000"  # SQLSTATE: internal error
 
 
 class ClauseError(Exception):
-    """An error in a MATCH_RECOGNIZE clause, with an error class and SQLSTATE as Spark's have, and a position.
+    """An error in a MATCH_RECOGNIZE clause, with an error class and SQLSTATE like Spark's own errors, and a position.
 
-    ``line`` and ``column`` are 1-based and count from the start of the statement's text. Both are 0 when the error has no place in
-    the text.
+    Attributes:
+        error_class: the class with its prefix, such as ``SPARKCEP.UNKNOWN_VARIABLE``.
+        sqlstate: the SQLSTATE, five characters.
+        message: the problem and the advice, without class and position.
+        line: 1-based line in the statement's text; 0 without a position.
+        column: 1-based column in that line; 0 without a position.
+        fragment: the text at the position; may be empty.
 
     Example:
         >>> try:
@@ -54,17 +59,17 @@ class ClauseError(Exception):
         super().__init__(printable(f"[{self.error_class}] {message}{where} SQLSTATE: {sqlstate}"))
 
     def moved(self, line: int, column: int, fragment: str | None = None) -> ClauseError:
-        """The same error at another place."""
+        """Returns a copy of this error at another position."""
         name, fragment = self.error_class.removeprefix("SPARKCEP."), self.fragment if fragment is None else fragment
         return ClauseError(name, self.message, sqlstate=self.sqlstate, line=line, column=column, fragment=fragment)
 
     def over(self, sql: str) -> str:
-        """The error with its line of a statement."""
+        """Returns the error's text, followed by its line of the statement ``sql``."""
         return f"{self}{excerpt(sql, self.line, self.column, self.fragment)}"
 
 
 class MatchRuntimeError(ClauseError):
-    """An error while matching that depends on the data, such as SKIP TO the first row of a match.
+    """A :class:`ClauseError` that depends on the data, such as SKIP TO the first row of a match. Raised while matching.
 
     Example:
         >>> try:
@@ -78,7 +83,7 @@ class MatchRuntimeError(ClauseError):
         super().__init__(error_class, message, sqlstate=sqlstate, line=line, column=column, fragment=fragment)
 
     def at(self, place: tuple[int, int, str] | None) -> MatchRuntimeError:
-        """The same error at a place of the statement (line, column, text), if it has none of its own and that is known."""
+        """Returns this error at ``place`` (line, column, text), unless it already has a position or ``place`` is unknown."""
         if self.line or place is None or not place[0]:
             return self
         line, column, fragment = place
@@ -86,27 +91,27 @@ class MatchRuntimeError(ClauseError):
         return MatchRuntimeError(name, self.message, sqlstate=self.sqlstate, line=line, column=column, fragment=fragment.split("\n")[0])
 
     def kept_in(self, path: str) -> MatchRuntimeError:
-        """The same error with the path of the checkpoint, if it is of a state."""
+        """Returns this error with the checkpoint's path in its message if it is a STATE_FORMAT error."""
         name = self.error_class.removeprefix("SPARKCEP.")
         if name != "STATE_FORMAT" or not path:
             return self
         return MatchRuntimeError(name, f"{self.message} (the state is in {path})", sqlstate=self.sqlstate, line=self.line, column=self.column, fragment=self.fragment)
 
-    def __reduce__(self):  # crosses the worker boundary
+    def __reduce__(self):  # pickled between worker and driver
         fields = {name: getattr(self, name) for name in ("sqlstate", "line", "column", "fragment")}
         return functools.partial(MatchRuntimeError, **fields), (self.error_class.removeprefix("SPARKCEP."), self.message)
 
 
 class TooManyStepsError(Exception):
-    """A search took more steps than it may. ``args[0]`` is the number of its window."""
+    """A search exceeded its step limit. ``args[0]`` is the number of its window."""
 
 
 class TooMuchStateError(Exception):
-    """The lists of a search need more bytes than they may."""
+    """The data structures of a search need more bytes than the limit allows."""
 
 
 class ToolError(Exception):
-    """A command cannot work. The message says what would, or what to install; ``code`` is the command line's exit code."""
+    """A command failed. The message says what to do or install instead; ``code`` is the command line's exit code."""
 
     code = 2
 
@@ -121,12 +126,12 @@ class NoSparkError(ToolError, ImportError):
 
 
 def lacks_spark(error: ImportError) -> bool:
-    """Whether an import failed for want of PySpark."""
+    """Whether an import failed because PySpark is missing."""
     return (error.name or "").partition(".")[0] in ("pyspark", "py4j")
 
 
 def position(text: str, offset: int) -> tuple[int, int]:
-    """The 1-based (line, column) of a character offset."""
+    """Returns the 1-based (line, column) of a character offset."""
     offset = max(0, min(offset, len(text)))
     line = text.count("\n", 0, offset) + 1
     column = offset - (text.rfind("\n", 0, offset) + 1) + 1
@@ -134,8 +139,10 @@ def position(text: str, offset: int) -> tuple[int, int]:
 
 
 def error_at(text: str, start: int, end: int, error_class: str, message: str, sqlstate: str = SYNTAX) -> ClauseError:
-    """A :class:`ClauseError` for ``text[start:end]``. The fragment is cut to one line; the fragment and names in the message are
-    cut to 60 characters."""
+    """Returns a :class:`ClauseError` for ``text[start:end]``.
+
+    The fragment is cut to its first line. The fragment and long names in the message are cut to 60 characters.
+    """
     line, column = position(text, start)
     fragment = text[start:end].split("\n", 1)[0]
     message = re.sub(rf"\S{{{_SHOWN + 1},}}", lambda name: shown(name[0]), message)
@@ -143,33 +150,34 @@ def error_at(text: str, start: int, end: int, error_class: str, message: str, sq
 
 
 def excerpt(sql: str, line: int, column: int, fragment: str) -> str:
-    """A line of a statement with a mark below a part of it, the way Spark shows it; empty where there is no such line."""
+    """Returns a line of a statement with carets below a part of it, in Spark's format. Returns "" if the line does not exist."""
     lines = sql.split("\n")
     if not 1 <= line <= len(lines):
         return ""
     text = lines[line - 1].rstrip("\r")
-    # tabs kept, so that the mark stands below what it means
+    # Tabs are kept, so that the carets line up with the text above them.
     indent = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
     mark = "^" * max(1, min(len(fragment), len(text) - column + 1))
     return f"\n\n== SQL (line {line}, position {column}) ==\n{printable(text)}\n{indent}{mark}"
 
 
 def printable(text: str) -> str:
-    """A text of a table or a statement as people are shown it. Each character that a terminal would obey is a replacement
-    character, so that no value can hide or rewrite the text beside it."""
+    """Returns a text of a table or a statement as it is safe to show.
+
+    Each character that a terminal would obey becomes a replacement character. So no value can hide or rewrite the text next to it.
+    """
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
 
 
 def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str | None:
-    """The one of the ``known`` names of which ``name`` may be a misspelling; ``alike`` says how much of it they must have in
-    common."""
+    """Returns the name in ``known`` that ``name`` probably misspells, or None. ``alike`` is the least similarity, from 0 to 1."""
     by_upper = {k.upper(): k for k in known}
     found = difflib.get_close_matches(name.upper(), list(by_upper), n=1, cutoff=alike)
     return by_upper[found[0]] if found else None
 
 
 def offered(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the one that was meant, if one is near, else the known ones, at most eight."""
+    """Returns the end of a message about an unknown name: a close name if there is one, else the known names, at most eight."""
     names = list(dict.fromkeys(known))
     near = nearest(name, names)
     if near is not None:
@@ -178,5 +186,5 @@ def offered(name: str, known: Iterable[str]) -> str:
 
 
 def shown(text: str) -> str:
-    """A text of the user's as messages quote it, at most 60 characters long."""
+    """Returns a text of the user's as messages quote it, at most 60 characters long."""
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

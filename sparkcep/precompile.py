@@ -1,7 +1,7 @@
-"""Compiles the kernels of every engine ahead of the first query, by running a clause for each way through them over a few rows.
+"""Ahead-of-time compilation: compiles the kernels of every engine by running one clause per engine over a few rows.
 
-A kernel is compiled for the types of its arguments, and these clauses bring the types that queries bring. A kernel that they miss
-is compiled by the query that needs it.
+``sparkcep compile``, ``sparkcep doctor`` and the daemon of Spark's workers use it. Numba compiles a kernel for the types of
+its arguments, and these clauses have the types that queries have. The first query that needs any other kernel compiles it.
 """
 
 from __future__ import annotations
@@ -57,8 +57,10 @@ CLAUSES = {
 
 
 def compile_all() -> Iterator[float]:
-    """Compiles the kernels that are not on disk yet, in two processes if there are two processors. Yields the seconds that each
-    clause of ``CLAUSES`` took; the end waits for the other process."""
+    """Compiles the kernels that are not on disk yet, in two processes if there are two processors.
+
+    Yields the seconds that each clause of ``CLAUSES`` took. Returns when the other process has finished as well.
+    """
     several = (os.cpu_count() or 1) > 1 and sys.executable
     helper = subprocess.Popen(processes.python("-m", __name__), env=processes.environment(), stdin=subprocess.DEVNULL) if several else None
     for text in CLAUSES.values():
@@ -85,14 +87,14 @@ def _run(text: str) -> None:
 
 
 def _compile_from_behind() -> None:
-    """Compiles the same kernels from the last clause on, so that each process loads what the other one compiled."""
-    log.setLevel(logging.ERROR)  # the other process prints what is compiled
+    """Compiles the same kernels, starting from the last clause, so that each of the two processes loads the other's kernels."""
+    log.setLevel(logging.ERROR)  # the other process reports the compiled kernels
     for text in reversed(CLAUSES.values()):
         _compile(text)
 
 
 def tables(plan: Plan) -> Iterator:
-    """Two partitions of ten rows in the plan's input columns, with and without NULL."""
+    """Yields two tables of the plan's input columns, without and with NULLs. Each has two partitions of ten rows."""
     import pyarrow as pa
 
     rows = range(20)
@@ -105,7 +107,7 @@ def tables(plan: Plan) -> Iterator:
             "op": pa.array(["insert" for _ in rows]),
         }
         columns = {name: column for name, column in values.items() if name != "op"} if plan.rows != "one" else {}
-        numbers = pa.array([row * 3 % 10 for row in rows], pa.int32())  # those that Spark gives rows that come and go
+        numbers = pa.array([row * 3 % 10 for row in rows], pa.int32())  # as Spark would compute them under CHANGES IN
         columns |= {column: numbers if sql.startswith("dense_rank()") else values[sql.rpartition(".")[2]] for column, sql in plan.inputs}
         if plan.letters:
             bits = sum(1 << bit for _, bit, _ in plan.letters)
@@ -114,7 +116,7 @@ def tables(plan: Plan) -> Iterator:
 
 
 def load_first() -> bool:
-    """Loads the kernels of the first clause, and says whether they all are on disk; compiles nothing."""
+    """Loads the kernels of the first clause without compiling. Returns whether all of them are on disk."""
     from sparkcep.kernels.jit import cache
 
     try:

@@ -1,4 +1,7 @@
-"""Python processes that sparkcep starts beside this one. They import nothing from the current folder."""
+"""Starts Python subprocesses that import nothing from the current folder.
+
+Precompilation and the background compiler use it.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,15 @@ from pathlib import Path
 
 
 def python(*arguments: str) -> list[str]:
-    """The command that runs this Python with ``arguments``. ``-P``: a ``json.py`` in the current folder is not imported."""
+    """Returns the command that runs this Python with ``arguments``. ``-P``: a ``json.py`` in the current folder is not imported."""
     return [sys.executable, "-P", *arguments]
 
 
 def environment() -> dict[str, str]:
-    """This process's variables, so that the other one finds the packages that this one has. The current folder is one of their
-    places only if sparkcep itself lies there."""
+    """Returns this process's environment, so that the subprocess finds the packages that this process has.
+
+    The current folder is on its path only if sparkcep itself lies there.
+    """
     own = Path(__file__).resolve().parents[1]
     places = [path for path in sys.path if path and (Path(path).resolve() != Path.cwd() or Path(path).resolve() == own)]
     return os.environ | {"PYTHONPATH": os.pathsep.join(places)}

@@ -1,8 +1,9 @@
-"""The session's settings for a clause: Spark's own that matter here, and sparkcep's.
+"""Session settings of a clause: the Spark settings that matter here, and sparkcep's own.
 
-A setting of sparkcep's, such as ``sparkcep.maxSteps``, has two names. spark-submit, spark-defaults.conf and servers drop every key
-that does not begin with ``spark.``, so ``spark.sparkcep.maxSteps`` is read as well. The session's ``sparkcep.maxSteps`` goes first.
-``spark.sparkcep.maxSteps`` of the application's configuration is also the most that a session may set.
+``spark/configured`` and the rewrite service read them, and the planner and the rewriter use them. A sparkcep setting has two names,
+such as ``sparkcep.maxSteps`` and ``spark.sparkcep.maxSteps``. The second name exists because spark-submit, spark-defaults.conf and
+servers drop every key that does not begin with ``spark.``. If a session has both, the first wins. In the application's
+configuration, ``spark.sparkcep.maxSteps`` is also the upper limit for every session.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ AUTO, OPERATOR, FRAMES = "auto", "operator", "frames"
 _MICROS = {
     "microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000, "week": 604_800_000_000,
 }  # fmt: skip
-Reader = Callable[[str], str | None]  # the text of a key; None for a key that is not set
-OPERATOR_HEAD = "spark."  # before a name, it is the one that spark-submit hands on
+Reader = Callable[[str], str | None]  # returns the text of a key, or None if the key is not set
+OPERATOR_HEAD = "spark."  # the prefix of a name that spark-submit passes on
 _HEAD = "sparkcep."
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -32,33 +33,35 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 class Settings:
     """The settings of a session.
 
-    ``double_quoted``: whether text in double quotes is a name, not a string. ``columns``: names in upper case, such as
-    CURRENT_DATE, that are columns of a clause's input and not functions; the configuration does not say it. ``parameters``: the
-    values of a statement's parameters, by their text, of ``?`` by "?" and its offset; the configuration does not say them either.
-
-    ``prefilter``: whether rows that cannot matter are kept from the search, dropped by Spark or parted by further keys. True allows
-    a second read of the source only where a session finds that worth it, ALWAYS wherever that is possible.
-
-    ``slices``: whether partitions are cut into slices of time. True allows it only where one partition would keep a single task
-    busy, ALWAYS wherever that is possible.
-
-    ``map_in_arrow``: whether Spark runs the engine by its operator of mapInArrow. The JVM's extension reads it. ``windows``:
-    whether Spark's aggregates over several output rows of a match are window functions, since no JVM extension computes them;
-    the configuration does not say it.
-
-    ``native``: whether clauses that the platform's own MATCH_RECOGNIZE understands are left to it (PREFER) or not (NEVER).
-
-    ``stream_route``: what runs a clause over a stream: the JVM's operator (OPERATOR), a program of data frames (FRAMES), or that
-    where the operator is missing (AUTO). ``stream_buckets``: how many buckets of keys such a program has. ``stream_several``:
-    whether each such program may stand in a query with others, also where a statement has one alone. ``rocksdb``: whether states
-    are there. ``late_rows``: the table to which the operator appends late rows (LateRows.java reads it).
-    ``idle``: over a stream, after how many microseconds without a row a partition ends; 0: never. Rows that cannot matter count,
-    too, so that none is kept from the search then.
-
-    ``max_state_bytes``: the memory of one search beyond its rows. ``max_steps``: the steps of one attempt at a match.
-    ``max_matches``: the matches of a partition under an event selection.
-
-    ``redaction``: what is replaced in texts that are shown of a statement.
+    Attributes:
+        case_sensitive: whether column names are case-sensitive.
+        ansi: whether Spark's ANSI mode is on.
+        zone: the session's time zone.
+        double_quoted: whether text in double quotes is an identifier, not a string.
+        columns: names in upper case, such as CURRENT_DATE, that are input columns and not functions. Not read from the
+            configuration.
+        parameters: the values of a statement's parameters, by their text; a ``?`` is keyed by "?" and its offset. Not read from the
+            configuration.
+        prefilter: whether rows that cannot matter are kept from the search: Spark drops them, or further keys split them off. True
+            allows a second read of the source only if the session finds it worthwhile, ALWAYS wherever it is possible.
+        slices: whether partitions are cut into time slices. True allows it only if one partition would keep a single task busy,
+            ALWAYS wherever it is possible.
+        native: whether clauses that the platform's own MATCH_RECOGNIZE supports are left to it (PREFER) or not (NEVER).
+        map_in_arrow: whether Spark runs the engine with the operator of mapInArrow. The JVM extension reads it.
+        windows: whether Spark's aggregates over several output rows of a match become window functions, because no JVM extension
+            computes them. Not read from the configuration.
+        stream_route: how a clause over a stream runs: OPERATOR is the JVM operator, FRAMES a program of DataFrames. AUTO
+            chooses the operator if the JVM has it, else the program.
+        stream_buckets: the number of key buckets of such a program.
+        stream_several: whether several such programs may run in one query. It also applies if this statement has only one.
+        rocksdb: whether Spark's state store is RocksDB.
+        late_rows: the table to which the operator appends late rows (LateRows.java reads it).
+        idle: over a stream, the microseconds without a row after which a partition ends; 0: never. Every row counts as activity, so
+            the prefilter is off if this is set.
+        max_state_bytes: the memory limit of one search, not counting its rows.
+        max_steps: the step limit of one match attempt.
+        max_matches: the match limit of a partition under an event selection.
+        redaction: replaces parts of the texts that are shown of a statement.
 
     Example:
         >>> from sparkcep.settings import Settings
@@ -90,8 +93,11 @@ class Settings:
 
     @staticmethod
     def read(get: Reader, application: Reader = lambda _: None) -> Settings:
-        """Reads the settings of a session. ``get`` reads the session's configuration, ``application`` that of the application,
-        which bounds the limits. Raises ClauseError."""
+        """Reads the settings of a session.
+
+        ``get`` reads the session's configuration. ``application`` reads the application's, which sets upper limits.
+        Raises ClauseError.
+        """
         excluded = get(EXCLUDED_RULES) or ""
         if _NEEDED_RULE in excluded:
             message = f"{EXCLUDED_RULES} holds {_NEEDED_RULE}, without which Spark calls a table function for each row by itself; leave that rule in"
@@ -99,7 +105,7 @@ class Settings:
         given = {name: given_in(get, key) for name, (key, _) in _READERS.items()}
         found = Settings(**{name: _READERS[name][1](*pair) for name, pair in given.items() if pair is not None})
         found = replace(found, redaction=Redaction.read(get))
-        found = replace(found, double_quoted=found.double_quoted and found.ansi)  # Spark heeds it under ANSI alone
+        found = replace(found, double_quoted=found.double_quoted and found.ansi)  # Spark ignores it without ANSI mode
         for name, most in allowed(application).items():
             value = getattr(found, name)
             if given[name] is None:
@@ -109,13 +115,13 @@ class Settings:
         return replace(found, prefilter=False) if found.idle else found
 
     def bounds(self) -> tuple[tuple[str, int], ...]:
-        """The bounds that are not the default ones, as (name, value)."""
+        """Returns the limits that differ from the defaults, as (name, value)."""
         named = ((f.name, getattr(self, f.name), f.default) for f in fields(self) if f.name.startswith("max_"))
         return tuple((name, value) for name, value, default in named if value != default)
 
 
 def _one_of(**meanings: bool | str) -> Callable[[str, str], bool | str]:
-    """A reader of settings that may have only these words."""
+    """Returns a reader of settings that allow only these words."""
     *others, last = meanings
 
     def read(key: str, text: str) -> bool | str:
@@ -128,7 +134,7 @@ def _one_of(**meanings: bool | str) -> Callable[[str, str], bool | str]:
 
 
 def given_in(get: Reader, key: str) -> tuple[str, str] | None:
-    """The name under which a setting is given, and its text. None if it is not set."""
+    """Returns the name under which a setting is given, and its text. Returns None if it is not set."""
     for name in (key, OPERATOR_HEAD + key) if key.startswith(_HEAD) else (key,):
         if (text := get(name)) is not None:
             return name, text
@@ -136,20 +142,22 @@ def given_in(get: Reader, key: str) -> tuple[str, str] | None:
 
 
 def allowed(application: Reader) -> dict[str, int]:
-    """The limits that the application's configuration has: the most that a session may set, by the member of Settings. Raises
-    ClauseError."""
+    """Returns the upper limits that the application's configuration sets, by the name of the member of Settings.
+
+    Raises ClauseError.
+    """
     keys = {f.name: OPERATOR_HEAD + _READERS[f.name][0] for f in fields(Settings) if f.name.startswith("max_")}
     return {name: _READERS[name][1](key, text) for name, key in keys.items() if (text := application(key)) is not None}
 
 
 def beyond(what: str, value: int, name: str, most: int) -> ClauseError:
-    """The error of a limit that is above that of the application."""
+    """Returns the error for a limit above the application's."""
     key = OPERATOR_HEAD + _READERS[name][0]
     return ClauseError("SETTING", f"{what} is {value}, and the application allows at most {most} ({key}); set it to at most {most}")
 
 
 def _number(most: int, units: bool = True) -> Callable[[str, str], int]:
-    """A reader of whole numbers from 1 to ``most``, with units such as k and m if these make sense."""
+    """Returns a reader of whole numbers from 1 to ``most``. With ``units``, it also reads k, m, g and t."""
     pattern = re.compile(r"\s*(\d{1,19})\s*([bkmgt]?)b?\s*" if units else r"\s*(\d{1,19})()\s*")
     such = "1000000 or 512m" if units else "64"
 
@@ -164,7 +172,7 @@ def _number(most: int, units: bool = True) -> Callable[[str, str], int]:
 
 
 def _duration(key: str, text: str) -> int:
-    """Microseconds."""
+    """Reads a duration and returns microseconds."""
     found = re.fullmatch(r"\s*(?:interval\s+)?'?(\d{1,19})'?\s*([a-z]+?)s?'?\s*", text.lower())
     micros = int(found[1]) * _MICROS[found[2]] if found and found[2] in _MICROS else 0
     if not 0 < micros < 1 << 62:
@@ -173,7 +181,7 @@ def _duration(key: str, text: str) -> int:
 
 
 _flag, _wanted = _one_of(true=True, false=False), _one_of(true=True, false=False, always=ALWAYS)
-_READERS = {  # member -> its key, how its text is read
+_READERS = {  # member -> its key, and the reader of its text
     "case_sensitive": ("spark.sql.caseSensitive", _flag),
     "ansi": ("spark.sql.ansi.enabled", _flag),
     "zone": ("spark.sql.session.timeZone", lambda _, text: text.strip()),
@@ -194,11 +202,12 @@ _READERS = {  # member -> its key, how its text is read
 }
 DEFAULT = Settings()
 _OTHERS = ("sparkcep.warm",)  # read by spark/session/warm_up.py
-_OPERATORS = ("spark.sparkcep.python", "spark.sparkcep.rewriter.processes", "spark.sparkcep.rewriter.timeout", "spark.sparkcep.rewriter.memory")  # read by Helpers.java
+# Helpers.java reads these settings.
+_OPERATORS = ("spark.sparkcep.python", "spark.sparkcep.rewriter.processes", "spark.sparkcep.rewriter.timeout", "spark.sparkcep.rewriter.memory")
 
 
 def unknown(key: str) -> str | None:
-    """What is wrong with the name of a setting that nobody reads; None for one that somebody may."""
+    """Says why the name of a setting is wrong. Returns None if some part of sparkcep or Spark may read the setting."""
     known = [*(k for k, _ in _READERS.values() if k.startswith(_HEAD)), *_OTHERS]
     if not key.startswith((_HEAD, OPERATOR_HEAD + _HEAD)) or key.removeprefix(OPERATOR_HEAD) in known or key in _OPERATORS:
         return None
@@ -210,5 +219,5 @@ def unknown(key: str) -> str | None:
 
 
 def all_unknown(keys: Iterable[str]) -> Iterator[str]:
-    """Says what is wrong with each key that looks like a setting of sparkcep but is not one."""
+    """Yields a message for each key that looks like a sparkcep setting but is not one."""
     return filter(None, map(unknown, sorted(keys)))

@@ -1,9 +1,9 @@
-"""Finds the folder for what is compiled once: SPARKCEP_CACHE_DIR, or ``sparkcep`` in the user's cache folder.
+"""The cache folder of compiled code: SPARKCEP_CACHE_DIR, or ``sparkcep`` in the user's cache folder.
 
-The files in it are run, so nothing is read that somebody else could have put there. The folder, and each above it, must belong to
-the user or to root, and nobody else may write to it; the same holds for a file in it. Another folder is left alone, and a temporary
-one of the user's own takes its place. A folder that may be read but not written (one that root prepared in an image) is read, and
-what is compiled in addition goes to the temporary one.
+Files in it are executed, so sparkcep reads nothing that somebody else could have written. The folder and each folder above it
+must belong to the user or to root, and nobody else may write to them. The same holds for each file. If a folder does not qualify,
+a temporary folder of the user's is used instead. A folder that is readable but not writable (prepared by root in an image) is
+read, and newly compiled code goes to the temporary folder.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from pathlib import Path
 try:
     import grp
     import pwd
-except ImportError:  # Windows: who may write is not looked at
+except ImportError:  # Windows: write permissions are not checked
     grp = pwd = None
 
 log = logging.getLogger("sparkcep")
 
 _NAME = __name__.partition(".")[0]
-_GIVEN = "SPARKCEP_TEMPORARY_DIR"  # the temporary folder of the process that started this one
+_GIVEN = "SPARKCEP_TEMPORARY_DIR"  # the temporary folder of the parent process
 _NOWHERE = Path(os.devnull, _NAME)  # no file can be there
-_FOLDER_MODE, _FILE_MODE = 0o755, 0o644  # less the umask; what is compiled is no secret
+_FOLDER_MODE, _FILE_MODE = 0o755, 0o644  # before the umask; compiled code is not secret
 
 
 def cache_root() -> Path | None:
-    """The folder that was chosen, or the usual one. Nothing is created. None where the user's home is not known."""
+    """Returns the chosen or default folder without creating it. Returns None if the user's home is unknown."""
     chosen = os.environ.get("SPARKCEP_CACHE_DIR")
     if chosen:
         return Path(chosen)
@@ -45,8 +45,10 @@ def cache_root() -> Path | None:
 
 @functools.cache
 def places(wanted: Path | None) -> tuple[Path, ...]:
-    """The folders to look for a file in, one after the other. New files go to the last one. ``wanted`` is the folder that should be
-    the only one."""
+    """Returns the folders to search for a file, in order. New files go to the last folder.
+
+    ``wanted`` is the folder that is used alone if it is trusted and writable.
+    """
     if wanted is None:
         log.info("there is no home directory; what is compiled is kept in a temporary folder unless SPARKCEP_CACHE_DIR names one")
         return (_temporary(),)
@@ -56,7 +58,7 @@ def places(wanted: Path | None) -> tuple[Path, ...]:
         problem = _unwritable(wanted)
         there = wanted.is_dir()
         distrust = _distrust(wanted) if there else None
-    except (OSError, RuntimeError) as error:  # the latter for links in a circle
+    except (OSError, RuntimeError) as error:  # RuntimeError: links form a cycle
         problem, there = str(error), False
     if not (problem or distrust):
         return (wanted,)
@@ -73,7 +75,7 @@ def places(wanted: Path | None) -> tuple[Path, ...]:
 
 
 def create(folder: Path) -> None:
-    """Creates ``folder`` and the missing folders above it so that nobody else may write to them. Raises OSError."""
+    """Creates ``folder`` and its missing parents so that nobody else may write to them. Raises OSError."""
     if not folder.is_dir():
         create(folder.parent)
         folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
@@ -88,7 +90,7 @@ def trusted(path: Path) -> bool:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all, even if the machine stops. Raises OSError."""
+    """Writes a file atomically: completely or not at all, even if the machine crashes. Raises OSError."""
     temporary = path.with_name(f"{path.name}.tmp.{os.getpid()}.{os.urandom(6).hex()}")
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), _FILE_MODE), "wb") as file:
@@ -103,7 +105,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def _unwritable(folder: Path) -> str | None:
-    """Says why no file can be made in ``folder``, which is created if it is missing; None where one can be made."""
+    """Creates ``folder`` if it is missing. Says why no file can be created in it, or returns None."""
     try:
         create(folder)
         tempfile.TemporaryFile(dir=folder).close()
@@ -113,7 +115,7 @@ def _unwritable(folder: Path) -> str | None:
 
 
 def _distrust(folder: Path) -> str | None:
-    """Says why somebody else may have written what lies in ``folder``; None where nobody can have."""
+    """Says why somebody else may have written the files in ``folder``. Returns None if nobody else can have."""
     problem = _others(folder.lstat())
     for above in folder.parents:
         wrong = _others(above.lstat(), above=True)
@@ -122,16 +124,18 @@ def _distrust(folder: Path) -> str | None:
 
 
 def _others(found: os.stat_result, *, above: bool = False) -> str | None:
-    """Says what lets others than the user and root write there. ``above`` asks it of a folder above: whether they can put something
-    else in the place of what is there."""
+    """Says why users other than this one and root may write there. Returns None if they may not.
+
+    ``above``: the folder is a parent. Then the question is whether others can replace its entries.
+    """
     if pwd is None:
         return None
-    # in a container without privileges root's folders seem to be somebody's without a name
+    # In an unprivileged container, root's folders seem to belong to an unnamed user.
     if found.st_uid not in (os.geteuid(), 0) and not (above and found.st_uid == _owner_of_all()):
         return f"it belongs to user {found.st_uid}"
     if stat.S_ISLNK(found.st_mode):
         return "it is a link"
-    if above and found.st_mode & stat.S_ISVTX:  # as in /tmp: each can only remove what is their own
+    if above and found.st_mode & stat.S_ISVTX:  # as in /tmp: users can only remove their own files
         return None
     if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _private(found.st_gid)):
         return f"others may write to it (mode {stat.S_IMODE(found.st_mode):o})"
@@ -145,7 +149,7 @@ def _owner_of_all() -> int:
 
 @functools.cache
 def _private(gid: int) -> bool:
-    """Whether a group has the user as its only member, as on systems whose umask is 002."""
+    """Whether the user is the group's only member, as on systems whose umask is 002."""
     try:
         group, user = grp.getgrgid(gid), pwd.getpwuid(os.geteuid())
     except KeyError:
@@ -154,8 +158,11 @@ def _private(gid: int) -> bool:
 
 
 def _temporary() -> Path:
-    """A temporary folder that this user's processes share. If that is another user's, it is one for this process and those that it
-    starts, and is removed when this process ends."""
+    """Returns a temporary folder that this user's processes share.
+
+    If another user owns that folder, it returns a folder for this process and its children. That folder is removed when this
+    process ends.
+    """
     user = os.geteuid() if hasattr(os, "geteuid") else "user"
     try:
         path = Path(tempfile.gettempdir()).resolve() / f"{_NAME}-{user}"

@@ -1,7 +1,7 @@
-"""Where the package was imported from inside an archive, as Spark Connect's ``addArtifacts(..., pyfile=True)`` has it: unpacks that
-once for a user.
+"""Unpacks the package, once per user, if it was imported from an archive, as with Connect's ``addArtifacts(..., pyfile=True)``.
 
-Kernels are known by the texts of their modules and are loaded from files, so modules must be files.
+``sparkcep/__init__`` calls it. Kernels are identified by the source of their modules and loaded from files, so modules must be
+files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from sparkcep import storage
 
 
 def folder(package: Path) -> str | None:
-    """The folder of the unpacked package; None if it is not in an archive. ``package`` is where it was imported from."""
+    """Returns the folder of the unpacked package. Returns None if the package is not in an archive.
+
+    ``package`` is the path that it was imported from. Raises ImportError if it cannot be unpacked anywhere.
+    """
     archive = package.parent
     if package.is_dir() or not archive.is_file():
         return None

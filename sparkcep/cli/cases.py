@@ -1,7 +1,7 @@
-"""Cases beside a statement: rows of letters and the matches that are expected (``sparkcep test``).
+"""Test cases for a statement: rows of letters and the expected matches.
 
-A file of cases has one in each line, ``rows -> matches``, with comments after ``#``. Matches are separated by commas. A match is
-its rows: ``1-3``, ``1 2 3`` or, with variables, ``1:STRT 2:DOWN 3:UP``. ``none`` means no match.
+``sparkcep test`` uses it. A case file has one case per line, ``rows -> matches``, with comments after ``#``. Matches are separated
+by commas. A match is a list of its rows: ``1-3``, ``1 2 3`` or, with variables, ``1:STRT 2:DOWN 3:UP``. ``none`` means no match.
 
     STRT DOWN UP       -> 1-3
     . DOWN UP DOWN UP  -> 1-3, 3:STRT 4:DOWN 5:UP     # with AFTER MATCH SKIP TO LAST UP
@@ -22,7 +22,7 @@ Item = tuple[range, str | None]
 
 
 class CaseError(ToolError):
-    """A line of a file of cases that cannot be read. The message says what to write."""
+    """A line of a case file cannot be read. The message says what to write."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Case:
 
 
 def cases(text: str) -> Iterator[Case]:
-    """The cases of a file. Raises CaseError."""
+    """Yields the cases of a file. Raises CaseError."""
     for number, whole in enumerate(text.splitlines(), 1):
         line = whole.partition("#")[0].strip()
         if not line:
@@ -63,7 +63,7 @@ def _items(text: str, line: int) -> Iterator[Item]:
 
 
 def _agrees(expected: tuple[Item, ...], found: PreviewMatch) -> bool:
-    if sum(len(rows) for rows, _ in expected) != len(found.taken):  # a range may be far longer than what was found
+    if sum(len(rows) for rows, _ in expected) != len(found.taken):  # a range may be far longer than the match
         return False
     each = ((row, variable) for rows, variable in expected for row in rows)
     return all(row == r and (variable is None or variable.upper() == v.upper()) for (row, variable), (r, v) in zip(each, found.taken))
@@ -74,7 +74,10 @@ def _written(rows: range, variable: str | None) -> str:
 
 
 def failures(statement: str, text: str) -> tuple[int, list[str]]:
-    """The number of cases, and for each that does not hold what was expected and what came. Raises CaseError, ClauseError."""
+    """Returns the number of cases, and for each failed case a text with the expected and actual matches.
+
+    Raises CaseError and ClauseError.
+    """
     failed, count = [], 0
     for case in cases(text):
         count += 1

@@ -1,7 +1,7 @@
-"""The command line: statements with the clause over files, checks of statements, and Spark's own programs.
+"""The command line: runs statements with the clause over files, checks statements, and starts Spark's own programs.
 
-``sparkcep --help`` lists the commands by subject, ``sparkcep help COMMAND`` describes one with examples. ``_parser`` declares them;
-each runs a function of this module. Exit codes are in ``EXIT_CODES``.
+``sparkcep --help`` lists the commands by subject, and ``sparkcep help COMMAND`` describes one with examples. ``_parser`` declares
+the commands; each runs a function of this module. Exit codes are in ``EXIT_CODES``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NAMES = "text in double quotes is a name, as under spark.sql.ansi.doubleQuotedI
 _VERBOSE = "what Spark logs comes too, on standard error; else its log holds errors alone, and not once more those of a statement"
 
 
-# The commands by subject, as --help lists them.
+# The commands by subject, in the order of --help.
 GROUPS = {
     "Try": ("demo", "preview", "shell"),
     "Run statements": ("run", "report", "notebook"),
@@ -87,11 +87,11 @@ _OPTION = re.compile(r"--[a-z][\w-]*(=.*)?", re.S)
 
 
 class UsageError(ToolError):
-    """The command line has something that cannot work. The message says what would."""
+    """The command line is wrong. The message says what to write instead."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command line; returns the exit code."""
+    """Runs the command line. Returns the exit code."""
     parser = _parser()
     given = sys.argv[1:] if arguments is None else arguments
     if not given:
@@ -102,8 +102,8 @@ def main(arguments: list[str] | None = None) -> int:
         code = options.action(options) or 0
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # whoever read the output has enough of it: `sparkcep explain query.sql | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more when it ends
+    except BrokenPipeError:  # the reader stopped early, as in `sparkcep explain query.sql | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes again at its end
         return 141  # as a shell reports SIGPIPE
     except KeyboardInterrupt:
         return _interrupted()
@@ -117,15 +117,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _coloured(text: str) -> str:
-    """An error's text with its first word and its mark in red, on a terminal unless NO_COLOR is set (no-color.org)."""
+    """Returns an error's text with its first word and its carets in red, on a terminal unless NO_COLOR is set (no-color.org)."""
     if not sys.stderr.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return re.sub(r"(?m)\Aerror:|^[ \t]*\^+$", lambda found: f"\033[31;1m{found[0]}\033[0m", text)
 
 
 def _interrupted() -> int:
-    """Ends the process as the signal would have, because a shell's loops look for that. At its normal end Python would ask a JVM
-    that is busy."""
+    """Ends the process as the signal would have, because loops in a shell check for that.
+
+    In a normal exit, Python would call a JVM that is busy.
+    """
     print("interrupted", file=sys.stderr, flush=True)
     if os.name == "posix":
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -134,14 +136,14 @@ def _interrupted() -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that offers the command, the option or the choice which was meant. Its errors end with the help to ask for."""
+    """A parser that suggests the intended command, option or choice. Its errors end with the help command to run."""
 
     given: Sequence[str] = ()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self.given = [*(sys.argv[1:] if args is None else args)]
         known, others = super().parse_known_args(args, namespace)
-        if others:  # here and not in the parser of all commands, which does not know the options of this one
+        if others:  # the parser of all commands does not know the options of this one
             self.error(f"unrecognized arguments: {' '.join(others)}")
         return known, others
 
@@ -168,13 +170,13 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _described(text: str, examples: Sequence[str] = ()) -> dict[str, Any]:
-    """The arguments of a parser for its description and its examples."""
+    """Returns a parser's arguments for its description and its examples."""
     epilog = "\n".join([f"example{'s' * (len(examples) > 1)}:", *(f"  {example}" for example in examples)]) if examples else None
     return {"description": text, "epilog": epilog, "formatter_class": argparse.RawDescriptionHelpFormatter}
 
 
 def _listed(abouts: Mapping[str, str]) -> str:
-    """The commands by subject, each with what it does."""
+    """Returns the commands by subject, each with its description."""
     lines, wide = [], max(map(len, abouts)) + 4
     for title, names in GROUPS.items():
         lines += ["", f"{title}:"]
@@ -190,7 +192,7 @@ def _parser() -> argparse.ArgumentParser:
     abouts: dict[str, str] = {}
 
     def command(name: str, action: Callable[[argparse.Namespace], int | None], about: str, **options: Any) -> Callable[..., Any]:
-        """Adds a command; what it returns adds an argument to it."""
+        """Adds a command. Returns a function that adds an argument to it."""
         abouts[name] = about
         added = commands.add_parser(name, help=about, **_described(f"{about[0].upper()}{about[1:]}.", EXAMPLES[name]), **options)
         added.set_defaults(action=action, command=name)
@@ -245,7 +247,7 @@ def _parser() -> argparse.ArgumentParser:
         ("thriftserver", "start Spark's JDBC server with the clause; arguments as of its own start script"),
         ("dbt", "start dbt with the clause in its Spark sessions; arguments as of dbt"),
     ):
-        # no prefix: that program reads all arguments after the name
+        # no prefix, because that program parses all arguments after the name
         command(name, _launch, about, add_help=False, prefix_chars="\0")("arguments", nargs="*")
     add = command("lint", _lint, "look for errors and for what is seldom meant (no Java needed)")
     add("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input")
@@ -286,7 +288,7 @@ def _help(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
 def _completion(parser: argparse.ArgumentParser, commands: Any, options: argparse.Namespace) -> None:
     import shtab
 
-    commands.help = "what to do"  # it completes no commands that --help does not list in the usual way
+    commands.help = "what to do"  # otherwise shtab would not complete commands, because --help does not list them in the usual way
     for command in commands.choices.values():
         for action in command._actions:
             if action.dest in _PATHS:
@@ -309,7 +311,7 @@ def _text_of(name: str) -> str:
 
 
 def _save(path: str, text: str) -> None:
-    """Writes a text file. Raises UsageError where that is not possible."""
+    """Writes a text file. Raises UsageError if that fails."""
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
@@ -319,7 +321,7 @@ def _save(path: str, text: str) -> None:
 
 @contextmanager
 def _placed(text: str, file: str = "") -> Iterator[None]:
-    """Raises UsageError for an error in a clause, with its place in ``text`` and the ``file`` that has the text."""
+    """Raises UsageError for an error in a clause, with its position in ``text`` and the ``file`` of the text."""
     try:
         yield
     except ClauseError as error:
@@ -339,7 +341,7 @@ def _statements(options: argparse.Namespace) -> list[str]:
 
 
 def _each(statements: list[str], show: Callable[[str], str]) -> list[str]:
-    """The text that ``show`` gives for each statement."""
+    """Returns ``show(statement)`` for each statement."""
     out: list[str] = []
     with waiting("reading", lambda: f"{len(out)} of {len(statements)} statements"):
         for statement in statements:
@@ -419,7 +421,7 @@ def _explain(options: argparse.Namespace) -> None:
     statements = _statements(options)
     if options.double_quoted_identifiers:
         statements = [backticked(statement) for statement in statements]
-    texts = _each(statements, sparkcep.explain)  # the first error at its place, for every format
+    texts = _each(statements, sparkcep.explain)  # the first error at its position, for every format
     text = "".join(f"{t.rstrip()}\n" for t in texts)
     if options.format != TEXT:
         from sparkcep.draw.explain import drawn
@@ -464,7 +466,7 @@ def _test(options: argparse.Namespace) -> int:
 
 
 def _launch(options: argparse.Namespace) -> NoReturn:
-    """Runs another program in this process's place, so that terminal, signals and exit code are its own."""
+    """Replaces this process by another program, which so gets the terminal and signals and sets the exit code."""
     from sparkcep.cli import launch
 
     with waiting("compiling the JVM extension"):
@@ -486,7 +488,7 @@ def _jar(options: argparse.Namespace) -> None:
 
 
 def _pair(text: str, form: str) -> tuple[str, str]:
-    """An argument with an equals sign as its two sides. Raises UsageError."""
+    """Splits an argument at its equals sign. Raises UsageError."""
     key, equals, value = text.partition("=")
     if not (key and equals):
         raise UsageError(f"expected {form}, not {text}")
@@ -528,7 +530,7 @@ def _compile(options: argparse.Namespace) -> None:
     from sparkcep.kernels.jit import cache
     from sparkcep.precompile import CLAUSES, compile_all
 
-    cache.log.setLevel(logging.ERROR)  # its notes on compiling queries would repeat what is printed here
+    cache.log.setLevel(logging.ERROR)  # its log would repeat the lines printed here
 
     steps = compile_all()
     for number, name in enumerate(CLAUSES, 1):
@@ -550,12 +552,12 @@ def _with_spark(options: argparse.Namespace, work: Callable[[SparkSession], None
 
     with waiting("starting Spark"):
         spark = start_spark(f"sparkcep {options.command}", command=True, verbose=options.verbose)
-    # PySpark's own handler would call the JVM in the middle of the call that it interrupts
+    # PySpark's own handler would call the JVM in the middle of the interrupted call.
     before = signal.signal(signal.SIGINT, _interrupt)
     try:
         work(spark)
     except KeyboardInterrupt:
-        # the JVM ends with this process, and would log each task that it ends; this thread's connection still waits for an answer
+        # The JVM ends with this process, and would log each killed task. This thread's connection still waits for an answer.
         quiet = threading.Thread(target=spark.sparkContext.setLogLevel, args=("OFF",), daemon=True)
         quiet.start()
         quiet.join(_QUIET_SECONDS)
@@ -569,7 +571,7 @@ def _with_spark(options: argparse.Namespace, work: Callable[[SparkSession], None
 
 
 def _interrupt(*_: object) -> NoReturn:
-    """Handles SIGINT. Py4J logs its interruption with a traceback, so nothing is logged any more."""
+    """Handles SIGINT. Py4J would log the interruption with a traceback, so logging is turned off."""
     import logging
 
     logging.disable()
@@ -588,7 +590,7 @@ def _run(options: argparse.Namespace) -> None:
     if options.output:
         results.checked(options.output, "--output")
     _check_format(options)
-    _each(statements, sparkcep.rewrite)  # an error in a clause comes before Spark starts
+    _each(statements, sparkcep.rewrite)  # an error in a clause is reported before Spark starts
 
     def work(spark: SparkSession) -> None:
         _views(spark, tables)
@@ -618,7 +620,7 @@ def _note(text: object) -> None:
 
 
 def _print(options: argparse.Namespace, frame: DataFrame, first: bool = True) -> None:
-    """Prints rows. ``first`` is whether none of the same query were printed before."""
+    """Prints rows. ``first``: whether they are the first of their query."""
     from sparkcep.spark.files import results
 
     if options.format == _TABLE:
@@ -684,7 +686,7 @@ def _report(options: argparse.Namespace) -> None:
 
 
 def _running(spark: SparkSession) -> AbstractContextManager[None]:
-    """A line on the terminal while a query runs."""
+    """Shows a line on the terminal while a query runs."""
     from sparkcep.spark.session.local import tasks
 
     return waiting("running the query", partial(tasks, spark))
@@ -692,8 +694,10 @@ def _running(spark: SparkSession) -> AbstractContextManager[None]:
 
 @contextmanager
 def _reporting(statement: str) -> Iterator[None]:
-    """Raises UsageError for an error that Spark raises over a statement. It shows the place there, without the traceback of Python
-    workers and without a plan."""
+    """Raises UsageError for an error that Spark raises about a statement.
+
+    It shows the position in the statement, without the traceback of Python workers and without a plan.
+    """
     from sparkcep.spark.errors.exceptions import RAISED, shown, without_log
 
     try:
@@ -752,5 +756,5 @@ def _demo(options: argparse.Namespace) -> None:
     from sparkcep.cli.demo import check, run
 
     examples = check()
-    os.environ.setdefault("SPARKCEP_INTERPRET", "false")  # workers inherit it: the first, small queries then wait for their kernels
+    os.environ.setdefault("SPARKCEP_INTERPRET", "false")  # workers inherit it, so the first, small queries wait for their kernels
     _with_spark(options, lambda spark: run(spark, Path(options.out), examples, options.month, partial(_running, spark)))

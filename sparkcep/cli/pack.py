@@ -1,8 +1,8 @@
-"""Packs the package into an archive that executors unpack: for clusters whose machines have numba, pyarrow and sqlglot, but not
-sparkcep (docs/cluster.md).
+"""Packs the package into an archive that executors unpack (docs/cluster.md).
 
-Compiled kernels of these sources go with it. A kernel is loaded where versions and processor are those for which it was compiled;
-elsewhere it counts as absent.
+``sparkcep pack`` uses it. The archive is for clusters whose machines have numba, pyarrow and sqlglot, but not sparkcep. The archive
+includes the compiled kernels of these sources. A kernel is loaded if versions and processor are those it was compiled for;
+otherwise it counts as missing.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 
 from sparkcep.version import __version__
 
-FOLDER = "sparkcep_pack"  # below an executor's working folder
+FOLDER = "sparkcep_pack"  # in an executor's working folder
 _PACKAGE = Path(__file__).parents[1]
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # equal contents give equal archives
 
 
 def pack(output: Path) -> tuple[int, int]:
-    """Writes the archive; the numbers of its files of the package and of kernels."""
+    """Writes the archive. Returns the number of package files and of kernels in it."""
     files = {f"sparkcep/{path.relative_to(_PACKAGE).as_posix()}": path for path in _of_the_package()}
     kernels = {f"sparkcep/shipped/kernels/{path.parent.name}/{path.name}": path for path in _kernels()}
     with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -32,7 +32,7 @@ def pack(output: Path) -> tuple[int, int]:
 
 
 def settings(output: Path) -> dict[str, str]:
-    """What to set for a session so that its executors take the package from the archive."""
+    """Returns the settings of a session whose executors take the package from the archive."""
     return {"spark.archives": f"{output}#{FOLDER}", "spark.executorEnv.PYTHONPATH": f"./{FOLDER}"}
 
 
@@ -48,7 +48,7 @@ def _of_the_package() -> Iterator[Path]:
 
 
 def _modules(name: str) -> Iterator[str]:
-    """The modules of the package whose last name this is, imported."""
+    """Imports the package's modules with this last name, and yields their full names."""
     for path in _PACKAGE.rglob(f"{name}.py"):
         module = ".".join((_PACKAGE.name, *path.relative_to(_PACKAGE).with_suffix("").parts))
         import_module(module)
@@ -56,7 +56,7 @@ def _modules(name: str) -> Iterator[str]:
 
 
 def _kernels() -> Iterator[Path]:
-    """The compiled kernels whose sources are those of this package."""
+    """Yields the compiled kernels whose sources are those of this package."""
     from sparkcep.kernels.jit import cache
 
     seen = set()

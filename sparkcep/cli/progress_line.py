@@ -1,4 +1,7 @@
-"""A line on the terminal while a command works: what it does, for how long, and how far it is."""
+"""A progress line on the terminal while a command works: its activity, its progress and the elapsed time.
+
+All commands in ``cli/cli`` use it.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,13 @@ _CLEAR = "\r\033[K"
 
 @contextmanager
 def waiting(about: str, progress: Callable[[], str] = str) -> Iterator[None]:
-    """Inside, standard error has a line such as ``running the query, 12 of 40 tasks, 5 s``, after two seconds and only on a
-    terminal.
+    """Shows a line such as ``running the query, 12 of 40 tasks, 5 s`` on standard error while its scope runs.
+
+    It appears after two seconds, and only on a terminal.
 
     Args:
         about: what the command does.
-        progress: returns how far it is, or an empty text. Another thread calls it, once a second.
+        progress: returns the progress, or "". Another thread calls it, once a second.
     """
     if not sys.stderr.isatty():
         yield

@@ -1,6 +1,6 @@
-"""``sparkcep shell``: statements in a terminal, with completion, history, progress, and errors at their place.
+"""``sparkcep shell``: an interactive SQL shell with completion, history, progress, and errors at their position.
 
-Lines are edited by prompt_toolkit. A statement ends with ``;``; what begins with ``:`` is a command of the shell.
+prompt_toolkit edits the lines. A statement ends with ``;``. A line that begins with ``:`` is a command of the shell.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from sparkcep.tools.complete import complete
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# as other shells have them
+# as in other shells
 _LEAVE = frozenset([":quit", ":q", ":exit", "quit", "exit", "\\q", ".quit", ".exit"])
-_MARKS = (":", "\\", ".")  # with which commands begin, here and there; no statement does
+_MARKS = (":", "\\", ".")  # the first characters of commands in this and other shells, which never begin a statement
 _ASK = frozenset([":help", "help", "?", "\\?", "\\h", ".help"])
 _PROMPT, _MORE = "sparkcep> ", "       -> "
 _HELP = """A statement ends with ; and Tab completes words, variables, columns and tables. Ctrl-C stops a statement, Ctrl-D leaves.
@@ -45,7 +45,7 @@ _HELP = """A statement ends with ; and Tab completes words, variables, columns a
 
 
 class Shell:
-    """The dialogue over one session. Commands and statements are told apart by their first character."""
+    """The dialogue over one session. The first character distinguishes commands from statements."""
 
     def __init__(self, session: SparkSession, say: Callable[[str], None] = print) -> None:
         self.session = session
@@ -54,7 +54,7 @@ class Shell:
         self.last: DataFrame | None = None
 
     def run(self, **terminal: Any) -> None:
-        """Reads and answers until the user leaves. ``terminal``: arguments for prompt_toolkit's session."""
+        """Reads and answers input until the user leaves. ``terminal``: arguments for prompt_toolkit's session."""
         lines: PromptSession = PromptSession(
             history=_history(), completer=Proposals(self.session), lexer=PygmentsLexer(SqlLexer), complete_in_thread=True,
             multiline=Condition(lambda: not finished(lines.default_buffer.text)), prompt_continuation=_MORE, **terminal,
@@ -63,7 +63,7 @@ class Shell:
         while True:
             try:
                 text = lines.prompt(_PROMPT)
-            except KeyboardInterrupt:  # at the prompt: the text is thrown away
+            except KeyboardInterrupt:  # at the prompt: discards the text
                 continue
             except EOFError:
                 return
@@ -71,7 +71,7 @@ class Shell:
                 return
 
     def answer(self, text: str) -> bool:
-        """Does what the text says; whether the dialogue goes on."""
+        """Executes the text. Returns whether the dialogue continues."""
         command, _, rest = text.strip().partition(" ")
         word = _word(text)
         if word in _LEAVE:
@@ -182,7 +182,7 @@ def _word(text: str) -> str:
 
 
 def finished(text: str) -> bool:
-    """Whether Enter ends what was typed: a command, nothing, or statements with ``;`` behind the last one."""
+    """Whether Enter ends the input: a command, nothing, or statements with ``;`` after the last one."""
     stripped = text.strip()
     if not stripped or _word(text) in _LEAVE | _ASK:
         return True
@@ -202,7 +202,7 @@ def _in_block(text: str) -> bool:
 
 
 class Proposals(Completer):
-    """Completion for prompt_toolkit. Columns of a table are asked of Spark once."""
+    """Completion for prompt_toolkit. Spark is asked once for the columns of a table."""
 
     def __init__(self, session: SparkSession) -> None:
         self._columns = lru_cache(256)(columns_of(session))
@@ -216,11 +216,14 @@ class Proposals(Completer):
 
 
 def _history() -> History:
-    """The lines of earlier shells, in a file that only the user can read; those of this one alone where there is no such file."""
+    """Returns the history of earlier shells, in a file that only the user can read.
+
+    Without such a file, the history has the lines of this shell only.
+    """
     try:
         path = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "sparkcep" / "history"
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
-    except (OSError, RuntimeError):  # a home that cannot be written to, or is not known
+    except (OSError, RuntimeError):  # the home cannot be written to, or is unknown
         return InMemoryHistory()
     return FileHistory(str(path))

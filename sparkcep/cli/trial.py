@@ -1,7 +1,8 @@
-"""A pattern tried over rows given as letters: which rows match, in milliseconds, without Spark.
+"""Tries a pattern over rows of letters: finds the matching rows in milliseconds, without Spark.
 
-A row is written as the variables whose conditions it fulfils: ``A A B . AB`` are five rows, of which the fourth fulfils none and
-the last one two. The engine is the one that runs on Spark; only what Spark computes of each row, the letters, is given.
+``sparkcep.preview``, ``sparkcep preview`` and ``sparkcep test`` use it. A row is written as the variables whose conditions it
+satisfies: ``A A B . AB`` has five rows; the fourth satisfies none, the last one two. The engine is the one that runs on Spark. The
+letters replace the conditions that Spark computes for each row.
 """
 
 from __future__ import annotations
@@ -26,8 +27,12 @@ _BEFORE = "PATTERN ("
 
 @dataclass(frozen=True)
 class PreviewMatch:
-    """A match: its number, and for each row taken the row (from 1 on) and the variable; a row that serves two sides of ``&``
-    twice."""
+    """A match.
+
+    Attributes:
+        number: its number.
+        taken: (row, variable) for each row taken, rows counted from 1. A row on both sides of ``&`` occurs twice.
+    """
 
     number: int
     taken: tuple[tuple[int, str], ...]
@@ -43,7 +48,7 @@ class PreviewMatch:
 
 @dataclass(frozen=True)
 class Preview:
-    """The rows as they were written, and the matches. Its text shows them below each other."""
+    """The result of :func:`preview`: the ``rows`` as written, and the ``matches``. As text, it shows them below each other."""
 
     rows: tuple[str, ...]
     matches: tuple[PreviewMatch, ...]
@@ -66,14 +71,17 @@ def preview(text: str, rows: str | Iterable[str]) -> Preview:
 
     Args:
         text: a statement with one clause, the text between a clause's parentheses, or a row pattern alone (``A B+ C?``). PARTITION
-            BY, ORDER BY, MEASURES and conditions are left out. Windows, AFTER MATCH SKIP, event selection, negation and APPROX
-            apply. If it has DEFINE, a variable that is not defined there takes every row, as in the statement.
-        rows: a text of rows with blanks between them, or a sequence of rows. A row is a ``.`` or the variables whose conditions it
-            fulfils, with ``|`` between variables of more than one letter. ``A@7`` has the time 7 for windows (seconds, if they are
-            intervals); other rows follow the row before by one.
+            BY, ORDER BY, MEASURES and conditions are ignored. Windows, AFTER MATCH SKIP, event selection, negation and APPROX
+            apply. If there is a DEFINE, a variable without a condition matches every row, as in the statement.
+        rows: a text of rows separated by blanks, or a sequence of rows. A row is a ``.`` or the variables whose conditions it
+            satisfies, with ``|`` between variables of more than one letter. The row ``A@7`` has the time 7 for windows, which
+            means seconds if they are intervals. A row without a time has the time of the row before plus one.
+
+    Returns:
+        A :class:`Preview` with ``rows`` and ``matches``; printed, it shows which rows match.
 
     Raises:
-        ClauseError: an error in the pattern, or rows that cannot be read.
+        ClauseError: the pattern is wrong, or the rows cannot be read.
 
     Example:
         >>> print(sparkcep.preview("FAIL{3,} OK", "FAIL FAIL FAIL OK FAIL"))
@@ -88,7 +96,7 @@ def preview(text: str, rows: str | Iterable[str]) -> Preview:
         except ClauseError as error:
             if not error.line:
                 raise
-            # its place is one of the pattern alone
+            # its position counts in the pattern alone
             raise error.moved(error.line, error.column - len(_BEFORE) if error.line == 1 else error.column) from None
     if "MATCH_RECOGNIZE" not in words:
         return _tried(parse_clause(text), rows)
@@ -118,7 +126,7 @@ def _tried(clause: MatchClause, rows: str | Iterable[str]) -> Preview:
 
 
 def _row(text: str, variables: list[str]) -> tuple[set[str], int | None]:
-    """The variables that a row fulfils, and its time if it has one."""
+    """Returns the variables that a row satisfies, and its time if it has one."""
     found = _ROW.fullmatch(text)
     if found is None:
         raise ClauseError("PREVIEW", f"the row {text!r} cannot be read; write {_NONE}, variables such as A or A|B, and @ with a whole number for its time")
@@ -141,17 +149,19 @@ def _row(text: str, variables: list[str]) -> tuple[set[str], int | None]:
 
 
 def _over_letters(clause: MatchClause, variables: list[str]) -> MatchClause:
-    """The clause with rows of letters as its input: columns t and, for each variable, one that says whether the row fulfils it.
-    The other parts keep their places."""
+    """Returns the clause with rows of letters as its input; the other parts keep their positions.
+
+    The input has columns t and r, and for each variable a column that says whether the row satisfies it.
+    """
     measures = "MATCH_NUMBER() AS __number, CLASSIFIER() AS __variable, LAST(r) AS __row"
     defines = ", ".join(f"{variable_text(v)} AS is_{i}" for i, v in enumerate(variables))
     parts = f"ORDER BY t MEASURES {measures} PATTERN ({' '.join(map(variable_text, variables)) or 'A'}){' DEFINE ' * bool(defines)}{defines}"
-    other = parse_clause(" " * len(clause.text) + parts)  # the places of these parts are after those of the clause
+    other = parse_clause(" " * len(clause.text) + parts)  # the positions of these parts are after those of the clause
     return replace(clause, text=clause.text + parts, partition_by=(), order_by=other.order_by, measures=other.measures, rows=SHOW_EMPTY, defines=other.defines)
 
 
 def _found(plan: Plan, rows: list[tuple[set[str], int | None]]) -> Iterable[tuple[int, int, str | None]]:
-    """(match, row, variable) of the output."""
+    """Returns (match, row, variable) of each output row."""
     import pyarrow as pa
 
     from sparkcep.engine.factory import match_table

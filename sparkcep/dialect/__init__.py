@@ -1,2 +1,4 @@
-"""The clause for tools built on sqlglot (docs/sqlglot.md). Statements of Spark or of another engine go in; trees of sqlglot,
-lineage through clauses and statements of Spark come out."""
+"""The clause for tools built on sqlglot (docs/sqlglot.md).
+
+It reads statements of Spark or another engine. It returns sqlglot trees, lineage through clauses, and Spark statements.
+"""

@@ -1,4 +1,7 @@
-"""Small builders for trees of sqlglot, which the translations of other engines' expressions share."""
+"""Builders for sqlglot trees, shared by the translations of other engines' expressions.
+
+``dialect/engines``, ``dialect/flink`` and ``dialect/meanings`` use them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from sqlglot import exp
 
 
 def call(name: str, *args: exp.Expr) -> exp.Expr:
-    """A call that sqlglot prints as it is."""
+    """Returns a call that sqlglot prints unchanged."""
     return exp.Anonymous(this=name, expressions=list(args))
 
 
@@ -29,14 +32,14 @@ def cast(node: exp.Expr, kind: str) -> exp.Expr:
 
 
 def truncated(value: exp.Expr, places: exp.Expr | None = None) -> exp.Expr:
-    """A number without its digits behind ``places``: CEIL below 0, FLOOR elsewhere."""
+    """Returns a number without the digits after ``places``: CEIL below 0, FLOOR otherwise."""
     rest = [places] if places is not None else []
     up = exp.If(this=exp.LT(this=exp.Paren(this=value.copy()), expression=number(0)), true=call("ceil", value.copy(), *(place.copy() for place in rest)))
     return exp.Case(ifs=[up], default=call("floor", value, *rest))
 
 
 def replaced(tree: exp.Expr, of: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
-    """A copy of a tree with the result of ``of`` for each node, those below a node first."""
+    """Returns a copy of a tree with each node replaced by ``of(node)``, children first."""
     tree = tree.copy()
     for node in reversed(list(tree.dfs())):
         new = of(node)

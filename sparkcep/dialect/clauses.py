@@ -1,9 +1,9 @@
-"""A clause as a node of sqlglot's, and that node as a clause again.
+"""Converts a clause to a sqlglot node and back.
 
-The node is sqlglot's own MatchRecognize: ``partition_by``, ``order``, ``measures``, ``rows`` and ``define`` are what they are
-there. Every other part of the clause has the name and the members that it has in :mod:`sparkcep.clause.tree`,
-:mod:`~sparkcep.clause.nodes` and :mod:`~sparkcep.clause.automaton`, as a node whose ``this`` is the class's name. sqlglot's
-generators of other dialects know no such node and raise ValueError, so that none leaves a part out.
+The dialect ``sparkcep`` and ``transpile`` use it. The node is sqlglot's own MatchRecognize, with its ``partition_by``, ``order``,
+``measures``, ``rows`` and ``define``. Every other part of the clause is a node whose ``this`` is the class's name. Its name and
+members are those in :mod:`sparkcep.clause.tree`, :mod:`~sparkcep.clause.nodes` and :mod:`~sparkcep.clause.automaton`. sqlglot's
+generators of other dialects do not know such a node and raise ValueError, so no part is lost silently.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _CLASSES = {
     if isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind.__module__ == module.__name__
 }
 _PAIR = "Pair"
-# members that sqlglot's node has in a form of its own, and those that stand for places
+# Members with another form in sqlglot's node, and members that represent positions.
 _OWN = ("partition_by", "order_by", "measures", "rows", "defines")
 _ROWS = {text: rows for rows, text in ROWS_TEXT.items()}
 
 
 def node_of(clause: tree.MatchClause, read: Callable[[Expr], exp.Expr] | None = None) -> exp.MatchRecognize:
-    """The node of a clause; ``read`` makes the trees of its expressions."""
+    """Returns the node of a clause. ``read`` makes the trees of its expressions."""
     read = read or Reader(clause.text).tree
 
     def alias(expr: Expr, name: str) -> exp.Alias:
@@ -50,7 +50,7 @@ def node_of(clause: tree.MatchClause, read: Callable[[Expr], exp.Expr] | None = 
 
 
 def clause_of(node: exp.MatchRecognize) -> tree.MatchClause:
-    """The clause of a node, in which trees of sqlglot's stand for expressions."""
+    """Returns the clause of a node, with sqlglot trees as its expressions."""
     order = node.args.get("order")
     return tree.MatchClause(
         partition_by=tuple(node.args.get("partition_by") or ()),
@@ -63,12 +63,12 @@ def clause_of(node: exp.MatchRecognize) -> tree.MatchClause:
 
 
 def clause_text(node: exp.MatchRecognize) -> str:
-    """The text between the parentheses of MATCH_RECOGNIZE."""
+    """Returns the text between the parentheses of MATCH_RECOGNIZE."""
     return to_sql(clause_of(node), text_of)
 
 
 def _names(kind: type) -> list[str]:
-    """The members of a record that say what it is, and not where."""
+    """Returns the members of a record without those that are positions."""
     return [field.name for field in dataclasses.fields(kind) if field.compare]
 
 
@@ -78,7 +78,7 @@ def _members(record: Any, read: Callable[[Expr], exp.Expr]) -> dict[str, object]
 
 
 def _node(value: object, read: Callable[[Expr], exp.Expr]) -> object:
-    """A member of a record as an argument of a node."""
+    """Converts a member of a record to an argument of a node."""
     if isinstance(value, Expr):
         return read(value)
     if isinstance(value, tuple):
@@ -93,7 +93,7 @@ def _pair(items: tuple, read: Callable[[Expr], exp.Expr]) -> exp.Expr:
 
 
 def _value(value: object) -> object:
-    """An argument of a node as a member of a record."""
+    """Converts an argument of a node to a member of a record."""
     if isinstance(value, list):
         return tuple(_value(item) for item in value)
     if type(value) is not exp.Expression:
@@ -103,6 +103,6 @@ def _value(value: object) -> object:
     kind = _CLASSES[value.this]
     members = {name: _value(argument) for name, argument in value.args.items() if name != "this"}
     for field in dataclasses.fields(kind):
-        if field.name not in members and field.default is dataclasses.MISSING:  # false, none, or a place
+        if field.name not in members and field.default is dataclasses.MISSING:  # false, none, or a position
             members[field.name] = False if field.type == "bool" else () if str(field.type).startswith("tuple") else None
     return kind(**members)

@@ -1,5 +1,7 @@
-"""Statements read around their clauses: sqlglot reads a statement with a table in the place of each clause, and the clauses are put
-where those tables are."""
+"""Parses statements around their clauses: sqlglot reads a placeholder table for each clause, which the clause then replaces.
+
+The dialect ``sparkcep`` and ``transpile`` use it, because sqlglot's own parser does not know the whole clause.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +17,23 @@ from sparkcep.clause.tokens import Token as Word
 from sparkcep.sql.rewrite.occurrences import Statement
 
 _STANDS_FOR = "__sparkcep_clause_"
-_BESIDE = ("joins", "laterals", "pivots", "sample")  # what sqlglot hangs on the table behind which it stands
+_BESIDE = ("joins", "laterals", "pivots", "sample")  # sqlglot attaches these to the table that they follow
 
 Trees = list[exp.Expr | None]
-Match = Callable[[int, int], exp.MatchRecognize]  # of the indexes of a clause's word and of its closing parenthesis
+Match = Callable[[int, int], exp.MatchRecognize]  # from the indexes of a clause's word and its closing parenthesis
 
 
 def read_around(statement: Statement, dialect: Dialect, tokens: list[Token], match: Match, read: Callable[[list[Token]], Trees]) -> Trees:
-    """The trees that ``read`` makes of sqlglot's tokens of a statement, with the clauses in them. A clause is a subquery:
-    ``SELECT * FROM`` what it reads, with the clause as ``match``. Raises ClauseError and ParseError."""
+    """Returns the trees that ``read`` makes of a statement's tokens, with the clauses in them. Raises ClauseError and ParseError.
+
+    A clause becomes a subquery: ``SELECT * FROM`` its table, with ``match`` of the clause as the query's ``match``.
+    """
     tokens, queries = list(tokens), {}
     for start, word, close in statement.clauses():
         first, behind, last = (statement.tokens[i] for i in (start, word - 1, close))
         at = _between(tokens, first, last)
         if not at or tokens[at.start].start != first.start:
-            continue  # in the text of a command, which sqlglot reads no closer
+            continue  # in the text of a command, which sqlglot does not parse
         query = _over(statement.text, dialect, [tokens[i] for i in _between(tokens, first, behind)])
         query = _put_back(query, queries)
         query.set("match", match(word, close))
@@ -41,7 +45,7 @@ def read_around(statement: Statement, dialect: Dialect, tokens: list[Token], mat
 
 
 def _over(sql: str, dialect: Dialect, table: list[Token]) -> exp.Select:
-    """``SELECT * FROM`` a table."""
+    """Returns the tree of ``SELECT * FROM`` a table."""
     head = [Token(TokenType.SELECT, "SELECT"), Token(TokenType.STAR, "*"), Token(TokenType.FROM, "FROM")]
     found = dialect.parser().parse([*head, *table], sql)
     if len(found) != 1 or not isinstance(found[0], exp.Select):
@@ -51,7 +55,7 @@ def _over(sql: str, dialect: Dialect, table: list[Token]) -> exp.Select:
 
 
 def _between(tokens: list[Token], first: Word, last: Word) -> range:
-    """The indexes of the tokens from one word to another."""
+    """Returns the indexes of the tokens from one word to another."""
     start = bisect_left(tokens, first.start, key=lambda token: token.start)
     return range(start, bisect_left(tokens, last.end, lo=start, key=lambda token: token.start))
 
@@ -69,7 +73,7 @@ def _put_back(tree: exp.Expr, queries: dict[str, exp.Select]) -> exp.Expr:
 
 
 def beside(new: exp.Expr, old: exp.Expr) -> exp.Expr:
-    """The new table, with what sqlglot hung on the old one."""
+    """Returns the new table, with everything that sqlglot attached to the old one."""
     for key in _BESIDE:
         if old.args.get(key):
             new.set(key, old.args[key])
@@ -77,20 +81,23 @@ def beside(new: exp.Expr, old: exp.Expr) -> exp.Expr:
 
 
 def clauses_in(tree: exp.Expr) -> Iterator[exp.Subquery]:
-    """The subqueries of a tree that are clauses."""
+    """Yields the subqueries of a tree that are clauses."""
     for found in tree.find_all(exp.Subquery):
         if isinstance(found.this, exp.Select) and isinstance(found.this.args.get("match"), exp.MatchRecognize):
             yield found
 
 
 def innermost(tree: exp.Expr) -> Iterator[exp.Subquery]:
-    """Those of them that have no other inside."""
+    """Yields the clauses that contain no other clause."""
     return (found for found in clauses_in(tree) if not any(inner is not found for inner in clauses_in(found)))
 
 
 def print_around(tree: exp.Expr, text: Callable[[exp.Expr], str], clause: Callable[[exp.MatchRecognize], str]) -> str:
-    """The text of a tree with clauses: ``text`` prints trees without any, ``clause`` what stands in a clause's parentheses."""
-    root = exp.Paren(this=tree.copy())  # so that what is printed may be replaced
+    """Returns the text of a tree with clauses.
+
+    ``text`` prints trees without clauses. ``clause`` prints the text in a clause's parentheses.
+    """
+    root = exp.Paren(this=tree.copy())  # a root, so that a clause at the top can be replaced
     while (found := next(innermost(root), None)) is not None:
         over = found.this.copy()
         match = over.args["match"]

@@ -1,6 +1,7 @@
-"""The meaning of each engine's calls and operators in Spark.
+"""Tables of each engine's calls and operators with their meaning in Spark.
 
-What an entry rests on is named in ``tests/transpiled/meanings.py``, beside the values; docs/coming_from.md names the pages.
+``dialect/meanings.py`` applies them. ``tests/transpiled/meanings.py`` names the source of each entry, next to the compared values;
+docs/coming_from.md names the pages.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def _parts(value: exp.Expr, delimiter: exp.Expr, *limit: exp.Expr) -> exp.Expr:
 
 
 def _split(node: exp.Expr, note: Note) -> exp.Expr:
-    """SPLIT, whose third argument sqlglot leaves out."""
+    """Translates SPLIT, whose third argument sqlglot leaves out."""
     limit = node.args.get("limit")
     return _parts(node.this, node.expression, limit) if limit is not None else node
 
@@ -163,20 +164,20 @@ def _is_nan(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def _percent_format(node: exp.Expr) -> bool:
-    """Whether a format, as sqlglot has it, has parts of fixed width only."""
+    """Whether a format, in sqlglot's form, has only parts of fixed width."""
     value = literal(node.args.get("format"))
     return value is not None and not re.search(r"[%A-Za-z]", re.sub("%[YmdHMSf]", "", value))
 
 
 def _subscript(node: exp.Expr, note: Note) -> exp.Expr:
-    """``a[i]`` of an array, from 1, or of a map."""
+    """Translates ``a[i]`` of an array, counted from 1, or of a map."""
     if node.args.get("offset"):  # a call of element_at
         return node
     return call("element_at", node.this, _index(node)) if len(node.expressions) == 1 and not isinstance(node.expressions[0], exp.Slice) else node
 
 
 def _index(node: exp.Expr) -> exp.Expr:
-    """The index of ``a[i]`` as it was written: sqlglot has taken 1 from those that it knows to be integers."""
+    """Returns the index of ``a[i]`` as the user wrote it: sqlglot subtracts 1 from known integers."""
     (index,) = exp.apply_index_offset(node.this, node.expressions, 1)
     return index.this if isinstance(index, exp.Add) and whole(index.expression) == 0 else index
 
@@ -224,19 +225,19 @@ _TRINO = Engine(
 
 
 def _silent(node: exp.Expr, words: str) -> None:
-    """Takes a note that says nothing here."""
+    """Ignores a note."""
 
 
 # -- Oracle -----------------------------------------------------------------------------------------------------
 
 
 def _not_empty(node: exp.Expr, note: Note) -> exp.Expr:
-    """'' is NULL."""
+    """Translates '' to NULL."""
     return exp.null() if node.is_string and not node.name else node
 
 
 def _nulled(made: exp.Expr) -> exp.Expr:
-    """An empty result is NULL."""
+    """Turns an empty result into NULL."""
     return call("nullif", made, text(""))
 
 
@@ -245,9 +246,9 @@ def _empty_is_null(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def _skipping_nulls(node: exp.Expr, note: Note) -> exp.Expr:
-    """``a || b``, in which NULL is an empty text."""
+    """Translates ``a || b`` with NULL as an empty text."""
     if isinstance(node.parent, (exp.DPipe, exp.Concat)):
-        return node  # the outermost takes all
+        return node  # the outermost node handles all parts
     parts: list[exp.Expr] = []
 
     def gather(part: exp.Expr) -> None:
@@ -285,7 +286,7 @@ def _oracle_replace(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def _found_from(node: exp.Expr, note: Note) -> exp.Expr:
-    """INSTR(text, part, position, occurrence)."""
+    """Translates INSTR(text, part, position, occurrence)."""
     position, occurrence = node.args.get("position"), node.args.get("occurrence")
     if occurrence is not None and whole(occurrence) != 1:
         raise Refused(node, "Spark finds no second occurrence: write LOCATE from the place behind the first one")
@@ -308,7 +309,7 @@ _UNITS = {"YEAR": "YEAR", "YYYY": "YEAR", "YY": "YEAR", "Y": "YEAR", "SYYYY": "Y
 
 
 def _oracle_trunc(node: exp.Expr, note: Note) -> exp.Expr:
-    """TRUNC of a number or a date, as far as the text tells which."""
+    """Translates TRUNC of a number or a date, if the text shows which it is."""
     value, form = argument(node), node.args.get("unit") or node.args.get("decimals") or (node.expressions[1] if isinstance(node,
         exp.Anonymous) and node.expressions[1:] else None)
     if literal(form) is not None:
@@ -333,7 +334,7 @@ def _oracle_round(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def _to_date(node: exp.Expr, note: Note) -> exp.Expr:
-    """TO_DATE, in which a format has hours or has none. sqlglot has made a format of Java's of it."""
+    """Translates TO_DATE, whose format may contain hours. sqlglot has already converted the format to Java's."""
     if not _percent_format(node):
         note(node, "TO_DATE: this format was not compared")
     form = node.args.get("format")
@@ -350,7 +351,7 @@ def _to_number(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def _oracle_now(node: exp.Expr, note: Note) -> exp.Expr:
-    """SYSDATE, which has whole seconds; CURRENT_TIMESTAMP has parts of them."""
+    """Translates SYSDATE, which has whole seconds. CURRENT_TIMESTAMP has fractions."""
     return call("date_trunc", text("SECOND"), call("current_timestamp")) if node.args.get("sysdate") else node
 
 
@@ -364,7 +365,7 @@ def _oracle_column(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def _days_from(node: exp.Expr, note: Note) -> exp.Expr:
-    """A date and a number of days: dates hold a time of day there, so they may be TIMESTAMPs here."""
+    """Translates a date plus or minus a number of days. Dates have a time of day there, so they may be TIMESTAMPs here."""
     if kind(node.this) in ("date", "timestamp") or _is_now(node.this):
         amount = node.expression
         if whole(amount) is not None:
@@ -419,7 +420,7 @@ def _snowflake_trunc(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def _first_unit(node: exp.Expr, note: Note) -> exp.Expr:
-    """LAST_DAY of a month."""
+    """Translates LAST_DAY of a month."""
     unit = node.args.get("unit")
     if unit is not None and unit.name.upper() not in ("MONTH", "MM", "MON"):
         raise Refused(node, "Spark has the last day of a month only")
@@ -431,7 +432,7 @@ def _spliced(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def _snowflake_number(node: exp.Expr, note: Note) -> exp.Expr:
-    """TO_NUMBER, whose scale is 0 unless it is said."""
+    """Translates TO_NUMBER, whose default scale is 0."""
     if literal(node.args.get("format")) is not None:
         raise Refused(node, "formats of TO_NUMBER are not those of Spark")
     precision, scale = whole(node.args.get("precision") or node.args.get("format")), whole(node.args.get("scale"))
@@ -447,7 +448,7 @@ def _epoch(unit: str):
 
 
 def _element(node: exp.Expr, note: Note) -> exp.Expr:
-    """``a[i]``, NULL behind the end of an array."""
+    """Translates ``a[i]``, which is NULL after the end of an array."""
     index = node.expressions[0] if len(node.expressions) == 1 else None
     if kind(index) == "integer":
         return call("get", node.this, index)
@@ -521,7 +522,7 @@ _SNOWFLAKE = Engine(
 
 
 def _skipping(node: exp.Expr, note: Note) -> exp.Expr:
-    """CONCAT_WS, which skips NULLs; sqlglot's default does not."""
+    """Translates CONCAT_WS, which skips NULLs; sqlglot's default does not."""
     return call("concat_ws", *node.expressions)
 
 
@@ -571,7 +572,7 @@ _FLINK = Engine(
 
 
 def _from_one(node: exp.Expr, note: Note) -> exp.Expr:
-    """``a[i]`` of an array or a map: from 1, from the end below 0, NULL where there is none."""
+    """Translates ``a[i]`` of an array or a map: counted from 1, from the end if negative, NULL for a missing element."""
     if node.args.get("offset") or len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice) or kind(node.this) == "text":
         return node
     return call("try_element_at", node.this, _index(node))
@@ -584,7 +585,7 @@ def _without_weeks(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def _cut_moment(node: exp.Expr, note: Note) -> exp.Expr:
-    """DATE_TRUNC, which makes a TIMESTAMP of a DATE; sqlglot writes TRUNC where it knows that it is one."""
+    """Translates DATE_TRUNC, which turns a DATE into a TIMESTAMP. sqlglot writes TRUNC for a value that it knows to be a DATE."""
     return call("date_trunc", text(unit_of(node)), node.this)
 
 
@@ -630,7 +631,7 @@ _DUCKDB = Engine(
 )  # fmt: skip
 
 def _double(node: exp.Expr, note: Note) -> exp.Expr:
-    """A literal with a fraction is a FLOAT64."""
+    """Translates a literal with a fraction, which is a FLOAT64."""
     return cast(node.copy(), "DOUBLE") if not node.is_string and not node.name.isdigit() else node
 
 

@@ -1,8 +1,8 @@
-"""Expressions of the clause as sqlglot's trees, and those as text again.
+"""Converts expressions of the clause to sqlglot trees and back to text.
 
-A tree is made of what our own reader read, so precedence is Spark's, and calls are anonymous, so that none is taken for another. A
-node remembers the text between its parts. Printed, it has that text around its parts, as long as they are where they were; a node
-that was changed or is new is printed by sqlglot.
+``dialect/clauses`` uses it. sparkcep's own reader parses the expression, so precedence is Spark's. Calls are anonymous nodes, so
+sqlglot never mistakes one function for another. A node remembers the text between its parts. It is printed with that text while
+its parts are unchanged; sqlglot prints changed and new nodes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from sqlglot.errors import SqlglotError
 from sparkcep.clause.expressions import Expr
 from sparkcep.clause.tokens import QUOTED, WORD, name_of, tokenize
 
-READ = "databricks"  # what stands between clauses
-_TEXT = "sparkcep"  # in a node's meta: the pieces of its text, and where its parts are below it
+READ = "databricks"  # sqlglot's dialect for the text outside clauses
+_TEXT = "sparkcep"  # in a node's meta: the pieces of its text, and the paths of its parts
 _BINARY = {
     "+": exp.Add, "-": exp.Sub, "*": exp.Mul, "/": exp.Div, "%": exp.Mod, "DIV": exp.IntDiv, "||": exp.DPipe, "&": exp.BitwiseAnd, "|": exp.BitwiseOr,
     "^": exp.BitwiseXor, "<<": exp.BitwiseLeftShift, ">>": exp.BitwiseRightShift, "=": exp.EQ, "<>": exp.NEQ, "!=": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT,
@@ -27,7 +27,7 @@ _UNARY = {"NOT": exp.Not, "-": exp.Neg, "~": exp.BitwiseNot}
 _LIKE = {"LIKE": exp.Like, "ILIKE": exp.ILike, "RLIKE": exp.RegexpLike, "REGEXP": exp.RegexpLike}
 _CONSTANTS = {"NULL": exp.null, "TRUE": exp.true, "FALSE": exp.false}
 
-Path = tuple[str | int, ...]  # from a node to a part of it: keys and places in lists
+Path = tuple[str | int, ...]  # from a node to a part of it: keys and list indexes
 Parts = list[tuple[Path, Expr, exp.Expr]]
 
 
@@ -38,7 +38,7 @@ class Reader:
         self.text = text
 
     def tree(self, expr: Expr, bound: frozenset[str] = frozenset()) -> exp.Expr:
-        """The tree of ``expr``; ``bound``: the lower-case parameters of the lambdas around it."""
+        """Returns the tree of ``expr``. ``bound``: the lower-case parameters of the enclosing lambdas."""
         text = expr.span.of(self.text)
         if expr.op in ("col", "star"):
             return self._column(expr, bound)
@@ -66,20 +66,20 @@ class Reader:
         names = [exp.to_identifier(name_of(t), quoted=t.kind == QUOTED) for t in written]
         if expr.op == "star":
             return _dotted([*names, exp.Star()]) if names else exp.Star()
-        if len(names) and names[0].name.lower() in bound:  # a lambda's parameter is no column
+        if len(names) and names[0].name.lower() in bound:  # a lambda's parameter is not a column
             return exp.Dot.build(names) if len(names) > 1 else names[0]
         return _dotted(names)
 
 
 def _dotted(names: list[exp.Expr]) -> exp.Expr:
-    """A column of up to four names; what is behind them are fields."""
+    """Returns a column of up to four names; further names are fields."""
     head = list(reversed(names[:4]))
     column = exp.Column(**dict(zip(("this", "table", "db", "catalog"), head)))
     return exp.Dot.build([column, *names[4:]]) if names[4:] else column
 
 
 def _query(text: str) -> exp.Expr:
-    """The tree of a query in parentheses, and of EXISTS with one; its text alone where sqlglot cannot read it."""
+    """Returns the tree of a query in parentheses, or of EXISTS with one. If sqlglot cannot read it, returns its text as a node."""
     try:
         node = sqlglot.parse_one(text, read=READ)
     except SqlglotError:
@@ -101,7 +101,7 @@ def _literal(expr: Expr, text: str) -> exp.Expr:
 
 
 def _made(expr: Expr, text: str, args: list[exp.Expr]) -> tuple[exp.Expr, list[Path]]:
-    """The node over ``args``, and where each of them is below it."""
+    """Returns the node over ``args``, and the path of each of them."""
     this: Path = ("this",)
     if expr.op in ("and", "or"):
         return _chained(exp.And if expr.op == "and" else exp.Or, args)
@@ -135,7 +135,7 @@ def _made(expr: Expr, text: str, args: list[exp.Expr]) -> tuple[exp.Expr, list[P
 
 
 def _predicate(expr: Expr, args: list[exp.Expr]) -> tuple[exp.Expr, list[Path]] | None:
-    """A predicate without its NOT."""
+    """Returns the node of a predicate without its NOT, and the paths of its parts. Returns None for any other expression."""
     this: Path = ("this",)
     if expr.op == "between":
         return exp.Between(this=args[0], low=args[1], high=args[2]), [this, ("low",), ("high",)]
@@ -143,7 +143,7 @@ def _predicate(expr: Expr, args: list[exp.Expr]) -> tuple[exp.Expr, list[Path]] 
         return exp.In(this=args[0], expressions=args[1:]), [this, *(("expressions", i) for i in range(len(args) - 1))]
     if expr.op == "like" and len(args) == 2:
         return _LIKE[expr.value](this=args[0], expression=args[1]), [this, ("expression",)]
-    if expr.op == "is" and len(args) == 2:  # the NOT around it, if there is one, makes it an equality
+    if expr.op == "is" and len(args) == 2:  # the enclosing NOT, if any, turns it into an equality
         return exp.NullSafeNEQ(this=args[0], expression=args[1]), [this, ("expression",)]
     if expr.op == "is":
         constant = _CONSTANTS.get(expr.value)
@@ -160,7 +160,7 @@ def _chained(kind: Callable[..., exp.Expr], args: list[exp.Expr]) -> tuple[exp.E
 
 
 def _case(shape: str, args: list[exp.Expr]) -> tuple[exp.Expr, list[Path]]:
-    """``shape``: o for an operand, w for WHEN and THEN, e for ELSE."""
+    """Returns the node of a CASE. ``shape``: o for an operand, w for WHEN and THEN, e for ELSE."""
     rest, paths, parts = list(args), [], {}
     if shape.startswith("o"):
         parts["this"] = rest.pop(0)
@@ -187,13 +187,13 @@ def _count(node: exp.Expr) -> int:
 
 
 def _head(node: exp.Expr) -> str:
-    """What a node is besides its parts."""
+    """Returns a text that identifies a node without its parts."""
     own = {exp.Anonymous: "this", exp.Cast: "to", exp.TryCast: "to", exp.Dot: "expression"}.get(type(node))
     return f"{node.key} {node.args[own] if own else ''}"
 
 
 def text_of(node: exp.Expr) -> str:
-    """The text of a tree: the user's own where nothing was changed."""
+    """Returns the text of a tree: the user's own text for unchanged parts."""
     remembered = node.meta.get(_TEXT)
     if isinstance(remembered, str):
         return remembered if _query(remembered) == node else node.sql(READ)

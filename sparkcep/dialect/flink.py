@@ -1,7 +1,7 @@
-"""Flink's functions and types as Spark's, and Spark's as Flink's; sqlglot has no dialect of Flink's SQL.
+"""Translates Flink's functions and types to Spark's, and Spark's to Flink's; sqlglot lacks a dialect for Flink.
 
-sqlglot would take some of Flink's functions for others of the same name (REGEXP_EXTRACT gives the whole match there, TIMESTAMPDIFF
-begins with its unit), so calls of those in the table bear a name that sqlglot does not know while it reads. The facts are those of
+``transpile`` uses it. sqlglot would misread some of Flink's functions (REGEXP_EXTRACT returns the whole match there, TIMESTAMPDIFF
+begins with its unit). So while it reads, calls of the functions in the table have names that it does not know. The source is
 *Table API & SQL*, System (Built-in) Functions.
 """
 
@@ -20,7 +20,7 @@ from sparkcep.dialect.building import replaced as _replaced
 from sparkcep.dialect.building import text as _text
 from sparkcep.dialect.building import truncated as _truncated
 
-MARK = "FLINK_"  # before the name of a call while sqlglot reads
+MARK = "FLINK_"  # the prefix of a call's name while sqlglot reads
 Note = Callable[[str], None]
 _MICROSECOND = "0.000001"
 
@@ -72,7 +72,7 @@ def _listagg(value, separator=None):
     return _call("listagg", value, separator or _text(","))
 
 
-# by Flink's name: what Spark's text of a call is; None where the arguments do not tell
+# Flink's name -> the Spark call; None if the arguments do not determine it.
 _CALLS: dict[str, Callable[..., exp.Expr | None]] = {
     "REGEXP_EXTRACT": _regexp_extract,
     "SPLIT_INDEX": _split_index,
@@ -102,7 +102,7 @@ _CALLS: dict[str, Callable[..., exp.Expr | None]] = {
     "TIMESTAMPDIFF": lambda unit, begin, end: _call("timestampdiff", exp.Var(this=unit.name), begin, end),
     "TIMESTAMPADD": lambda unit, amount, moment: _call("timestampadd", exp.Var(this=unit.name), amount, moment),
 }
-# the same in both under one name, of which sqlglot knows nothing or something else
+# The same under one name in both engines, but unknown to sqlglot, or known with another meaning.
 _ALIKE = (
     "CARDINALITY REGEXP REGEXP_REPLACE BIN HEX UNHEX INITCAP INSTR LOCATE ELT PARSE_URL URL_ENCODE URL_DECODE ASCII CHR MAP_KEYS MAP_VALUES MAP_ENTRIES"
     " MAP_FROM_ARRAYS ARRAY_CONTAINS ARRAY_DISTINCT ARRAY_EXCEPT ARRAY_INTERSECT ARRAY_JOIN ARRAY_MAX ARRAY_MIN ARRAY_POSITION ARRAY_REMOVE ARRAY_UNION PERCENTILE SHA2 MD5 SHA1"
@@ -114,7 +114,7 @@ NAMES = {name: MARK + name for name in _CALLS}
 
 
 def marked(tokens: list[Token], names: dict[str, str], mark: str) -> list[Token]:
-    """The tokens of a statement with ``mark`` before what ``names`` has for the names of calls, and STRUCT for the type ROW."""
+    """Returns the tokens with ``mark`` before the names of calls that ``names`` lists, and STRUCT instead of the type ROW."""
     out = list(tokens)
     for i, (token, after) in enumerate(zip(tokens, tokens[1:])):
         name = token.text.upper()
@@ -128,8 +128,10 @@ def marked(tokens: list[Token], names: dict[str, str], mark: str) -> list[Token]
 
 
 def in_spark(tree: exp.Expr, mark: str, note: Note) -> exp.Expr:
-    """A tree of Flink's SQL as one of Spark's; ``mark``: what stands before ours in the names of calls. Raises ValueError: a call
-    has other arguments there."""
+    """Translates a tree of Flink's SQL to Spark's.
+
+    ``mark`` is the prefix of our names of calls. Raises ValueError if a call does not take these arguments.
+    """
 
     def of(node: exp.Expr) -> exp.Expr:
         name = _name(node, mark)
@@ -149,7 +151,7 @@ def in_spark(tree: exp.Expr, mark: str, note: Note) -> exp.Expr:
 
 
 def unmarked(tree: exp.Expr, mark: str, note: Note) -> exp.Expr:
-    """A tree of Flink's SQL with its own names again, for an engine to which nothing here translates them."""
+    """Returns a tree of Flink's SQL with its own names, for a target engine that they are not translated to."""
 
     def of(node: exp.Expr) -> exp.Expr:
         name = _name(node, mark)
@@ -162,7 +164,7 @@ def unmarked(tree: exp.Expr, mark: str, note: Note) -> exp.Expr:
 
 
 def _name(node: exp.Expr, mark: str) -> str:
-    """The name of a call that bore a mark; empty for all else."""
+    """Returns the original name of a marked call; "" for any other node."""
     return node.name.upper().removeprefix(mark + MARK) if isinstance(node, exp.Anonymous) and node.name.upper().startswith(mark + MARK) else ""
 
 
@@ -180,14 +182,14 @@ def _made(calls: dict[str, Callable[..., exp.Expr | None]], node: exp.Expr, name
 
 
 def _rounded(node: exp.Expr, unit: str) -> exp.Expr:
-    """FLOOR(t TO unit) and CEIL(t TO unit)."""
+    """Translates FLOOR(t TO unit) and CEIL(t TO unit)."""
     if isinstance(node, exp.Floor):
         return _call("date_trunc", _text(unit), node.this)
     before = exp.Sub(this=exp.Paren(this=node.this), expression=_interval(_MICROSECOND, "SECOND"))
     return exp.Paren(this=exp.Add(this=_call("date_trunc", _text(unit), before), expression=_interval("1", unit)))
 
 
-# -- Spark's as Flink's -----------------------------------------------------------------------------------------
+# -- from Spark to Flink ----------------------------------------------------------------------------------------
 
 _KNOWN = frozenset(_CALLS) | frozenset(
     "OVERLAY ABS ACOS ARRAY ARRAY_AGG ARRAY_APPEND ARRAY_PREPEND ARRAY_SLICE ARRAY_SORT ASIN ATAN ATAN2 AVG BTRIM CASE CAST CEIL CHARACTER_LENGTH CHAR_LENGTH COALESCE CONCAT CONCAT_WS"
@@ -196,7 +198,7 @@ _KNOWN = frozenset(_CALLS) | frozenset(
     " SUBSTRING SUM TAN TRANSLATE TRIM TRY_CAST TYPEOF UPPER VAR_POP VAR_SAMP VARIANCE YEAR".split()
 )
 _TYPES = {exp.DType.TEXT: "STRING", exp.DType.TIMESTAMPLTZ: "TIMESTAMP_LTZ", exp.DType.VARBINARY: "BYTES", exp.DType.BINARY: "BYTES", exp.DType.TIMESTAMPTZ: "TIMESTAMP", exp.DType.TIMESTAMPNTZ: "TIMESTAMP"}
-# by Spark's name: Flink's call
+# Spark's name -> the Flink call
 _FLINKS: dict[str, Callable[..., exp.Expr | None]] = {
     name: lambda *args, name=name: _call(name, *args) for name in [*_ALIKE.split(), "DATE_FORMAT", "DAYOFWEEK", "DAYOFYEAR", "DAYOFMONTH", "QUARTER", "TO_TIMESTAMP"]
 } | {
@@ -213,8 +215,10 @@ SPARKS_NAMES = {name: MARK + name for name in _FLINKS}
 
 
 def in_flink(tree: exp.Expr, mark: str, note: Note) -> exp.Expr:
-    """A tree of Spark's SQL as one of Flink's; a function that Flink has not is a note. Raises ValueError: a call has other
-    arguments."""
+    """Translates a tree of Spark's SQL to Flink's. Functions that Flink lacks become notes.
+
+    Raises ValueError if a call does not take these arguments.
+    """
 
     def of(node: exp.Expr) -> exp.Expr:
         marked = _name(node, mark)

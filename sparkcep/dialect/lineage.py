@@ -1,5 +1,7 @@
-"""What sqlglot's tools need to look through a clause: the clause as a derived table, and from where each column of a statement
-comes."""
+"""Lineage: lets sqlglot's tools look through a clause, and finds the source columns of a statement's columns.
+
+The package exports its functions.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +17,21 @@ from sparkcep.dialect.composed import beside, innermost
 from sparkcep.dialect.expressions import READ
 from sparkcep.dialect.sparkcep import NAME
 
-_OF_VARIABLES = frozenset(["CLASSIFIER", "MATCH_NUMBER", "MISSING", "MATCH_ERRORS"])  # functions whose arguments are no columns
+_OF_VARIABLES = frozenset(["CLASSIFIER", "MATCH_NUMBER", "MISSING", "MATCH_ERRORS"])  # functions whose arguments are not columns
 
 
 def see_through(expression: exp.Expr) -> exp.Expr:
-    """Returns a query's tree with a derived table instead of each clause, for tools that analyse trees of sqlglot.
+    """Returns a query's tree with a derived table instead of each clause, for tools that analyse sqlglot trees.
 
     The derived table has the clause's keys and measures over its input, without row pattern variables. The columns that its
-    conditions and its order read are in WHERE and ORDER BY. It has the clause's columns, not its rows: use it for qualify, scopes
-    and lineage, and never run it.
+    conditions and its order read are in WHERE and ORDER BY. It has the clause's columns, but not its rows: use it for qualify,
+    scopes and lineage, and never run it.
 
     Args:
-        expression: a tree of sqlglot that the dialect ``sparkcep`` read.
+        expression: a sqlglot tree that the dialect ``sparkcep`` read.
+
+    Returns:
+        A copy of the tree without clauses.
 
     Example:
         >>> import sqlglot
@@ -71,7 +76,7 @@ def _derived(query: exp.Select) -> exp.Select:
 
 
 def _bare(part: exp.Expr, hidden: set[str], registers: set[str]) -> exp.Expr:
-    """A part of the clause in which a column has no variable before it, and nothing stands for a variable or a register alone."""
+    """Returns a part of the clause without variables: they neither qualify a column nor appear alone. Registers become NULL."""
     root = exp.Paren(this=part.copy())
     for call in list(root.find_all(exp.Anonymous)):
         if call.name.split()[-1].upper() in _OF_VARIABLES:
@@ -88,14 +93,14 @@ def _bare(part: exp.Expr, hidden: set[str], registers: set[str]) -> exp.Expr:
 
 
 def lineage(sql: str, schema: Mapping | None = None) -> dict[str, tuple[str, ...]]:
-    """Returns the source columns of each column of a query, or of what a statement creates or inserts.
+    """Returns the source columns of each column that a statement selects, creates or inserts.
 
     Args:
-        sql: a statement of Spark SQL, with or without the clause.
+        sql: a Spark SQL statement, with or without the clause.
         schema: the columns of tables, as sqlglot takes them: ``{"ticks": {"price": "double"}}``. Needed if the statement has ``*``.
 
     Returns:
-        Output column -> its source columns, as ``table.column``.
+        Output column -> its source columns, as ``table.column``. Empty if the statement lacks a query.
 
     Example:
         >>> clause = "ORDER BY day MEASURES LAST(price) - FIRST(price) AS gain PATTERN (A+)"

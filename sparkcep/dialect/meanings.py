@@ -1,8 +1,8 @@
 """Compares the meaning of calls and operators in another engine with Spark's.
 
-``dialect/engines.py`` has a table for each engine: a call means the same, is rewritten, has a note, or is refused. A call that
-no table has is a note, so nothing changes its meaning in silence. ``tests/transpiled/meanings.py`` has the values that each entry
-rests on.
+``transpile`` uses it. ``dialect/engines.py`` has a table for each engine: a call has an equal meaning, is rewritten, has a note, or
+is refused. A call without an entry gets a note, so no meaning changes silently. ``tests/transpiled/meanings.py`` has the values
+that support each entry.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Note = Callable[[exp.Expr, str], None]
 Rewrite = Callable[[exp.Expr, Note], exp.Expr]
 Meaning = str | Rewrite  # the text of a note, or a rewriting
 EQUAL = ""
-MARK = "SPARKCEP_"  # before the names of the clause's functions while sqlglot reads them, lest it takes them for others
+MARK = "SPARKCEP_"  # before the names of the clause's functions while sqlglot reads, so that it does not misread them
 
-# sqlglot counts these operators and constructors as functions: the tables have them by their class, or not at all
+# sqlglot counts these operators and constructors as functions. The tables list them by class, or not at all.
 _NO_CALLS = (exp.Cast, exp.Case, exp.Connector, exp.Exists, exp.Any, exp.All, exp.Array, exp.Extract, exp.Interval, exp.Tuple, exp.DateStrToDate, exp.WeekStart)
-# operators that mean the same in all engines, unless an engine's table has them
+# operators that mean the same in all engines, unless an engine's table lists them
 _SAME_OPERATORS = (
     exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.DPipe, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.NullSafeEQ,
     exp.NullSafeNEQ, exp.Connector,
@@ -34,7 +34,7 @@ _SIMPLE_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "S
 
 
 class Refused(Exception):
-    """Spark has nothing that gives the value of this node."""
+    """Spark cannot compute the value of this node."""
 
     def __init__(self, node: exp.Expr, message: str) -> None:
         super().__init__(message)
@@ -43,8 +43,14 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Engine:
-    """``calls``: by upper-case name; ``operators``: by the class of a node; ``of_spark``: Spark's functions that it has under
-    another name."""
+    """An engine's meanings.
+
+    Attributes:
+        name: the engine's name.
+        calls: upper-case name -> meaning.
+        operators: class of a node -> rewriting.
+        of_spark: the Spark functions that the engine has under another name.
+    """
 
     name: str
     calls: dict[str, Meaning]
@@ -58,13 +64,14 @@ def is_call(node: exp.Expr) -> bool:
 
 
 def in_spark(tree: exp.Expr, engine: Engine, written: Callable[[exp.Expr], tuple[str, ...]], known: frozenset[str], note: Note) -> exp.Expr:
-    """A tree whose calls and operators have the values of ``engine`` in Spark, or a note. Raises Refused.
+    """Translates a tree so that Spark computes the values of ``engine``, or a note says where it may not. Raises Refused.
 
     Args:
-        written: the upper-case name of a call as the statement has it, or all names of its function; empty for the functions of
-            the clause
-        known: the functions that Spark has
-        note: takes the node and the text of a note
+        tree: the tree that sqlglot read.
+        engine: the meanings of the source engine.
+        written: returns the upper-case name of a call as written, or all names of its function; empty for the clause's functions.
+        known: the functions that Spark has.
+        note: takes the node and the text of a note.
     """
 
     def of(node: exp.Expr) -> exp.Expr:
@@ -93,14 +100,14 @@ def in_spark(tree: exp.Expr, engine: Engine, written: Callable[[exp.Expr], tuple
 
 
 def compared(tree: exp.Expr, engines: list[Engine], target: str, written: Callable[[exp.Expr], tuple[str, ...]], note: Note) -> None:
-    """Notes the calls whose values differ between two engines, of which Spark may be one and is not the target."""
+    """Adds a note to each call whose values differ between two engines. Spark may be the source, but not the target."""
     for node in tree.find_all(exp.Func):
         listed = written(node) if is_call(node) else ()
         if listed and any(not any(engine.calls.get(name) in (EQUAL, of_one) or name in engine.of_spark for name in listed) for engine in engines):
             note(node, f"{listed[0]}: its values in {target} were not compared with those here")
 
 
-# -- what is known of a value -----------------------------------------------------------------------------------
+# -- the known facts about a value ------------------------------------------------------------------------------
 
 _TEXTS = (exp.Upper, exp.Lower, exp.Concat, exp.ConcatWs, exp.DPipe, exp.Substring, exp.Trim, exp.Replace, exp.TimeToStr, exp.ToChar, exp.Left, exp.Right,
     exp.Pad)
@@ -110,7 +117,7 @@ _OF_FIRST = ("FIRST", "LAST", "PREV", "NEXT")
 
 
 def kind(node: exp.Expr | None) -> str:
-    """The kind of a value, as far as the text tells it: integer, number, text, date, timestamp, boolean, or nothing."""
+    """Returns the kind of a value if the text shows it: integer, number, text, date, timestamp, boolean or null; else ""."""
     if isinstance(node, exp.Literal):
         return "text" if node.is_string else "integer" if node.name.isdigit() else "number"
     if isinstance(node, exp.Cast):
@@ -154,7 +161,7 @@ def is_double(node: exp.Expr) -> bool:
 
 
 def whole(node: exp.Expr | None) -> int | None:
-    """The value of an integer literal of at most 100 digits."""
+    """Returns the value of an integer literal of at most 100 digits, else None."""
     if isinstance(node, exp.Neg):
         found = whole(node.this)
         return None if found is None else -found
@@ -162,17 +169,17 @@ def whole(node: exp.Expr | None) -> int | None:
 
 
 def literal(node: exp.Expr | None) -> str | None:
-    """The value of a literal that is a text."""
+    """Returns the value of a text literal, else None."""
     return node.name if isinstance(node, exp.Literal) and node.is_string else None
 
 
 def names(listed: str) -> dict[str, Meaning]:
-    """Calls that mean the same in Spark."""
+    """Returns table entries for calls that mean the same in Spark."""
     return {name: EQUAL for name in listed.split()}
 
 
 def noted(words: str) -> Rewrite:
-    """A note on an operator."""
+    """Returns a rewriting that adds a note to an operator."""
 
     def of(node: exp.Expr, note: Note) -> exp.Expr:
         note(node, words)
@@ -189,14 +196,14 @@ def refused(advice: str) -> Rewrite:
 
 
 def of_one(node: exp.Expr, note: Note) -> exp.Expr:
-    """MIN and MAX of one argument."""
+    """Translates MIN and MAX of one argument."""
     if node.expressions:
         raise Refused(node, f"{node.key.upper()} has one argument in Spark: write slice(array_sort(array_agg(x)), 1, n) for the n least values")
     return node
 
 
 def unordered(words: str) -> Rewrite:
-    """ARRAY_AGG without ORDER BY."""
+    """Returns the translation of ARRAY_AGG without ORDER BY."""
 
     def of(node: exp.Expr, note: Note) -> exp.Expr:
         if node.find(exp.Order) is not None:
@@ -209,7 +216,7 @@ def unordered(words: str) -> Rewrite:
 
 
 def silent_if(holds: Callable[[exp.Expr], bool], words: str) -> Rewrite:
-    """Means the same where ``holds``; a note elsewhere."""
+    """Returns a rewriting that adds a note unless ``holds`` is true of the node."""
 
     def of(node: exp.Expr, note: Note) -> exp.Expr:
         if not holds(node):
@@ -223,7 +230,7 @@ def silent_if(holds: Callable[[exp.Expr], bool], words: str) -> Rewrite:
 
 
 def null_if_any(node: exp.Expr, note: Note) -> exp.Expr:
-    """GREATEST and LEAST of engines in which one NULL makes the result NULL."""
+    """Translates GREATEST and LEAST of engines that return NULL if any argument is NULL."""
     args = [node.this, *node.expressions]
     if len(args) == 1:
         return args[0]
@@ -265,12 +272,12 @@ def integer_average(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def truncation(node: exp.Expr, note: Note) -> exp.Expr:
-    """TRUNC of a number."""
+    """Translates TRUNC of a number."""
     return truncated(node.this, node.args.get("decimals"))
 
 
 def remainder_or_all(node: exp.Expr, note: Note) -> exp.Expr:
-    """MOD of an engine in which MOD(n, 0) is n."""
+    """Translates MOD of an engine that defines MOD(n, 0) as n."""
     if whole(node.expression) not in (None, 0):
         return node
     zero = exp.EQ(this=node.expression.copy(), expression=number(0))
@@ -281,7 +288,7 @@ def remainder_or_all(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def like(node: exp.Expr, note: Note) -> exp.Expr:
-    """LIKE of an engine in which no character escapes unless ESCAPE says so; in Spark the backslash does."""
+    """Translates LIKE of an engine without a default escape character; in Spark the backslash is one."""
     if isinstance(node.parent, exp.Escape):
         return node
     pattern = literal(node.expression)
@@ -293,7 +300,7 @@ def like(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def part_of_text(node: exp.Expr, note: Note) -> exp.Expr:
-    """SUBSTRING in which a start of 0, or one before the first character, gives nothing."""
+    """Translates SUBSTRING that returns nothing for a start of 0 or before the first character."""
     start = node.args.get("start")
     if start is None or (whole(start) or 0) > 0:
         return node
@@ -309,12 +316,12 @@ def from_first_character(node: exp.Expr) -> bool:
 
 
 def searches_text(node: exp.Expr) -> bool:
-    """Whether REPLACE searches for a literal that is not empty."""
+    """Whether REPLACE searches for a non-empty literal."""
     return bool(literal(node.expression))
 
 
 def extracted(node: exp.Expr, note: Note) -> exp.Expr:
-    """A function that gives NULL where a regular expression finds nothing; Spark's gives an empty text."""
+    """Translates a function that returns NULL if a regular expression finds nothing. Spark's returns an empty text."""
     if any(node.args.get(key) is not None for key in ("position", "occurrence", "parameters")):
         raise Refused(node, "a position, an occurrence or flags of a regular expression have no counterpart in Spark")
     pattern, group = node.expression, node.args.get("group")
@@ -335,7 +342,7 @@ def plain_pattern(node: exp.Expr) -> bool:
 
 
 def _flagged(node: exp.Expr) -> exp.Expr:
-    """The pattern of REGEXP_LIKE, with the flags of its third argument in it."""
+    """Returns the pattern of REGEXP_LIKE, including the flags of its third argument."""
     flags = node.args.get("flag")
     if flags is None:
         return node.expression
@@ -349,14 +356,14 @@ def _flagged(node: exp.Expr) -> exp.Expr:
 
 
 def contains_pattern(node: exp.Expr, note: Note) -> exp.Expr:
-    """REGEXP_LIKE that a part of the text may match."""
+    """Translates REGEXP_LIKE that matches a part of the text."""
     if not plain_regex(node.expression):
         note(node, f"REGEXP_LIKE: {REGEX_NOTE}")
     return call("regexp_like", node.this, _flagged(node))
 
 
 def whole_pattern(node: exp.Expr, note: Note) -> exp.Expr:
-    """REGEXP_LIKE that the whole text has to match."""
+    """Translates REGEXP_LIKE that must match the whole text."""
     if not plain_regex(node.expression):
         note(node, f"RLIKE: {REGEX_NOTE}")
     pattern = _flagged(node)
@@ -367,7 +374,7 @@ def whole_pattern(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def substituted(node: exp.Expr, note: Note) -> exp.Expr:
-    """REGEXP_REPLACE with groups as ``\\1``; Spark has ``$1``."""
+    """Translates REGEXP_REPLACE with groups as ``\\1``; Spark has ``$1``."""
     if any(node.args.get(key) is not None for key in ("position", "occurrence", "modifiers")):
         raise Refused(node, "a position, an occurrence or flags of REGEXP_REPLACE have no counterpart in Spark")
     if node.args.get("replacement") is None:
@@ -384,12 +391,12 @@ def substituted(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def iso_day_of_week(node: exp.Expr, note: Note) -> exp.Expr:
-    """1 is Monday; Spark's WEEKDAY has Monday as 0."""
+    """Translates a weekday with Monday as 1. Spark's WEEKDAY has Monday as 0."""
     return exp.Paren(this=exp.Add(this=call("weekday", argument(node)), expression=number(1)))
 
 
 def day_of_week_from_0(node: exp.Expr, note: Note) -> exp.Expr:
-    """0 is Sunday; Spark's DAYOFWEEK has Sunday as 1."""
+    """Translates a weekday with Sunday as 0. Spark's DAYOFWEEK has Sunday as 1."""
     return exp.Paren(this=exp.Sub(this=call("dayofweek", argument(node)), expression=number(1)))
 
 
@@ -398,12 +405,15 @@ def iso_year(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def argument(node: exp.Expr) -> exp.Expr:
-    """The first argument of a call, known to sqlglot or not."""
+    """Returns the first argument of a call, known to sqlglot or not."""
     return node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
 
 
 def extraction(parts: dict[str, str | Callable[[exp.Expr], exp.Expr]], same: str) -> Rewrite:
-    """EXTRACT: ``parts`` by their name there: the name or the text here; ``same``: parts that mean the same."""
+    """Returns the translation of EXTRACT.
+
+    ``parts``: name of a part there -> its name here, or a function that makes the value. ``same``: the parts with equal meaning.
+    """
     equal = frozenset(same.split())
 
     def of(node: exp.Expr, note: Note) -> exp.Expr:
@@ -435,14 +445,14 @@ def unit_of(node: exp.Expr) -> str:
 
 
 def whole_units(node: exp.Expr, note: Note) -> exp.Expr:
-    """A difference in whole units, in which Jan 31 to Feb 29 is a month."""
+    """Translates a difference in whole units that counts Jan 31 to Feb 29 as a month."""
     if unit_of(node) in ("MONTH", "QUARTER", "YEAR"):
         note(node, "a difference of months counts from the end of one month to the end of a shorter one there (Jan 31 to Feb 29 is 1), and not here")
     return call("timestampdiff", exp.Var(this=unit_of(node)), node.expression, node.this)
 
 
 def boundaries(node: exp.Expr, note: Note) -> exp.Expr:
-    """A difference that counts the begins of units between two moments: both are cut off to the unit."""
+    """Translates a difference that counts unit boundaries between two moments: truncates both to the unit."""
     unit = unit_of(node)
     sunday = unit == "WEEK(SUNDAY)"
     unit = "WEEK" if sunday or unit in ("ISOWEEK", "WEEK(MONDAY)") else unit
@@ -456,7 +466,10 @@ def boundaries(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def months_later(node: exp.Expr, note: Note) -> exp.Expr:
-    """ADD_MONTHS that keeps the end of a month and the time of day. The day after an end is a first, which all months have."""
+    """Translates ADD_MONTHS that keeps the end of a month and the time of day.
+
+    The day after the end of a month is a first, which every month has.
+    """
     start, amount = node.this, node.expression
     months = interval(str(whole(amount)), "MONTH") if whole(amount) is not None else exp.Mul(this=exp.Paren(this=amount), expression=interval("1", "MONTH"))
     base = exp.Paren(this=start) if isinstance(start, exp.Binary) else start
@@ -467,14 +480,17 @@ def months_later(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def later(node: exp.Expr, note: Note) -> exp.Expr:
-    """DATEADD. The sum with an interval, which ``transpile`` makes of a literal amount, keeps a DATE; DATEADD does not."""
+    """Translates DATEADD.
+
+    ``transpile`` turns a literal amount into an interval, and the sum stays a DATE; DATEADD does not keep it.
+    """
     if whole(node.expression) is None and kind(node.this) != "timestamp":
         note(node, "an amount that is not a literal makes a TIMESTAMP of a DATE here")
     return node
 
 
 def cut_date(node: exp.Expr, note: Note) -> exp.Expr:
-    """DATE_TRUNC that keeps a DATE."""
+    """Translates DATE_TRUNC that keeps a DATE."""
     found = kind(node.this)
     made = call("date_trunc", text(unit_of(node)), node.this)
     if unit_of(node) not in _SIMPLE_UNITS:
@@ -487,7 +503,7 @@ def cut_date(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def difference(node: exp.Expr, note: Note) -> exp.Expr:
-    """``a - b`` of an engine in which the difference of two dates is a number of days."""
+    """Translates ``a - b`` of an engine with a number of days as the difference of two dates."""
     left, right = kind(node.this), kind(node.expression)
     if left == right == "date":
         return call("datediff", node.this, node.expression)
@@ -512,14 +528,14 @@ _FORMAT = re.compile(r"YYYY|MM|MON|DD|HH24|MI|SS|FF6|FF3|\W")
 
 
 def java_format(form: exp.Expr | None) -> str | None:
-    """A format of dates in the words of Java; None where it has parts that are not known to mean the same."""
+    """Returns a date format in Java's letters. Returns None if the meaning of a part is not known to be equal."""
     found = literal(form)
     parts = _FORMAT.findall(found.upper()) if found is not None else []
     return "".join(_FORMATS.get(part, part) for part in parts) if found and "".join(parts) == found.upper() else None
 
 
 def date_text(node: exp.Expr, note: Note) -> exp.Expr:
-    """TO_CHAR with a format of dates, of numbers, or without one."""
+    """Translates TO_CHAR with a format of dates or numbers, or without a format."""
     form = node.args.get("format")
     if form is None:
         if kind(node.this) not in ("integer", "text"):
@@ -539,14 +555,15 @@ def date_text(node: exp.Expr, note: Note) -> exp.Expr:
 
 def casts(*, rounds: bool = True, to_even: bool = False, cuts: bool = False, decimal: tuple[int, int] | None = (38, 0), texts: str = "",
     dates: str = "") -> Rewrite:
-    """CAST of an engine.
+    """Returns the translation of an engine's CAST.
 
     Args:
-        rounds: a number with a fraction is rounded to an integer; Spark cuts off
-        to_even: halves of a DOUBLE are rounded to the even integer, so only literals are rounded here
-        cuts: VARCHAR(n) cuts a text off; Spark keeps it
-        decimal: precision and scale of DECIMAL without them; None where they are in the value
-        texts, dates: notes on casts to a text, and to DATE
+        rounds: whether a cast to an integer rounds a fraction; Spark truncates it.
+        to_even: whether halves of a DOUBLE are rounded to even; then only literals are rounded here.
+        cuts: whether VARCHAR(n) truncates a text; Spark keeps it.
+        decimal: precision and scale of a plain DECIMAL; None if they depend on the value.
+        texts: a note on casts to a text.
+        dates: a note on casts to DATE.
     """
 
     def of(node: exp.Expr, note: Note) -> exp.Expr:
@@ -573,7 +590,7 @@ def casts(*, rounds: bool = True, to_even: bool = False, cuts: bool = False, dec
             if to.this == exp.DType.TIMETZ:
                 raise Refused(node, "Spark has no TIME WITH TIME ZONE")
             note(node, "TIME is off in Spark unless spark.sql.timeType.enabled is true")
-            node.set("to", exp.DataType(this=exp.DType.USERDEFINED, kind="TIME"))  # sqlglot would make a TIMESTAMP of it
+            node.set("to", exp.DataType(this=exp.DType.USERDEFINED, kind="TIME"))  # sqlglot would turn it into a TIMESTAMP
         elif to.this in (exp.DType.JSON, exp.DType.VARIANT, exp.DType.OBJECT):
             note(node, f"CAST AS {to.this.value}: its values in Spark were not compared")
         return node

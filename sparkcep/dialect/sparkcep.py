@@ -1,7 +1,7 @@
-"""The dialect ``sparkcep`` of sqlglot: Databricks' SQL with the whole clause.
+"""The sqlglot dialect ``sparkcep``: Databricks SQL with the whole clause.
 
-Nothing of sqlglot's is subclassed but Dialect and Tokenizer, and no table that other dialects share is changed, so it works beside
-either build.
+It is registered as a sqlglot plugin. It only subclasses Dialect and Tokenizer, and changes no table that other dialects share, so
+it works with both builds of sqlglot, in Python and compiled.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ NAME = "sparkcep"
 
 
 class Sparkcep(Databricks):
-    """``parse_one(sql, read="sparkcep")``: a clause is a subquery whose query has ``match``, as a query of sqlglot's has it."""
+    """``parse_one(sql, read="sparkcep")``: a clause becomes a subquery whose query has ``match``, like sqlglot's own queries."""
 
     class Tokenizer(Databricks.Tokenizer):
-        KEYWORDS = {word: kind for word, kind in Databricks.Tokenizer.KEYWORDS.items() if word != KEYWORD}  # what is no clause is a name, as in the function form
-        STRING_ESCAPES = ["\\", "'", '"']  # a quote may be doubled
+        KEYWORDS = {word: kind for word, kind in Databricks.Tokenizer.KEYWORDS.items() if word != KEYWORD}  # elsewhere it is a name
+        STRING_ESCAPES = ["\\", "'", '"']  # a doubled quote is a quote
 
     def parse(self, sql: str, **options) -> Trees:
         return self._read(sql, lambda tokens: self.parser(**options).parse(tokens, sql))

@@ -1,4 +1,7 @@
-"""What other engines' clauses cannot say, and how they say the rest (docs/coming_from.md names the sources)."""
+"""Prints clauses for other engines, and finds the parts that they do not support (docs/coming_from.md names the sources).
+
+``dialect/transpile`` uses it.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,24 @@ from sparkcep.clause.tokens import Span
 
 _STANDARD = {"pattern", "partition_by", "order_by", "measures", "rows", "skip", "window", "subsets", "defines"}
 _OURS = (nodes.Not, nodes.Conjunct, nodes.Within)
-TRUE = Expr("lit", "TRUE")  # the condition of a variable, where there must be one
+TRUE = Expr("lit", "TRUE")  # the condition of a variable if one is required
 
 
 @dataclass(frozen=True)
 class Target:
-    """``nodes``: those of a row pattern that it has not; ``groups``, ``reluctant``: whether groups are quantified, and quantifiers
-    reluctant; ``functions``: what the clause's functions are called there, None for those that it has not."""
+    """The abilities of an engine.
+
+    Attributes:
+        name: the engine's name.
+        nodes: the nodes of a row pattern that it lacks.
+        groups: whether groups may have quantifiers.
+        reluctant: whether quantifiers may be reluctant.
+        subsets: whether it has SUBSET.
+        rows: the forms of ROWS PER MATCH that it has.
+        skips_to_variables: whether it has SKIP TO a variable.
+        within: whether it has WITHIN after PATTERN.
+        functions: the clause's function -> its name there, None if it is missing.
+    """
 
     name: str
     nodes: tuple[type[nodes.Node], ...] = _OURS
@@ -48,7 +62,7 @@ TARGETS = {
 
 
 def unsaid(clause: tree.MatchClause, target: Target) -> Iterator[tuple[Span, str]]:
-    """The places of what the target cannot say, each with its words."""
+    """Yields the parts of the clause that the target does not support, each with a description."""
     for field in fields(clause):
         value = getattr(clause, field.name)
         if field.compare and field.name not in _STANDARD and value is not None:
@@ -72,7 +86,7 @@ def unsaid(clause: tree.MatchClause, target: Target) -> Iterator[tuple[Span, str
 
 
 def printed(clause: tree.MatchClause, target: Target, cut: Callable[[Expr], str], quoted: Callable[[str], str]) -> str:
-    """The clause's text; ``quoted`` writes a name that is no plain word."""
+    """Returns the clause's text for the target. ``cut`` prints expressions; ``quoted`` writes a name that is not a plain word."""
     if not clause.defines:
         first = next((node.name for node in nodes.walk(clause.pattern) if isinstance(node, nodes.Var)), None)
         clause = replace(clause, defines=(tree.Define(first, TRUE),) if first else ())

@@ -1,8 +1,9 @@
-"""Statements with the clause from one engine's SQL into another's, Spark's among them.
+"""Transpiler: translates statements with the clause from one engine's SQL into another's, including Spark's.
 
-The clause is read by the project's reader over that engine's tokens, what is around it and the expressions in it by sqlglot.
-Defaults that differ are written out. Calls and operators have the values of the engine that is read (``dialect/meanings.py``), or a
-note with its place says where they may not; what has no counterpart is an error.
+``sparkcep.transpile`` and the command use it. sparkcep's own reader parses the clause over that engine's tokens. sqlglot parses the
+rest of the statement and the expressions in the clause. Different defaults are written out. Calls and operators keep the values of
+the source engine (``dialect/meanings.py``), or a note with its position says where they may not. Anything without a counterpart is
+an error.
 """
 
 from __future__ import annotations
@@ -39,21 +40,22 @@ WRITES = (_SPARK, *TARGETS)
 
 _MARK = meanings.MARK
 _FAULTS = (SqlglotError, AttributeError, IndexError, KeyError, TypeError, ValueError)
-_SAID_ALREADY = ("INITCAP does not support custom delimiters",)  # by sqlglot, of calls that have a note of their own
+_SAID_ALREADY = ("INITCAP does not support custom delimiters",)  # by sqlglot, about calls with a note of their own
 _FUNCTIONS = {name: name for name in ("FIRST", "LAST", "PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER")}
 _OWN_FUNCTIONS = frozenset("PRIOR MATCH_COUNT MATCH_GRAPH MATCH_SCORE MATCH_RANK MATCH_ERRORS MISSING ERROR_KIND WINDOW_START WINDOW_END".split())
 _RENAMED = {_FLINK: flink.NAMES, _SNOWFLAKE: {"LAG": "PREV", "LEAD": "NEXT", "FIRST_VALUE": "FIRST", "LAST_VALUE": "LAST"}}
 _INTEGER_DIVISION = (_TRINO, _FLINK)
-_UPPER_CASE = (_TRINO, _ORACLE, _SNOWFLAKE)  # what is not quoted has upper-case names there
+_UPPER_CASE = (_TRINO, _ORACLE, _SNOWFLAKE)  # unquoted names are in upper case there
 _LIKE_SPARK = (_SPARK, "databricks")
-_ALSO = {"STR_POSITION": ("POSITION",), "GROUP_CONCAT": ("LISTAGG", "STRING_AGG"), "DECODE_CASE": ("DECODE",)}  # by sqlglot's name of a function: those of engines
+# sqlglot's name of a function -> names in engines
+_ALSO = {"STR_POSITION": ("POSITION",), "GROUP_CONCAT": ("LISTAGG", "STRING_AGG"), "DECODE_CASE": ("DECODE",)}
 _SECONDS = {"DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
 _INTERVAL = re.compile(r"INTERVAL\s+'(\d+(?:\.\d+)?)'\s+(\w+?)S?", re.I)
 
 
 @dataclass(frozen=True)
 class Note:
-    """What a reader of the statement should know of it; ``line`` and ``column`` count in the text that was given."""
+    """A remark for the reader of a translated statement. ``line`` and ``column`` count in the original text."""
 
     line: int
     column: int
@@ -65,7 +67,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Transpiled:
-    """The translated statements as ``sql``, and the ``notes`` on them in the order of their places."""
+    """The translated statements as ``sql``, and the ``notes`` on them in the order of their positions."""
 
     sql: str
     notes: tuple[Note, ...]
@@ -76,10 +78,10 @@ class Transpiled:
 
 @dataclass(frozen=True)
 class _Source:
-    """The text that sqlglot read, and where its characters are in the statement."""
+    """The text that sqlglot read, and a map from its offsets to the statement."""
 
     text: str
-    pieces: tuple[tuple[int, int], ...] = ((0, 0),)  # begins of pieces: here and in the statement
+    pieces: tuple[tuple[int, int], ...] = ((0, 0),)  # the begin of each piece, here and in the statement
 
     def place(self, at: int) -> int:
         here, there = self.pieces[bisect_left(self.pieces, at + 1, key=lambda piece: piece[0]) - 1]
@@ -87,19 +89,20 @@ class _Source:
 
 
 def transpile(sql: str, read: str, write: str = _SPARK, double_quoted: bool = False) -> Transpiled:
-    """Translates statements of one engine into the SQL of another.
+    """Translates statements from one engine's SQL into another's.
 
     Args:
         sql: one statement or several.
-        read: the engine of the statements, one of ``sparkcep.dialect.transpile.READS``: ``"trino"``, ``"snowflake"``, ...
-        write: the engine to write for, one of ``sparkcep.dialect.transpile.WRITES``.
-        double_quoted: whether Spark's statements have names in double quotes.
+        read: the source engine, one of ``sparkcep.dialect.transpile.READS``: ``"trino"``, ``"snowflake"``, ...
+        write: the target engine, one of ``sparkcep.dialect.transpile.WRITES``; Spark by default.
+        double_quoted: whether double quotes enclose names in the Spark statements.
 
     Returns:
-        The statements as ``sql``, and ``notes`` on what may give other values, each with its line and column.
+        The statements as ``sql``, and ``notes`` on possibly different values, each with its line and column.
 
     Raises:
-        ClauseError: a statement cannot be read or translated. ValueError: an unknown engine.
+        ClauseError: a statement cannot be read or translated.
+        ValueError: an unknown engine.
 
     Example:
         >>> clause = "ORDER BY d MEASURES LAST(p) AS x PATTERN (a b+) DEFINE b AS p > 1"
@@ -130,11 +133,11 @@ class _Translation:
         self.names = _RENAMED.get(read, {}) | (flink.SPARKS_NAMES if write == _FLINK and read in _LIKE_SPARK else {})
         self.target = TARGETS.get(write)
         self.renamed = dict(self.target.functions) if self.target else {}
-        self.texts: dict[int, str] = {}  # of clauses in the target's SQL
+        self.texts: dict[int, str] = {}  # the clauses' texts in the target's SQL
         self.statement = Statement(sql, "" if read == _SPARK else read)
         self.tokens = self.statement.tokens
         self.notes: list[tuple[int, str]] = []
-        self.order = ""  # of the clause at hand: the text of its first key
+        self.order = ""  # the text of the first key of the current clause
 
     def run(self) -> Transpiled:
         try:
@@ -145,7 +148,8 @@ class _Translation:
         except SqlglotError as error:
             found = (getattr(error, "errors", None) or [{}])[0]
             token = str(found.get("highlight") or "")
-            line, column = found.get("line") or 1, max((found.get("col") or 1) - len(token) + 1, 1)  # sqlglot tells where the token ends
+            # sqlglot reports the end of the token.
+            line, column = found.get("line") or 1, max((found.get("col") or 1) - len(token) + 1, 1)
             message = f"sqlglot cannot read the statement in the SQL of {self.read} from here on"
             raise ClauseError("TRANSPILE", message, line=line, column=column, fragment=token) from None
         texts = [print_around(found, self._text, self._clause_text) for found in trees if found is not None]
@@ -155,7 +159,7 @@ class _Translation:
         return Transpiled(";\n".join(texts), tuple(Note(*note) for note in notes))
 
     def _check(self, texts: list[str]) -> None:
-        """Raises the error that the clause of a translated statement would have, at its place in the source if that is known."""
+        """Raises the error that the clause of a translated statement would have, at its position in the source if it is known."""
         for text in texts:
             try:
                 rewrite(text)
@@ -165,7 +169,10 @@ class _Translation:
                 raise error_at(self.sql, start, stop, error.error_class.removeprefix("SPARKCEP."), message, error.sqlstate) from None
 
     def _place(self, fragment: str) -> tuple[int, int]:
-        """Where the only tokens in the source are that a fragment of the translation has; else where the first clause begins."""
+        """Returns the position in the source of a fragment of the translation.
+
+        If its tokens do not occur exactly once, returns the position of the first clause.
+        """
         words = [token.upper for token in tokenize(fragment)[:-1]] if fragment else []
         own = [token.upper for token in self.tokens]
         found = [i for i in range(len(own)) if words and own[i : i + len(words)] == words]
@@ -175,7 +182,10 @@ class _Translation:
         return self.tokens[found[0]].start, self.tokens[found[0] + len(words) - 1].end
 
     def _parsed(self, tokens: list) -> list:
-        """The trees that sqlglot reads of tokens. Its parser raises errors of Python for some calls with too few arguments."""
+        """Returns the trees that sqlglot reads from tokens.
+
+        Its parser raises Python errors for some calls with too few arguments.
+        """
         try:
             return self.dialect.parser().parse(tokens, self.sql)
         except SqlglotError:
@@ -185,7 +195,7 @@ class _Translation:
             raise ClauseError("TRANSPILE", message) from error
 
     def _text(self, found: exp.Expr, at: int = 0, source: _Source | None = None) -> str:
-        """The text of a tree in the target's SQL; what sqlglot cannot say there is a note."""
+        """Returns the text of a tree in the target's SQL. If sqlglot cannot express a part, adds a note."""
         generator = self.into.generator(unsupported_level=ErrorLevel.IGNORE)
         found = self._compared(found, at, source or _Source(self.sql))
         if _FLINK in (self.read, self.write) and self.read != self.write:
@@ -204,7 +214,7 @@ class _Translation:
         return text
 
     def _flinks(self, found: exp.Expr, at: int) -> exp.Expr:
-        """A tree of Flink's SQL as one of Spark's, or one of Spark's as Flink's; with Flink's own names where there is no Spark."""
+        """Translates a tree from or to Flink's SQL. Between Flink and an engine other than Spark, Flink's own names remain."""
 
         def note(text: str) -> None:
             self._note(at, text)
@@ -217,7 +227,7 @@ class _Translation:
             raise error_at(self.sql, at, at + 1, "TRANSPILE", str(error), UNSUPPORTED) from None
 
     def _compared(self, found: exp.Expr, at: int, source: _Source) -> exp.Expr:
-        """A tree with the values of the engine that is read, as far as Spark has them."""
+        """Returns a tree with the values of the source engine, as far as Spark has them."""
 
         def place(node: exp.Expr) -> int:
             starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
@@ -227,12 +237,12 @@ class _Translation:
             self._note(place(node), text)
 
         def written(node: exp.Expr) -> tuple[str, ...]:
-            """The name of a call as the statement has it, or all names of its function; empty for the functions of the clause."""
+            """Returns the name of a call as written, or all names of its function; empty for the clause's functions."""
             if isinstance(node, exp.Anonymous):
                 name = node.name.upper()
                 marked = name.startswith(_MARK)
                 if marked and (not name.startswith(_MARK + flink.MARK) or (self.read == _FLINK and self.target is not None)):
-                    return ()  # a function of the clause, or one of Flink's that stays as it is and has a note already
+                    return ()  # a function of the clause, or one of Flink's that stays and has a note already
                 return (name.removeprefix(_MARK + flink.MARK),)
             text = source.text[node.meta["start"] : node.meta["end"] + 1] if "start" in node.meta else ""
             names = type(node).sql_names()
@@ -280,9 +290,9 @@ class _Translation:
         return match
 
     def _named(self, clause: tree.MatchClause) -> tree.MatchClause:
-        """The clause with the names of variables that its engine gives them, which CLASSIFIER() shows."""
+        """Returns the clause with its engine's names of variables, which CLASSIFIER() shows."""
         upper, there = self.read in _UPPER_CASE, self.write in _UPPER_CASE
-        if upper or self.read == _FLINK:  # Flink tells "a" from "A", too
+        if upper or self.read == _FLINK:  # Flink distinguishes "a" from "A" as well
             twice = variables.differing_in_case(clause, upper)
             if twice is not None:
                 message = "names that differ in upper and lower case only are one name in Spark: rename one of them"
@@ -296,7 +306,7 @@ class _Translation:
         return clause
 
     def _foreign(self, clause: tree.MatchClause, target: Target) -> exp.MatchRecognize:
-        """A node that stands for the clause's text in the target's SQL."""
+        """Returns a node that represents the clause's text in the target's SQL."""
         for span, words in unsaid(clause, target):
             message = f"{target.name} cannot say {words}"
             raise error_at(self.sql, span.start, max(span.end, span.start + 1), "TRANSPILE", message, UNSUPPORTED)
@@ -314,7 +324,7 @@ class _Translation:
         return clause_text(match) if self.target is None else self.texts[int(match.args["pattern"].name)]
 
     def _sorted(self, item: tree.SortItem) -> tree.SortItem:
-        """A key with NULLs where the one engine has them, if the other has them elsewhere."""
+        """Returns a key with explicit NULLS FIRST or LAST if the defaults of the two engines differ."""
 
         def first(dialect: Dialect) -> bool:
             return {"nulls_are_small": not item.descending, "nulls_are_large": item.descending}.get(dialect.NULL_ORDERING, False)
@@ -324,7 +334,7 @@ class _Translation:
         return replace(item, nulls_first=first(self.dialect))
 
     def _size(self, window: tree.Window) -> str:
-        """The size of a window: Flink's WITHIN takes a match of just that length, WINDOW does not."""
+        """Returns the size of a window. Flink's WITHIN accepts a match of exactly that length, and WINDOW does not."""
         text = self._expression(window.size)
         if self.read != _FLINK:
             return text
@@ -356,7 +366,7 @@ class _Translation:
         return text
 
     def _look_at(self, found: exp.Expr, at: int) -> None:
-        """Notes and errors for engines other than Spark."""
+        """Adds notes and raises errors for engines other than Spark."""
         if self.read in _INTEGER_DIVISION and self.target is not None and self.write not in _INTEGER_DIVISION and found.find(exp.Div):
             self._note(at, "/ of two integers cuts off there and does not here; write DIV where both are integers")
         for call in found.find_all(exp.Anonymous):
@@ -364,7 +374,7 @@ class _Translation:
                 raise error_at(self.sql, at, at + 1, "TRANSPILE", f"{self.target.name} has no {call.name}", UNSUPPORTED)
 
     def _masked(self, span: Span) -> _Source:
-        """A query of an expression in which the functions of row patterns have names that no engine knows."""
+        """Returns a query of an expression, and gives its row pattern functions names that no engine knows."""
         first = bisect_left(self.tokens, span.start, key=lambda token: token.start)
         last = bisect_left(self.tokens, span.end, key=lambda token: token.start)
         inside = self.tokens[first:last]
@@ -415,7 +425,7 @@ class _Translation:
 
 
 def _dates(node: exp.Expr) -> exp.Expr:
-    """A date and a number of units as a sum with an interval, which is a date in Spark, too; DATEADD is a timestamp."""
+    """Turns a date plus a number of units into a sum with an interval, which is a date in Spark too; DATEADD is a timestamp."""
     if not isinstance(node, exp.DateAdd):
         return node
     amount, unit = node.expression, node.args.get("unit")
@@ -426,7 +436,7 @@ def _dates(node: exp.Expr) -> exp.Expr:
 
 
 def _unmasked(text: str, renamed: dict[str, str | None]) -> str:
-    """The text with the clause's own functions, as they are called in the target's SQL."""
+    """Restores the clause's own functions in the text, under their names in the target's SQL."""
     while (found := next(_wrapped(text), None)) is not None:
         begin, inner, end = found
         text = f"{text[:begin.start]}{begin.text[len(_MARK) :].upper()} {inner}{text[end.end :]}"
@@ -434,7 +444,7 @@ def _unmasked(text: str, renamed: dict[str, str | None]) -> str:
 
 
 def _wrapped(text: str) -> Iterator[tuple[Token, str, Token]]:
-    """The calls that stand for RUNNING and FINAL, each with what is inside."""
+    """Yields the calls that represent RUNNING and FINAL, each with its argument."""
     tokens = tokenize(text)
     close = matching(tokens)
     for i, token in enumerate(tokens):

@@ -1,7 +1,8 @@
-"""Names of variables in a clause of an engine in which names that are not quoted are in upper case.
+"""Case of variable names in clauses of engines that turn unquoted names to upper case.
 
-CLASSIFIER() shows these names: Trino's analyzer takes the canonical value of an identifier (``PatternRecognitionAnalyzer``), Oracle
-(*Database Object Names and Qualifiers*) and Snowflake (*Identifier requirements*) store names that way.
+``transpile`` uses it, because CLASSIFIER() shows these names. Trino's analyzer takes the canonical value of an identifier
+(``PatternRecognitionAnalyzer``). Oracle (*Database Object Names and Qualifiers*) and Snowflake (*Identifier requirements*) store
+names in upper case.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from sparkcep.clause.tokens import Span
 
 
 def unquoted(clause: tree.MatchClause) -> Iterator[nodes.Var]:
-    """The variables of the pattern whose names are not quoted."""
+    """Yields the variables of the pattern with unquoted names."""
     return (node for node in nodes.walk(clause.pattern) if isinstance(node, nodes.Var) and not _quoted(clause, node.span))
 
 
 def differing_in_case(clause: tree.MatchClause, upper: bool) -> Span | None:
-    """The place of a variable that is another one than an earlier variable there, and the same here; ``upper``: names are in upper
-    case there."""
+    """Returns the position of a variable that differs from an earlier one there, but not in Spark.
+
+    ``upper``: unquoted names are in upper case there.
+    """
     seen: dict[str, str] = {}
     for node in nodes.walk(clause.pattern):
         if isinstance(node, nodes.Var):
@@ -31,7 +34,7 @@ def differing_in_case(clause: tree.MatchClause, upper: bool) -> Span | None:
 
 
 def in_upper_case(clause: tree.MatchClause) -> tree.MatchClause:
-    """The clause with the names of its variables in upper case, as far as they are not quoted."""
+    """Returns the clause with the unquoted names of its variables in upper case."""
     names = {node.name.lower(): _there(clause, node.name, node.span) for node in nodes.walk(clause.pattern) if isinstance(node, nodes.Var)}
     subsets = tuple(_subset(clause, subset, names) for subset in clause.subsets)
     names |= {subset.name.lower(): subset.name for subset in subsets}
@@ -56,7 +59,7 @@ def _there(clause: tree.MatchClause, name: str, span: Span) -> str:
 
 
 def _renamed(node: nodes.Node, names: dict[str, str]) -> nodes.Node:
-    """A pattern with other names of its variables."""
+    """Returns a pattern with other names of its variables."""
     if isinstance(node, nodes.Var):
         return replace(node, name=names.get(node.name.lower(), node.name))
     changed = {}

@@ -1,1 +1,1 @@
-"""Pictures. Plans, matches and figures of queries go in; SVG, HTML and plots come out."""
+"""Pictures and pages: draws plans, matches and query metrics as SVG, HTML and plots."""

@@ -1,11 +1,12 @@
-"""Draws a graph as SVG: an arc diagram.
+"""Draws a graph as an arc diagram in SVG.
 
-The states stand on one line in pattern order. Edges onward run above it and edges backward below it, each with its label in the gap
-behind its source. Edges get tracks: the shorter an edge, the nearer is its track to the line, and no two edges of one track meet.
-An edge that leaves a state and comes back to it (a repetition, a row passed over, the end of the match) is a pin with its label in
-the gap to its right.
+``explain`` and reports use it. The states are on one line in pattern order. Forward edges run above the line and backward edges
+below it, each with its label in the gap after its source. Edges get tracks: the shorter an edge, the nearer its track is to the
+line, and edges on one track never meet. An edge from a state to itself (a repetition, a skipped row, the end of the match) is a pin
+with its label in the gap to its right.
 
-Layout libraries for automata call Graphviz's dot, a program of the system. A known order of states needs no search for one.
+Layout libraries for automata call Graphviz's dot, a system program. Here the order of states is known, so no layout search is
+needed.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monos
 CHAR, LINE = 6.7, 14.0  # width and height of a character, in pixels
 NODE = 18.0  # half the height of a state
 PORT = 11.0  # between two edges at a state
-GAP = 46.0  # between two states, beside the labels
-LABEL = 28  # characters of a label's line
-LEGEND = 108  # and of the legend's
-BRIEF = 80  # edges; where there are more their labels are brief
+GAP = 46.0  # between two states, next to the labels
+LABEL = 28  # characters per line of a label
+LEGEND = 108  # characters per line of the legend
+BRIEF = 80  # edges; with more, their labels are brief
 
 STYLE = "\n" + resources.files("sparkcep.draw").joinpath("arcs.css").read_text("utf-8")
 
 
 def picture(graphs: list[Graph]) -> ET.Element:
-    """The graphs below each other as one ``svg`` element; its text needs no escaping by the caller."""
+    """Returns the graphs below each other as one ``svg`` element. The caller need not escape its text."""
     drawn = [_Drawing(g).draw() for g in graphs]
     width = max(w for _, w, _ in drawn)
     height = sum(h for *_, h in drawn)
@@ -49,13 +50,13 @@ def picture(graphs: list[Graph]) -> ET.Element:
 
 
 def svg_text(element: ET.Element) -> str:
-    """The element as a document of its own."""
+    """Returns the element as a document of its own."""
     return printable(ET.tostring(element, encoding="unicode")) + "\n"
 
 
 @dataclass
 class _Item:
-    """An edge with the lines of its label and its way: ``track`` 0 is nearest to the line, and ``x`` holds its ends."""
+    """An edge with the lines of its label and its path: ``track`` 0 is nearest to the line, and ``x`` holds its ends."""
 
     edge: Edge
     lines: list[tuple[str, str]]
@@ -69,12 +70,12 @@ class _Item:
 
     @property
     def gap(self) -> int:
-        """The gap in which the label stands: gap k is the one behind state k."""
+        """The gap that contains the label. Gap k is the one after state k."""
         return self.edge.source if self.pin or self.above else self.edge.source - 1
 
     @property
     def takes(self) -> tuple[int, int]:
-        """The first and the last place of its track that the edge takes. State k is place 2k, and the gap behind it is 2k + 1."""
+        """The first and the last place of its track that the edge occupies. State k is place 2k, and the gap after it is 2k + 1."""
         if self.pin:
             return 2 * self.edge.source, 2 * self.edge.source + 1
         low, high = sorted((self.edge.source, self.edge.target))
@@ -82,7 +83,7 @@ class _Item:
 
 
 def _lines(edge: Edge, brief: bool) -> list[tuple[str, str]]:
-    """(class, text) of each line of an edge's label. A brief label leaves the condition to the legend."""
+    """Returns (class, text) of each line of an edge's label. A brief label leaves the condition to the legend."""
     name = f"{edge.order}. {edge.name}" if edge.order else edge.name
     out = [("cep-t cep-b", _short(name))]
     if edge.condition and not brief:
@@ -97,7 +98,7 @@ def _short(text: str) -> str:
 
 
 def _wrapped(text: str, lines: int) -> list[str]:
-    """The text in at most so many lines. The last one ends in an ellipsis where the text is longer."""
+    """Returns the text in at most ``lines`` lines. The last one ends in an ellipsis if the text is longer."""
     found = textwrap.wrap(text, LABEL, break_on_hyphens=False) or [""]
     if len(found) > lines:
         found = [*found[: lines - 1], " ".join(found[lines - 1 :])[: LABEL - 1] + "…"]
@@ -124,7 +125,7 @@ class _Drawing:
             taken.setdefault(track, set()).update(places)
 
     def draw(self) -> tuple[ET.Element, float, float]:
-        """The drawing with its width and height."""
+        """Returns the drawing with its width and height."""
         states = self.graph.states
         above, below = (self._heights(side) for side in (True, False))
         header = 30.0
@@ -144,18 +145,18 @@ class _Drawing:
         return group, max(width, legend, len(title) * CHAR + 30), bottom
 
     def _heights(self, above: bool) -> list[float]:
-        """The height of each track, from the line outwards."""
+        """Returns the height of each track, from the line outwards."""
         items = [i for i in self.items if i.above == above]
         heights = [0.0] * (1 + max((i.track for i in items), default=0))
         for i in items:
-            # the label of the edge on the line stands above the upper half of the states
+            # The label of an edge on the line is above the upper half of the states.
             room = len(i.lines) * LINE + (8 if i.track else -NODE)
             heights[i.track] = max(heights[i.track], room)
         return heights
 
     @staticmethod
     def _lines_of(heights: list[float], start: float, sign: int) -> list[float]:
-        """Where the horizontal part of each track lies; labels stand above it."""
+        """Returns the position of each track's horizontal part. Labels are above it."""
         out, y = [], start
         for height in heights:
             y += height if sign > 0 else 0
@@ -164,7 +165,7 @@ class _Drawing:
         return out
 
     def _columns(self) -> float:
-        """Places states and the ends of edges; returns the width."""
+        """Places states and the ends of edges. Returns the width."""
         count = len(self.graph.states)
         ports: dict[tuple[int, bool], list[tuple[tuple, _Item, int]]] = {}
         for item in self.items:
@@ -173,7 +174,7 @@ class _Drawing:
             e, t = item.edge, item.track
             ends = [(e.source, 0), (e.target, 1)]
             for state, end in ends:
-                # what comes from or goes to the left stands left, the nearest track outermost
+                # Edges from or to the left end at the left, the nearest track outermost.
                 if item.pin:
                     key = (1, t, end)
                 elif (end == 1) == item.above:
@@ -270,7 +271,7 @@ class _Drawing:
 
 
 def _head(parent: ET.Element, x: float, y: float, down: int, kind: str) -> None:
-    """An arrow's head at its tip: to the right, or (``down`` 1, -1) downwards or upwards."""
+    """Draws an arrowhead with its tip at (x, y): to the right, or with ``down`` 1 or -1 downwards or upwards."""
     points = [(x, y), (x - 8, y - 4), (x - 8, y + 4)] if not down else [(x, y), (x - 4, y - 8 * down), (x + 4, y - 8 * down)]
     _add(parent, "polygon", points=" ".join(f"{_n(px)},{_n(py)}" for px, py in points), class_=f"cep-h-{kind}")
 

@@ -1,4 +1,7 @@
-"""The graph of a clause's automaton, for each engine: what is drawn and nothing about how."""
+"""Builds the graph of a clause's automaton, for each search: its content, without layout.
+
+``explain`` and reports draw it with :mod:`sparkcep.draw.arcs`.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,16 @@ from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Automaton
 from sparkcep.sql.explain.describe import STRATEGIES, condition_texts, window_texts
 
-MAX_STATES = 200  # drawn; an automaton may have thousands
+MAX_STATES = 200  # states that are drawn; an automaton may have thousands
 MAX_EDGES = 2000
 
 _FIRST_ROW, _LAST_ROW = "first row of the partition", "last row of the partition"
 
 
 def graph_of(plan: Plan, clause: MatchClause) -> Graph:
-    """The automaton that the engine of ``plan`` runs. ``clause``: as written, for the texts of its conditions.
+    """Returns the graph of the automaton that the engine of ``plan`` runs. ``clause`` provides the texts of its conditions.
 
-    Raises ClauseError where the automaton is too large to be built, as the engine does.
+    Raises ClauseError, as the engine does, if the automaton is too large to build.
     """
     written = {d.variable.lower(): _one_line(d.condition.span.of(clause.text)) for d in clause.defines}
     texts = tuple(written.get(v.lower(), "") for v in plan.variables)
@@ -53,7 +56,7 @@ def graph_of(plan: Plan, clause: MatchClause) -> Graph:
 
 
 def _of_automaton(plan: Plan, automaton: Automaton, clause: MatchClause) -> Graph:
-    """States and arcs as they are written, the start first."""
+    """Returns the graph of states and arcs as written, the start first."""
     numbers = [automaton.start, *(n for n in range(len(automaton.states)) if n != automaton.start)]
     place = {number: i for i, number in enumerate(numbers)}
     states = tuple(State(automaton.states[n], complete=n in automaton.final) for n in numbers)
@@ -75,7 +78,7 @@ def _of_automaton(plan: Plan, automaton: Automaton, clause: MatchClause) -> Grap
 
 
 def _one_line(text: str) -> str:
-    """The text without comments and line breaks."""
+    """Returns the text without comments and line breaks."""
     out, end = "", 0
     for token in tokenize(text):
         out += (" " if token.start > end and out else "") + token.text
@@ -93,12 +96,12 @@ def _cut(graph: Graph) -> Graph:
 
 
 def _ordered(edges: list[Edge]) -> list[Edge]:
-    """The edges of one state with their places in its order of preference, where there is a choice."""
+    """Numbers the edges of one state by preference if there are several."""
     return [replace(e, order=i) for i, e in enumerate(edges, 1)] if len(edges) > 1 else edges
 
 
 def _completing(edges: list[Edge]) -> list[Edge]:
-    """Without the edge to completion where a state says no more than that."""
+    """Returns [] if the state's only edge just completes the match, which the state itself shows."""
     return [] if len(edges) == 1 and edges[0].kind == COMPLETE and not edges[0].notes else edges
 
 
@@ -128,14 +131,14 @@ _COMPLETE = -1
 
 
 class _Walk:
-    """The instructions between two rows, with counters and permutations as notes instead of numbers."""
+    """The instructions between two rows. Counters and permutations become notes instead of numbers."""
 
     def __init__(self, program: p.Program) -> None:
         self.program = program
         self.code = program.code.tolist()
 
     def taker(self, pc: int) -> tuple[int, str, bool]:
-        """(variable, its name with its quantifier, whether in an exclusion) of an instruction that takes rows."""
+        """Returns (variable, its name with its quantifier, whether in an exclusion) of an instruction that takes rows."""
         op, a, excluded, _ = self.code[pc]
         if op == p.CHAR:
             return a, self.program.variables[a], bool(excluded)
@@ -143,8 +146,10 @@ class _Walk:
         return variable, self.program.variables[variable] + _quantifier(low, high, greedy), bool(excluded)
 
     def ways(self, pc: int) -> list[tuple[int, tuple[str, ...]]]:
-        """(instruction that takes the next row, or _COMPLETE; notes) in preference order, after a row taken at ``pc``; from the
-        beginning where ``pc`` is -1."""
+        """Returns the ways from an instruction to the next row, in preference order.
+
+        Each way is (instruction that takes the row, or _COMPLETE; notes). A row was just taken at ``pc``; -1 is the beginning.
+        """
         after = self._follow(pc + 1, pc < 0)
         if pc < 0 or self.code[pc][0] != p.RUN:
             return _distinct(after)
@@ -194,7 +199,7 @@ class _Walk:
                 yield target, found[0], notes + found[1]
 
     def _looped(self, loop: int, what: int, known: frozenset) -> tuple[frozenset, tuple[str, ...]] | None:
-        """What is known and noted behind a way of a loop; None where it cannot be taken."""
+        """Returns the facts and notes after a way of a loop. Returns None if the way is impossible."""
         low, high, greedy, *_ = self.program.loops[loop].tolist()
         first = ("fresh", loop) in known
         rest = known - {("fresh", loop), ("again", loop)}
@@ -207,7 +212,7 @@ class _Walk:
         return rest, (note,) * (not first and max(low, high) > 1)
 
     def _permuted(self, perm: int, what: int, known: frozenset) -> tuple[frozenset, tuple[str, ...]] | None:
-        """As ``_looped``, of a permutation."""
+        """Returns the facts and notes after a way of a permutation. Returns None if the way is impossible."""
         if what == BEGIN:
             return known | {("none", perm)}, ()
         done = {k[2] for k in known if k[:2] == ("done", perm)}
@@ -227,7 +232,7 @@ def _quantifier(low: int, high: int, greedy: int) -> str:
 
 
 def _distinct(ways: list[tuple[int, tuple[str, ...]]]) -> list[tuple[int, tuple[str, ...]]]:
-    """Each target once for each set of notes; behind an unconditional one the same target adds nothing."""
+    """Returns each target once per set of notes. After an unconditional way, the same target adds nothing."""
     out: list[tuple[int, tuple[str, ...]]] = []
     for target, notes in ways:
         if (target, ()) not in out and (target, notes) not in out:
@@ -242,7 +247,7 @@ _KINDS = {MATCHED: (), SUBSTITUTED: ("a row that stands for it",), EXTRA: ("a ro
 
 def _of_net(plan: Plan, net: Net, texts: tuple[str, ...], title: str) -> Graph:
     names = tuple(name or "any row" for name in net.variables)
-    bounds = sum(1 << i for i, (kind, *_) in enumerate(plan.windows) if kind != "none")  # the windows that have a size
+    bounds = sum(1 << i for i, (kind, *_) in enumerate(plan.windows) if kind != "none")  # the windows with a size
     states, edges = [], []
     for node in range(net.nodes):
         found = []
@@ -281,12 +286,12 @@ def _costs(plan: Plan, net: Net, e: int) -> Iterator[str]:
 
 
 def _approximate(plan: Plan, copied: Plan, net: Net, texts: tuple[str, ...]) -> Graph:
-    """``copied``: the plan with copies of its variables."""
+    """Returns the graph of an approximate search. ``copied``: the plan with copies of its variables."""
     approx, copies = plan.approximate, net.copies
     assert approx is not None and copies is not None
     inputs = dict(plan.inputs)
     known = tuple(re.sub(r"\b__[cpo]\d+\b", lambda m: inputs.get(m[0], m[0]), text) for text in condition_texts(copied))
-    # a copy with all of its conjuncts reads as the user wrote it
+    # A copy with all its conjuncts is shown as the user wrote it.
     written = tuple(
         "" if kind != MATCHED else texts[v] if c == v or known[c] == known[v] else known[c]
         for c, (v, kind) in enumerate(zip(copies.original, copies.kinds))

@@ -1,4 +1,4 @@
-"""EXPLAIN: what happens to a statement, as text, as a picture, or as a page."""
+"""EXPLAIN: describes how a statement runs, as text, a picture or a page."""
 
 from __future__ import annotations
 
@@ -23,13 +23,17 @@ def explain(sql: str, format: str = TEXT, *, settings: Settings | None = None) -
 
     Args:
         sql: the statement.
-        format: ``"text"``; ``"automaton"``, the statement with each PATTERN as the AUTOMATON that gives the same matches;
-            ``"svg"``, a picture of each clause's automaton; ``"html"``, a page with all of it in one file that loads nothing.
-        settings: the session's settings, sparkcep's defaults if not given. The texts that they redact are replaced.
+        format: ``"text"``; ``"automaton"``, the statement with each PATTERN as an AUTOMATON with the same matches; ``"svg"``, a
+            picture of each clause's automaton; ``"html"``, a self-contained page with all of these.
+        settings: the session's settings; None means the defaults. Their redaction applies to the result.
+
+    Returns:
+        The description as text, SVG or HTML.
 
     Raises:
-        ClauseError: an error in a clause. ValueError: another format, or SVG of a statement without a clause. TypeError: ``sql`` is
-        not a text.
+        ClauseError: a clause is wrong.
+        ValueError: another format, or SVG of a statement without a clause.
+        TypeError: ``sql`` is not a string.
 
     Example:
         >>> clause = "ORDER BY d MEASURES count(*) AS n PATTERN (A B+) DEFINE B AS p > PREV(p)"
@@ -62,8 +66,11 @@ def explain(sql: str, format: str = TEXT, *, settings: Settings | None = None) -
 
 
 def drawn(statements: Sequence[str], format: str, settings: Settings = DEFAULT) -> str:
-    """The automata of the clauses of all statements as one picture (SVG), one below the other; or a page (HTML) with the
-    statements, the text that runs in their place, and the plan and the automaton of each clause. Raises as :func:`explain`."""
+    """Returns the clauses of all statements as a picture or a page. Raises the errors of :func:`explain`.
+
+    The picture (SVG) has the automata below each other. The page (HTML) has the statements, the statements that run instead, and
+    the plan and automaton of each clause.
+    """
     from sparkcep.draw.arcs import picture, svg_text
     from sparkcep.draw.automata import graph_of
     from sparkcep.draw.page import page
@@ -81,7 +88,7 @@ def drawn(statements: Sequence[str], format: str, settings: Settings = DEFAULT) 
 
 
 def explained(sql: str, rewritten: str, found: Sequence[Rewritten], redact: Redaction) -> dict[str, object]:
-    """A statement, the text that runs in its place, and the picture and the plan of each clause, for a page."""
+    """Returns a statement, the statement that runs instead, and the picture and plan of each clause, for a page."""
     from markupsafe import Markup
 
     from sparkcep.draw.arcs import picture, svg_text

@@ -1,16 +1,19 @@
-"""The content of a picture of an automaton: states and edges with their labels, for the automata of all searches."""
+"""The content of an automaton's picture: states and edges with their labels, for the automata of all searches.
+
+``draw/automata`` builds it, and ``draw/arcs`` draws it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# kinds of edges: a row is taken, a row is passed over, the match is complete
+# kinds of edges: a row is taken, a row is skipped, the match is complete
 TAKE, IGNORE, COMPLETE = "take", "ignore", "complete"
 
 
 @dataclass(frozen=True)
 class State:
-    """``name`` stands in the state, ``note`` in a second line. With ``complete`` a match may end here."""
+    """A state with its ``name``, and a ``note`` on a second line. If ``complete``, a match may end here."""
 
     name: str
     note: str = ""
@@ -19,10 +22,16 @@ class State:
 
 @dataclass(frozen=True)
 class Edge:
-    """From state ``source`` to ``target`` (places in ``Graph.states``; both the same for IGNORE and COMPLETE).
+    """An edge between two states.
 
-    ``name``: the variable, with its quantifier; ``condition``: its text, empty where any row fulfils it; ``notes``: windows, costs,
-    negations; ``order``: 1 for the preferred edge of its state, 2 for the next one; 0 where the state has one only.
+    Attributes:
+        source: the state's index in ``Graph.states``.
+        target: the index of the next state; equal to ``source`` for IGNORE and COMPLETE.
+        kind: TAKE, IGNORE or COMPLETE.
+        name: the variable, with its quantifier.
+        condition: its text; "" if any row satisfies it.
+        notes: windows, costs, negations.
+        order: 1 for the preferred edge of its state, 2 for the next; 0 if it is the only one.
     """
 
     source: int
@@ -35,7 +44,7 @@ class Edge:
 
     @property
     def text(self) -> str:
-        """All of it in one line."""
+        """The whole label in one line."""
         order = f"{self.order}. " if self.order else ""
         condition = f" if {self.condition}" if self.condition else ""
         notes = f" [{'; '.join(self.notes)}]" if self.notes else ""
@@ -44,8 +53,10 @@ class Edge:
 
 @dataclass(frozen=True)
 class Graph:
-    """The ``states`` in pattern order, the first one being the start, and the edges.
-    ``legend`` gives (name, text) for what the labels shorten, and ``left_out`` is the number of states that are not shown."""
+    """The ``states`` in pattern order, the first being the start, and the edges.
+
+    ``legend`` has (name, text) for shortened labels. ``left_out`` is the number of states that are not shown.
+    """
 
     title: str
     states: tuple[State, ...]

@@ -1,9 +1,12 @@
-"""Reads the result of MATCH_GRAPH(): all matches that end at one row, as one graph.
+"""Reads the result of MATCH_GRAPH(): all matches that end at one row, as a shared graph.
 
-A graph is a list of nodes (position, variable, before_from, before_until, complete), given as rows or tuples in this order. A
-node's predecessors are the nodes from ``before_from`` to before ``before_until``; a first row has None. Each path from a first row
-to a complete node is one match. A predecessor has an earlier position, or the same position and a later place in the list. Any
-other value is an error.
+The SQL functions ``expand_matches``, ``count_matches`` and ``sample_matches`` use it. A graph is a list of nodes (position,
+variable, before_from, before_until, complete), given as rows or tuples. A node's predecessors are the nodes with indexes in
+[before_from, before_until); a first row has NULL there. Each path from a first row to a complete node is one match. A predecessor
+has an earlier position, or the same position and a later index. Any other value is an error.
+
+Example: ``[(1, "A", None, None, False), (2, "A", None, None, False), (3, "B", 0, 2, True)]`` has two matches, the rows 1 and 3, and
+the rows 2 and 3.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from sparkcep.errors import LIMIT, MatchRuntimeError
 from sparkcep.settings import DEFAULT, Settings
 
-PAIR_BYTES = 100  # about, of a listed row with its variable
+PAIR_BYTES = 100  # about the size of a listed row with its variable
 
 Graph = Sequence[tuple]
 Match = list[tuple[int, str]]
@@ -23,9 +26,9 @@ _POSITION, _VARIABLE, _FROM, _UNTIL, _COMPLETE = range(5)
 
 
 def expand_matches(graph: Graph, limit: int | None = None, bounds: Settings = DEFAULT) -> list[Match]:
-    """The matches, each as its (position, variable) pairs in row order, at most ``limit`` of them, in the graph's order.
+    """Returns at most ``limit`` matches in the graph's order, each as its (position, variable) pairs in row order.
 
-    Raises MatchRuntimeError for more than the ``bounds`` allow, before any is listed where their number alone is too much.
+    Raises MatchRuntimeError if they exceed the ``bounds``. If their number alone exceeds a bound, no match is listed first.
     """
     number = count_matches(graph)
     wanted = number if limit is None else max(min(limit, number), 0)
@@ -55,7 +58,7 @@ def _listed(function: str, matches: Iterator[Match], number: int, bounds: Settin
 
 
 def _paths(graph: Graph) -> Iterator[Match]:
-    """Walks depth first from the complete nodes backwards. No path leads nowhere."""
+    """Yields the matches, by a depth-first walk backwards from the complete nodes. Every path reaches a first row."""
     path: list[tuple[int, str]] = []
     todo: list[tuple[int, int]] = [(n, 0) for n in range(len(graph) - 1, -1, -1) if graph[n][_COMPLETE]]
     while todo:
@@ -70,13 +73,15 @@ def _paths(graph: Graph) -> Iterator[Match]:
 
 
 def _sums(graph: Graph) -> list[int]:
-    """For each index, the number of paths into the nodes before it. The paths into a node are those of its range of predecessors.
-    Raises MatchRuntimeError for what is no graph."""
+    """Returns prefix sums: for each index, the number of paths into the nodes before it. Shape (nodes + 1,).
+
+    The paths into a node are those of its range of predecessors. Raises MatchRuntimeError if the value is not a graph.
+    """
     for n, node in enumerate(graph):
         _check(node, n, len(graph))
     counts = [0] * len(graph)
     sums = [0] * (len(graph) + 1)
-    # predecessors have earlier positions, but may stand behind in the array, so ranges are summed row by row
+    # Predecessors have earlier positions, but may have later indexes, so ranges are summed row by row.
     ready, seen = _Prefix(len(graph)), _Prefix(len(graph))
     for n in sorted(range(len(graph)), key=lambda n: (graph[n][_POSITION], -n)):
         first, until = graph[n][_FROM], graph[n][_UNTIL]
@@ -110,7 +115,7 @@ def _no_graph(n: int, why: str) -> MatchRuntimeError:
 
 
 class _Prefix:
-    """The sums of the first numbers of an array that is being filled (a Fenwick tree)."""
+    """Prefix sums of an array that is being filled (a Fenwick tree)."""
 
     def __init__(self, size: int) -> None:
         self.tree = [0] * (size + 1)
@@ -130,14 +135,16 @@ class _Prefix:
 
 
 def count_matches(graph: Graph) -> int:
-    """The number of matches in the graph. They are not listed."""
+    """Returns the number of matches in the graph without listing them."""
     sums = _sums(graph)
     return sum(sums[n + 1] - sums[n] for n, node in enumerate(graph) if node[_COMPLETE])
 
 
 def sample_matches(graph: Graph, n: int, seed: int, bounds: Settings = DEFAULT) -> list[Match]:
-    """``n`` matches drawn independently, each match equally likely. The same seed gives the same matches. Raises as
-    :func:`expand_matches`."""
+    """Returns ``n`` matches drawn independently and uniformly. Equal seeds give equal matches.
+
+    Raises MatchRuntimeError if they exceed the ``bounds``.
+    """
     sums = _sums(graph)
     rng = random.Random(seed)
     complete = [i for i, node in enumerate(graph) if node[_COMPLETE]]
@@ -147,7 +154,7 @@ def sample_matches(graph: Graph, n: int, seed: int, bounds: Settings = DEFAULT) 
 
 
 def _drawn(graph: Graph, sums: list[int], complete: list[int], number: int) -> Match:
-    """The match of this number. The counts of the predecessors say through which of them it goes."""
+    """Returns the match with this number. The counts of the predecessors determine its path."""
     at = 0
     for at in complete:
         count = sums[at + 1] - sums[at]

@@ -1,4 +1,7 @@
-"""Draws pictures of matches: series with the rows or the spans of their matches."""
+"""Plots matches with matplotlib: series with the rows or the spans of their matches.
+
+The package exports ``plot``; ``%%sql --plot``, reports and the demonstration draw with it.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# distinct for colour-blind readers too (Okabe and Ito)
+# distinguishable by colour-blind readers (Okabe and Ito)
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
 _NO_VARIABLE = "#666666"
 _MARKERS = {"MATCHED": "o", "SUBSTITUTED": "s", "EXTRA": "X"}
 _OTHER_MARKERS = ("D", "^", "v", "P", "*")
-MAX_LANES = 30  # of overlapping matches in one panel
-_NUMBERS = 80  # a panel with more matches than these shows no numbers
-_TEXT = 80  # characters of a text of the rows
+MAX_LANES = 30  # overlapping matches in one panel
+_NUMBERS = 80  # matches in a panel; with more, their numbers are not shown
+_TEXT = 80  # the most characters of a text from the rows
 
 
 @dataclass(frozen=True)
 class _Roles:
-    """The part that each column plays. A name without a column is empty. ``by`` holds the partition's columns."""
+    """The role of each column; "" for roles without a column. ``by`` has the partition's columns."""
 
     x: str
     y: str
@@ -66,27 +69,30 @@ def plot(
     """Draws column ``y`` over ``x`` with the matches found in it.
 
     Args:
-        rows: a pandas or Spark data frame: the result of ALL ROWS PER MATCH WITH UNMATCHED ROWS, or, with ``matches``, just the
+        rows: a pandas or Spark DataFrame: the result of ALL ROWS PER MATCH WITH UNMATCHED ROWS, or, with ``matches``, just the
             series.
         x: the column of the horizontal axis: numbers, dates or timestamps.
         y: the column drawn over it: numbers.
-        variable: the column of ``rows`` with CLASSIFIER(); its values give rows their colours.
+        variable: the column of ``rows`` with CLASSIFIER(); its values determine the colours of rows.
         match: the column of ``rows`` with MATCH_NUMBER(). Both are NULL on unmatched rows.
-        kind: the column of ``rows`` with ERROR_KIND(); its values give rows their markers.
-        matches: the result of ONE ROW PER MATCH, a pandas or Spark data frame: its matches are drawn as spans over the series.
-        start, end: its columns with the first and the last ``x`` of each match.
-        by: the column or columns that partition both frames: one panel for each of their values.
+        kind: the column of ``rows`` with ERROR_KIND(); its values determine the markers of rows.
+        matches: the result of ONE ROW PER MATCH, a pandas or Spark DataFrame. Its matches are drawn as spans over the series.
+        start: the column of ``matches`` with the first ``x`` of each match.
+        end: the column of ``matches`` with the last ``x`` of each match.
+        by: the column or columns that partition both DataFrames. Each combination of their values gets a panel.
         panels: the maximum number of panels; the title says how many are left out.
-        limit: the maximum number of rows that are fetched of a Spark data frame.
-        path: where the picture is written, if given.
-        title, label: of the picture, and of its vertical axis. matplotlib reads a text between dollars as a formula there.
+        limit: the maximum number of rows that are fetched from a Spark DataFrame.
+        path: the file to write the picture to, if any.
+        title: the picture's title. matplotlib reads text between dollars as a formula.
+        label: the label of the vertical axis, read in the same way.
 
     Returns:
-        The matplotlib figure, an axes for each panel. Matches that overlap get bars below each other at the top.
+        The matplotlib figure, with one axes per panel. Overlapping matches get bars below each other at the top.
 
     Raises:
-        KeyError: a column that is not there. ValueError: more rows than ``limit``, or ``start`` and ``end`` without ``matches`` or
-        the reverse. TypeError: a column of ``x`` or ``y`` that holds neither numbers nor times.
+        KeyError: a column is missing.
+        ValueError: more rows than ``limit``, or only some of ``matches``, ``start`` and ``end``.
+        TypeError: the column of ``x`` or ``y`` contains neither numbers nor times.
 
     Example:
         >>> ticks = spark.createDataFrame([(1, 5), (2, 3), (3, 4), (4, 1)], "day int, price int")
@@ -144,7 +150,7 @@ def plot(
 
 
 def _fetched(rows: Any, what: str, columns: list[str], limit: int) -> pd.DataFrame:
-    """The columns as a pandas frame."""
+    """Returns the columns as a pandas DataFrame."""
     missing = [c for c in columns if c not in rows.columns]
     if missing:
         raise KeyError(f"no column {', '.join(missing)} in {what}; there are {', '.join(map(str, rows.columns))}")
@@ -158,12 +164,12 @@ def _fetched(rows: Any, what: str, columns: list[str], limit: int) -> pd.DataFra
 
 
 def _drawable(frame: pd.DataFrame, axes: tuple) -> pd.DataFrame:
-    """The frame with the values of the axes as numbers or times."""
+    """Returns the DataFrame with the values of the axes as numbers or times."""
     return frame.assign(**{column: _values(frame[column], column) for column in axes})
 
 
 def _values(column: pd.Series, name: str) -> pd.Series:
-    """Numbers and times in the form that matplotlib takes: Spark's DATE and DECIMAL come as Python objects."""
+    """Returns numbers and times in matplotlib's form. Spark's DATE and DECIMAL arrive as Python objects."""
     import datetime
     import decimal
 
@@ -180,7 +186,7 @@ def _values(column: pd.Series, name: str) -> pd.Series:
 
 
 def _parts(frame: pd.DataFrame, found: pd.DataFrame | None, keys: tuple[str, ...]) -> list[tuple]:
-    """(name, its rows, its matches) of each partition of the rows."""
+    """Returns (name, its rows, its matches) of each partition of the rows."""
     if not keys:
         return [("", frame, found)]
     grouped = frame.groupby(list(keys), dropna=False, sort=True)
@@ -194,12 +200,12 @@ def _parts(frame: pd.DataFrame, found: pd.DataFrame | None, keys: tuple[str, ...
 
 
 def _key(values: tuple) -> tuple:
-    """The values of a partition's columns. All NULLs are equal."""
+    """Returns the values of a partition's columns as a key. All NULLs are equal."""
     return tuple(None if v != v else v for v in values)
 
 
 def _colours(frame: pd.DataFrame, roles: _Roles) -> dict[Any, str]:
-    """The colour of each variable, the same in all panels, in the order of their first rows."""
+    """Returns the colour of each variable, equal in all panels, in the order of their first rows."""
     if not roles.variable:
         return {}
     ordered = frame[frame[roles.match].notna()].sort_values([*roles.by, roles.x], kind="stable")
@@ -207,7 +213,7 @@ def _colours(frame: pd.DataFrame, roles: _Roles) -> dict[Any, str]:
 
 
 def _kinds(frame: pd.DataFrame, roles: _Roles) -> dict[Any, str]:
-    """The marker of each kind of row."""
+    """Returns the marker of each kind of row."""
     if not roles.kind:
         return {}
     present = list(dict.fromkeys(frame[roles.kind].dropna()))
@@ -216,7 +222,7 @@ def _kinds(frame: pd.DataFrame, roles: _Roles) -> dict[Any, str]:
 
 
 def _intervals(series: pd.DataFrame, own: pd.DataFrame | None, roles: _Roles) -> list[tuple]:
-    """(first x, last x, name) of each match, by its start."""
+    """Returns (first x, last x, name) of each match, ordered by start."""
     if own is not None:
         whole = own.dropna(subset=[roles.start, roles.end]).sort_values([roles.start, roles.end], kind="stable")
         return [(a, b, str(i)) for i, (a, b) in enumerate(zip(whole[roles.start], whole[roles.end]), 1)]
@@ -227,7 +233,7 @@ def _intervals(series: pd.DataFrame, own: pd.DataFrame | None, roles: _Roles) ->
 
 
 def _lanes(spans: list[tuple]) -> list[int]:
-    """For each match the lowest lane in which it overlaps none before it."""
+    """Returns for each match the lowest lane without an overlap with an earlier match."""
     ends: list[Any] = []
     out = []
     for first, last, _ in spans:
@@ -238,7 +244,7 @@ def _lanes(spans: list[tuple]) -> list[int]:
 
 
 def _plain(text: str) -> str:
-    """A text of the rows as matplotlib shows it as it is: at most _TEXT characters, and no formula between dollars."""
+    """Returns a text that matplotlib shows unchanged: at most _TEXT characters, and without formulas between dollars."""
     text = printable(text).replace("\n", "\\n")
     text = text if len(text) <= _TEXT else text[: _TEXT - 3] + "..."
     return text.replace("$", r"\$")
@@ -248,11 +254,11 @@ def _plain(text: str) -> str:
 
 
 def _panel(axes: Axes, series: pd.DataFrame, own: pd.DataFrame | None, roles: _Roles, colours: dict, kinds: dict) -> tuple[int, int]:
-    """Draws a panel; returns its number of matches, and how many of them have no place."""
+    """Draws a panel. Returns the number of its matches, and how many of them do not fit."""
     import matplotlib.dates as dates
 
     series = series.sort_values(roles.x, kind="stable")
-    line = series.drop_duplicates([roles.x, roles.y])  # a row of several matches comes several times
+    line = series.drop_duplicates([roles.x, roles.y])  # a row in several matches occurs several times
     axes.plot(line[roles.x], line[roles.y], color="#999999", linewidth=1, zorder=1)
     spans = _intervals(series, own, roles)
     lanes = _lanes(spans)
@@ -266,7 +272,7 @@ def _panel(axes: Axes, series: pd.DataFrame, own: pd.DataFrame | None, roles: _R
 
 
 def _spans(axes: Axes, spans: list[tuple], lanes: list[int]) -> None:
-    """Shades the matches; where some overlap, each has a bar as well, in a strip above the series."""
+    """Shades the matches. If some overlap, each match also gets a bar, in a strip above the series."""
     several = max(lanes, default=0) > 0
     deep = min(max(lanes, default=0) + 1, MAX_LANES)
     strip = min(0.4, 0.045 * deep) if several else 0.0
@@ -290,7 +296,7 @@ def _spans(axes: Axes, spans: list[tuple], lanes: list[int]) -> None:
 
 
 def _rows(axes: Axes, matched: pd.DataFrame, roles: _Roles, colours: dict, kinds: dict) -> None:
-    """The rows of matches: colour by variable, marker by kind."""
+    """Draws the rows of matches: the colour shows the variable, the marker the kind."""
     markers = kinds or {None: "o"}
     names = [*colours, *([None] if matched[roles.variable].isna().any() else [])]
     for name in names:

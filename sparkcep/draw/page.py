@@ -1,4 +1,7 @@
-"""Writes pages of HTML as one file: without a script, without anything from the network, every text escaped."""
+"""Renders self-contained HTML pages: without scripts or network access, and with all text escaped.
+
+``explain`` and reports use it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from sparkcep.errors import printable
 
 
 def page(template: str, **facts: object) -> str:
-    """The page of a template in this folder."""
+    """Returns the page of a template in this folder."""
     blanks = {"trim_blocks": True, "lstrip_blocks": True}
     loader = PackageLoader("sparkcep", "draw")
     made = Environment(loader=loader, autoescape=True, finalize=_printable, undefined=StrictUndefined, **blanks)
@@ -17,5 +20,5 @@ def page(template: str, **facts: object) -> str:
 
 
 def _printable(value: object) -> object:
-    """A text without characters that HTML cannot hold, and without those that turn its order round."""
+    """Returns a text without characters that HTML cannot contain, or that reverse its direction."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -1,4 +1,7 @@
-"""Draws how figures went from one micro-batch to the next: a line for each figure, below each other, as one picture."""
+"""Draws metrics over micro-batches as one picture: a line chart per metric, below each other.
+
+The report about a streaming query uses it.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,14 @@ _WIDTH, _HEIGHT, _LEFT, _TOP = 720, 44, 190, 8
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure's ``values``, one for each micro-batch."""
+    """A metric's ``values``, one per micro-batch."""
 
     name: str
     values: tuple[float, ...]
 
 
 def progress_picture(figures: Sequence[Figure], numbers: Sequence[int]) -> Markup:
-    """The figures as one picture (SVG), for a page. ``numbers``: those of the micro-batches, in their order."""
+    """Returns the metrics as one picture (SVG), for a page. ``numbers``: the numbers of the micro-batches, in order."""
     height = len(figures) * (_HEIGHT + _TOP) + 22
     root = ET.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "role": "img", "font-family": FONT, "font-size": "11"})
     root.attrib |= {"viewBox": f"0 0 {_LEFT + _WIDTH + 16} {height}", "width": str(_LEFT + _WIDTH + 16), "height": str(height), "fill": "currentColor"}
@@ -35,7 +38,7 @@ def progress_picture(figures: Sequence[Figure], numbers: Sequence[int]) -> Marku
 
 
 def _line(root: ET.Element, figure: Figure, top: float) -> None:
-    """One figure from 0 to its highest value, which is told beside it."""
+    """Draws one metric from 0 to its maximum, which is printed beside it."""
     most = max(figure.values)
     scale = (_HEIGHT - 6) / most if most else 0
     step = _WIDTH / max(len(figure.values) - 1, 1)

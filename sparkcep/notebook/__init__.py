@@ -1,2 +1,1 @@
-"""SQL cells in notebooks. ``%load_ext sparkcep`` gives ``%%sql``, ``%sql`` and, under a name that is always free,
-``%%sparkcep``."""
+"""SQL cells in notebooks: ``%load_ext sparkcep`` adds ``%%sql``, ``%sql`` and ``%%sparkcep``, a name that is always free."""

@@ -1,5 +1,7 @@
-"""A cell as it is written: the line of its magic (``name <<``, options, and the rest, which is SQL), the parameters of its
-statements, and the errors that it shows, without a Python traceback."""
+"""Parses a cell: the line of its magic (``name <<``, options, SQL), and the parameters of its statements.
+
+``notebook/magic`` uses it. It also has the errors that a cell shows, without a Python traceback.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +14,21 @@ from sparkcep.clause.tokens import NUMBER, OP, QUOTED, STRING, WORD, tokenize
 
 _FLAGS = ("plot", "pandas", "explain", "once")
 _VALUES = ("limit", "into", "x", "y", "variable", "match", "read", "seconds")
-_SHOWN, _DRAWN = 50, 1000  # rows of a table, and of a stream's picture
+_SHOWN, _DRAWN = 50, 1000  # the rows of a table, and of a stream's picture
 _NAME = re.compile(r"\s*(\w+)\s*<<\s*")
 _OPTION = re.compile(r"\s*--([A-Za-z][\w-]*)(?:=|(?=\s|$))")
 _VALUE = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|`([^`]*)`|(\S+))""")
 
 
 class CellError(Exception):
-    """A cell cannot be run, or failed. IPython shows the message alone."""
+    """A cell cannot be run, or failed. IPython shows only the message."""
 
     def _render_traceback_(self) -> list[str]:
         return str(self).splitlines()
 
 
 class Interrupted(KeyboardInterrupt):
-    """The cell was interrupted, and its Spark job cancelled."""
+    """The cell was interrupted, and its Spark job was cancelled."""
 
     def _render_traceback_(self) -> list[str]:
         return ["interrupted: the Spark job was cancelled"]
@@ -34,10 +36,23 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class Options:
-    """``sql`` holds the statements, ``into`` the variable that takes the result, ``limit`` the number of rows shown. ``plot``,
-    ``pandas`` and ``explain`` say what to do with the result. ``x``, ``y``, ``variable`` and ``match`` are columns of the picture,
-    None where the line names none. ``read``: whose SQL it is, None for Spark's. ``once`` and ``seconds`` say when the query of a
-    stream ends; else it runs until the cell is interrupted."""
+    """The options of a cell.
+
+    Attributes:
+        sql: the statements.
+        into: the variable that takes the result.
+        limit: the number of rows that are shown.
+        plot: whether the result is drawn.
+        pandas: whether the result becomes a pandas DataFrame.
+        explain: whether the statements are explained instead of run.
+        x: the picture's column for the horizontal axis; None to choose one.
+        y: the picture's column for the vertical axis; None to choose one.
+        variable: the picture's column of variables; None for ``variable``.
+        match: the picture's column of match numbers; None for ``match``.
+        read: the engine whose SQL the statements are; None for Spark.
+        once: whether the query of a stream reads the available rows and ends.
+        seconds: the time limit of the query of a stream; None lets it run until the cell is interrupted.
+    """
 
     sql: str
     into: str | None = None
@@ -55,12 +70,12 @@ class Options:
 
     @property
     def rows(self) -> int:
-        """How many rows are shown, or kept of a stream."""
+        """The number of rows that are shown, or kept of a stream."""
         return self.limit or (_DRAWN if self.plot else _SHOWN)
 
 
 def parse(line: str, cell: str | None) -> Options:
-    """The options of a magic's first line and the SQL behind them. Raises CellError."""
+    """Parses the options of a magic's first line and the SQL after them. Raises CellError."""
     found: dict[str, object] = {}
     rest = line
     while True:
@@ -111,9 +126,9 @@ def _number(given: object, what: str) -> int | None:
 
 
 def parameters(statement: str) -> list[str]:
-    """The names behind the ``:name`` markers of ``statement``, each once.
+    """Returns the names in the ``:name`` markers of ``statement``, without duplicates.
 
-    A colon that touches what is before it is no marker: ``x::int``, ``a:b`` in a path, ``STRUCT<a: INT>``, ``label: LOOP``.
+    A colon directly after other text is not a marker: ``x::int``, ``a:b`` in a path, ``STRUCT<a: INT>``, ``label: LOOP``.
     """
     tokens, found = tokenize(statement), []
     for i, (colon, word) in enumerate(zip(tokens, tokens[1:])):
@@ -126,6 +141,8 @@ def parameters(statement: str) -> list[str]:
 
 
 def bound(statement: str, namespace: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of the markers of ``statement`` that ``namespace`` has a variable for. Spark binds them, they are never pasted
-    into the text; it reports the others."""
+    """Returns the values of those markers of ``statement`` that are variables in ``namespace``.
+
+    Spark binds them, and they are never pasted into the text. Spark reports the other markers.
+    """
     return {name: namespace[name] for name in parameters(statement) if name in namespace}

@@ -1,4 +1,7 @@
-"""Completion inside SQL cells: what :mod:`sparkcep.tools.complete` proposes, as a matcher of IPython's completer."""
+"""Completion inside SQL cells: makes :mod:`sparkcep.tools.complete` a matcher of IPython's completer.
+
+``notebook/magic`` installs it.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ MATCHER = "sparkcep.sql"  # its name in the completer
 
 
 def matcher(shell: InteractiveShell, magics: Sequence[str]) -> Callable[[CompletionContext], dict[str, Any]]:
-    """A matcher for the cells and lines of these magics; elsewhere it proposes nothing and leaves the others alone."""
+    """Returns a matcher for the cells and lines of these magics. Elsewhere it proposes nothing and leaves other matchers alone."""
 
-    functions: dict[object, Callable[[], list[str]]] = {}  # of the session, which is asked once
+    functions: dict[object, Callable[[], list[str]]] = {}  # session -> its functions, requested once
 
     @context_matcher(identifier=MATCHER)
     def sql(context: CompletionContext) -> dict[str, Any]:
@@ -46,7 +49,7 @@ def matcher(shell: InteractiveShell, magics: Sequence[str]) -> Callable[[Complet
 
 
 def _sql(text: str, line: int, column: int, magics: Sequence[str]) -> tuple[str | None, int]:
-    """The SQL around a place of a cell, and where the place is in it; None where no magic of these begins the cell or the line."""
+    """Returns the SQL around a position of a cell, and the position in it. Returns (None, 0) if none of the magics begins it."""
     lines = text.split("\n")
     if text.startswith("%%"):
         name = (text[2:].split(None, 1) or [""])[0]

@@ -1,7 +1,8 @@
-"""Reads Databricks notebooks in source form as cells and turns them into Jupyter notebooks.
+"""Converts Databricks notebooks in source form to Jupyter notebooks.
 
-In that form the first line is ``# Databricks notebook source``, cells are separated by ``# COMMAND ----------``, and cells that are
-not Python have lines ``# MAGIC ...``; ``# DBTITLE 1,...`` is a cell's title. jupytext does not read it.
+``sparkcep notebook`` uses it, because jupytext does not read source form. The first line is ``# Databricks notebook source``. Cells
+are separated by ``# COMMAND ----------``. Cells that are not Python have lines ``# MAGIC ...``. ``# DBTITLE 1,...`` is a cell's
+title.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ _LANGUAGE = re.compile(r"^%([A-Za-z][\w-]*)[ \t]*(.*)$")
 
 PYTHON, SQL, MARKDOWN, IPYTHON, SKIPPED = "python", "sql", "markdown", "ipython", "skipped"
 _LANGUAGES = {"python": PYTHON, "sql": SQL, "md": MARKDOWN, "md-sandbox": MARKDOWN, "pip": SKIPPED, "restart_python": SKIPPED}
-_ELSEWHERE = ("scala", "r", "sh", "fs", "run", "skip", "conda", "uv")  # not in a Python environment of one's own
+_ELSEWHERE = ("scala", "r", "sh", "fs", "run", "skip", "conda", "uv")  # not available outside Databricks
 
-# what a Databricks notebook has from the start
+# defined in every Databricks notebook from the start
 _PREPARED = """from sparkcep.notebook.databricks import prepare
 prepare(get_ipython())"""
 
 
 class SourceError(Exception):
-    """A text is no Databricks notebook, or one that cannot run elsewhere. ``line``, from 1, is where."""
+    """A text is not a Databricks notebook, or it cannot run elsewhere. ``line`` is the 1-based line of the problem."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(message)
@@ -43,8 +44,14 @@ class SourceError(Exception):
 
 @dataclass(frozen=True)
 class Cell:
-    """``language`` is one of the constants above, ``source`` the cell without the marks of the source form, ``line`` its first
-    line, from 1."""
+    """A cell of a notebook.
+
+    Attributes:
+        language: one of the constants above.
+        source: the cell without the marks of the source form.
+        line: its first line, 1-based.
+        title: its title, or "".
+    """
 
     language: str
     source: str
@@ -53,7 +60,10 @@ class Cell:
 
 
 def read(text: str) -> list[Cell]:
-    """The cells of a notebook in source form. Raises SourceError for another text, and for cells that only Databricks can run."""
+    """Returns the cells of a notebook in source form.
+
+    Raises SourceError for another text, and for cells that only Databricks can run.
+    """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     if text.partition("\n")[0].rstrip() != HEADER:
         raise SourceError(1, f"a Databricks notebook in source form begins with the line {HEADER!r}; export it as a source file")
@@ -93,10 +103,10 @@ def _cell(text: str, line: int) -> Cell:
 
 
 def to_notebook(text: str) -> NotebookNode:
-    """The same notebook for Jupyter, with a first cell that gives it what Databricks does: ``spark`` and ``display``.
+    """Returns the notebook for Jupyter. An added first cell defines ``spark`` and ``display``, as Databricks does.
 
-    ``%sql`` cells become ``%%sparkcep`` cells. ``%pip`` is left out, because the kernel's environment is used as it is. Each code
-    cell's metadata gives in ``line`` the line where it stood. Raises SourceError as :func:`read` does.
+    ``%sql`` cells become ``%%sparkcep`` cells. ``%pip`` is left out, because the kernel's environment is used unchanged. Each code
+    cell's metadata has its original ``line``. Raises SourceError as :func:`read` does.
     """
     from nbformat import v4
 
@@ -114,14 +124,16 @@ def to_notebook(text: str) -> NotebookNode:
             source = "\n".join(f"# left out: {line}" for line in source.split("\n"))
         cells.append(v4.new_code_cell(source, metadata={"line": cell.line}))
     for i, made in enumerate(cells):
-        made["id"] = f"cell-{i}"  # the same at each conversion
+        made["id"] = f"cell-{i}"  # equal in each conversion
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}, "language_info": {"name": "python"}}
     return v4.new_notebook(cells=cells, metadata=kernel)
 
 
 def prepare(shell: InteractiveShell) -> None:
-    """Gives ``shell`` the magics, ``spark`` (over Spark Connect if SPARK_REMOTE is set, else local) and ``display``. Raises
-    CellError."""
+    """Defines the magics, ``spark`` and ``display`` in ``shell``. Raises CellError.
+
+    ``spark`` uses Spark Connect if SPARK_REMOTE is set; otherwise it is local.
+    """
     from sparkcep.notebook.magic import load_ipython_extension
     from sparkcep.notebook.session import session_of
 
@@ -143,7 +155,7 @@ def prepare(shell: InteractiveShell) -> None:
 
 
 def display(*values: Any) -> None:
-    """Shows data frames as tables of their first rows, everything else as IPython does."""
+    """Shows DataFrames as tables of their first rows, and anything else as IPython does."""
     from IPython.display import display as show
 
     from sparkcep.notebook.table import Table
@@ -155,4 +167,4 @@ def display(*values: Any) -> None:
         show(value)
 
 
-_SHOWN = 50  # rows of a data frame
+_SHOWN = 50  # rows of a DataFrame

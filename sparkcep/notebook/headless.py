@@ -1,4 +1,7 @@
-"""Runs a notebook, .ipynb or a Databricks one in source form, from its first cell to its last in a kernel of its own."""
+"""Runs a notebook (.ipynb, or Databricks in source form) from its first cell to its last, in its own kernel.
+
+``sparkcep notebook`` uses it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ class NotebookError(ToolError):
 
 
 def load(path: Path) -> NotebookNode:
-    """The notebook in a file. Raises NotebookError."""
+    """Returns the notebook in a file. Raises NotebookError."""
     _need_libraries()
     import nbformat
 
@@ -48,16 +51,18 @@ def run(
     notebook: NotebookNode, folder: Path, name: str, seen: Callable[[str], None], kernel: Any = None,
     waiting: Callable[[str], AbstractContextManager[None]] = _silent,
 ) -> None:
-    """Runs ``notebook`` with ``folder`` as its directory and puts the outputs into its cells.
+    """Runs ``notebook`` with ``folder`` as its directory and stores the outputs in its cells.
 
     Args:
+        notebook: the notebook.
+        folder: its directory.
         name: the notebook's name in errors.
-        seen: gets the outputs of each cell, as text, after the cell ran.
+        seen: receives the outputs of each cell, as text, after the cell ran.
         kernel: the manager of a running kernel, which is used and left running.
-        waiting: surrounds the start of the kernel and each cell; it gets what is done.
+        waiting: a context around the start of the kernel and around each cell; it receives a description.
 
     Raises:
-        NotebookError: the first cell that fails.
+        NotebookError: a cell failed. No later cell runs.
     """
     _need_libraries()
     from nbclient import NotebookClient
@@ -95,7 +100,7 @@ def run(
 
 
 def output_text(cell: NotebookNode) -> str:
-    """The output of a cell as text. A picture is given by its description."""
+    """Returns the output of a cell as text. A picture is represented by its description."""
     parts = []
     for output in cell.get("outputs", ()):
         if output.output_type == "stream" and output.name == "stdout":

@@ -1,7 +1,7 @@
-"""Runs a statement while the notebook stays awake: the progress of its Spark job is shown, and an interrupt cancels it.
+"""Runs a statement while the notebook stays responsive: shows the progress of its Spark job, and cancels the job on interrupt.
 
-The statement runs in a thread of its own; a second one asks for progress and cancels. So the thread that the notebook interrupts is
-never inside a call to the JVM or to a Connect server, where an interrupt would leave an answer unread.
+The statement runs in its own thread, and a second thread polls its progress and cancels it. So the notebook's thread is never
+interrupted inside a call to the JVM or to a Connect server, which would leave an answer unread.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _THREAD = "sparkcep cell"
-_PATIENCE = 0.3  # seconds until progress is worth telling, and between two tellings
+_PATIENCE = 0.3  # seconds before the first progress report, and between reports
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The tasks of the stages known so far: how many are completed, how many there are, how many run now."""
+    """The tasks of the stages known so far: how many are completed, how many exist, how many run now."""
 
     completed: int = 0
     tasks: int = 0
@@ -32,9 +32,9 @@ class Progress:
 
 
 def run(session: SparkSession, work: Callable[[], T], about: str, show: Callable[[Progress], None]) -> T:
-    """Gives or raises what ``work()`` does. Calls ``show`` about three times a second once it takes a while.
+    """Returns the result of ``work()``, or raises its error. Calls ``show`` about three times a second after a short delay.
 
-    ``about`` is the job's description in Spark's UI. Raises Interrupted after KeyboardInterrupt, when Spark has cancelled the job.
+    ``about`` is the job's description in Spark's UI. On KeyboardInterrupt it cancels the job and then raises Interrupted.
     """
     from pyspark import InheritableThread
 
@@ -64,7 +64,7 @@ def run(session: SparkSession, work: Callable[[], T], about: str, show: Callable
         nonlocal seen
         while not ended.wait(_PATIENCE):
             if cancel.is_set():
-                jobs.cancel()  # again and again: the next job of the statement may start after it
+                jobs.cancel()  # repeatedly, because the statement's next job may start after the call
             else:
                 seen = jobs.progress()
 
@@ -79,7 +79,7 @@ def run(session: SparkSession, work: Callable[[], T], about: str, show: Callable
         cancel.set()
         if threads[1].ident is None:
             threads[1].start()
-        ended.wait()  # a second interrupt gets out of here
+        ended.wait()  # a second interrupt ends the wait
         raise Interrupted from None
     for thread in threads:
         if thread.ident is not None:
@@ -90,7 +90,7 @@ def run(session: SparkSession, work: Callable[[], T], about: str, show: Callable
 
 
 class _ClassicJobs:
-    """Jobs of a session with a JVM: they share a group."""
+    """The jobs of a session with a JVM, which share a job group."""
 
     def __init__(self, session: SparkSession) -> None:
         self.context = session.sparkContext
@@ -100,7 +100,7 @@ class _ClassicJobs:
         self.context.setJobGroup(self.group, about)
 
     def end(self) -> None:
-        """Does nothing: the group is that of the thread, which ends."""
+        """Does nothing: the group belongs to the thread, which ends."""
 
     def cancel(self) -> None:
         self.context.cancelJobGroup(self.group)
@@ -114,7 +114,7 @@ class _ClassicJobs:
 
 
 class _RemoteJobs:
-    """Operations of a Spark Connect session: they share a tag, and the server sends their progress."""
+    """The operations of a Spark Connect session, which share a tag. The server sends their progress."""
 
     def __init__(self, session: SparkSession) -> None:
         self.session = session

@@ -1,4 +1,7 @@
-"""Shows what a stream gives while its query runs: the last rows, as a table or a picture that changes in place."""
+"""Shows the last rows of a stream while its query runs, as a table or a picture that is updated in place.
+
+``notebook/magic`` uses it for results that are streams.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _LOOK = 0.5  # seconds between two looks at a query
 
 
 class LastRows(Table):
-    """The last rows of a stream. ``total`` is the number of all that came; ``frame`` is the stream itself."""
+    """The last rows of a stream. ``total`` is the number of rows so far; ``frame`` is the stream itself."""
 
     def __init__(self, frame: DataFrame | None, columns: Sequence[str], seen: Seen) -> None:
         super().__init__(columns, seen.rows, seen.total > len(seen.rows), frame)
@@ -36,23 +39,23 @@ class LastRows(Table):
         return f"the last {len(self.rows):,} of {self.total:,} rows (--limit shows more)" if self.more else super().count
 
     def after(self, total: int) -> LastRows | None:
-        """Those of its rows that came after the first ``total``; None where none did."""
+        """Returns the rows that arrived after the first ``total``, or None."""
         fresh = self.total - total
         return LastRows(self.frame, self.columns, Seen(tuple(self.rows[-fresh:]), fresh)) if fresh else None
 
 
 @dataclass(frozen=True)
 class Now:
-    """A query at a moment: what it gave up to then, and a line of its progress."""
+    """A query at one moment: its output so far, and a line about its progress."""
 
     seen: Seen
     progress: str = "the query has been started"
 
 
 class Following:
-    """Runs a query in a thread of its own and looks at it, so that an interrupt never meets a call to Spark.
+    """Runs a query in its own thread and polls it, so that an interrupt never hits a call to Spark.
 
-    ``now`` is the last look; ``failure`` is what ended the query.
+    ``now`` is the last poll; ``failure`` is the error that ended the query.
     """
 
     def __init__(self, frame: DataFrame, limit: int, *, once: bool) -> None:
@@ -62,11 +65,11 @@ class Following:
         self._frame, self._limit, self._once = frame, limit, once
 
     def stop(self) -> None:
-        """Asks for the query's end."""
+        """Requests the query's end."""
         self._stop.set()
 
     def run(self) -> None:
-        """Runs the query until it ends or is asked to."""
+        """Runs the query until it ends, or until its end is requested."""
         from sparkcep.spark.errors.exceptions import without_log
 
         try:
@@ -92,9 +95,9 @@ class Following:
 
 
 def follow(frame: DataFrame, schema: StructType, options: Options, reporter: Reporter) -> tuple[Any, str]:
-    """Runs the query of a stream until it ends, its time is over, or the cell is interrupted, and shows what it gives.
+    """Runs the query of a stream and shows its output until it ends, times out, or the cell is interrupted.
 
-    Gives what stays: the last table or picture, with words for how it ended. Raises what the query failed with.
+    Returns the last table or picture, and a text about how the query ended. Raises the query's error.
     """
     from pyspark import InheritableThread
 
@@ -107,11 +110,11 @@ def follow(frame: DataFrame, schema: StructType, options: Options, reporter: Rep
         thread.start()
         _show(following, shown, reporter, until)
     except KeyboardInterrupt:
-        pass  # this is how a query without an end is ended
+        pass  # the usual end of a query without a limit
     if not following.ended.is_set():
         how = "stopped"
         following.stop()
-        following.ended.wait()  # a second interrupt gets out of here
+        following.ended.wait()  # a second interrupt ends the wait
     thread.join()
     if following.failure is not None:
         raise following.failure
@@ -119,7 +122,7 @@ def follow(frame: DataFrame, schema: StructType, options: Options, reporter: Rep
 
 
 def _show(following: Following, shown: Callable[[Seen], Any], reporter: Reporter, until: float) -> None:
-    """Shows the query, until it ends or a time has come."""
+    """Shows the query until it ends or ``until`` is reached."""
     before: Now | None = None
     below: Any = None
     while not following.ended.wait(max(0.0, min(_LOOK, until - time.monotonic()))):
@@ -135,7 +138,10 @@ def _show(following: Following, shown: Callable[[Seen], Any], reporter: Reporter
 
 
 def _pictures(frame: DataFrame, schema: StructType, options: Options) -> Callable[[Seen], Any]:
-    """What draws rows of a stream, and gives a table while there are none. Raises CellError where columns for it are missing."""
+    """Returns a function that draws rows of a stream, or shows a table while there are none.
+
+    Raises CellError if columns are missing.
+    """
     columns = picture.kinds(schema)
     axes = picture.choose(columns, options)
 

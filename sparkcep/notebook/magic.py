@@ -1,4 +1,7 @@
-"""The magics ``%%sql`` and ``%sql``: they run the statements of a cell, and show, draw, explain or keep the last result."""
+"""The magics ``%%sql`` and ``%sql``: run the statements of a cell, and show, draw, explain or store the last result.
+
+``%load_ext sparkcep`` loads this module.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _KINDS = ("line", "cell")
-_before: WeakKeyDictionary[InteractiveShell, dict[tuple[str, str], Any]] = WeakKeyDictionary()  # magics of each shell that had our names
+_before: WeakKeyDictionary[InteractiveShell, dict[tuple[str, str], Any]] = WeakKeyDictionary()  # shell -> its former magics
 
 
 class _Lazy(NamedTuple):
-    """The result of a statement, whose ``schema`` is empty where it has none. ``streams``: it is a stream."""
+    """The result of a statement. ``schema`` is empty without a result; ``streams``: whether it is a stream."""
 
     frame: DataFrame
     schema: StructType
@@ -38,13 +41,13 @@ class _Lazy(NamedTuple):
 
 
 class _Explained(str):
-    """Text that a notebook shows as it is, not as a Python string."""
+    """A text that a notebook shows unchanged, not as a Python string."""
 
     __repr__ = str.__str__
 
 
 def names() -> tuple[str, ...]:
-    """The magics' names. In a Databricks notebook ``sql`` is the platform's own magic, which must not be taken away."""
+    """Returns the magics' names. In a Databricks notebook ``sql`` is the platform's own magic, which must be kept."""
     return ("sparkcep",) if "DATABRICKS_RUNTIME_VERSION" in os.environ else ("sparkcep", "sql")
 
 
@@ -67,7 +70,7 @@ def _forget_matcher(shell: InteractiveShell) -> None:
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """Takes the magics and their completion away, and puts back the magics that had their names before."""
+    """Removes the magics and their completion, and restores the magics that had their names before."""
     _forget_matcher(shell)
     registered = shell.magics_manager.magics
     for (kind, name), before in _before.pop(shell, {}).items():
@@ -93,8 +96,8 @@ class Cells:
         %%sql [name <<] [--read ENGINE] [--limit N] [--into NAME] [--pandas] [--explain] [--plot [--x COL] [--y COL] [--variable
         COL] [--match COL]] [--once | --seconds N] statements, separated by ;
 
-        The last result is shown as a table, that of a stream while its query runs. ``:name`` in a statement is the notebook's
-        variable of that name.
+        The last result is shown as a table; the result of a stream is updated while its query runs. ``:name`` in a statement refers
+        to the notebook's variable of that name.
 
         Example:
             %%sql rises <<
@@ -112,7 +115,7 @@ class Cells:
         return self._explained(statements) if options.explain else self._run(statements, options)
 
     def _sparks(self, options: Options) -> str:
-        """The cell's statements in Spark's SQL; prints the notes on those of another engine."""
+        """Returns the cell's statements in Spark's SQL. Prints notes on a translation from another engine."""
         if options.read is None:
             return options.sql
         from sparkcep.dialect.transpile import transpile
@@ -156,7 +159,7 @@ class Cells:
         return result
 
     def _results(self, session: SparkSession, statements: list[str], options: Options, reporter: Reporter) -> tuple[Any, str]:
-        """The results of a cell, with words for how it ended."""
+        """Returns the result of a cell, and a text about how it ended."""
         last = None
         for statement in statements:
             found = self._job(session, statement, lambda s=statement: self._frame(session, s), reporter)
@@ -183,7 +186,7 @@ class Cells:
         return Table(schema.names, rows[: options.rows], len(rows) > options.rows, frame), ""
 
     def _live(self, frame: DataFrame, schema: StructType, statement: str, options: Options, reporter: Reporter) -> tuple[Any, str]:
-        """The last rows of a stream, whose query runs meanwhile, with words for how it ended."""
+        """Runs the query of a stream. Returns its last rows, and a text about how it ended."""
         from sparkcep.notebook.live import follow
 
         if options.pandas:
@@ -192,7 +195,7 @@ class Cells:
             return follow(frame, schema, options, reporter)
 
     def _frame(self, session: SparkSession, statement: str) -> _Lazy:
-        """The statement's lazy result. Commands are run."""
+        """Returns the statement's lazy result. Commands are run at once."""
         args = bound(statement, self.namespace)
         frame = session.sql(statement, args=args) if args else session.sql(statement)
         return _Lazy(frame, frame.schema, frame.isStreaming)
@@ -203,7 +206,7 @@ class Cells:
 
     @contextmanager
     def _reporting(self, statement: str) -> Iterator[None]:
-        """What Spark raises in it becomes a message."""
+        """Turns errors of Spark in its scope into messages."""
         from sparkcep.spark.errors.exceptions import RAISED, shown
 
         try:
@@ -212,7 +215,7 @@ class Cells:
             raise CellError(shown(error, statement) + self._unbound(error, statement)) from None
 
     def _unbound(self, error: Exception, statement: str) -> str:
-        """A hint to add to an error where a parameter has no value."""
+        """Returns a hint for an error about a parameter without a value, or ""."""
         condition = getattr(error, "getCondition", lambda: None)()
         missing = [name for name in parameters(statement) if name not in self.namespace]
         if condition != "UNBOUND_SQL_PARAMETER" or not missing:

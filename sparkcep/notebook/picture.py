@@ -1,4 +1,7 @@
-"""Makes the picture behind ``--plot``: chooses its columns, and draws it as something that a notebook shows."""
+"""The picture of ``--plot``: chooses its columns, and draws it as an object that a notebook shows.
+
+``notebook/magic`` and ``notebook/live`` use it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class Axes:
 
 
 class Picture:
-    """A matplotlib figure that a notebook shows; ``figure`` is the figure."""
+    """A matplotlib ``figure`` that a notebook shows."""
 
     def __init__(self, figure: Any, about: str) -> None:
         self.figure = figure
@@ -47,7 +50,7 @@ class Picture:
 
 
 def kinds(schema: StructType) -> list[tuple[str, str]]:
-    """(name, NUMBER, TIME or OTHER) of each column of a Spark result."""
+    """Returns (name, NUMBER, TIME or OTHER) of each column of a Spark result."""
     out = []
     for field in schema.fields:
         name = field.dataType.simpleString()
@@ -56,8 +59,11 @@ def kinds(schema: StructType) -> list[tuple[str, str]]:
 
 
 def choose(columns: Sequence[tuple[str, str]], options: Options) -> Axes:
-    """The picture's columns: those asked for, or else ``variable`` and ``match``, the first time or number for x and the first
-    other number for y. ``columns`` are those of :func:`kinds`. Raises CellError."""
+    """Chooses the picture's columns. ``columns`` are those of :func:`kinds`. Raises CellError.
+
+    Requested columns come first. The defaults are ``variable`` and ``match``, the first time or number for x, and the first other
+    number for y.
+    """
     names = [name for name, _ in columns]
 
     def named(asked: str, option: str) -> str:
@@ -83,7 +89,7 @@ def choose(columns: Sequence[tuple[str, str]], options: Options) -> Axes:
 
 
 def draw(rows: pd.DataFrame, axes: Axes, columns: Sequence[tuple[str, str]]) -> Picture:
-    """The picture of all ``rows``. Raises CellError without matplotlib, or without rows."""
+    """Returns the picture of all ``rows``. Raises CellError without matplotlib, or without rows."""
     if rows.empty:
         raise CellError("--plot: the result has no rows")
     if find_spec("matplotlib") is None:

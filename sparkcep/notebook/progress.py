@@ -1,4 +1,7 @@
-"""Shows progress: in a notebook a display that changes, in a terminal a line. Only the duration stays."""
+"""Shows progress: as an updated display in a notebook, as a line in a terminal. Only the duration remains.
+
+SQL cells and ``sparkcep shell`` use it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Shown:
-    """A text, which has a bar where HTML is shown. A table or a picture may be below it."""
+    """A text, with a progress bar in HTML. A table or a picture may be below it."""
 
     def __init__(self, text: str, progress: Progress | None = None, below: Table | Picture | None = None) -> None:
         self.text = text
@@ -38,7 +41,7 @@ class _Shown:
 
 
 class Reporter:
-    """Shows the progress of one cell from its making to ``close()``."""
+    """Shows the progress of one cell from its creation to ``close()``."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self.notebook = hasattr(shell, "kernel")
@@ -52,8 +55,7 @@ class Reporter:
         self.say(f"{self._seconds()}: {done}", progress)
 
     def live(self, text: str, below: Table | Picture, fresh: Table | None) -> None:
-        """Shows what a query gave up to now below ``text``; a terminal adds the ``fresh`` rows, if there are any, to those that it
-        shows."""
+        """Shows a query's output so far below ``text``. A terminal prints only the ``fresh`` rows, if any."""
         if self.notebook:
             self.say(f"{self._seconds()}: {text}", below=below)
             return
@@ -63,7 +65,7 @@ class Reporter:
         self.say(f"{self._seconds()}: {text}")
 
     def say(self, text: str, progress: Progress | None = None, below: Table | Picture | None = None) -> None:
-        """Shows ``text`` in the place of what was shown before, until there is more to tell."""
+        """Replaces the shown text by ``text``."""
         if self.notebook:
             from IPython.display import display
 
@@ -78,7 +80,7 @@ class Reporter:
             self.width = len(text)
 
     def close(self, outcome: str = "") -> None:
-        """Leaves the duration, behind ``outcome``, in place of the progress."""
+        """Replaces the progress by the duration, after ``outcome``."""
         text = f"{outcome}, {self._seconds()}" if outcome else self._seconds()
         if self.notebook:
             self.say(text)
@@ -87,7 +89,7 @@ class Reporter:
             print(text, flush=True)
 
     def clear(self) -> None:
-        """Takes the progress away from a terminal's line."""
+        """Removes the progress from a terminal's line."""
         if self.width:
             self.say("")
             sys.stderr.write("\r")

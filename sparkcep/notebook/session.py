@@ -1,4 +1,7 @@
-"""Finds the Spark session of a notebook: its own, the active one, or a new local one."""
+"""Finds the Spark session of a notebook: its own, the active one, or a new local one.
+
+SQL cells, their completion and converted Databricks notebooks use it.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,11 @@ _enabled: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def session_of(namespace: MutableMapping[str, Any], *, start: bool = True) -> SparkSession | None:
-    """The variable ``spark``, else the active session, else a new local one, which becomes the variable ``spark``. With ``start``
-    false it is None in place of a new one. The clause is enabled in the session. Raises CellError without Java."""
+    """Returns the variable ``spark``, else the active session, else a new local session, which becomes the variable ``spark``.
+
+    With ``start`` False, it returns None instead of a new session. The clause is enabled in the session. Raises CellError if the
+    local session cannot start.
+    """
     session = _existing(namespace)
     if session is None:
         if not start:
@@ -53,7 +59,7 @@ def _local() -> SparkSession:
     from sparkcep.spark.stream.jvm_operator import PROVIDER, ROCKSDB
 
     try:
-        # what a job does, and what was wrong with it, is shown by the cell
+        # The cell itself shows the job's progress and errors.
         return start_spark("sparkcep notebook", {"spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL", PROVIDER: ROCKSDB})
     except (JavaNotFoundError, PySparkException) as error:
         raise CellError(str(error)) from None

@@ -1,4 +1,7 @@
-"""Shows a result as a table: HTML in notebooks, text in terminals."""
+"""Shows a result as a table: HTML in notebooks, text in terminals.
+
+SQL cells and ``sparkcep shell`` use it.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,17 @@ from sparkcep.errors import printable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_WIDTH = 60  # characters of a value in a text table
+_WIDTH = 60  # the most characters of a value in a text table
 
 
 class Table:
     """The first rows of a result.
 
-    ``columns`` are their names; ``rows`` are at most ``limit`` rows of Python values, None for NULL; ``more`` says whether the
-    result has more; ``frame`` is the whole result, a lazy Spark DataFrame; ``limit`` is what the user writes to see more of it.
+    Attributes:
+        columns: the names of its columns.
+        rows: its first rows as tuples of Python values, None for NULL.
+        more: whether the result has more rows.
+        frame: the whole result, a lazy Spark DataFrame.
     """
 
     def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], more: bool, frame: DataFrame | None = None, limit: str = "--limit") -> None:
@@ -50,7 +56,7 @@ class Table:
         right = self._numeric()
         head = "".join(f"<th>{html.escape(printable(name))}</th>" for name in self.columns)
         body = "".join(f"<tr>{''.join(map(_cell, row, right))}</tr>" for row in self.rows)
-        # notebooks read $...$ as a formula, but not in elements of these classes
+        # Notebooks read $...$ as a formula, except in elements of these classes.
         return '<div class="tex2jax_ignore mathjax_ignore">' f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><small>{html.escape(self.count)}</small></div>"
 
     def _numeric(self) -> list[bool]:
@@ -75,7 +81,7 @@ def _cut(text: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value of a row as text. Nested values are ``{name: value}``, ``[value, ...]`` and ``{key -> value}``."""
+    """Returns a value of a row as text. Nested values are ``{name: value}``, ``[value, ...]`` and ``{key -> value}``."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):

@@ -1,2 +1,4 @@
-"""The parts that know Spark. The modules of this package itself say which Spark it is, and how it is configured; ``daemon`` is
-named in settings of Spark."""
+"""The Spark integration. The modules of this package itself find the Spark version and configuration.
+
+The setting ``spark.python.daemon.module`` refers to the module ``daemon`` by its name, so it stays here.
+"""

@@ -1,4 +1,7 @@
-"""Reads the settings of a session: what the session has, then what the application was started with."""
+"""Reads the settings of a session, first from its own configuration, then from the application's.
+
+``spark.sql``, ``match_recognize``, reports and notebooks use it.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _OWN = re.compile(r"(?:spark\.)?sparkcep\.")
-_applications: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()  # of a context: its settings of sparkcep's
+_applications: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()  # context -> its sparkcep settings
 
 
 def settings_of(session: SparkSession) -> Settings:
-    """The settings of ``session`` that concern a clause. Raises ClauseError.
+    """Returns the settings of ``session`` for a clause. Raises ClauseError. Warns about unknown sparkcep settings.
 
-    Serverless compute of Databricks answers for settings of its own list only, not even with a default. There an environment
-    variable replaces a setting of ours: SPARKCEP_NATIVE for ``sparkcep.native``.
+    Databricks serverless compute only returns settings on its own list, even if a default is given. There an environment variable
+    replaces a sparkcep setting, such as SPARKCEP_NATIVE for ``sparkcep.native``.
     """
     own = _own_settings(session)
     for wrong in all_unknown(own or ()):
@@ -33,19 +36,21 @@ def settings_of(session: SparkSession) -> Settings:
 
 
 def redaction_of(session: SparkSession) -> Redaction:
-    """Returns what is replaced in errors and other texts that are shown of a statement."""
+    """Returns the redaction of errors and other texts that are shown of a statement."""
     return Redaction.read(_reader(session, None))
 
 
 def setting(session: SparkSession, key: str) -> str | None:
-    """The text of one setting of sparkcep's; None if it is not set."""
+    """Returns the text of one sparkcep setting, or None if it is not set."""
     found = given_in(_reader(session, _own_settings(session)), key)
     return None if found is None else found[1]
 
 
 def _reader(session: SparkSession, own: Mapping[str, str] | None) -> Reader:
-    """Returns a reader of the session's configuration. ``own``: the settings of sparkcep's in it, None if the platform does not
-    list them."""
+    """Returns a reader of the session's configuration.
+
+    ``own``: the sparkcep settings in it, or None if the platform does not list them.
+    """
     from pyspark.errors import PySparkException
 
     classic = not is_connect(session)
@@ -64,7 +69,7 @@ def _reader(session: SparkSession, own: Mapping[str, str] | None) -> Reader:
 
 
 def _own_settings(session: SparkSession) -> dict[str, str] | None:
-    """The settings of sparkcep's in a session, under both names; None where the platform does not list them."""
+    """Returns a session's sparkcep settings, under both names. Returns None if the platform does not list them."""
     from pyspark.errors import PySparkException
 
     try:
@@ -76,7 +81,7 @@ def _own_settings(session: SparkSession) -> dict[str, str] | None:
 
 
 def _application(session: SparkSession) -> Reader:
-    """Reads a key of the application's configuration, which only a classic session has."""
+    """Returns a reader of the application's configuration, which only a classic session has."""
     if is_connect(session):
         return lambda _: None
     context = session.sparkContext

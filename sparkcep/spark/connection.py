@@ -1,4 +1,7 @@
-"""How a session reaches Spark: by Py4J, in this process's JVM, or by Spark Connect."""
+"""How a session reaches Spark: through Py4J to this process's JVM, or through Spark Connect.
+
+Modules of ``spark`` and ``notebook`` that treat the two kinds of session differently use it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ EXTENSION = "org.sparkcep.SparkcepExtensions"
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether a session is one of Spark Connect, which has no JVM of its own."""
+    """Whether this is a Spark Connect session, whose JVM is not reachable through Py4J."""
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 

@@ -1,4 +1,7 @@
-"""Finds Java, and says what to install where there is none."""
+"""Finds Java. If there is none, says what to install.
+
+Commands and ``spark/session/jar`` use it.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +19,24 @@ _WHAT_TO_DO = (
 
 
 class JavaNotFoundError(ToolError, RuntimeError):
-    """No usable Java on this machine; the message says what to install."""
+    """This machine lacks a usable Java. The message says what to install."""
 
     code = 3
 
 
 def find_java_tool(name: str, java_home: str | None = None) -> Path | None:
-    """The executable ``name`` ('java', 'javac') from ``java_home``, $JAVA_HOME or PATH, in this order."""
+    """Finds the executable ``name`` ('java', 'javac') in ``java_home``, $JAVA_HOME or PATH, in this order.
+
+    Returns None if none has it.
+    """
     folders = [str(Path(home) / "bin") for home in (java_home, os.environ.get("JAVA_HOME")) if home]
     return next((Path(found) for folder in (*folders, None) if (found := shutil.which(name, path=folder))), None)
 
 
 def require_java() -> Path:
-    """The ``java`` that Spark will start; raises JavaNotFoundError if there is none."""
+    """Returns the ``java`` that Spark will start. Raises JavaNotFoundError if there is none."""
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=str(Path(home) / "bin") if home else None)  # Spark looks nowhere else when JAVA_HOME is set
+    found = shutil.which("java", path=str(Path(home) / "bin") if home else None)  # if JAVA_HOME is set, Spark searches only there
     if found is None:
         nowhere = "No Java found: JAVA_HOME is not set and there is no `java` on PATH"
         wrong = f"JAVA_HOME is {home!r}, but there is no bin/java in it" if home else nowhere

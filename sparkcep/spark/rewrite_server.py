@@ -1,4 +1,4 @@
-"""Former name of :mod:`sparkcep.spark.session.rewrite_service`, by which jars of older versions start it."""
+"""Former name of :mod:`sparkcep.spark.session.rewrite_service`, under which jars of older versions start it."""
 
 import runpy
 

@@ -1,4 +1,7 @@
-"""The versions of Spark that sparkcep works with."""
+"""The Spark versions that sparkcep supports.
+
+Sessions, commands and the registration of the table function check the version.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +19,27 @@ _sessions: weakref.WeakKeyDictionary[Any, tuple[int, int]] = weakref.WeakKeyDict
 
 
 class SparkVersionError(ToolError, RuntimeError):
-    """A Spark of another version; the message says what to install."""
+    """Spark has an unsupported version. The message says what to install."""
 
     code = 3
 
 
 def wrong(version: str) -> str:
-    """Says what is wrong with a version of Spark, and what to do; "" if sparkcep works with it."""
+    """Says why a Spark version is not supported, and what to install. Returns "" if it is supported."""
     if _OLDEST <= _numbers(version) < _BELOW:
         return ""
     return f"sparkcep needs Spark 4.1 or later 4.x, found {version}; install it with: pip install 'pyspark>=4.1,<5'"
 
 
 def version_of(session: SparkSession) -> tuple[int, int]:
-    """The first two numbers of the version of a session's Spark, which in Spark Connect is that of the server."""
+    """Returns major and minor version of a session's Spark; in Spark Connect, of the server."""
     if session not in _sessions:
         _sessions[session] = _numbers(session.version)
     return _sessions[session]
 
 
 def filters_in_windows(session: SparkSession) -> bool:
-    """Whether window functions take FILTER, which Spark 4.1 refuses."""
+    """Whether window functions accept FILTER. Spark 4.1 refuses it."""
     return version_of(session) >= _FILTERED_WINDOWS
 
 
@@ -46,7 +49,7 @@ def _numbers(version: str) -> tuple[int, int]:
 
 
 def require_spark() -> None:
-    """Raises SparkVersionError if the installed PySpark is of another version, ImportError if there is none."""
+    """Raises SparkVersionError if the installed PySpark is not supported, and ImportError if there is none."""
     import pyspark
 
     if problem := wrong(pyspark.__version__):

@@ -1,1 +1,1 @@
-"""Statements. A statement goes in; the statement that Spark runs comes out, or its explanation."""
+"""Statements: rewrites a statement to the one that Spark runs, and explains it."""

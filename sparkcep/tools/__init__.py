@@ -1,1 +1,1 @@
-"""Tools for those who write clauses. Text goes in; findings, formatted text and proposals come out."""
+"""Tools for authors of clauses: lint, formatting and completion of text."""

@@ -1,8 +1,8 @@
-"""What may be written at a place of SQL that is in no clause: tables, columns of the tables that its SELECT reads, a clause's
-output among them, functions, and words of SQL.
+"""Completion outside clauses: the tables, columns, functions and words of SQL that may be written at a position.
 
-This is no parser of SQL. A SELECT is what stands between parentheses that are not a function's; its tables are the names behind
-FROM, JOIN and the commas between.
+``tools/complete`` uses it. The columns are those of the tables that the SELECT reads, including the output of clauses. The SQL is
+not parsed: a SELECT is the text between parentheses that are not a function's. Its tables are the names after FROM, JOIN and
+the commas between them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sparkcep.sql.rewrite.occurrences import KEYWORD
 _BEGIN_TABLES = frozenset(["FROM", "JOIN"])
 _END_TABLES = frozenset("WHERE GROUP ORDER HAVING LIMIT WINDOW SELECT CLUSTER DISTRIBUTE SORT OFFSET".split())
 _SETS = frozenset(["UNION", "EXCEPT", "INTERSECT", "MINUS"])
-# words behind which an expression begins
+# words followed by an expression
 _BEFORE_EXPRESSIONS = frozenset("SELECT DISTINCT WHERE BY ON AND OR NOT HAVING CASE WHEN THEN ELSE BETWEEN IN LIKE SET".split())
 _NO_ALIAS = (
     frozenset("ON USING JOIN LEFT RIGHT INNER OUTER FULL CROSS SEMI ANTI NATURAL LATERAL AS TABLESAMPLE PIVOT UNPIVOT".split())
@@ -29,8 +29,12 @@ WITH""".split()
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a SELECT: ``text`` as it stands behind FROM, with its clause if it has one, and the ``name`` before its columns,
-    "" where it has none."""
+    """A table of a SELECT.
+
+    Attributes:
+        text: its text after FROM, with its clause if it has one.
+        name: the name that qualifies its columns; "" if it lacks one.
+    """
 
     text: str
     name: str
@@ -38,8 +42,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Place:
-    """A place in a statement that is in no clause. ``tokens`` are those of the whole text without the word that is being written,
-    the first ``before`` of them stand before the place."""
+    """A position in a statement that is in no clause.
+
+    ``tokens`` are those of the whole text without the word being written. The first ``before`` of them precede the position.
+    """
 
     text: str
     tokens: Sequence[Token]
@@ -62,20 +68,20 @@ class Place:
         return last.upper in _BEFORE_EXPRESSIONS if last.kind == WORD else last.kind == OP and last.text not in (")", "]", ".", ";")
 
     def qualifier(self) -> str | None:
-        """The name whose dot stands before the place; None where no dot does."""
+        """Returns the name before the dot that precedes the position. Returns None without such a dot."""
         if self.before < 2 or self.last is None or self.last.text != ".":
             return None
         name = self.tokens[self.before - 2]
         return name.text if name.kind in (WORD, QUOTED) else ""
 
     def behind_a_table(self) -> bool:
-        """Whether the token before the place ends a table of FROM or JOIN."""
+        """Whether the token before the position ends a table of FROM or JOIN."""
         last = self.last
         begun = last is not None and (last.upper in _BEGIN_TABLES if last.kind == WORD else last.text in (".", ","))
         return last is not None and not begun and self._in_tables()
 
     def tables(self) -> list[Table]:
-        """The tables of the SELECT around the place, and of those around that, the nearest first."""
+        """Returns the tables of the SELECT around the position, and of the enclosing ones, nearest first."""
         found: list[Table] = []
         close = matching(self.tokens)
         block = self._select()
@@ -86,11 +92,11 @@ class Place:
         return found
 
     def _correlated(self, low: int) -> bool:
-        """Whether the SELECT that begins at a token is one in parentheses that sees the tables around it."""
+        """Whether the SELECT that begins at token ``low`` is a correlated subquery, which sees the enclosing tables."""
         return low > 1 and self.tokens[low - 1].text == "(" and self.tokens[low - 2].upper not in (*_BEGIN_TABLES, "AS")
 
     def views(self) -> dict[str, str]:
-        """The queries, in their parentheses, that the statement names in WITH."""
+        """Returns name -> query in parentheses, as the statement's WITH defines them."""
         close, found = matching(self.tokens), {}
         for i, token in enumerate(self.tokens[:-2]):
             if token.kind in (WORD, QUOTED) and self.tokens[i + 1].upper == "AS" and self.tokens[i + 2].text == "(" and i + 2 in close and i:
@@ -102,7 +108,7 @@ class Place:
         return self.text[self.tokens[first].start : self.tokens[last].end]
 
     def _in_tables(self) -> bool:
-        """Whether the place is in the list of tables of its SELECT, and not in a condition of a JOIN."""
+        """Whether the position is in the list of tables of its SELECT, and not in a condition of a JOIN."""
         depth = 0
         for i in range(self.before - 1, -1, -1):
             token = self.tokens[i]
@@ -115,7 +121,7 @@ class Place:
         return False
 
     def _select(self, before: int | None = None) -> tuple[int, int] | None:
-        """The first and one behind the last token of the SELECT around the place, or around the token ``before``; None in none."""
+        """Returns the token range [low, high) of the SELECT around the position, or around the token ``before``, or None."""
         place = self.before if before is None else before
         low, depth, outside, found = place, 0, 0, False
         while low > 0:
@@ -146,8 +152,8 @@ class Place:
         return low, high
 
     def _tables(self, low: int, high: int, close: dict[int, int]) -> Iterator[Table]:
-        """Those of the SELECT between two tokens."""
-        i, among = low, False  # among tables, of which a comma begins another one
+        """Yields the tables of the SELECT between two tokens."""
+        i, among = low, False  # inside a list of tables, where a comma begins another table
         while i < high:
             token = self.tokens[i]
             begins = token.kind == WORD and token.upper in _BEGIN_TABLES
@@ -167,7 +173,7 @@ class Place:
             i = close.get(i, i) + 1 if token.text == "(" and token.kind == OP else i + 1
 
     def _end_of_table(self, i: int, high: int, close: dict[int, int]) -> int:
-        """One behind a table's name or query, and behind the arguments of a function."""
+        """Returns the index after a table's name or query, and after the arguments of a function."""
         if i < high and self.tokens[i].text == "(" and self.tokens[i].kind == OP:
             return min(close.get(i, high) + 1, high)
         while i < high and self.tokens[i].kind in (WORD, QUOTED):
@@ -181,7 +187,10 @@ class Place:
         return i
 
     def _named(self, first: int, end: int, high: int, close: dict[int, int]) -> tuple[int, str, int]:
-        """The last token of a table that begins at ``first`` with its clause, the name of its columns, and one behind both."""
+        """Returns three facts about the table at ``first``.
+
+        They are the last token of the table with its clause, the name that qualifies its columns, and the index after both.
+        """
         last, name = end - 1, self.tokens[end - 1].text if self.tokens[end - 1].kind in (WORD, QUOTED) else ""
         while end < high:
             token = self.tokens[end]
@@ -198,9 +207,9 @@ class Place:
 
 
 def columns(place: Place, of: Callable[[str], Sequence[str]]) -> list[str]:
-    """The columns that may be named at the place: those of the tables around, or those of the one whose name stands before a dot.
+    """Returns the columns that may be named at the position: those of all tables there, or of the table before a dot.
 
-    ``of`` gives the columns of a table or a query.
+    ``of`` returns the columns of a table or a query.
     """
     qualifier, views = place.qualifier(), {name.lower(): text for name, text in place.views().items()}
     found: list[str] = []

@@ -1,5 +1,7 @@
-"""Cuts a clause into the pieces that a formatter moves: keywords, names, expressions and comments, each with its part in the
-clause."""
+"""Splits a clause into the pieces that a formatter moves: keywords, names, expressions and comments.
+
+``tools/fmt`` uses it.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,15 @@ _SECTIONS = frozenset("PARTITION ORDER MEASURES ONE ALL AFTER EVENT PATTERN AUTO
 
 @dataclass
 class Atom:
-    """``gap`` stands before the piece in the source: nothing, a blank or a line break. ``part`` is the expression that the piece
-    belongs to, if any."""
+    """A piece of a clause.
+
+    Attributes:
+        text: its text as it is printed.
+        kind: KEYWORD, NAME, EXPRESSION, PATTERN or COMMENT.
+        gap: the space before it in the source: "", a blank or a line break.
+        begins: whether it begins a section.
+        part: the number of the expression that it belongs to, if any.
+    """
 
     text: str
     kind: str
@@ -33,23 +42,23 @@ class Atom:
 
     @property
     def own_line(self) -> bool:
-        """Whether it is a comment with nothing before it in its line."""
+        """Whether it is a comment that begins its line."""
         return self.kind == COMMENT and self.gap == "\n"
 
 
 @dataclass
 class _Roles:
-    """The parts that the parsed clause gives its tokens."""
+    """The roles of tokens in the parsed clause."""
 
     expressions: list[Span] = field(default_factory=list)
-    verbatim: list[Span] = field(default_factory=list)  # text whose blanks count
+    verbatim: list[Span] = field(default_factory=list)  # text with significant blanks
     names: set[int] = field(default_factory=set)  # starts of tokens that are names
-    named: list[Span] = field(default_factory=list)  # spans in which every word is one
-    options: list[Span] = field(default_factory=list)  # whose words begin no section, but for the first
+    named: list[Span] = field(default_factory=list)  # spans whose words are all names
+    options: list[Span] = field(default_factory=list)  # only their first word begins a section
 
 
 def atoms(text: str, place: Place) -> list[Atom]:
-    """The clause's tokens in their order, with the comments between them."""
+    """Returns the clause's tokens in order, with the comments between them."""
     roles = _roles(place.clause)
     out: list[Atom] = []
     at, depth, in_pattern = place.start, 0, False
@@ -82,7 +91,10 @@ def atoms(text: str, place: Place) -> list[Atom]:
 
 
 def _joined(text: str, tokens: list[Token], verbatim: list[Span]) -> Iterator[tuple[Span, Token]]:
-    """The spans of the atoms, each with its first token. A verbatim text, ``{-``, ``-}`` and any other token are one atom each."""
+    """Yields the spans of the atoms, each with its first token.
+
+    A verbatim text, ``{-``, ``-}`` and any other token are one atom each.
+    """
     i = 0
     while i < len(tokens):
         token = tokens[i]
@@ -98,7 +110,7 @@ def _joined(text: str, tokens: list[Token], verbatim: list[Span]) -> Iterator[tu
 
 
 def _add_comments(text: str, start: int, end: int, out: list[Atom]) -> str:
-    """Adds the comments of a gap, and returns the blank between the last of them and the next token."""
+    """Adds the comments of a gap to ``out``. Returns the space between the last comment and the next token."""
     at = start
     for comment in comments(text, start, end):
         before = _gap(text[at : comment.start])
@@ -174,7 +186,7 @@ def _roles(clause: MatchClause) -> _Roles:
 
 
 def _weights(clause: MatchClause) -> Span:
-    """The tokens from the parenthesis of WEIGHTS to the last weight. Words among them are variables."""
+    """Returns the tokens from the parenthesis of WEIGHTS to the last weight. Words among them are variables."""
     text, approx = clause.text, clause.approx
     assert approx is not None
     part = next(span for span in approx.parts if span.holds(approx.weights[0][1].span))
@@ -182,9 +194,9 @@ def _weights(clause: MatchClause) -> Span:
 
 
 def _sliced(text: str, node: Expr) -> Span | None:
-    """The part of an expression that the parser keeps as text."""
+    """Returns the part of an expression that the parser keeps as text, or None."""
     if node.op == "cast":
         return Span(node.args[0].span.end, node.span.end)
     if node.op == "subquery" and isinstance(node.value, str) and text.startswith(node.value, node.span.start - 1):
-        return Span(node.span.start - 1, node.span.start - 1 + len(node.value))  # the argument of a call, which has no parentheses
+        return Span(node.span.start - 1, node.span.start - 1 + len(node.value))  # the argument of a call, which lacks parentheses
     return node.span if node.op in ("lit", "interval", "subquery") else None

@@ -1,7 +1,8 @@
-"""What may be written at a place of a statement: words of the clause, variables, columns, functions.
+"""Completion: proposes words of the clause, variables, columns and functions for a position of a statement.
 
-The clause's own reader reads the text before the place, and tells which words it would take there and what else could stand there
-(:class:`_Listening`). So what is proposed is what the parser reads. Around clauses :mod:`sparkcep.tools.around` looks for tables.
+Shell, notebooks and editors use it. The clause's own reader parses the text before the position and reports the words and names
+that it would accept there (:class:`_Listening`). So the proposals are always what the parser accepts. Outside clauses
+:mod:`sparkcep.tools.around` finds tables.
 """
 
 from __future__ import annotations
@@ -26,15 +27,17 @@ _OFTEN = ("AVG", "COUNT", "MAX", "MIN", "SUM")  # the aggregates that are propos
 _BEHIND_EXPRESSIONS = frozenset(["COLLATE", "AT TIME ZONE", "DIV", "IS", "NOT", "BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "AND", "OR"])
 _HEADS = frozenset(["PARTITION BY", "ORDER BY", "MEASURES", "SUBSET", "DEFINE"])
 _PATTERNS = frozenset(["PATTERN", "AUTOMATON"])
-_ITEMS = frozenset(["REGISTER", "STATE", "ARC", "ARCS"])  # words that begin what an automaton consists of
-_STATE, _REGISTER, _TABLE = "the state that", "the name of a register", "a table"  # how errors name them, or begin to
+_ITEMS = frozenset(["REGISTER", "STATE", "ARC", "ARCS"])  # words that begin an item of an automaton
+_STATE, _REGISTER, _TABLE = "the state that", "the name of a register", "a table"  # as errors name them, or begin to
 _LONGEST = 6  # words of one proposal
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A proposal: ``text`` replaces the statement's text between ``start`` and the place that was asked about. ``kind`` is one of
-    the constants above."""
+    """A proposal: ``text`` replaces the statement's text from ``start`` to the requested position.
+
+    ``kind`` is one of the constants above.
+    """
 
     text: str
     kind: str
@@ -48,18 +51,21 @@ def complete(
     tables: Callable[[], Sequence[str]] | None = None,
     functions: Callable[[], Sequence[str]] | None = None,
 ) -> list[Proposal]:
-    """Proposes what may be written at a place of a statement, the nearest kind first.
+    """Proposes continuations of a statement at a position, the most specific kind first.
 
-    Functions and words around clauses are proposed once their first letter is typed. Nothing is proposed inside literals, comments
-    and names in backquotes.
+    Functions, and words outside clauses, are proposed after their first letter. There are none inside literals, comments and
+    names in backticks.
 
     Args:
         text: the statement or statements.
-        at: the offset in ``text``; its end if None.
-        columns: returns the names of the columns of a table. It gets the table's text as the statement has it after FROM: a name, a
-            query in parentheses, a table with its clause.
+        at: the offset in ``text``; None means its end.
+        columns: returns the column names of a table. Its argument is the table's text after FROM: a name, a query in parentheses,
+            or a table with its clause.
         tables: returns the names of tables.
         functions: returns the names of SQL functions.
+
+    Returns:
+        The proposals, each with its ``text``, ``kind`` and ``start``.
 
     Example:
         >>> [proposal.text for proposal in sparkcep.complete("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY d PATTERN (A) DEF")]
@@ -87,7 +93,7 @@ def complete(
 
 
 def _open_clause(tokens: list[Token]) -> int | None:
-    """The index of the last MATCH_RECOGNIZE whose parenthesis is still open behind the tokens."""
+    """Returns the index of the last MATCH_RECOGNIZE whose parenthesis is still open at the end of the tokens."""
     closed = matching(tokens)
     for i in range(len(tokens) - 2, -1, -1):
         if tokens[i].kind == WORD and tokens[i].upper == KEYWORD and tokens[i + 1].text == "(" and i + 1 not in closed:
@@ -96,17 +102,17 @@ def _open_clause(tokens: list[Token]) -> int | None:
 
 
 def _place(text: str, start: int, at: int, before: int) -> Place:
-    """The place of a word outside of clauses, with what can be read behind it."""
+    """Returns the position of a word outside clauses, with the text after it if that can be tokenised."""
     text = _without_word(text, start, at)
     try:
         tokens = tokenize(text)
-    except ClauseError:  # something behind the place cannot be read
+    except ClauseError:  # the text after the position cannot be tokenised
         tokens = tokenize(text[:at])
     return Place(text, tokens[:-1], before)
 
 
 def _without_word(text: str, start: int, at: int) -> str:
-    """The text with blanks for the word that is being written at a place: it is no name yet."""
+    """Returns the text with blanks instead of the word being written, which is not a name yet."""
     while at < len(text) and (text[at].isalnum() or text[at] == "_"):
         at += 1
     return text[:start] + " " * (at - start) + text[at:]
@@ -119,7 +125,7 @@ def _outside(
     tables: Callable[[], Sequence[str]] | None,
     functions: Callable[[], Sequence[str]] | None,
 ) -> Iterator[tuple[str, str]]:
-    """Proposals at a place in no clause."""
+    """Yields proposals for a position outside clauses."""
     if place.wants_table():
         yield from ((name, TABLES) for name in (*place.views(), *(tables() if tables is not None else ())))
     if columns is not None and (place.wants_expression() or place.qualifier() is not None):
@@ -134,14 +140,14 @@ def _outside(
 
 
 class _Around:
-    """What the rest of the statement tells of names: its clause may go on behind the place, and reads a table."""
+    """Names in the rest of the statement: the clause may continue after the position, and it reads a table."""
 
     def __init__(self, text: str, start: int, at: int, word: int, columns: Callable[[str], Sequence[str]] | None) -> None:
         self._columns = columns
         text = _without_word(text, start, at)
         try:
             whole = Statement(text)
-        except ClauseError:  # something behind the place cannot be read
+        except ClauseError:  # the text after the position cannot be tokenised
             whole = Statement(text[:at])
         self._statement, self._word = whole, word
         end = whole.close.get(word + 1, len(whole.tokens) - 1)
@@ -159,7 +165,7 @@ class _Around:
         return [_written(name) for name in self._columns(table)]
 
     def variables(self) -> list[str]:
-        """Those of PATTERN, SUBSET and DEFINE. The clause is being written, so they are gathered from its tokens."""
+        """Returns the names in PATTERN, SUBSET and DEFINE. The clause is incomplete, so they are gathered from its tokens."""
         tokens, found = self._tokens, []
         closed = matching(tokens)
         for i, token in enumerate(tokens[:-1]):
@@ -180,7 +186,7 @@ class _Around:
 
 
 def _of_a_window(tokens: list[Token], k: int) -> bool:
-    """Whether the word is WITHIN behind a group, or belongs to its size."""
+    """Whether the word is WITHIN after a group, or part of its size."""
     while k > 0 and tokens[k].kind != OP:
         if tokens[k].upper == "WITHIN" and tokens[k - 1].text == ")":
             return True
@@ -189,7 +195,7 @@ def _of_a_window(tokens: list[Token], k: int) -> bool:
 
 
 def _heads_of(tokens: list[Token], word: str, behind: str | None = None) -> list[str]:
-    """The names with which the items of the lists behind ``word`` begin; if ``behind`` is given, only those that it follows."""
+    """Returns the first name of each item in the lists after ``word``; with ``behind``, only names followed by that word."""
     found, depth, within, item = [], 0, None, False
     for i, token in enumerate(tokens):
         if token.kind == OP:
@@ -213,7 +219,7 @@ def _written(name: str) -> str:
 
 
 def _inside(tokens: list[Token], near: _Around, tables: Callable[[], Sequence[str]] | None) -> Iterator[tuple[str, str]]:
-    """Proposals behind the tokens, which are those of the clause up to the place."""
+    """Yields proposals after ``tokens``, the clause's tokens before the position."""
     if len(tokens) > 1 and tokens[-1].text == "." and tokens[-2].kind in (WORD, QUOTED):
         yield from ((name, COLUMNS) for name in near.columns())
         return
@@ -244,13 +250,13 @@ def _inside(tokens: list[Token], near: _Around, tables: Callable[[], Sequence[st
 
 @cache
 def _functions() -> tuple[str, ...]:
-    """The names of the functions of the clause, those of matches first, and then aggregates."""
+    """Returns the names of the clause's functions, functions of matches before aggregates."""
     own = sorted((MATCH_FUNCTIONS | set(CHANGED)) - AGGREGATES)
     return (*own, *(name.lower() for name in (*_OFTEN, *sorted(AGGREGATES - set(_OFTEN)))))
 
 
 def _extended(tokens: list[Token], word: str) -> str:
-    """The word with those that must follow it: AFTER MATCH SKIP, ROWS PER MATCH."""
+    """Returns the word with the words that must follow it: AFTER MATCH SKIP, ROWS PER MATCH."""
     words = word.split()
     while len(words) < _LONGEST:
         listening = _read([*tokens, *_made(words)])
@@ -271,9 +277,15 @@ def _read(tokens: list[Token]) -> _Listening:
 
 
 class _Listening(Cursor):
-    """Notes what the reader looks for at the end of the tokens: ``words`` of the language, ``signs``, and ``names`` of other things
-    in the reader's words, each once and in its order; and what it read before: the words of ``options``, and whether it is
-    ``in_keys``, the expressions of PARTITION BY and ORDER BY."""
+    """Records what the reader expects at the end of the tokens.
+
+    Attributes:
+        words: the expected words of the language, without duplicates, in order.
+        signs: the expected signs.
+        names: the expected other things, in the reader's words.
+        options: the words of the options read before.
+        in_keys: whether the position is in the expressions of PARTITION BY or ORDER BY.
+    """
 
     def __init__(self, text: str, tokens: list[Token]) -> None:
         super().__init__(text, tokens)
@@ -282,7 +294,7 @@ class _Listening(Cursor):
         self.names: dict[str, None] = {}
         self.options: set[str] = set()
         self.in_keys = False
-        self._option = -1  # the last token at which an option may stand
+        self._option = -1  # the last token where an option may begin
 
     def take_word(self, *words: str) -> bool:
         at = self.i

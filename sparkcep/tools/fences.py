@@ -1,9 +1,12 @@
-"""Which conditions can never hold together, as far as their texts tell.
+"""Satisfiability of conditions: finds conditions that can never hold together, as far as their texts show.
 
-A condition is cut into what AND joins; OR gives alternatives. Each part compares an expression with a constant or with another
-expression, or asks whether it is NULL. Two parts of one expression contradict each other where no value fulfils both. Nothing is
-known of types, so that only what holds for every type counts: numbers are compared as numbers, texts only whether they are equal,
-and then without regard to case. What is not understood is taken as true of something.
+``tools/lint`` uses it. A condition is split at AND; OR gives alternatives. Each part compares an expression with a constant or with
+another expression, or tests it for NULL. Two parts about one expression contradict each other if no value satisfies both. Types are
+unknown, so only rules that hold for every type count. Numbers are compared as numbers. Texts are compared only for equality,
+ignoring case. Any other part is assumed to be satisfiable.
+
+Example: ``x > 5 AND (x < 3 OR x IS NULL)`` gives the parts ``[[x > 5]]`` and ``[[x < 3], [x IS NULL]]``. Both combinations
+contradict themselves, so the condition never holds.
 """
 
 from __future__ import annotations
@@ -18,19 +21,21 @@ from sparkcep.clause.automaton import ROW, Arc, Automaton
 from sparkcep.clause.expressions import Expr
 from sparkcep.plan.split.conditions import conjuncts
 
-MOST = 64  # alternatives that are looked at, and constants of a register that are told apart
-# what a comparison allows of the order of its sides: less, equal, greater
+MOST = 64  # the most alternatives that are examined, and the most constants of a register that are tracked
+# the orders of its sides that a comparison allows: less, equal, greater
 _ALLOWS = {"<": {-1}, "<=": {-1, 0}, "=": {0}, "!=": {-1, 1}, ">": {1}, ">=": {0, 1}}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NUMBER = re.compile(r"(\d+\.?\d*(?:e[+-]?\d{1,3})?|\.\d+(?:e[+-]?\d{1,3})?)(?:bd|[lsydf])?", re.I)
 _WHOLE = frozenset("tinyint byte smallint short int integer bigint long".split())
-_UNKNOWN = None  # of a register that may have any value
+_UNKNOWN = None  # of a register with an unknown value
 
 
 @dataclass(frozen=True)
 class _Fact:
-    """``left operator right``, where ``right`` is an expression's key or a :class:`_Constant`; the operator is a comparison or
-    NULL, which says that ``left`` is."""
+    """``left operator right``. The operator is a comparison, or says that ``left`` is NULL or known.
+
+    ``right`` is an expression's key or a :class:`_Constant`.
+    """
 
     left: object
     operator: str
@@ -39,7 +44,7 @@ class _Fact:
 
 @dataclass(frozen=True)
 class _Constant:
-    """A number, or a text in lower case; ``text``: as it is written."""
+    """A number, or a text in lower case. ``text`` is its text as written."""
 
     value: Fraction | str
     text: str = field(default="", compare=False)
@@ -55,7 +60,7 @@ def never(conditions: Iterable[Expr]) -> bool:
 
 
 def _none_holds(parts: list[list[list[_Fact]]]) -> bool:
-    """Whether each way to take one of each part's alternatives contradicts itself."""
+    """Whether every combination of the parts' alternatives contradicts itself."""
     ways = 1
     for part in parts:
         ways *= len(part)
@@ -64,11 +69,11 @@ def _none_holds(parts: list[list[list[_Fact]]]) -> bool:
     return all(_contradict([fact for some in way for fact in some]) for way in product(*parts))
 
 
-# -- what conditions say ------------------------------------------------------------------------------------------
+# -- facts that conditions imply ----------------------------------------------------------------------------------
 
 
 def _alternatives(condition: Expr, holds: bool = True) -> list[list[_Fact]]:
-    """The ways in which a condition may be true (or with ``holds`` False be false), each as what is known then."""
+    """Returns the alternatives that make a condition true (or with ``holds`` False, false), each as a list of facts."""
     expr = condition.bare()
     if expr.op == "un" and expr.value == "NOT":
         return _alternatives(expr.args[0], not holds)
@@ -99,7 +104,7 @@ def _alternatives(condition: Expr, holds: bool = True) -> list[list[_Fact]]:
 
 
 def _compared(left: Expr, operator: str, right: Expr, holds: bool) -> list[_Fact]:
-    """What a comparison says of its sides; one with NULL is never true, nor false."""
+    """Returns the facts that a comparison implies. A comparison with NULL is never true or false."""
     allowed = _ALLOWS[operator] if holds else {-1, 0, 1} - _ALLOWS[operator]
     operator = next(name for name, of in _ALLOWS.items() if of == allowed)
     if any(_is_null(side) for side in (left, right)):
@@ -115,7 +120,7 @@ def _compared(left: Expr, operator: str, right: Expr, holds: bool) -> list[_Fact
 
 
 def _key(expr: Expr) -> tuple:
-    """What expressions of one text have in common, whatever their blanks and parentheses."""
+    """Returns the same key for expressions that differ only in blanks and parentheses."""
     expr = expr.bare()
     return expr.op, expr.value, tuple(map(_key, expr.args)), expr.flags
 
@@ -126,7 +131,7 @@ def _is_null(expr: Expr) -> bool:
 
 
 def _constant(expr: Expr) -> _Constant | None:
-    """The number or text that an expression is, None for anything else. Texts with digits may be numbers and times, too."""
+    """Returns the value of a number or text literal, None for anything else. A text with digits may be a number or a time."""
     expr = expr.bare()
     if expr.op == "un" and expr.value == "-":
         found = _constant(expr.args[0])
@@ -141,7 +146,7 @@ def _constant(expr: Expr) -> _Constant | None:
 
 
 def _order(left: _Constant, right: _Constant) -> set[int] | None:
-    """How two constants may stand to each other; None where that depends on their types."""
+    """Returns the possible orders of two constants. Returns None if the order depends on their types."""
     if isinstance(left.value, Fraction) and isinstance(right.value, Fraction):
         exact = (left.value > right.value) - (left.value < right.value)
         near = (float(left.value) > float(right.value)) - (float(left.value) < float(right.value))
@@ -151,7 +156,7 @@ def _order(left: _Constant, right: _Constant) -> set[int] | None:
     return None
 
 
-# -- whether it can be --------------------------------------------------------------------------------------------
+# -- satisfiability --------------------------------------------------------------------------------------------
 
 
 def _contradict(facts: list[_Fact]) -> bool:
@@ -174,16 +179,16 @@ def _contradict(facts: list[_Fact]) -> bool:
 
 
 def _empty(bounds: list[tuple[str, _Constant]]) -> bool:
-    """Whether no value stands so to all the constants."""
+    """Whether no value satisfies all comparisons with the constants."""
     return any(_exclude(*one, *other) for i, one in enumerate(bounds) for other in bounds[:i])
 
 
 def _exclude(operator: str, constant: _Constant, other_operator: str, other: _Constant) -> bool:
-    """Whether no value stands to two constants as these comparisons say."""
+    """Whether no value satisfies both comparisons with two constants."""
     found = _order(constant, other)
     if found is None:
         return False
-    # a value stands below the lesser constant, at it, between the two, at the greater one or above
+    # A value is below the lesser constant, equal to it, between the two, equal to the greater one, or above it.
     return all(_none_between(operator, other_operator, order) for order in found)
 
 
@@ -196,8 +201,11 @@ def _none_between(operator: str, other_operator: str, order: int) -> bool:
 
 
 def never_taken(automaton: Automaton, start: str, closed: bool) -> Iterator[tuple[Arc, str | None]]:
-    """The arcs with WHEN that no computation takes, each with the register whose value forbids it, None where WHEN contradicts
-    itself. ``closed``: no table brings further arcs, so that what registers hold in a state is known from the clause."""
+    """Yields the arcs with WHEN that no computation takes, each with the register whose value forbids it.
+
+    The register is None if WHEN contradicts itself. ``closed``: no table adds arcs, so the clause determines the registers' values
+    in each state.
+    """
     impossible = [arc for arc in automaton.arcs if arc.when is not None and never([arc.when])]
     yield from ((arc, None) for arc in impossible)
     if not closed:
@@ -219,7 +227,10 @@ def _holds(name: tuple, value: _Constant | str) -> _Fact:
 
 
 def _held(automaton: Automaton, start: str, arcs: list[Arc]) -> dict[str, dict[str, set | None]]:
-    """The constants that each register may hold in each state that arcs lead to, None where that is not known."""
+    """Returns state -> register -> the constants that it may hold there, for all states that arcs lead to.
+
+    Unknown values are None.
+    """
     kinds = {item.name.lower(): item.type.lower() for item in automaton.registers}
     first = {item.name.lower(): {_assigned(item.initial, kinds[item.name.lower()])} for item in automaton.registers}
     held: dict[str, dict[str, set | None]] = {start: {name: _UNKNOWN if None in values else values for name, values in first.items()}}
@@ -247,7 +258,7 @@ def _held(automaton: Automaton, start: str, arcs: list[Arc]) -> dict[str, dict[s
 
 
 def _assigned(value: Expr | None, kind: str) -> _Constant | str | None:
-    """What a register of a type holds behind an assignment: a constant, "null", or None where that is not known."""
+    """Returns the value of a register after an assignment: a constant, "null", or None if it is unknown."""
     if value is None or _is_null(value):
         return "null"
     found = _constant(value)
@@ -258,7 +269,7 @@ def _assigned(value: Expr | None, kind: str) -> _Constant | str | None:
 
 
 def never_together(automaton: Automaton) -> Iterator[tuple[Arc, Arc]]:
-    """Of each state that arcs leave which take rows the first two that never take the same one."""
+    """Yields for each state the first two of its arcs over rows that never take the same row."""
     seen: set[str] = set()
     arcs = [arc for arc in automaton.arcs if arc.on == ROW and arc.when is not None and not _ignores(arc) and not never([arc.when])]
     for i, arc in enumerate(arcs):
@@ -270,5 +281,5 @@ def never_together(automaton: Automaton) -> Iterator[tuple[Arc, Arc]]:
 
 
 def _ignores(arc: Arc) -> bool:
-    """Whether an arc passes a row over."""
+    """Whether an arc skips a row."""
     return arc.ends[0].lower() == arc.ends[1].lower() and not arc.sets and not arc.emits

@@ -1,5 +1,7 @@
-"""Findings of lint as text, JSON, annotations of GitHub's workflows, and SARIF 2.1.0 (the OASIS format that code scanners and
-editors read)."""
+"""Prints lint findings as text, JSON, GitHub workflow annotations, or SARIF 2.1.0.
+
+``sparkcep lint`` uses it. SARIF is the OASIS format that code scanners and editors read.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ TEXT, JSON, GITHUB, SARIF = FORMATS = ("text", "json", "github", "sarif")
 
 
 def written(found: Sequence[tuple[str, Finding]], format: str) -> str:
-    """The findings, each with the name of its file, in one of the FORMATS; "" where there is nothing to print."""
+    """Returns the findings, each with its file name, in one of the FORMATS. Returns "" if there is nothing to print."""
     if format == JSON:
         return json.dumps([{"file": name, **vars(finding)} for name, finding in found], indent=1)
     if format == SARIF:
@@ -24,7 +26,7 @@ def written(found: Sequence[tuple[str, Finding]], format: str) -> str:
 
 
 def _annotation(name: str, finding: Finding) -> str:
-    """A workflow command; what ends its parts is written as percent codes."""
+    """Returns a workflow command. Characters that end its parts are percent-encoded."""
     level = {ERROR: "error", WARNING: "warning"}.get(finding.severity, "notice")
     where = {"file": name, "line": finding.line, "col": finding.column, "title": finding.code}
     parts = ",".join(f"{key}={_escaped(str(value), ':,')}" for key, value in where.items())

@@ -1,7 +1,7 @@
-"""``sparkcep fmt``: one layout for what stands between the parentheses of MATCH_RECOGNIZE.
+"""Formatter (``sparkcep fmt``): one layout for the text between the parentheses of MATCH_RECOGNIZE.
 
-Tokens are kept, blanks and line breaks are chosen anew, words of the clause are written in capitals. Text outside the clauses,
-comments, and the text of keys (which names their output columns) stay as they are.
+It keeps the tokens, chooses new blanks and line breaks, and writes keywords of the clause in capitals. Text outside the clauses,
+comments, and the text of keys (which names their output columns) stay unchanged.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _LISTS = frozenset(["PARTITION", "ORDER", "MEASURES", "SUBSET", "DEFINE"])
 
 
 def format_sql(text: str, double_quoted: bool = False) -> str:
-    """``text`` with its clauses laid out. ``double_quoted``: whether text in double quotes is a name. Raises ClauseError where a
-    clause cannot be read.
+    """Returns ``text`` with its clauses formatted. Raises ClauseError if a clause cannot be read.
 
-    The result reads as the same clauses, and formatting it again changes nothing.
+    ``double_quoted``: whether text in double quotes is a name. The result reads as the same clauses, and formatting it again
+    changes nothing.
     """
     if double_quoted and (read := backticked(text)) != text:
         return _requoted(format_sql(read), text)
@@ -37,7 +37,7 @@ def format_sql(text: str, double_quoted: bool = False) -> str:
 
 
 def _requoted(text: str, written: str) -> str:
-    """``text`` with the quotes around names that ``written``, with the same names in the same order, has."""
+    """Returns ``text`` with the quotes that its names have in ``written``, which has the same names in the same order."""
     names = iter([name for start, end in islands(written) if (name := written[start:end])[0] in '"`'])
     out, pos = [], 0
     for start, end in islands(text):
@@ -48,7 +48,7 @@ def _requoted(text: str, written: str) -> str:
 
 
 def _content(text: str) -> tuple[list[MatchClause], list[str]] | None:
-    """The clauses of ``text`` and the comments inside them; None if they cannot be read."""
+    """Returns the clauses of ``text`` and the comments inside them. Returns None if they cannot be read."""
     try:
         places = clauses(text)
     except ClauseError:
@@ -77,18 +77,18 @@ def _clause(text: str, place: Place) -> str:
 
 
 class _Lines:
-    """Text under construction. It begins behind the opening parenthesis."""
+    """Text under construction. It begins after the opening parenthesis."""
 
     def __init__(self) -> None:
         self.lines = [""]
-        self.closed = False  # the last line ends in a comment that takes all behind it
+        self.closed = False  # the last line ends in a line comment
 
     def line(self, indent: str, text: str) -> None:
         self.lines.append(indent + text)
         self.closed = False
 
     def behind(self, comment: Atom, indent: str) -> None:
-        """Writes a comment in the last line, or in a new one where that is not possible."""
+        """Appends a comment to the last line, or to a new line if that is not possible."""
         if self.closed:
             self.line(indent, comment.text)
         else:
@@ -100,7 +100,7 @@ class _Lines:
 
 
 def _cut_tail(pieces: list[Atom]) -> list[Atom]:
-    """Takes away the comments at the end that stand in lines of their own."""
+    """Removes and returns the comments at the end that are on lines of their own."""
     at = len(pieces)
     while at and pieces[at - 1].kind == COMMENT:
         at -= 1
@@ -113,7 +113,7 @@ def _cut_tail(pieces: list[Atom]) -> list[Atom]:
 
 @dataclass
 class _Section:
-    """``lead`` holds the comments in lines before it, ``body`` all of it, and ``trail`` the comments behind it in its last line."""
+    """A section: ``lead`` has the comments on lines before it, ``body`` its text, ``trail`` the comments after its last token."""
 
     lead: list[Atom] = field(default_factory=list)
     body: list[Atom] = field(default_factory=list)
@@ -136,7 +136,7 @@ class _Section:
             out.behind(comment, indent)
 
     def _write_automaton(self, out: _Lines, indent: str) -> None:
-        """Each REGISTER, STATE, ARC and ARCS FROM begins a line."""
+        """Writes an automaton. Each REGISTER, STATE, ARC and ARCS FROM begins a line."""
         at = next(i for i, atom in enumerate(self.body) if atom.text == "(")
         out.line(indent, " ".join(atom.text for atom in self.body[: at + 1]))
         items: list[list[Atom]] = [[]]
@@ -190,7 +190,7 @@ class _Section:
 
 def _sections(pieces: list[Atom]) -> list[_Section]:
     out: list[_Section] = [_Section()]
-    waiting: list[Atom] = []  # comments of which the next token says whose they are
+    waiting: list[Atom] = []  # comments that belong to the section before or after, as the next token decides
     for atom in pieces:
         if atom.kind == COMMENT:
             waiting.append(atom)
@@ -213,7 +213,7 @@ def _sections(pieces: list[Atom]) -> list[_Section]:
 
 
 def _with_keys_in_a_line(sections: list[_Section], width: int) -> list[_Section]:
-    """The sections with PARTITION BY and ORDER BY as one, where a line holds both."""
+    """Merges PARTITION BY and ORDER BY into one section if both fit on a line."""
     if len(sections) < 2 or [section.body[0].text for section in sections[:2]] != ["PARTITION", "ORDER"]:
         return sections
     first, second, *others = sections
@@ -226,7 +226,7 @@ def _with_keys_in_a_line(sections: list[_Section], width: int) -> list[_Section]
 
 
 def _comma_first(body: list[Atom]) -> None:
-    """Moves the comma of ``a -- note`` from the next line to before the comment, because it would stand alone there."""
+    """Moves the comma of ``a -- note`` from the next line to before the comment, because it would be alone there."""
     for i, atom in enumerate(body):
         j = i
         while _is_comma(atom) and j and body[j - 1].kind == COMMENT:
@@ -240,7 +240,7 @@ def _is_comma(atom: Atom) -> bool:
 
 
 def _items(pieces: list[Atom]) -> list[list[Atom]]:
-    """The elements of a list, each with its comma and with the comments behind that in the same line."""
+    """Returns the elements of a list, each with its comma and the comments after it on the same line."""
     out: list[list[Atom]] = [[]]
     depth, ended = 0, False
     for atom in pieces:
@@ -255,8 +255,10 @@ def _items(pieces: list[Atom]) -> list[list[Atom]]:
 
 
 def _lines_as_written(body: list[Atom], head: int, width: int) -> list[str] | None:
-    """The lines of a list that the user has broken behind commas, or behind the ``head`` words that begin it; lines that are too
-    long are filled. None where there is no such break, or where there is a comment or an item that does not fit."""
+    """Returns the lines of a list if the user broke it after commas, or after its ``head`` words. Long lines are filled.
+
+    Returns None without such a break, with a comment, or if an item does not fit.
+    """
     if any(atom.kind == COMMENT for atom in body):
         return None
     items = [body[:head], *_items(body[head:])]
@@ -275,14 +277,14 @@ def _lines_as_written(body: list[Atom], head: int, width: int) -> list[str] | No
 
 
 def _flat(pieces: list[Atom]) -> str | None:
-    """The atoms in one line; None where a comment or a text with line breaks forbids that."""
+    """Returns the atoms in one line. Returns None if a comment or a text with line breaks prevents it."""
     if any(a.ends_line or a.own_line or "\n" in a.text for a in pieces):
         return None
     return "".join(_between(a, b) + b.text for a, b in zip([None, *pieces], pieces))
 
 
 def _write_loose(out: _Lines, indent: str, pieces: list[Atom]) -> None:
-    """Keeps line breaks inside expressions and patterns where they were, and indents the lines behind the first."""
+    """Keeps line breaks inside expressions and patterns, and indents all lines after the first."""
     line, last, full = "", None, False
     lines = []
     for atom in pieces:
@@ -299,13 +301,13 @@ def _write_loose(out: _Lines, indent: str, pieces: list[Atom]) -> None:
 
 
 def _between(left: Atom | None, right: Atom) -> str:
-    """The blank between two atoms of one line."""
+    """Returns the space between two atoms of one line."""
     if left is None:
         return ""
     if COMMENT in (left.kind, right.kind):
         return " "
     if left.part is not None and left.part == right.part:
-        return " " if right.gap else ""  # as written: in `a - -1` and `x < = y` it counts
+        return " " if right.gap else ""  # as written: in `a - -1` and `x < = y` it is significant
     if PATTERN in (left.kind, right.kind):
         return _in_pattern(left, right)
     if left.text in ("(", "~") or right.text in (")", ","):

@@ -1,6 +1,6 @@
-"""Finds the errors of a file's statements at their places, and what is legal in a clause but seldom meant (``sparkcep lint``).
+"""Linter (``sparkcep lint``): finds errors in a file's statements, and legal constructs in clauses that are seldom intended.
 
-It needs no Spark. The rules look at the clause as written; docs/tools.md gives the reason of each.
+It does not need Spark. The rules check the parsed clause; docs/tools.md explains each rule.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from sparkcep.tools.fences import never_taken, never_together
 from sparkcep.tools.statements import Place, clauses, comments
 
 ERROR, WARNING, INFO = "error", "warning", "info"
-_OF_ROWS = frozenset("FIRST LAST PREV NEXT PRIOR SUM AVG MIN MAX".split())  # of what a column holds in other rows
+_OF_ROWS = frozenset("FIRST LAST PREV NEXT PRIOR SUM AVG MIN MAX".split())  # functions of a column's values in other rows
 _IGNORE = re.compile(r"(?:--|/\*)\s*sparkcep:\s*ignore\b[ \t]*([A-Z_]+(?:\s*,\s*[A-Z_]+)*)?")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """``code`` is an error class (SPARKCEP....) or the name of a rule. ``line`` and ``column`` count from 1 in the file."""
+    """A finding. ``code`` is an error class (SPARKCEP....) or a rule's name. ``line`` and ``column`` are 1-based in the file."""
 
     code: str
     severity: str
@@ -47,16 +47,19 @@ class Finding:
 @dataclass(frozen=True)
 class _Rule:
     severity: str
-    check: Callable[[MatchClause], Iterator[tuple[Span | None, str]]]  # None: the word MATCH_RECOGNIZE
+    check: Callable[[MatchClause], Iterator[tuple[Span | None, str]]]  # a span of None: the word MATCH_RECOGNIZE
 
 
 RULES: dict[str, _Rule] = {}
-IGNORE = "IGNORE"  # the code of a comment that asks to ignore what there is not
+IGNORE = "IGNORE"  # the code of findings about comments that ignore unknown rules
 
 
 def lint(text: str, double_quoted: bool = False) -> list[Finding]:
-    """The findings about the statements of ``text``, in its order. A statement has its first error or else what the rules find.
-    ``double_quoted``: whether text in double quotes is a name."""
+    """Returns the findings about the statements of ``text``, in order.
+
+    A statement has either its first error, or the findings of the rules. ``double_quoted``: whether text in double quotes is a
+    name.
+    """
     if double_quoted:
         try:
             text = backticked(text)
@@ -74,7 +77,7 @@ def _findings(text: str) -> Iterator[Finding]:
         yield _of_error(error)
         return
     for span in spans:
-        # blanks in place of what comes before, so that places are those of the file
+        # Blanks replace the text before, so that positions are those of the file.
         alone = re.sub(r"[^\r\n]", " ", text[: span.start]) + span.of(text)
         try:
             rewrite_all(alone)
@@ -101,8 +104,10 @@ def _judged(text: str, place: Place) -> Iterator[Finding]:
 
 
 def _ignored(text: str) -> tuple[set[tuple[int, str]], list[Finding]]:
-    """The (line, rule) pairs not to report, and the comments that name no rule. A comment counts for its line. If it has that line
-    to itself, it counts for the next line that is no such comment."""
+    """Returns the (line, rule) pairs to ignore, and findings about comments that name no known rule.
+
+    A comment applies to its line. If it is alone on its line, it applies to the next line that is not such a comment.
+    """
     out: set[tuple[int, str]] = set()
     wrong: list[Finding] = []
     try:
@@ -166,7 +171,7 @@ def _no_window(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
 
 @_rule("ENDLESS_AUTOMATON", WARNING)
 def _endless(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
-    """Loops without WINDOW keep computations, and their rows, for ever."""
+    """A loop without WINDOW keeps its computations, and their rows, indefinitely."""
     automaton = clause.automaton
     if automaton is None or clause.window is not None or clause.lifetime is not None:
         return
@@ -180,7 +185,8 @@ def _endless(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
 @_rule("UNREACHABLE_STATE", WARNING)
 def _unreachable(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     automaton = clause.automaton
-    if automaton is None or not automaton.arcs or (automaton.tables and reads_texts(clause)):  # rows of a table may bring what leads there
+    # A table of arcs may add arcs that lead there.
+    if automaton is None or not automaton.arcs or (automaton.tables and reads_texts(clause)):
         return
     leads = _leads(automaton)
     reached = _reached(leads, _start(automaton))
@@ -211,14 +217,14 @@ def _never_together(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
 
 
 def _start(automaton: Automaton) -> str:
-    """The START state of an automaton with arcs."""
+    """Returns the START state of an automaton with arcs."""
     starts = [state.name for state in automaton.states if state.start]
     sources = {arc.ends[0].lower() for arc in automaton.arcs} | {arc.ends[1].lower() for arc in automaton.arcs}
     return (starts[0] if starts else "q0" if "q0" in sources else automaton.arcs[0].ends[0]).lower()
 
 
 def _leads(automaton: Automaton) -> dict[str, set[str]]:
-    """The states to which arcs lead from each."""
+    """Returns state -> the states that its arcs lead to."""
     leads: dict[str, set[str]] = {}
     for arc in automaton.arcs:
         leads.setdefault(arc.ends[0].lower(), set()).add(arc.ends[1].lower())
@@ -226,7 +232,7 @@ def _leads(automaton: Automaton) -> dict[str, set[str]]:
 
 
 def _reached(leads: dict[str, set[str]], start: str) -> set[str]:
-    """The states that arcs lead to from one, which is among them."""
+    """Returns the states reachable from ``start``, including ``start``."""
     found, todo = {start}, [start]
     while todo:
         fresh = leads.get(todo.pop(), set()) - found
@@ -294,7 +300,7 @@ def _unused_subset(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
 def _misspelled(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     known = [*(n.name for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Var)), *(s.name for s in clause.subsets)]
     variables = {k.lower() for k in known}
-    # the table's name or alias qualifies columns too, and stands ahead of the clause
+    # The table's name or alias, which also qualifies columns, precedes the clause.
     ahead = set(re.findall(r"\w+", clause.text[: clause.span.start].lower()))
     for node in (n for e in _expressions(clause) for n in e.walk() if n.op == "col" and len(n.value) > 1):
         name = node.value[0]
@@ -333,7 +339,7 @@ def _other_engine(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
 
 @_rule("QUOTED_NAME", WARNING)
 def _quoted_name(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
-    """Double quotes hold a string in Spark SQL, and a name in the standard."""
+    """Double quotes enclose a string in Spark SQL, but a name in the standard."""
     alone = [*clause.partition_by, *(item.expr for item in clause.order_by)]
     for node in (n for e in _expressions(clause) for n in e.walk()):
         of = [a.bare() for a in node.args]
@@ -349,7 +355,7 @@ def _quoted_name(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
 
 @_rule("SKIP_TO_ITSELF", WARNING)
 def _skip_to_itself(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
-    """A skip to the first row of its own match is an error by the standard (ISO/IEC 19075-5), told while the statement runs."""
+    """The standard (ISO/IEC 19075-5) makes a skip to the first row of its own match an error, which is raised at run time."""
     skip = clause.skip
     if skip is None or skip.target is None:
         return
@@ -363,7 +369,7 @@ def _skip_to_itself(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
         yield skip.span, f"{why}; skip to a later variable, PAST LAST ROW or TO NEXT ROW"
 
 
-# -- what the rules ask -------------------------------------------------------------------------------------------
+# -- helpers of the rules -----------------------------------------------------------------------------------------
 
 
 def _skips_rows(clause: MatchClause) -> bool:
@@ -388,8 +394,10 @@ def _expressions(clause: MatchClause) -> Iterator[Expr]:
 
 
 def _null_first(expr: Expr, variable: str, sure: bool = False) -> Expr | None:
-    """The row of a variable before its first one that an expression needs, so that it is NULL on the first one (without ``sure``:
-    or false). None where there is none, or that is hard to say."""
+    """Returns the reference to an earlier row of the variable that makes ``expr`` NULL on its first row.
+
+    Without ``sure``, ``expr`` may also be false there. Returns None without such a reference, or if that is hard to decide.
+    """
     expr = expr.bare()
     if expr.op == "call" and expr.value in ("FIRST", "LAST") and len(expr.args) == 2:
         offset, own = expr.args[1].bare(), {str(n.value[0]).lower() for n in expr.args[0].walk() if n.op == "col" and len(n.value) > 1}
@@ -404,7 +412,7 @@ def _null_first(expr: Expr, variable: str, sure: bool = False) -> Expr | None:
 
 
 def _unbounded(clause: MatchClause) -> Iterator[nodes.Repeat]:
-    """Quantifiers without an upper bound of rows that a match takes."""
+    """Yields the unbounded quantifiers of rows that a match takes."""
     negated = {id(n) for group in nodes.walk(clause.pattern) if isinstance(group, nodes.Not) for n in nodes.walk(group)}
     return (n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Repeat) and n.max is None and id(n) not in negated)
 
@@ -422,7 +430,7 @@ def _is_any(clause: MatchClause, node: nodes.Node) -> bool:
 
 
 def _rows(node: nodes.Node) -> int:
-    """The least number of rows that a pattern takes."""
+    """Returns the least number of rows that a pattern takes."""
     match node:
         case nodes.Var():
             return 1
@@ -438,13 +446,15 @@ def _rows(node: nodes.Node) -> int:
 
 
 def _is_free(node: nodes.Node) -> bool:
-    """Whether a pattern can be passed without a row and without a condition."""
+    """Whether a pattern can match without a row and without a condition."""
     return _rows(node) == 0 and not nodes.contains(node, nodes.Start, nodes.End, nodes.Not)
 
 
 def _followed(node: nodes.Node, free: bool = True, rows: bool = False) -> Iterator[tuple[nodes.Node, bool, bool]]:
-    """Gives each node, with whether the pattern may end right behind it (False where that is hard to say), and whether rows must
-    follow."""
+    """Yields each node with two flags: whether the pattern may end right after it, and whether rows must follow.
+
+    The first flag is False if that is hard to decide.
+    """
     yield node, free, rows
     match node:
         case nodes.Concat(items):

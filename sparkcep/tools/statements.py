@@ -1,4 +1,7 @@
-"""Finds clauses, statements and comments in a text of SQL. It reads nothing outside the clauses any closer."""
+"""Finds clauses, statements and comments in a SQL text. Text outside the clauses is only tokenised.
+
+Lint and formatter use it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _COMMENT = re.compile(rf"{LINE_COMMENT}|/\*")
 
 @dataclass(frozen=True)
 class Place:
-    """The place of one clause: the word MATCH_RECOGNIZE, and the offsets behind ``(`` and before ``)``."""
+    """The position of one clause: the word MATCH_RECOGNIZE, and the offsets after ``(`` and before ``)``."""
 
     word: Span
     start: int
@@ -26,7 +29,7 @@ class Place:
 
 
 def clauses(text: str) -> list[Place]:
-    """Every ``<table> MATCH_RECOGNIZE (...)`` of ``text``, in its order. Raises ClauseError."""
+    """Returns every ``<table> MATCH_RECOGNIZE (...)`` of ``text``, in order. Raises ClauseError."""
     statements = Statement(text)
     tokens, found = statements.tokens, []
     for _, word, close in statements.clauses():
@@ -36,7 +39,7 @@ def clauses(text: str) -> list[Place]:
 
 
 def comments(text: str, start: int, end: int) -> Iterator[Span]:
-    """The comments of ``text[start:end]``, which holds no tokens."""
+    """Yields the comments of ``text[start:end]``, which contains no tokens."""
     at = start
     while found := _COMMENT.search(text, at, end):
         at = found.end() if found[0] != "/*" else comment_end(text, found.start())

@@ -1,1 +1,1 @@
-"""Errors in the user's words. An error of Spark's goes in; one with a place in the user's statement comes out."""
+"""Errors in the user's words: maps Spark's errors to positions in the user's statement."""

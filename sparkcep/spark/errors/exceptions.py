@@ -1,5 +1,8 @@
-"""The exceptions that users of a session see: clause errors as Spark's own kind, and Spark's errors with their place in the user's
-text."""
+"""The exceptions that users of a session see.
+
+Clause errors become Spark's own kind of exception, and Spark's errors get their position in the user's text. ``spark.sql``,
+``match_recognize``, reports and the command line use this module.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +35,10 @@ from sparkcep.sql.rewrite.rewrite import known
 
 try:
     from py4j.protocol import Py4JJavaError
-except ImportError:  # a client of Spark Connect alone
+except ImportError:  # an installation with Spark Connect only
     RAISED: tuple[type[Exception], ...] = (PySparkException,)
 else:
-    RAISED = (PySparkException, Py4JJavaError)  # by a statement; the latter where PySpark has no class of its own
+    RAISED = (PySparkException, Py4JJavaError)  # raised by a statement; Py4JJavaError if PySpark lacks a class for it
 
 if TYPE_CHECKING:
     from sparkcep.sql.rewrite.places import Places
@@ -57,26 +60,26 @@ class ClauseParseException(ClauseError, ParseException):
 
     @classmethod
     def of(cls, error: ClauseError, sql: str) -> ClauseParseException:
-        """``error`` with its place in the statement ``sql`` shown."""
+        """Returns ``error`` with an excerpt of the statement ``sql`` at its position."""
         return cls(error, error.over(sql))
 
     @classmethod
     def not_begun(cls, sql: str) -> ClauseParseException | None:
-        """The error of a statement that Spark cannot parse and that was to have a clause; None if it is not like one."""
+        """Returns the error of a statement that Spark cannot parse if it was meant to have a clause, else None."""
         error = without_clause(sql)
         return None if error is None else cls.of(error, sql)
 
     @classmethod
     def of_immediate(cls, sql: str) -> ClauseParseException | None:
-        """The error of EXECUTE IMMEDIATE with a clause in its text, which a JVM without the extension cannot parse."""
+        """Returns the error of EXECUTE IMMEDIATE with a clause in its text, if the JVM cannot parse it, else None."""
         error = immediate(sql)
         return None if error is None else cls.of(error, sql)
 
     @classmethod
     def from_spark(cls, raised: PySparkException, sql: str = "") -> ClauseParseException | None:
-        """The clause error that the JVM's parser, or ``analyze``, raised as ``raised``; None if it is an error of Spark's own.
+        """Returns the clause error that the JVM's parser, or ``analyze``, raised as ``raised``; None for Spark's own errors.
 
-        ``sql``: the statement, where the clause is its own.
+        ``sql``: the statement, if the clause is its own.
         """
         condition = raised.getCondition() or ""
         if condition == "TABLE_VALUED_FUNCTION_FAILED_TO_ANALYZE_IN_PYTHON":
@@ -92,13 +95,13 @@ class ClauseParseException(ClauseError, ParseException):
         return cls.shown(error, sql)
 
     def in_words_of(self, places: Places, sql: str) -> ClauseParseException:
-        """The same error with the user's words for what it names by a column of the rewriter's, and at its place."""
+        """Returns this error with the user's words instead of the rewriter's column names, at its position in the user's text."""
         error = in_words_of(self, places, sql)
         return self if error is self else self.of(error, sql)
 
     @classmethod
     def shown(cls, error: ClauseError, sql: str) -> ClauseParseException:
-        """``error`` with its line, if its place is one of ``sql``: it may be one of a statement inside."""
+        """Returns ``error`` with an excerpt if its position lies in ``sql``; it may lie in a statement inside."""
         return cls(error, error.over(sql) if is_in(error, sql) else str(error))
 
     def __str__(self) -> str:
@@ -115,10 +118,10 @@ class ClauseParseException(ClauseError, ParseException):
 
 
 class StatementError:
-    """Added to the class of an error of Spark's that was reworded for the user's statement.
+    """Mixin for the class of a Spark error that was reworded for the user's statement.
 
-    Such an error has ``line``, ``column`` and ``fragment`` as a ClauseError has, and the place in its query context. Class,
-    condition, SQLSTATE and parameters stay Spark's.
+    Such an error has ``line``, ``column`` and ``fragment`` like a ClauseError, and its position in the query context. Class,
+    condition, SQLSTATE and parameters remain Spark's.
     """
 
     text: ErrorText
@@ -137,7 +140,7 @@ class StatementError:
 
 
 class _Place(QueryContext):
-    """The place of a statement's error."""
+    """The position of a statement's error, as Spark's query context."""
 
     def __init__(self, text: ErrorText) -> None:
         assert text.span is not None
@@ -147,7 +150,7 @@ class _Place(QueryContext):
         return QueryContextType.SQL
 
     def _nothing(self) -> str:
-        """The answer about what a statement does not have: a view that it stands in, a line of the caller's program."""
+        """Answers questions that do not apply to a statement: the enclosing view, a line of the caller's program."""
         return ""
 
     objectType = objectName = callSite = pysparkFragment = pysparkCallSite = _nothing
@@ -166,8 +169,10 @@ class _Place(QueryContext):
 
 
 def redacted(raised: PySparkException, redact: Redaction) -> PySparkException:
-    """An error of a statement with what is to be redacted replaced, in its text, its fragment and its query context. Other errors
-    are Spark's alone."""
+    """Returns an error with redacted text, fragment and query context if sparkcep wrote its text.
+
+    Other errors are returned as they are, because Spark redacts them.
+    """
     if isinstance(raised, StatementError):
         return with_text(raised, replace(raised.text, redact=redact)) if redact.pattern else raised
     if not (redact.pattern and isinstance(raised, ClauseParseException)):
@@ -185,7 +190,7 @@ def _class_of(kind: type) -> type:
 
 
 def over_statement(raised: PySparkException, statement: str, places: Places | None) -> PySparkException:
-    """``raised`` as an error of ``statement``. ``places``: see :func:`sparkcep.spark.errors.reword.reworded`."""
+    """Returns ``raised`` as an error of ``statement``. ``places``: see :func:`sparkcep.spark.errors.reword.reworded`."""
     if isinstance(raised, (ClauseError, StatementError)):
         return raised
     text = reworded(failure_of(raised), statement, places)
@@ -195,7 +200,7 @@ def over_statement(raised: PySparkException, statement: str, places: Places | No
 
 
 def with_text(raised: PySparkException, text: ErrorText) -> PySparkException:
-    """``raised`` with another text."""
+    """Returns a copy of ``raised`` with another text."""
     error = Exception.__new__(type(raised) if isinstance(raised, StatementError) else _class_of(type(raised)))
     error.__dict__ |= raised.__dict__ | {"text": text, "line": text.line, "column": text.column, "fragment": text.fragment}
     error.args = (str(text),)
@@ -203,8 +208,7 @@ def with_text(raised: PySparkException, text: ErrorText) -> PySparkException:
 
 
 def shown(error: Exception, statement: str) -> str:
-    """The text to show for an exception that Spark, or sparkcep inside it, raised when ``statement`` was analysed or when it
-    ran."""
+    """Returns the text to show for an exception that Spark, or sparkcep inside Spark, raised for ``statement``."""
     if isinstance(error, StatementError):
         return printable(str(error))
     if isinstance(error, ClauseError):
@@ -214,7 +218,7 @@ def shown(error: Exception, statement: str) -> str:
 
 
 def failure_of(raised: Any) -> Failure:
-    """An exception of Spark's as plain data."""
+    """Returns an exception of Spark's as plain data."""
     if hasattr(raised, "java_exception"):
         return _failure_in_java(raised.java_exception)
     message = _described(raised)
@@ -225,20 +229,20 @@ def failure_of(raised: Any) -> Failure:
 
 
 def _failure_in_java(raised: Any) -> Failure:
-    """Likewise an exception of Java's for which PySpark has no class of its own."""
+    """Returns a Java exception as plain data, for which PySpark lacks a class."""
     from py4j.protocol import Py4JError
 
     message = raised.getMessage() or raised.toString()
     try:
         condition, parameters = raised.getCondition(), dict(raised.getMessageParameters())
         contexts = [c for c in raised.getQueryContext() if "SQL" in c.contextType().toString()]
-    except Py4JError:  # it is none of Spark's
+    except Py4JError:  # not an exception of Spark's
         return Failure("", message)
     return Failure(condition or "", message, parameters, spots([(c.fragment(), c.startIndex()) for c in contexts], parameters, message))
 
 
 def _described(raised: Any) -> str:
-    """The message with all that Spark appends to it, without a stack."""
+    """Returns the message with all additions of Spark's, but without a stack trace."""
     return getattr(raised, "_desc", None) or getattr(raised, "_message", None) or str(raised)
 
 
@@ -247,9 +251,9 @@ _unlogged = threading.local()
 
 @contextmanager
 def without_log() -> Iterator[None]:
-    """Keeps pyspark from logging, in this thread, the errors that are reworded: it logs them with plan and stack."""
+    """Keeps pyspark, in this thread, from logging the errors that are reworded: it would log their plans and stacks."""
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        PySparkLogger.getLogger(name).addFilter(_is_logged)  # once, however often it is added
+        PySparkLogger.getLogger(name).addFilter(_is_logged)  # adding it again changes nothing
     before, _unlogged.on = getattr(_unlogged, "on", False), True
     try:
         yield

@@ -1,7 +1,7 @@
-"""What is wrong with the table of a clause over a stream, where Spark says only that a stream may not stand there.
+"""Finds the real error in the table of a clause over a stream if Spark only says that a stream is not allowed there.
 
-Spark checks a table argument that cannot be resolved (a misspelled column) as a subquery before it looks at what is in it, and of a
-subquery over a stream it says that there may be none.
+``spark/session/session`` uses it. If a table argument cannot be resolved (a misspelled column), Spark first checks it as a
+subquery, and refuses any subquery over a stream.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ _EXPLAINED = ("UNRESOLVED_COLUMN", "UNRESOLVED_ROUTINE", "DATATYPE_MISMATCH", "W
 
 
 def inner_error(raised: PySparkException, places: Places, run: Callable[[str], Any]) -> tuple[PySparkException, Places] | None:
-    """The error of a query inside a call of the table function, with the places of its statement; None where ``raised`` hides none.
+    """Returns the error of a query inside a call of the table function, with the positions of its statement.
 
-    ``run`` analyses a statement. Offsets in the query are those in the statement, since all around it is blank.
+    Returns None if ``raised`` hides no such error. ``run`` analyses a statement. Blanks replace the text before the query, so
+    offsets in the query are offsets in the statement.
     """
     if raised.getCondition() != _MASKS:
         return None
@@ -35,7 +36,7 @@ def inner_error(raised: PySparkException, places: Places, run: Callable[[str], A
         try:
             run(re.sub(r"[^\n]", " ", text[:start]) + text[start:end])
         except PySparkException as error:
-            # a name that is not found here may be that of a WITH around
+            # A name that is not found here may be defined by an enclosing WITH.
             known = _EXPLAINED if re.search(r"\bWITH\b", text[:start], re.IGNORECASE) else (*_EXPLAINED, "TABLE_OR_VIEW_NOT_FOUND")
             if str(error.getCondition()).startswith(known):
                 plain = copy.copy(places)
@@ -45,7 +46,7 @@ def inner_error(raised: PySparkException, places: Places, run: Callable[[str], A
 
 
 def _tables(text: str) -> list[tuple[int, int]]:
-    """Where the queries of calls of the table function stand, those inside others first."""
+    """Returns the (begin, end) of each query in a call of the table function, inner ones first."""
     found, opened = [], []
     begins = {match.end() - 1 for match in re.finditer(re.escape(_CALL), text)}
     for token in tokenize(text):

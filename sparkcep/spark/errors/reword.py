@@ -1,7 +1,7 @@
-"""Rewords what Spark says of a rewritten statement for the statement that the user wrote: with the place there, without plans and
-inner names.
+"""Rewords Spark's errors about a rewritten statement for the user's statement: with positions there, without plans and inner names.
 
-This module knows nothing of pyspark, because the JVM asks for these texts as well (see rewrite_server).
+``spark/errors/exceptions`` and ``spark/session/rewrite_service`` use it. It does not import pyspark at once, because the JVM
+requests these texts as well.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ _OURS = re.compile(
     r"Error: \[SPARKCEP\.([A-Z_]+)\] (.*?)(?: \((?:at|line (\d+), column (\d+):) '(.*?)'\))? SQLSTATE: (\w{5})", re.S
 )
 _LACKS = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
-# Spark's words where the Python of an executor lacks the daemon that the application is set to
+# Spark's words if the Python of an executor lacks the daemon that the application is configured for.
 _NO_DAEMON = re.compile(r"from sparkcep\.spark\.daemon's stdout|No module named '?sparkcep\.spark\.daemon|Error while finding module specification for 'sparkcep\.spark\.daemon'")
-_WITHIN = re.compile(r'File "[^"\n]*[/\\]sparkcep[/\\][^"\n]*", line')  # a traceback that goes through the package
+_WITHIN = re.compile(r'File "[^"\n]*[/\\]sparkcep[/\\][^"\n]*", line')  # a traceback that passes through the package
 _PARSED = re.compile(r"\(line (\d+), pos (\d+)\)")  # the end of a ParseException
-_AT = r"(?:; line \d+ pos \d+|; line \d+, column \d+| \(line \d+, pos \d+\))"  # Spark's, or ours
-# where Spark's own message goes on with its place in the text it was given, and with that text or the plan
+_AT = r"(?:; line \d+ pos \d+|; line \d+, column \d+| \(line \d+, pos \d+\))"  # as Spark writes it, or as sparkcep does
+# the part of Spark's message that gives the position, and the text it received or the plan
 _TAIL = re.compile(rf"{_AT}?(?:;\n|\n== SQL|\n== DataFrame|\n=== Streaming Query|\n\n).*|{_AT}$", re.S)
 _STATE = re.compile(r"\.?( SQLSTATE: \w{5})")
 _NAMES = re.compile(r"`((?:[^`]|``)*)`")
-_KEY = re.compile(r"\b__[po]\d+\b")  # columns of keys, as the rewriter names them
-_CALL = re.compile(r"[\w`.]+\((\w+)\)")  # of one column
+_KEY = re.compile(r"\b__[po]\d+\b")  # key columns, as the rewriter names them
+_CALL = re.compile(r"[\w`.]+\((\w+)\)")  # a call with one column
 _OWN = MATCH_FUNCTIONS - AGGREGATES
-_NO_SQL = frozenset("asc broadcast col column desc expr lit pandas_udf udf udtf unwrap_udt when".split())  # of pyspark.sql.functions
+# functions of pyspark.sql.functions that SQL lacks
+_NO_SQL = frozenset("asc broadcast col column desc expr lit pandas_udf udf udtf unwrap_udt when".split())
 
 
 def clause_error(text: str) -> ClauseError | None:
-    """The error that ``text``, a traceback, ends in; None if it is not one of ours."""
+    """Returns the error that ``text``, a traceback, ends in. Returns None if it is not a sparkcep error."""
     found = _OURS.search(text)
     if found is None:
         return _of_lack(text)
@@ -53,7 +54,7 @@ def clause_error(text: str) -> ClauseError | None:
 
 
 def _of_lack(text: str) -> ClauseError | None:
-    """The error of a worker's Python that lacks the package, or something that the package needs."""
+    """Returns the error of a worker's Python that lacks the package, or a dependency of the package."""
     if _NO_DAEMON.search(text):
         return without_daemon()
     lacks = _LACKS.search(text)
@@ -63,14 +64,14 @@ def _of_lack(text: str) -> ClauseError | None:
 
 
 def without_daemon() -> ClauseError:
-    """The error of an application whose executors lack the package, and so the daemon that starts all its Python workers."""
+    """Returns the error of an application whose executors lack the package, and so the daemon that starts all their workers."""
     advice = "; or leave spark.python.daemon.module out, without which Python functions other than the clause run"
     error = lack("sparkcep")
     return ClauseError("NOT_INSTALLED", error.message + advice, sqlstate=error.sqlstate)
 
 
 def lack(name: str) -> ClauseError:
-    """The error of a worker's Python that lacks a package."""
+    """Returns the error of a worker's Python that lacks a package."""
     message = (
         f"the Python of Spark's workers has no {name}; install sparkcep there, or send it along: spark.addArtifacts or spark.archives with the archive of "
         "`sparkcep pack` (docs/cluster.md)"
@@ -78,17 +79,20 @@ def lack(name: str) -> ClauseError:
     return ClauseError("NOT_INSTALLED", message, sqlstate=UNSUPPORTED)
 
 
-# names that sql/rewrite/rewrite.py gives to columns beside the input's own
+# names that sql/rewrite/rewrite.py gives to columns in addition to the input's own
 _COMPUTED = re.compile(r"__(?:[acglopqw]\d+|letters|matched|rn|row_id|e|rank|score|place|slice|away|own)")
 
 
-# Spark's errors for the field that the rewriter asks of a word; the user's own text takes no field of one
+# Spark's errors about the field that the rewriter reads from a word. The user's text never reads such a field.
 _NO_FIELD = ("INVALID_EXTRACT", "FIELD_NOT_FOUND", "AMBIGUOUS_REFERENCE_TO_FIELDS")
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An error as Spark raised it. ``spots`` are the places that it names in the text it was given, each as (fragment, offset)."""
+    """An error as Spark raised it.
+
+    ``spots`` are the places it names in the text that Spark received, each as (fragment, offset).
+    """
 
     condition: str
     message: str
@@ -98,8 +102,14 @@ class Failure:
 
 @dataclass(frozen=True)
 class ErrorText:
-    """What to say of a failure to whoever wrote ``statement``: the ``message`` without its place, and the place, None where it is
-    not known."""
+    """The text of an error for the author of ``statement``.
+
+    Attributes:
+        statement: the user's statement.
+        message: the message without its position.
+        span: the position in ``statement``; None if it is unknown.
+        redact: applied to the text that is shown.
+    """
 
     statement: str
     message: str
@@ -127,10 +137,10 @@ class ErrorText:
 
 
 def reworded(failure: Failure, statement: str, places: Places | None = None) -> ErrorText | ClauseError:
-    """The text of ``failure`` for the user's ``statement``. ``places`` says how the text that Spark saw came from it, if that is
-    known.
+    """Returns the text of ``failure`` for the user's ``statement``.
 
-    The result is a ClauseError where the clause, not Spark, should have found the error.
+    ``places`` maps the text that Spark saw to the statement; None if it is unknown. The result is a ClauseError if the clause, not
+    Spark, should have found the error.
     """
     message = _TAIL.sub("", failure.message).strip()
     if places is None:
@@ -162,11 +172,13 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
 
 
 def in_words_of(error: ClauseError, places: Places, sql: str) -> ClauseError:
-    """The error with the user's words for what it names by a column of the rewriter's, and at its place in the user's text; itself
-    where it names none."""
+    """Returns the error with the user's words instead of the rewriter's column names, at its position in the user's text.
+
+    Returns ``error`` itself if it names no such column.
+    """
     message = places.named(error.message)
     name = error.error_class.removeprefix("SPARKCEP.")
-    if message == error.message or name == "COLUMN_NAME":  # which tells of the user's own name
+    if message == error.message or name == "COLUMN_NAME":  # COLUMN_NAME is about the user's own name
         return error
     span = places.column_at(error.fragment)
     if span is None:
@@ -175,25 +187,28 @@ def in_words_of(error: ClauseError, places: Places, sql: str) -> ClauseError:
 
 
 def is_in(error: ClauseError, sql: str) -> bool:
-    """Whether the place of the error is one of this statement, and not of one inside of it."""
+    """Whether the error's position lies in this statement, and not in a statement inside it."""
     line = (sql.split("\n")[error.line - 1 : error.line] or [""])[0] if error.line else ""
     return bool(error.fragment) and line[error.column - 1 :].startswith(error.fragment)
 
 
 def without_clause(sql: str) -> ClauseError | None:
-    """The error of a statement that Spark cannot parse and that was to have a clause; None if it is not like one, or too long."""
+    """Returns the error of a statement that Spark cannot parse if it was meant to have a clause.
+
+    Returns None for any other statement, and if the statement is too long.
+    """
     if len(sql) > MAX_STATEMENT:
         return None
     try:
-        if next(Statement(sql).clauses(), None) is not None:  # it has one, which was left to a platform of which Spark knows nothing
+        if next(Statement(sql).clauses(), None) is not None:  # its clause was left to a platform
             return None
         return not_begun(sql)
-    except ClauseError:  # an open literal or comment, of which Spark has told
+    except ClauseError:  # an open literal or comment, which Spark has reported
         return None
 
 
 def immediate(sql: str) -> ClauseError | None:
-    """The error of EXECUTE IMMEDIATE with a clause in its text, where Spark's JVM knows no clause."""
+    """Returns the error of EXECUTE IMMEDIATE with a clause in its text, if Spark's JVM does not know the clause; else None."""
     first, second, text = tokenize(sql)[:3]
     if (first.upper, second.upper) != ("EXECUTE", "IMMEDIATE") or "MATCH_RECOGNIZE" not in sql.upper():
         return None
@@ -205,8 +220,10 @@ def immediate(sql: str) -> ClauseError | None:
 
 
 def spots(contexts: list[tuple[str, int]], parameters: Mapping[str, str], message: str) -> tuple[tuple[str, int], ...]:
-    """The places that an error names, each as (fragment, offset): those of its contexts, and that of a syntax error's message,
-    which counts lines of what it shows of the text itself."""
+    """Returns the places that an error names, each as (fragment, offset).
+
+    They come from its query contexts, and from the message of a syntax error, which counts lines of the text shown in it.
+    """
     found = [(fragment, start) for fragment, start in contexts if fragment and start >= 0]
     parsed = _PARSED.search(message)
     fragment = parameters.get("error", "")[1:-1]  # in quotes
@@ -217,7 +234,10 @@ def spots(contexts: list[tuple[str, int]], parameters: Mapping[str, str], messag
 
 
 def _standing(fragment: str, start: int, statement: str) -> Span | None:
-    """Finds a fragment in a statement: at its offset, or, where Spark counted in another text, at the only token that begins so."""
+    """Finds a fragment in a statement: at its offset, or at the only token that begins with it.
+
+    Spark may have counted the offset in another text. Returns None if no token, or more than one, begins with the fragment.
+    """
     if statement[start : start + len(fragment)] == fragment:
         return Span(start, start + len(fragment))
     begins = {t.start for t in tokenize(statement)}
@@ -226,8 +246,10 @@ def _standing(fragment: str, start: int, statement: str) -> Span | None:
 
 
 def _unplaced(failure: Failure, statement: str, message: str, places: Places) -> ErrorText:
-    """The text of a failure of which Spark tells no place: that of the only token, outside of the clauses or anywhere, that its
-    parameters name."""
+    """Returns the text of a failure for which Spark gives no position.
+
+    The position is that of the only token that its parameters name, outside the clauses or anywhere.
+    """
     tokens = [(t, Span(t.start, t.end)) for t in tokenize(statement)]
     said = {value.strip("`\"'").lower() for value in failure.parameters.values()} - {""}
     if failure.condition == "INVALID_EXTRACT_BASE_FIELD_TYPE":
@@ -242,7 +264,7 @@ def _unplaced(failure: Failure, statement: str, message: str, places: Places) ->
 
 
 def _of_condition(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
-    """The clause's own error for a DEFINE that is not BOOLEAN. Spark's error names a CASE that the user did not write."""
+    """Returns the clause's own error for a DEFINE that is not BOOLEAN. Spark's error names a CASE that the user did not write."""
     asked = '"CASE WHEN' in failure.parameters.get("sqlExpr", "") and not span.of(statement).upper().startswith("CASE")
     define = places.condition_at(span) if failure.condition == "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE" and asked else None
     if define is None:
@@ -256,29 +278,28 @@ _BY_ROW = frozenset("ARITHMETIC_OVERFLOW CAST_INVALID_INPUT CAST_OVERFLOW DIVIDE
 
 
 def _about_rows(failure: Failure, places: Places, span: Span) -> str:
-    """Why a condition fails on a row at which no match begins; "" for other errors."""
+    """Says why a condition fails on a row where no match begins. Returns "" for other errors."""
     if failure.condition not in _BY_ROW or not places.within_condition(span):
         return ""
     return "Spark evaluates a condition of its own row for every row of the input, so test the row to the left of AND, or use try_divide, try_cast or another try_ function"
 
 
 def _of_word(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
-    """The clause's own error for a word that was counted as something other than a column, where the table has a column of that
-    name."""
+    """Returns the clause's own error for a word that was not read as a column, although the table has a column of that name."""
     name = places.word_at(span) if failure.condition.startswith(_NO_FIELD) else None
     return None if name is None else error_at(statement, span.start, span.end, COLUMN_OVERLOOKED, overlooked(name), SEMANTIC)
 
 
 def _of_register(places: Places, span: Span, statement: str) -> ClauseError | None:
-    """The clause's own error for a register that has the name of a column of its table: no other error is at a declaration."""
+    """Returns the clause's own error for a register with the name of a column. No other error points at a declaration."""
     name = places.register_at(span)
     return None if name is None else error_at(statement, span.start, span.end, "AUTOMATON", like_a_column(name), SEMANTIC)
 
 
 def _of_name(failure: Failure, span: Span, statement: str) -> ClauseError | None:
-    """The clause's own error for an input column that has the name of one which the rewriter computes beside it."""
+    """Returns the clause's own error for an input column with the name of a column that the rewriter computes."""
     kind = failure.condition.partition(".")[0]
-    # two columns of one name are none to SORT BY
+    # SORT BY reports two columns of one name as unresolved
     said = failure.parameters.get({"AMBIGUOUS_REFERENCE": "name", "UNRESOLVED_COLUMN": "objectName"}.get(kind, ""), "")
     name = said.replace("`", "").rpartition(".")[2]
     written = span.of(statement).replace("`", "").rpartition(".")[2]
@@ -289,7 +310,7 @@ def _of_name(failure: Failure, span: Span, statement: str) -> ClauseError | None
 
 
 def _of_view(places: Places, statement: str) -> ClauseError:
-    """The clause's own error for a view that stays, where match_recognize is a function of the session alone."""
+    """Returns the clause's own error for a permanent view if match_recognize is a function of this session only."""
     message = (
         "a view that outlives the session needs match_recognize as a function of every session. Write CREATE TEMPORARY VIEW, or start Spark with the settings that `sparkcep jar` prints"
     )
@@ -299,7 +320,7 @@ def _of_view(places: Places, statement: str) -> ClauseError:
 
 
 def _of_same_names(failure: Failure, places: Places, statement: str) -> ClauseError | None:
-    """The clause's own error for two columns of the input with one name; ALL ROWS PER MATCH cannot return both."""
+    """Returns the clause's own error for two input columns with one name; ALL ROWS PER MATCH cannot return both."""
     if failure.condition != "AMBIGUOUS_REFERENCE" or "__auto_generated_subquery_name" not in failure.parameters.get("referenceNames", ""):
         return None
     name = failure.parameters.get("name", "").replace("`", "").rpartition(".")[2]
@@ -314,7 +335,7 @@ def _of_same_names(failure: Failure, places: Places, statement: str) -> ClauseEr
 
 
 def _of_outer(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
-    """The clause's own error for a column of an outer query, which neither the table nor the expressions of a clause can read."""
+    """Returns the clause's own error for a column of an outer query, which neither the table nor the clause can read."""
     around = places.around(span) if failure.condition.startswith("UNRESOLVED_COLUMN") else None
     written = re.fullmatch(r"(`[^`]+`|\w+)\s*\.\s*(`[^`]+`|\w+)", span.of(statement))
     if around is None or written is None:
@@ -330,7 +351,7 @@ def _of_outer(failure: Failure, places: Places, span: Span, statement: str) -> C
 
 
 def _of_history(failure: Failure, places: Places, statement: str) -> ClauseError | None:
-    """The clause's own error for a table after USING HISTORY that lacks columns of a history."""
+    """Returns the clause's own error for a table after USING HISTORY that lacks columns of a history."""
     name = failure.parameters.get("objectName", "").replace("`", "")
     if not failure.condition.startswith("UNRESOLVED_COLUMN") or not name.startswith("history."):
         return None
@@ -351,7 +372,7 @@ def _hinted(message: str, hint: str) -> str:
 
 
 def _hint(failure: Failure, clause: MatchClause, fragment: str) -> str:
-    """Says what would be right where the clause knows more than Spark."""
+    """Says what to write instead if the clause knows more than Spark."""
     kind, parameters = failure.condition.partition(".")[0], failure.parameters
     if kind in ("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD"):
         names = _NAMES.findall(parameters.get("objectName", ""))
@@ -387,14 +408,14 @@ def _about_two(failure: Failure) -> str:
 
 
 def _with_order(failure: Failure, key: str) -> str:
-    """Says what to write for a key of a type without an order."""
+    """Says what to write for a key whose type is not orderable."""
     kind = failure.parameters.get("dataType", "").strip('"').partition("<")[0].partition("(")[0]
     instead = {"MAP": f"to_json({key})", "GEOMETRY": f"st_asbinary({key})", "GEOGRAPHY": f"st_asbinary({key})", "VARIANT": f"to_json({key})"}.get(kind)
     return f"write {instead}, or a part of {key} that has an order" if instead else f"write a part of {key} that has an order"
 
 
 def _about_name(name: str, clause: MatchClause) -> str:
-    """What a name that is no column may have been meant as."""
+    """Says what the user may have meant by a name that is not a column."""
     if name.upper() in ("CLASSIFIER", "MATCH_NUMBER"):
         return f"the function is written {name}()"
     if _is_variable(name, clause):
@@ -409,7 +430,7 @@ def _is_variable(name: str, clause: MatchClause) -> bool:
 
 
 def _about_function(names: list[str], fragment: str) -> str:
-    """What a function may have been meant as that nobody has. ``fragment`` is its call."""
+    """Says what the user may have meant by an unknown function. ``fragment`` is its call."""
     name = names[-1]
     if name.upper() in NAVIGATIONS:
         column = _CALL.fullmatch(fragment)
@@ -419,7 +440,7 @@ def _about_function(names: list[str], fragment: str) -> str:
     own = nearest(name, sorted(_OWN), 0.8)
     if own is not None:
         return f"did you mean {own}?"
-    from pyspark.sql import functions  # for the names only
+    from pyspark.sql import functions  # only for the names
 
     known = [f for f in functions.__all__ if f.islower() and f not in _NO_SQL]
     near = nearest(name, known, 0.75)
@@ -427,7 +448,7 @@ def _about_function(names: list[str], fragment: str) -> str:
 
 
 def _about_output(failure: Failure, places: Places) -> str:
-    """What the columns behind a clause are, where one is missing of which the error offers just those."""
+    """Names the columns of a clause's output if the missing column's error offers just those."""
     offered = {name.rpartition("`.`")[2].lower() for name in _NAMES.findall(failure.parameters.get("proposal", "").replace("`.`", "."))}
     offered = {name.rpartition(".")[2] for name in offered}
     for clause in places.outermost():
@@ -446,7 +467,7 @@ def _about_measure(failure: Failure, places: Places) -> str:
     """Returns advice for a measure that has the name of another column of the clause's output."""
     name = _NAMES.findall(failure.parameters.get("name", "``"))[-1]
     references = re.findall(r"(?:`[^`]*`\.?)+", failure.parameters.get("referenceNames", ""))
-    if len(references) < 2 or len(set(references)) > 1:  # otherwise each has a table to name
+    if len(references) < 2 or len(set(references)) > 1:  # otherwise each column can be qualified by its table
         return ""
     for clause in places.outermost():
         if name.lower() not in {m.name.lower() for m in clause.measures}:
@@ -459,7 +480,7 @@ def _about_measure(failure: Failure, places: Places) -> str:
 
 
 def _keys(clause: MatchClause) -> set[str]:
-    """The names of the columns of PARTITION BY."""
+    """Returns the names of the columns of PARTITION BY, in lower case."""
     return {e.span.of(clause.text).strip("`").rpartition(".")[2].lower() for e in clause.partition_by}
 
 

@@ -1,1 +1,1 @@
-"""A batch query in Spark. Spark's rows and a plan go in; output rows, metrics and samples come out."""
+"""Batch queries in Spark: runs a plan over Spark's rows, and returns output rows, metrics and samples."""

@@ -1,4 +1,7 @@
-"""What the checks of BUDGET came to in a whole query: from the workers to Spark's metrics, and from there to Python."""
+"""Totals of BUDGET checks for a whole query: from the workers to Spark's metrics, and from there to Python.
+
+The package exports ``budget_totals``, and reports use it.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,21 @@ from sparkcep.spark.exec.physical_plan import nodes
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_ID = -7101  # of the accumulator in a worker, as in jvm/BudgetTotals.java
-METRICS = ("checks", "checksLeftOut", "rowsWithChecksLeftOut", "matches", "completeMatches", "coverageLost")  # in the order of Totals
+_ID = -7101  # the accumulator's id in a worker, as in jvm/BudgetTotals.java
+METRICS = ("checks", "checksLeftOut", "rowsWithChecksLeftOut", "matches", "completeMatches", "coverageLost")  # in Totals' order
 
 
 class BudgetTotals(NamedTuple):
     """Totals of the checks of a clause with BUDGET.
 
-    ``checks`` were done and ``left_out`` were not, at ``rows`` rows. ``matches`` were reported, ``complete`` of them complete.
-    ``coverage`` is the mean coverage of those rows; it is 1 if the clause does not ask for COVERAGE()."""
+    Attributes:
+        checks: the checks that were done.
+        left_out: the checks that the budget did not allow.
+        rows: the rows where checks were left out.
+        matches: the matches that were reported.
+        complete: the complete matches among them.
+        coverage: the mean coverage of ``rows``; 1 if the clause does not ask for COVERAGE().
+    """
 
     checks: int
     left_out: int
@@ -34,17 +43,17 @@ class BudgetTotals(NamedTuple):
 def budget_totals(frame: DataFrame) -> list[BudgetTotals]:
     """Returns the totals of each clause with BUDGET in a query that ran, in the order of Spark's plan.
 
-    The frame itself has to have run: by ``collect`` or ``toPandas``, from Spark's cache, or as an INSERT. ``count`` and ``write``
-    run a query of their own.
+    The frame itself must have run: through ``collect`` or ``toPandas``, from Spark's cache, or as an INSERT. ``count`` and
+    ``write`` run a query of their own.
 
     Args:
         frame: a DataFrame of a classic session.
 
     Returns:
-        A record for each such clause. All of its numbers are 0 if the frame did not run.
+        A :class:`BudgetTotals` for each such clause. All its numbers except ``coverage`` are 0 if the frame did not run.
 
     Raises:
-        TypeError: the session is one of Spark Connect, which gives no access to its plans.
+        TypeError: the session is a Spark Connect session, which gives no access to its plans.
 
     Example:
         >>> ticks = spark.createDataFrame([(1, "a"), (2, "b"), (3, "b")], "day int, kind string")
@@ -62,7 +71,7 @@ def budget_totals(frame: DataFrame) -> list[BudgetTotals]:
 
 
 def totals_of(plan: Any) -> list[BudgetTotals]:
-    """The totals of each clause with BUDGET in a Java plan that ran."""
+    """Returns the totals of each clause with BUDGET in a Java plan that ran."""
     metrics = (node.metrics() for _, node in nodes(plan) if node.getClass().getSimpleName() == "MatchBudget")
     return [_record(Totals(*(found.apply(name).value() for name in METRICS))) for found in metrics]
 
@@ -73,7 +82,7 @@ def _record(totals: Totals) -> BudgetTotals:
 
 
 def report(totals: Totals) -> None:
-    """Lets a worker send the totals of its task when that ends."""
+    """Sends the totals of a worker's task to the driver when the task ends."""
     values = totals.values()
     _deserialize_accumulator(_ID, [0] * len(values), _Sums()).add(values)
 

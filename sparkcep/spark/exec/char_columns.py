@@ -1,4 +1,7 @@
-"""Columns of type CHAR(n), which are strings to Spark with metadata by which it pads what they are compared with."""
+"""Columns of type CHAR(n): strings with metadata that makes Spark pad the values they are compared with.
+
+``spark/exec/table_function`` and ``spark/stream/frames`` use it.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,16 @@ _EQUAL, _ORDERED = ("=", "!=", "<=>"), ("<", "<=", ">", ">=")
 
 
 def declared(field: T.StructField) -> dict[str, str]:
-    """The metadata of a column that belongs to its type."""
+    """Returns the part of a column's metadata that belongs to its type."""
     given = field.metadata or {}
     return {_DECLARED: given[_DECLARED]} if _DECLARED in given else {}
 
 
 def check_declared(plan: Plan, schema: T.StructType) -> None:
-    """Refuses to compare values of CHAR(n) across rows with what Spark would pad, because the engine compares strings as they are.
-    Raises ClauseError."""
+    """Refuses to compare CHAR(n) values across rows if Spark would pad one side. Raises ClauseError.
+
+    The engine compares strings as they are.
+    """
     lengths = {f.name: int(found[1]) for f in schema.fields if (found := re.fullmatch(r"char\((\d+)\)", declared(f).get(_DECLARED, ""), re.IGNORECASE))}
     if not lengths:
         return
@@ -44,7 +49,7 @@ def check_declared(plan: Plan, schema: T.StructType) -> None:
 
 
 def _padded(tree: tuple, lengths: Mapping[str, int]) -> Iterator[tuple[str, records.ConditionTree]]:
-    """The columns that a condition compares with something of another length, each with that."""
+    """Yields each column that a condition compares with a value of another length, and that value."""
     if isinstance(tree, records.Prior):
         yield from _padded(tree.tree, lengths)
     if tree[0] != "call":
@@ -59,6 +64,6 @@ def _padded(tree: tuple, lengths: Mapping[str, int]) -> Iterator[tuple[str, reco
         length = lengths[one.column]
         if isinstance(other, _REFERENCES) and lengths.get(other.column, length) != length:
             yield one.column, other
-        # what is smaller or larger than a literal comes of BETWEEN, for which Spark adds none
+        # Comparisons by order with a literal come from BETWEEN, and Spark does not pad these.
         elif isinstance(other, records.Lit) and tree[1] in _EQUAL and other.type == "string" and len(other.text) != length:
             yield one.column, other

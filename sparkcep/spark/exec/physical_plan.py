@@ -1,4 +1,7 @@
-"""Spark's physical plan as it ran, node by node, in classic sessions."""
+"""Reads Spark's physical plan after it ran, node by node, in classic sessions.
+
+Reports and ``budget_totals`` use it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ _INNER = ("WholeStageCodegenExec", "InputAdapter")
 
 
 def nodes(node: Any, depth: int = 0) -> Iterator[tuple[int, Any]]:
-    """The nodes below a Java plan node, each with its depth. Nodes that only wrap another one are left out."""
+    """Yields a Java plan node and all nodes below it as (depth, node), parents first. Nodes that only wrap another are left out."""
     kind = node.getClass().getSimpleName()
     if kind in _WRAPPING:
         return (yield from nodes(getattr(node, _WRAPPING[kind])(), depth))
@@ -30,7 +33,7 @@ def nodes(node: Any, depth: int = 0) -> Iterator[tuple[int, Any]]:
 
 
 def without_plans(text: str) -> str:
-    """Spark's text without our plans, which travel as the name of a column."""
+    """Returns Spark's text without the clauses' plans, which travel as column names."""
     parts, end = [], 0
     decoder = json.JSONDecoder()
     while (begin := text.find(PLAN_HEAD, end)) >= 0:

@@ -1,9 +1,9 @@
-"""Asks the session whether a clause's table is worth reading twice, or cutting into slices: by its statistics, its plan and a
-bounded sample.
+"""Cost estimation: decides whether to read a clause's table twice, or to cut it into slices, by statistics and a bounded sample.
 
-For a clause with a necessary variable, or one that may be cut, one more query is analysed. A job runs only over a large table,
-after the clause's own errors are known. It runs once for both questions, and once for a table that stays as it is. A classic
-session shows its plans; those of Connect are known by their text only.
+``spark/session/session`` and reports use it. For a clause with a necessary variable, or one whose partitions may be cut, it
+analyses one more query. A job runs only over a large table, after the clause's own errors are known. The job answers both
+questions, and its result is reused while the table does not change. A classic session provides its plans; a Connect session
+provides only their text.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ log = logging.getLogger("sparkcep")
 C = TypeVar("C", Choice, Slicing)
 SAMPLE_ROWS = 20_000
 KEPT_CHOICES = 256
-MIN_ROWS = 400_000  # of a table, estimated: below, the sample costs more than a filter saves
-_PACKED = 4  # values in a columnar file, to those of their declared width
+MIN_ROWS = 400_000  # the least estimated rows of a table; below, the sample costs more than a filter saves
+_PACKED = 4  # the ratio of values in a columnar file to values of their declared width
 _WIDTH = 8 + 8 + 8 + 4  # Spark's estimate of a probed row: its own overhead, __k, __t, __h
 _UNITS = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40, "PiB": 50, "EiB": 60}
 _STATISTICS = re.compile(r", Statistics\(sizeInBytes=([0-9.E+]+) (\w+)(?:, rowCount=([0-9.E+]+))?\)$")
-_PLAIN = frozenset(["Project", "Filter", "Union", "Relation", "LocalRelation", "Range"])  # nodes that give the same rows again
-_FILES = re.compile(r"^Relation .*\] (?:parquet|orc)(?:, Statistics.*)?$")  # formats of which one column can be read
-# functions in a plan's text that give the same again; any other may be a user's, or random
+_PLAIN = frozenset(["Project", "Filter", "Union", "Relation", "LocalRelation", "Range"])  # nodes that repeat their rows
+_FILES = re.compile(r"^Relation .*\] (?:parquet|orc)(?:, Statistics.*)?$")  # formats whose columns can be read one at a time
+# Functions in a plan's text that are deterministic. Any other may be the user's own, or random.
 _SAME = frozenset(
     """abs case cast ceil char_length coalesce concat contains date date_add date_diff date_format date_sub date_trunc day dayofmonth
     dayofweek dayofyear endswith floor greatest hour if in isnan isnotnull isnull least length like lower lpad ltrim minute mod month
@@ -47,13 +47,19 @@ _SAME = frozenset(
     sqrt startswith substr substring to_date trim trunc try_cast unix_date unix_micros unix_timestamp upper weekday xxhash64 year
     knownfloatingpointnormalized normalizenanandzero inset static_invoke timestamp_micros timestamp_millis timestamp_seconds""".split()
 )
-_cores: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDictionary()  # of Connect's servers
-_found: dict[tuple[str, ...], Found] = {}  # by the probe and the plan it had
+_cores: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDictionary()  # a Connect server's cores
+_found: dict[tuple[str, ...], Found] = {}  # by the probe and its plan
 
 
 @dataclass(frozen=True)
 class Found:
-    """The results of one sample: of the second read (None where the clause has no candidate), and of the largest key."""
+    """The results of one sample.
+
+    Attributes:
+        filtering: the choice of a second read; None if the clause lacks candidates.
+        share: the share of the largest key.
+        rows: the number of sampled rows.
+    """
 
     filtering: Choice | None
     share: Share
@@ -62,10 +68,13 @@ class Found:
 
 @dataclass
 class Sampler:
-    """Chooses filters and slices (``sql.probe.Chooser``).
+    """Chooses filters and slices (:class:`sparkcep.sql.prefilter.questions.Chooser`).
 
-    ``ask`` runs a query of plain Spark SQL in the session that the statement is for. ``classic`` says whether the session shows its
-    plans, not only their text. ``tasks`` is the number of tasks of an exchange that can run at a time.
+    Attributes:
+        ask: runs a query of plain Spark SQL in the statement's session.
+        settings: the session's settings.
+        classic: whether the session provides its plans, not only their text.
+        tasks: returns the number of tasks of an exchange that can run at a time.
     """
 
     ask: Callable[[str], DataFrame]
@@ -77,12 +86,12 @@ class Sampler:
 
     @staticmethod
     def of(session: SparkSession, settings: Settings, ask: Callable[[str], DataFrame]) -> Sampler:
-        """A sampler for a statement of ``session``."""
+        """Returns a sampler for a statement of ``session``."""
         classic = not is_connect(session)
         return Sampler(ask, settings, classic, lambda: _tasks(session, classic, ask))
 
     def filter(self, question: Question) -> Choice:
-        """As ``Chooser.filter``."""
+        """Implements ``Chooser.filter``."""
         plan, always = question.plan, self.settings.prefilter == ALWAYS
         order_type = self._order_type(question)
         if order_type == UNKNOWN:
@@ -97,7 +106,7 @@ class Sampler:
         return self._tried(Choice, lambda: self._by_cost(question, distance))
 
     def slices(self, question: Question, *, sampled: bool) -> Slicing:
-        """As ``Chooser.slices``."""
+        """Implements ``Chooser.slices``."""
         plan, always = question.plan, self.settings.slices == ALWAYS
         order_type = self._order_type(question)
         slices = slices_of(plan, order_type)
@@ -110,7 +119,7 @@ class Sampler:
         return self._tried(Slicing, lambda: self._by_share(question, slices, near(plan, order_type), sampled))
 
     def _tried(self, kind: type[C], choose: Callable[[], C]) -> C:
-        """What is chosen. Nothing is where the sample fails: the clause itself runs into the same error, with its own words."""
+        """Returns the choice. If the sample fails, chooses nothing: the clause itself raises the same error, in its own words."""
         try:
             return choose()
         except _failures(self.classic) as error:
@@ -118,7 +127,7 @@ class Sampler:
             return kind(None, f"the sample failed ({type(error).__name__})")
 
     def _order_type(self, question: Question) -> str:
-        """The SQL type of the order key; UNKNOWN where the clause's table cannot be read by itself."""
+        """Returns the SQL type of the order key; UNKNOWN if the clause's table cannot be read on its own."""
         windows = question.plan.windows
         order = dict(question.plan.inputs)[windows[0].order] if windows and windows[0].order else "NULL"
         query = question.query(f"{order} AS __o0")
@@ -168,7 +177,7 @@ class Sampler:
     def _sampled(self, question: Question, probe: str, look: Look, distance: Near | None) -> Found:
         known = (probe, str(look.rows), re.sub(r"#\d+", "#", look.text))
         if known not in _found:
-            _ = self.ask(question.alone).schema  # its errors come before any job
+            _ = self.ask(question.alone).schema  # raises the clause's errors before any job runs
             sample = self._sample(probe, look.rows)
             found = Found(_choice(question, sample, distance) if question.plan.candidates else None, sample.share(), len(sample.rows))
             if len(_found) >= KEPT_CHOICES:
@@ -179,7 +188,7 @@ class Sampler:
     def _classic_look(self, probe: str) -> Look:
         plan = self.ask(probe)._jdf.queryExecution().optimizedPlan()
         found, text = plan.stats(), plan.toString()
-        # as text: Py4J makes numbers of some of Scala's
+        # As text, because Py4J does not return all Scala numbers as numbers.
         rows = int(str(found.rowCount().get())) if found.rowCount().isDefined() else _by_width(int(str(found.sizeInBytes())), text)
         return Look(text, rows, plan.deterministic())
 
@@ -199,8 +208,10 @@ class Sampler:
 
 
 def _tasks(session: SparkSession, classic: bool, ask: Callable[[str], DataFrame]) -> int:
-    """The number of tasks of an exchange that can run at a time. Connect does not give its cores, but it cuts a ``range`` into at
-    least as many parts."""
+    """Returns the number of tasks of an exchange that can run at a time.
+
+    Connect does not report its cores, but it splits a ``range`` into at least as many parts.
+    """
     try:
         partitions = session.conf.get("spark.sql.shuffle.partitions", "200") or ""
     except PySparkException as error:
@@ -213,11 +224,11 @@ def _tasks(session: SparkSession, classic: bool, ask: Callable[[str], DataFrame]
         if session not in _cores:
             _cores[session] = len(ask("SELECT DISTINCT spark_partition_id() FROM range(10000)").collect())
         cores = _cores[session]
-    return min(cores, int(partitions)) if partitions.isdigit() else cores  # Databricks knows "auto"
+    return min(cores, int(partitions)) if partitions.isdigit() else cores  # Databricks allows "auto"
 
 
 def _failures(classic: bool) -> tuple[type[Exception], ...]:
-    """The exceptions that a statement of Spark's may raise."""
+    """Returns the exceptions that a Spark statement may raise."""
     if not classic:
         return (PySparkException,)
     from py4j.protocol import Py4JJavaError
@@ -226,7 +237,7 @@ def _failures(classic: bool) -> tuple[type[Exception], ...]:
 
 
 def _probe(question: Question, distance: Near | None) -> str:
-    """The query that reads of each row what a choice needs: its keys, its place and the candidates that it fulfils."""
+    """Returns the query of the probe: for each row its key hash, its position, and the bit set of the candidates it satisfies."""
     plan = question.plan
     columns = dict(plan.inputs)
     keys = f"xxhash64({', '.join(columns[k] for k in plan.keys)})" if plan.keys else "0L"
@@ -240,7 +251,7 @@ def _probe(question: Question, distance: Near | None) -> str:
 
 
 def _choice(question: Question, sample: Sample, distance: Near | None) -> Choice:
-    """Chooses the filter that keeps the least rows, if it is worth its read."""
+    """Chooses the filter that keeps the fewest rows, if it is worth its read."""
     plan = question.plan
     ways: list[Near | None] = [*([None] if plan.keys else []), *([distance] if distance else [])]
     tried = [(sample.estimate(i, d.width if d else None), Filter(i, d)) for i in range(len(plan.candidates)) for d in ways]
@@ -256,8 +267,13 @@ def _choice(question: Question, sample: Sample, distance: Near | None) -> Choice
 
 @dataclass(frozen=True)
 class Look:
-    """The session's knowledge of a probe: the
-    ``text`` of its optimised plan, an estimate of its ``rows``, and whether it is ``deterministic`` as far as the session says."""
+    """The session's knowledge of a probe.
+
+    Attributes:
+        text: the optimised plan.
+        rows: the estimated number of rows.
+        deterministic: whether the plan is deterministic, as far as the session knows.
+    """
 
     text: str
     rows: int
@@ -265,11 +281,11 @@ class Look:
 
     @property
     def small(self) -> str:
-        """Says that a sample would not pay; empty where it may."""
+        """Says why a sample would not pay; "" if it may."""
         return f"its table is small, about {self.rows:,} rows" if self.rows < MIN_ROWS else ""
 
     def dear(self) -> str:
-        """Says why a sample may cost more than reading some first rows; empty where it does not."""
+        """Says why a sample may cost more than reading a few rows; "" if it does not."""
         for node in _nodes(self.text):
             name = _name(node)
             if name not in _PLAIN or "subquery" in node:
@@ -277,8 +293,10 @@ class Look:
         return ""
 
     def unsteady(self, by_name: bool) -> str:
-        """Says why another read may give other rows or cost much; empty where it does not. ``by_name`` judges functions by their
-        names."""
+        """Says why a second read may return other rows or cost much; "" if it does not.
+
+        ``by_name``: judges functions by their names.
+        """
         for node in _nodes(self.text):
             name = _name(node)
             if name not in _PLAIN:
@@ -301,10 +319,10 @@ def _name(node: str) -> str:
 
 
 def _by_width(size: int, text: str) -> int:
-    """Estimates the rows of a probe of which only the bytes are estimated."""
+    """Estimates the rows of a probe from its size in bytes."""
     return size // _WIDTH * (_PACKED if any(_FILES.search(node) for node in _nodes(text)) else 1)
 
 
 def _nodes(text: str) -> list[str]:
-    """The nodes of a plan, the root first, without the lines of the tree."""
+    """Returns the nodes of a plan, root first, without the lines that draw the tree."""
     return [re.sub(r"^[ :+-]*", "", line) for line in text.splitlines() if line]

@@ -1,11 +1,11 @@
-"""The registered table function ``match_recognize``: Arrow batches to the engine and back.
+"""The registered table function ``match_recognize``: passes Arrow batches to the engine and returns its output.
 
-``match_recognize(TABLE(...))`` takes the rewriter's form: an input already distributed and sorted, one column of which is named
-by the plan's JSON. ``match_recognize(TABLE(...), text)`` takes the text of a clause, over any table; Spark then computes the
-row expressions, partitions and sorts as ``analyze`` asks (LANGUAGE section 7).
+``match_recognize(TABLE(...))`` takes the rewriter's form: a distributed and sorted input, with one column that is named by the
+plan's JSON. ``match_recognize(TABLE(...), text)`` takes the text of a clause, over any table. Spark then computes the row
+expressions, partitions and sorts as ``analyze`` requests (LANGUAGE section 7).
 
-Arrow table functions refuse ``analyze`` in Spark's public API (SPARK-53286); registering through the internal constructor
-works in 4.x, classic and Connect, and is kept in :func:`register` alone.
+Spark's public API refuses ``analyze`` for Arrow table functions (SPARK-53286). Registration through the internal constructor
+works in 4.x, classic and Connect, and is confined to :func:`register`.
 """
 
 from __future__ import annotations
@@ -61,23 +61,29 @@ if TYPE_CHECKING:
     from sparkcep.engine.core.task import Prepared
     from sparkcep.engine.factory import Engine
 
-WATERMARK = "spark.watermarkDelayMs"  # metadata of the column of a watermark
+WATERMARK = "spark.watermarkDelayMs"  # metadata of a watermark column
 NAME = "match_recognize"
 
 
 @dataclass
 class MatchAnalysis(AnalyzeResult):
-    """The result of ``analyze``: Spark's part, and what the workers need. That is the compiled plan, or for a clause text the plan
-    and the output columns as (name, engine column)."""
+    """The result of ``analyze``: Spark's part, and the data that workers need.
+
+    Attributes:
+        prepared: the compiled plan; None for a clause text.
+        plan: the plan of a clause text.
+        columns: the output columns of a clause text, as (name, engine column).
+        collated: the columns that may have a collation, see :func:`_perhaps_collated`.
+    """
 
     prepared: Prepared | None = None
     plan: Plan | None = None
     columns: list[tuple[str, str]] | None = None
-    collated: dict[str, str] | None = None  # what :func:`_perhaps_collated` gives
+    collated: dict[str, str] | None = None
 
 
 class MatchRecognize:
-    """The handler that Spark instantiates once a task, or for a clause text once a partition key."""
+    """The handler that Spark instantiates once per task; for a clause text, once per partition key."""
 
     @staticmethod
     def analyze(table: AnalyzeArgument, spec: AnalyzeArgument | None = None) -> MatchAnalysis:
@@ -109,18 +115,18 @@ class MatchRecognize:
                     yield self._named(out)
 
     def _engine(self, schema: pa.Schema) -> Engine:
-        worker_memory.check_own()  # a planner without the extension does not
+        worker_memory.check_own()  # a planner without the extension does not check it
         from sparkcep.engine.factory import engine_for, prepare
 
         if self.analysis.prepared is None:
-            # a clause text's row expressions get their types from Spark, so it is compiled on its first batch
+            # Only Spark knows the types of a clause text's row expressions, so it is compiled on its first batch.
             strings = {f.name for f in schema if _holds_strings(f.type)}
             _check_collations(self.analysis.plan, {n: c for n, c in (self.analysis.collated or {}).items() if n in strings}, dict(self.analysis.plan.inputs))
             return engine_for(prepare(self.analysis.plan, schema))
         at = plan_at(schema.names)
         plan = schema.names[at]
         if Plan.from_json(plan) != self.analysis.prepared.plan:
-            # planning dropped what nothing reads, and then did not find the call that mapInArrow would run
+            # Planning dropped unused columns, and then did not find the call that mapInArrow would run.
             return engine_for(_prepared(plan, schema.remove(at)))
         return engine_for(self.analysis.prepared.arrived(schema))
 
@@ -141,8 +147,10 @@ class MatchRecognize:
 
 @contextmanager
 def reported_alone(plan: Plan | None = None) -> Iterator[None]:
-    """Has a worker tell an error of the data without a traceback, and with its place if there is a plan: PySpark asks its
-    environment, which ends with the error."""
+    """Makes a worker report a data error without a traceback, and with its position if there is a plan.
+
+    PySpark reads an environment variable for this. The worker ends with the error.
+    """
     try:
         yield
     except MatchRuntimeError as error:
@@ -152,16 +160,18 @@ def reported_alone(plan: Plan | None = None) -> Iterator[None]:
 
 
 def plan_at(names: Sequence[str]) -> int | None:
-    """The place of the rewriter's column, whose name is a plan; None without one. It comes after the user's own columns, and
-    one of these may have such a name, too."""
+    """Returns the index of the rewriter's column, whose name is a plan. Returns None without such a column.
+
+    It is the last such column, because it comes after the user's own columns, which may have such a name too.
+    """
     return next((i for i in range(len(names) - 1, -1, -1) if names[i].startswith(PLAN_HEAD)), None)
 
 
 def analyze_planned(table: T.StructType, *, distinct: bool, streaming: bool) -> MatchAnalysis:
     """Analyses a call in the rewriter's form, whose plan is the name of a column of ``table``.
 
-    With ``distinct``, columns go to the engine under their own names, so no two of them may have one name; the JVM's extension
-    numbers them instead. ``streaming`` says whether the table is a stream. Raises ClauseError.
+    With ``distinct``, the engine receives columns under their own names, so names must be unique. The JVM extension numbers columns
+    instead. ``streaming``: whether the table is a stream. Raises ClauseError.
     """
     from sparkcep.engine.automaton.arc_history import check_keys
     from sparkcep.engine.factory import prepare
@@ -183,7 +193,7 @@ def analyze_planned(table: T.StructType, *, distinct: bool, streaming: bool) -> 
 
 
 def _check_ordered(plan: Plan, schema: pa.Schema) -> None:
-    """Refuses keys that Spark does not compare, as it does itself where it sorts a table by them."""
+    """Refuses keys that Spark cannot compare, as Spark itself does when it sorts a table by them."""
     for key in plan.partition:
         t = type_of(schema.field(key.column).type)
         if t.kind == "opaque":
@@ -192,14 +202,14 @@ def _check_ordered(plan: Plan, schema: pa.Schema) -> None:
 
 
 def stream_error(place: records.Place | None = None) -> ClauseError:
-    """The error of a clause over a stream; ``place`` is that of its pattern, where it is known."""
+    """Returns the error of a clause text over a stream. ``place`` is the position of its pattern, if it is known."""
     line, column, fragment = place or (0, 0, "")
     message = "a clause's text called by hand cannot read a stream: each micro-batch would be searched for itself; write the clause in spark.sql, or match_recognize(frame, clause=...)"
     return ClauseError("STREAM", message, sqlstate=UNSUPPORTED, line=line, column=column, fragment=fragment)
 
 
 def _check_names(plan: Plan, names: list[str], distinct: bool) -> None:
-    """Refuses columns of the user's that ALL ROWS PER MATCH would give back and that have a name of the plan's own."""
+    """Refuses user columns that ALL ROWS PER MATCH would return and that have a name of the plan's own."""
     if plan.rows == ONE_ROW:
         return
     own = {LETTERS, *(column.name for column in (*plan.inputs, *plan.ordered_inputs))}
@@ -218,17 +228,18 @@ def _check_names(plan: Plan, names: list[str], distinct: bool) -> None:
 
 
 def match_batches(plan: str, columns: list[list[str]], sent: list[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The engine as ``mapInArrow`` runs it, where the JVM's extension plans the rewriter's form so: a task's sorted batches in, its
-    rows of output out.
+    """Runs the engine under ``mapInArrow``: a task's sorted batches in, its output rows out.
+
+    The JVM extension plans the rewriter's form this way.
 
     Args:
         plan: the clause's plan as JSON.
         columns: the plan's input columns, as :func:`sparkcep.columns.from_jvm.unpacked` takes them.
-        sent: the names by which ``columns`` know the columns of a batch, in their order. Spark may give them other names.
-        batches: what is shipped, see :mod:`sparkcep.columns.from_jvm`.
+        sent: the names that ``columns`` use for the columns of a batch, in order. Spark may name them differently.
+        batches: the shipped batches, see :mod:`sparkcep.columns.from_jvm`.
 
     Yields:
-        Columns as :func:`sparkcep.engine.core.task.output_schema` has them.
+        Batches with the columns of :func:`sparkcep.engine.core.task.output_schema`.
     """
     from sparkcep.columns.from_jvm import merged, unpacked
     from sparkcep.engine import factory as engines
@@ -238,7 +249,7 @@ def match_batches(plan: str, columns: list[list[str]], sent: list[str], batches:
     first = next(named, None)
     if first is not None:
         engine = engines.engine_for(_prepared(plan, unpacked(first.slice(0, 0), columns).schema))
-        # as many as the engine waits for are unpacked at once: a call costs more than the rows of Spark's batches
+        # A whole chunk of the engine is unpacked at once, because a call costs more than the rows of one Spark batch.
         whole = merged(itertools.chain([first], named), engine.buffer.chunk_rows, CHUNK_BYTES)
         with reported_alone(engine.prepared.plan):
             for table in engines.match_batches(engine, (unpacked(batch, columns) for batch in whole)):
@@ -249,21 +260,21 @@ def match_batches(plan: str, columns: list[list[str]], sent: list[str], batches:
 
 @functools.lru_cache(maxsize=16)
 def _prepared(plan: str, schema: pa.Schema) -> Prepared:
-    """The compiled plan. A worker compiles it once, whatever the number of its tasks."""
+    """Returns the compiled plan. A worker compiles it once for all its tasks."""
     from sparkcep.engine.factory import prepare
 
     return prepare(Plan.from_json(plan), schema)
 
 
 def _of_arrow(arrow: pa.DataType) -> T.DataType:
-    """Spark's type of an Arrow one. Times without a zone are TIMESTAMP_NTZ, which Spark 4.1 has to be told."""
+    """Returns Spark's type of an Arrow type. Timestamps without a zone are TIMESTAMP_NTZ, which Spark 4.1 must be asked for."""
     return from_arrow_type(arrow, prefer_timestamp_ntz=True)
 
 
 def arrow_schema(schema: T.StructType, written: Mapping[str, str] = MappingProxyType({})) -> pa.Schema:
-    """The Arrow schema in which Spark ships a table argument; the time zone stands for the session's.
+    """Returns the Arrow schema of a table argument. Its time zone represents the session's.
 
-    ``written``: columns as the user wrote them. Raises ClauseError for types that are not shipped.
+    ``written``: columns as the user wrote them. Raises ClauseError for types that cannot be shipped.
     """
     months = [f.name for f in schema.fields if isinstance(f.dataType, T.YearMonthIntervalType)]
     if months:
@@ -273,7 +284,7 @@ def arrow_schema(schema: T.StructType, written: Mapping[str, str] = MappingProxy
             "write their months: EXTRACT(YEAR FROM x) * 12 + EXTRACT(MONTH FROM x)",
             sqlstate=UNSUPPORTED, fragment=months[0],
         )
-    # Spark 4.1 means UTC without being told
+    # Spark 4.1 uses UTC by default.
     zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
     try:
         return to_arrow_schema(schema, prefers_large_types=False, **zone)
@@ -282,7 +293,7 @@ def arrow_schema(schema: T.StructType, written: Mapping[str, str] = MappingProxy
 
 
 def _not_shipped(schema: T.StructType, written: Mapping[str, str], zone: dict) -> ClauseError | None:
-    """The error that names the first column whose type has no place in Arrow, such as a calendar interval."""
+    """Returns the error that names the first column whose type Arrow cannot represent, such as a calendar interval."""
     for f in schema.fields:
         try:
             to_arrow_schema(T.StructType([f]), prefers_large_types=False, **zone)
@@ -298,13 +309,15 @@ def _not_shipped(schema: T.StructType, written: Mapping[str, str], zone: dict) -
 
 
 def _collations(schema: T.StructType) -> dict[str, str]:
-    """The columns that hold strings of another collation than that of the bytes, with that collation."""
+    """Returns column -> collation for the columns with strings whose collation is not bytewise."""
     return {f.name: c for f in schema.fields if (c := _collation(f.dataType))}
 
 
 def _perhaps_collated(plan: Plan, schema: T.StructType) -> dict[str, str]:
-    """The input columns of a clause text that may hold strings of another collation: expressions, whose types only Spark knows,
-    that read such columns or have COLLATE."""
+    """Returns column -> collation for the input columns of a clause text that may hold strings of another collation.
+
+    These are expressions, whose types only Spark knows, that read such columns or contain COLLATE.
+    """
     collations, found = _collations(schema), {}
     for column, sql in plan.inputs:
         if not collations and "collate" not in sql.lower():
@@ -319,16 +332,17 @@ def _perhaps_collated(plan: Plan, schema: T.StructType) -> dict[str, str]:
 
 
 def _nested(schema: T.StructType) -> frozenset[str]:
-    """The columns that are not strings themselves."""
+    """Returns the columns that are not strings themselves."""
     return frozenset(f.name for f in schema.fields if not isinstance(f.dataType, T.StringType))
 
 
 def _check_collations(plan: Plan, collations: dict[str, str], texts: Mapping[str, str], nested: frozenset[str] = frozenset()) -> None:
-    """Refuses to compare strings of another collation, because the engine compares strings byte by byte.
+    """Refuses to compare strings of another collation, because the engine compares strings byte by byte. Raises ClauseError.
 
-    ``texts``: those of the input's columns. Without one a column is named, and the rewriter says what the user wrote there.
-    ``nested``: columns that are not strings, and may hold some."""
-    of_pattern = dict(zip(("line", "column", "fragment"), plan.place))  # for errors without a place of their own
+    ``texts``: the SQL of the input columns. If a column has none, the error names the column, and the rewriter replaces the name by
+    the user's text. ``nested``: columns that are not strings, and may hold some.
+    """
+    of_pattern = dict(zip(("line", "column", "fragment"), plan.place))  # for errors without a position of their own
 
     def fail(column: str, what: str, place: dict | None = None) -> ClauseError:
         text = texts.get(column) or column
@@ -357,7 +371,7 @@ def _check_collations(plan: Plan, collations: dict[str, str], texts: Mapping[str
 
 
 def _compared_columns(tree: tuple) -> set[str]:
-    """The columns whose values the tree of a condition compares, or may hand to a comparison."""
+    """Returns the columns whose values a condition's tree compares, or may pass to a comparison."""
     match tree:
         case ("call", "isnull", records.Here() | records.Near() | records.At() | records.Pair()):
             return set()
@@ -379,7 +393,7 @@ def _compared_columns(tree: tuple) -> set[str]:
 
 
 def _collation(data_type: T.DataType) -> str | None:
-    """The collation anywhere inside the type that is not that of the bytes."""
+    """Returns the first collation inside the type that is not bytewise, or None."""
     match data_type:
         case T.StringType():
             name = getattr(data_type, "collation", "UTF8_BINARY")
@@ -394,15 +408,17 @@ def _collation(data_type: T.DataType) -> str | None:
 
 
 def _holds_strings(t: pa.DataType) -> bool:
-    """Whether a string stands anywhere inside values of the type."""
+    """Whether values of the type contain strings."""
     if pa.types.is_nested(t):
         return any(_holds_strings(t.field(i).type) for i in range(t.num_fields))
     return pa.types.is_string(t) or pa.types.is_large_string(t)
 
 
 def _spark_fields(plan: Plan, output: pa.Schema, schema: T.StructType) -> list[T.StructField]:
-    """The output columns. A value taken from a column keeps that column's Spark type, also CHAR(n). The user's columns come in the
-    order of ``schema``, so that each of several with one name has its own type."""
+    """Returns the output columns. A value taken from a column keeps that column's Spark type, including CHAR(n).
+
+    The user's columns follow the order of ``schema``, so that several columns with one name keep their own types.
+    """
     leaves = dict(plan.leaves)
     own: dict[str, Iterator[T.StructField]] = {name: iter([f for f in schema if f.name == name]) for name in schema.names}
     fields = []
@@ -419,8 +435,10 @@ def _spark_fields(plan: Plan, output: pa.Schema, schema: T.StructType) -> list[T
 
 
 def _marked(plan: Plan, fields: list[T.StructField], schema: T.StructType) -> list[T.StructField]:
-    """The output columns over a stream, of which one has the watermark that is passed on: its delay is that of the rows and what it
-    is behind."""
+    """Returns the output columns over a stream, with the output's watermark on one of them.
+
+    Its delay is the delay of the rows' watermark plus the time that the output trails the rows.
+    """
     given = passed(plan)
     if given.milliseconds is None or not given.column:
         return fields
@@ -452,11 +470,11 @@ def _spark_type(spec: records.LeafSpec, arrow: pa.DataType, schema: T.StructType
 
 
 def _columns(plan: Plan, schema: T.StructType) -> list[tuple[str, str]]:
-    """(output name, engine column) of each output column, in the standard's order."""
+    """Returns (output name, engine column) of each output column, in the standard's order."""
     measures = [(name, sql) for name, sql in plan.outputs]
     if plan.rows == ONE_ROW:
         return [(key.name, key.column) for key in plan.partition] + measures
-    # names that differ by case alone: the session tells them apart
+    # If names differ by case alone, the session is case-sensitive.
     alike = len({n.lower() for n in schema.names}) < len(schema.names)
     keys, seen = [], set()
 
@@ -473,13 +491,13 @@ def _columns(plan: Plan, schema: T.StructType) -> list[tuple[str, str]]:
 
 
 def _plain_column(sql: str, schema: T.StructType) -> str | None:
-    """The input column that a row expression is; None where it is more than a column."""
+    """Returns the input column that a row expression consists of; None for any other expression."""
     name = sql.strip("`")
     return name if name in schema.names else next((n for n in schema.names if n.lower() == name.lower()), None)
 
 
 def _known_types(plan: Plan, schema: T.StructType) -> T.StructType:
-    """The types of the inputs that are plain columns. Those that the output needs must be among them."""
+    """Returns the types of the inputs that are plain columns. Raises ClauseError if the output needs any other input."""
     fields = list(schema.fields) if plan.rows != ONE_ROW else []
     needed = {key.column for key in (*plan.partition, *plan.order) if plan.rows == ONE_ROW or not key.plain}
     needed -= {item.column for item in plan.order} if plan.rows == ONE_ROW else set()
@@ -514,7 +532,7 @@ def _needs_rewriter(what: str) -> ClauseError:
 
 
 def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
-    """Plans a clause text; Spark computes what the plan asks for through ``select``."""
+    """Plans a clause text. Spark computes the plan's inputs through ``select``."""
     from sparkcep.engine.core.task import output_schema
 
     names = {name.upper() for name in schema.names}
@@ -555,7 +573,7 @@ def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
     return MatchAnalysis(
         T.StructType([T.StructField(name, engine_columns[source].dataType, True, engine_columns[source].metadata) for name, source in columns]),
         partitionBy=[PartitioningColumn(texts[key.column]) for key in plan.partition],
-        # Spark would make a handler for each value of a further key: here the engine cuts by them alone
+        # With a further partition key, Spark would create a handler per value. The engine alone splits by these keys.
         orderBy=[
             *(OrderingColumn(texts[key.column]) for key in plan.equal_keys),
             *(OrderingColumn(texts[item.column], not item.descending, item.nulls_first) for item in plan.order),
@@ -569,15 +587,17 @@ def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
 
 
 def _check_words(plan: Plan, names: set[str]) -> None:
-    """Refuses a word that was counted as something other than a column, where a column has its name."""
+    """Refuses a word that was not read as a column if the table has a column of that name."""
     for word in plan.words:
         if word.name.upper() in names:
             raise ClauseError(COLUMN_OVERLOOKED, overlooked(word.name), sqlstate=SEMANTIC, line=word.line, column=word.column, fragment=word.name)
 
 
 def _check_strings(text: str, names: set[str]) -> None:
-    """Refuses a string in double quotes that is the name of a column: whether Spark reads it as that is a setting, which only the
-    rewriter knows."""
+    """Refuses a string in double quotes that is the name of a column.
+
+    A setting determines whether Spark reads it as a column, and only the rewriter knows settings.
+    """
     for token in tokenize(text):
         if token.kind == STRING and token.text[0] == '"' and (name := unquoted(token.text)).upper() in names:
             message = f"{token.text} may be a string or the column {name}; write `{name}` for the column, or '{name}' for the string"
@@ -595,7 +615,7 @@ def _check_registers(plan: Plan, names: list[str]) -> None:
 
 
 def _on_executor() -> bool:
-    """Whether this worker belongs to an executor of a cluster, by the settings that Spark gives its tasks."""
+    """Whether this worker belongs to an executor of a cluster, according to Spark's task properties."""
     task = TaskContext.get()
     return task is not None and not (task.getLocalProperty("spark.master") or "local").startswith("local")
 
@@ -604,7 +624,7 @@ background.on_executor = _on_executor
 
 
 def _bounds() -> Settings:
-    """The session's bounds. Spark gives its tasks all settings whose names begin with "spark"."""
+    """Returns the session's limits. Spark gives its tasks all settings whose names begin with "spark"."""
     task = TaskContext.get()
     return DEFAULT if task is None else Settings.read(task.getLocalProperty)
 
@@ -631,7 +651,7 @@ def _sample(graph: list | None, n: int | None, seed: int | None) -> list | None:
 
 _ROW = T.StructType([T.StructField("position", T.LongType()), T.StructField("variable", T.StringType())])
 _MATCHES = T.ArrayType(T.ArrayType(_ROW))
-GRAPH_FUNCTIONS = {  # name -> scalar function over what MATCH_GRAPH() gives, its type
+GRAPH_FUNCTIONS = {  # name -> a scalar function over the result of MATCH_GRAPH(), and its type
     "expand_matches": (_expand, _MATCHES),
     "count_matches": (_count, T.DecimalType(38, 0)),
     "sample_matches": (_sample, _MATCHES),
@@ -639,8 +659,10 @@ GRAPH_FUNCTIONS = {  # name -> scalar function over what MATCH_GRAPH() gives, it
 
 
 def register(spark: SparkSession) -> None:
-    """Registers ``match_recognize`` and the functions over graphs of matches in a classic or Connect session. Raises for an
-    unsupported Spark version."""
+    """Registers ``match_recognize`` and the functions over match graphs in a classic or Connect session.
+
+    Raises PySparkRuntimeError for an unsupported Spark version.
+    """
     import pyspark
 
     if problem := wrong(pyspark.__version__):

@@ -1,6 +1,7 @@
-"""Checks the limit of mapped memory that ``spark.executor.pyspark.memory`` gives each Python worker.
+"""Checks the limit of mapped memory that ``spark.executor.pyspark.memory`` sets for each Python worker.
 
-The planner checks it before any job. A worker checks it where the planner does not know the extension.
+The table function and ``spark/session/pickled`` use it. The planner checks the limit before any job. If the planner lacks the
+extension, a worker checks it.
 """
 
 from __future__ import annotations
@@ -10,19 +11,21 @@ import sys
 from sparkcep.errors import SEMANTIC, ClauseError
 
 SETTING = "spark.executor.pyspark.memory"
-LEAST = 768  # MB of mapped memory: libraries, kernels and small data, whichever daemon forks the worker
+LEAST = 768  # MB of mapped memory: libraries, kernels and small data, for any daemon
 
 
 def check(limit: int, cores: int = 1) -> None:
-    """Raises a ClauseError if a worker may map less than the engine needs. ``limit``: MB for each of the ``cores`` of an
-    executor; 0 for none."""
+    """Raises ClauseError if a worker may map less than the engine needs.
+
+    ``limit``: MB per core of an executor with ``cores`` cores; 0: unlimited.
+    """
     if 0 < limit < LEAST:
         message = f"{SETTING} leaves {limit} MB of mapped memory to each Python worker, and sparkcep needs {LEAST} MB; set {SETTING}={LEAST * cores}m or more"
         raise ClauseError("SETTING", message + (f", {LEAST} MB for each of the {cores} cores of an executor" if cores > 1 else ""), sqlstate=SEMANTIC)
 
 
 def check_own() -> None:
-    """Raises the same error if this process may map less. Only Linux holds a process to its limit."""
+    """Raises the error of :func:`check` if this process may map less. Only Linux enforces the limit."""
     if sys.platform != "linux":
         return
     import resource

@@ -1,7 +1,7 @@
-"""Brings year-month intervals through the table function. Arrow in Python has no such type, so they travel as numbers of months.
+"""Carries year-month intervals through the table function as numbers of months, because Arrow in Python lacks the type.
 
-Only Spark knows a column's type, and only once a statement is analysed. So a statement is rewritten as usual; where its analysis
-meets such a column, it is rewritten once more with the types that the input's schema gives.
+``spark/session/session`` uses it. Only Spark knows a column's type, and only after analysis. So a statement is rewritten as usual;
+if its analysis finds such a column, it is rewritten again with the types of the input's schema.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from sparkcep.settings import Settings
 from sparkcep.sql.rewrite.rewrite import AVERAGE, Months, rewrite_all
 
 ERROR_CLASS = "SPARKCEP.YEAR_MONTH_INTERVAL"
-_KEPT = ("min", "max", "sum")  # aggregates of months that are months
+_KEPT = ("min", "max", "sum")  # aggregates of months that return months
 
 
 def find_months(sql: str, settings: Settings, schema_of: Callable[[str], StructType]) -> tuple[Months | None, ...]:
-    """The columns of each clause of a statement that must travel as months. ``schema_of`` gives the schema of a query."""
+    """Returns the columns of each clause that must travel as months. ``schema_of`` returns the schema of a query."""
     from sparkcep.spark.exec.table_function import plan_at
 
     found: list[Months | None] = []

@@ -1,1 +1,1 @@
-"""Files of the command line. Paths go in; tables come out, and results as files or text."""
+"""Files of the command line: reads paths as tables, and writes results as files or text."""

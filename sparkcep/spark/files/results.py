@@ -1,4 +1,4 @@
-"""Results written for other programs: to one file, or as text to standard output."""
+"""Writes results for other programs: to one file, or as text to standard output. The command line uses it."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from py4j.protocol import Py4JJavaError
     from pyspark.sql import Column, DataFrame
 
-# by the ending of a path
+# The format of a file, by the ending of its path.
 FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".orc": "orc"}
-# the names that shells of other engines have: JSON is an array, JSONL has a record a line
+# The names that shells of other engines use. JSON is one array; JSONL has a record per line.
 TEXTS = ("csv", "tsv", "json", "jsonl")
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
-# Spark's own defaults cut times to milliseconds, and blanks at the ends of texts; quotes in quotes are doubled, as in RFC 4180
+# Spark's defaults cut times to milliseconds and trim texts. Quotes inside quotes are doubled, as in RFC 4180.
 _TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
 _CSV = {**_TIMES, "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
-_JSON = {**_TIMES, "ignoreNullFields": "false"}  # so that every record has every column
+_JSON = {**_TIMES, "ignoreNullFields": "false"}  # every record has every column
 _WRITER = {"csv": {**_CSV, "header": "true"}, "json": _TIMES}
-_AWAITED = "Exception thrown in awaitResult"  # begins the message of an exception that wraps another
+_AWAITED = "Exception thrown in awaitResult"  # the start of the message of an exception that wraps another
 _NESTED = ("array", "map", "struct", "variant")
 
 
 class ResultError(ToolError):
-    """A result that cannot be written there. The message says what to write."""
+    """A result cannot be written to this place. The message says what to write instead."""
 
 
 def checked(path: str, given: str) -> None:
-    """Raises ResultError where no result can be written to the path; ``given`` is what the user wrote before it."""
+    """Raises ResultError if no result can be written to the path. ``given`` is the user's text before it."""
     if Path(path).suffix not in FORMATS:
         raise ResultError(f"{given} {path}: the name must end in {', '.join(FORMATS)}")
     if not Path(path).resolve().parent.is_dir():
@@ -46,7 +46,7 @@ def checked(path: str, given: str) -> None:
 
 
 def write(frame: DataFrame, path: str) -> None:
-    """Writes all rows of the frame to one file, whose format its name says."""
+    """Writes all rows of the frame to one file. The file's name determines the format."""
     kind = FORMATS[Path(path).suffix]
     written = _flat(frame) if kind == "csv" else frame
     with tempfile.TemporaryDirectory(dir=Path(path).resolve().parent, prefix=".sparkcep-") as folder:
@@ -56,8 +56,10 @@ def write(frame: DataFrame, path: str) -> None:
 
 
 def pour(frame: DataFrame, kind: str, out: IO[bytes], header: bool = True) -> None:
-    """Writes all rows as text, of a few batches at a time. ``header``: whether names of columns stand above rows of CSV and TSV.
-    Raises ResultError for JSON with two columns of one name."""
+    """Writes all rows as text, in batches.
+
+    ``header``: whether column names precede the rows of CSV and TSV. Raises ResultError for JSON with two columns of one name.
+    """
     separator = _SEPARATORS.get(kind)
     lines, between = _lines_of_json(frame, kind) if separator is None else _lines_of_csv(frame, separator), ",\n" if kind == "json" else "\n"
     out.write(_names(frame.columns, separator) if separator and header else b"[" if kind == "json" else b"")
@@ -75,10 +77,10 @@ def _names(columns: list[str], separator: str) -> bytes:
 
 
 def _flat(frame: DataFrame) -> DataFrame:
-    """The same columns, nested ones as JSON, because CSV has no form for these."""
+    """Returns the same columns, nested ones as JSON, because CSV cannot represent them."""
     from pyspark.sql import functions as f
 
-    named = frame.toDF(*(str(i) for i in range(len(frame.columns))))  # two may have one name
+    named = frame.toDF(*(str(i) for i in range(len(frame.columns))))  # two columns may have one name
     kinds = [field.dataType.typeName() for field in frame.schema.fields]
     columns: list[Column] = [f.to_json(f.col(str(i)), _JSON) if kind in _NESTED else f.col(str(i)) for i, kind in enumerate(kinds)]
     return named.select(*(column.alias(name) for column, name in zip(columns, frame.columns)))
@@ -89,7 +91,7 @@ def _lines_of_csv(frame: DataFrame, separator: str) -> DataFrame:
 
     flat = _flat(frame).toDF(*(str(i) for i in range(len(frame.columns))))
     line = f.to_csv(f.struct(*(f.col(name) for name in flat.columns)), {**_CSV, "sep": separator})
-    return flat.select(f.coalesce(line, f.lit('""')).alias("line"))  # a NULL alone would be an empty line, which readers pass over
+    return flat.select(f.coalesce(line, f.lit('""')).alias("line"))  # a lone NULL would be an empty line, which readers skip
 
 
 def _lines_of_json(frame: DataFrame, kind: str) -> DataFrame:
@@ -103,7 +105,7 @@ def _lines_of_json(frame: DataFrame, kind: str) -> DataFrame:
 
 
 def _batches(lines: DataFrame, between: str) -> Iterator[str]:
-    """The lines in their order, those of an Arrow batch as one text: a row for each would take several times as long."""
+    """Yields the lines in order, joined per Arrow batch: one row per line would take several times as long."""
     from py4j.protocol import Py4JJavaError
 
     joined = lines.mapInArrow(partial(_joined, between=between), "text string")
@@ -115,7 +117,7 @@ def _batches(lines: DataFrame, between: str) -> Iterator[str]:
 
 
 def _awaited(error: Py4JJavaError) -> Exception:
-    """What ended a job that was waited for, as PySpark raises it from jobs that are not."""
+    """Returns the cause of a failed job as PySpark raises it from jobs that it waits for itself."""
     from pyspark.errors.exceptions.captured import convert_exception
 
     cause = error.java_exception

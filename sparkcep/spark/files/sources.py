@@ -1,5 +1,7 @@
-"""Tables over files of the user's own, for the command line: what format a path has, and what Spark's reader has to be told of
-it."""
+"""Tables over the user's own files, for the command line: finds the format of a path, and the options of Spark's reader.
+
+``sparkcep run``, ``sparkcep report`` and ``sparkcep shell`` use it.
+"""
 
 from __future__ import annotations
 
@@ -24,20 +26,26 @@ if TYPE_CHECKING:
 
 FORMATS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".orc": "orc", ".avro": "avro"}
 _PACKED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-_SAMPLE = 1 << 16  # bytes of a text file that are looked at
-_ROWS = 1_000  # whose texts are tried as dates
+_SAMPLE = 1 << 16  # the bytes of a text file that are examined
+_ROWS = 1_000  # the rows that are examined for dates and numbers
 _NUMBER, _THOUSANDS = r"^[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?$", r"^[+-]?\d{1,3},\d{3}$"
 _DATES = ("yyyy-MM-dd", "yyyy/MM/dd", "dd.MM.yyyy", "MM/dd/yyyy", "dd/MM/yyyy", "MMM d yyyy", "d MMM yyyy", "MMM d, yyyy", "yyyyMMdd")
 
 
 class SourceError(ToolError):
-    """A table that cannot be read so. The message says what to write."""
+    """A table cannot be read in this way. The message says what to write instead."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A view to be defined: its name, the path, and options for Spark's reader, among them ``format``; ``dates`` and
-    ``commas``: ``false`` leaves texts that are dates, or numbers with a decimal comma, as they are."""
+    """A view to define.
+
+    Attributes:
+        name: the view's name.
+        path: a file, a folder or a pattern of paths.
+        options: the options of Spark's reader, with ``format``. With ``false``, ``dates`` and ``commas`` leave texts that are
+            dates, or numbers with a decimal comma, unchanged.
+    """
 
     name: str
     path: str
@@ -45,7 +53,7 @@ class Source:
 
 
 def sources(tables: Sequence[str], options: Sequence[str]) -> list[Source]:
-    """The sources that ``NAME=PATH`` and ``NAME.OPTION=VALUE`` say. Raises SourceError."""
+    """Returns the sources that ``NAME=PATH`` and ``NAME.OPTION=VALUE`` describe. Raises SourceError."""
     paths: dict[str, str] = {}
     for text in tables:
         name, _, path = text.partition("=")
@@ -65,7 +73,7 @@ def sources(tables: Sequence[str], options: Sequence[str]) -> list[Source]:
 
 
 def _format(name: str, path: str) -> str:
-    """The format that a path's ending, or what lies in the folder, says."""
+    """Returns the format by a path's ending, or by the contents of a folder."""
     ending = _ending(path)
     if ending in FORMATS:
         return FORMATS[ending]
@@ -83,23 +91,33 @@ def _format(name: str, path: str) -> str:
 
 
 def _ending(path: str) -> str:
-    """The ending of a path or pattern of paths, without that of a packed file."""
+    """Returns the ending of a path or pattern of paths, without that of a compressed file."""
     name = Path(path.rstrip("/*")).name
     packed = next((e for e in _PACKED if name.endswith(e)), "")
     return Path(name.removesuffix(packed)).suffix.lower()
 
 
 def define(spark: SparkSession, source: Source, say: Callable[[str], None]) -> None:
-    """Defines the view. ``say`` hears what was found out about the file, and what a user may want otherwise. Raises SourceError
-    for a path that Spark cannot read."""
+    """Defines the view.
+
+    ``say`` receives findings about the file that the user may want to change. Raises SourceError for a path that Spark cannot
+    read.
+    """
     found = opened(spark, source, say)
     found.typed(found.frame).createOrReplaceTempView(source.name)
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A source that was looked at: the ``frame`` that Spark's reader of ``kind`` gives with these options, in which form texts
-    of its columns are ``dates``, and which columns are texts of numbers with a decimal comma."""
+    """A source that was examined.
+
+    Attributes:
+        kind: the format.
+        options: the options of Spark's reader.
+        frame: the DataFrame that the reader returns.
+        dates: column -> the date format of its texts.
+        commas: the columns of texts that are numbers with a decimal comma.
+    """
 
     kind: str
     options: Mapping[str, str]
@@ -108,7 +126,7 @@ class Opened:
     commas: Sequence[str] = ()
 
     def typed(self, frame: DataFrame) -> DataFrame:
-        """A frame of the same columns with dates and numbers in place of their texts."""
+        """Returns ``frame`` with dates and numbers instead of their texts. It has the columns of this source."""
         from pyspark.sql import functions as f
 
         found = {column: f.to_date(quote(column), form) for column, form in self.dates.items()}
@@ -117,7 +135,7 @@ class Opened:
 
 
 def opened(spark: SparkSession, source: Source, say: Callable[[str], None]) -> Opened:
-    """Looks at a source, see :func:`define`. Raises SourceError."""
+    """Examines a source, see :func:`define`. Raises SourceError."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -141,14 +159,14 @@ def opened(spark: SparkSession, source: Source, say: Callable[[str], None]) -> O
             if kind != "csv":
                 return Opened(kind, options, frame, {})
             return Opened(kind, options, frame, _dates(frame, source.name, say) if dates else {}, _commas(frame, source.name, say) if commas and _has_commas(lines, options["sep"]) else ())
-    except (PySparkException, Py4JJavaError) as error:  # the latter for a format whose class is not there
+    except (PySparkException, Py4JJavaError) as error:  # Py4JJavaError: the class of a format is missing
         message = str(error) if isinstance(error, PySparkException) else error.java_exception.getMessage()
         missing = f"; its package is not there: PYSPARK_SUBMIT_ARGS, or spark.jars.packages, names it ({kind})" if kind in ("delta", "iceberg", "avro") else ""
         raise SourceError(f"--table {source.name}={source.path}: {message.splitlines()[0]}{missing}") from None
 
 
 def _first(path: str) -> str:
-    """The beginning of a local text file, or of the first file of a folder or pattern; empty for one that is elsewhere."""
+    """Returns the beginning of a local text file, or of the first file of a folder or pattern. Returns "" for a remote path."""
     found = sorted(glob.glob(path)) or [path]
     files = [file for name in found for file in ([Path(name)] if Path(name).is_file() else sorted(Path(name).glob("*"))) if file.is_file() and file.name[0] not in "._"]
     if not files:
@@ -167,7 +185,7 @@ def _separator(path: str, lines: list[str]) -> str:
 
 
 def _has_header(lines: list[str], separator: str) -> bool:
-    """Whether the first line holds names: not if one of its fields is a number."""
+    """Whether the first line holds names: none of its fields is a number."""
     fields = lines[0].split(separator) if lines else []
     return not any(_is_number(text.strip('"')) for text in fields)
 
@@ -181,19 +199,21 @@ def _is_number(text: str) -> bool:
 
 
 def _quotes(lines: list[str]) -> dict[str, str]:
-    """What Spark's reader has to be told of quotes: that they are doubled within quotes, as all but Spark write them, and that a
-    text goes on in the next line."""
+    """Returns the options of Spark's reader about quotes.
+
+    Quotes inside quotes are doubled, as all programs but Spark write them. A quoted text may continue on the next line.
+    """
     found = {} if any('\\"' in line for line in lines) else {"escape": '"'}
-    return found | ({"multiLine": "true"} if any(line.count('"') % 2 for line in lines[:-1]) else {})  # the last one may be cut
+    return found | ({"multiLine": "true"} if any(line.count('"') % 2 for line in lines[:-1]) else {})  # the last line may be cut
 
 
 def _has_commas(lines: list[str], separator: str) -> bool:
-    """Whether commas stand between digits of one field."""
+    """Whether a field has a comma between digits."""
     return any(re.search(r'"[^"]*\d,\d' if separator == "," else r"\d,\d", line) for line in lines)
 
 
 def _commas(frame: DataFrame, name: str, say: Callable[[str], None]) -> list[str]:
-    """The columns of a CSV file whose texts are numbers with a decimal comma, which would be compared by their letters."""
+    """Returns the columns of a CSV file whose texts are numbers with a decimal comma. As texts they would compare by letters."""
     from pyspark.sql import functions as f
 
     texts = [column for column, kind in frame.dtypes if kind == "string"]
@@ -218,8 +238,10 @@ def _commas(frame: DataFrame, name: str, say: Callable[[str], None]) -> list[str
 
 
 def _dates(frame: DataFrame, name: str, say: Callable[[str], None]) -> dict[str, str]:
-    """The columns of a CSV file whose texts are dates, with their form: Spark's reader knows ISO ones only, and texts would be
-    ordered by their letters."""
+    """Returns the columns of a CSV file whose texts are dates, with their format.
+
+    Spark's reader only recognises ISO dates. As texts, dates would be ordered by letters.
+    """
     dated = {}
     for column, forms in _forms(frame, [column for column, kind in frame.dtypes if kind == "string"]).items():
         if len(forms) == 1:
@@ -231,7 +253,7 @@ def _dates(frame: DataFrame, name: str, say: Callable[[str], None]) -> dict[str,
 
 
 def _forms(frame: DataFrame, texts: Sequence[str]) -> dict[str, list[str]]:
-    """The forms of dates that all texts of a column have, for each column, by the first rows."""
+    """Returns, for each column, the date formats that fit all its texts in the first rows."""
     from pyspark.sql import functions as f
 
     if not texts:
@@ -244,7 +266,7 @@ def _forms(frame: DataFrame, texts: Sequence[str]) -> dict[str, list[str]]:
 
 
 def ordered_by_letters(spark: SparkSession, statement: str, names: Sequence[str]) -> list[str]:
-    """What is to be said of clauses of ``statement`` whose first ORDER BY is a text of one of the views ``names``."""
+    """Returns a warning for each clause of ``statement`` whose first ORDER BY is a text column of a view in ``names``."""
     found = []
     parts = Statement(statement)
     for start, word, close in parts.clauses():

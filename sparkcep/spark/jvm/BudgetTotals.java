@@ -16,16 +16,16 @@ import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Adds what the tasks of a clause with BUDGET tell of their checks to metrics of the driver's.
+ * Adds the totals of the checks of a clause with BUDGET, as its tasks report them, to the driver's metrics.
  *
- * <p>A Python worker sends the values of its accumulators when its task ends. Executors do not have this class: a task takes along
- * one of Spark's own, which keeps the values as bytes, and they are read here when Spark merges those of tasks that succeeded.
- * Values of other accumulators go where they went without this.
+ * <p>A Python worker sends the values of its accumulators when its task ends. Executors lack this class, so a task takes along one
+ * of Spark's own, which keeps the values as bytes. They are read here when Spark merges the values of successful tasks. Values of
+ * other accumulators go to their usual place.
  */
 final class BudgetTotals extends CollectionAccumulator<byte[]> {
   private static final long serialVersionUID = 1L;
-  private static final long ID = -7101; // of the accumulator in a worker, as in spark/exec/budget_metrics.py
-  // names of the values in their order, as in engine/core/effort.py, with what Spark's UI says
+  private static final long ID = -7101; // the accumulator's id in a worker, as in spark/exec/budget_metrics.py
+  // names of the values in the order of engine/core/effort.py, with their labels in Spark's UI
   static final String[][] VALUES = {
     {"checks", "checks"},
     {"checksLeftOut", "checks left out"},
@@ -59,12 +59,12 @@ final class BudgetTotals extends CollectionAccumulator<byte[]> {
     return metrics;
   }
 
-  /** From now on Spark's UI is told of new values as those of this execution; null: it is told of none. */
+  /** From now on new values are reported to Spark's UI for this execution; null: they are not reported. */
   void runsIn(String execution) {
     this.execution = execution;
   }
 
-  /** What a task takes along. */
+  /** Returns the accumulator that a task takes along. */
   @Override
   public CollectionAccumulator<byte[]> copyAndReset() {
     return new CollectionAccumulator<>();
@@ -96,7 +96,7 @@ final class BudgetTotals extends CollectionAccumulator<byte[]> {
     }
   }
 
-  /** The values in an update; null for one of another accumulator. */
+  /** Returns the values in an update; null for another accumulator's update. */
   private static long[] added(byte[] update) {
     try {
       Object[] pair = (Object[]) new Unpickler().loads(update);
@@ -105,12 +105,12 @@ final class BudgetTotals extends CollectionAccumulator<byte[]> {
       }
       return ((List<?>) pair[1]).stream().mapToLong(value -> ((Number) value).longValue()).toArray();
     } catch (IOException | RuntimeException e) {
-      // values of any class may stand in an update of others
+      // other accumulators may send values of any class
       return null;
     }
   }
 
-  /** Plans that differ in nothing else are the same, so that Spark computes them once. */
+  /** Plans that differ only in this accumulator are equal, so that Spark computes them once. */
   @Override
   public boolean equals(Object other) {
     return other instanceof BudgetTotals totals && totals.others == others;
@@ -121,7 +121,7 @@ final class BudgetTotals extends CollectionAccumulator<byte[]> {
     return System.identityHashCode(others);
   }
 
-  /** The metrics as Spark's plans have them. */
+  /** Returns the metrics in the form of Spark's plans. */
   static scala.collection.immutable.Map<String, SQLMetric> immutable(Map<String, SQLMetric> metrics) {
     return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(metrics));
   }

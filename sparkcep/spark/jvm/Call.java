@@ -22,16 +22,16 @@ import org.apache.spark.unsafe.types.UTF8String;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * A call of the table function in the rewriter's form, as Spark has it in a plan: one table argument, packed into a struct, whose
- * last column is named by the clause's plan.
+ * A call of the table function in the rewriter's form, as it is in a Spark plan. It has one table argument, packed into a struct;
+ * the clause's plan is the name of the struct's last column.
  */
 record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, ObjectNode plan, Set<String> plans) {
   static final String PLAN_HEAD = "{\"variables\":"; // as in plan/plan.py
   static final String LETTERS = "__letters"; // as in plan/plan.py
-  static final int FORMAT = 16; // of a plan's JSON, as in plan/json.py
+  static final int FORMAT = 16; // the format of a plan's JSON, as in plan/json.py
   private static final ObjectMapper JSON = new ObjectMapper();
 
-  /** The call of {@code function} over {@code input}; null where it is another function, or has another form. */
+  /** Returns the call of {@code function} over {@code input}; null for another function or another form. */
   static Call of(PythonUDTF function, LogicalPlan input) {
     if (input instanceof Project project
         && project.projectList().size() == 1
@@ -42,7 +42,7 @@ record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, O
     return null;
   }
 
-  /** The same where all columns are constants, and Spark made one constant of them. */
+  /** Returns the call if all columns are constants that Spark has folded into one literal; else null. */
   static Call ofConstants(PythonUDTF function, LogicalPlan input) {
     for (Expression argument : CollectionConverters.asJava(function.children())) {
       if (argument instanceof Literal table && table.value() instanceof InternalRow row && table.dataType() instanceof StructType type) {
@@ -73,7 +73,7 @@ record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, O
     return new Call(function, columns, table, plan, inputs(plan));
   }
 
-  /** A plan in the name of a column. */
+  /** Parses a plan from the name of a column. */
   static JsonNode plan(String name) {
     try {
       return JSON.readTree(name);
@@ -82,7 +82,7 @@ record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, O
     }
   }
 
-  /** The error for a plan that another version of sparkcep made: its members would be looked up where they are not. */
+  /** Returns the error for a plan made by another version of sparkcep, whose members may be different. */
   private static RuntimeException otherFormat(ObjectNode plan) {
     String message = "a plan made by " + plan.path("made_by").asText("an older sparkcep") + " (format " + plan.path("format").asText("without a number")
         + ") was given to a JVM that reads format " + FORMAT + "; the driver and its JVM need the same version of sparkcep";
@@ -92,7 +92,7 @@ record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, O
     return PythonFunctions.<RuntimeException>unchecked(new ClauseException(null, error));
   }
 
-  /** Names of the columns that the rewriter computed for the plan: all others are the user's, whatever they are called. */
+  /** Returns the names of the columns that the rewriter computed for the plan. All other columns are the user's. */
   private static Set<String> inputs(JsonNode plan) {
     Set<String> names = new HashSet<>(Set.of(LETTERS));
     for (String member : List.of("inputs", "ordered_inputs")) {
@@ -118,7 +118,7 @@ record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, O
     return columns.valExprs().apply(i);
   }
 
-  /** Whether column {@code i} is one of the user's, which ALL ROWS PER MATCH gives back; the last column is the plan's own. */
+  /** Whether column {@code i} is the user's and ALL ROWS PER MATCH returns it. The last column is the plan's own. */
   boolean isUsers(int i) {
     return i < size() - 1 && !oneRow() && !plans.contains(name(i));
   }
@@ -127,7 +127,7 @@ record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, O
     return plan.get("rows").asText().equals("one");
   }
 
-  /** The columns of the input that are the user's, in the order in which the function gives them back. */
+  /** Returns the indexes of the user's input columns, in the order of the function's output. */
   List<Integer> users() {
     List<Integer> found = new ArrayList<>();
     for (int i = 0; i < size(); i++) {

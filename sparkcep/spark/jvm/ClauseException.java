@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.trees.Origin;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** An error in the clause, as one of Spark's own parse errors. */
+/** An error in the clause, as a parse error of Spark's. */
 public final class ClauseException extends ParseException {
   private static final long serialVersionUID = 1L;
 
@@ -21,9 +21,9 @@ public final class ClauseException extends ParseException {
   private final String sqlState;
   private final HashMap<String, String> parameters = new HashMap<>();
 
-  /** {@code text}: the statement, where it is known; {@code error}: the fields that spark/session/rewrite_service.py gives. */
+  /** {@code text}: the statement, if known; {@code error}: the fields that spark/session/rewrite_service.py returns. */
   ClauseException(String text, JsonNode error) {
-    // the error class given here is Spark's nearest one: its constructor looks it up, and ours is not in its list
+    // The error class given here is Spark's nearest one: the constructor looks it up, and sparkcep's class is not in Spark's list.
     super(
         Option.apply(text),
         CurrentOrigin.get(),
@@ -77,10 +77,10 @@ public final class ClauseException extends ParseException {
 
   @Override
   public AnalysisException withPosition(Origin origin) {
-    return this; // a copy would be one of Spark's own class, with its text
+    return this; // a copy would be of Spark's own class, with its text
   }
 
-  /** The whole statement as the user wrote it; null where only its analysis failed. */
+  /** Returns the whole statement as the user wrote it; null if only its analysis failed. */
   public String statement() {
     return text;
   }

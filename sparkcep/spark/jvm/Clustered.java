@@ -14,10 +14,10 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * DISTRIBUTE BY keys SORT BY keys, order as a requirement in place of a command: a table that is bucketed, or comes out of a clause
- * with the same keys, is not exchanged again.
+ * Requires DISTRIBUTE BY keys SORT BY keys, order instead of commanding it. So a table that is bucketed, or that is the output of a
+ * clause with the same keys, is not exchanged again.
  *
- * <p>Rows pass as they come; Spark puts an exchange and a sort below where these are needed.
+ * <p>Rows pass unchanged. Spark puts an exchange and a sort below this operator if they are needed.
  */
 public final class Clustered extends Passing {
   private static final long serialVersionUID = 1L;

@@ -8,7 +8,7 @@ import org.apache.spark.sql.internal.SQLConf;
 import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** The settings of sparkcep's, as sparkcep/settings.py reads them: each has a second name that begins with {@code spark.}. */
+/** Reads sparkcep's settings, as sparkcep/settings.py does: each setting has a second name that begins with {@code spark.}. */
 final class Configured {
   private static final String HEAD = "sparkcep.";
   private static final String OPERATOR_HEAD = "spark.";
@@ -16,13 +16,13 @@ final class Configured {
 
   private Configured() {}
 
-  /** A setting of the session, {@code key} beginning with {@code sparkcep.}. */
+  /** Returns a setting of the session; {@code key} begins with {@code sparkcep.}. */
   static String get(String key, String otherwise) {
     SQLConf conf = SQLConf.get();
     return conf.getConfString(key, conf.getConfString(OPERATOR_HEAD + key, otherwise)).trim();
   }
 
-  /** The settings of the session. */
+  /** Returns the sparkcep settings of the session. */
   static ObjectNode session() {
     ObjectNode out = JsonNodeFactory.instance.objectNode();
     CollectionConverters.asJava(SQLConf.get().getAllConfs())
@@ -30,7 +30,9 @@ final class Configured {
     return out;
   }
 
-  /** How many MB each Python worker of an executor may map, as Spark computes it (0: no limit), and the cores of the executor. */
+  /**
+   * Returns how many MB each Python worker of an executor may map, as Spark computes it (0: no limit), and the executor's cores.
+   */
   static ObjectNode workers() {
     SparkConf conf = SparkEnv.get().conf();
     int cores = Math.max(1, conf.getInt("spark.executor.cores", 1));
@@ -38,7 +40,7 @@ final class Configured {
     return JsonNodeFactory.instance.objectNode().put("limit", limit).put("cores", cores);
   }
 
-  /** The settings of the application, which bound those of its sessions. */
+  /** Returns the sparkcep settings of the application, which limit those of its sessions. */
   static ObjectNode application() {
     ObjectNode out = JsonNodeFactory.instance.objectNode();
     for (Tuple2<String, String> setting : SparkEnv.get().conf().getAll()) {

@@ -20,11 +20,12 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * One of Spark's aggregate functions over the elements of an array, computed where its row is: what the function gives for the rows
- * that {@code LATERAL VIEW OUTER posexplode(elements)} makes of the row. No state of a query is needed for it.
+ * Applies a Spark aggregate function to the elements of an array, in the array's row. The result is that of the function over the
+ * rows that {@code LATERAL VIEW OUTER posexplode(elements)} makes of the row. It needs no state in a streaming query.
  *
- * <p>The function and its filter see an element and its position as variables, as a lambda's body does, and any column of the row.
- * The function is a child, so that Spark's rules rewrite what is in it; it is an aggregate for {@link ElementsFold} alone.
+ * <p>The function and its filter refer to an element and its position as variables, as a lambda's body does, and to any column of
+ * the row. The function is a child, so that Spark's rules rewrite its arguments. Only {@link ElementsFold} treats it as an
+ * aggregate.
  */
 public final class ElementsAggregate extends Expression implements CodegenFallback, Serializable {
   private static final long serialVersionUID = 1L;
@@ -33,7 +34,7 @@ public final class ElementsAggregate extends Expression implements CodegenFallba
   private final NamedLambdaVariable position;
   private final NamedLambdaVariable element;
   private final Expression function;
-  private final Expression filter; // null where all elements count
+  private final Expression filter; // null if all elements count
   private final boolean distinct;
   private transient ElementsFold fold;
 
@@ -80,20 +81,20 @@ public final class ElementsAggregate extends Expression implements CodegenFallba
     return CodegenFallback.super.doGenCode(context, code);
   }
 
-  /** It holds a buffer. */
+  /** It has a buffer. */
   @Override
   public boolean stateful() {
     return true;
   }
 
-  /** Spark takes functions that depend on the order of rows for random; elements have one order. */
+  /** Spark considers functions that depend on the row order non-deterministic, but elements have a fixed order. */
   @Override
   public boolean deterministic() {
     return CollectionConverters.asJava(function.children()).stream().allMatch(Expression::deterministic) && elements.deterministic()
         && (filter == null || filter.deterministic());
   }
 
-  /** Variables count as references, and these two are given here. */
+  /** Variables count as references, and these two are bound here. */
   @Override
   public AttributeSet references() {
     return super.references().$minus$minus(MatchStrategy.seq(List.<NamedExpression>of(position, element)));

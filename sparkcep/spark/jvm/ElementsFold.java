@@ -29,32 +29,34 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Goes with an aggregate function through the elements of arrays, as Spark's aggregation does through rows: initial values, an
- * update for each element that counts, the value at the end.
+ * Folds an aggregate function over the elements of arrays, as Spark's aggregation does over rows: initial values, an update for
+ * each element that counts, and the final value.
  *
- * <p>What the function and the filter look at becomes one row: position, element, and behind these the columns of the array's row.
- * Their references are to that row.
+ * <p>The inputs of the function and its filter form one row: position, element, and then the columns of the array's row. Their
+ * references are bound to that row.
  */
 final class ElementsFold {
   private final GenericInternalRow own = new GenericInternalRow(2); // position and element
   private final JoinedRow joined = new JoinedRow();
   private final DataType type; // of elements
-  private final BasePredicate filter; // null where all count
-  private final List<Expression> arguments; // by which elements are distinct; null where all count
-  private final InterpretedOrdering order; // of these
+  private final BasePredicate filter; // null if all elements count
+  private final List<Expression> arguments; // elements with equal arguments count once; null if all count
+  private final InterpretedOrdering order; // of the arguments
   private final Steps steps;
   private final GenericInternalRow given = new GenericInternalRow(1); // the new rows
-  private final Expression elements; // of these; null where they are the elements
-  private final InterpretedOrdering values; // of elements, where equal ones count once
-  private TreeSet<InternalRow> seen; // arguments
-  private TreeSet<InternalRow> had; // elements
+  private final Expression elements; // makes elements of the new rows; null if the rows are the elements
+  private final InterpretedOrdering values; // of elements, if equal elements count once
+  private TreeSet<InternalRow> seen; // arguments seen so far
+  private TreeSet<InternalRow> had; // elements seen so far
   private int count;
 
   ElementsFold(ElementsAggregate aggregate) {
     this(aggregate.position(), aggregate.element(), aggregate.function(), aggregate.filter(), aggregate.distinct(), null, false);
   }
 
-  /** {@code elements}: an array of the new rows, for which a variable stands; {@code once}: whether equal elements count once. */
+  /**
+   * {@code elements} makes an array of the new rows, which a variable represents. {@code once}: whether equal elements count once.
+   */
   ElementsFold(Expression elements, RunningAggregate.Variables variables, AggregateFunction function, Expression filter, boolean distinct, boolean once) {
     this(
         variables.position(), variables.element(), function, filter, distinct,
@@ -76,7 +78,7 @@ final class ElementsFold {
     steps = running != null ? running : function instanceof DeclarativeAggregate declarative ? new Declared(declarative) : new Called((ImperativeAggregate) function);
   }
 
-  /** References to a row whose first columns the variables are, and behind these those of the array's row. */
+  /** Returns the change that binds variables to the first columns of a row and, after these, the columns of the array's row. */
   private static UnaryOperator<Expression> place(int before, NamedLambdaVariable... variables) {
     return expression -> {
       if (expression instanceof BoundReference column) {
@@ -93,18 +95,18 @@ final class ElementsFold {
     };
   }
 
-  /** What the function gives for the elements of a row's array. */
+  /** Returns the function's value for the elements of a row's array. */
   Object over(ArrayData elements, InternalRow row) {
     begin();
     if (elements == null || elements.numElements() == 0) {
       joined.apply(own, row);
-      take(null, null); // as OUTER has it
+      take(null, null); // as OUTER does
       return steps.end();
     }
     return with(elements, row);
   }
 
-  /** Starts over, without any element. */
+  /** Starts over, without elements. */
   void begin() {
     seen = arguments == null ? null : new TreeSet<>(order);
     had = values == null ? null : new TreeSet<>(values);
@@ -112,7 +114,7 @@ final class ElementsFold {
     steps.begin();
   }
 
-  /** What the function gives for the elements so far and those of {@code rows}, beside {@code row}. */
+  /** Returns the function's value for the elements so far and those of {@code rows}; {@code row} has the other columns. */
   Object with(ArrayData rows, InternalRow row) {
     ArrayData more = rows;
     if (elements != null) {
@@ -141,7 +143,7 @@ final class ElementsFold {
     return new GenericInternalRow(arguments.stream().map(argument -> InternalRow.copyValue(argument.eval(joined))).toArray());
   }
 
-  /** {@code expression} with what {@code change} makes of each part. */
+  /** Returns {@code expression} with {@code change} applied to each part, bottom up. */
   static Expression replaced(Expression expression, UnaryOperator<Expression> change) {
     return (Expression) expression.transformUp(new AbstractPartialFunction<Expression, Expression>() {
       @Override
@@ -161,7 +163,7 @@ final class ElementsFold {
     return new SpecificInternalRow(MatchStrategy.seq(CollectionConverters.asJava(function.aggBufferAttributes()).stream().map(Attribute::dataType).toList()));
   }
 
-  /** A function under way. */
+  /** A function during its aggregation. */
   interface Steps {
     void begin();
 

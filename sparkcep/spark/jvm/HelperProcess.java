@@ -13,10 +13,10 @@ import java.util.concurrent.TimeoutException;
 import org.apache.spark.SparkException;
 
 /**
- * A Python process that rewrites statements: length-prefixed JSON both ways, one request at a time.
+ * A Python process that rewrites statements. It exchanges length-prefixed JSON, one request at a time.
  *
- * <p>It ends when its input does, and a request that takes longer than its time limit ends it, so it cannot outlive this JVM,
- * however that ends.
+ * <p>It ends when its input ends, and a request that exceeds its time limit ends it. So it cannot outlive this JVM, even after a
+ * crash.
  */
 final class HelperProcess {
   /** A helper could not be started or asked. */
@@ -28,7 +28,7 @@ final class HelperProcess {
     }
   }
 
-  /** The helper had ended before it was given the request. */
+  /** The helper had ended before it received the request. */
   static final class GoneException extends IOException {
     private static final long serialVersionUID = 1L;
 
@@ -45,25 +45,25 @@ final class HelperProcess {
             return thread;
           });
 
-  private static final long GRACE_MILLISECONDS = 2_000; // the helper's own clock is for a JVM that has ended
+  private static final long GRACE_MILLISECONDS = 2_000; // the helper's own timer is for a JVM that has ended
   private static final long START_MILLISECONDS = 60_000; // a busy machine needs several seconds
 
-  private static final String ENDED = "{\"ended\""; // how the answer of a helper begins that ends with it
+  private static final String ENDED = "{\"ended\""; // the beginning of the last answer of a helper that then ends
 
   private final long milliseconds;
   private final Process process;
   private final DataOutputStream to;
   private final DataInputStream from;
-  private volatile boolean ended; // before the system says so
+  private volatile boolean ended; // set before the system reports it
 
-  /** Starts {@code python} as a helper. Throws IOException if it does not say that it is ready. */
+  /** Starts {@code python} as a helper. Throws IOException if it does not report that it is ready. */
   HelperProcess(String python, long milliseconds, long bytes) throws IOException, TimeoutException {
     this.milliseconds = milliseconds;
-    // -P: nothing is imported from the directory that the shell was started in
+    // -P: nothing is imported from the shell's start directory
     ProcessBuilder builder =
         new ProcessBuilder(
             python, "-P", "-m", "sparkcep.spark.session.rewrite_service", Long.toString(milliseconds + GRACE_MILLISECONDS), Long.toString(bytes));
-    // memory that libraries set aside for threads and arrays counts against the limit
+    // memory that libraries reserve for threads and arrays counts against the limit
     builder.environment().putAll(
         Map.of("OMP_NUM_THREADS", "1", "OPENBLAS_NUM_THREADS", "1", "ARROW_DEFAULT_MEMORY_POOL", "system"));
     builder.redirectError(ProcessBuilder.Redirect.INHERIT);
@@ -84,8 +84,8 @@ final class HelperProcess {
   }
 
   /**
-   * The answer to a request. Throws TimeoutException if it takes too long, GoneException if the process had ended before, and
-   * IOException if it ends meanwhile; it has ended then.
+   * Returns the answer to a request. Throws TimeoutException if it takes too long, GoneException if the process had ended before,
+   * and IOException if it ends meanwhile. After an exception the process has ended.
    */
   String answer(String request) throws IOException, TimeoutException {
     byte[] bytes = request.getBytes(StandardCharsets.UTF_8);
@@ -117,7 +117,7 @@ final class HelperProcess {
     String run() throws IOException;
   }
 
-  /** Runs {@code talk} under a time limit. The process has ended if it throws, so that nobody reads the rest of an answer. */
+  /** Runs {@code talk} under a time limit. If it throws, the process has ended, so that nobody reads the rest of an answer. */
   private String ended(long limit, Talk talk) throws IOException, TimeoutException {
     ScheduledFuture<?> end = CLOCK.schedule(this::end, limit, TimeUnit.MILLISECONDS);
     boolean done = false;

@@ -19,10 +19,10 @@ import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * The rewriter for a JVM without a Python driver: a few helper processes. Another one is started only while the others are busy.
+ * The rewriter for a JVM without a Python driver: a pool of helper processes. A new helper is started only if all others are busy.
  *
- * <p>A session has one request at a time, so that a slow one does not hold up the others. A request whose helper ends in it is
- * an error of its statement, and is not repeated: the next helper would end in it, too.
+ * <p>A session has one request at a time, so that a slow session does not block the others. A request that ends its helper is an
+ * error of its statement and is not repeated, because it would end the next helper too.
  */
 final class Helpers implements Function<String, String> {
   static final String PYTHON = "spark.sparkcep.python";
@@ -30,7 +30,7 @@ final class Helpers implements Function<String, String> {
   static final String TIMEOUT = "spark.sparkcep.rewriter.timeout";
   static final String MEMORY = "spark.sparkcep.rewriter.memory";
 
-  /** A limit that a statement went beyond, or a wrong setting: an error of the clause of the class {@code errorClass}. */
+  /** A statement exceeded a limit, or a setting is wrong: an error of the clause of class {@code errorClass}. */
   static final class Refusal extends RuntimeException {
     private static final long serialVersionUID = 1L;
 
@@ -43,7 +43,7 @@ final class Helpers implements Function<String, String> {
       this.sqlState = sqlState;
     }
 
-    /** The fields that spark/session/rewrite_service.py gives of an error. */
+    /** Returns the fields that spark/session/rewrite_service.py uses for an error. */
     JsonNode fields() {
       ObjectNode out = JsonNodeFactory.instance.objectNode();
       out.put("error_class", errorClass).put("message", getMessage()).put("sqlstate", sqlState).put("line", 0).put("column", 0).put("fragment", "");
@@ -51,7 +51,7 @@ final class Helpers implements Function<String, String> {
     }
   }
 
-  /** A statement that was rewritten lately: the request, and what came of it. */
+  /** A recently rewritten statement: its text, its rewritten text and the request. */
   private record Statement(String text, String rewritten, ObjectNode request) {
     int length() {
       return text.length() + rewritten.length();
@@ -60,7 +60,7 @@ final class Helpers implements Function<String, String> {
 
   private static final String LIMIT = "54000"; // SQLSTATE: program limit exceeded
   private static final String SYNTAX = "42601";
-  private static final int STATEMENTS = 64; // as many as a helper knows
+  private static final int STATEMENTS = 64; // as many as a helper remembers
   private static final int CHARACTERS = 16 << 20;
 
   private static Helpers instance;
@@ -71,9 +71,9 @@ final class Helpers implements Function<String, String> {
   private final long milliseconds;
   private final long bytes;
   private final int most;
-  private final Deque<HelperProcess> idle = new ArrayDeque<>(); // the one that was used last comes first
+  private final Deque<HelperProcess> idle = new ArrayDeque<>(); // the most recently used comes first
   private final Set<HelperProcess> busy = new HashSet<>();
-  private final Set<Object> asking = Collections.newSetFromMap(new IdentityHashMap<>()); // sessions
+  private final Set<Object> asking = Collections.newSetFromMap(new IdentityHashMap<>()); // sessions with a request
   private int starting;
 
   private final Deque<Statement> statements = new ArrayDeque<>(); // the latest comes first
@@ -105,7 +105,7 @@ final class Helpers implements Function<String, String> {
       if (least <= found && found <= most) {
         return found;
       }
-    } catch (IllegalArgumentException e) { // also of a number that cannot be read
+    } catch (IllegalArgumentException e) { // also for a number that cannot be parsed
       throw new Refusal("SETTING", SYNTAX, key + " must be " + range + ", not " + shown(text), e);
     }
     throw new Refusal("SETTING", SYNTAX, key + " must be " + range + ", not " + shown(text), null);
@@ -115,7 +115,7 @@ final class Helpers implements Function<String, String> {
     return "'" + (text.length() > 60 ? text.substring(0, 57) + "..." : text) + "'";
   }
 
-  /** From the application's configuration alone: what a session may SET must not choose a program to run. */
+  /** Reads only the application's configuration: a session's SET must not choose a program to run. */
   private static String python() {
     SparkConf conf = SparkEnv.get().conf();
     for (String key : new String[] {PYTHON, "spark.pyspark.driver.python", "spark.pyspark.python"}) {
@@ -143,7 +143,7 @@ final class Helpers implements Function<String, String> {
     }
   }
 
-  /** Waits until no other request of the session is under way. */
+  /** Waits until the session's other request has finished and a helper is available. */
   private synchronized void begin(Object session) {
     long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(milliseconds);
     while (asking.contains(session) || busy.size() + starting >= most) {
@@ -163,7 +163,7 @@ final class Helpers implements Function<String, String> {
       }
     }
     asking.add(session);
-    starting++; // the place of the helper that is taken or started now
+    starting++; // reserves the slot of the helper that is taken or started now
   }
 
   private synchronized void end(Object session) {
@@ -177,7 +177,7 @@ final class Helpers implements Function<String, String> {
       try {
         return helper.answer(request);
       } catch (HelperProcess.GoneException e) {
-        again(helper); // killed from outside while it was idle
+        again(helper); // it was killed from outside while idle
       } catch (TimeoutException e) {
         throw new Refusal(
             "REWRITER_TIMEOUT", LIMIT,
@@ -196,7 +196,7 @@ final class Helpers implements Function<String, String> {
     }
   }
 
-  /** A helper for the caller, which has a place. */
+  /** Returns a helper for the caller, which has reserved a slot. */
   private HelperProcess taken() {
     synchronized (this) {
       while (!idle.isEmpty()) {
@@ -228,7 +228,7 @@ final class Helpers implements Function<String, String> {
     }
   }
 
-  /** Keeps a statement that was rewritten. Another helper is told of it if it is asked for more about it. */
+  /** Remembers a rewritten statement. A request about it to another helper then includes the statement's own request. */
   synchronized void remember(ObjectNode request, String rewritten) {
     statements.push(new Statement(request.get("sql").asText(), rewritten, request.deepCopy()));
     int length = statements.stream().mapToInt(Statement::length).sum();
@@ -237,12 +237,14 @@ final class Helpers implements Function<String, String> {
     }
   }
 
-  /** The statements that came of {@code rewritten} have their places in the user's text from now on. */
+  /** From now on the statements rewritten to {@code rewritten} have positions in the user's text. */
   synchronized void restored(String rewritten) {
     statements.stream().filter(one -> one.rewritten.equals(rewritten)).forEach(one -> one.request.put("restored", true));
   }
 
-  /** The request by which the statement {@code sql}, the user's text or what came of it, was rewritten; null if it is not known. */
+  /**
+   * Returns the request that rewrote the statement {@code sql}, which is the user's or the rewritten text; null if it is unknown.
+   */
   synchronized ObjectNode request(String sql) {
     return statements.stream().filter(one -> one.rewritten.equals(sql) || one.text.equals(sql)).map(Statement::request).findFirst().orElse(null);
   }

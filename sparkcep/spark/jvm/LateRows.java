@@ -20,8 +20,8 @@ import org.apache.spark.unsafe.types.UTF8String;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The table to which late rows of a stream are appended: whether it is there and fits, and what of each row goes to it. A row
- * carries these columns as one more.
+ * The table that late rows of a stream are appended to: checks that it exists and fits, and selects the columns for it. A row
+ * carries these columns as one additional column.
  */
 final class LateRows {
   static final String SETTING = "sparkcep.stream.lateRows";
@@ -29,12 +29,15 @@ final class LateRows {
 
   private LateRows() {}
 
-  /** The table's name; empty where late rows are dropped. */
+  /** Returns the table's name; "" if late rows are dropped. */
   static String table() {
     return Configured.get(SETTING, "");
   }
 
-  /** The table's name, kind and columns, and those of the clause's rows, for the rewriter's process to compare; null without. */
+  /**
+   * Returns the table's name, kind and columns, and the columns of the clause's rows, for the rewriter's checks; null without a
+   * table.
+   */
   static ObjectNode described(List<Attribute> rows) {
     if (table().isEmpty()) {
       return null;
@@ -67,7 +70,7 @@ final class LateRows {
     return SparkSession.active().table(table()).schema().fields();
   }
 
-  /** The columns of a row that the table has, in the table's order, as one column. */
+  /** Returns the columns of a row that the table has, in the table's order, as one column. */
   static NamedExpression column(List<Attribute> rows) {
     boolean cased = SQLConf.get().caseSensitiveAnalysis();
     List<Expression> parts = new ArrayList<>();
@@ -78,7 +81,7 @@ final class LateRows {
     return Streams.own(new CreateNamedStruct(MatchStrategy.seq(parts)), COLUMN);
   }
 
-  /** The columns of the rows that a clause reads: below those that the rewriter computes of them. */
+  /** Returns the columns of the rows that a clause reads, without those that the rewriter computes. */
   static List<Attribute> rows(LogicalPlan source) {
     return new ArrayList<>(CollectionConverters.asJava(source.output()));
   }

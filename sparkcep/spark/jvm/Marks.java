@@ -14,9 +14,9 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Takes {@link Clustered} out of a plan once Spark has planned exchanges and sorts by it: executors do not have its class.
+ * Removes {@link Clustered} from a plan after Spark has planned exchanges and sorts for it, because executors lack the class.
  *
- * <p>Spark offers this place, behind that planning, for rules about columnar operators.
+ * <p>Spark offers this extension point, after that planning, for rules about columnar operators.
  */
 final class Marks extends ColumnarRule {
   static final class Builder extends AbstractFunction1<SparkSession, ColumnarRule> {
@@ -26,7 +26,7 @@ final class Marks extends ColumnarRule {
     }
   }
 
-  /** Whether the session of the query that is being planned takes them out. */
+  /** Whether the session of the query being planned has this rule. */
   static boolean areTakenOut() {
     return areTakenOut(org.apache.spark.sql.classic.SparkSession.active().sessionState());
   }
@@ -35,7 +35,7 @@ final class Marks extends ColumnarRule {
     return CollectionConverters.asJava(state.columnarRules()).stream().anyMatch(rule -> rule instanceof Marks);
   }
 
-  /** Gives the rule to a session that is running already: it read its extensions when it began. */
+  /** Adds the rule to a running session, which read its extensions at its start. */
   static void install(SessionState state) throws ReflectiveOperationException {
     if (areTakenOut(state)) {
       return;

@@ -53,15 +53,15 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Computes aggregates of Spark's over a match's rows by {@link RunningAggregate}, in a table, and over a stream where a match has
- * several output rows. The rewriter spreads an array of the match's rows for each output row, so under ALL ROWS PER MATCH the cost
- * is the square of a match's rows.
+ * Computes Spark's aggregates over a match's rows by {@link RunningAggregate}, in a table, and over a stream if a match has several
+ * output rows. The rewriter spreads an array of the match's rows for each output row, so under ALL ROWS PER MATCH the cost is
+ * quadratic in the rows of a match.
  *
- * <p>{@code Aggregate(Generate(posexplode(elements), rows))} becomes a projection over the rows. {@link #asStepwise} then has the
+ * <p>{@code Aggregate(Generate(posexplode(elements), rows))} becomes a projection over the rows. {@link #asStepwise} then makes the
  * engine return only the new rows in each output row, instead of arrays of all rows.
  */
 final class MatchAggregates extends Rule<LogicalPlan> {
-  private static final Set<String> SEARCHES = Set.of("approximate", "slide", "ranking", "automaton", "changes"); // whose output rows may come in another order
+  private static final Set<String> SEARCHES = Set.of("approximate", "slide", "ranking", "automaton", "changes"); // their output rows may have another order
   private static final String VALUE = "__u[0-9]+"; // as in plan/split/measures.py
 
   static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
@@ -88,7 +88,7 @@ final class MatchAggregates extends Rule<LogicalPlan> {
     });
   }
 
-  /** Whether the rows of a clause over a stream are several of a match, each match as a whole. */
+  /** Whether a clause over a stream emits several rows per match, and each match as a unit. */
   private static boolean hasSteps(LogicalPlan node) {
     List<String> plans = Streams.isBelow(node) ? Streams.plans(node) : List.of();
     return plans.size() == 1 && hasSteps(Call.plan(plans.get(0)));
@@ -100,7 +100,7 @@ final class MatchAggregates extends Rule<LogicalPlan> {
 
   // -- the aggregates
 
-  /** An array of elements: the leaf whose rows they are made of, and an expression that makes them of new rows. */
+  /** An array of elements: the leaf with their rows, and an expression that makes elements of new rows. */
   private record Elements(Attribute leaf, Expression made, RunningAggregate.Variables variables, boolean once) {}
 
   private static LogicalPlan inRows(Aggregate aggregate) {
@@ -119,7 +119,7 @@ final class MatchAggregates extends Rule<LogicalPlan> {
     List<NamedExpression> columns = new ArrayList<>();
     for (NamedExpression column : CollectionConverters.asJava(StreamAggregates.rewritten(aggregate).aggregateExpressions())) {
       Expression value = ((Alias) column).child();
-      boolean kept = column.name().equals(StreamAggregates.KEPT); // any_value of what is one value in the row
+      boolean kept = column.name().equals(StreamAggregates.KEPT); // any_value of a single value per row
       value = kept ? ((AggregateExpression) value).aggregateFunction().children().head() : inRow(value, generate, arrays);
       if (value == null) {
         return aggregate;
@@ -130,7 +130,7 @@ final class MatchAggregates extends Rule<LogicalPlan> {
     return new Project(MatchStrategy.seq(columns), StreamAggregates.unnumbered(generate.child()));
   }
 
-  /** The arrays of rows among the columns of the table function that is called below. */
+  /** Returns the arrays of rows among the output columns of the table function below. */
   private static Set<ExprId> leaves(LogicalPlan node) {
     Set<ExprId> found = new HashSet<>();
     if (node instanceof Project || node instanceof Filter || node instanceof SubqueryAlias) {
@@ -177,7 +177,7 @@ final class MatchAggregates extends Rule<LogicalPlan> {
     return new NamedLambdaVariable(name, type, true, NamedExpression.newExprId(), new AtomicReference<>());
   }
 
-  /** {@code value} with each aggregate in it over the rows of a leaf; null where one of them cannot be computed so. */
+  /** Returns {@code value} with each aggregate computed over the rows of a leaf; null if that is impossible for any of them. */
   private static Expression inRow(Expression value, Generate generate, Map<Integer, Elements> arrays) {
     boolean[] refused = new boolean[1];
     Expression made = ElementsFold.replaced(value, part -> {
@@ -230,13 +230,13 @@ final class MatchAggregates extends Rule<LogicalPlan> {
 
   // -- functions of whole arrays
 
-  /** Whether columns of the rewriter's are there that are functions of whole arrays. */
+  /** Whether the projection has columns of the rewriter that are functions of whole arrays. */
   private static boolean hasValues(Project project) {
     return CollectionConverters.asJava(project.projectList()).stream().anyMatch(MatchAggregates::isValue);
   }
 
   private static boolean isValue(NamedExpression column) {
-    // Spark analyses a plan again where it becomes part of another
+    // Spark analyses a plan again when it becomes part of another
     return column instanceof Alias alias && column.name().matches(VALUE) && !(alias.child() instanceof RunningAggregate);
   }
 
@@ -256,7 +256,7 @@ final class MatchAggregates extends Rule<LogicalPlan> {
     return new Project(MatchStrategy.seq(columns), project.child());
   }
 
-  /** The aggregate that a function of a whole array stands for; null where it is another one, or of another array. */
+  /** Returns the aggregate that computes a function of a whole array; null for another function, or another array. */
   private static Expression running(Expression value, Set<ExprId> leaves) {
     if (value instanceof Cast cast && cast.child() instanceof Size size) {
       return running(size.child(), leaves, element -> new Count(MatchStrategy.seq(List.of(element))));
@@ -275,7 +275,7 @@ final class MatchAggregates extends Rule<LogicalPlan> {
 
   // -- the engine's part
 
-  /** The stepwise plan of a call whose arrays of rows are read by running aggregates alone; null if anything else reads them. */
+  /** Returns the stepwise plan of a call if only running aggregates read its arrays of rows, else null. */
   static ObjectNode asStepwise(Call call, Generate generate, List<Expression> above) {
     JsonNode plan = call.plan();
     if (plan.path("stepwise").asBoolean() || !hasSteps(plan)) {
@@ -293,7 +293,7 @@ final class MatchAggregates extends Rule<LogicalPlan> {
         leaves.add(column.exprId());
       }
     }
-    int[] reads = new int[2]; // by running aggregates, and all
+    int[] reads = new int[2]; // by running aggregates, and in total
     for (Expression expression : above) {
       visit(expression, node -> {
         reads[0] += node instanceof RunningAggregate running && running.leaf() instanceof Attribute leaf && leaves.contains(leaf.exprId()) ? 1 : 0;

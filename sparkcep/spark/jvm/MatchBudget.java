@@ -10,7 +10,7 @@ import scala.collection.Iterator;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Map;
 
-/** Stands above the operator of a clause with BUDGET, and has what its checks came to as metrics. Rows pass as they come. */
+/** Is above the operator of a clause with BUDGET and has the totals of its checks as metrics. Rows pass unchanged. */
 public final class MatchBudget extends Passing {
   private static final long serialVersionUID = 1L;
   private final transient BudgetTotals totals;
@@ -26,8 +26,7 @@ public final class MatchBudget extends Passing {
   }
 
   /**
-   * Spark calls this as the first thing of an execution; of a second one of the same plan it does not call {@link #doExecute}
-   * again.
+   * Spark calls this first in each execution. For a second execution of the same plan it does not call {@link #doExecute} again.
    */
   @Override
   public void resetMetrics() {

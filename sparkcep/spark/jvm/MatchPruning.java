@@ -43,13 +43,13 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * What Spark's optimizer does around any operator, around the table function: a filter on partition keys goes below it, and what
- * nothing above reads is not computed, nor shipped to compute it. A column with several names is exchanged once.
+ * Optimizes around the table function as Spark's optimizer does around any operator. It pushes filters on partition keys below the
+ * function. It drops columns that nothing above reads, and their inputs. A column with several names is exchanged once.
  *
- * <p>It runs among Spark's own rules, which carry both on towards the scan.
+ * <p>It runs among Spark's own rules, which push both further towards the scan.
  */
 final class MatchPruning extends Rule<LogicalPlan> {
-  private static final Set<String> VALUES = Set.of("nav", "agg", "cls", "rows", "mno", "register", "emit", "match_from", "match_to", "change", "change_number", "changed_by", "match_id"); // leaves that engines do not search by
+  private static final Set<String> VALUES = Set.of("nav", "agg", "cls", "rows", "mno", "register", "emit", "match_from", "match_to", "change", "change_number", "changed_by", "match_id"); // leaves that do not affect the search
   private static final Set<String> NOT_READ = Set.of("inputs", "ordered_inputs", "letters", "variables", "outputs", "places", "leaf_places", "failing", "given");
 
   static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
@@ -81,7 +81,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
       return withKeysFiltered(filter, generate);
     }
     if (!MatchStrategy.isOn()) {
-      return node; // the table function itself cannot be told what is not needed
+      return node; // the table function itself cannot drop unused columns
     }
     if (node instanceof Generate generate) {
       return exchangedOnce(generate);
@@ -135,16 +135,16 @@ final class MatchPruning extends Rule<LogicalPlan> {
   }
 
   /**
-   * Whether Spark computes a condition by nodes of its own, as it does subqueries and functions of Python. Over a stream these
-   * would stand between a call and its mark; and which keys are kept does not follow a table that changes.
+   * Whether Spark computes a condition with nodes of its own, as it does subqueries and Python functions. Over a stream these nodes
+   * would be between a call and its mark. Besides, the keys to keep would not follow a table that changes.
    */
   private static boolean isComputedApart(Expression condition) {
     return condition.containsPattern(TreePattern.PLAN_EXPRESSION()) || condition.containsPattern(TreePattern.PYTHON_UDF());
   }
 
   /**
-   * The rows of {@code table} that fulfil the condition. Where their number in the task counts, because the first of them brings a
-   * history, the others have to go before they are numbered; null where they cannot.
+   * Returns the rows of {@code table} that satisfy the condition. If the rows are numbered in the task, because the first row
+   * carries a history, other rows must be dropped before they are numbered. Returns null if that is impossible.
    */
   private static LogicalPlan filtered(Expression condition, LogicalPlan table) {
     if (!(table instanceof Project numbered) || CollectionConverters.asJava(numbered.projectList()).stream().allMatch(e -> ((Expression) e).deterministic())) {
@@ -154,7 +154,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
     return below ? new Project(numbered.projectList(), new Filter(condition, numbered.child())) : null;
   }
 
-  /** Output columns that are keys of the partitions, with what they are in the input. */
+  /** Returns the output columns that are partition keys, each with its input expression. */
   static Map<ExprId, Expression> keys(Call call, scala.collection.immutable.Seq<Attribute> output) {
     Map<ExprId, Expression> found = new HashMap<>();
     for (JsonNode key : call.plan().get("partition")) {
@@ -175,7 +175,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
     return found;
   }
 
-  /** Whether equal keys are one value in every respect: 0.0 and -0.0 are not. */
+  /** Whether equal keys are identical in every respect, unlike 0.0 and -0.0. */
   private static boolean isExact(DataType type) {
     return Set.of(
                 DataTypes.BooleanType, DataTypes.ByteType, DataTypes.ShortType, DataTypes.IntegerType, DataTypes.LongType,
@@ -199,7 +199,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
     return conjuncts.stream().reduce(And::new).orElseThrow();
   }
 
-  /** {@code condition} with what stands for attributes. */
+  /** Returns {@code condition} with attributes replaced by {@code values}. */
   static Expression replaced(Expression condition, Map<ExprId, ? extends Expression> values) {
     return (Expression) condition.transformUp(new AbstractPartialFunction<Expression, Expression>() {
       @Override
@@ -219,7 +219,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
 
   private static Generate pruned(Generate generate, AttributeSet read) {
     Call call = call(generate);
-    // matches of which a measure changes are reported again, whoever reads the measure
+    // If a measure of a match changes, the match is reported again, even if nobody reads the measure.
     boolean compared = call != null && call.plan().path("changes").path("report").asText().equals("CHANGES");
     if (call == null || compared || !call.plan().get("ranking").isNull() || readsInput(generate, read)) {
       return generate;
@@ -240,7 +240,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
       Attribute attribute = generate.generatorOutput().apply(i);
       String name = schema.apply(i).name();
       boolean isUsers = i < users.size();
-      boolean last = i == schema.length() - 1 && kept.isEmpty(); // matches are counted by rows of some column
+      boolean last = i == schema.length() - 1 && kept.isEmpty(); // counting matches needs at least one column
       if (!read.contains(attribute) && (isUsers || droppable.contains(name)) && !last) {
         if (!isUsers) {
           dropped.add(name);
@@ -260,7 +260,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
         remaining.add(leaf);
       }
     }
-    // the engine gives just these, in this order, whatever the columns it is sent
+    // The engine returns exactly these columns, in this order, for any input columns.
     ArrayNode names = plan.putArray("given");
     fields.forEach(field -> names.add(field.name()));
     List<Expression> columns = columns(call, plan, given);
@@ -271,8 +271,8 @@ final class MatchPruning extends Rule<LogicalPlan> {
   }
 
   /**
-   * Exchanges and sorts a column of the call's table once, however many names it has there. The planner could do this too, but then
-   * the exchange would be above a node that the logical plan does not have (see {@link MatchStrategy}).
+   * Exchanges and sorts a column of the call's table once, for all its names. The planner could do this too, but then the exchange
+   * would be above a node that the logical plan lacks (see {@link MatchStrategy}).
    */
   private static LogicalPlan exchangedOnce(Generate generate) {
     if (!(generate.child() instanceof Project packing)) {
@@ -321,8 +321,8 @@ final class MatchPruning extends Rule<LogicalPlan> {
   }
 
   /**
-   * The projection over a call with arrays of new rows, where it and the projections below it need no others. A leaf that one of
-   * these hands on counts by what is made of it above.
+   * Returns the projection over a stepwise call if it and the projections below only need arrays of new rows. A leaf that a
+   * projection passes on counts by its uses above.
    */
   private static Project stepwise(Project project) {
     List<Expression> above = new ArrayList<>();
@@ -340,13 +340,13 @@ final class MatchPruning extends Rule<LogicalPlan> {
     return made == null || made == node ? project : (Project) over(project, node, made);
   }
 
-  /** {@code node} with {@code made} in place of {@code from}, which lies below it. */
+  /** Returns {@code node} with {@code made} instead of {@code from}, which is below it. */
   private static LogicalPlan over(LogicalPlan node, LogicalPlan from, LogicalPlan made) {
     LogicalPlan child = node.children().head();
     return (LogicalPlan) node.withNewChildren(MatchStrategy.seq(List.of(child == from ? made : over(child, from, made))).toIndexedSeq());
   }
 
-  /** The call with arrays of new rows where {@code above}, all that reads it, needs no others. */
+  /** Returns the call with arrays of new rows if {@code above}, all its readers, need no other arrays. */
   private static Generate stepwise(Generate generate, List<Expression> above) {
     Call call = call(generate);
     ObjectNode plan = call == null ? null : MatchAggregates.asStepwise(call, generate, above);
@@ -360,11 +360,11 @@ final class MatchPruning extends Rule<LogicalPlan> {
   }
 
   /**
-   * Names and values of the columns that the pruned plan still reads, and of those of the user's that it gives back; the plan
-   * itself is the last one's name.
+   * Returns names and values of the columns that the pruned plan still reads, and of the user's columns that it returns. The plan
+   * itself is the name of the last column.
    *
-   * <p>The last one's value must be none that Spark can compute: where all that is kept turns out constant, even later, Spark would
-   * fold the columns into one literal, and the strategy not find the plan.
+   * <p>Spark must not be able to compute the value of the last column. If all remaining columns turned out constant, even later,
+   * Spark would fold them into one literal, and the strategy would not find the plan.
    */
   private static List<Expression> columns(Call call, ObjectNode plan, Set<Integer> given) {
     Set<String> read = new HashSet<>();

@@ -32,11 +32,11 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Runs the table function, where the rewriter wrote the call, by Spark's operator of {@code mapInArrow}.
+ * Runs the table function with Spark's operator of {@code mapInArrow} if the rewriter wrote the call.
  *
- * <p>The operator for table functions copies each input row and queues it (in memory, then on disk) until the function's output can
- * be joined with it. The rewriter's form never has such a join, so all that is left out. The same Python engine gets the same
- * batches.
+ * <p>The operator for table functions copies each input row and queues it, in memory and then on disk, to join it with the
+ * function's output. The rewriter's form never needs this join, so copying and queueing are left out. The Python engine and its
+ * batches are unchanged.
  */
 final class MatchStrategy extends SparkStrategy {
   static final String SETTING = "sparkcep.mapInArrow";
@@ -50,7 +50,7 @@ final class MatchStrategy extends SparkStrategy {
     }
   }
 
-  /** Whether the session wants it; a setting for comparison, and for a Spark in which the operator misbehaves. */
+  /** Whether the session wants it. The setting allows comparison, and helps with a Spark whose operator misbehaves. */
   static boolean isOn() {
     return Boolean.parseBoolean(Configured.get(SETTING, "true"));
   }
@@ -79,7 +79,7 @@ final class MatchStrategy extends SparkStrategy {
     if (stream != null) {
       return streaming(call, stream, output);
     }
-    int carried = Math.max(1, call.size() - 1); // the last one carries the plan alone, but rows without a column would be lost
+    int carried = Math.max(1, call.size() - 1); // the last column only carries the plan, but rows without a column would be lost
     Shipment shipment = Shipment.of(call, carried, Set.of());
     List<Expression> told = told(call);
     BudgetTotals totals = totals(call);
@@ -87,7 +87,7 @@ final class MatchStrategy extends SparkStrategy {
         "org.apache.spark.sql.catalyst.expressions.PythonUDF",
         PythonFunctions.TABLE_FUNCTION, mapper(call, shipment, totals), call.function().elementSchema(), seq(told), MAP_ARROW_ITER, true);
     SparkPlan input = projected(shipment.columns(), table(call));
-    // a key goes through as the input's own attribute, so that Spark sees the rows of the output lie as those of the input
+    // A key passes through as the input's own attribute, so Spark sees that output rows are distributed like input rows.
     Map<ExprId, Expression> keys = MatchPruning.keys(call, output);
     Set<ExprId> passed = new HashSet<>();
     List<Attribute> given = new ArrayList<>();
@@ -102,7 +102,7 @@ final class MatchStrategy extends SparkStrategy {
     return passed.isEmpty() ? operator : new ProjectExec(seq(renamed), operator);
   }
 
-  /** The operator of a clause over a stream, which keeps a state for each key. */
+  /** Plans the operator of a clause over a stream, which has a state for each key. */
   private SparkPlan streaming(Call call, StreamInput input, Seq<Attribute> output) {
     Streams.keepApart(input);
     Streams.Parts parts = Streams.parts(call, input, Math.max(1, call.size() - 1));
@@ -111,7 +111,7 @@ final class MatchStrategy extends SparkStrategy {
     return new ProjectExec(seq(new ArrayList<NamedExpression>(CollectionConverters.asJava(output))), operator);
   }
 
-  /** The lines for EXPLAIN. */
+  /** Returns the lines for EXPLAIN. */
   private static List<Expression> told(Call call) {
     List<Expression> told = new ArrayList<>();
     for (Expression argument : CollectionConverters.asJava(call.function().children())) {
@@ -122,9 +122,7 @@ final class MatchStrategy extends SparkStrategy {
     return told;
   }
 
-  /**
-   * The engine over batches, in the Python that would run the table function.
-   */
+  /** Returns the function that runs the engine over batches, in the Python that would run the table function. */
   private static PythonFunction mapper(Call call, Shipment shipment, BudgetTotals totals) {
     PythonFunction like = call.function().func();
     return new SimplePythonFunction(
@@ -136,12 +134,12 @@ final class MatchStrategy extends SparkStrategy {
     return call.plan().path("approximate").path("budget").isObject();
   }
 
-  /** What takes the totals of a clause with BUDGET; null without one. */
+  /** Returns the receiver of the totals of a clause with BUDGET; null for another clause. */
   private static BudgetTotals totals(Call call) {
     return isBudgeted(call) ? BudgetTotals.registered(SparkSession.active().sparkContext(), call.function().func().accumulator()) : null;
   }
 
-  /** The plan that names the columns that Spark expects, in their order: it reads them by their places. */
+  /** Returns the plan with the names of the columns that Spark expects, in order: Spark reads them by position. */
   static ObjectNode given(Call call) {
     ObjectNode plan = call.plan().deepCopy();
     ArrayNode given = plan.putArray("given");
@@ -153,17 +151,17 @@ final class MatchStrategy extends SparkStrategy {
     return plan;
   }
 
-  /** The operator of a call's input. */
+  /** Plans the operator of a call's input. */
   private SparkPlan table(Call call) {
-    // a table that lies together by its keys would leave all slices of a key in one task
+    // A table that is clustered by its keys would leave all slices of a key in one task.
     boolean whole = call.plan().path("slice").asText().isEmpty();
     return whole && Marks.areTakenOut() ? required(call.table()) : planLater(call.table());
   }
 
   /**
-   * Requires distribution and order where the text commands them. It plans nodes of the logical plan only, never new ones: an
-   * adaptive query replaces the node of a finished stage (an exchange, a cached table). If the plan does not have the node, the
-   * stage is planned again, indefinitely.
+   * Requires distribution and order where the text commands them. It plans only nodes of the logical plan, never new ones. An
+   * adaptive query replaces the node of a finished stage (an exchange, a cached table). If the plan lacks the node, the stage is
+   * planned again, indefinitely.
    */
   private SparkPlan required(LogicalPlan table) {
     if (table instanceof Project project) {
@@ -176,7 +174,7 @@ final class MatchStrategy extends SparkStrategy {
     return new Clustered(asked.partitionExpressions(), ((Sort) table).order(), planLater(asked.child()));
   }
 
-  /** {@code child} with these columns: without a copy of each row where they are its own. */
+  /** Returns {@code child} with these columns, without copying rows if the columns are its own. */
   private static SparkPlan projected(List<NamedExpression> columns, SparkPlan child) {
     List<Attribute> output = CollectionConverters.asJava(child.output());
     boolean own = output.size() == columns.size();

@@ -23,18 +23,18 @@ import scala.collection.Iterable;
 import scala.collection.Iterator;
 
 /**
- * Where the nodes of a rewritten statement's plan stand in what the user wrote, so that Spark's own errors, when it analyses and
- * when it runs, name that place.
+ * Source positions: maps the nodes of a rewritten statement's plan to the user's text. So Spark's own errors, in analysis and at
+ * run time, name positions there.
  */
 final class Origins {
   private static final Method POSITION_MAPPER = positionMapper();
 
   private Origins() {}
 
-  /** A place of the rewritten text: offsets of the first and the last character. */
+  /** A position in the rewritten text: offsets of the first and the last character. */
   private record Place(int start, int stop) {}
 
-  /** Gives every node of {@code parsed} that has a place in {@code rewritten} that of the user's own text. */
+  /** Gives every node of {@code parsed} with a position in {@code rewritten} the position in the user's own text. */
   static void restore(Object parsed, String rewritten) throws ReflectiveOperationException {
     List<TreeNode<?>> nodes = new ArrayList<>();
     collect(parsed, rewritten, nodes, Collections.newSetFromMap(new IdentityHashMap<>()));
@@ -49,7 +49,7 @@ final class Origins {
       if (origin != null) {
         field.set(node, origin);
         if (node instanceof SupportQueryContext quoting) {
-          quoting.queryContext_$eq(quoting.initQueryContext()); // it took the place when it was made
+          quoting.queryContext_$eq(quoting.initQueryContext()); // the node stored its position when it was created
         }
       }
     }
@@ -83,7 +83,7 @@ final class Origins {
         : new Place(offset(origin, origin.startIndex()), offset(origin, origin.stopIndex()));
   }
 
-  /** An offset in the origin's text; Spark itself may count in that text with the values of its parameters. */
+  /** Returns an offset in the origin's text. Spark itself may count in that text with parameter values filled in. */
   private static int offset(Origin origin, Option<Object> found) {
     try {
       Option<?> mapper = POSITION_MAPPER == null ? Option.empty() : (Option<?>) POSITION_MAPPER.invoke(origin);
@@ -102,7 +102,7 @@ final class Origins {
     }
   }
 
-  /** The origins in the user's text; what has no place there is left out. */
+  /** Returns the origins in the user's text, without nodes that lack a position there. */
   private static Map<Place, Origin> asked(List<TreeNode<?>> nodes, String rewritten) {
     Map<Place, Origin> out = new LinkedHashMap<>();
     nodes.forEach(node -> out.put(place(node.origin()), node.origin()));

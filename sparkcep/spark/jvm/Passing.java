@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.execution.SparkPlan;
 import scala.collection.immutable.Seq;
 
-/** An operator above a child whose rows pass as they come. It exists on the driver alone. */
+/** An operator whose child's rows pass unchanged. It exists only on the driver. */
 abstract class Passing extends SparkPlan {
   private static final long serialVersionUID = 1L;
   protected final SparkPlan child;
@@ -43,15 +43,15 @@ abstract class Passing extends SparkPlan {
     return MatchStrategy.seq(List.of(child));
   }
 
-  /** Stages of a query keep canonical plans, and are shipped with them. */
+  /** Stages of a query store canonical plans and are shipped with them. */
   @Override
   public SparkPlan doCanonicalize() {
     return (SparkPlan) child.canonicalized();
   }
 
   /**
-   * Executors do not have these classes. An adaptive plan keeps the plan that it began with, and where a scalar subquery is a key
-   * of GROUP BY, or expressions are interpreted, it travels with the expression; there the child stands in its place.
+   * Serializes as its child, because executors lack these classes. An adaptive plan keeps its initial plan. If a scalar subquery is
+   * a key of GROUP BY, or expressions are interpreted, that plan travels with the expression.
    */
   protected Object writeReplace() {
     return child;

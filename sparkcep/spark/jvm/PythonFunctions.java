@@ -44,17 +44,17 @@ import scala.runtime.AbstractFunction2;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * The functions {@code match_recognize}, {@code expand_matches}, ... in a JVM that no Python driver lives beside.
+ * The functions {@code match_recognize}, {@code expand_matches}, ... for a JVM without a Python driver.
  *
- * <p>They become built-in ones, which every new session has and permanent views may use. What they run is asked of the
- * rewriter at their first use: it pickles references to the functions of the installed package.
+ * <p>They become built-in functions, which every new session has and permanent views may use. At their first use the rewriter
+ * supplies their code: it pickles references to functions of the installed package.
  */
 final class PythonFunctions {
   static final String TABLE_FUNCTION = "match_recognize";
   private static final String[] SCALARS = {"expand_matches", "count_matches", "sample_matches"};
   private static final String FAILED = "TABLE_VALUED_FUNCTION_FAILED_TO_ANALYZE_IN_PYTHON";
 
-  // the usage of each function and its examples, in the form of Spark's own functions
+  // usage and examples of each function, in the form of Spark's own functions
   private static final Map<String, String[]> USAGE = Map.of(
       TABLE_FUNCTION,
       new String[] {
@@ -86,10 +86,10 @@ final class PythonFunctions {
 
   private PythonFunctions() {}
 
-  /** One function as Python describes it; {@code returns} is null for the table function. */
+  /** A function as Python describes it; {@code returns} is null for the table function. */
   private record Definition(PythonFunction function, int evalType, DataType returns) {}
 
-  /** Puts the functions into the registries that each new session copies. */
+  /** Adds the functions to the registries that each new session copies. */
   static void publish() {
     register(TableFunctionRegistry.builtin(), TABLE_FUNCTION, "python_udtf", new TableBuilder());
     for (String name : SCALARS) {
@@ -102,16 +102,16 @@ final class PythonFunctions {
     replace(registry, identifier(name), info(name, source), builder);
   }
 
-  /** Registers a function; Spark warns of one that is replaced, not of one that was dropped before. */
+  /** Registers a function. Spark warns if a function is replaced, but not if it was dropped before. */
   private static <T> void replace(
       FunctionRegistryBase<T> registry, FunctionIdentifier name, ExpressionInfo info, scala.Function1<Seq<Expression>, T> builder) {
-    synchronized (registry) { // as Spark's own look-ups, so that no query meets the gap
+    synchronized (registry) { // like Spark's own look-ups, so that no query sees the gap
       registry.dropFunction(name);
       registry.registerFunction(name, info, builder);
     }
   }
 
-  /** What DESCRIBE FUNCTION tells. */
+  /** Returns the text of DESCRIBE FUNCTION. */
   private static ExpressionInfo info(String name, String source) {
     String[] texts = USAGE.get(name);
     return new ExpressionInfo(PythonFunctions.class.getName(), null, name, texts[0], "", texts[1], "", "", "", "", source);
@@ -148,7 +148,7 @@ final class PythonFunctions {
     }
   }
 
-  /** Spark's own builder of a registered table function, whose calls are then analysed here. */
+  /** Spark's own builder of a registered table function. The calls it builds are analysed here. */
   private static final class AnalysingBuilder extends AbstractFunction1<Seq<Expression>, LogicalPlan> {
     private final scala.Function1<Seq<Expression>, LogicalPlan> spark;
 
@@ -163,7 +163,7 @@ final class PythonFunctions {
   }
 
   /**
-   * Lets the rewriter's process analyse calls of the table function that a Python driver registered: no worker is started for it.
+   * Makes the rewriter's process analyse calls of the table function that a Python driver registered, without starting a worker.
    */
   static void analyse(FunctionRegistryBase<LogicalPlan> registry) {
     FunctionIdentifier name = identifier(TABLE_FUNCTION);
@@ -173,7 +173,7 @@ final class PythonFunctions {
     }
   }
 
-  /** Gives the functions over graphs of matches that a Python driver registered their usage. */
+  /** Adds usage texts to the functions over match graphs that a Python driver registered. */
   static void describe(FunctionRegistryBase<Expression> registry) {
     for (String scalar : SCALARS) {
       FunctionIdentifier name = identifier(scalar);
@@ -204,7 +204,10 @@ final class PythonFunctions {
     }
   }
 
-  /** Calls that the rewriter's process analyses; those of a clause's text a Python worker, whose errors are told as our own. */
+  /**
+   * Calls that the rewriter's process analyses. A Python worker analyses calls with a clause's text; its errors become sparkcep's
+   * own.
+   */
   private static final class OwnAnalysis extends AbstractPartialFunction<Expression, Expression> {
     @Override
     public boolean isDefinedAt(Expression expression) {
@@ -224,7 +227,7 @@ final class PythonFunctions {
     }
   }
 
-  /** {@code udtf} with another analyze function; its other fields, one more in each Spark version, stay. */
+  /** Returns {@code udtf} with another analyze function. Its other fields, whose number grows with Spark versions, are kept. */
   private static Expression withAnalyze(UnresolvedPolymorphicPythonUDTF udtf, Analyze analyze) {
     Object[] fields = new Object[udtf.productArity()];
     for (int i = 0; i < fields.length; i++) {
@@ -250,14 +253,14 @@ final class PythonFunctions {
       }
       try {
         return shared(spark.apply(function, arguments));
-      } catch (Throwable raised) { // Scala does not declare what it throws
+      } catch (Throwable raised) { // Scala does not declare its exceptions
         throw PythonFunctions.<RuntimeException>unchecked(told(raised));
       }
     }
 
     /**
-     * The analysis of a call in the rewriter's form; null for another. Raises what is wrong with it, and with any call over a
-     * stream.
+     * Returns the analysis of a call in the rewriter's form; null for another form. Raises the call's errors, and an error for any
+     * other call over a stream.
      */
     private static PythonUDTFAnalyzeResult planned(Seq<Expression> arguments) {
       if (arguments.isEmpty() || !(arguments.head() instanceof FunctionTableSubqueryArgumentExpression table)) {
@@ -270,7 +273,7 @@ final class PythonFunctions {
         return null;
       }
       ObjectNode request = JsonNodeFactory.instance.objectNode();
-      // Spark's own operator for table functions cannot send two columns of one name
+      // Spark's own operator for table functions cannot send two columns with one name.
       request.put("kind", "analyze").put("schema", schema.json()).put("distinct", !MatchStrategy.isOn()).put("streaming", streaming);
       Option<String> statement = CurrentOrigin.get().sqlText();
       request.put("sql", statement.isDefined() ? statement.get() : "").set("application", Configured.application());
@@ -297,7 +300,7 @@ final class PythonFunctions {
     }
   }
 
-  /** The pickled function by which {@code mapInArrow} runs the engine for a clause's plan over what is sent. */
+  /** Returns the pickled function that runs the engine for a clause's plan under {@code mapInArrow}. */
   static Seq<Object> mapper(ObjectNode plan, Shipment shipment) {
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("kind", "mapper").put("plan", plan.toString()).set("columns", shipment.names());
@@ -307,7 +310,7 @@ final class PythonFunctions {
     return command(granted(request));
   }
 
-  /** The answer to a request. Raises the error in it. */
+  /** Returns the answer to a request. Raises the error in it. */
   static JsonNode granted(ObjectNode request) {
     JsonNode answer = asked(request);
     if (answer.has("error")) {
@@ -316,7 +319,7 @@ final class PythonFunctions {
     return answer;
   }
 
-  /** The pickled function in an answer. */
+  /** Returns the pickled function in an answer. */
   static Seq<Object> command(JsonNode answer) {
     return list(bytes(answer.get("command")));
   }
@@ -347,7 +350,7 @@ final class PythonFunctions {
     return MatchStrategy.seq(out);
   }
 
-  /** {@code analysis} with the array that equal analyses have. */
+  /** Returns {@code analysis} with the array that all equal analyses share. */
   private static PythonUDTFAnalyzeResult shared(PythonUDTFAnalyzeResult analysis) {
     Object[] fields = new Object[analysis.productArity()];
     for (int i = 0; i < fields.length; i++) {
@@ -358,8 +361,8 @@ final class PythonFunctions {
   }
 
   /**
-   * One array for all equal ones that are in use. Spark compares arrays by identity. If each analysis of a view had an array of its
-   * own, Spark would never find the view's plan among those that are cached.
+   * Returns one array for all equal arrays in use. Spark compares arrays by identity. If each analysis of a view had its own array,
+   * Spark would never find the view's plan among cached plans.
    */
   private static byte[] shared(byte[] result) {
     String key = new String(result, StandardCharsets.ISO_8859_1);
@@ -398,7 +401,9 @@ final class PythonFunctions {
     return out;
   }
 
-  /** Workers on this machine run the rewriter's own Python unless another was chosen; elsewhere its path says nothing. */
+  /**
+   * Returns the Python of workers: on this machine the rewriter's own unless another was chosen. Elsewhere its path is meaningless.
+   */
   private static String workerPython(String rewriters) {
     SparkConf conf = SparkEnv.get().conf();
     String chosen = conf.get("spark.pyspark.python", System.getenv("PYSPARK_PYTHON"));
@@ -408,7 +413,7 @@ final class PythonFunctions {
     return conf.get("spark.master", "").startsWith("local") ? rewriters : "python3";
   }
 
-  // Spark's constructors and builders differ between 4.1 and 4.3 in how many arguments they take
+  // Spark's constructors and builders take different numbers of arguments in 4.1 and 4.3.
 
   static Object construct(String className, Object... first) {
     try {
@@ -427,7 +432,7 @@ final class PythonFunctions {
     }
   }
 
-  /** {@code first} and the default values behind them; null where the types do not fit. */
+  /** Returns {@code first} and the default values of the other parameters; null if the types do not fit. */
   private static Object[] fitting(Class<?>[] types, Object[] first, Class<?> owner) throws ReflectiveOperationException {
     if (types.length < first.length) {
       return null;
@@ -470,7 +475,7 @@ final class PythonFunctions {
     }
   }
 
-  /** The session's parser: {@code analyze} may ask for expressions as text. */
+  /** Returns the session's parser: {@code analyze} may return expressions as text. */
   private static Function0<Object> parser() {
     return new AbstractFunction0<>() {
       @Override

@@ -9,8 +9,8 @@ import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
 /**
- * The tables that a clause over a stream reads at each micro-batch, by their names: the second child of its operator, which
- * collects each before a micro-batch begins. It has no rows of its own.
+ * The tables that a clause over a stream reads at each micro-batch, by name. It is the second child of the clause's operator, which
+ * collects each table before a micro-batch begins. It returns no rows itself.
  */
 public final class ReadTables extends SparkPlan {
   private static final long serialVersionUID = 1L;
@@ -46,7 +46,7 @@ public final class ReadTables extends SparkPlan {
     return new ReadTables(names, children);
   }
 
-  /** Executors get the operator, of which this is a child, and read no table. */
+  /** Executors receive the operator with this child, and read no table. */
   private Object writeReplace() {
     return tables.isEmpty() ? this : new ReadTables(names, MatchStrategy.seq(List.<SparkPlan>of()));
   }

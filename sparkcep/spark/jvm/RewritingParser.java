@@ -27,13 +27,13 @@ import org.slf4j.LoggerFactory;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Rewrites the text of statements, leaves all other calls to Spark's parser. */
+/** Rewrites the text of statements, and leaves all other calls to Spark's parser. */
 final class RewritingParser implements InvocationHandler {
   static final Pattern MENTION = Pattern.compile("match_recognize", Pattern.CASE_INSENSITIVE);
   private static final Pattern PATTERN = Pattern.compile("\\bpattern\\s*\\(", Pattern.CASE_INSENSITIVE);
   private static final String EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"; // as in settings.py
   private static final Logger LOG = LoggerFactory.getLogger(SparkcepExtensions.class);
-  private static final Set<String> TOLD = ConcurrentHashMap.newKeySet(); // what was logged of settings that nobody reads
+  private static final Set<String> TOLD = ConcurrentHashMap.newKeySet(); // the logged messages about unknown settings
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private final ParserInterface spark;
@@ -44,8 +44,8 @@ final class RewritingParser implements InvocationHandler {
 
   @Override
   public Object invoke(Object proxy, Method method, Object[] args) throws Throwable {
-    boolean placed = false; // whether it is known where in the user's text the one to be parsed came from
-    String own = null; // the user's text, where it was rewritten here
+    boolean placed = false; // whether the rewritten text has a source map to the user's text
+    String own = null; // the user's text, if it was rewritten here
     if (SparkcepExtensions.isActive() && takesStatement(method, args)) {
       String text = substituted((String) args[0]);
       if (MENTION.matcher(text).find()) {
@@ -74,7 +74,7 @@ final class RewritingParser implements InvocationHandler {
     }
   }
 
-  /** Raises what keeps a clause from being one in a statement that Spark cannot parse, if that is what is wrong. */
+  /** Raises the error of a statement that Spark cannot parse if it was meant to have a clause. */
   private static void tellUnbegun(String text)
       throws ClauseException, HelperProcess.HelperException, JsonProcessingException {
     if (PATTERN.matcher(text).find()) {
@@ -86,7 +86,9 @@ final class RewritingParser implements InvocationHandler {
     }
   }
 
-  /** {@code error} as the one exception that the parser's methods declare: a proxy may throw no other checked one. */
+  /**
+   * Returns {@code error} as the exception that the parser's methods declare: a proxy may not throw any other checked exception.
+   */
   private static ParseException asParseException(AnalysisException error, Object[] args) {
     ParseException out =
         new ParseException(
@@ -95,7 +97,7 @@ final class RewritingParser implements InvocationHandler {
             error.getCondition(),
             scala.collection.immutable.Map.from(CollectionConverters.asScala(error.getMessageParameters())),
             error.getQueryContext());
-    out.addSuppressed(error); // its cause is fixed already
+    out.addSuppressed(error); // its cause is already set
     return out;
   }
 
@@ -106,7 +108,7 @@ final class RewritingParser implements InvocationHandler {
         && (method.getName().startsWith("parsePlan") || method.getName().equals("parseQuery"));
   }
 
-  /** The text with its {@code ${variables}} filled in: Spark would do so behind us, and {@code ${} is no SQL. */
+  /** Returns the text with its {@code ${variables}} substituted. Spark would substitute them later, and {@code ${} is not SQL. */
   private static String substituted(String text) {
     boolean wanted = text.contains("${") && SQLConf.get().variableSubstituteEnabled();
     return wanted ? new VariableSubstitution().substitute(text) : text;
@@ -155,7 +157,7 @@ final class RewritingParser implements InvocationHandler {
     return request;
   }
 
-  /** The rewriter's answer to a request of any kind. */
+  /** Returns the rewriter's answer to a request of any kind. */
   static JsonNode ask(ObjectNode request) throws ClauseException, HelperProcess.HelperException, JsonProcessingException {
     String sql = request.path("sql").asText();
     Helpers helpers = null;

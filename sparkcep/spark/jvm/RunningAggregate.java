@@ -22,16 +22,19 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * One of Spark's aggregate functions over the rows of a match, in each output row of the match. It takes each row of the match
- * once: from one output row to the next the function's buffer stays, and takes the rows that are new.
+ * A running Spark aggregate over the rows of a match, evaluated in each output row of the match. It processes each row of the match
+ * once: the function's buffer persists from one output row to the next and takes the new rows.
  *
- * <p>The engine says what is new, by NULLs at the beginning of {@code leaf}, the array that it returns (engine/output/gather.py,
- * {@code collect}): two of them in the first output row of a match, one in the others. An array without them has all rows that
- * count, as the engine gives it under a plan that is not stepwise. {@code elements} makes the function's elements of the new rows,
- * which the variable {@code rows} stands for; with {@code once} equal elements count once, by their first.
+ * <p>The engine marks new rows by NULLs at the beginning of {@code leaf}, the array that it returns (engine/output/gather.py,
+ * {@code collect}): two in the first output row of a match, one in the others. An array without them has all rows that count, as
+ * under a plan that is not stepwise. {@code elements} makes the function's elements of the new rows, which the variable {@code
+ * rows} represents. With {@code once} equal elements count once, at their first occurrence.
  *
- * <p>The value depends on the rows before, so Spark must compute the expression for each row of the engine, and in their order: it
- * is one that is not deterministic, which stays in the projection where {@link MatchAggregates} put it.
+ * <p>Example with the rows r1, r2, r3: the output rows have the arrays [NULL, NULL, r1], [NULL, r2], [NULL, r3], and a sum is r1,
+ * r1 + r2, r1 + r2 + r3.
+ *
+ * <p>The value depends on earlier rows, so Spark must evaluate the expression for each of the engine's rows, in order. Therefore
+ * the expression is non-deterministic and stays in the projection where {@link MatchAggregates} put it.
  */
 public final class RunningAggregate extends Expression implements CodegenFallback, Serializable {
   private static final long serialVersionUID = 1L;
@@ -46,9 +49,9 @@ public final class RunningAggregate extends Expression implements CodegenFallbac
   private transient ElementsFold fold;
   private transient DataType type; // of the rows in the leaf
   private transient boolean begun;
-  private transient Object value; // in the output row before
+  private transient Object value; // in the previous output row
 
-  /** What stands for the new rows, and for an element and its position among those of the match. */
+  /** The variables for the new rows, and for an element and its position among those of the match. */
   record Variables(NamedLambdaVariable rows, NamedLambdaVariable position, NamedLambdaVariable element) implements Serializable {}
 
   RunningAggregate(Expression leaf, Expression elements, Expression function, Expression filter, Variables variables, boolean distinct, boolean once) {
@@ -101,7 +104,7 @@ public final class RunningAggregate extends Expression implements CodegenFallbac
     return CodegenFallback.super.doGenCode(context, code);
   }
 
-  /** It holds a buffer. */
+  /** It has a buffer. */
   @Override
   public boolean stateful() {
     return true;
@@ -112,7 +115,7 @@ public final class RunningAggregate extends Expression implements CodegenFallbac
     return false;
   }
 
-  /** Variables count as references, and these are given here. */
+  /** Variables count as references, and these are bound here. */
   @Override
   public AttributeSet references() {
     List<NamedExpression> own = List.of(variables.rows(), variables.position(), variables.element());

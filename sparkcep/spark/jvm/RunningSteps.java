@@ -15,15 +15,15 @@ import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Aggregate functions whose value Spark computes from all the values in the buffer, here in a logarithm of their number: a window
- * function of Spark's does that in each row, so that it is quadratic.
+ * Running aggregate functions whose value Spark computes from all values in the buffer. Here each output row takes logarithmic
+ * time. A window function of Spark's reads all values in each row, so it is quadratic.
  *
- * <p>Spark's own function makes the value, of a buffer of few values that gives the same one.
+ * <p>Spark's own function computes the value, from a small buffer that gives an equal result.
  */
 final class RunningSteps {
   private RunningSteps() {}
 
-  /** The steps of such a function; null for any other. */
+  /** Returns the steps of such a function; null for any other function. */
   static ElementsFold.Steps of(ImperativeAggregate function) {
     if (function instanceof PercentileBase percentile) {
       return new Percentiles(percentile);
@@ -32,17 +32,17 @@ final class RunningSteps {
   }
 
   /**
-   * {@code percentile}, {@code median}, {@code percentile_cont}, {@code percentile_disc}. The value depends on few ranks, so
-   * the buffer has these values alone, each as often as it takes to be at its rank. The first value of a match is Spark's own,
-   * of the whole buffer, since 0.0 and -0.0 are equal ranks of which Spark takes either.
+   * {@code percentile}, {@code median}, {@code percentile_cont}, {@code percentile_disc}. The value depends on few ranks, so the
+   * small buffer has only the values at these ranks, each as often as needed to be at its rank. The first value of a match is
+   * Spark's own, from the whole buffer: 0.0 and -0.0 have equal ranks, and Spark takes either.
    */
   private static final class Percentiles implements ElementsFold.Steps {
     private final PercentileBase function;
     private final Comparator<Object> order;
     private final double[] percentages;
-    private OpenHashMap<Object, Object> counts; // up to the first value of a match
-    private boolean fresh; // no value has been asked for
-    private Ranks ranks; // afterwards
+    private OpenHashMap<Object, Object> counts; // before the first value of a match
+    private boolean fresh; // no value has been requested
+    private Ranks ranks; // after the first value
 
     Percentiles(PercentileBase function) {
       Object asked = function.percentageExpression().eval(InternalRow.empty());
@@ -95,7 +95,9 @@ final class RunningSteps {
       return function.eval(few);
     }
 
-    /** The ranks that Spark reads, and their neighbours, since it rounds: from 1, in either direction. */
+    /**
+     * Returns the ranks that Spark reads, and their neighbours, because it rounds. Ranks are counted from 1, in either direction.
+     */
     private TreeSet<Long> read(long size) {
       TreeSet<Long> read = new TreeSet<>();
       for (double percentage : size == 0 ? new double[0] : percentages) {
@@ -115,7 +117,7 @@ final class RunningSteps {
     }
   }
 
-  /** Values with their counts in their order, as a treap. */
+  /** Values with their counts in order, as a treap. */
   private static final class Ranks {
     private final Comparator<Object> order;
     private final SplittableRandom random = new SplittableRandom(1);
@@ -125,7 +127,7 @@ final class RunningSteps {
       final Object value;
       final int priority;
       long count;
-      long total; // with those below
+      long total; // with the nodes below
       Node left;
       Node right;
 
@@ -183,7 +185,7 @@ final class RunningSteps {
       return node.summed();
     }
 
-    /** The value at a rank, from 1. */
+    /** Returns the value at a rank, counted from 1. */
     Object at(long rank) {
       Node node = root;
       while (true) {
@@ -201,13 +203,13 @@ final class RunningSteps {
   }
 
   /**
-   * {@code mode}. Of values that are equally frequent Spark takes any, unless the call orders them: in the first output row of a
-   * match its choice, later the one that was there before.
+   * {@code mode}. Of equally frequent values Spark takes any, unless the call orders them. Here the first output row of a match has
+   * Spark's choice, and later rows keep the value of the row before.
    */
   private static final class Modes implements ElementsFold.Steps {
     private final Mode function;
     private OpenHashMap<Object, Object> counts;
-    private boolean fresh; // no value has been asked for
+    private boolean fresh; // no value has been requested
     private Object most;
     private long count;
 

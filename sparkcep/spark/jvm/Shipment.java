@@ -27,25 +27,24 @@ import org.apache.spark.sql.catalyst.expressions.SortPrefix;
 import org.apache.spark.sql.types.DataTypes;
 
 /**
- * The columns that go to Python for a call: one that the plan has under several names once, and strings by which partitions are cut
- * as numbers, since writing a string into an Arrow batch costs as much as four of them. columns/from_jvm.py makes the plan's input
- * of it.
+ * The columns that a call ships to Python. A column with several names in the plan is shipped once. Strings that split partitions
+ * are shipped as numbers, because writing a string into an Arrow batch costs as much as four numbers. columns/from_jvm.py makes the
+ * plan's input of them.
  *
- * @param columns what is sent, each under a name of its own
- * @param names of each input column: its name to the engine, that under which it is sent, and that of the number of its first bytes
- * or ""
+ * @param columns the shipped columns, each with a name of its own
+ * @param names for each input column: its name in the engine, its shipped name, and the name of the number of its first bytes or ""
  */
 record Shipment(List<NamedExpression> columns, ArrayNode names) {
   private static final int BYTES = 8;
 
-  /** Of the first {@code count} columns of a call; {@code beside}: names of columns that come otherwise. */
+  /** Returns the shipment of the first {@code count} columns of a call. {@code beside}: names of columns that arrive otherwise. */
   static Shipment of(Call call, int count, Set<String> beside) {
     List<NamedExpression> columns = new ArrayList<>();
-    Map<ExprId, String[]> sent = new HashMap<>(); // of a column: its name and that of its number
+    Map<ExprId, String[]> sent = new HashMap<>(); // a column's name, and the name of its number
     Set<String> taken = new HashSet<>();
     Set<String> keys = keys(call);
     String[][] sources = new String[count][];
-    for (boolean first : new boolean[] {true, false}) { // keys are sent as such: by them Spark knows how rows are distributed
+    for (boolean first : new boolean[] {true, false}) { // keys are shipped unchanged, so that Spark knows the rows' distribution
       for (int i = 0; i < count; i++) {
         Expression value = call.value(i);
         boolean isKey = keys.contains(call.name(i)) && !call.isUsers(i);
@@ -56,7 +55,7 @@ record Shipment(List<NamedExpression> columns, ArrayNode names) {
         sources[i] = sent.get(id);
         if (sources[i] == null) {
           boolean numbered = isKey && isPlainString(value);
-          // an attribute as it is needs no copy of the row, and Spark knows by it how rows are distributed
+          // An unchanged attribute needs no copy of the row, and lets Spark know the rows' distribution.
           String name = own(value instanceof Attribute attribute ? attribute.name() : sentName(call, i), taken);
           String number = numbered ? own(call.name(i) + " number", taken) : "";
           columns.addAll(numbered ? numbered(value, name, number) : List.of(MatchStrategy.named(value, name)));
@@ -79,17 +78,17 @@ record Shipment(List<NamedExpression> columns, ArrayNode names) {
     return !call.isUsers(i) && beside.contains(call.name(i));
   }
 
-  /** The engine's name of an input column: the user's may be called as they like, even alike. */
+  /** Returns the engine's name of an input column. The user's columns may have any names, even equal ones. */
   static String engineName(Call call, int i) {
     return call.isUsers(i) ? "__u" + i : sentName(call, i);
   }
 
-  /** The plan is a name that the engine has already: its column is sent only where rows would have no column without it. */
+  /** Returns the shipped name. The engine knows the plan, so its column is only shipped if rows would otherwise lack columns. */
   private static String sentName(Call call, int i) {
     return i == call.size() - 1 ? "__row" : call.name(i);
   }
 
-  /** {@code name}, or one like it, that no other column has. */
+  /** Returns {@code name}, or a variant of it, that no other column has. */
   private static String own(String name, Set<String> taken) {
     String own = name;
     while (!taken.add(own)) {
@@ -98,7 +97,7 @@ record Shipment(List<NamedExpression> columns, ArrayNode names) {
     return own;
   }
 
-  /** Names of the input columns that cut partitions. */
+  /** Returns the names of the input columns that split partitions. */
   private static Set<String> keys(Call call) {
     Set<String> names = new HashSet<>();
     call.plan().get("partition").forEach(key -> names.add(key.get("column").asText()));
@@ -106,26 +105,26 @@ record Shipment(List<NamedExpression> columns, ArrayNode names) {
     return names;
   }
 
-  /** Whether equal values have equal bytes: not under a collation. */
+  /** Whether equal values have equal bytes, which a collation may violate. */
   private static boolean isPlainString(Expression value) {
     return value.dataType().equals(DataTypes.StringType);
   }
 
   /**
-   * The number of a string's first bytes; and the string, where these are not all of it, or end in a zero, which a number does not
-   * tell.
+   * Returns the number of a string's first bytes, and the string. The string is NULL if the number represents it completely: it is
+   * short enough and does not end in a zero byte.
    */
   private static List<NamedExpression> numbered(Expression value, String name, String number) {
     Expression prefix = new SortPrefix(new SortOrder(value, Ascending$.MODULE$, NullsFirst$.MODULE$, MatchStrategy.seq(List.<Expression>of())));
     Expression longer = new GreaterThan(new OctetLength(value), new Literal(BYTES, DataTypes.IntegerType));
     Expression zero = new EndsWith(value, new Chr(new Literal(0L, DataTypes.LongType))); // EXPLAIN would print a literal as a NUL character
     Expression rest = new If(new Or(longer, zero), value, new Literal(null, DataTypes.StringType));
-    // it keeps the identity of an attribute, by which Spark knows how rows are distributed
+    // The column keeps an attribute's identity, so that Spark knows the rows' distribution.
     ExprId id = value instanceof Attribute attribute ? attribute.exprId() : NamedExpression.newExprId();
     return List.of(MatchStrategy.alias(prefix, number, NamedExpression.newExprId()), MatchStrategy.alias(rest, name, id));
   }
 
-  /** {@code columns} without those that say the same as one before under a further name, which go to {@code same}. */
+  /** Returns {@code columns} without those that repeat an earlier column under another name. These go to {@code same}. */
   static List<NamedExpression> distinct(List<NamedExpression> columns, Map<ExprId, Attribute> same) {
     Map<Expression, Attribute> first = new HashMap<>();
     List<NamedExpression> kept = new ArrayList<>();

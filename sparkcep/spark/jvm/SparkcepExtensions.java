@@ -21,13 +21,13 @@ import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
 
 /**
- * Gives Spark the MATCH_RECOGNIZE clause, by rewriting the text before Spark parses it.
+ * Adds the MATCH_RECOGNIZE clause to Spark by rewriting text before Spark parses it.
  *
- * <p>Two ways in: named in {@code spark.sql.extensions} when the JVM starts, which brings the functions too, or {@link
- * #install} on a running session, whose Python driver registers them. The rewriting itself is Python's work; it is
- * reached through a function from a JSON request to a JSON answer (see sparkcep/spark/session/rewrite_service.py): a Py4J
- * callback where a Python driver lives ({@link #setRewriter}), else helper processes, the first of which is started with
- * the first statement that needs it ({@link Helpers}).
+ * <p>There are two entry points. If {@code spark.sql.extensions} names this class when the JVM starts, it adds the functions too.
+ * {@link #install} adds it to a running session, whose Python driver registers the functions. Python does the rewriting, through a
+ * function from a JSON request to a JSON answer (see sparkcep/spark/session/rewrite_service.py). It is a Py4J callback if there is
+ * a Python driver ({@link #setRewriter}), otherwise a helper process. The first statement that needs a helper starts it ({@link
+ * Helpers}).
  */
 public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   private static volatile Function<String, String> rewriter;
@@ -47,18 +47,18 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     extensions.injectPlannerStrategy(new MatchStrategy.Builder());
     extensions.injectColumnar(new Marks.Builder());
     extensions.injectPostHocResolutionRule(new MatchAggregates.Builder());
-    extensions.injectPostHocResolutionRule(new StreamAggregates.Builder()); // those that are left
+    extensions.injectPostHocResolutionRule(new StreamAggregates.Builder()); // for the remaining aggregates
     extensions.injectPostHocResolutionRule(new StreamRanking.Builder());
     extensions.injectPostHocResolutionRule(new StreamStart.Builder());
-    extensions.injectHintResolutionRule(new StreamStart.Builder()); // ahead of Spark's rules
+    extensions.injectHintResolutionRule(new StreamStart.Builder()); // before Spark's rules
   }
 
-  /** The function that answers requests; null goes back to helper processes. */
+  /** Sets the function that answers requests; null returns to helper processes. */
   public static void setRewriter(Function<String, String> function) {
     rewriter = function;
   }
 
-  /** From now on callbacks into the Python driver show it this token. */
+  /** From now on callbacks into the Python driver send it this token. */
   public static void setToken(JavaServer server, String token) throws ReflectiveOperationException {
     TokenClient.install(server, token);
   }
@@ -68,12 +68,12 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     return function == null ? Helpers.running() : function;
   }
 
-  /** Rewriting on or off for the whole JVM; off, every text reaches Spark's parser as it is. */
+  /** Turns rewriting on or off for the whole JVM. If it is off, every text reaches Spark's parser unchanged. */
   public static void setActive(boolean on) {
     active = on;
   }
 
-  /** Whether this Spark can run a clause over a stream by the operator. */
+  /** Whether this Spark can run a clause over a stream with the operator. */
   public static boolean hasOperator() {
     return Streams.isKnown();
   }
@@ -83,7 +83,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
   }
 
   /**
-   * Gives a session that is already running, and every session made from it later, the rewriting parser.
+   * Adds the rewriting parser to a running session, and to every session created from it later.
    *
    * <p>Sessions read their extensions once, when their state is built, hence both steps.
    */
@@ -94,7 +94,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
       return;
     }
     ParserInterface wrapped = wrap(parser);
-    // the catalog parses what EXECUTE IMMEDIATE and SQL functions hold
+    // The catalog parses the texts of EXECUTE IMMEDIATE and SQL functions.
     replaceParser(state.catalog(), parser, wrapped);
     replaceParser(state, parser, wrapped);
     Marks.install(state);
@@ -104,13 +104,13 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     synchronized (session.extensions()) {
       if (!isOurs(session.extensions().buildParser(session, parser))) {
         session.extensions().injectParser(new ParserBuilder());
-        injectPlanning(session.extensions()); // read anew for each query
+        injectPlanning(session.extensions()); // read again for each query
       }
     }
   }
 
   /**
-   * Lets the JVM analyse calls of the table function by itself, and describe the functions: after each time that a Python driver
+   * Makes the JVM analyse calls of the table function itself, and describe the functions. To be called each time a Python driver
    * has registered them in a session.
    */
   public static void analyse(org.apache.spark.sql.classic.SparkSession session) {
@@ -137,7 +137,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
             new RewritingParser(parser));
   }
 
-  /** Gives rules to an analyzer that was built already, whose member {@code name} has those {@code before}. */
+  /** Adds rules to an existing analyzer, whose member {@code name} has the rules {@code before}. */
   private static void add(Analyzer analyzer, String name, Seq<Rule<LogicalPlan>> before, List<Rule<LogicalPlan>> more)
       throws ReflectiveOperationException {
     List<Rule<LogicalPlan>> rules = new ArrayList<>(CollectionConverters.asJava(before));

@@ -37,14 +37,14 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Computes the aggregates that Spark has over a match's rows, over a stream, in the row of the match: the rewriter spreads
- * arrays and groups their elements by a number of the row, which over a stream would be a state of Spark's own without a watermark.
+ * Computes Spark's aggregates over a match's rows, over a stream, in the row of the match. The rewriter spreads arrays and groups
+ * their elements by a row number. Over a stream this would be a stateful operator of Spark's without a watermark.
  *
  * <p>{@code Aggregate(Generate(posexplode(elements), rows))} becomes a projection of {@link ElementsAggregate} over the rows.
  */
 final class StreamAggregates extends Rule<LogicalPlan> {
   private static final String ROW = "__row_id"; // the rewriter's number of a row
-  static final String KEPT = "__t"; // the rewriter's column with what is kept of it
+  static final String KEPT = "__t"; // the rewriter's column with the other values of the row
 
   static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
     @Override
@@ -74,7 +74,7 @@ final class StreamAggregates extends Rule<LogicalPlan> {
         && aggregate.aggregateExpressions().head().name().equals(KEPT);
   }
 
-  /** What takes the place of an element and its position, and of the array. */
+  /** The variables that replace an element and its position, and the array. */
   private record Spread(Attribute elements, NamedLambdaVariable position, NamedLambdaVariable element, Map<ExprId, Expression> variables) {
     static Spread of(Attribute elements, Seq<Attribute> columns) {
       NamedLambdaVariable position = variable(columns.apply(0));
@@ -97,20 +97,22 @@ final class StreamAggregates extends Rule<LogicalPlan> {
     List<NamedExpression> columns = new ArrayList<>();
     for (NamedExpression column : CollectionConverters.asJava(rewritten(aggregate).aggregateExpressions())) {
       Expression value = ((Alias) column).child();
-      boolean kept = column.name().equals(KEPT); // any_value of what is one value in the row
+      boolean kept = column.name().equals(KEPT); // any_value of a single value per row
       value = kept ? ((AggregateExpression) value).aggregateFunction().children().head() : inRow(value, aggregate, spread);
       columns.add(MatchStrategy.alias(value, column.name(), column.exprId()));
     }
     return new Project(MatchStrategy.seq(columns), new Project(MatchStrategy.seq(below), rows));
   }
 
-  /** The aggregates as Spark's optimizer makes them of those that are written, before it plans them: these have its values. */
+  /** Returns the aggregates as Spark's optimizer rewrites them before planning, so that the values are Spark's. */
   static Aggregate rewritten(Aggregate aggregate) {
     LogicalPlan alone = (LogicalPlan) aggregate.withNewChildren(MatchStrategy.seq(List.<LogicalPlan>of(new OneRowRelation())).toIndexedSeq());
     return (Aggregate) DecimalAggregates$.MODULE$.apply(ReplaceExpressions$.MODULE$.apply(alone));
   }
 
-  /** The rows with a constant for their number, which nothing reads any more, and which Spark refuses to count over a stream. */
+  /**
+   * Returns the rows with a constant instead of their number, which nothing reads now. Spark refuses to number rows of a stream.
+   */
   static LogicalPlan unnumbered(LogicalPlan rows) {
     if (rows instanceof SubqueryAlias alias) {
       return new SubqueryAlias(alias.identifier(), unnumbered(alias.child()));
@@ -123,7 +125,7 @@ final class StreamAggregates extends Rule<LogicalPlan> {
     return new Project(MatchStrategy.seq(columns), ((Project) rows).child());
   }
 
-  /** {@code value} with each aggregate in it over the elements of the row. */
+  /** Returns {@code value} with each aggregate computed over the elements of the row. */
   private static Expression inRow(Expression value, Aggregate aggregate, Spread spread) {
     return (Expression) value.transformUp(new AbstractPartialFunction<Expression, Expression>() {
       @Override
@@ -152,7 +154,7 @@ final class StreamAggregates extends Rule<LogicalPlan> {
     });
   }
 
-  /** Spark takes 0.0 and -0.0 for one value where it looks for distinct ones, and hands on the first. */
+  /** For DISTINCT, Spark treats 0.0 and -0.0 as one value and passes on the first. */
   static Expression normalized(AggregateFunction function) {
     List<Expression> arguments = new ArrayList<>();
     CollectionConverters.asJava(function.children()).forEach(argument ->
@@ -160,7 +162,7 @@ final class StreamAggregates extends Rule<LogicalPlan> {
     return (Expression) function.withNewChildren(MatchStrategy.seq(arguments).toIndexedSeq());
   }
 
-  /** Raises what is wrong with an aggregate that cannot be computed in a row; {@code function}: empty where that is an argument. */
+  /** Raises the error of an aggregate that cannot be computed in a row. {@code function}: "" if an argument is the cause. */
   private static RuntimeException refused(Aggregate aggregate, String function) {
     String plan = Streams.plans(aggregate).get(0);
     Streams.raise(PythonFunctions.asked(JsonNodeFactory.instance.objectNode().put("kind", "aggregated").put("plan", plan).put("function", function)));

@@ -12,12 +12,12 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The rows of a stream that a clause searches, by keys and order: it stands where a table is distributed and sorted, which Spark
- * refuses over a stream.
+ * The rows of a stream that a clause searches, by keys and order. It replaces distribution and sorting, which Spark refuses over a
+ * stream.
  *
- * <p>{@code texts}: what the rewriter had computed of each row, as JSON, by which a changed statement is known; {@code late}: the
- * column with what goes to the table of late rows, if there is one; {@code number}: that of the mark in its plan; {@code tables}:
- * what the clause reads beside its rows at each micro-batch, by {@code names} ({@link StreamTables}).
+ * <p>{@code texts}: the rewriter's row expressions, as JSON, which reveal a changed statement. {@code late}: the column for the
+ * table of late rows, if any. {@code number}: the mark's number in its plan. {@code tables}: the tables that the clause reads at
+ * each micro-batch in addition to its rows, by {@code names} ({@link StreamTables}).
  */
 public final class StreamInput extends LogicalPlan {
   private static final long serialVersionUID = 1L;
@@ -84,7 +84,7 @@ public final class StreamInput extends LogicalPlan {
     return child.output();
   }
 
-  /** All columns of the tables are read, which Spark would take out of these otherwise. */
+  /** Declares all columns of the tables as read; otherwise Spark would prune them. */
   @Override
   public AttributeSet references() {
     AttributeSet all = super.references();

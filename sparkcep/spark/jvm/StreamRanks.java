@@ -16,13 +16,13 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Ranks of the matches in the sliding windows of a stream, in place of Spark's own window function, which Spark refuses over a
- * stream: all matches of a window come in one micro-batch, so that ranks among its rows are ranks among all.
+ * Ranks the matches in the sliding windows of a stream, instead of Spark's own window function, which Spark refuses over a stream.
+ * All matches of a window come in one micro-batch, so ranks among the micro-batch's rows are ranks among all.
  */
 public final class StreamRanks extends LogicalPlan {
   private static final long serialVersionUID = 1L;
 
-  private final String name; // of the rank's column: Spark lets no node but its own hold a window function
+  private final String name; // the rank's column; Spark only lets its own nodes hold a window function
   private final ExprId id;
   private final Seq<Expression> groups;
   private final Seq<SortOrder> order;
@@ -36,7 +36,7 @@ public final class StreamRanks extends LogicalPlan {
     this.child = child;
   }
 
-  /** dense_rank() OVER (PARTITION BY the groups ORDER BY the order). */
+  /** Returns dense_rank() OVER (PARTITION BY the groups ORDER BY the order). */
   Alias rank() {
     List<Expression> by = new ArrayList<>();
     CollectionConverters.asJava(order).forEach(item -> by.add(item.child()));

@@ -45,14 +45,14 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Raises, when a query over a stream starts, what is known then only: an output mode or a trigger that a clause does not go with,
- * what Spark does not run over streams, and a checkpoint that is of another statement.
+ * Raises errors that are only known when a query over a stream starts. They are an output mode or a trigger that does not fit a
+ * clause, operators that Spark does not run over streams, and a checkpoint of another statement.
  *
- * <p>Spark analyses the query once more when it starts, with a node above it: first what the user asks for, before Spark's own
- * rules look at it, then with the folder of the checkpoint.
+ * <p>Spark analyses the query again when it starts, with a node above it. The first analysis has the user's request, before Spark's
+ * own rules see it. The second has the folder of the checkpoint.
  */
 final class StreamStart extends Rule<LogicalPlan> {
-  static final String STATEMENT = "_sparkcep/statement.json"; // beside an operator's state
+  static final String STATEMENT = "_sparkcep/statement.json"; // next to an operator's state
   private static final Pattern OPERATOR_NAME = Pattern.compile("\"operatorName\":\"([^\"]*)\""); // in Spark's metadata of a state
 
   static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
@@ -84,14 +84,14 @@ final class StreamStart extends Rule<LogicalPlan> {
     return plan;
   }
 
-  /** What Spark says against a query, which it would say with the query's plan; empty where it says nothing. */
+  /** Returns Spark's objection to a query without the plan that Spark would show; "" if there is none. */
   private static String refused(WriteToStreamStatement asked) {
     try {
       if (SQLConf.get().isUnsupportedOperationCheckEnabled()) {
         UnsupportedOperationChecker$.MODULE$.checkForStreaming(asked.inputQuery(), asked.outputMode());
       }
       return "";
-    } catch (Exception e) { // Scala declares none
+    } catch (Exception e) { // Scala declares no exceptions
       if (e instanceof AnalysisException told) {
         return told.getSimpleMessage();
       }
@@ -99,7 +99,7 @@ final class StreamStart extends Rule<LogicalPlan> {
     }
   }
 
-  /** A plan in which other expressions stand for those of a kind. */
+  /** Returns a plan with expressions of one kind replaced. */
   private static LogicalPlan replaced(LogicalPlan plan, Class<? extends Expression> kind, UnaryOperator<Expression> by) {
     return (LogicalPlan) plan.transformAllExpressions(new AbstractPartialFunction<Expression, Expression>() {
       @Override
@@ -116,8 +116,9 @@ final class StreamStart extends Rule<LogicalPlan> {
   }
 
   /**
-   * A query with a time of a micro-batch in place of the time at hand, as Spark makes it for each micro-batch (of {@code now()} it
-   * does not, for which {@code current_timestamp()} stands by then): what asks for it is random to Spark, and stays above a clause.
+   * Returns a query with the micro-batch's time instead of the current time, as Spark makes it for each micro-batch. Spark does not
+   * do so for {@code now()}, which has become {@code current_timestamp()} by then. Spark considers such an expression
+   * non-deterministic, so it stays above a clause.
    */
   private static LogicalPlan timed(LogicalPlan plan) {
     Option<String> zone = Option.apply(SQLConf.get().sessionLocalTimeZone());
@@ -127,9 +128,9 @@ final class StreamStart extends Rule<LogicalPlan> {
     return plan;
   }
 
-  /** Compares the statements with those that the checkpoint has a state of. */
+  /** Compares the statements with those in the checkpoint. */
   private void check(WriteToStream write) {
-    // what keeps a state beside a clause is told by the optimizer's rule
+    // the optimizer's rule reports stateful nodes that do not fit a clause
     LogicalPlan optimized = session.sessionState().optimizer().execute(timed(write.inputQuery()));
     ArrayNode before = before(new Path(write.resolvedCheckpointLocation()));
     if (before == null) {
@@ -141,7 +142,7 @@ final class StreamStart extends Rule<LogicalPlan> {
     Streams.raise(PythonFunctions.asked(request.set("before", before)));
   }
 
-  /** What a checkpoint has of statements, in the order of its operators; null before its first micro-batch. */
+  /** Returns the statements in a checkpoint, in the order of its operators; null before its first micro-batch. */
   private ArrayNode before(Path checkpoint) {
     try {
       FileSystem files = checkpoint.getFileSystem(session.sessionState().newHadoopConf());
@@ -159,23 +160,23 @@ final class StreamStart extends Rule<LogicalPlan> {
   }
 
   /**
-   * What the checkpoint has of a statement beside the state of an operator: the {@code file}, its {@code text} (null where there is
-   * none, empty where it cannot be read), and the {@code operator}'s name, by which a missing file is told from a state that is not
-   * ours.
+   * Returns the statement in the checkpoint next to the state of an operator. It has the {@code file}, its {@code text} (null if it
+   * is missing, "" if it cannot be read), and the {@code operator}'s name. The name distinguishes a missing file from a state that
+   * is not sparkcep's.
    */
   static ObjectNode kept(FileSystem files, Path operator) throws IOException {
     Path statement = new Path(operator, STATEMENT);
     String text = null;
     try {
       text = read(files, statement);
-    } catch (FileNotFoundException e) { // whether that is right the operator's name says
+    } catch (FileNotFoundException e) { // the operator's name says whether that is right
     } catch (ChecksumException e) {
       text = "";
     }
     return JsonNodeFactory.instance.objectNode().put("file", statement.toString()).put("text", text).put("operator", operatorName(files, new Path(operator, "_metadata")));
   }
 
-  /** The name of the operator whose state that is; empty where Spark has written none. */
+  /** Returns the name of the operator with this state; "" if Spark has not written it. */
   private static String operatorName(FileSystem files, Path metadata) throws IOException {
     List<Path> versions = new ArrayList<>(numbered(files, new Path(metadata, "v2")));
     versions.add(new Path(metadata, "metadata"));
@@ -185,7 +186,7 @@ final class StreamStart extends Rule<LogicalPlan> {
         if (name.find()) {
           return name.group(1);
         }
-      } catch (FileNotFoundException e) { // it is of another version of Spark's layout
+      } catch (FileNotFoundException e) { // it has another version of Spark's layout
       }
     }
     return "";
@@ -197,7 +198,7 @@ final class StreamStart extends Rule<LogicalPlan> {
     }
   }
 
-  /** What lies in a folder and has a number for its name, in their order. */
+  /** Returns the entries of a folder whose names are numbers, in order. */
   static List<Path> numbered(FileSystem files, Path folder) throws IOException {
     FileStatus[] found;
     try {
@@ -209,13 +210,13 @@ final class StreamStart extends Rule<LogicalPlan> {
         .sorted(Comparator.comparing(path -> Long.valueOf(path.getName()))).toList();
   }
 
-  /** Whether Spark aggregates what each clause of an analysed query gives. */
+  /** Whether Spark aggregates the output of each clause of an analysed query. */
   private static boolean isAggregated(LogicalPlan node) {
     List<LogicalPlan> children = CollectionConverters.asJava(node.children());
     return node instanceof Aggregate || (!(node instanceof StreamInput) && children.stream().filter(Streams::isBelow).allMatch(StreamStart::isAggregated));
   }
 
-  /** What aggregates above a clause, of which no key is the column of a watermark; empty where there is none. */
+  /** Returns an aggregate above a clause without a watermark column among its keys; "" without one. */
   private static String untimed(LogicalPlan node) {
     if (!Streams.isBelow(node)) {
       return "";
@@ -228,7 +229,7 @@ final class StreamStart extends Rule<LogicalPlan> {
     return CollectionConverters.asJava(node.children()).stream().map(StreamStart::untimed).filter(name -> !name.isEmpty()).findFirst().orElse("");
   }
 
-  /** The calls over streams in an optimized plan, from its top. */
+  /** Returns the calls over streams in an optimized plan, from its top. */
   private static List<Call> calls(LogicalPlan node, List<Call> found) {
     LogicalPlan alone = node instanceof ArrowEvalPythonUDTF moved ? Streams.alone(moved) : node;
     if (alone != node) {

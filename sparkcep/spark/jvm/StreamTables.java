@@ -27,24 +27,25 @@ import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The tables that a clause over a stream reads at each micro-batch, beside its rows. Over a table the rewriter joins them with the
- * rows; here they are taken out of that form, and each is a child of the mark ({@link StreamInput}) under a name of its own.
+ * The tables that a clause over a stream reads at each micro-batch, in addition to its rows. Over a table the rewriter joins them
+ * with the rows. Here they are removed from that form, and each becomes a child of the mark ({@link StreamInput}) under its own
+ * name.
  *
- * <p>The function still sees the columns that come of them, with their types and without a value, so that all that is checked of a
- * table's columns is checked as over a table.
+ * <p>The function still sees the tables' columns, with types but without values. So all checks of a table's columns work as over a
+ * table.
  *
  * @param rows the rows alone, with such columns
- * @param names by which the engine knows the tables
+ * @param names the tables' names in the engine
  */
 record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tables) {
   static final String ARCS = "arcs"; // as in spark/stream/jvm_operator.py
-  private static final String HISTORY = "history"; // likewise
+  private static final String HISTORY = "history"; // as in spark/stream/jvm_operator.py
   private static final String HISTORY_COLUMN = "__history"; // as in plan/extend/budget.py: the rows of USING HISTORY, as one value
   private static final String ARC = "__a_is"; // as in plan/extend/arcs.py: whether a row is of ARCS FROM
-  private static final String NUMBER = "__a_no"; // likewise: the number of such a row
-  private static final String OWN_ROW = "__a_row"; // likewise: the columns of a row, which it brings itself
+  private static final String NUMBER = "__a_no"; // as in plan/extend/arcs.py: the number of such a row
+  private static final String OWN_ROW = "__a_row"; // as in plan/extend/arcs.py: the columns of a row, which it carries itself
 
-  /** The rows below distribution and order, without the tables that the rewriter joined with them. */
+  /** Returns the rows below distribution and order, without the tables that the rewriter joined with them. */
   static StreamTables of(LogicalPlan rows) {
     Join join = join(rows);
     if (join == null) {
@@ -61,7 +62,7 @@ record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tabl
     return new StreamTables(without(rows, window.child()), List.of(ARCS), List.of(unnumbered(aggregate.child())));
   }
 
-  /** These, and the table of USING HISTORY where the columns of a call read one. */
+  /** Returns these tables and, if the columns of a call read it, the table of USING HISTORY. */
   StreamTables with(Project columns) {
     LogicalPlan history = history(columns);
     if (history == null) {
@@ -74,7 +75,7 @@ record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tabl
     return new StreamTables(rows, more, all);
   }
 
-  /** The table of USING HISTORY, all rows as one value; null where the columns of a call read none. */
+  /** Returns the table of USING HISTORY, with all rows as one value; null if the columns of a call do not read it. */
   private static LogicalPlan history(Project columns) {
     List<LogicalPlan> found = new ArrayList<>();
     for (NamedExpression column : CollectionConverters.asJava(columns.projectList())) {
@@ -96,7 +97,7 @@ record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tabl
     return column instanceof Alias alias && alias.name().equals(HISTORY_COLUMN);
   }
 
-  /** The columns of a call, of which that of USING HISTORY has no value. */
+  /** Returns the columns of a call, with the column of USING HISTORY without a value. */
   static Project withoutHistory(Project columns, LogicalPlan child) {
     List<NamedExpression> out = new ArrayList<>();
     for (NamedExpression column : CollectionConverters.asJava(columns.projectList())) {
@@ -105,7 +106,7 @@ record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tabl
     return new Project(MatchStrategy.seq(out), child);
   }
 
-  /** A table without the numbers of its rows, which Spark refuses beside a stream: the engine numbers them as they come. */
+  /** Returns a table without row numbers, which Spark refuses with a stream. The engine numbers the rows itself. */
   private static LogicalPlan unnumbered(LogicalPlan table) {
     if (table instanceof SubqueryAlias alias) {
       return unnumbered(alias.child());
@@ -121,7 +122,7 @@ record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tabl
     return column.name().equals(NUMBER);
   }
 
-  /** The join with rows of ARCS FROM; null where there is none. */
+  /** Returns the join with rows of ARCS FROM; null without one. */
   private static Join join(LogicalPlan rows) {
     for (LogicalPlan node = rows; node instanceof Project || node instanceof SubqueryAlias || node instanceof Generate; node = node.children().head()) {
       if (node instanceof Project project && isFlat(project)) {
@@ -138,12 +139,12 @@ record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tabl
     return null;
   }
 
-  /** Whether the columns of rows of ARCS FROM are made there. */
+  /** Whether this projection makes the columns of rows of ARCS FROM. */
   private static boolean isFlat(Project project) {
     return CollectionConverters.asJava(project.projectList()).stream().anyMatch(column -> column instanceof Alias alias && alias.name().equals(ARC));
   }
 
-  /** Whether rows of tables are put before others by this expression of the order. */
+  /** Whether this expression of the order puts rows of tables before others. */
   static boolean isBefore(Expression order) {
     return order instanceof Attribute attribute && attribute.name().equals(ARC);
   }
@@ -152,7 +153,7 @@ record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tabl
     return plan instanceof SubqueryAlias alias ? unnamed(alias.child()) : plan;
   }
 
-  /** {@code rows} where the columns that come of a table have no value; below these {@code own}, the rows as they are. */
+  /** Returns {@code rows} with columns from tables without values; below these is {@code own}, the original rows. */
   private static LogicalPlan without(LogicalPlan rows, LogicalPlan own) {
     if (rows instanceof SubqueryAlias alias) {
       return new SubqueryAlias(alias.identifier(), without(alias.child(), own));
@@ -173,7 +174,7 @@ record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tabl
     return new Alias(nothing, alias.name(), alias.exprId(), MatchStrategy.seq(List.<String>of()), Option.empty(), MatchStrategy.seq(List.<String>of()));
   }
 
-  /** Of a clause's plan the input columns that come of tables, which rows do not bring. */
+  /** Returns the input columns of a clause's plan that come from tables, and not with rows. */
   static Set<String> columns(JsonNode plan) {
     Set<String> names = new HashSet<>();
     plan.path("arcs").path("columns").forEach(column -> names.add(column.asText()));
@@ -184,7 +185,7 @@ record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tabl
     return names;
   }
 
-  /** The names and types of each table's columns, by which a changed table is known. */
+  /** Returns the names and types of each table's columns, which reveal a changed table. */
   static ObjectNode described(StreamInput input) {
     ObjectNode found = JsonNodeFactory.instance.objectNode();
     for (int i = 0; i < input.names().size(); i++) {
@@ -197,8 +198,8 @@ record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tabl
   }
 
   /**
-   * The operators that read the tables. What Spark remembers of files is forgotten before, so that new ones are read; a plan is
-   * made anew for each micro-batch.
+   * Returns the operators that read the tables. Spark's cached file lists are invalidated first, so that new files are read. The
+   * plan is rebuilt for each micro-batch.
    */
   static SparkPlan read(StreamInput input, Function<LogicalPlan, SparkPlan> planned) {
     List<SparkPlan> found = new ArrayList<>();

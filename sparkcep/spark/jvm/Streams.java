@@ -54,27 +54,27 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
-/** A clause over a stream: where it stands in a plan, what is wrong with it, and what runs it. */
+/** Clauses over streams: finds them in a plan, checks them, and plans the operator that runs them. */
 final class Streams {
   static final String OPERATOR = "org.sparkcep.MatchStateExec";
   static final String STATEMENT = "sparkcep.statement"; // metadata of the operator's last column
   static final String BUDGETED = "sparkcep.budgeted";
   static final int STATE_FORMAT = 2; // of the values in the state store
   private static final String PARENT = "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkExec";
-  private static final String VERSION = "org.sparkcep.SparkVersion"; // of the Spark that the operator is compiled for
-  private static final int TOLD = 12; // parameters of the operator that its plan knows
-  private static final String WATERMARK = "spark.watermarkDelayMs"; // metadata of the column of a watermark
+  private static final String VERSION = "org.sparkcep.SparkVersion"; // the Spark version that the operator is compiled for
+  private static final int TOLD = 12; // parameters of the operator that its plan sets
+  private static final String WATERMARK = "spark.watermarkDelayMs"; // metadata of a watermark column
   private static final String PROVIDER = "spark.sql.streaming.stateStore.providerClass";
   private static final String ENCODING = "spark.sql.streaming.stateStore.encodingFormat";
-  private static final String REPORTED = "\"report\":\"CHANGES\""; // of a plan
-  static final String READING = "sparkcep.reading"; // likewise: what is asked where tables are read beside the rows
-  static final String LATE = "sparkcep.late"; // likewise: the table of late rows
-  static final String BEHIND = "sparkcep.behind"; // likewise: by how many milliseconds the watermark that it passes on is behind its own
-  private static final String QUERY = "sql.streaming.queryId"; // what jobs of a streaming query know of it
-  private static final String SEVERAL = "spark.sql.streaming.statefulOperator.allowMultiple"; // each has a watermark of its own
-  private static final String NEEDED = "__needed"; // whether a variable wants a row
+  private static final String REPORTED = "\"report\":\"CHANGES\""; // in a plan
+  static final String READING = "sparkcep.reading"; // metadata: the request about tables that are read in addition to the rows
+  static final String LATE = "sparkcep.late"; // metadata: the table of late rows
+  static final String BEHIND = "sparkcep.behind"; // metadata: how many milliseconds the watermark that it passes on trails its own
+  private static final String QUERY = "sql.streaming.queryId"; // a property of a streaming query's jobs
+  private static final String SEVERAL = "spark.sql.streaming.statefulOperator.allowMultiple"; // each operator has its own watermark
+  private static final String NEEDED = "__needed"; // whether a variable accepts a row
   private static final int MAP_ARROW_ITER = 207; // PythonEvalType.SQL_MAP_ARROW_ITER_UDF
-  private static final Set<String> PASSING = Set.of( // a clause may stand over
+  private static final Set<String> PASSING = Set.of( // a clause may be above these
       "Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark", "StreamInput", "GlobalLimit", "LocalLimit");
   private static final Set<String> STATEFUL = Set.of(
       "Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark", "EventTimeWatermark", "UpdateEventTimeWatermarkColumn", "FlatMapGroupsWithState",
@@ -85,8 +85,8 @@ final class Streams {
   // -- analysis
 
   /**
-   * The arguments of a call, in which the table is marked, not sorted, where it is a stream. Raises what is wrong with a clause
-   * over one.
+   * Returns the arguments of a call; a table that is a stream is marked instead of sorted. Raises the errors of a clause over a
+   * stream.
    */
   static Seq<Expression> marked(Seq<Expression> arguments) {
     if (arguments.isEmpty() || !(arguments.head() instanceof FunctionTableSubqueryArgumentExpression table) || !table.plan().resolved()
@@ -98,7 +98,7 @@ final class Streams {
       return arguments;
     }
     if (!table.plan().isStreaming()) {
-      if (plan.contains(REPORTED)) { // what only a stream answers is an error before a job
+      if (plan.contains(REPORTED)) { // a feature that only streams have is an error before any job
         raise(PythonFunctions.asked(JsonNodeFactory.instance.objectNode().put("kind", "table").put("plan", plan)));
       }
       return arguments;
@@ -113,7 +113,7 @@ final class Streams {
   }
 
   /**
-   * {@code table} with a mark in place of distribution and order, below the columns {@code above}; null where they are not the
+   * Returns {@code table} with a mark instead of distribution and order, below the columns {@code above}; null if they are not the
    * rewriter's.
    */
   private static LogicalPlan marked(LogicalPlan table, String plan, Project above) {
@@ -128,7 +128,7 @@ final class Streams {
     if (!(table instanceof Sort sort) || sort.global() || !(sort.child() instanceof RepartitionByExpression asked)) {
       return null;
     }
-    // the keys stand before the order; without keys the rewriter distributes by a constant
+    // The keys come before the order. Without keys the rewriter distributes by a constant.
     long keys = CollectionConverters.asJava(asked.partitionExpressions()).stream().filter(key -> key instanceof Attribute).count();
     Seq<SortOrder> order = MatchStrategy.seq(
         CollectionConverters.asJava(sort.order()).stream().skip(keys).filter(by -> !StreamTables.isBefore(by.child())).toList());
@@ -145,16 +145,16 @@ final class Streams {
     LogicalPlan input = new StreamInput(
         asked.partitionExpressions(), order, texts(rows, StreamTables.columns(Call.plan(plan))).toString(), MatchStrategy.seq(late), 0, MatchStrategy.seq(beside.names()),
         MatchStrategy.seq(beside.tables()), rows);
-    // the plan stays the last column of the table, whatever the mark has behind the rewriter's columns
+    // The plan must remain the last column of the table, although the mark has columns after the rewriter's.
     LogicalPlan kept = condition.isEmpty() ? input : new Filter(condition.get(0), input);
     List<NamedExpression> before = new ArrayList<>(CollectionConverters.asJava(sort.output()));
     return condition.isEmpty() && late.isEmpty() ? input : new Project(MatchStrategy.seq(before), kept);
   }
 
   /**
-   * The rows without the rewriter's own WHERE, whose condition becomes a column: below the mark Spark would move it to the source,
-   * and rows that no variable wants would not move the watermark on. {@code late} gets a column with what goes to the table of late
-   * rows; it is null where there is none.
+   * Returns the rows without the rewriter's own WHERE, whose condition becomes a column. Below the mark Spark would move the
+   * condition to the source, and rows that no variable accepts would not advance the watermark. {@code late} receives the column
+   * for the table of late rows; it is null without such a table.
    */
   private static LogicalPlan unfiltered(LogicalPlan rows, List<Attribute> condition, List<Attribute> late) {
     if (rows instanceof SubqueryAlias alias) {
@@ -185,7 +185,7 @@ final class Streams {
     return new Project(MatchStrategy.seq(columns), source);
   }
 
-  /** Whether late rows of a clause over these go to a table: what comes out of another clause is never late. */
+  /** Whether late rows of a clause over these rows go to a table. The output of another clause is never late. */
   private static boolean tellsLate(LogicalPlan rows) {
     return !LateRows.table().isEmpty() && hasSource(rows);
   }
@@ -195,7 +195,7 @@ final class Streams {
     return node.isStreaming() && !(node instanceof StreamInput) && (children.isEmpty() || children.stream().anyMatch(Streams::hasSource));
   }
 
-  /** The plans of the clauses over streams in an analysed plan, without those that stand below another: names of columns. */
+  /** Returns the plans (names of columns) of the clauses over streams in an analysed plan, without those below another clause. */
   static List<String> plans(LogicalPlan node) {
     List<Attribute> columns = CollectionConverters.asJava(node.output());
     if (isBelow(node) && !columns.isEmpty() && columns.get(columns.size() - 1).name().startsWith(Call.PLAN_HEAD)) {
@@ -204,12 +204,12 @@ final class Streams {
     return CollectionConverters.asJava(node.children()).stream().flatMap(child -> plans(child).stream()).toList();
   }
 
-  /** Whether the rewriter's columns are computed there. */
+  /** Whether this projection computes the rewriter's columns. */
   private static boolean isComputed(Project project) {
     return CollectionConverters.asJava(project.projectList()).stream().anyMatch(column -> column instanceof Alias alias && alias.name().equals("__o0"));
   }
 
-  /** The rows of which the rewriter's columns are computed; null where none of them is a time, as ORDER BY is missing. */
+  /** Returns the rows below the rewriter's columns; null if no column is a time, because ORDER BY is missing. */
   private static LogicalPlan source(LogicalPlan rows) {
     if (rows.children().isEmpty()) {
       return null;
@@ -219,7 +219,7 @@ final class Streams {
     return !computed ? source(child) : child instanceof Filter filter ? filter.child() : child;
   }
 
-  /** Asks the rewriter's process what is wrong with a clause over these rows. */
+  /** Asks the rewriter's process to check a clause over these rows. */
   private static void check(String plan, Seq<SortOrder> order, StreamTables beside) {
     LogicalPlan rows = beside.rows();
     ObjectNode request = JsonNodeFactory.instance.objectNode();
@@ -254,12 +254,12 @@ final class Streams {
     }
   }
 
-  /** Whether an expression is the column of a watermark, as it is. */
+  /** Whether an expression is an unchanged watermark column. */
   static boolean isMarked(Expression value) {
     return value instanceof Attribute attribute && attribute.metadata().contains(WATERMARK);
   }
 
-  /** What keeps a state of Spark's below a clause, which is {@code below} one already or not; empty where nothing does. */
+  /** Returns a stateful Spark node below a clause, or "". {@code below}: whether the node is already below a clause. */
   static String over(LogicalPlan node, boolean below) {
     boolean own = node instanceof StreamInput || node instanceof EventTimeWatermark;
     if (!node.isStreaming() || (below && !own && keepsState(node))) {
@@ -270,8 +270,8 @@ final class Streams {
   }
 
   /**
-   * The columns of watermarks below, the nodes that keep a state over which a clause does not stand, and joins over which it would
-   * wait for ever.
+   * Collects the watermark columns below, the stateful nodes that a clause cannot be above, and joins that would make it wait
+   * indefinitely.
    */
   private static void collect(LogicalPlan rows, ArrayNode columns, ArrayNode stateful, ArrayNode unbounded) {
     if (rows instanceof EventTimeWatermark watermark) {
@@ -285,9 +285,8 @@ final class Streams {
   }
 
   /**
-   * Whether a join says of either side how long a row of it waits for one of the other, by the column of its watermark, so that
-   * neither's times come to be behind the watermark of its rows. A full outer join tells other rows than over tables where keys are
-   * NULL.
+   * Whether a join limits how long a row of either side waits for the other, by their watermark columns. Then no row is later than
+   * the watermark of the joined rows. A full outer join does not qualify: with NULL keys it returns other rows than over tables.
    */
   private static boolean isBounded(Join join) {
     List<Expression> left = marked(join.left());
@@ -301,7 +300,7 @@ final class Streams {
     return isBounded(join.left(), left, right, join) && isBounded(join.right(), right, left, join);
   }
 
-  /** Spark takes the bound of any column of a side; here it is to be that of the watermark's. */
+  /** Whether the bound of a side is that of its watermark column; Spark accepts a bound of any column. */
   private static boolean isBounded(LogicalPlan side, List<Expression> own, List<Expression> other, Join join) {
     AttributeSet others = AttributeSet.apply(CollectionConverters.asScala(other));
     Option<Object> some = Option.apply((Object) 1_000_000L);
@@ -315,7 +314,7 @@ final class Streams {
     return found;
   }
 
-  /** Whether a condition says that two columns are equal. */
+  /** Whether a condition requires two columns to be equal. */
   private static boolean equal(Expression condition, Expression one, Expression other) {
     if (condition instanceof And and) {
       return equal(and.left(), one, other) || equal(and.right(), one, other);
@@ -333,7 +332,7 @@ final class Streams {
     return joins(node) || node instanceof StreamInput || (node.isStreaming() && STATEFUL.contains(node.nodeName()));
   }
 
-  /** What the rewriter computes of a row, but for the columns {@code beside}: each column's text without the names of tables. */
+  /** Returns the texts of the rewriter's row expressions, without qualifiers and without the columns {@code beside}. */
   private static ObjectNode texts(LogicalPlan rows, Set<String> beside) {
     ObjectNode texts = JsonNodeFactory.instance.objectNode();
     for (LogicalPlan columns = rows; columns instanceof SubqueryAlias || columns instanceof Project; columns = columns.children().head()) {
@@ -349,7 +348,7 @@ final class Streams {
     return texts;
   }
 
-  /** An expression's text, with those of its subqueries, which Spark leaves out. */
+  /** Returns an expression's text, including its subqueries, which Spark leaves out. */
   private static String text(Expression value) {
     StringBuilder text = new StringBuilder(unqualified(value).sql());
     subqueries(value, text);
@@ -385,7 +384,7 @@ final class Streams {
     });
   }
 
-  /** Whether the operator was compiled, and the class that it extends is the one that it was written for. */
+  /** Whether the operator was compiled, and extends the class that it was written for. */
   static boolean isKnown() {
     try {
       ClassLoader loader = Streams.class.getClassLoader();
@@ -398,7 +397,7 @@ final class Streams {
     }
   }
 
-  /** How many parameters Spark's operator has in the version for which ours is compiled; 0 where it is compiled for none. */
+  /** Returns the number of parameters of Spark's operator in the version that ours is compiled for; 0 if there is none. */
   private static int parameters() {
     try {
       return Class.forName(VERSION, true, Streams.class.getClassLoader()).getDeclaredField("PARAMETERS").getInt(null);
@@ -409,14 +408,14 @@ final class Streams {
 
   // -- optimizing
 
-  /** Raises an error for a plan in which something that keeps a state stands above a clause over a stream, and cannot. */
+  /** Raises an error if a stateful node is above a clause over a stream and does not fit it. */
   static void checkChained(LogicalPlan plan) {
     if (isBelow(plan)) {
       checkChained(plan, null);
     }
   }
 
-  /** {@code above}: the nearest node above that keeps a state; null where there is none. */
+  /** {@code above}: the nearest stateful node above; null without one. */
   private static void checkChained(LogicalPlan node, LogicalPlan above) {
     if (above != null && node instanceof Generate generate && generate.generator() instanceof PythonUDTF function) {
       Call call = Call.of(function, alone(generate.child(), new ArrayList<>()));
@@ -433,15 +432,15 @@ final class Streams {
     }
   }
 
-  /** Whether a node's rows have a column with a watermark, by which it lets its state go. */
+  /** Whether a node's rows have a watermark column, which lets the node drop its state. */
   private static boolean isTimed(LogicalPlan node) {
     return CollectionConverters.asJava(node.children()).stream()
         .anyMatch(child -> CollectionConverters.asJava(child.output()).stream().anyMatch(Streams::isMarked));
   }
 
   /**
-   * The plan in which each mark has a number of its own, by which exchanges of equal clauses are unlike: Spark would run one for
-   * both, and its stateful operators would lose rows.
+   * Returns the plan with a unique number for each mark. Otherwise Spark would run one exchange for two equal clauses, and its
+   * stateful operators would lose rows.
    */
   static LogicalPlan numbered(LogicalPlan plan) {
     return isBelow(plan) ? numbered(plan, new int[1]) : plan;
@@ -455,7 +454,7 @@ final class Streams {
     return same instanceof StreamInput input ? input.withNumber(count[0]++) : same;
   }
 
-  /** Whether a clause over a stream is in a plan. */
+  /** Whether a plan has a clause over a stream. */
   static boolean isBelow(LogicalPlan plan) {
     return plan.isStreaming() && (plan instanceof StreamInput || CollectionConverters.asJava(plan.children()).stream().anyMatch(Streams::isBelow));
   }
@@ -463,8 +462,8 @@ final class Streams {
   // -- planning
 
   /**
-   * A call over a stream below the conditions, and joins with tables, that Spark moved between it and its mark, as it moves what
-   * reads no column of a generator: these are asked when matches are told.
+   * Returns a call over a stream below the conditions, and joins with tables, that Spark moved between the call and its mark. Spark
+   * moves nodes that read no column of a generator. These nodes must apply when matches are emitted.
    */
   static LogicalPlan alone(ArrowEvalPythonUDTF call) {
     List<UnaryOperator<LogicalPlan>> above = new ArrayList<>();
@@ -475,7 +474,7 @@ final class Streams {
     return above.isEmpty() ? call : over;
   }
 
-  /** The input of a call without what Spark moved there, which {@code above} gets, from its top. */
+  /** Returns the input of a call without the nodes that Spark moved there. {@code above} receives these, from the top. */
   private static LogicalPlan alone(LogicalPlan input, List<UnaryOperator<LogicalPlan>> above) {
     if (!leadsToMark(input) || input instanceof StreamInput) {
       return input;
@@ -505,7 +504,7 @@ final class Streams {
     return node instanceof StreamInput || (passing && leadsToMark(node.children().head()));
   }
 
-  /** {@code node} over another first child. */
+  /** Returns {@code node} with another first child. */
   private static LogicalPlan over(LogicalPlan node, LogicalPlan child) {
     List<LogicalPlan> children = new ArrayList<>(CollectionConverters.asJava(node.children()));
     children.set(0, child);
@@ -513,9 +512,9 @@ final class Streams {
   }
 
   /**
-   * Has no exchange run for two parts of a query where a state is kept below a clause. Spark looks for the watermark of what is
-   * above such an exchange below it, and finds it for the first part alone: the second would tell nothing. A query plans in a
-   * session of its own, whose setting this is; EXPLAIN does in the user's.
+   * Prevents two parts of a query from sharing an exchange if there is a stateful node below a clause. Spark looks below such an
+   * exchange for the watermark of the nodes above it, and finds it for the first part only. The second part would emit nothing. A
+   * query plans in its own session, and sets this there. EXPLAIN plans in the user's session.
    */
   static void keepApart(StreamInput input) {
     boolean inQuery = org.apache.spark.sql.classic.SparkSession.active().sparkContext().getLocalProperty(QUERY) != null;
@@ -528,7 +527,7 @@ final class Streams {
     return keepsState(rows) || CollectionConverters.asJava(rows.children()).stream().anyMatch(Streams::keepsStateIn);
   }
 
-  /** The mark below a call's table; null where that is none. */
+  /** Returns the mark below a call's table; null without one. */
   static StreamInput input(LogicalPlan table) {
     if (table instanceof StreamInput input) {
       return input;
@@ -537,8 +536,8 @@ final class Streams {
   }
 
   /**
-   * What a stateful operator is made of: {@code rows} has the columns that go to Python, those of ORDER BY, the keys and what goes
-   * to the table of late rows, in this order.
+   * The parts of a stateful operator. {@code rows} has the columns that go to Python, those of ORDER BY, the keys and the column
+   * for the table of late rows, in this order.
    */
   record Parts(LogicalPlan rows, List<NamedExpression> columns, List<Attribute> keys, ArrayNode names, int ordered) {}
 
@@ -570,14 +569,17 @@ final class Streams {
       columns.add(column);
       keys.add(column.toAttribute());
     }
-    for (Attribute late : CollectionConverters.asJava(input.late())) { // behind the keys: it does not go to Python either
+    for (Attribute late : CollectionConverters.asJava(input.late())) { // after the keys, because it does not go to Python either
       read.add(late);
       columns.add(own(late, LateRows.COLUMN));
     }
     return new Parts(with(call.table(), read), columns, keys, shipment.names(), ordered);
   }
 
-  /** The conditions on keys that stood above the clause: rows of other keys are not kept, so these belong to the statement. */
+  /**
+   * Returns the conditions on keys that were above the clause. Rows of other keys are not kept, so the conditions belong to the
+   * statement.
+   */
   private static String where(LogicalPlan table, String above) {
     if (table instanceof StreamInput) {
       return above;
@@ -590,18 +592,18 @@ final class Streams {
     return value instanceof Attribute attribute ? attribute.name() : "";
   }
 
-  /** A column of its own, which is no column of a watermark: late rows are told by the operator itself. */
+  /** Returns a new column without watermark metadata, because the operator itself detects late rows. */
   static NamedExpression own(Expression value, String name) {
     return new Alias(
         value, name, NamedExpression.newExprId(), MatchStrategy.seq(List.<String>of()), Option.apply(Metadata.empty()), MatchStrategy.seq(List.<String>of()));
   }
 
-  /** A key by whose bytes it is known: 0.0 and -0.0 are one key, in structs and arrays as well, and so are all NaN. */
+  /** Returns a key that can be compared by bytes: 0.0 and -0.0 become one key, in structs and arrays too, and so do all NaN. */
   private static Expression oneZero(Expression key) {
     return org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers$.MODULE$.normalize(key);
   }
 
-  /** The table without the mark, and with some of the columns below it beside its own. */
+  /** Returns the table without the mark, with additional columns from below it. */
   private static LogicalPlan with(LogicalPlan table, List<Attribute> read) {
     if (table instanceof StreamInput input) {
       return input.child();
@@ -617,14 +619,14 @@ final class Streams {
     return new Project(MatchStrategy.seq(columns), with(project.child(), read));
   }
 
-  /** A clause as it stands beside its state in a checkpoint, by which another one is known. */
+  /** Returns a clause as it is stored next to its state in a checkpoint, to recognise another clause. */
   static ObjectNode statement(Call call, StreamInput input) {
     return statement(call, input, parts(call, input, Math.max(1, call.size() - 1)), MatchStrategy.given(call));
   }
 
   private static ObjectNode statement(Call call, StreamInput input, Parts parts, ObjectNode plan) {
     ObjectNode statement = JsonNodeFactory.instance.objectNode();
-    // how arrays are sent is no matter of the state
+    // the state does not depend on how arrays are sent
     statement.put("format", STATE_FORMAT).put("plan", plan.deepCopy().put("stepwise", false).toString()).put("texts", input.texts()).put("where", where(call.table(), ""));
     statement.set("tables", StreamTables.described(input));
     ArrayNode columns = statement.putArray("columns");
@@ -635,8 +637,8 @@ final class Streams {
   }
 
   /**
-   * The operator over {@code child}, whose rows are those of {@code parts}, and the {@code tables} beside them. Its last columns
-   * are of states, not of matches.
+   * Returns the operator over {@code child}, whose rows are those of {@code parts}, and the additional {@code tables}. Its last
+   * columns describe states, not matches.
    */
   static SparkPlan operator(
       Call call, StreamInput input, Parts parts, Seq<Attribute> output, List<Expression> told, ObjectNode plan, SparkPlan child,
@@ -684,7 +686,7 @@ final class Streams {
     List<Object> given = new ArrayList<>(List.of(
         udf, MatchStrategy.seq(parts.keys()), MatchStrategy.seq(all), org.apache.spark.sql.streaming.OutputMode.Append(),
         org.apache.spark.sql.streaming.TimeMode.EventTime()));
-    given.addAll(java.util.Collections.nCopies(parameters() - TOLD, Option.empty())); // what Spark sets for each micro-batch
+    given.addAll(java.util.Collections.nCopies(parameters() - TOLD, Option.empty())); // set by Spark for each micro-batch
     given.addAll(List.of(
         org.apache.spark.sql.catalyst.plans.logical.TransformWithStateInPySpark.UserFacingDataType$.MODULE$.PANDAS(), child, true, false, tables,
         MatchStrategy.seq(List.<Attribute>of()), new StructType()));
@@ -692,7 +694,10 @@ final class Streams {
     return (SparkPlan) operator;
   }
 
-  /** What is asked of a micro-batch's tables, but for what they held: that of the engine, with the types of what goes to Python. */
+  /**
+   * Returns the request about a micro-batch's tables, without their contents: the engine's request, with the types of the columns
+   * that go to Python.
+   */
   private static String reading(ObjectNode engine, List<NamedExpression> columns) {
     StructType types = new StructType();
     for (NamedExpression column : columns) {
@@ -707,7 +712,7 @@ final class Streams {
 
   private static String shipped = ""; // the application whose executors have the jar
 
-  /** Lets executors have the classes of this jar, once. */
+  /** Ships the classes of this jar to executors, once. */
   static synchronized void ship() {
     org.apache.spark.SparkContext context = org.apache.spark.sql.classic.SparkSession.active().sparkContext();
     if (!shipped.equals(context.applicationId())) {

@@ -24,11 +24,11 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Raises Spark's own error over a statement with the clause as the rewriter tells it: over the user's text, without the plan.
+ * Raises Spark's own errors about a statement with the clause in the rewriter's words: for the user's text, without the plan.
  *
- * <p>Spark's rules raise most errors themselves, and Spark checks what they leave. A rule cannot catch what another one raises.
- * Hence this one, ahead of those that resolve names, has the statement analysed as a whole and hands on what comes of it, which
- * Spark's later rules leave as it is.
+ * <p>Spark's rules raise most errors themselves, and Spark checks the rest. A rule cannot catch an error of another rule. Therefore
+ * this rule, which runs before those that resolve names, analyses the whole statement and returns the result, which Spark's later
+ * rules leave unchanged.
  */
 final class Telling extends Rule<LogicalPlan> {
   static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
@@ -38,7 +38,7 @@ final class Telling extends Rule<LogicalPlan> {
     }
   }
 
-  /** The analysis in the context of a rule's caller, which holds what the statement has referred to; null where Spark lacks it. */
+  /** Analyses in the context of the calling rule, which has the statement's references; null if Spark lacks the method. */
   private static final Method ANALYSIS = analysis();
 
   private static final ThreadLocal<Boolean> UNDER_WAY = ThreadLocal.withInitial(() -> false);
@@ -51,7 +51,7 @@ final class Telling extends Rule<LogicalPlan> {
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    // the plan of a subquery may yet be resolved by what is around it
+    // the enclosing query may yet resolve the plan of a subquery
     if (ANALYSIS == null || UNDER_WAY.get() || plan.analyzed() || AnalysisContext.get().outerPlan().isDefined()) {
       return plan;
     }
@@ -92,7 +92,7 @@ final class Telling extends Rule<LogicalPlan> {
     return null;
   }
 
-  /** The user's text with a clause that {@code plan} was made of; null for another plan. */
+  /** Returns the user's text with a clause that {@code plan} was made of; null for another plan. */
   private static String statement(LogicalPlan plan) {
     Option<String> text = plan.origin().sqlText();
     if (text.isDefined() && RewritingParser.MENTION.matcher(text.get()).find()) {
@@ -103,8 +103,8 @@ final class Telling extends Rule<LogicalPlan> {
   }
 
   /**
-   * {@code error} of {@code statement} as the rewriter tells it; null where its text is none that was rewritten, so that Spark
-   * raises it itself.
+   * Returns {@code error} of {@code statement} in the rewriter's words; null if its text was not rewritten, so that Spark raises it
+   * itself.
    */
   private static Throwable told(AnalysisException error, String statement) {
     String text = error.getQueryContext().length == 0 ? statement : null;
@@ -137,13 +137,13 @@ final class Telling extends Rule<LogicalPlan> {
     return PythonFunctions.asked(request);
   }
 
-  /** What is told of an error that Spark found when it parsed the rewriting of {@code text}. */
+  /** Returns the message for an error that Spark found when it parsed the rewritten text of {@code text}. */
   static String message(String text, AnalysisException error) {
     JsonNode told = answer(text, error).get("message");
     return told == null ? error.getMessage() : told.asText();
   }
 
-  /** An error of Spark's parser with its place in the user's text. */
+  /** An error of Spark's parser with its position in the user's text. */
   static final class Unparsed extends ParseException {
     private static final long serialVersionUID = 1L;
 
@@ -180,7 +180,7 @@ final class Telling extends Rule<LogicalPlan> {
     }
   }
 
-  /** An error of Spark's with another message. */
+  /** A Spark error with another message. */
   private static final class Told extends AnalysisException {
     private static final long serialVersionUID = 1L;
 

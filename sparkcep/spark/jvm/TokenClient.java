@@ -10,9 +10,10 @@ import py4j.Py4JPythonClient;
 import py4j.PythonClient;
 
 /**
- * Py4J's client for callbacks into a Python driver, which shows the token that the driver asks for.
+ * Py4J's client for callbacks into a Python driver, which sends the token that the driver requires.
  *
- * <p>Py4J has both halves, but its own client loses the token when it is given the driver's port, so PySpark uses none.
+ * <p>Py4J supports tokens on both sides, but its own client loses the token when it is given the driver's port, so PySpark uses
+ * none.
  */
 final class TokenClient extends PythonClient {
   private TokenClient(Gateway gateway, InetAddress address, int port, Py4JJavaServer server, String token) {
@@ -21,7 +22,7 @@ final class TokenClient extends PythonClient {
         SocketFactory.getDefault(), server, true, 0, token);
   }
 
-  /** Puts one in the place of the client that {@code server} has, for the same port. */
+  /** Replaces the client of {@code server} by one with a token, for the same port. */
   static void install(JavaServer server, String token) throws ReflectiveOperationException {
     Gateway gateway = server.getGateway();
     Py4JPythonClient before = gateway.getCallbackClient();

@@ -1,2 +1,4 @@
-"""The JVM extension: Java sources that are compiled at run time. A query of Spark's goes in; a plan with the operators of the
-clause comes out."""
+"""The JVM extension: Java sources that are compiled at run time.
+
+They rewrite statements in the JVM's parser, and plan queries with the clause's own operators.
+"""

@@ -1,1 +1,1 @@
-"""Pages about queries that ran. A query goes in; its plan, its metrics and the state of its keys come out."""
+"""HTML pages about queries that ran: their plan, their metrics and the state of their keys."""

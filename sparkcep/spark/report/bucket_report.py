@@ -1,5 +1,7 @@
-"""The matches under way of a clause over a stream that runs as a program of data frames: its buckets of keys, read from the
-checkpoint by Spark's own source of states, in classic sessions and over Spark Connect."""
+"""Reads the matches in progress of a clause over a stream that runs as a program of DataFrames, for the report of a query.
+
+It reads the key buckets from the checkpoint with Spark's state data source, in classic sessions and over Spark Connect.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def checkpoint_of(physical: str) -> str | None:
-    """The folder of the checkpoint of a query, of which ``physical`` is the plan as text; None where it runs otherwise."""
+    """Returns the checkpoint folder of a query whose plan as text is ``physical``. Returns None if the query runs otherwise."""
     found = _PLACE.search(physical)
     return found[1] if found else None
 
 
 def under_way(spark: SparkSession, checkpoint: str, most: int) -> DataFrame | None:
-    """The keys of which a match is under way for longest, ``most`` of each bucket; None before any state is committed."""
+    """Returns the keys whose match has been in progress longest, at most ``most`` per bucket.
+
+    Returns None before any state is committed.
+    """
     kept = states(spark, checkpoint)
     text = statement_of(kept, checkpoint)
     if text is None:
@@ -48,7 +53,7 @@ def under_way(spark: SparkSession, checkpoint: str, most: int) -> DataFrame | No
 
 
 def _oldest(text: str, schema: pa.Schema, most: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The keys of each bucket that wait for longest."""
+    """Yields the keys of each bucket that have waited longest."""
     from sparkcep.engine.stream.inspection import summary
 
     plan = Plan.from_json(text)
@@ -70,16 +75,16 @@ def _oldest(text: str, schema: pa.Schema, most: int, batches: Iterator[pa.Record
 
 
 def _shown(key: bytes, kinds: list[pa.DataType]) -> list[str | None]:
-    """The values of a key as texts; what cannot be read back from the text by which keys are known is that text."""
+    """Returns the values of a key as texts. If the key's stored text cannot be parsed, returns that text."""
     try:
         values = ast.literal_eval(key.decode())
-    except ValueError:  # decimals, and what holds them
+    except ValueError:  # decimals, and values that contain them
         return [key.decode()]
     return [None if value is None else _text(value, kind) for value, kind in zip(values, kinds, strict=True)]
 
 
 def _text(value: object, kind: pa.DataType) -> str:
-    """A value of a key, of which numbers and times are known by their bits."""
+    """Returns a value of a key as text. Numbers and times are stored as their bits."""
     if isinstance(value, bool):
         return str(value).lower()
     if pa.types.is_floating(kind) and isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Runs a query once and writes a page about how it ran and what it gave: ``report(spark, sql)``; of a stream ``report(query)``."""
+"""Runs a query once and writes an HTML page about its execution and result: ``report(spark, sql)``, ``report(streaming_query)``."""
 
 from __future__ import annotations
 
@@ -42,37 +42,39 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 SAMPLE = 20  # rows of the result that are shown
-PARTITIONS = 20  # and partitions
+PARTITIONS = 20  # partitions that are listed
 PANELS = 4  # partitions that are drawn
-DRAWN = 20_000  # rows that are fetched to be drawn
+DRAWN = 20_000  # rows that are fetched for drawing
 _CELL = 200  # characters of a value that are shown
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 _WRITING = ("INSERT", "MERGE", "UPDATE", "DELETE")
-_Table = tuple[list[str], list[tuple]]  # names of columns, rows of plain values
+_Table = tuple[list[str], list[tuple]]  # column names, and rows of plain values
 
 
 def report(of: SparkSession | StreamingQuery, sql: str | None = None, path: str | Path | None = None) -> str:
-    """Runs a query and writes an HTML page about it: statement, plan, automaton, Spark's physical plan, counts, durations and a
-    sample. Of a started streaming query, the page describes its progress.
+    """Runs a query and returns an HTML page about it.
 
-    The query runs once, into Spark's cache. Counts and the sample are taken from the cache, which is emptied afterwards. The page
-    names everything else that was computed for it. It loads nothing from other places.
+    The page shows the statement, plan, automaton, Spark's physical plan, counts, durations and a sample. The query runs once, into
+    Spark's cache. Counts and the sample come from the cache, which is emptied afterwards. The page lists all other work that was
+    done for it. It loads nothing from other places.
 
-    The page of a streaming query, running or ended, has the size of the state, the matches that are in progress for longest, and
-    the figures of each micro-batch that Spark remembers (``spark.sql.streaming.numRecentProgressUpdates``, 100). For the matches in
-    progress, all states are read once from the checkpoint, beside the query.
+    For a started streaming query, running or ended, the page describes its progress. It shows the size of the state, the matches
+    that have been in progress longest, and the metrics of each micro-batch that Spark remembers
+    (``spark.sql.streaming.numRecentProgressUpdates``, 100). To find the matches in progress, it reads all states once from the
+    checkpoint, without disturbing the query.
 
     Args:
-        of: a classic session or one of Spark Connect, enabled or not; or the query that ``writeStream.start()`` returned.
-        sql: one query; not given for a streaming query.
-        path: where the page is written, if given.
+        of: a classic or Spark Connect session, enabled or not; or the query that ``writeStream.start()`` returned.
+        sql: one query; None for a streaming query.
+        path: the file to write the page to, if any.
 
     Returns:
-        The page.
+        The page as text.
 
     Raises:
-        ValueError: the text is not a query, or has several. TypeError: a session without a query, or a streaming query with one.
-        Also the errors of ``spark.sql``.
+        ValueError: the text is not a query, or contains several.
+        TypeError: a session without a query, or a streaming query with one.
+        PySparkException: the errors of ``spark.sql``.
 
     Example:
         >>> clause = "ORDER BY day MEASURES count(*) AS n PATTERN (A+)"
@@ -95,7 +97,7 @@ def report(of: SparkSession | StreamingQuery, sql: str | None = None, path: str 
 
 
 def _query(sql: str) -> str:
-    """The statement without its semicolon. Raises ValueError where the text is no query."""
+    """Returns the statement without its semicolon. Raises ValueError if the text is not one query."""
     try:
         statements = split_statements(sql)
         if len(statements) != 1:
@@ -113,7 +115,14 @@ def _query(sql: str) -> str:
 
 @dataclass
 class _Run:
-    """``jobs`` has (what was computed, seconds, why); ``notes`` the reasons where a fact is missing."""
+    """A run of a query for its report.
+
+    Attributes:
+        spark: the session.
+        sql: the query.
+        jobs: (the work, seconds, the reason for it) of each measured step.
+        notes: why facts are missing from the page.
+    """
 
     spark: Any
     sql: str
@@ -163,17 +172,17 @@ class _Run:
         self.jobs.append((what, f"{time.perf_counter() - began:.2f}", "only for this report" if extra else "the statement itself"))
         return out
 
-    # -- what ran ---------------------------------------------------------------------------------------------
+    # -- the run ----------------------------------------------------------------------------------------------
 
     def _steps(self, frame: DataFrame) -> list[_Step]:
-        """The plan that filled the cache, with the numbers that Spark keeps of each node."""
+        """Returns the plan that filled the cache, with Spark's metrics of each node."""
         if is_connect(self.spark):
             self.notes.append("Rows of single steps are not known: Spark Connect does not tell them.")
             return []
         return [_step(depth, node) for depth, node in nodes(frame._jdf.queryExecution().executedPlan())]
 
     def _checks(self, frame: DataFrame) -> list[tuple[str, int | str]]:
-        """What the checks of clauses with BUDGET came to."""
+        """Returns the totals of the checks of clauses with BUDGET."""
         if is_connect(self.spark):
             return []
         out: list[tuple[str, int | str]] = []
@@ -182,7 +191,7 @@ class _Run:
             out += [("coverage of those rows", f"{one.coverage:.3f}")] if one.coverage < 1 else []
         return out
 
-    # -- what came out ----------------------------------------------------------------------------------------
+    # -- the result -------------------------------------------------------------------------------------------
 
     def _partitions(self, frame: DataFrame, roles: _Roles) -> _Table | None:
         if not roles.keys:
@@ -196,11 +205,11 @@ class _Run:
         return [*roles.keys, what], [(*map(_shown, row[:-1]), row[-1]) for row in rows]
 
     def _matches(self, frame: DataFrame, roles: _Roles | None, partitions: _Table | None) -> list[tuple[str, int]]:
-        """The number of matches, where the result numbers them and has several rows of each."""
+        """Returns the number of matches if the result numbers them and has several rows per match."""
         if roles is None or roles.one_row or not roles.match or len(roles.keys) < roles.parted:
             return []
         if partitions is not None and len(partitions[1]) < PARTITIONS:
-            return [("matches", sum(int(row[-1]) for row in partitions[1]))]  # all of them are there
+            return [("matches", sum(int(row[-1]) for row in partitions[1]))]  # the list of partitions is complete
         found = frame.where(_column(roles.match).isNotNull()).select(*map(_column, (*roles.keys, roles.match))).distinct()
         return [("matches", self._timed("number of matches, from the cache", found.count))]
 
@@ -256,7 +265,7 @@ class _Run:
         out = io.BytesIO()
         try:
             plot(fetched, roles.order, y, **more).savefig(out, dpi=90)
-        except Exception as error:  # matplotlib raises many kinds, and the rest of the page does not need the picture
+        except Exception as error:  # matplotlib raises many exception types, and the page does not need the picture
             raise _NoPicture(f"drawing it failed ({type(error).__name__}: {str(error)[:_CELL]})") from error
         return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode("ascii")
 
@@ -268,13 +277,24 @@ class _Run:
 
 
 class _NoPicture(Exception):
-    """There is no picture of the matches; the message says why."""
+    """The matches cannot be drawn. The message says why."""
 
 
 @dataclass(frozen=True)
 class _Roles:
-    """The columns of the result, named by what they hold; a name is empty where no column holds it. ``parted`` is the number of
-    keys of PARTITION BY."""
+    """The columns of the result by their role. A name is "" if no column has the role.
+
+    Attributes:
+        keys: the columns of PARTITION BY; empty if any is missing from the result.
+        parted: the number of PARTITION BY keys.
+        order: the first ORDER BY column.
+        match: a measure MATCH_NUMBER().
+        variable: a measure CLASSIFIER().
+        kind: a measure of leaf kind ``kind``.
+        start: a measure with the first row's value of ``order``.
+        end: a measure with the last row's value of ``order``.
+        one_row: whether the clause returns one row per match.
+    """
 
     keys: tuple[str, ...]
     parted: int
@@ -305,7 +325,7 @@ class _Roles:
             return spec.kind == kind and (spec.logical, spec.physical) == (0, 0)
 
         def ordered(which: str) -> Callable[[LeafSpec], bool]:
-            # a value of the first or last row, whatever name the input gave the column
+            # the value of the first or last row, even if the input renamed the column
             return lambda spec: at_end(spec, "nav") and spec.which == which and order is not None and texts.get(spec.column) == texts[order.column]
 
         names = tuple(key.name for key in plan.partition if key.plain and key.name in present)
@@ -323,7 +343,7 @@ class _Roles:
 
 
 def _measured(source: DataFrame, plan: Plan, roles: _Roles) -> str:
-    """The column to draw: a number that DEFINE or MEASURES read, or else any other number."""
+    """Returns the column to draw: a number that DEFINE or MEASURES read, otherwise any number. Raises _NoPicture."""
     kinds = {f.name: f.dataType for f in source.schema.fields if f.name in _distinguished(source)}
     numbers = [n for n, kind in kinds.items() if isinstance(kind, NumericType) and n not in (roles.order, *roles.keys, *roles.marks)]
     if not isinstance(kinds.get(roles.order), (NumericType, DateType, TimestampType, TimestampNTZType)):
@@ -336,15 +356,17 @@ def _measured(source: DataFrame, plan: Plan, roles: _Roles) -> str:
 
 
 def _most(frame: DataFrame, roles: _Roles, count: int) -> DataFrame:
-    """The keys of the partitions that have most matches, with their number ``__n``. Where matches cannot be told apart, their rows
-    are counted."""
+    """Returns the keys of the ``count`` partitions with the most matches, with their number ``__n``.
+
+    If the result does not number matches, rows are counted.
+    """
     number = F.count_distinct(_column(roles.match)) if roles.match else F.count(F.lit(1))
     keys = [_column(key) for key in roles.keys]
     return frame.groupBy(*keys).agg(number.alias("__n")).orderBy(F.desc("__n"), *keys).limit(count)
 
 
 def _of_partitions(source: DataFrame, frame: DataFrame, roles: _Roles) -> DataFrame:
-    """The rows of ``source`` in the partitions with most matches."""
+    """Returns the rows of ``source`` in the partitions with the most matches."""
     if not roles.keys:
         return source
     chosen = _most(frame, roles, PANELS).select(*(_column(k).alias(f"__k{i}") for i, k in enumerate(roles.keys)))
@@ -355,7 +377,7 @@ def _of_partitions(source: DataFrame, frame: DataFrame, roles: _Roles) -> DataFr
 
 
 def _distinguished(frame: DataFrame) -> set[str]:
-    """The columns whose name no other column has in any case of letters."""
+    """Returns the columns whose name is unique, ignoring case."""
     low = [name.lower() for name in frame.columns]
     return {name for name in frame.columns if low.count(name.lower()) == 1}
 
@@ -369,21 +391,21 @@ def _distinct(*names: str) -> list[str]:
 
 
 def _shown(value: Any) -> object:
-    """A value as the page's tables show it."""
+    """Returns a value as the page's tables show it."""
     if value is None or isinstance(value, (int, float)):
         return value
     text = str(value)
     return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
 
 
-# -- numbers of Spark's plan ----------------------------------------------------------------------------------------
+# -- metrics of Spark's plan ----------------------------------------------------------------------------------------
 
 _ENGINE = ("PythonUDTF", FUNCTION)
 
 
 @dataclass(frozen=True)
 class _Step:
-    """A node of Spark's physical plan as it ran: its depth in the plan, and the numbers that Spark keeps of it."""
+    """A node of Spark's physical plan after it ran: its depth, and Spark's metrics of it."""
 
     depth: int
     name: str
@@ -392,7 +414,7 @@ class _Step:
 
     @property
     def rows(self) -> int | None:
-        """The number of rows that it gave; None where nobody counted."""
+        """The number of rows that the node returned; None if it was not counted."""
         return next(iter(self.numbers.values()), None)
 
 
@@ -404,7 +426,7 @@ def _step(depth: int, node: Any) -> _Step:
 
 
 def _counts(steps: list[_Step], plan: Plan | None) -> list[tuple[str, int]]:
-    """The numbers of rows read, of rows that reach the engine and of matches, as the numbers of the steps give them."""
+    """Returns the number of rows read, of rows that reach the engine, and of matches, from the metrics of the steps."""
     read = [step.numbers["numOutputRows"] for step in steps if step.leaf and "numOutputRows" in step.numbers]
     out = [("rows read", sum(read))] if read else []
     at = next((i for i, step in enumerate(steps) if any(word in step.name for word in _ENGINE)), None)
@@ -422,10 +444,10 @@ def _counts(steps: list[_Step], plan: Plan | None) -> list[tuple[str, int]]:
 
 
 def _given(steps: list[_Step], at: int) -> int | None:
-    """The number of rows that the engine gave in one run.
+    """Returns the number of rows that the engine returned in one run.
 
-    Below an exchange the engine may have run twice, because Spark samples the ranges of ORDER BY. Its own number then is of both
-    runs; the exchange counts the rows once, if only projections lie between.
+    Below an exchange the engine may have run twice, because Spark samples the ranges of ORDER BY. Its own metric then covers both
+    runs. The exchange counts the rows once, if only projections lie in between.
     """
     depth, plain = steps[at].depth, True
     for step in reversed(steps[:at]):

@@ -1,4 +1,4 @@
-"""Writes a page about a streaming query that runs, or ended: ``report(query)``."""
+"""Writes a page about a streaming query that is running or has ended: ``report(query)``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from sparkcep.version import __version__
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
-OLDEST = 10  # keys of which matches under way are shown
+OLDEST = 10  # keys with matches in progress that are shown
 BATCHES = 50  # micro-batches in the table
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FOUND = "clause INT, key ARRAY<STRING>, since BIGINT, rows BIGINT, pending BIGINT, bytes BIGINT"
@@ -49,13 +49,13 @@ _COLUMNS = ("micro-batch", "began", "rows in", "matches", "late rows", "without 
 
 
 def stream_report(query: StreamingQuery) -> str:
-    """The page of a query: what it keeps now, and how its last micro-batches went."""
+    """Returns the page of a query: its present state, and the metrics of its last micro-batches."""
     return _Report(query).page()
 
 
 @dataclass
 class _Report:
-    """``jobs`` and ``notes`` are those of the report of a query over tables."""
+    """The report of a streaming query. ``jobs`` and ``notes`` are as in the report of a query over tables."""
 
     query: Any
     jobs: list[tuple[str, str, str]] = field(default_factory=list)
@@ -80,7 +80,7 @@ class _Report:
         )
 
     def _execution(self) -> Any:
-        """Spark's own object of the query; None over Spark Connect."""
+        """Returns Spark's own object of the query; None over Spark Connect."""
         query = getattr(self.query, "_jsq", None)
         if query is None:
             self.notes.append("The statement is not known: Spark Connect does not tell it.")
@@ -88,7 +88,7 @@ class _Report:
         return query.streamingQuery() if query.getClass().getSimpleName() == "StreamingQueryWrapper" else query
 
     def _statements(self, execution: Any, spark: SparkSession) -> list[dict[str, object]]:
-        """The statements in which the clauses stand, as their users wrote them."""
+        """Returns the statements that contain the clauses, as their users wrote them."""
         if execution is None:
             return []
         out = []
@@ -96,13 +96,13 @@ class _Report:
             try:
                 settings = settings_of(spark)
                 out.append(explained(sql, *rewrite_all(sql, settings), settings.redaction))
-            except ClauseError as error:  # of a view that was made under other settings, say
+            except ClauseError as error:  # for example, a view that was created under other settings
                 self.notes.append(f"A statement is not drawn: {error}")
         return out
 
     def _physical(self, execution: Any) -> str:
         if execution is None:
-            with contextlib.redirect_stdout(io.StringIO()) as printed:  # Spark Connect gives it to the screen alone
+            with contextlib.redirect_stdout(io.StringIO()) as printed:  # Spark Connect only prints it
                 self.query.explain()
             return without_plans(printed.getvalue().strip())
         last = execution.lastExecution()
@@ -120,10 +120,10 @@ class _Report:
         found += [(name, _sum(last, figure)) for name, figure in _NOW]
         return [*found, ("watermark", last["eventTime"].get("watermark", "none yet"))]
 
-    # -- matches under way --------------------------------------------------------------------------------------------
+    # -- matches in progress ------------------------------------------------------------------------------------------
 
     def _oldest(self, execution: Any, spark: SparkSession, ran: list[Any], physical: str) -> tuple[list[str], list[tuple]] | None:
-        """The keys of which a match is under way for longest, found by reading all states."""
+        """Returns the keys whose match has been in progress longest. Reads all states."""
         if (checkpoint := checkpoint_of(physical)) is not None:
             return self._oldest_of_buckets(spark, ran, checkpoint)
         if execution is None:
@@ -144,7 +144,7 @@ class _Report:
         return self._waiting(rows, ran, several=len(operators) > 1)
 
     def _oldest_of_buckets(self, spark: SparkSession, ran: list[Any], checkpoint: str) -> tuple[list[str], list[tuple]] | None:
-        """The same of a clause that runs as a program of data frames."""
+        """Returns these keys for a clause that runs as a program of DataFrames."""
         try:
             found = under_way(spark, checkpoint, OLDEST)
             rows = None if found is None else self._read(found.orderBy("since", "key"), "as the last micro-batch left them, read once")
@@ -154,14 +154,14 @@ class _Report:
         return self._waiting(rows or [], ran, several=False)
 
     def _read(self, found: DataFrame, how: str) -> list[Row]:
-        """The first of the keys found."""
+        """Returns the first keys of ``found``."""
         began = time.perf_counter()
         rows = found.limit(OLDEST).collect()
         self.jobs.append((f"the states of all keys, {how} from the checkpoint", f"{time.perf_counter() - began:.2f}", "only for this report"))
         return rows
 
     def _waiting(self, rows: list[Row], ran: list[Any], *, several: bool) -> tuple[list[str], list[tuple]] | None:
-        """The table of the keys found, of which ``several`` clauses are named."""
+        """Returns the table of the given keys. ``several``: whether to name the clause of each key."""
         if not rows:
             self.notes.append("No match is under way.")
             return None
@@ -175,7 +175,7 @@ class _Report:
 
 
 def _since(since: int | None, watermark: str | None) -> tuple[str | None, str | None]:
-    """A time in microseconds as text, and how far it is behind the watermark."""
+    """Returns a time in microseconds as text, and how long before the watermark it is."""
     if since is None:
         return None, None
     at = _EPOCH + timedelta(microseconds=since)
@@ -184,7 +184,7 @@ def _since(since: int | None, watermark: str | None) -> tuple[str | None, str | 
 
 
 def _texts(node: Any) -> Iterator[str]:
-    """The texts of the statements whose clauses are in a logical plan."""
+    """Yields the texts of the statements whose clauses are in a logical plan."""
     if node.getClass().getSimpleName() == "StreamInput" and node.origin().sqlText().isDefined():
         yield node.origin().sqlText().get()
     for i in range(node.children().size()):
@@ -192,18 +192,18 @@ def _texts(node: Any) -> Iterator[str]:
 
 
 def _found(states: DataFrame, clause: int, command: str, schema: str) -> DataFrame:
-    """Of each part of the states the keys of which a match is under way for longest."""
+    """Returns the keys whose match has been in progress longest, from each partition of the states."""
     plan, columns, sent, ordered, _ = CloudPickleSerializer().loads(base64.b64decode(command))[0].args
     rows = arrow_schema(StructType.fromJson(json.loads(schema)))
     if not Plan.from_json(plan).partition:
-        states = states.selectExpr("CAST(array() AS ARRAY<STRING>) AS key", "state")  # all rows are one key
+        states = states.selectExpr("CAST(array() AS ARRAY<STRING>) AS key", "state")  # all rows have one key
     return states.mapInArrow(functools.partial(_oldest_of, clause, plan, columns, sent, ordered, rows), _FOUND)
 
 
 def _oldest_of(
     clause: int, plan: str, columns: list[list[str]], sent: list[str], ordered: int, schema: pa.Schema, batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """One part of the states: its keys that wait for longest."""
+    """Yields the keys of one partition of the states that have waited longest."""
     import numpy as np
 
     from sparkcep.engine.stream.inspection import summary
@@ -223,11 +223,11 @@ def _oldest_of(
         yield from best.combine_chunks().to_batches()
 
 
-# -- numbers of a query's progress ----------------------------------------------------------------------------------------
+# -- metrics of a query's progress ----------------------------------------------------------------------------------------
 
 
 def _sum(progress: Any, figure: str) -> int:
-    """Of all clauses of a query."""
+    """Returns the sum of a metric over all clauses of a query."""
     return sum(clause[figure] for clause in figures(progress))
 
 

@@ -1,1 +1,1 @@
-"""Sessions that know the clause. A session goes in; it comes out with the rewriter, the table function and the JVM extension."""
+"""Enables the clause in sessions: adds the rewriter, the table function and the JVM extension to a session."""

@@ -1,4 +1,7 @@
-"""Tables of a session, their columns, and its functions, for completion."""
+"""Tables, columns and functions of a session, for completion.
+
+``sparkcep shell`` and SQL cells use it.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,10 @@ if TYPE_CHECKING:
 
 
 def columns_of(session: SparkSession) -> Callable[[str], list[str]]:
-    """A function that gives the names of a table's columns; the table's text is as it stands in FROM. It runs no job. A table that
-    Spark does not know, or cannot read yet, has none."""
+    """Returns a function that lists a table's column names without running a job. It takes the table as written in FROM.
+
+    It returns an empty list for a table that Spark does not know or cannot read yet.
+    """
 
     def columns(table: str) -> list[str]:
         try:
@@ -29,7 +34,7 @@ def columns_of(session: SparkSession) -> Callable[[str], list[str]]:
 
 
 def tables_of(session: SparkSession) -> Callable[[], list[str]]:
-    """A function that gives the names of the tables and views of the current database, with temporary ones."""
+    """Returns a function that lists the tables and views of the current database, with temporary ones."""
 
     def tables() -> list[str]:
         return sorted(row["tableName"] for row in session.sql("SHOW TABLES").collect())
@@ -38,7 +43,7 @@ def tables_of(session: SparkSession) -> Callable[[], list[str]]:
 
 
 def functions_of(session: SparkSession) -> Callable[[], list[str]]:
-    """A function that gives the names of the functions of SQL that the session knows, which are asked for once."""
+    """Returns a function that lists the SQL functions of the session. The session is asked once."""
 
     @cache
     def functions() -> list[str]:

@@ -1,6 +1,6 @@
-"""The text of a clause that is given in arguments, and the argument to which a place of that text belongs.
+"""The text of a clause that is given as arguments, and a mapping from its positions back to these arguments.
 
-``match_recognize`` in ``spark/session/frames`` composes the text and moves the places of errors back into what its caller wrote.
+``match_recognize`` in ``spark/session/frames`` composes the text and maps the positions of errors to the caller's arguments.
 """
 
 from __future__ import annotations
@@ -13,8 +13,14 @@ from sparkcep.clause.tokens import Span
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a composed text. The caller wrote ``source``, and the part starts there at ``at``; ``source`` is None for text that
-    sparkcep adds. ``argument`` is the argument's name, empty for the clause itself."""
+    """A part of a composed text.
+
+    Attributes:
+        text: the text of the part.
+        source: the caller's text that contains the part; None for text that sparkcep adds.
+        at: the part's start, as an offset in ``source``.
+        argument: the argument's name; empty for the clause itself.
+    """
 
     text: str
     source: str | None = None
@@ -24,20 +30,20 @@ class Part:
 
 @dataclass(frozen=True)
 class Place:
-    """A place in an argument's text."""
+    """A position in an argument's text."""
 
     argument: str
     source: str
     span: Span
 
     def named(self, message: str) -> str:
-        """``message`` with the name of the argument, if the place is not in the clause."""
+        """Returns ``message``, after the argument's name if the position is not in the clause."""
         return f"{self.argument}={self.span.of(self.source)!r}: {message}" if self.argument else message
 
 
 @dataclass(frozen=True)
 class Composed:
-    """A clause as the text of its parts."""
+    """A clause's text as a sequence of parts."""
 
     parts: tuple[Part, ...]
 
@@ -50,8 +56,10 @@ class Composed:
         return "".join(part.text for part in self.parts)
 
     def place(self, start: int, stop: int) -> Place | None:
-        """The place in an argument of the characters from ``start`` to ``stop`` of the text. A place in a word that sparkcep wrote
-        is the end of the argument before it. None if no argument is before it."""
+        """Maps the characters from ``start`` to ``stop`` of the text to an argument.
+
+        A position in text that sparkcep added maps to the end of the argument before it. Returns None if no argument precedes it.
+        """
         before: Place | None = None
         begin = 0
         for part in self.parts:

@@ -1,4 +1,4 @@
-"""``match_recognize(frame, ...)``: the clause over a PySpark data frame."""
+"""``match_recognize(frame, ...)``: applies a clause to a PySpark DataFrame."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Key: TypeAlias = "str | Column"
 Keys: TypeAlias = "Key | Sequence[Key]"
 
 _HEAD, _TAIL = "SELECT * FROM {frame}%s MATCH_RECOGNIZE (\n", "\n)"
-_VIEW = re.compile(r"`?_pyspark_\w+`?\.")  # the view that represents the frame
+_VIEW = re.compile(r"`?_pyspark_\w+`?\.")  # the view under which Spark knows the frame
 _ORDERED = re.compile(r"(.*?)((?: (?:ASC|DESC))?(?: NULLS (?:FIRST|LAST))?)", re.S)
 
 
@@ -47,37 +47,37 @@ def match_recognize(
     order_by: Keys | None = None,
     args: dict[str, Any] | list[Any] | None = None,
 ) -> DataFrame:
-    """Returns the matches of a row pattern in ``frame``, as a DataFrame that is computed when it is used.
+    """Returns the matches of a row pattern in ``frame``, as a lazy DataFrame.
 
-    Give the parts of the clause by name (``pattern``, ``define``, ``measures``, ...), or its text as ``clause``. It works in
-    classic sessions and in Spark Connect, whether or not ``enable`` was called.
+    Give the parts of the clause by name (``pattern``, ``define``, ``measures``, ...), or its text as ``clause``. The function works
+    in classic sessions and in Spark Connect, whether or not ``enable`` was called. The clause may qualify columns by the alias of
+    the frame (``frame.alias("b")``, ``b.day``).
 
     Args:
         frame: the rows to search.
         clause: the text between the parentheses of MATCH_RECOGNIZE: ``"MEASURES ... PATTERN (...) DEFINE ..."``. It may begin
             with PARTITION BY and ORDER BY.
         pattern: the row pattern, without its parentheses: ``"STRT DOWN+ UP+"``.
-        define: the condition of each variable, as SQL: ``{"UP": "price > PREV(price)"}``. A variable without one takes any row.
-        measures: the columns to compute of each match, by name: ``{"gain": "LAST(UP.price) - STRT.price"}``.
-        rows: ``"ONE ROW PER MATCH"``, which is the default, or ``"ALL ROWS PER MATCH"`` with what may follow it.
+        define: the condition of each variable, as SQL: ``{"UP": "price > PREV(price)"}``. A variable without a condition matches
+            any row.
+        measures: the columns to compute for each match, by name: ``{"gain": "LAST(UP.price) - STRT.price"}``.
+        rows: ``"ONE ROW PER MATCH"``, the default, or ``"ALL ROWS PER MATCH"`` with its options.
         after_match: where the search resumes: ``"SKIP TO NEXT ROW"``. The default is ``"SKIP PAST LAST ROW"``.
         options: other parts of the clause as text: ``"EVENT SELECTION SKIP TILL NEXT MATCH WINDOW INTERVAL '1' HOUR"``.
         subset: names for several variables: ``{"MOVE": ["DOWN", "UP"]}``.
-        partition_by: keys of the partitions: one key or several, each the name of a column, a SQL expression as text, or a column
-            of the frame (``frame.symbol``, ``col("symbol")``).
-        order_by: the order of the rows, in the same forms; a text may end in ASC or DESC and NULLS FIRST or NULLS LAST, a column
+        partition_by: the partition keys, one or several. Each is the name of a column, a SQL expression as text, or a column of the
+            frame (``frame.symbol``, ``col("symbol")``).
+        order_by: the order of the rows, in the same forms. A text may end in ASC or DESC and NULLS FIRST or NULLS LAST; a column
             may be ``col("day").desc()``.
         args: the values of parameters in the clause, as ``spark.sql`` takes them: ``{"low": 3}`` for ``:low``, a list for ``?``.
 
-    The clause may name columns by the alias of the frame (``frame.alias("b")``, ``b.day``).
-
     Returns:
-        The columns that ``SELECT * FROM frame MATCH_RECOGNIZE (...)`` has.
+        A DataFrame with the columns of ``SELECT * FROM frame MATCH_RECOGNIZE (...)``.
 
     Raises:
-        TypeError: an argument of another type, a column that is more than a column's name, or ``clause`` beside one of its parts.
-        ClauseError: an error in the clause, with its line and column in the argument; also a pyspark ParseException. Raised before
-            any job starts.
+        TypeError: an argument has another type, a key column is an expression, or ``clause`` is given together with its parts.
+        ClauseError: the clause is wrong. The error has the line and column in the argument, is also a pyspark ParseException, and
+            is raised before any job starts.
 
     Example:
         >>> ticks = spark.createDataFrame([(1, 5), (2, 3), (3, 4)], "day int, price int")
@@ -140,7 +140,7 @@ _FORMS = {
 
 
 def _check_type(name: str, given: Any) -> None:
-    """Raises TypeError if an argument has another type."""
+    """Raises TypeError if an argument has a wrong type."""
     form = _FORMS.get(name, "a text")
     if not isinstance(given, Mapping if form.startswith("a dict") else str):
         raise TypeError(f"{name} must be {form}, not {type(given).__name__}")
@@ -151,7 +151,7 @@ def _check_type(name: str, given: Any) -> None:
 
 
 def _key_parts(keys: Mapping[str, list[str]]) -> Iterator[Part]:
-    """The keys as a part of the clause."""
+    """Yields PARTITION BY and ORDER BY as parts of the clause."""
     for argument, texts in keys.items():
         for number, text in enumerate(texts):
             yield Part(", " if number else f" {argument.upper().replace('_', ' ')} ")
@@ -160,7 +160,7 @@ def _key_parts(keys: Mapping[str, list[str]]) -> Iterator[Part]:
 
 
 def _parts(named: Callable[[str], str], *, pattern: Any, define: Any, measures: Any, rows: Any, after_match: Any, options: Any, subset: Any) -> Iterator[Part]:
-    """The parts of a clause that are given by name, in the order of the clause."""
+    """Yields the parts of a clause that were given by name, in the clause's order."""
 
     def text(argument: str, given: str) -> Part:
         return Part(named(given), named(given), argument=argument)
@@ -185,7 +185,7 @@ def _parts(named: Callable[[str], str], *, pattern: Any, define: Any, measures: 
 
 
 def _expression(part: Part, given: str) -> Part:
-    """The part without comments around it, if it is one SQL expression."""
+    """Returns the part without comments around it. Raises ClauseParseException if it is not one SQL expression."""
     try:
         span = parse_key(part.text, ordered=False)
     except ClauseError as error:
@@ -195,7 +195,7 @@ def _expression(part: Part, given: str) -> Part:
 
 
 def _alias(frame: DataFrame) -> str:
-    """The name that ``frame.alias`` gave the frame; "" without one."""
+    """Returns the name that ``frame.alias`` gave the frame, or ""."""
     logical = getattr(frame, "_plan", None)  # Connect
     if logical is not None:
         return str(logical._alias) if type(logical).__name__ == "SubqueryAlias" else ""
@@ -219,7 +219,10 @@ def _wrong(key: Any, argument: str) -> TypeError:
 
 
 def _text(frame: DataFrame, key: Any, argument: str, named: Callable[[str], str]) -> str:
-    """SQL text of one key. ``named`` writes names in double quotes in backticks, where the session has such names."""
+    """Returns the SQL text of one key.
+
+    ``named`` turns names in double quotes into names in backticks if the session has double-quoted identifiers.
+    """
     if isinstance(key, Column):
         return _of_column(frame, key, argument)
     if not isinstance(key, str):
@@ -235,8 +238,10 @@ def _text(frame: DataFrame, key: Any, argument: str, named: Callable[[str], str]
 
 
 def _of_column(frame: DataFrame, column: Column, argument: str) -> str:
-    """The name and the order of a column. They show only in its text, because classic and Connect columns have no common
-    structure."""
+    """Returns the name and the order of a key column.
+
+    Both are read from the column's printed form, because classic and Connect columns share nothing else.
+    """
     shown = re.fullmatch(r"Column<'(.*)'>", repr(column), re.S)
     name, order = _ORDERED.fullmatch(shown[1]).groups() if shown else ("", "")
     names = {form: known for known in frame.columns for form in (known, quote(known), f"`{known}`")}
@@ -249,12 +254,12 @@ def _of_column(frame: DataFrame, column: Column, argument: str) -> str:
 
 
 def _is_literal(column: Column) -> bool:
-    # Connect shows lit("a") as it shows col("a")
+    # Connect prints lit("a") and col("a") alike.
     return type(getattr(column, "_expr", None)).__name__ == "LiteralExpression"
 
 
 def _with_keys(clause: str, keys: Mapping[str, list[str]], named: Callable[[str], str]) -> Composed:
-    """The clause with the keys that are given as arguments where they belong."""
+    """Returns the clause with the keys that are given as arguments in their place."""
     try:
         cut = _cut(parse_clause(named(clause)), clause, keys)
     except ClauseError as error:
@@ -263,7 +268,7 @@ def _with_keys(clause: str, keys: Mapping[str, list[str]], named: Callable[[str]
 
 
 def _cut(parsed: MatchClause, clause: str, keys: Mapping[str, list[str]]) -> int:
-    """Finds the offset in the clause where the keys belong. Raises ClauseError if the clause has such keys."""
+    """Finds the offset in the clause where the keys belong. Raises ClauseError if the clause already has such keys."""
     for argument, written in (("partition_by", parsed.partition_by), ("order_by", [item.expr for item in parsed.order_by])):
         if keys[argument] and written:
             words = argument.upper().replace("_", " ")
@@ -274,7 +279,7 @@ def _cut(parsed: MatchClause, clause: str, keys: Mapping[str, list[str]]) -> int
 
 
 def _in_arguments(text: ErrorText, composed: Composed) -> ErrorText:
-    """An error's text with its place in an argument instead of the SQL statement; without one if that is in the table."""
+    """Moves an error's position from the SQL statement to an argument. Drops the position if it lies in the table."""
     message, place = _VIEW.sub("", text.message), None
     if text.span is not None:
         begin = len(text.statement) - len(composed.text) - len(_TAIL)
@@ -285,7 +290,7 @@ def _in_arguments(text: ErrorText, composed: Composed) -> ErrorText:
 
 
 def _placed(error: ClauseError, composed: Composed) -> ClauseParseException:
-    """Moves the place of ``error``, which counts in the whole SQL statement, into an argument."""
+    """Moves the position of ``error`` from the whole SQL statement to an argument."""
     name, message = error.error_class.removeprefix("SPARKCEP."), _VIEW.sub("", error.message)
     place = None
     if error.line > 1:

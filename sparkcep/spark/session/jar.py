@@ -1,6 +1,7 @@
-"""Compiles the parser extension against the Spark at hand, once per user, Spark version and source.
+"""Compiles the JVM extension against the installed Spark, once per user, Spark version and source.
 
-The package ships Java source only: one jar could not fit every Spark, and the compiler needs about a second.
+``enable`` and the command ``sparkcep jar`` use it. The package ships Java source only: one jar could not fit every Spark, and the
+compiler needs about a second.
 """
 
 from __future__ import annotations
@@ -24,29 +25,29 @@ from sparkcep.spark.versions import wrong
 log = logging.getLogger("sparkcep")
 
 EXTENSION_CLASS = "org.sparkcep.SparkcepExtensions"
-_RELEASE = "17"  # what Spark 4 itself is compiled for
+_RELEASE = "17"  # the release that Spark 4 itself targets
 
 
 class JvmBuildError(ToolError, RuntimeError):
-    """The parser extension could not be compiled; the message says why."""
+    """The JVM extension could not be compiled. The message says why."""
 
 
 class NoCompilerError(JvmBuildError):
-    """There is Java, but no compiler with it."""
+    """Java is installed without a compiler."""
 
     code = 3
 
 
 def extension_jar(*, java_home: str | None = None, spark_home: str | None = None) -> Path:
-    """The jar with :data:`EXTENSION_CLASS`, compiled now if it is not in the cache yet.
+    """Returns the jar that contains :data:`EXTENSION_CLASS`. Compiles it if it is not cached.
 
-    Also for a JVM that has yet to start: ``spark.jars`` = this path, ``spark.sql.extensions`` = EXTENSION_CLASS.
+    It also suits a JVM that has not started yet: set ``spark.jars`` to this path and ``spark.sql.extensions`` to EXTENSION_CLASS.
     """
     jars = _spark_jars(spark_home)
     sources = _sources(jars)
     name = _jar_name(sources, jars)
     places = storage.places(storage.cache_root())
-    shipped = Path(__file__).parents[2] / "shipped"  # a platform's wheel brings a jar for each Spark that it was built with
+    shipped = Path(__file__).parents[2] / "shipped"  # a platform's wheel contains a jar for each Spark that it was built with
     built = next((place / name for place in (shipped, *places) if _is_whole(place / name)), None)
     if built is None:
         built = places[-1] / name
@@ -55,45 +56,45 @@ def extension_jar(*, java_home: str | None = None, spark_home: str | None = None
 
 
 def _is_whole(jar: Path) -> bool:
-    """Whether a jar is there and can be loaded by the driver: it is not damaged, and only the user or root can have written it."""
+    """Whether a jar exists and is safe to load: it is not damaged, and only the user or root can have written it."""
     if not storage.trusted(jar):
         return False
     try:
         with zipfile.ZipFile(jar) as archive:
             return bool(archive.namelist()) and archive.testzip() is None
-    except Exception as error:  # zipfile raises a dozen kinds over damaged archives
+    except Exception as error:  # zipfile raises a dozen exception types for damaged archives
         log.info("%s is damaged (%s), and is compiled again", jar, error)
         return False
 
 
-# signatures of Spark's own operator, what is compiled against them for streams, and against Spark itself what differs between its
-# versions and the calls that each has to have
+# Folders of sources. ``_STUBS``: signatures of Spark's own stream operator. ``_STREAMING``: stream classes, compiled against the
+# stubs. ``_VERSIONS``: classes that differ between Spark versions, and the calls that each must have; compiled against Spark.
 _STUBS, _STREAMING, _VERSIONS = "stubs", "streaming", "versions"
 
 
 def _sources(jars: Path) -> dict[str, str]:
-    """The names and texts of the package's Java files for a Spark; those for streams have their folder before their name."""
+    """Returns the names and texts of the Java files for a Spark. The files in folders have the folder in their name."""
     root = resources.files("sparkcep.spark.jvm")
     folders = [("", root), *((f"{name}/", root / name) for name in (_STUBS, _STREAMING, _VERSIONS))]
-    # a class of an earlier version holds until a later one has it anew
+    # A class of an earlier version applies until a later version replaces it.
     folders += [(f"{_VERSIONS}/", root / _VERSIONS / version) for version in _until([f.name for f in (root / _VERSIONS).iterdir() if f.is_dir()], jars)]
     found = {head + f.name: f for head, folder in folders for f in folder.iterdir() if f.name.endswith(".java")}
     return {name: found[name].read_text(encoding="utf-8") for name in sorted(found)}
 
 
 def _until(versions: list[str], jars: Path) -> list[str]:
-    """The versions of Spark up to the one at hand, in their order."""
-    (jar,) = jars.glob("spark-catalyst_*.jar")  # spark-catalyst_2.13-4.3.0.jar; platforms have more behind the number
+    """Returns the versions up to the installed Spark's, in order."""
+    (jar,) = jars.glob("spark-catalyst_*.jar")  # spark-catalyst_2.13-4.3.0.jar; platforms append more after the number
     return [version for version in sorted(versions, key=_numbers) if _numbers(version) <= _numbers(jar.name.split("-")[2])]
 
 
 def _numbers(version: str) -> list[int]:
-    """A version's first two numbers."""
+    """Returns major and minor version."""
     return [int(part) for part in version.split(".")[:2]]
 
 
 def find_spark_home() -> str:
-    """The Spark that pyspark starts: $SPARK_HOME, or the one inside the package."""
+    """Returns the Spark home that pyspark starts: $SPARK_HOME, or the one inside the package."""
     from pyspark.find_spark_home import _find_spark_home
 
     return _find_spark_home()
@@ -128,7 +129,7 @@ def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | No
                 Path(work, name).write_text(text, encoding="utf-8")
 
             def compiled(folder: str, to: Path, *more: Path) -> str:
-                """Compiles the files of a folder; what the compiler says where it cannot."""
+                """Compiles the files of a folder. Returns the compiler's output if it failed, else ""."""
                 files = [str(Path(work, name)) for name in sources if str(Path(name).parent) == folder]
                 command = [
                     str(javac), "--release", _RELEASE, "-encoding", "UTF-8", "-proc:none", "-nowarn",
@@ -139,8 +140,8 @@ def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | No
 
             if failed := compiled(".", classes):
                 raise JvmBuildError(f"{javac} failed:\n{failed}")
-            # of Spark's own classes for streams those of some versions are known; what is compiled against others is left out as
-            # a whole
+            # The signatures of Spark's own stream classes are known for some versions only. If compiling against them fails, all
+            # stream classes are left out together.
             streams = Path(work, _STREAMING, "classes")
             if failed := (
                 compiled(_VERSIONS, streams, classes) or compiled(_STUBS, stubs) or compiled(_STREAMING, streams, stubs, classes, streams)
@@ -153,6 +154,6 @@ def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | No
                 archive.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n\n")
                 for path in sorted(classes.rglob("*.class")):
                     archive.write(path, path.relative_to(classes).as_posix())
-            storage.write(jar, content.getvalue())  # another process may be doing the same
+            storage.write(jar, content.getvalue())  # another process may be writing the same jar
     except OSError as error:
         raise JvmBuildError(f"cannot compile into {jar.parent}: {error}; set SPARKCEP_CACHE_DIR to a folder that is writable") from error

@@ -1,4 +1,7 @@
-"""What the JVM of a command writes: it goes to standard error, without what each start of Java says of itself."""
+"""Forwards the output of a command's JVM to standard error, without the lines that every start of Java prints.
+
+``spark/session/local`` uses it for sessions that belong to a command.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +18,19 @@ if TYPE_CHECKING:
     from py4j.clientserver import ClientServer
     from pyspark import SparkConf
 
-# the first is of a module that Spark's scripts add, the second of JAVA_TOOL_OPTIONS and its like
+# The first comes from a module that Spark's scripts add, the second from JAVA_TOOL_OPTIONS and similar variables.
 _OF_EACH_START = re.compile(rb"WARNING: Using incubator modules|Picked up \w+: ")
-_LAST_SECONDS = 1.0  # how long the end of the process waits for what was written before it
+_LAST_SECONDS = 1.0  # how long the end of the process waits for output that is already written
 
 
 def launch(conf: SparkConf, verbose: bool) -> ClientServer:
-    """Starts a JVM for PySpark. Its standard output goes to standard error too, so that standard output is the command's alone.
+    """Starts a JVM for PySpark. Its standard output goes to standard error, so standard output belongs to the command alone.
 
-    With ``verbose`` nothing is left out.
+    With ``verbose`` no line is left out.
     """
     from pyspark.java_gateway import launch_gateway
 
-    if os.name != "posix":  # elsewhere nothing tells whether a pipe is empty
+    if os.name != "posix":  # elsewhere a program cannot see whether a pipe is empty
         return launch_gateway(conf)
     reading, writing = os.pipe()
     output = _Output(reading, verbose)
@@ -40,8 +43,10 @@ def launch(conf: SparkConf, verbose: bool) -> ClientServer:
 
 
 class _Output:
-    """One end of a pipe. The lock is held while what was read is written, so whoever has it and finds the pipe empty has seen
-    all."""
+    """The reading end of a pipe.
+
+    The lock is held while output is copied. So if a thread holds the lock and finds the pipe empty, all output has been copied.
+    """
 
     def __init__(self, reading: int, verbose: bool) -> None:
         self.reading = reading
@@ -50,7 +55,7 @@ class _Output:
         self.lock = threading.Lock()
 
     def pass_on(self) -> None:
-        """Writes to standard error what comes, line by line, until the JVM has ended."""
+        """Copies the output to standard error, line by line, until the JVM has ended."""
         rest = b""
         while not self.ended:
             select.select([self.reading], [], [])
@@ -64,7 +69,7 @@ class _Output:
                 sys.stderr.flush()
 
     def wait(self) -> None:
-        """Returns when all is written that the JVM has written by now."""
+        """Waits until all output that the JVM has written so far is copied, at most ``_LAST_SECONDS``."""
         until = time.monotonic() + _LAST_SECONDS
         while time.monotonic() < until:
             with self.lock:

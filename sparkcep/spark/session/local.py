@@ -1,4 +1,7 @@
-"""Starts a Spark session on this machine where there is none."""
+"""Starts a local Spark session if there is none.
+
+Commands and notebooks use it.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +23,23 @@ if TYPE_CHECKING:
 
 
 def start_spark(name: str, settings: Mapping[str, str] | None = None, *, command: bool = False, verbose: bool = False) -> SparkSession:
-    """A local session with the clause enabled. ``settings`` are added to Spark's own. Raises JavaNotFoundError,
-    SparkVersionError.
+    """Starts a local session with the clause enabled.
 
-    Spark logs errors only, with ``verbose`` what it does by itself. ``command``: the session belongs to a command, whose standard
-    output is not the JVM's to write to.
+    Args:
+        name: the application's name.
+        settings: added to Spark's own.
+        command: whether the session belongs to a command, whose standard output the JVM must not write to.
+        verbose: whether Spark logs as it does by default; otherwise it logs errors only.
+
+    Raises:
+        JavaNotFoundError: Java is missing.
+        SparkVersionError: the installed PySpark is not supported.
     """
     require_java()
     require_spark()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark says which of the machine's names it uses
-    # of pandas on Spark, which is not used here
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # otherwise Spark logs which of the machine's addresses it uses
+    # The warning concerns pandas on Spark, which is not used here.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
@@ -49,13 +58,13 @@ def start_spark(name: str, settings: Mapping[str, str] | None = None, *, command
     if not verbose and "log4j2.configurationFile" not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
         chosen["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={Path(__file__).parents[1] / 'log4j2.properties'}"
     conf = SparkConf().setAll([*chosen.items(), *(settings or {}).items()])
-    if command and not SparkContext._gateway:  # else there is a JVM already, which the session will have
+    if command and not SparkContext._gateway:  # otherwise the session reuses the JVM that is running
         SparkContext(conf=conf, gateway=jvm_log.launch(conf, verbose))
-    return enable(SparkSession.builder.config(conf=conf).getOrCreate(), warm=False)  # the first query comes at once, or none does
+    return enable(SparkSession.builder.config(conf=conf).getOrCreate(), warm=False)  # the first query comes at once, or never
 
 
 def tasks(spark: SparkSession) -> str:
-    """How far the stages are that run now, as in ``12 of 40 tasks``; empty if none does."""
+    """Returns the progress of the running stages, such as ``12 of 40 tasks``. Returns "" if none runs."""
     tracker = spark.sparkContext.statusTracker()
     stages = [stage for number in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(number)) is not None]
     of = sum(stage.numTasks for stage in stages)

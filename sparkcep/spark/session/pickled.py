@@ -1,7 +1,8 @@
-"""Gives a JVM without a Python driver the Python functions behind the clause, in the form in which the JVM runs them itself.
+"""Pickles the Python functions of the clause for a JVM without a Python driver, in the form that the JVM runs.
 
-A worker unpickles references to functions of the installed package. They are some hundred bytes, made when somebody asks for them.
-The engine's come with a few lines of code, so that a worker that lacks the package says what to do (``_Installed``).
+``spark/session/rewrite_service`` sends them. A worker unpickles references to functions of the installed package: some hundred
+bytes, made on request. The engine's functions carry a few lines of code, so that a worker without the package raises an error
+that says what to install (``_Installed``).
 """
 
 from __future__ import annotations
@@ -37,8 +38,7 @@ from sparkcep.spark.stream.jvm_operator import stream_batches
 
 
 def describe() -> dict[str, Any]:
-    """The name, the pickled command, the evaluation type and the result type of each function, and the Python version that pickled
-    them."""
+    """Returns name, pickled command, evaluation type and result type of each function, and the Python version that pickled them."""
     functions = [_described(NAME, MatchRecognize, PythonEvalType.SQL_ARROW_UDTF, None)]
     for name, (read, returns) in GRAPH_FUNCTIONS.items():
         functions.append(_described(name, (read, returns), PythonEvalType.SQL_BATCHED_UDF, returns))
@@ -46,10 +46,21 @@ def describe() -> dict[str, Any]:
 
 
 def analyze(schema: str, distinct: bool, streaming: bool, application: Mapping[str, str]) -> dict[str, str]:
-    """Analyses the table function over a table of type ``schema`` (Spark's JSON), one of whose columns is named by a plan.
+    """Analyses the table function over a table of type ``schema`` (Spark's JSON) with a column that is named by a plan.
 
-    Of a clause's text it only says whether it may run. ``application``: the settings that bound the plan's limits.
-    ``distinct``, ``streaming``: see :func:`sparkcep.spark.exec.table_function.analyze_planned`. Raises ClauseError.
+    Without a plan it only checks whether the call, with a clause as text, may run.
+
+    Args:
+        schema: the table's type.
+        distinct: see :func:`sparkcep.spark.exec.table_function.analyze_planned`.
+        streaming: see :func:`sparkcep.spark.exec.table_function.analyze_planned`.
+        application: the settings that limit the plan's limits.
+
+    Returns:
+        ``schema``, the result's type as JSON, and ``result``, the pickled analysis in base64.
+
+    Raises:
+        ClauseError: the plan does not fit the table, or exceeds a limit.
     """
     table = StructType.fromJson(json.loads(schema))
     at = plan_at(table.names)
@@ -62,7 +73,7 @@ def analyze(schema: str, distinct: bool, streaming: bool, application: Mapping[s
 
 
 def _check_limits(plan: Plan, application: Mapping[str, str]) -> None:
-    """Refuses a plan whose limits are above those of the application: made by hand, or kept in a view. Raises ClauseError."""
+    """Refuses a plan whose limits exceed the application's, because it was made by hand or stored in a view. Raises ClauseError."""
     given = dict(plan.bounds)
     for name, most in allowed(application.get).items():
         if given.get(name, getattr(DEFAULT, name)) > most:
@@ -70,18 +81,28 @@ def _check_limits(plan: Plan, application: Mapping[str, str]) -> None:
 
 
 def mapper(plan: str, columns: list[list[str]], sent: list[str], workers: Mapping[str, int]) -> str:
-    """The pickled command of ``mapInArrow`` for a clause's plan (JSON), in base64. ``columns`` and ``sent`` are
-    those of :func:`match_batches`, ``workers`` the arguments of :func:`sparkcep.spark.exec.worker_memory.check`. Raises
-    ClauseError."""
+    """Returns the pickled command of ``mapInArrow`` for a clause's plan (JSON), in base64.
+
+    ``columns`` and ``sent`` are those of :func:`match_batches`; ``workers`` are the arguments of
+    :func:`sparkcep.spark.exec.worker_memory.check`. Raises ClauseError.
+    """
     worker_memory.check(**workers)
-    return _pickled((functools.partial(_Installed(match_batches), plan, columns, sent), StructType()))  # a worker reads no result type from it
+    return _pickled((functools.partial(_Installed(match_batches), plan, columns, sent), StructType()))  # a worker ignores the type
 
 
 def streamer(
     plan: str, columns: list[list[str]], sent: list[str], ordered: int, tables: list[str], workers: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Likewise for a clause over a stream, see :func:`sparkcep.spark.stream.jvm_operator.stream_batches`; what is kept of each key,
-    in words; and by how many milliseconds the watermark of the output is behind the input's, also in words."""
+    """Returns the pickled command of a clause over a stream, and texts about it. Raises ClauseError.
+
+    For the arguments see :func:`sparkcep.spark.stream.jvm_operator.stream_batches` and :func:`mapper`.
+
+    Returns:
+        ``command``: the command in base64.
+        ``kept``: the state of each key, in words.
+        ``behind``: how many milliseconds the output's watermark trails the input's; None if the output lacks a watermark.
+        ``passed``: ``behind`` in words.
+    """
     worker_memory.check(**workers)
     command = _pickled((functools.partial(_Installed(stream_batches), plan, columns, sent, ordered, tables), StructType()))
     read = Plan.from_json(plan)
@@ -92,7 +113,10 @@ def streamer(
 
 
 def _imported(module: str, name: str, advice: str) -> Any:
-    """A function of the package. It needs no other code, because it is sent as code to workers that may lack the package."""
+    """Returns a function of the package.
+
+    It uses no other code of the package, because it is sent as code to workers that may lack the package.
+    """
     import importlib
 
     try:
@@ -106,7 +130,7 @@ _SENT.__module__ = "__main__"  # pickled as code
 
 
 class _Installed:
-    """A function of the package that is pickled so that a worker without the package raises NOT_INSTALLED."""
+    """A function of the package, pickled so that a worker without the package raises NOT_INSTALLED."""
 
     def __init__(self, function: Callable) -> None:
         self._function = function

@@ -1,8 +1,8 @@
-"""Makes the registered functions built-in ones of Spark, for the whole application.
+"""Turns the registered functions into built-in functions of the whole Spark application.
 
-A temporary function belongs to one session, and Spark refuses permanent views that use one. The built-in registry is copied into
-every new session, and views may use what is in it. This is for classic sessions only, because the registry lives in the driver's
-JVM.
+A temporary function belongs to one session, and Spark refuses permanent views that use it. The built-in registry is copied into
+every new session, and views may use its functions. This applies to classic sessions only, because the registry lives in the
+driver's JVM.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ FUNCTION = "match_recognize"
 
 
 def publish(spark: SparkSession, scalars: Iterable[str]) -> None:
-    """Turns the temporary table function and scalar functions ``scalars`` of ``spark`` into built-in ones, here and in all new
-    sessions.
+    """Turns the temporary functions ``match_recognize`` and ``scalars`` of ``spark`` into built-in functions.
 
-    Sessions that exist already keep what they have: call it on each of them.
+    They appear in this session and in all new sessions. For other existing sessions, call it on each of them.
     """
     state = spark._jsparkSession.sessionState()
     analysis = "org.apache.spark.sql.catalyst.analysis"
@@ -35,7 +34,7 @@ def _publish(spark: SparkSession, name: str, registry: Any, shared: str) -> None
     jvm = spark._jvm
     identifier = getattr(jvm, "org.apache.spark.sql.catalyst.FunctionIdentifier")
     if version_of(spark) >= (4, 2):
-        # three-part names: system.session holds what is temporary, system.builtin Spark's own
+        # Names have three parts: system.session holds temporary functions, system.builtin Spark's own.
         temporary = identifier(name, jvm.scala.Some("session"), jvm.scala.Some("system"))
         builtin = identifier(name, jvm.scala.Some("builtin"), jvm.scala.Some("system"))
     else:

@@ -1,52 +1,54 @@
-"""Rewriting as a service: JSON request in, JSON answer out.
+"""The rewriter as a service: takes a JSON request, returns a JSON answer.
 
-The JVM's parser asks this way, by a Py4J callback inside a Python driver or, where none lives, by helper processes:
-``python -m sparkcep.spark.session.rewrite_service MILLISECONDS BYTES`` speaks length-prefixed (4 bytes, big-endian) UTF-8 JSON over
-stdin and stdout until its stdin ends. It says ``{}`` first, when it is ready. A request that takes more than the milliseconds ends
-the process; the bytes bound its memory (see ``_bound_memory``). It also ends when its stdin ends while it works.
+The JVM's parser calls it: by a Py4J callback if the driver is a Python process, otherwise through helper processes.
+``python -m sparkcep.spark.session.rewrite_service MILLISECONDS BYTES`` exchanges length-prefixed (4 bytes, big-endian) UTF-8 JSON
+over stdin and stdout. It sends ``{}`` first, when it is ready. A request that takes longer than MILLISECONDS ends the process.
+BYTES limits its memory (see ``_bound_memory``). The process also ends when its stdin ends, even during a request.
 
-A request of another kind than the first one may have ``earlier``: the request by which its statement was rewritten, for a helper
-that does not know it. There ``restored`` says that the ``places`` were asked for.
+A request with a ``kind`` may have ``earlier``: the request that rewrote its statement, for a helper that does not know the
+statement. ``restored`` in it says that the ``places`` were requested.
 
 Requests, by their ``kind``:
 
 - none: rewrites the statement ``sql`` under ``settings`` (configuration key to text, see sparkcep.settings) with ``named_markers``
-  (see sql.rewrite.translated), bounded by the settings of the ``application``. Answer: ``sql``, ``marker_prefix`` and whether
-  ``places`` can be asked of that text, or ``error`` with the fields of a ClauseError; also what is wrong with ``unknown`` settings.
-- ``functions``: asks for what the JVM needs to run the Python functions itself (see python_functions.describe).
-- ``analyze``: analyses the rewriter's form of the table function, whose table has the type ``schema`` (Spark's JSON). ``distinct``
-  says whether each column must have a name of its own, ``streaming`` whether the table is a stream, ``sql`` is the user's statement
-  or empty, and the settings of the ``application`` bound the plan's limits. Answer: the output's ``schema`` and ``result``, the
-  pickled analysis in base64, or ``error``.
-- ``mapper``: asks for the command by which mapInArrow runs the engine for ``plan`` over ``columns``, with the names of the columns
-  that are ``sent``, and what its ``workers`` may map (see worker_memory.check). Answer: ``command`` in base64, or ``error``.
-- ``streamer``: likewise for a clause over a stream, with the number of the columns of ORDER BY (``ordered``) behind those that are
-  sent, and the names of the ``tables`` that are read beside the rows. Answer: also ``kept``, a line of what
-  is kept of a key, ``behind``, by how many milliseconds the watermark of the output is behind that of the rows (null: it has none),
-  and ``passed``, that in words.
-- ``stream``: asks what is wrong with a clause's ``plan`` over a stream, of which it says what spark/stream/jvm_operator reads.
-  Answer: nothing, or ``error``.
-- ``chained``: asks what is wrong with a clause's ``plan`` over a stream below a node ``above`` that keeps a state, see
-  spark/stream/jvm_operator. Answer: nothing, or ``error``.
-- ``started``: asks whether a clause's ``plan`` goes with an output ``mode`` and a ``trigger`` (its class), and with what stands
-  above and below it (see spark/stream/jvm_operator). Answer: nothing, or ``error``.
-- ``aggregated``: asks what is wrong with an aggregate of a ``plan`` over a stream that cannot be computed in the row of a match:
-  ``function``, see ``streaming._refuse_aggregate``; the answer is as that of ``stream``.
-- ``restarted``: asks whether the statements ``now`` of a query may go on with the states of those ``before``, lists of them as
-  Streams.java writes them. Answer: nothing, or ``error``.
-- ``arrived``: asks what a micro-batch makes of the table of ARCS FROM, see spark/stream/jvm_operator. Answer: the arcs' ``journal``
-  in base64 (null: it is the same) and ``again``, or ``error``.
-- ``places``: asks for the places of ``spans`` (offsets, half-open) of ``sql``, a statement that was rewritten, in the user's text.
-  Answer: the user's ``text``, and for each span its ``line`` (from 1), its ``position`` in the line (from 0), and the offsets
-  ``start`` and ``stop`` (of its last character) there; null for a span that nobody wrote.
+  (see sql.rewrite.translated), limited by the settings of the ``application``. Answer: ``sql``, ``marker_prefix`` and ``placed``
+  (whether ``places`` can be requested for that text), or ``error`` with the fields of a ClauseError; also a message for each
+  ``unknown`` setting.
+- ``functions``: returns the pickled functions, so that the JVM can run them itself (see pickled.describe).
+- ``analyze``: analyses the rewriter's call of the table function over a table of type ``schema`` (Spark's JSON). ``distinct``:
+  whether column names must be unique. ``streaming``: whether the table is a stream. ``sql``: the user's statement or empty. The
+  settings of the ``application`` limit the plan's limits. Answer: the output's ``schema`` and ``result``, the pickled analysis in
+  base64, or ``error``.
+- ``mapper``: returns the command for mapInArrow that runs the engine for ``plan`` over ``columns``. ``sent``: the names of the
+  columns that are sent. ``workers``: the memory that workers may map (see worker_memory.check). Answer: ``command`` in base64, or
+  ``error``.
+- ``streamer``: returns the command for a clause over a stream. In addition to ``mapper``, ``ordered`` is the number of ORDER BY
+  columns after the sent ones, and ``tables`` names the tables that are read in addition to the rows. Answer: also ``kept``, a line
+  about the state of a key, ``behind``, how many milliseconds the output's watermark trails the input's (null: no watermark), and
+  ``passed``, ``behind`` in words.
+- ``stream``: checks a clause's ``plan`` over a stream; spark/stream/jvm_operator names its fields. Answer: ``{}`` or ``error``.
+- ``chained``: checks a clause's ``plan`` over a stream below a stateful node ``above``, see spark/stream/jvm_operator. Answer:
+  ``{}`` or ``error``.
+- ``started``: checks a clause's ``plan`` against an output ``mode``, a ``trigger`` (its class) and the nodes above and below it
+  (see spark/stream/jvm_operator). Answer: ``{}`` or ``error``.
+- ``aggregated``: checks an aggregate of a ``plan`` over a stream that cannot be computed in the row of a match: ``function``, see
+  ``jvm_operator._refuse_aggregate``. Answer: ``{}`` or ``error``.
+- ``restarted``: checks whether the statements ``now`` of a query may resume from the states of the statements ``before``. Both
+  are lists as Streams.java writes them. Answer: ``{}`` or ``error``.
+- ``arrived``: reads the table of ARCS FROM for a micro-batch, see spark/stream/jvm_operator. Answer: the arcs' ``journal`` in
+  base64 (null: unchanged) and ``again``, or ``error``.
+- ``places``: maps ``spans`` (half-open offsets) of ``sql``, a rewritten statement, to the user's text. Answer: the user's ``text``,
+  and for each span its ``line`` (from 1), ``position`` in the line (from 0), and offsets ``start`` and ``stop`` (of its last
+  character) there. A span that the user did not write is null.
 - ``tell``: rewords an error of Spark's (``condition``, ``message``, ``parameters``, and ``spots``: fragment and offset of each
-  place) for the user's statement ``sql``. Answer: ``message``, or ``error`` where the error is the clause's, or nothing if that
-  statement was not rewritten.
-- ``unbegun``: asks whether the statement ``sql``, which Spark could not parse, was to have a clause. Answer: ``error``, or nothing.
-- ``told``: finds the clause error inside ``text``, Spark's words for an exception of ``analyze``. Answer: ``error``, or nothing.
+  place) for the user's statement ``sql``. Answer: ``message``; ``error`` if the error is the clause's; ``{}`` if the statement was
+  not rewritten.
+- ``unbegun``: checks whether the statement ``sql``, which Spark could not parse, was meant to have a clause. Answer: ``error`` or
+  ``{}``.
+- ``told``: finds the clause error inside ``text``, Spark's words for an exception of ``analyze``. Answer: ``error`` or ``{}``.
 
-A request that cannot be answered gets ``failure``, a traceback, and the process goes on. One that needs too much memory gets
-``ended``, the fields of a ClauseError.
+If a request fails, its answer has ``failure``, a traceback, and the process continues. If a request needs too much memory, the
+answer has ``ended``, the fields of a ClauseError.
 """
 
 from __future__ import annotations
@@ -80,7 +82,7 @@ _TOO_LARGE = ClauseError(
 
 
 def answer(request: str) -> str:
-    """The answer to one request, both as JSON text."""
+    """Returns the answer to one request; both are JSON text."""
     asked = json.loads(request)
     kind = asked.get("kind")
     if "earlier" in asked:
@@ -101,7 +103,7 @@ def answer(request: str) -> str:
         except Exception as raised:
             return json.dumps(_reported(_of_ours(raised)))
     if kind in ("functions", "analyze", "mapper", "streamer"):
-        from sparkcep.spark.session import pickled  # pyspark is loaded only where it is needed
+        from sparkcep.spark.session import pickled  # loads pyspark, so it is imported only if needed
 
         if kind == "functions":
             return json.dumps(pickled.describe())
@@ -139,14 +141,14 @@ def _translated(asked: dict[str, Any]) -> Places | None:
 
 
 def _learn(before: dict[str, Any], sql: str) -> None:
-    """Rewrites a statement that another helper has rewritten, if this one does not know it."""
+    """Rewrites a statement that another helper rewrote, unless this helper knows it."""
     places = (known(sql) if sql == before["sql"] else rewritten_from(sql)) or _translated(before)
     if places is not None and before.get("restored"):
         places.restored = True
 
 
 def _places(asked: dict[str, Any]) -> dict[str, Any]:
-    """Finds the places of parts of a rewritten statement in the user's text, counted as Spark counts."""
+    """Maps parts of a rewritten statement to positions in the user's text, counted as Spark counts."""
     places = rewritten_from(asked["sql"])
     if places is None:
         raise ValueError("the statement was rewritten too long ago")
@@ -176,7 +178,7 @@ def _unbegun(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _reported_over(error: ClauseError, sql: str) -> dict[str, Any]:
-    """An error of the analysis as an answer, in the words of the statement ``sql`` if that was rewritten lately."""
+    """Returns an analysis error as an answer, in the words of the statement ``sql`` if that was rewritten recently."""
     places = known(sql)
     error = error if places is None else in_words_of(error, places, sql)
     return _reported(error, sql if is_in(error, sql) else "")
@@ -190,8 +192,7 @@ def _origin(span: Span | None, text: str) -> dict[str, int] | None:
 
 
 def _of_ours(raised: Exception) -> ClauseError:
-    """Turns an exception that should not have been raised into an error of the statement for Spark's users. The log has its
-    traceback."""
+    """Turns an unexpected exception into an error of the statement for Spark's users, and logs its traceback."""
     if isinstance(raised, ClauseError):
         return raised
     if isinstance(raised, MemoryError):
@@ -202,17 +203,17 @@ def _of_ours(raised: Exception) -> ClauseError:
 
 
 def _reported(error: ClauseError, sql: str = "") -> dict[str, Any]:
-    """An error as an answer, with its line of the statement ``sql`` where that is known."""
-    fields = {name: value for name, value in vars(error).items() if not name.startswith("_")}  # notes that somebody added are not the answer's
+    """Returns an error as an answer, with its line of the statement ``sql`` if that is known."""
+    fields = {name: value for name, value in vars(error).items() if not name.startswith("_")}  # without notes of the exception
     return {"error": {**fields, "description": error.over(sql) if sql else str(error)}}
 
 
 def serve(source: BinaryIO, sink: BinaryIO, seconds: float = 0.0, at_end: Callable[[], None] = lambda: None) -> None:
     """Answers requests until ``source`` ends.
 
-    ``seconds``: after so long in one request the process is ended by its alarm clock, if there is one on this system; 0: never.
-    The function ``at_end`` is called as soon as ``source`` ends, also during a request, and after a request for which there is too
-    little memory: Python cannot be trusted after that.
+    ``seconds`` limits one request; a timer then ends the process, if the system has one (0: no limit). ``at_end`` is called as
+    soon as ``source`` ends, even during a request. It is also called after a request that ran out of memory, because Python
+    cannot be trusted after that.
     """
     too_large = json.dumps({"ended": _reported(_TOO_LARGE)["error"]})
     requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -226,7 +227,7 @@ def serve(source: BinaryIO, sink: BinaryIO, seconds: float = 0.0, at_end: Callab
             _say(sink, too_large)
             at_end()
             return
-        except Exception:  # told to the one who asked; the next request may be a good one
+        except Exception:  # the caller gets the traceback; the next request may succeed
             reply = json.dumps({"failure": traceback.format_exc()})
         _say(sink, reply)
         _set_alarm(0.0)
@@ -250,14 +251,16 @@ def _say(sink: BinaryIO, text: str) -> None:
 
 
 def _set_alarm(seconds: float) -> None:
-    """Ends this process after ``seconds``, even inside a computation of C that lets no other thread run; 0: no more. The JVM does
-    so as well; this is for a JVM that has ended. Windows lacks this clock."""
+    """Ends this process after ``seconds``, even inside native code that lets no other thread run; 0 cancels the timer.
+
+    The JVM enforces the limit too; this timer is for a JVM that has ended. Windows lacks such a timer.
+    """
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _bound_memory(size: int) -> None:
-    """Bounds the memory that this process may allocate. More is a MemoryError.
+    """Limits the memory that this process may allocate. Exceeding the limit raises MemoryError.
 
     Linux counts private writable memory against RLIMIT_DATA, so shared libraries do not count. Elsewhere the limit has less effect
     or none, and the time limit remains.
@@ -272,10 +275,10 @@ def _bound_memory(size: int) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a shell is meant for its query
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a shell is meant for the shell's query
     replies = sys.stdout.buffer
     sys.stdout = sys.stderr  # a stray print must not break the protocol
-    logging.getLogger("sparkcep").setLevel(logging.ERROR)  # the shell's own output would be mixed with it; EXPLAIN says the same
+    logging.getLogger("sparkcep").setLevel(logging.ERROR)  # a shell's output would contain the log; EXPLAIN reports the same
     _bound_memory(int(sys.argv[2]))
-    # _exit: the thread that works need not notice
+    # _exit ends the process even while the working thread is busy.
     serve(sys.stdin.buffer, replies, int(sys.argv[1]) / 1000, lambda: os._exit(0))

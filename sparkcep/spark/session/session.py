@@ -1,9 +1,9 @@
-"""``enable(spark)``: plain ``spark.sql(text)`` understands MATCH_RECOGNIZE.
+"""``enable(spark)``: makes plain ``spark.sql(text)`` understand MATCH_RECOGNIZE.
 
-Two layers (docs/adr/0002-session-route.md). ``SparkSession.sql`` is wrapped, so that a statement with the clause is
-rewritten in Python before Spark sees it: that works with and without a JDK, in Spark Connect too. In a classic session
-the JVM's parser is taught the clause as well where a Java compiler is at hand, for statements that do not come through
-``spark.sql``: EXECUTE IMMEDIATE, JDBC clients of a thrift server in this driver, Scala code.
+There are two layers (docs/adr/0002-session-route.md). ``SparkSession.sql`` is wrapped, so that a statement with the clause is
+rewritten in Python before Spark sees it. This works with and without a JDK, and in Spark Connect. In a classic session with a Java
+compiler, the JVM's parser learns the clause as well. It serves statements that do not come through ``spark.sql``: EXECUTE
+IMMEDIATE, JDBC clients of a thrift server in this driver, and Scala code.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("sparkcep")
 
 _MENTION = "match_recognize"
-# Spark asks after each row how many bytes the batch has, unless the bound is this one: a quarter of the JVM's time
+# After each row Spark computes the batch's size in bytes, unless the limit is this one. That took a quarter of the JVM's time.
 BATCH_BYTES, UNBOUNDED = "spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1)
 _SET = re.compile(r"\s*SET\s+`?((?:spark\.)?sparkcep\.[\w.]+)", re.I)
 _lock = threading.RLock()
 _registered: weakref.WeakSet[Any] = weakref.WeakSet()  # sessions that have the functions
-_prepared: weakref.WeakSet[Any] = weakref.WeakSet()  # and whose parser knows the clause
-_pythons: weakref.WeakKeyDictionary[Any, list[str]] = weakref.WeakKeyDictionary()  # of a context: the workers' Pythons before ours
-_parser: tuple[Any, Any] | None = None  # the Py4J gateway, and the Java extension object loaded behind it
+_prepared: weakref.WeakSet[Any] = weakref.WeakSet()  # those of them whose parser knows the clause
+_pythons: weakref.WeakKeyDictionary[Any, list[str]] = weakref.WeakKeyDictionary()  # context -> the workers' former Pythons
+_parser: tuple[Any, Any] | None = None  # the Py4J gateway, and the Java extension object loaded through it
 
 
 def enable(spark: SparkSession, *, warm: bool = True) -> SparkSession:
@@ -55,8 +55,8 @@ def enable(spark: SparkSession, *, warm: bool = True) -> SparkSession:
     It also registers the table function ``match_recognize``. Calling it again changes nothing.
 
     Args:
-        spark: a classic session or one of Spark Connect.
-        warm: whether a local session starts Python workers with the engine loaded in the background, before the first query.
+        spark: a classic session or a Spark Connect session.
+        warm: whether a local session starts Python workers with the engine in the background, before the first query.
 
     Returns:
         ``spark``.
@@ -96,16 +96,16 @@ def enable(spark: SparkSession, *, warm: bool = True) -> SparkSession:
 
 
 def disable(spark: SparkSession) -> None:
-    """Takes the clause away again, from every session of the process.
+    """Undoes ``enable`` in every session of the process.
 
-    The table function stays registered, so that views and tables made with it can be read.
+    The table function stays registered, so that views and tables that use it remain readable.
 
     Args:
-        spark: the session that was given to ``enable``.
+        spark: the session that was passed to ``enable``.
 
     Example:
         >>> sparkcep.disable(spark)
-        >>> _ = sparkcep.enable(spark)  # and again
+        >>> _ = sparkcep.enable(spark)  # enables it again
     """
     with _lock:
         session_class = _session_class(spark)
@@ -115,10 +115,9 @@ def disable(spark: SparkSession) -> None:
 
 
 def sql_in(session: SparkSession, statement: str, args: Any = None, **frames: DataFrame) -> DataFrame:
-    """Runs ``statement``, in which ``{name}`` stands for the data frame given by that name, whether or not the session was enabled.
-    ``args``: the values of its parameters.
+    """Runs ``statement``, whether or not the session was enabled. ``{name}`` in it refers to the DataFrame passed as ``name``.
 
-    Only the functions are registered in the session. What it does with other statements stays as it is.
+    ``args`` are the values of its parameters. Only the functions are registered in the session; other statements are unaffected.
     """
     _register(session)
     sql = _session_class(session).sql
@@ -186,7 +185,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
     bound = {f"{MARKER_PREFIX}{i}": value for i, value in enumerate(args, 1)} if positional else args
 
     def run(statement: str) -> DataFrame:
-        """Runs a statement that was rewritten."""
+        """Runs a rewritten statement."""
         held = {**frames, **(streams.made if streams is not None else {})}
         with without_log():
             if held or kwargs:
@@ -206,7 +205,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
         try:
             places = translated(formatted, settings=settings, named_markers=positional, choose=choose, frames=streams)
         except ClauseError as error:
-            # a clause over a stream without the operator: its data frame is made here
+            # For a clause over a stream without the JVM operator, this step builds its DataFrame, so the error occurs here.
             if streams is None or error.error_class != year_month.ERROR_CLASS:
                 raise
             found = months()
@@ -219,15 +218,18 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
         try:
             return original(session, text, args, **kwargs)
         except AnalysisException as raised:
-            # from the JVM's parser, for a statement inside this one (EXECUTE IMMEDIATE), or from analyze for a view's clause
-            knows = not is_connect(session) and _loaded(session) is not None  # the JVM reads clauses, so its errors are of the text
+            # The error comes from the JVM's parser, for a statement inside this one (EXECUTE IMMEDIATE), or from ``analyze`` for a
+            # view's clause.
+            knows = not is_connect(session) and _loaded(session) is not None  # the JVM reads clauses, so its errors fit the text
             of_text = None if knows or not isinstance(raised, ParseException) else ClauseParseException.of_immediate(formatted)
             begun = of_text if of_text is not None or not isinstance(raised, ParseException) else ClauseParseException.not_begun(formatted)
             raise begun or ClauseParseException.from_spark(raised) or raised from None
 
     def run_installed(statement: str) -> DataFrame:
-        """Runs a statement, over Connect with the functions registered again if the server's Python lacked the package. A function
-        keeps the artifacts that the session had when it was registered, and more may have been added."""
+        """Runs a statement. Over Connect, if the server's Python lacked the package, registers the functions again and retries.
+
+        A function keeps the artifacts that the session had when it was registered, and more may have been added since.
+        """
         try:
             return run(statement)
         except PySparkException as raised:
@@ -239,7 +241,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
             return run(statement)
 
     def placed(places: Places) -> DataFrame:
-        """Runs the statement; its errors have their places in the user's text."""
+        """Runs the statement and maps the positions of its errors to the user's text."""
         try:
             frame = run_installed(places.rewritten)
             try:
@@ -259,7 +261,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
         except ClauseError as error:
             named = unquoted(error.fragment).upper() if error.error_class == f"SPARKCEP.{COLUMN_OVERLOOKED}" else ""
             if named in NAMED_FUNCTIONS - settings.columns:
-                settings = replace(settings, columns=settings.columns | {named})  # the input has such a column, which goes before the function
+                settings = replace(settings, columns=settings.columns | {named})  # the column takes precedence over the function
             elif error.error_class != year_month.ERROR_CLASS or found:
                 raise
             if error.error_class == year_month.ERROR_CLASS or found:
@@ -275,10 +277,10 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
 
 
 def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[str, Any]]:
-    """Fills the ``{name}`` fields of ``text`` by Spark's own rules, and the data frames by their stand-in names.
+    """Fills the ``{name}`` fields of ``text`` by Spark's own rules. A DataFrame becomes the name of its temporary view.
 
-    They are filled in before rewriting. The braces of a row pattern (``A{2,}``, ``{- B -}``) are not fields; they may be doubled,
-    as other braces must be in such a text.
+    This happens before rewriting. The braces of a row pattern (``A{2,}``, ``{- B -}``) are not fields. They may be doubled, as
+    other braces in such a text must be.
     """
     if is_connect(session):
         from pyspark.sql.connect.sql_formatter import SQLStringFormatter
@@ -293,8 +295,10 @@ def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[s
 
 
 def unformatted(text: str, frames: Iterable[str] = ()) -> str:
-    """Makes a format string of ``text`` in which the names of data frames are fields again, because Spark keeps them alive in its
-    own way."""
+    """Returns ``text`` as a format string with the names of DataFrames as fields.
+
+    Spark fills these fields again and thereby keeps the DataFrames alive in its own way.
+    """
     text = text.replace("{", "{{").replace("}", "}}")
     for name in frames:
         text = text.replace(name, f"{{{name}}}")
@@ -305,7 +309,7 @@ def unformatted(text: str, frames: Iterable[str] = ()) -> str:
 
 
 def _prepare(session: SparkSession) -> None:
-    """Registers the functions in ``session`` and, where possible, teaches its JVM parser; once a session."""
+    """Registers the functions in ``session`` and, if possible, makes its JVM parser read clauses. It works once per session."""
     if session in _prepared:
         return
     with _lock:
@@ -333,12 +337,12 @@ def _register(session: SparkSession) -> None:
             register(session)
             publish(session, GRAPH_FUNCTIONS)
             if extension := _loaded(session):
-                extension.analyse(session._jsparkSession)  # the function is another one now
+                extension.analyse(session._jsparkSession)  # the function was just replaced
         _registered.add(session)
 
 
 def _lift_batch_bound(session: SparkSession) -> None:
-    """Bounds batches for Python by their rows alone, as before Spark 4.1, unless the user set a bound in bytes."""
+    """Limits batches for Python by rows alone, as before Spark 4.1, unless the user set a limit in bytes."""
     from pyspark.errors import PySparkException
 
     try:
@@ -350,7 +354,7 @@ def _lift_batch_bound(session: SparkSession) -> None:
 
 
 def _choose_worker_python(spark: SparkSession) -> None:
-    """Lets local workers run this interpreter, unless the user chose one: plain ``python3`` may be another."""
+    """Makes local workers run this interpreter, unless the user chose one, because plain ``python3`` may be another Python."""
     context = spark.sparkContext
     chosen = "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python")
     if not chosen and context.master.startswith("local") and context.pythonExec != sys.executable:
@@ -359,7 +363,7 @@ def _choose_worker_python(spark: SparkSession) -> None:
 
 
 def worker_pythons(spark: SparkSession) -> list[str]:
-    """Returns the Pythons that functions of the session may ask for: a DataFrame, RDD or UDF keeps the one it was made with."""
+    """Returns the Pythons that the session's functions may use: a DataFrame, RDD or UDF keeps the one it was created with."""
     context = spark.sparkContext
     return list(dict.fromkeys([*_pythons.get(context, ()), context.pythonExec]))
 
@@ -382,7 +386,7 @@ def _teach_parser(spark: SparkSession) -> None:
 
 
 def _loaded(spark: SparkSession) -> Any:
-    """The Java extension behind a classic session, None where none is loaded."""
+    """Returns the Java extension of a classic session, or None if none is loaded."""
     return _parser[1] if _parser is not None and _parser[0] is spark.sparkContext._gateway else None
 
 
@@ -398,7 +402,7 @@ def _has_operator(spark: SparkSession) -> bool:
 
 
 def _load_extension(spark: SparkSession) -> Any:
-    """Loads the Java extension into this driver's JVM, with this process as its rewriter."""
+    """Loads the Java extension into this driver's JVM and makes this process its rewriter."""
     global _parser
     from sparkcep.spark.session.jar import EXTENSION_CLASS, extension_jar
 
@@ -409,8 +413,8 @@ def _load_extension(spark: SparkSession) -> Any:
     jar = extension_jar(java_home=jvm.java.lang.System.getProperty("java.home"))
     urls = gateway.new_array(jvm.java.net.URL, 1)
     urls[0] = jvm.java.io.File(str(jar)).toURI().toURL()
-    # a loader of its own: Spark's addJar would ship the jar to every executor. Parents come first, so a JVM started
-    # with the extension keeps its class.
+    # The extension gets its own class loader: Spark's addJar would ship the jar to every executor. Parents come first, so a JVM
+    # started with the extension keeps its class.
     utils = getattr(jvm, "org.apache.spark.util.Utils")
     loader = jvm.java.net.URLClassLoader(urls, utils.getContextOrSparkClassLoader())
     extension = (
@@ -425,8 +429,10 @@ def _load_extension(spark: SparkSession) -> Any:
 
 
 def _open_callbacks(gateway: Any, extension: Any) -> None:
-    """Starts Py4J's server for callbacks, on a port of this machine, so that only this session's JVM can use it. A server that runs
-    stays as it is."""
+    """Starts Py4J's callback server on a local port, protected so that only this session's JVM can use it.
+
+    A server that already runs is not changed.
+    """
     from py4j.java_gateway import JavaObject
     from py4j.protocol import Py4JError
     from pyspark.java_gateway import ensure_callback_server_started
@@ -434,7 +440,7 @@ def _open_callbacks(gateway: Any, extension: Any) -> None:
     if gateway.__dict__.get("_callback_server") is not None:
         return
     parameters = gateway.callback_server_parameters
-    if parameters.auth_token is not None:  # that of a gateway whose threads are not pinned has one, and the JVM knows it
+    if parameters.auth_token is not None:  # the server of a gateway with unpinned threads has a token, and the JVM knows it
         ensure_callback_server_started(gateway)
         return
     parameters.auth_token = secrets.token_hex(32)
@@ -447,7 +453,7 @@ def _open_callbacks(gateway: Any, extension: Any) -> None:
 
 
 class _Rewriter:
-    """The rewriter as the JVM calls it."""
+    """The rewriter as a Java function."""
 
     def apply(self, request: str) -> str:
         from sparkcep.spark.session.rewrite_service import answer

@@ -1,9 +1,9 @@
-"""Warms Python workers before the first query. In a local session a thread does so while its user does something else.
+"""Warms Python workers before the first query, in a background thread of a local session.
 
-One small job starts the daemon of Python workers, which loads the engine. One small statement with the clause then loads the
-classes that Spark needs for such a query, and has the kernels compiled that most clauses need. The first query would have to do the
-same. If it comes meanwhile, the statement is left out; if one of them fails, the first query does its work, and the log says so.
-``sparkcep.warm = false`` leaves all of it out.
+``enable`` starts it. One small job starts the daemon of Python workers, which loads the engine. One small statement with the clause
+then loads the classes that Spark needs for such a query, and compiles the kernels that most clauses need. Otherwise the first query
+would pay for both. If the first query comes earlier, the statement is skipped. If a step fails, the first query does its work, and
+the failure is logged. ``sparkcep.warm = false`` turns warming off.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _STATEMENT = """SELECT * FROM (SELECT id DIV 2 AS k, id AS t, CAST(id AS DOUBLE)
 
 class _Warming(NamedTuple):
     thread: threading.Thread
-    asked: threading.Event  # a statement of the user's has come
+    asked: threading.Event  # set once the user has run a statement
 
 
 _begun: dict[str, _Warming] = {}  # by application id
 
 
 def warm(spark: SparkSession, pythons: Iterable[str] = ()) -> threading.Thread | None:
-    """Begins to warm, once an application, and returns the thread. Returns None where there is nothing to do: the session is not a
-    local one, its workers run another Python, or ``sparkcep.warm`` is false.
+    """Starts warming in a thread, once per application, and returns the thread.
 
-    ``pythons``: those that functions of the session may ask for, beside the one of its workers.
+    Returns None if the session is not local, its workers run another Python, ``sparkcep.warm`` is false, or warming has started.
+    The Pythons in ``pythons`` are those that functions of the session may use, in addition to that of its workers.
     """
     context = spark.sparkContext
     wanted = (setting(spark, KEY) or "true").strip().lower() != "false"
@@ -57,14 +57,14 @@ def warm(spark: SparkSession, pythons: Iterable[str] = ()) -> threading.Thread |
 
 
 def asked(spark: SparkSession) -> None:
-    """Notes that a statement of the user's has come. It warms itself what is not warm yet."""
+    """Records that the user has run a statement, so that warming need not run one."""
     begun = _begun.get(spark.sparkContext.applicationId)
     if begun is not None and threading.current_thread() is not begun.thread:
         begun.asked.set()
 
 
 def wait(spark: SparkSession, seconds: float | None = None) -> None:
-    """Waits until the warming of the session's application is done, or ``seconds`` are over."""
+    """Waits until warming of the session's application has finished, at most ``seconds``."""
     begun = _begun.get(spark.sparkContext.applicationId)
     if begun is not None:
         begun.thread.join(seconds)
@@ -78,7 +78,7 @@ def _warm(spark: SparkSession, asked: threading.Event, pythons: Iterable[str]) -
         if asked.is_set():
             return
         spark.sql(_STATEMENT).write.format("noop").mode("overwrite").save()
-    except Exception as error:  # whatever it is, the session works without
+    except Exception as error:  # the session works without warming
         log.info("Python workers could not be warmed; the first query starts them: %s: %s", type(error).__name__, str(error).partition("\n")[0])
 
 
@@ -87,9 +87,9 @@ def _same(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def _start_daemon(spark: SparkSession) -> None:
-    """Starts the daemon by a job of the kind that runs the engine, because Spark keeps a daemon for each kind's environment.
+    """Starts the daemon with a job of the kind that runs the engine, because Spark keeps one daemon per environment.
 
-    DataFrame.mapInArrow would warn of the version of pandas.
+    DataFrame.mapInArrow would warn about the version of pandas.
     """
     from pyspark.sql.udf import UserDefinedFunction
     from pyspark.util import PythonEvalType
@@ -99,15 +99,15 @@ def _start_daemon(spark: SparkSession) -> None:
 
 
 def _choose_daemon(spark: SparkSession, pythons: Iterable[str]) -> None:
-    """Forks workers from our daemon, unless the user chose one.
+    """Makes the JVM fork workers from sparkcep's daemon, unless the user chose a daemon.
 
-    The setting is for all Python functions of the JVM. Those made before ``enable`` may ask for another Python (``python3`` of the
-    PATH). If one of the Pythons does not find our daemon, its functions would fail, so PySpark's daemon stays for all.
+    The setting applies to all Python functions of the JVM. Functions made before ``enable`` may use another Python (``python3`` on
+    the PATH). They would fail if that Python did not find the daemon. So if any does not, PySpark's daemon stays for all.
     """
     configuration = spark.sparkContext._jsc.sc().conf()
     if configuration.contains(DAEMON_KEY) or os.name != "posix":
         return
-    system = spark._jvm.java.lang.System  # the JVM starts the daemon: in its folder, with its environment
+    system = spark._jvm.java.lang.System  # the JVM starts the daemon in its own folder and environment
     folder, environment = system.getProperty("user.dir"), dict(system.getenv())
     for python in pythons:
         if problem := _missing_daemon(python, folder, environment):
@@ -118,7 +118,7 @@ def _choose_daemon(spark: SparkSession, pythons: Iterable[str]) -> None:
 
 
 def _missing_daemon(python: str, folder: str, environment: dict[str, str]) -> str:
-    """Returns why ``python`` cannot start our daemon, in words; "" if it can."""
+    """Says why ``python`` cannot start sparkcep's daemon. Returns "" if it can."""
     found = shutil.which(python, path=environment.get("PATH"))
     if found is None:
         return "no such program"

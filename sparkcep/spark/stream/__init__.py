@@ -1,2 +1,1 @@
-"""A streaming query in Spark. A clause over a stream goes in; checks of the query, of its checkpoint and the work of a micro-batch
-come out."""
+"""Streaming queries in Spark: checks a query and its checkpoint, and runs the work of a micro-batch."""

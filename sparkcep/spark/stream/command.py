@@ -1,4 +1,4 @@
-"""``sparkcep run --stream``: a statement over folders to which files come, or over topics of Kafka, as a streaming query."""
+"""``sparkcep run --stream``: runs a statement over growing folders or Kafka topics as a streaming query."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _LOOK_SECONDS = 1  # between two looks at a query's progress
 
 @dataclass(frozen=True)
 class Given:
-    """The streams of a command line, with the column and the delay of each one's watermark."""
+    """The streams of a command line, with the column and the delay of each watermark."""
 
     streams: tuple[tuple[Source, str, str], ...]
 
     @staticmethod
     def of(streams: Sequence[str], options: Sequence[str], watermarks: Sequence[str]) -> Given:
-        """What ``NAME=PATH``, ``NAME.OPTION=VALUE`` and ``NAME.COLUMN=DELAY`` say. Raises SourceError."""
+        """Parses ``NAME=PATH``, ``NAME.OPTION=VALUE`` and ``NAME.COLUMN=DELAY``. Raises SourceError."""
         kafka = [text for text in streams if text.partition("=")[2].startswith(_KAFKA)]
         own = {text.partition("=")[0]: dict(_option(o) for o in options if o.partition(".")[0] == text.partition("=")[0]) for text in kafka}
         found = sources([text for text in streams if text not in kafka], [o for o in options if o.partition(".")[0] not in own])
@@ -59,8 +59,13 @@ def _option(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Target:
-    """Where rows go: files in the folder ``output``, which may be None for the screen; ``checkpoint``: the folder of the state,
-    None for one that is thrown away; ``once``: the query reads what is there and ends."""
+    """The destination of rows.
+
+    Attributes:
+        output: the folder for files; None for the screen.
+        checkpoint: the folder of the state; None for a temporary one.
+        once: whether the query reads the available rows and ends.
+    """
 
     output: str | None
     checkpoint: str | None
@@ -71,7 +76,7 @@ class Target:
         return FORMATS.get(Path(self.output or "").suffix, "json")
 
     def check(self) -> None:
-        """Raises SourceError where the two folders cannot be."""
+        """Raises SourceError if the two folders do not fit."""
         if self.output is not None and Path(self.output).is_file():
             raise SourceError(f"--output {self.output}: this is a file; the rows of a stream are files in a folder")
         if self.output is not None and self.checkpoint is None:
@@ -79,11 +84,11 @@ class Target:
 
 
 def define(spark: SparkSession, given: Given, say: Callable[[str], None]) -> None:
-    """Defines a view over each stream. Raises SourceError for one that Spark cannot read."""
+    """Defines a view over each stream. Raises SourceError for a stream that Spark cannot read."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
-    spark.conf.set(PROVIDER, ROCKSDB)  # a clause asks for it when it is analysed
+    spark.conf.set(PROVIDER, ROCKSDB)  # a clause checks it during analysis
     for source, column, delay in given.streams:
         frame = _of_kafka(spark, source) if source.options["format"] == "kafka" else _of_files(spark, source, say)
         types = dict(frame.dtypes)
@@ -109,7 +114,7 @@ def _of_files(spark: SparkSession, source: Source, say: Callable[[str], None]) -
 
 
 def _of_kafka(spark: SparkSession, source: Source) -> DataFrame:
-    """The records of a topic, whose values are JSON of the columns that the option ``schema`` names."""
+    """Returns the records of a topic, whose values are JSON with the columns that the option ``schema`` lists."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
@@ -133,10 +138,9 @@ def _of_kafka(spark: SparkSession, source: Source) -> DataFrame:
 
 
 def run(spark: SparkSession, frame: DataFrame, target: Target, shown: Callable[[DataFrame, bool], None]) -> None:
-    """Runs the query until it ends or is interrupted, with a line of its progress. Raises ToolError for a statement over no
-    stream.
+    """Runs the query until it ends or is interrupted, and prints its progress. Raises ToolError for a statement without a stream.
 
-    Where no folder is named, ``shown`` has the rows of each micro-batch, and whether they are the first ones.
+    Without an output folder, ``shown`` receives the rows of each micro-batch, and whether they are the first rows.
     """
     from pyspark.errors import StreamingQueryException
 
@@ -173,13 +177,13 @@ class _Printing:
 
 
 def _cause(error: StreamingQueryException) -> Exception:
-    """The error of Spark's own kind that ended a query, and knows its place; else ``error``, which says what it was."""
+    """Returns Spark's own error that ended a query, with its position; otherwise ``error``, which describes it."""
     cause = error._cause
     return cause if cause is not None and cause.getCondition() else error
 
 
 def _watch(query: StreamingQuery, taking: Taking) -> None:
-    """Waits for the query's end and tells how far it is. Raises what ended it."""
+    """Waits for the query's end and prints its progress. Raises the query's error."""
     seen, shown = -1, False
     while not taking.ended(query, _LOOK_SECONDS):
         progress = query.lastProgress
@@ -195,17 +199,17 @@ def _watch(query: StreamingQuery, taking: Taking) -> None:
 
 
 def ran_of(query: StreamingQuery) -> list[Any]:
-    """The progress of each micro-batch that Spark remembers. It also tells of moments at which nothing was to be done."""
+    """Returns the progress of each micro-batch that Spark remembers, without entries for idle triggers."""
     return [progress for progress in query.recentProgress if "addBatch" in progress["durationMs"]]
 
 
 def progress_text(progress: Any) -> str:
-    """A line of a query's progress."""
+    """Returns a line about a query's progress."""
     metrics = figures(progress)
     sums = {name: sum(m[name] for m in metrics) for name in ("openKeys", "keptRows", "pendingRows", "matches") if metrics and all(name in m for m in metrics)}
     others = [operator for operator in progress["stateOperators"] if operator["operatorName"] != OPERATOR_NAME]
     late = sum(m.get("lateRows", 0) for m in metrics) + sum(operator["numRowsDroppedByWatermark"] for operator in others)
-    rate = progress.processedRowsPerSecond  # items of these names are None over Connect, where Spark does not send the sums
+    rate = progress.processedRowsPerSecond  # items of these names are None over Connect, which does not send the sums
     parts = [f"micro-batch {progress['batchId']}", f"{progress.numInputRows:,} rows in" + (f" ({rate:,.0f} rows/s)" if rate else "")]
     parts += [f"{sums[name]:,} {word}" for name, word in (("matches", "matches"), ("openKeys", "open keys"), ("keptRows", "rows kept"), ("pendingRows", "waiting")) if name in sums]
     parts += [f"{late:,} late"] if late else []

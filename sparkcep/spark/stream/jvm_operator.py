@@ -1,4 +1,8 @@
-"""A clause over a stream: what is asked before a query starts, and what a worker runs in each micro-batch."""
+"""Clauses over streams: the checks before a query starts, and a worker's part of a micro-batch.
+
+``spark/session/rewrite_service`` calls the checks for the JVM operator, and ``stream/frames`` for programs of DataFrames. Workers
+call :func:`stream_batches`.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +38,13 @@ log = logging.getLogger("sparkcep")
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 ENCODING, UNSAFE_ROW = "spark.sql.streaming.stateStore.encodingFormat", "unsaferow"
-_FORMATS = {1: "0.1.0 before its release", 2: "0.1.0"}  # which versions read and write a format of the state
-STATE_FORMAT = max(_FORMATS)  # that of this version, as Streams.java has it
-OPERATOR_NAME = "matchRecognize"  # as Spark's progress and its checkpoints name the JVM's operator
-FRAME_OPERATORS = "applyInPandasWithState", "transformWithStateInPandasExec"  # as checkpoints name those of programs of data frames
-OBSERVED = "sparkcep"  # the name under which a program of data frames is observed, and the number of its clause
+_FORMATS = {1: "0.1.0 before its release", 2: "0.1.0"}  # state format -> the versions that read and write it
+STATE_FORMAT = max(_FORMATS)  # this version's format, as in Streams.java
+OPERATOR_NAME = "matchRecognize"  # the JVM operator's name in Spark's progress and in checkpoints
+FRAME_OPERATORS = "applyInPandasWithState", "transformWithStateInPandasExec"  # of DataFrame programs
+OBSERVED = "sparkcep"  # a program of DataFrames is observed under this name and the number of its clause
 _OWN = 2  # columns before those of the rows: number of the key, state
-_EXTRA_COLUMNS = 3  # columns behind those of matches: number of the key, state, and when it is due
+_EXTRA_COLUMNS = 3  # columns after those of matches: number of the key, state, and its timer
 _PIECE = 1 << 28  # bytes of states in a batch
 
 
@@ -50,12 +54,19 @@ _PIECE = 1 << 28  # bytes of states in a batch
 def check_over_stream(asked: dict[str, Any]) -> None:
     """Raises ClauseError for a clause that cannot run over a stream.
 
-    ``asked``: ``plan``; ``on``: whether Spark may run the engine by an operator of its own; ``known``: whether this Spark's
-    stateful operators are those that are known; ``types`` of the ORDER BY expressions; ``time``: that of the first, and whether it
-    is the column of a watermark (``marked``); ``watermarks``: the columns that are; ``provider`` of state stores, None where any
-    will do, and their ``encoding``, in small letters; ``stateful``: nodes below the clause that keep a state, over which it does
-    not stand; ``below``: the plans of the clauses over whose output it stands; ``late``: the table of late rows, if there is one;
-    ``streamed``: the tables read beside the rows that are streams themselves.
+    ``asked`` has these items:
+
+    - ``plan``: the clause's plan as JSON.
+    - ``on``: whether Spark may run the engine with its own operator.
+    - ``known``: whether sparkcep knows the stateful operators of this Spark.
+    - ``types``: the types of the ORDER BY expressions; ``time``: the type of the first.
+    - ``marked``: whether the first is a watermark column; ``watermarks``: the watermark columns.
+    - ``provider``: the provider of state stores, None if any works; ``encoding``: their encoding, in lower case.
+    - ``stateful``: stateful nodes below the clause that it cannot be above.
+    - ``unbounded``: the kinds of joins of streams below the clause that do not bound their rows' times.
+    - ``below``: the plans of the clauses whose output it reads.
+    - ``late``: the table of late rows, if any.
+    - ``streamed``: the tables read in addition to the rows that are streams themselves.
     """
     plan = Plan.from_json(asked["plan"])
     check_stream(plan)
@@ -63,7 +74,7 @@ def check_over_stream(asked: dict[str, Any]) -> None:
         message = f"{_TABLES[name]} is a stream itself, and beside a stream is read as a table at each micro-batch; write that stream to a table, and name this"
         raise wrong(plan if plan.arcs is None else replace(plan, place=Place(plan.arcs.line, plan.arcs.column, plan.arcs.text)), message, UNSUPPORTED)
     first, ordered = plan.order[0].name, place_of(plan, plan.order[0].column)
-    if not asked["watermarks"] and not asked["marked"]:  # that of a WITH is not below the clause
+    if not asked["watermarks"] and not asked["marked"]:  # a watermark in a WITH is not below the clause
         raise wrong(
             plan, f'a clause over a stream needs a watermark on {first}, which says when its rows are all there: frame.withWatermark("{first}", "5 seconds"), or in SQL '
             f"FROM STREAM t WATERMARK {first} DELAY OF INTERVAL 5 SECONDS", at=ordered,
@@ -105,7 +116,7 @@ _TABLES = {ARCS: "the table of ARCS FROM", HISTORY: "the table of USING HISTORY"
 
 
 def _check_late(plan: Plan, late: dict[str, Any]) -> None:
-    """Raises ClauseError for a table to which late rows cannot be appended: ``late`` as LateRows.java describes it."""
+    """Raises ClauseError if late rows cannot be appended to the table ``late``, as LateRows.java describes it."""
     rows, clause, what = late["rows"], place_of(plan), f"sparkcep.stream.lateRows is {late['table']!r}"
     they = f"the clause's rows have {', '.join(f'{name} {kind.upper()}' for name, kind in rows)}"
     if not late["kind"]:
@@ -131,7 +142,7 @@ _READ = "write that clause's output to a table, and read that as a stream"
 
 
 def _unmarked(first: str, below: list[Passed]) -> str:
-    """What is wrong with a clause ordered by ``first`` over the output of others, which is not the column of a watermark there."""
+    """Says why a clause over the output of others cannot be ordered by ``first``, which is not a watermark column there."""
     why = next((one.why for one in below if one.behind is None), "")
     if why:
         return f"the first ORDER BY expression over a stream is the column of a watermark, and the output of the clause below has none, as {why}; {_READ}, or change that clause"
@@ -145,8 +156,11 @@ def _unmarked(first: str, below: list[Passed]) -> str:
 
 
 def _check_chained(asked: dict[str, Any]) -> None:
-    """Raises ClauseError for a clause that cannot stand below ``above``, which keeps a state; ``several``: whether each of a
-    query's operators has a watermark of its own; ``timed``: whether rows that come to ``above`` have a column with one."""
+    """Raises ClauseError for a clause that cannot be below the stateful node ``above``.
+
+    ``several``: whether each operator of a query has its own watermark. ``timed``: whether the input of ``above`` has a watermark
+    column.
+    """
     plan, above = Plan.from_json(asked["plan"]), asked["above"]
     given = passed(plan)
     if above == "EventTimeWatermark":
@@ -161,10 +175,15 @@ def _check_chained(asked: dict[str, Any]) -> None:
 
 
 def _check_started(asked: dict[str, Any]) -> None:
-    """Raises ClauseError for an output ``mode``, or the class of a ``trigger``, that a clause does not go with. ``aggregated``:
-    whether Spark aggregates what all clauses of the query give; ``over``: what keeps a state of Spark's below one, or nothing;
-    ``untimed``: an aggregate above one of which no key is the column of a watermark, or nothing; ``refused``: what Spark says
-    against the query, or nothing."""
+    """Raises ClauseError for an output ``mode``, or a ``trigger`` (its class), that does not fit a clause.
+
+    ``asked`` also has these items:
+
+    - ``aggregated``: whether Spark aggregates the output of all clauses of the query.
+    - ``over``: a stateful Spark node below a clause, or "".
+    - ``untimed``: an aggregate above a clause without a watermark column among its keys, or "".
+    - ``refused``: Spark's objection to the query, or "".
+    """
     plan = Plan.from_json(asked["plan"])
     if asked["mode"] == "Complete" and not asked["aggregated"]:
         raise wrong(
@@ -186,14 +205,13 @@ def _check_started(asked: dict[str, Any]) -> None:
 
 
 def not_started(message: str) -> str:
-    """What is wrong with a query that Spark does not start, by the ``message`` of Spark's error, without the plan that it
-    shows."""
+    """Says why Spark does not start a query: the ``message`` of Spark's error without the plan that it shows."""
     shown = PLAN_SHOWN.search(message)
     said = (message[: shown.start()] if shown else message).partition("\n")[0].partition(" SQLSTATE:")[0].rstrip(" .;")
     return f"Spark does not start the query: {said}; {_APPEND if 'mode' in said.partition('Sorting')[0] else INSTEAD}"
 
 
-PLAN_SHOWN = re.compile(r";\n[~!']*\w|\n\s*[:+]- ")  # where Spark shows a plan in a message
+PLAN_SHOWN = re.compile(r";\n[~!']*\w|\n\s*[:+]- ")  # the beginning of a plan in a message
 INSTEAD = "write the clause's output to a table, and read that as a stream"
 _APPEND = 'matches over a stream are told once, when they are decided; write outputMode("append")'
 _OF_ALL_COLUMNS = ("Distinct", "Except")
@@ -201,8 +219,10 @@ _UNBATCHED = {"ContinuousTrigger": "trigger(continuous=...)", "RealTimeTrigger":
 
 
 def _check_restarted(asked: dict[str, Any]) -> None:
-    """Raises ClauseError where the statements ``now``, one for each clause of a query, cannot go on with the states of the
-    operators ``before``, of each of which StreamStart.java gives the name, and the file and text of its statement."""
+    """Raises ClauseError if the statements ``now``, one per clause of a query, cannot resume from the operators' states ``before``.
+
+    StreamStart.java gives the name of each operator, and the file and text of its statement.
+    """
     statements = [json.loads(text) for text in asked["now"]]
     plan = Plan.from_json(statements[0]["plan"])
     before = [_kept_statement(plan, one) for one in asked["before"] if one["text"] is not None or one["operator"] == OPERATOR_NAME]
@@ -220,7 +240,7 @@ _BY_FRAMES = (
 
 
 def _kept_statement(plan: Plan, kept: dict[str, Any]) -> dict[str, Any]:
-    """The statement beside a state. Raises ClauseError for a file that is missing or damaged."""
+    """Returns the statement of a state. Raises ClauseError if its file is missing or damaged."""
     if kept["text"] is None:
         raise wrong(plan, f"the checkpoint is damaged: {kept['file']} is missing, which has the statement of its state; restore the checkpoint", UNSUPPORTED)
     try:
@@ -232,8 +252,7 @@ def _kept_statement(plan: Plan, kept: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_times(before: int, statements: list[dict[str, Any]]) -> None:
-    """Raises ClauseError where the query whose checkpoint it is had more or fewer clauses (``before``) than there are
-    ``statements`` now."""
+    """Raises ClauseError if the checkpoint's query had another number of clauses, ``before``, than there are ``statements``."""
     plan = Plan.from_json(statements[0]["plan"])
     if not before:
         raise wrong(plan, "the checkpoint is of a query without a clause (no statement is kept in it); begin with a new checkpoint", UNSUPPORTED)
@@ -249,11 +268,17 @@ def _times(count: int) -> str:
 
 
 def check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Raises ClauseError where a statement cannot go on with the state of the one before.
+    """Raises ClauseError if a statement cannot resume from the state of the statement before.
 
-    Both have the ``format`` of the state, the ``plan`` and what Spark computes of a row (``texts``) as JSON, the ``columns`` of
-    rows with their types, those of the ``tables`` beside these, and ``where``, which keys are wanted; those of data frames have how
-    many ``buckets`` there are.
+    Both statements have these items:
+
+    - ``format``: the format of the state.
+    - ``plan``: the plan as JSON.
+    - ``texts``: the expressions that Spark computes per row, as JSON.
+    - ``columns``: the columns of rows with their types.
+    - ``tables``: the columns of the tables that are read in addition.
+    - ``where``: the keys that are wanted.
+    - ``buckets``: the number of key buckets; only in programs of DataFrames.
     """
     plan = Plan.from_json(now["plan"])
     made_by = json.loads(before["plan"]).get("made_by", "an unknown version")
@@ -282,15 +307,17 @@ def check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
 
 
 def wrong(plan: Plan, message: str, sqlstate: str = SEMANTIC, at: LeafPlace | None = None) -> ClauseError:
-    """The error of a clause over a stream, at a place of the clause, or at its pattern."""
+    """Returns an error of a clause over a stream, at a position in the clause, or at its pattern."""
     found = (at.line, at.column, at.text) if at is not None else plan.place
     place = dict(zip(("line", "column", "fragment"), found)) if found else {}
     return ClauseError("STREAM", message, sqlstate=sqlstate, **place)
 
 
 def _refuse_aggregate(asked: dict[str, Any]) -> None:
-    """Raises ClauseError for an aggregate that cannot be computed in the row of a match: of this ``function``, or, where that is
-    empty, because of a random argument."""
+    """Raises ClauseError for an aggregate that cannot be computed in the row of a match.
+
+    ``function`` names the aggregate; "" means that its argument is random.
+    """
     message = f"{asked['function']} is computed by Python over groups of rows, and over a stream these would be a state of their own; give the values as array_agg, and call a function of the array above the clause"
     if not asked["function"]:
         message = "an aggregate over a stream is computed in the row of its match, and a random value in its argument (rand(), uuid()) is not there; make it a column in a subquery below the clause"
@@ -308,7 +335,7 @@ CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
 
 
 def figures(progress: Any) -> list[dict[str, int]]:
-    """What a query's progress says of each clause over a stream, whatever runs it: metrics by their names, and ``lateRows``."""
+    """Returns the metrics of each clause over a stream in a query's progress, by name, with ``lateRows``, for any operator."""
     found = [
         {**operator["customMetrics"], "lateRows": operator["numRowsDroppedByWatermark"]}
         for operator in progress["stateOperators"] if operator["operatorName"] == OPERATOR_NAME
@@ -316,7 +343,7 @@ def figures(progress: Any) -> list[dict[str, int]]:
     for name, seen in (progress.get("observedMetrics") or {}).items():
         if not name.startswith(f"{OBSERVED} "):
             continue
-        if "schema" in seen:  # as Connect's client reads it
+        if "schema" in seen:  # the form that Connect's client returns
             seen = dict(zip((field["name"] for field in seen["schema"]["fields"]), seen["values"], strict=True))
         seen = seen.asDict() if hasattr(seen, "asDict") else seen
         found.append({name: count or 0 for name, count in seen.items()})
@@ -329,20 +356,20 @@ def figures(progress: Any) -> list[dict[str, int]]:
 def stream_batches(
     plan: str, columns: list[list[str]], sent: list[str], ordered: int, tables: list[str], batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """One task of a micro-batch: rows of its keys in, with what is kept of each; matches out, and then what is kept.
+    """Runs one task of a micro-batch: takes the rows and states of its keys, yields matches and then the new states.
 
     Args:
         plan: the clause's plan as JSON.
         columns: the plan's input columns, as :func:`sparkcep.columns.from_jvm.unpacked` takes them.
-        sent: the names by which these know the columns that come, in their order.
-        ordered: how many columns of ORDER BY stand behind them.
-        tables: the names of the tables that are read beside the rows, each of which comes as Arrow's stream in a row before theirs.
-        batches: as MatchStateExec.java says.
+        sent: the names that ``columns`` use for the incoming columns, in order.
+        ordered: the number of ORDER BY columns after the sent ones.
+        tables: the names of the tables that are read in addition. Each arrives as an Arrow stream in a row before the rows.
+        batches: as MatchStateExec.java describes them.
 
     Yields:
-        Columns as :func:`sparkcep.engine.core.task.output_schema` has them, then the number of a key, its state and when it is due;
-        last the number -1 with int64 as bytes: by how many rows more are kept, and wait, than before, matches, microseconds, and
-        with BUDGET the totals of its checks (:class:`sparkcep.engine.core.effort.Totals`).
+        Batches with the columns of :func:`sparkcep.engine.core.task.output_schema`, then the number of a key, its state and its
+        timer. The last row has the number -1 and int64 numbers as bytes. They are how many more rows are kept and pending than
+        before, the matches, the microseconds, and with BUDGET :class:`sparkcep.engine.core.effort.Totals`.
     """
     import numpy as np
     import pyarrow.compute as pc
@@ -358,7 +385,7 @@ def stream_batches(
     beside = tuple(zip(tables, read, strict=True))
     came = came.slice(1 + len(tables))
     number = came.column(0).to_numpy()
-    count = int(np.count_nonzero(number >= 0))  # rows come first, then states
+    count = int(np.count_nonzero(number >= 0))  # rows come before states
     keys = int(np.where(number < 0, -1 - number, number).max()) + 1
     rows = pa.Table.from_arrays(came.columns[_OWN:], names=[f"c{i}" for i in range(came.num_columns - _OWN)]).slice(0, count)
     states = _states(came.column(1).slice(count), -1 - number[count:], keys)
@@ -402,7 +429,7 @@ def stream_batches(
 
 @contextlib.contextmanager
 def _of_checkpoint(path: str) -> Iterator[None]:
-    """Names the checkpoint in an error of its state."""
+    """Names the checkpoint in an error about its state."""
     try:
         yield
     except MatchRuntimeError as error:
@@ -410,7 +437,7 @@ def _of_checkpoint(path: str) -> Iterator[None]:
 
 
 def _states(came: pa.ChunkedArray, keys: np.ndarray, count: int) -> pa.Array:
-    """The state of each of ``count`` keys, empty where none came; ``keys`` int64: of which key each is."""
+    """Returns the state of each of ``count`` keys; empty for keys without a state. ``keys``: the key of each state, int64."""
     import numpy as np
 
     from sparkcep.engine.core.state_codec import NO_BYTES
@@ -422,7 +449,10 @@ def _states(came: pa.ChunkedArray, keys: np.ndarray, count: int) -> pa.Array:
 
 
 def _pieces(states: pa.Array) -> Iterator[tuple[int, int]]:
-    """From where to where they go into one batch, whose states have less than 2 GiB together unless one alone has more."""
+    """Yields (begin, end) of the states of each batch: at most ``_PIECE`` bytes, unless a single state is larger.
+
+    So the states of a batch stay below Arrow's 2 GiB.
+    """
     import numpy as np
 
     from sparkcep.columns.row_codec import bytes_of
@@ -435,7 +465,7 @@ def _pieces(states: pa.Array) -> Iterator[tuple[int, int]]:
 
 
 def _input(rows: pa.Table, columns: list[list[str]], sent: list[str], ordered: int) -> pa.Table:
-    """The plan's input columns and those of ORDER BY."""
+    """Returns the plan's input columns and those of ORDER BY."""
     from sparkcep.columns.from_jvm import unpacked
 
     count, names = len(sent), [*(name for name, *_ in columns), *_order_names(ordered)]
@@ -444,7 +474,7 @@ def _input(rows: pa.Table, columns: list[list[str]], sent: list[str], ordered: i
         shipped = unpacked(pa.RecordBatch.from_arrays(batch.columns[:count], names=sent), [tuple(column) for column in columns])
         return pa.RecordBatch.from_arrays([*shipped.columns, *batch.columns[count:]], names=names)
 
-    # without a row it has a batch all the same, which has the columns
+    # A batch without rows still has the columns.
     batches = rows.combine_chunks().to_batches() or [pa.RecordBatch.from_arrays([pa.array([], field.type) for field in rows.schema], names=rows.schema.names)]
     return pa.Table.from_batches([own(batch) for batch in batches])
 
@@ -454,15 +484,19 @@ def _order_names(ordered: int) -> list[str]:
 
 
 def stream_of(plan: str, columns: list[list[str]], sent: list[str], ordered: int, schema: pa.Schema) -> KeyedStream:
-    """The engine of :func:`stream_batches`, for rows as Spark ships them. It reads what is kept of keys, for which no arcs need be
-    known, and searches nothing."""
+    """Returns the engine of :func:`stream_batches`, for rows as Spark ships them. It reads states and does not search.
+
+    Reading states needs no arcs, so the plan's ARCS FROM is dropped.
+    """
     return stream_engine(replace(Plan.from_json(plan), arcs=None).to_json(), _input(schema.empty_table(), columns, sent, ordered).schema, ordered)
 
 
 @functools.lru_cache(maxsize=16)
 def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: tuple[tuple[str, bytes], ...] = ()) -> KeyedStream:
-    """The engine for a plan. A worker makes it once, whatever the number of its tasks: it knows nothing of their rows. ``beside``:
-    the tables that are read beside them by name, as Arrow's streams, with which it is made anew where they change."""
+    """Returns the engine for a plan. It is independent of the rows, so a worker builds it once for all its tasks.
+
+    ``beside``: the tables that are read in addition, as (name, Arrow stream). If they change, a new engine is built.
+    """
     from sparkcep.engine.automaton.arc_history import JournalArcs, with_table
     from sparkcep.engine.factory import prepare
     from sparkcep.engine.stream.keyed_stream import KeyedStream
@@ -480,11 +514,11 @@ def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: tuple[tupl
     return stream
 
 
-# -- tables beside the rows ---------------------------------------------------------------------------------------------
+# -- tables that are read in addition to the rows -----------------------------------------------------------------------
 
 
 def _read(data: bytes, name: str) -> pa.Table:
-    """A table that is read beside the rows, as a checkpoint has it. Raises MatchRuntimeError."""
+    """Reads a table that is stored in the checkpoint. Raises MatchRuntimeError if it is damaged."""
     from sparkcep.columns.arrow_streams import MOST_BYTES, read_table
     from sparkcep.engine.core.state_codec import damaged
 
@@ -495,12 +529,17 @@ def _read(data: bytes, name: str) -> pa.Table:
 
 
 def arrived(asked: dict[str, Any]) -> dict[str, Any]:
-    """What a micro-batch makes of the table of ARCS FROM, before its rows. Raises MatchRuntimeError.
+    """Merges the table of ARCS FROM into the arcs' journal, before the rows of a micro-batch. Raises MatchRuntimeError.
 
-    ``asked``: ``plan``, ``columns``, ``sent`` and ``ordered`` as :func:`stream_batches` has them, ``types`` of what is sent
-    (Spark's JSON); what was ``read`` now and ``before``, and the ``journal`` of then, as Arrow's streams in base64, None at first;
-    ``largest``, ``late`` and ``watermark``, see :class:`sparkcep.engine.automaton.arc_history.Moment`. The answer: ``journal``,
-    None where it is the same, and whether keys of which no row came are searched ``again``.
+    ``asked`` has these items:
+
+    - ``plan``, ``columns``, ``sent``, ``ordered``: as in :func:`stream_batches`.
+    - ``types``: the types of the sent columns (Spark's JSON).
+    - ``read``, ``before``: the table now and at the last micro-batch, as Arrow streams in base64; ``before`` is None at first.
+    - ``journal``: the journal of the last micro-batch, in the same form; None at first.
+    - ``largest``, ``late``, ``watermark``: see :class:`sparkcep.engine.automaton.arc_history.Moment`.
+
+    The answer has ``journal``, None if it is unchanged, and ``again``: whether keys without new rows are searched again.
     """
     from sparkcep.engine.automaton import arc_history
     from sparkcep.engine.factory import prepare

@@ -1,4 +1,7 @@
-"""The last rows that a streaming query gave, in memory: what a notebook shows while it runs."""
+"""Keeps the last rows of a streaming query in memory. A notebook shows them while the query runs.
+
+``notebook/live`` and ``sparkcep run --stream`` use it.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def computed(rows: DataFrame) -> Iterator[int]:
-    """Computes all rows of a micro-batch once, and gives their number.
+    """Computes all rows of a micro-batch once, and yields their number.
 
-    What reads a part of them, as ``show`` does, would else leave tasks out, and with them the states that these write.
+    An action that reads only some rows, such as ``show``, would skip tasks, and with them the states that these tasks write.
     """
     rows.persist()
     try:
@@ -32,8 +35,8 @@ def computed(rows: DataFrame) -> Iterator[int]:
 class Taking:
     """Calls ``take`` with the rows and the number of each micro-batch.
 
-    What it raises is kept in ``failure``. Spark would tell of it in a text of several tracebacks, in which it looks for an
-    interrupt by an expression that needs more stack than there is.
+    It keeps the exception of ``take`` in ``failure``. Spark would report it as a text of several tracebacks, and searches this text
+    for an interrupt with a regular expression that overflows the stack.
     """
 
     def __init__(self, take: Callable[[DataFrame, int], None]) -> None:
@@ -44,14 +47,14 @@ class Taking:
         from sparkcep.spark.errors.exceptions import without_log
 
         try:
-            with without_log():  # whoever looks at the query tells
+            with without_log():  # the caller that watches the query reports errors
                 self._take(rows, number)
         except Exception as error:
             self.failure = error
             raise RuntimeError(f"micro-batch {number} failed") from None
 
     def ended(self, query: StreamingQuery, seconds: float) -> bool:
-        """Whether the query ends within so many seconds. Raises what it failed with."""
+        """Whether the query ends within ``seconds``. Raises the query's error."""
         try:
             return bool(query.awaitTermination(seconds))
         except Exception:
@@ -62,7 +65,7 @@ class Taking:
 
 @dataclass(frozen=True)
 class Seen:
-    """``rows``: the last ones that a query gave, in their order; ``total``: how many it gave."""
+    """The output of a query so far: its last ``rows`` in order, and the ``total`` number of rows."""
 
     rows: tuple[tuple[Any, ...], ...] = ()
     total: int = 0
@@ -84,7 +87,7 @@ class Latest:
 
 
 class _Published(Latest):
-    """The same in the process of a Connect server, whose clients read what is seen, and what went wrong, as a view."""
+    """A :class:`Latest` in the process of a Connect server. Its clients read the rows, and any failure, as a view."""
 
     def __init__(self, limit: int, view: str) -> None:
         super().__init__(limit)
@@ -107,27 +110,27 @@ class _Published(Latest):
 
 
 class Running:
-    """A query that runs, with its last rows."""
+    """A running query, with its last rows."""
 
     def __init__(self, frame: DataFrame, limit: int, *, once: bool) -> None:
-        """Starts the query, whose checkpoint is thrown away. ``once``: it reads what is there, and ends."""
+        """Starts the query with a temporary checkpoint. ``once``: it reads the available rows and ends."""
         self.session: SparkSession = frame.sparkSession
         self.view = f"sparkcep_latest_{uuid.uuid4().hex}" if is_connect(self.session) else ""
         self.sink = _Published(limit, self.view) if self.view else Latest(limit)
         self.taking = Taking(self.sink)
-        # a server's process tells what it raised by Spark's own error alone
+        # For an exception in a server's process, Spark's own error is all that the client receives.
         writer = frame.writeStream.foreachBatch(self.sink if self.view else self.taking)
         self.query: StreamingQuery = (writer.trigger(availableNow=True) if once else writer).start()
 
     def seen(self) -> Seen:
-        """What it gave up to now."""
+        """Returns the output so far."""
         if not self.view:
             return self.sink.seen
         row = self._published()
         return Seen() if row is None else Seen(tuple(map(tuple, row.rows)), row.total)
 
     def ended(self, seconds: float) -> bool:
-        """Whether the query ends within so many seconds. Raises what it failed with."""
+        """Whether the query ends within ``seconds``. Raises the query's error."""
         from pyspark.errors import PySparkException
 
         try:
@@ -144,10 +147,10 @@ class Running:
         return self.session.table(f"global_temp.{self.view}").first()
 
     def stop(self) -> None:
-        """Ends the query, if it still runs. What it gave is kept."""
+        """Ends the query if it still runs. Its output so far is kept."""
         self.query.stop()
 
     def forget(self) -> None:
-        """Lets a server forget what the query gave."""
+        """Removes the query's output from a server."""
         if self.view:
             self.session.catalog.dropGlobalTempView(self.view)

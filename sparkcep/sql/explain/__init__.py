@@ -1,1 +1,1 @@
-"""EXPLAIN. A plan goes in; its search, its cost and who computes what come out, in words or as an AUTOMATON."""
+"""EXPLAIN: describes a plan's search, its cost and who computes what, in words or as an AUTOMATON."""

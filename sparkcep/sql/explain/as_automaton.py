@@ -1,8 +1,8 @@
-"""EXPLAIN AUTOMATON: a PATTERN written as an AUTOMATON that gives the same matches.
+"""EXPLAIN AUTOMATON: converts a PATTERN to an equivalent AUTOMATON that returns the same matches.
 
-What is printed is the automaton that the engine makes of a PATTERN beside CHANGES IN
-(:mod:`sparkcep.compiler.registers.pattern_automaton`), in the words of the clause: AUTOMATON BY ROWS, whose arcs are named like the
-variables of whose rows they are, so that MEASURES and SUBSET stand as they are.
+The rewriter uses it. The automaton is the one that the engine builds for a PATTERN with CHANGES IN
+(:mod:`sparkcep.compiler.registers.pattern_automaton`). It is printed in the clause's syntax as AUTOMATON BY ROWS. Each arc has the
+name of the variable whose rows it takes, so MEASURES and SUBSET need no change.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from sparkcep.sql.rewrite.rewritten import Rewritten
 
 _WIDTH = 160
 _EXPLAINED = re.compile(r"\s*EXPLAIN\s+AUTOMATON\b", re.I)
-_FROM_ARC = frozenset(["FROM"])  # what no arc is called without backquotes
+_FROM_ARC = frozenset(["FROM"])  # an arc needs backticks to have this name
 
 
 def asked(sql: str) -> str | None:
-    """The statement behind EXPLAIN AUTOMATON, at its place; None for another statement."""
-    head = next((text for _, text in stretches(sql) if text.strip()), "")  # comments are blanks in it
+    """Returns the statement after EXPLAIN AUTOMATON, at its original offset. Returns None for any other statement."""
+    head = next((text for _, text in stretches(sql) if text.strip()), "")  # its comments are blank
     if not _EXPLAINED.match(head):
         return None
     tokens = tokenize(sql)
@@ -45,14 +45,16 @@ def asked(sql: str) -> str | None:
 
 
 def answer(sql: str, found: Sequence[Rewritten], settings: Settings) -> str:
-    """A statement whose one row is the other's text with automata."""
+    """Returns a statement whose one row is the text of ``sql`` with automata."""
     encoded = b64encode(restated(sql, found, settings).encode()).decode()
     return f"SELECT decode(unbase64('{encoded}'), 'UTF-8') AS plan"
 
 
 def restated(sql: str, found: Sequence[Rewritten], settings: Settings) -> str:
-    """The statement with an AUTOMATON in place of each PATTERN. Raises ClauseError for one that is none, at the place that is the
-    cause."""
+    """Returns the statement with an AUTOMATON instead of each PATTERN.
+
+    Raises ClauseError for a PATTERN that cannot be an automaton, at the part that prevents it.
+    """
     text = sql
     for item in sorted(found, key=lambda item: item.clause.span.start, reverse=True):
         clause = item.clause
@@ -68,7 +70,7 @@ def restated(sql: str, found: Sequence[Rewritten], settings: Settings) -> str:
 
 
 def as_automaton(clause: MatchClause, settings: Settings) -> str:
-    """The text of a clause with an AUTOMATON in place of its PATTERN."""
+    """Returns the text of a clause with an AUTOMATON instead of its PATTERN. Raises ClauseError if that is impossible."""
     check_computations(clause, "as an AUTOMATON")
     plan = make_plan(clause, settings=replace(settings, prefilter=False))
     net = selection_automaton(plan)[1]
@@ -89,7 +91,7 @@ def _name(name: str) -> str:
 
 
 class _Printed:
-    """The text of an automaton that was made of a PATTERN."""
+    """Prints an automaton that was built from a PATTERN."""
 
     def __init__(self, plan: Plan, automaton: Automaton) -> None:
         self.plan, self.automaton = plan, automaton
@@ -135,7 +137,7 @@ class _Printed:
         return " AND ".join([*conjuncts, *map(self._text, arc.fence)]) or "TRUE"
 
     def _text(self, tree: tuple) -> str:
-        """The SQL text of a tree over registers and columns of the row."""
+        """Returns the SQL text of a tree over registers and columns of the row."""
         if tree[0] == "checked":
             return self._text(tree.tree)
         if tree[0] == "col":
@@ -144,7 +146,7 @@ class _Printed:
             return _literal(tree.type, tree.text)
         name, args = tree[1], tree[2:]
         if name in ("cast", "try_cast"):
-            of_sum = args[1].text.split(" ")[0] in OF_COLUMN  # what it is assigned to has that type
+            of_sum = args[1].text.split(" ")[0] in OF_COLUMN  # the register it is assigned to has that type
             return self._text(args[0]) if of_sum else f"{name}({self._text(args[0])} AS {args[1].text})"
         texts = [self._text(arg) for arg in args]
         match name:
@@ -167,7 +169,7 @@ class _Printed:
 
 
 def _names(registers: Sequence[Register]) -> list[str]:
-    """Names of registers that are words, each once."""
+    """Returns unique names for registers that are words."""
     found: list[str] = []
     for register in registers:
         word = re.sub(r"\W+", "_", register.name).strip("_")[:40]

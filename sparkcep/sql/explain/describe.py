@@ -1,4 +1,7 @@
-"""A clause's plan in words: the search and why it was chosen, the program, and who computes what."""
+"""EXPLAIN of a clause: the search and why it was chosen, the program, and who computes what.
+
+The rewriter adds this text to EXPLAIN statements, and ``explain`` and reports show it.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +48,10 @@ from sparkcep.sql.rewrite import window_aggregates
 
 
 def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOLE) -> str:
-    """One clause's engine, program and split, as lines of text. ``filtering``: what was chosen of its table's second read;
-    ``slicing``: of slices of time."""
+    """Returns one clause's engine, program and split as lines of text.
+
+    ``filtering``: the choice about a second read of its table. ``slicing``: the choice about time slices.
+    """
     strategy = strategy_of(plan)
     cost = f"cost of the search: {strategy.cost}"
     if strategy.search == by.COMPUTATIONS:
@@ -102,12 +107,12 @@ _AS_LONG = re.compile(r"\b(array_agg|collect_list|collect_set|listagg|string_agg
 
 
 def _written(plan: Plan) -> dict[str, str]:
-    """The text and place of the leaves that have one."""
+    """Returns name -> text and position of the leaves that have a position."""
     return {place.name: f"{place.text} (line {place.line}, column {place.column})" for place in plan.leaf_places}
 
 
 def _growth(plan: Plan) -> list[str]:
-    """How the cost of aggregates grows with the rows of a match that has several output rows."""
+    """Says how the cost of aggregates grows with the rows of a match that has several output rows."""
     if plan.rows == ONE_ROW:
         return []
     places = _written(plan)
@@ -137,7 +142,7 @@ def _growth(plan: Plan) -> list[str]:
 
 
 def _filtered(plan: Plan, choice: Choice) -> str:
-    """Whether a second read of the table drops rows, and why."""
+    """Says whether a second read of the table drops rows, and why."""
     if choice.filter is None:
         return f"partitions are not filtered: {choice.note}"
     what = "partitions without a row of" if choice.filter.near is None else "rows farther than WINDOW from every row of"
@@ -145,7 +150,7 @@ def _filtered(plan: Plan, choice: Choice) -> str:
 
 
 def _sliced(plan: Plan, slicing: Slicing) -> str:
-    """Whether partitions are cut into slices, and why."""
+    """Says whether partitions are cut into slices, and why."""
     if slicing.slices is None:
         return f"partitions are not cut into slices of {plan.order[0].name}: {slicing.note}"
     return f"{'partitions' if plan.keys else 'the input'} cut into slices of {plan.order[0].name}, {slicing.slices.words}; {slicing.note}"
@@ -157,7 +162,7 @@ _IGNORE = {"STRICT": "never: rows of a match are adjacent", "NEXT": "the row ful
 
 
 def _selection(plan: Plan, strategy: Strategy) -> str:
-    """What searches under an event selection."""
+    """Describes the search under an event selection."""
     searched = f"depth-first in preference order; {_pruned(strategy)}"
     if strategy.search == by.NUMBERS:
         searched = "dynamic programming, because every condition is local to its row and its neighbours"
@@ -176,7 +181,7 @@ def _selection(plan: Plan, strategy: Strategy) -> str:
 
 
 def _joined(strategy: Strategy) -> str:
-    """The join of the rows of single variables."""
+    """Describes the join of the rows of single variables."""
     score = "a sum over the rows" if strategy.plan.ranking.terms else "monotone in one number of each"
     orders = f" in {len(strategy.orders)} orders of them" if len(strategy.orders) > 1 else ""
     equal = " or compares it for equality with another's" if strategy.far else ""
@@ -184,7 +189,7 @@ def _joined(strategy: Strategy) -> str:
 
 
 def _conjunction(plan: Plan, strategy: Strategy) -> str:
-    """What searches for a pattern with a conjunction."""
+    """Describes the search for a pattern with a conjunction."""
     searched = "listed one by one, " if strategy.question in (by.COUNTED, by.GRAPH) else ""
     if strategy.search == by.SIDES:
         paths = "the best matches of the sides, each found as paths over (node, row); where that cannot tell them, all are listed"
@@ -198,7 +203,7 @@ def _conjunction(plan: Plan, strategy: Strategy) -> str:
 
 
 def _approximate(plan: Plan, strategy: Strategy) -> str:
-    """What searches for approximate matches."""
+    """Describes the search for approximate matches."""
     approx = plan.approximate
     if strategy.search == by.PROXIES:
         how = "in one pass with one run for each node, because every condition is local to its row and its neighbours"
@@ -219,7 +224,7 @@ def _approximate(plan: Plan, strategy: Strategy) -> str:
 
 
 def _tried(plan: Plan) -> str:
-    """Which candidates of a row are tried."""
+    """Says which candidates of a row are tried."""
     approx = plan.approximate
     assert approx is not None
     budget, history = approx.budget, approx.history
@@ -239,7 +244,7 @@ def _tried(plan: Plan) -> str:
 
 
 def _places(plan: Plan, net: Net) -> list[str]:
-    """The places of a pattern that vectors name."""
+    """Lists the positions of a pattern that run features refer to."""
     variables = {}
     for e, place in enumerate(net.places.tolist() if net.places is not None and net.ways is not None else []):
         if place:
@@ -254,7 +259,7 @@ def _places(plan: Plan, net: Net) -> list[str]:
 
 
 def _automaton(plan: Plan, strategy: Strategy, net: Net) -> list[str]:
-    """The automaton of an event selection, with the costs of approximate matches and the negations."""
+    """Describes the automaton of an event selection, with the costs of approximate matches and the negations."""
     approx, conditions, contiguity = plan.approximate, condition_texts(strategy.plan), plan.selection.strategy
     ignored = "" if strategy.conjoined else _IGNORE[contiguity]
     lines = ["automaton:", *_indented(net.dump(ignored, conditions, approx))]
@@ -275,7 +280,7 @@ def _automaton(plan: Plan, strategy: Strategy, net: Net) -> list[str]:
 
 
 def _negated_groups(plan: Plan, strategy: Strategy) -> list[str]:
-    """What negated groups are of, and how their matches are looked for."""
+    """Describes the rows of negated groups, and how their matches are found."""
     conditions, nets, lines = condition_texts(plan), dict(strategy.groups), []
     windowed = {group.variable for group in plan.without if has(group.pattern, "within")}
     for group in plan.without:
@@ -288,14 +293,14 @@ def _negated_groups(plan: Plan, strategy: Strategy) -> list[str]:
 
 
 def _arcs(plan: Plan, automaton: Automaton) -> list[str]:
-    """Registers, states, arcs and windows of an AUTOMATON."""
+    """Describes registers, states, arcs and windows of an AUTOMATON."""
     texts = {letter.bit: letter.text for letter in plan.letters}
     named = {register_column(i): register.name for i, register in enumerate(automaton.registers)} | dict(plan.inputs)
     named |= {parameter_column(i): parameter.name for i, parameter in enumerate(automaton.parameters)}
     named |= {letter_column(letter.bit): letter.text for letter in plan.letters}
 
     def shown(tree: tuple) -> str:
-        text = re.sub(rf"\b(?:{SUM}|{MEAN}) __c\d+", "that type", show(tree, plan.variables))  # what a sum is cast to
+        text = re.sub(rf"\b(?:{SUM}|{MEAN}) __c\d+", "that type", show(tree, plan.variables))  # the type that a sum is cast to
         return re.sub(r"__[a-z]\d+", lambda found: named.get(found[0], found[0]), text)
 
     lines = ["automaton:"]
@@ -314,13 +319,13 @@ def _arcs(plan: Plan, automaton: Automaton) -> list[str]:
 
 
 def _register_type(register: Register, named: dict[str, str]) -> str:
-    """A register's type, or that of which columns it has."""
+    """Returns a register's type, or the column that determines it."""
     words = {LIKE: "of the type of {}", SUM: "of the type of sum({})", MEAN: "of the sum of avg({})"}
     return words[register.type].format(named[register.like]) if register.like else register.type.upper()
 
 
 def _from_table(plan: Plan) -> list[str]:
-    """Where arcs with parameters come from."""
+    """Describes the source of arcs with parameters."""
     arcs = plan.arcs
     if arcs is None:
         return []
@@ -330,7 +335,7 @@ def _from_table(plan: Plan) -> list[str]:
 
 
 def _changes(plan: Plan) -> list[str]:
-    """How rows come and go, and what is told of it."""
+    """Describes inserted and deleted rows, and the report about them."""
     changes, texts = plan.changes, dict(plan.inputs)
     if changes is None:
         return []
@@ -349,7 +354,7 @@ def _changes(plan: Plan) -> list[str]:
 
 
 def arc_text(arc: Arc, automaton: Automaton, names: tuple[str, ...], texts: dict[int, str], shown: Callable[[tuple], str]) -> str:
-    """What an arc takes, where it leads and what it sets, in one line."""
+    """Describes an arc in one line: its event and conditions, its target, and the registers it sets."""
     takes = [f"on {arc.on}"] if arc.on != ROW else []
     conditions = [*([texts[arc.letter]] if arc.letter >= 0 else []), *map(shown, arc.fence)]
     if conditions or not takes:
@@ -368,7 +373,7 @@ def _indented(text: str) -> list[str]:
 
 
 def _names(strategy: Strategy) -> str:
-    """The variables whose conditions look at the match."""
+    """Returns the variables whose conditions look at the match."""
     return ", ".join(strategy.plan.variables[v] for v in strategy.looking)
 
 
@@ -379,7 +384,7 @@ _OF_HISTORY = {
 
 
 def _asked(plan: Plan, strategy: Strategy) -> str:
-    """What is asked."""
+    """Describes the question that the clause asks."""
     if strategy.question == by.BEST:
         assert plan.ranking is not None
         return f"the best {plan.ranking.top} matches"
@@ -391,7 +396,7 @@ def _asked(plan: Plan, strategy: Strategy) -> str:
 
 
 def _pruned(strategy: Strategy) -> str:
-    """What a walk over an automaton leaves out."""
+    """Describes the runs that a search over an automaton prunes."""
     if not strategy.looking:
         return "a run that cannot complete inside its window is never begun, because every condition is local to its row and its neighbours"
     if strategy.forgets is not None:
@@ -400,7 +405,7 @@ def _pruned(strategy: Strategy) -> str:
 
 
 def _additions(strategy: Strategy) -> list[str]:
-    """The cost of measures over matches that share their ends, as far as it is more than that of the search."""
+    """Describes the cost of measures over matches that share their ends, if it exceeds the cost of the search."""
     leaves = strategy.plan.leaves if strategy.shares_ends else ()
     sums = [name for name, spec in leaves if spec.kind == "agg" and spec.function in ("sum", "avg")]
     arrays = [name for name, spec in leaves if spec.kind == "rows" or (spec.kind == "agg" and spec.function == "list")]
@@ -413,7 +418,7 @@ def _additions(strategy: Strategy) -> list[str]:
 
 
 def _by_thresholds(strategy: Strategy) -> str:
-    """How the rows of conditions are found that compare with the match's first row, or with a running extreme."""
+    """Describes how rows are found for conditions that compare with the match's first row, or with a running extreme."""
     parts = [part for condition in strategy.plan.conditions for tree in condition.trees for part in walk(tree)]
     first = any(part[0] == "nav" and part.which == "F" and part.logical == 0 for part in parts)
     running = any(part[0] == "agg" and part.function in ("min", "max") for part in parts)
@@ -439,7 +444,7 @@ def _exact(strategy: Strategy) -> str:
 
 
 def condition_texts(plan: Plan) -> tuple[str, ...]:
-    """The condition of each variable as text, over the columns of the engine's input."""
+    """Returns the condition of each variable as text, over the columns of the engine's input."""
     texts = {v: [text] for v, _, text in plan.letters}
     for v, conjuncts in plan.conditions:
         texts.setdefault(v, []).extend(show(c, plan.variables) for c in conjuncts)
@@ -447,7 +452,7 @@ def condition_texts(plan: Plan) -> tuple[str, ...]:
 
 
 def _ranking(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
-    # an objective is tested to be a number: nothing to read
+    # The score tests that each objective is a number. The text leaves the test out.
     score = re.sub(r"IF\(typeof\((__g\d+)\).*?raise_error\(concat\('[^']*', typeof\(__g\d+\)\)\)\)", r"\1", ranking.score)
     lines = [f"score: {score}, with " + ", ".join(f"__g{i} = {text}" for i, text in enumerate(ranking.objectives))]
     if ranking.top:
@@ -468,14 +473,14 @@ def _ranking(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
 
 
 def _listed(ranking: Ranking, strategy: Strategy) -> str:
-    """What is kept of matches that are listed."""
+    """Says which of the listed matches are kept."""
     if ranking.top <= MAX_RANKED and knows_scores(strategy):
         return "matches are listed but for those whose score cannot reach the best found so far, the best are kept"
     return "every match is listed, those that may be among the best are kept"
 
 
 def window_texts(plan: Plan) -> list[tuple[str, str]]:
-    """(name, what it means) of each window that bounds a match or a group."""
+    """Returns (name, meaning) of each window that bounds a match or a group."""
     found = []
     for i, window in enumerate(plan.windows):
         of = f" of {plan.order[0].name}" if plan.order else ""
@@ -500,7 +505,7 @@ def _nav(row: At | Label | RowAt | Value | Classifier, value: str, variables: tu
 
 
 def show(tree: tuple, variables: tuple[str, ...]) -> str:
-    """A condition tree in readable form."""
+    """Returns a condition tree in readable form."""
     kind = tree[0]
     if kind == "col":
         return tree.column

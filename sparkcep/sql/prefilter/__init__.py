@@ -1,1 +1,1 @@
-"""Drops rows before the exchange. A plan and estimates of a sample go in; the SQL of a filter or of slices of time comes out."""
+"""Drops rows before the exchange: turns a plan and estimates from a sample into the SQL of a filter or of time slices."""

@@ -1,6 +1,6 @@
-"""Estimates out of a sample whether reading a source twice, to drop rows that are in no match, costs less than it saves.
+"""Cost model of the semi-join prefilter: estimates from a sample whether a second read of the source saves more than it costs.
 
-Costs are shares of what one row costs without the filter (exchange, sort, way to the engine).
+``spark/exec/sampling`` uses it. A cost is a fraction of one row's cost without the filter (exchange, sort, transfer to the engine).
 """
 
 from __future__ import annotations
@@ -11,19 +11,24 @@ from dataclasses import dataclass
 from itertools import groupby
 
 SECOND_READ = 0.06  # of a row: its second read and the look-up of its key (measured: docs/benchmarks.md)
-REPEATED = 5  # hits in keys that have one already, before they count as a sign that hits keep to few keys
-FEW = 100_000  # rows that hold a candidate, below which they are broadcast as they come
-SURE = 10_000_000  # rows of a source; of a larger one they may be far more than estimated, and an exchange weighs little
-CLUSTERED = 20  # whole keys one behind the other, before a sample counts as rows of whole partitions
-MIXED = 0.1  # of neighbours of a key that lie the other way round, below which its rows are in order
-FAIR = 1.5  # of a task's fair share of the rows, before the task that has more is worth slices
+REPEATED = 5  # the minimum number of hits in keys with an earlier hit that shows that hits concentrate on few keys
+FEW = 100_000  # fewer rows with a candidate are broadcast without making keys distinct
+SURE = 10_000_000  # rows of a source; the estimate for a larger one is less certain, and an exchange weighs little
+CLUSTERED = 20  # the minimum number of contiguous keys for a sample to count as whole partitions
+MIXED = 0.1  # the maximum fraction of neighbours in reverse order for a key's rows to count as ordered
+FAIR = 1.5  # a task with more than this multiple of its fair share is worth slices
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """A row of the sample. ``key`` is the hash of its partition's key. ``at`` is its order key in the unit of ``estimate``'s
-    window, or None. Bit i of ``hits`` is set where it fulfils candidate i. ``sent`` says whether it would reach the exchange
-    without the filter."""
+    """A row of the sample.
+
+    Attributes:
+        key: the hash of its partition key.
+        at: its order key in the unit of ``estimate``'s window, or None.
+        hits: bit i is set if it satisfies candidate i.
+        sent: whether it would reach the exchange without the filter.
+    """
 
     key: int
     at: int | None
@@ -33,34 +38,39 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Share:
-    """``largest`` is the share of the rows that reach the exchange which the largest key has. With ``key_by_key`` the rows of a key
-    come one behind the other; then a sample of the first rows holds few keys, and the share is a lower bound."""
+    """The share of the largest key.
+
+    Attributes:
+        largest: the fraction of the rows reaching the exchange that have the largest key.
+        key_by_key: whether the rows of a key are contiguous. A sample of the first rows then holds few keys, and ``largest`` is a
+            lower bound.
+    """
 
     largest: float
     key_by_key: bool = False
 
     def worth(self, tasks: int) -> bool:
-        """Whether one of so many tasks that run at a time would have much more than its fair share."""
+        """Whether one of ``tasks`` parallel tasks would have much more than its fair share."""
         return self.largest * tasks > FAIR
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The first rows of a source that has about ``total`` of them."""
+    """The first rows of a source that has about ``total`` rows."""
 
     rows: tuple[Sampled, ...]
     total: int
 
     @property
     def sent(self) -> float:
-        """The share of rows that reach the exchange without the filter."""
+        """The fraction of rows that reach the exchange without the filter."""
         return sum(r.sent for r in self.rows) / max(1, len(self.rows))
 
     def hits(self, candidate: int) -> int:
         return sum(r.hits >> candidate & 1 for r in self.rows)
 
     def share(self) -> Share:
-        """The share of the largest key. A key that was seen alone counts as the only one."""
+        """Returns the share of the largest key. If the sample has a single key, it counts as the source's only key."""
         keys = [r.key for r in self.rows if r.sent]
         sizes = Counter(keys)
         if len(sizes) < 2:
@@ -72,13 +82,14 @@ class Sample:
         return Share(largest / len(keys))
 
     def estimate(self, candidate: int, window: int | None = None) -> float:
-        """The share of rows that a filter keeps. It keeps whole partitions or, with ``window``, the rows less than three buckets of
-        that width around a hit.
+        """Estimates the fraction of rows that a filter keeps.
 
-        Hits are taken to fall on rows by chance, so a partition of R rows has one with probability 1 - (1 - p)^R. Where they do
-        not, because most of them fall on keys that have one already, the keys seen with hits tell more, enlarged by the chance that
-        the next hit is on a new key (Good and Turing). Where each key's rows come one behind the other, whole partitions are in the
-        sample.
+        The filter keeps whole partitions or, with ``window``, the rows less than three buckets of that width around a hit.
+
+        Hits are assumed to be independent, so a partition of R rows has a hit with probability 1 - (1 - p)^R. If most hits fall on
+        keys with an earlier hit, hits concentrate on few keys. Then the estimate is at most the share of the keys with hits,
+        increased by the chance that the next hit is on a new key (Good-Turing). If the rows of each key are contiguous, the sample
+        contains whole partitions, and their share is the estimate.
         """
         n, h = len(self.rows), self.hits(candidate)
         if n == 0:
@@ -87,7 +98,7 @@ class Sample:
         grown = max(1.0, self.total / n)
         sizes = Counter(r.key for r in self.rows)
         if window is not None:
-            # in the order of time the sample has all rows of a while, otherwise a part of those of any while
+            # If rows come in time order, the sample has all rows of some time span, otherwise a fraction of the rows of any span.
             scale = 1.0 if _in_order(self.rows) else grown
             density = {k: scale * d for k, d in _densities(self.rows).items()}
             met = {k: min(size * grown, 3 * window * density.get(k, size * grown)) for k, size in sizes.items()}
@@ -107,24 +118,26 @@ class Sample:
 
 
 def few(sample: Sample, candidate: int) -> bool:
-    """Whether the rows of a candidate are so few that making their keys distinct, which takes an exchange, would cost more than it
-    saves."""
+    """Whether a candidate has so few rows that making their keys distinct, which needs an exchange, costs more than it saves."""
     share = (sample.hits(candidate) + 1) / (len(sample.rows) + 1)
     return sample.total <= SURE and share * sample.total <= FEW
 
 
 def worth(sent: float, kept: float) -> bool:
-    """Whether the exchange of ``sent`` of the rows, less those the filter drops, saves more than the second read costs."""
+    """Whether the filter saves more of the exchange than the second read costs.
+
+    The filter leaves ``kept`` of the rows, of ``sent``.
+    """
     return sent * (1 - kept) > SECOND_READ
 
 
 def _met(sizes: Counter, rows: dict[int, float], p: float) -> float:
-    """The share of rows whose key has a hit, where a key has ``rows`` rows."""
+    """Returns the fraction of rows whose key has a hit if each key has ``rows`` rows."""
     return sum(size * (1 - (1 - p) ** rows[k]) for k, size in sizes.items()) / sizes.total() if p < 1 else 1.0
 
 
 def _densities(rows: Iterable[Sampled]) -> dict[int, float]:
-    """The number of rows of a key for each unit of the order key, of the keys of which two rows were seen."""
+    """Returns key -> rows per unit of the order key, for keys with two different order keys."""
     low: dict[int, int] = {}
     high: dict[int, int] = {}
     count: Counter = Counter()
@@ -136,7 +149,7 @@ def _densities(rows: Iterable[Sampled]) -> dict[int, float]:
 
 
 def _in_order(rows: Iterable[Sampled]) -> bool:
-    """Whether nearly all rows of a key come in the order of time, or nearly all in the other one."""
+    """Whether nearly all rows of each key are in time order, or nearly all in reverse order."""
     last: dict[int, int] = {}
     up = down = 0
     for r in rows:
@@ -148,7 +161,9 @@ def _in_order(rows: Iterable[Sampled]) -> bool:
 
 
 def _whole(rows: tuple[Sampled, ...]) -> list[int]:
-    """The keys whose rows come one behind the other, without the first and the last. There are none if a key comes again, as it
-    does where keys come in turn."""
+    """Returns the keys with contiguous rows, without the first and the last key, which may be cut.
+
+    Returns [] if a key occurs again later, as with interleaved keys.
+    """
     keys = [k for k, _ in groupby(r.key for r in rows)]
     return keys[1:-1] if len(set(keys)) == len(keys) and 2 * len(keys) <= len(rows) else []

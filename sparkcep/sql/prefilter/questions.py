@@ -1,4 +1,7 @@
-"""The questions that the rewriter asks a session: is a clause's table worth filtering by a second read, or cutting into slices?"""
+"""The interface between rewriter and session: is a clause's table worth a second read, or worth cutting into slices?
+
+``spark/exec/sampling`` and ``spark/stream/frames/program`` implement it.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,13 @@ from sparkcep.sql.prefilter.slices import Slicing
 
 @dataclass(frozen=True)
 class Question:
-    """The clause of which a session is asked.
+    """The clause that a question is about.
 
-    ``source`` is the clause's table as SQL text. ``names`` is the WITH, or nothing, under which that table can be read by itself.
-    ``alone`` is the clause's own SELECT without the filter: no job may run before its errors are known.
+    Attributes:
+        plan: its plan.
+        source: its table as SQL text.
+        names: the WITH that makes the table readable on its own; "" if none is needed.
+        alone: the clause's own SELECT without the filter. It is analysed first, because no job may run before its errors are known.
     """
 
     plan: Plan
@@ -24,26 +30,34 @@ class Question:
     alone: str
 
     def query(self, select: str) -> str:
-        """A query over the source."""
+        """Returns a query over the source."""
         return f"{self.names}SELECT {select} FROM {self.source}"
 
 
 class Chooser(Protocol):
-    """A session that can be asked."""
+    """A session that answers questions."""
 
     def filter(self, question: Question) -> Choice:
-        """Chooses the second read that pays, if there is one. It is asked where the plan has candidates."""
+        """Chooses the second read that pays, if there is one. Called if the plan has candidates."""
 
     def slices(self, question: Question, *, sampled: bool) -> Slicing:
-        """Chooses the slices that pay, if there are any. It is asked where the plan may be cut. ``sampled`` says whether it may
-        take a sample of the table."""
+        """Chooses the slices that pay, if there are any. Called if the plan may be cut.
+
+        ``sampled``: whether the session may sample the table.
+        """
 
 
 @dataclass(frozen=True)
 class Streamed:
-    """A clause that may read a stream: its plan, ``source`` and ``names`` as of a :class:`Question`, and the first ``word`` of its
-    statement. ``names`` is None where the table cannot be read by itself. ``months``: input columns that travel as numbers of
-    months."""
+    """A clause that may read a stream.
+
+    Attributes:
+        plan: its plan.
+        source: its table as SQL text.
+        names: as in :class:`Question`; None if the table cannot be read on its own.
+        word: the first word of its statement.
+        months: the input columns that travel as numbers of months.
+    """
 
     plan: Plan
     source: str
@@ -53,13 +67,15 @@ class Streamed:
 
     @property
     def table(self) -> str:
-        """A query of the source alone."""
+        """Returns a query of the whole source."""
         return f"{self.names}SELECT * FROM {self.source}"
 
 
 class Framer(Protocol):
-    """A session that makes data frames of clauses over streams."""
+    """A session that builds DataFrames for clauses over streams."""
 
     def frame(self, asked: Streamed) -> str | None:
-        """The name of a data frame with the rows that the table function would give; None for a clause over no stream, or one of
-        which this cannot be told. Raises ClauseError."""
+        """Returns the name of a DataFrame with the table function's output. Raises ClauseError.
+
+        Returns None if the clause does not read a stream, or if this is unknown.
+        """

@@ -1,7 +1,8 @@
-"""The prefilter that reads the source twice and drops rows whose partition, or whose time, has no row of a necessary variable.
+"""Semi-join prefilter: reads the source twice and drops rows without a necessary variable's row in their partition or window.
 
-It is a semi join with the keys of the rows that fulfil a candidate (``Plan.candidates``), broadcast, ahead of the exchange. It is
-sound where both reads give the same rows (``plan.prune.pruning`` says why); who chooses a filter sees to that.
+The rewriter adds the join: a broadcast semi join with the keys of the rows that satisfy a candidate (``Plan.candidates``), before
+the exchange. It is sound if both reads return the same rows (see ``plan.prune.pruning``). The caller that chooses a filter ensures
+this.
 """
 
 from __future__ import annotations
@@ -21,23 +22,31 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 @dataclass(frozen=True)
 class Near:
-    """Distances along the order key.
-    ``text`` is a whole number over the input column ``__o0``; in it the rows of one window lie at most ``width`` apart."""
+    """A distance measure along the order key.
+
+    Attributes:
+        text: the SQL of a whole number over the input column ``__o0``.
+        width: the rows of one window differ by at most this in ``text``.
+    """
 
     text: str
     width: int
 
     @property
     def bucket(self) -> str:
-        """The SQL text of the bucket. Rows at most ``width`` apart lie in the same bucket or in neighbouring ones."""
+        """Returns the SQL of the bucket. Rows at most ``width`` apart are in the same bucket or in neighbouring ones."""
         return f"({self.text}) DIV {self.width}L"
 
 
 @dataclass(frozen=True)
 class Filter:
-    """``candidate`` is an index of the plan's candidates. ``near`` says which rows are kept around a hit; None keeps all of the
-    partition. With ``few`` the rows that fulfil the candidate are broadcast as they come, which saves the exchange that makes their
-    keys distinct."""
+    """A chosen filter.
+
+    Attributes:
+        candidate: the index of the candidate in the plan.
+        near: the measure of the distance to a hit within which rows are kept; None keeps the whole partition.
+        few: whether the rows that satisfy the candidate are broadcast without making their keys distinct, which saves an exchange.
+    """
 
     candidate: int
     near: Near | None = None
@@ -46,7 +55,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Choice:
-    """The filter chosen, or None, with a ``note`` for EXPLAIN."""
+    """The chosen filter, or None, with a ``note`` for EXPLAIN."""
 
     filter: Filter | None = None
     note: str = ""
@@ -56,17 +65,17 @@ UNFILTERED = Choice()
 
 
 def near(plan: Plan, order_type: str) -> Near | None:
-    """The measure of distances along an order key of that SQL type. None where WINDOW does not bound the rows that may be dropped,
-    or where that type's distances could be rounded.
+    """Returns the distance measure along an order key of SQL type ``order_type``.
 
-    Every unit is at most a window's: buckets are as wide as WINDOW, and one unit wider where the unit is rounded down.
+    Returns None if WINDOW does not limit which rows may be dropped, or if distances of that type could be rounded. The unit never
+    exceeds a window. Buckets are as wide as WINDOW, plus one unit if units are rounded down.
     """
     if not plan.near:
         return None
     kind, size = plan.windows[0].kind, plan.windows[0].size
     if kind == MICROS and order_type == "timestamp":
         return _bounded(Near("unix_micros(__o0)", int(size)))
-    if kind == MICROS and order_type == "timestamp_ntz":  # without a time zone's jumps: by its own clock
+    if kind == MICROS and order_type == "timestamp_ntz":  # its own clock, without time zone jumps
         seconds = "unix_date(CAST(__o0 AS DATE)) * 86400L + hour(__o0) * 3600 + minute(__o0) * 60 + CAST(second(__o0) AS BIGINT)"
         return _bounded(Near(seconds, int(size) // _SECOND + 2))
     if kind == MICROS and order_type == "date":
@@ -77,19 +86,21 @@ def near(plan: Plan, order_type: str) -> Near | None:
 
 
 def _bounded(found: Near) -> Near | None:
-    """Buckets of two units or more, so that each has neighbours in a BIGINT. None where the width is too large for one, so that all
-    rows are near."""
+    """Makes buckets at least two units wide, so that the neighbours of each fit a BIGINT.
+
+    Returns None if the width is too large for a BIGINT, so that all rows are near.
+    """
     return replace(found, width=max(found.width, 2)) if found.width < _MAX else None
 
 
 def candidate_text(plan: Plan, chosen: Filter) -> str:
-    """The variables of a candidate with their condition, in words."""
+    """Returns the variables of a candidate and their condition, in words."""
     of, text = plan.candidates[chosen.candidate]
     return f"{' or '.join(plan.variables[v] for v in of)}: {text[1:-1] if len(of) == 1 else text}"
 
 
 def kept_keys(plan: Plan, chosen: Filter, columns: dict[str, str], source: str) -> str:
-    """The semi join, as text behind the input's own SELECT. ``columns`` gives the SQL text of each input column."""
+    """Returns the semi join, as text to append to the input's own SELECT. ``columns`` has the SQL text of each input column."""
     condition = plan.candidates[chosen.candidate].text
     keys = [f"{columns[k]} AS __q{i}" for i, k in enumerate(plan.keys)]
     on = [f"{k} <=> __q{i}" for i, k in enumerate(plan.keys)]

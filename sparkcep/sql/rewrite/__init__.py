@@ -1,2 +1,1 @@
-"""Rewrites statements. A statement with clauses goes in; plain Spark SQL comes out, and the way back from its places to the
-user's."""
+"""The rewriter: turns statements with clauses into plain Spark SQL, and maps positions back to the user's text."""

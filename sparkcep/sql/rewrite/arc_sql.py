@@ -1,7 +1,7 @@
-"""What is for several partitions, as SQL: rows of ARCS FROM, and punctuations whose partition keys are all NULL.
+"""SQL that sends rows to several partitions: rows of ARCS FROM, and punctuations whose partition keys are all NULL.
 
-The first row of each partition is joined with all of these as one array, and given once for each of them, so that each partition
-has its own, with its keys whatever these are. What such a copy has beside its own columns nobody reads.
+The rewriter uses it. The first row of each partition is joined with all of these rows as one array, and repeated for each of them.
+So each partition has its own copies, with its own keys. Only the added columns of a copy are read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ROW_TURNS = "CASE lower({}) WHEN 'retract' THEN 1 WHEN 'punctuate' THEN 2 ELSE 
 
 
 def with_arcs(plan: Plan, rows: str) -> str:
-    """The input of the table function over the rows of a clause with ARCS FROM, less its distribution and order."""
+    """Returns the table function's input for a clause with ARCS FROM, without distribution and order."""
     assert plan.arcs is not None and plan.automaton is not None
     keys = [key.column for key in plan.partition]
     arrival = [a.moment_column(i) for i in range(len(plan.arcs.arrival))]
@@ -38,8 +38,7 @@ def with_arcs(plan: Plan, rows: str) -> str:
 
 
 def with_promises(plan: Plan, rows: str) -> str:
-    """The rows of a clause with PARTITION BY and CHANGES IN, in which each partition has the punctuations that are for all of
-    them."""
+    """Returns the rows of a clause with PARTITION BY and CHANGES IN, with a copy of global punctuations in each partition."""
     changes = plan.changes
     assert changes is not None
     time, keys = plan.order[0].column, [key.column for key in plan.partition]
@@ -56,8 +55,10 @@ def with_promises(plan: Plan, rows: str) -> str:
 
 
 def _spread(plan: Plan, rows: str, others: str, wanted: str, name: str) -> str:
-    """The rows, with a struct of that name beside them which is NULL; in front of each partition further ones, in which it is one
-    of the ``wanted`` others."""
+    """Returns the rows with an added struct ``name`` that is NULL.
+
+    Before the rows of each partition come further rows whose struct is one of the ``wanted`` ``others``.
+    """
     keys, time = [key.column for key in plan.partition], plan.order[0].column
     over = f"PARTITION BY {', '.join(keys)} ORDER BY {time}" if keys else f"ORDER BY {time}"
     first = f"SELECT *, row_number() OVER ({over}) AS {_FIRST} FROM ({rows})"
@@ -68,15 +69,18 @@ def _spread(plan: Plan, rows: str, others: str, wanted: str, name: str) -> str:
 
 
 def _arrival(plan: Plan, came: Iterable[str], turn: str) -> str:
-    """The column by which rows arrive in their partition, those of one moment in their turn."""
+    """Returns the column that orders arrivals in a partition. Rows of one moment are ordered by ``turn``."""
     keys = [key.column for key in plan.partition]
     of = f"PARTITION BY {', '.join(keys)} " if keys else ""
     return f"dense_rank() OVER ({of}ORDER BY {', '.join([*came, turn])}) AS {plan.changes.arrival}"
 
 
 def _table(plan: Plan, arrival: list[str]) -> str:
-    """The rows of the table of arcs. A name stands for its column where it has one, else for the NULL beside it; in ARRIVAL BY for
-    its column alone."""
+    """Returns the rows of the table of arcs.
+
+    A name refers to the table's column if it has one, else to the NULL added beside it. In ARRIVAL BY it always refers to the
+    column.
+    """
     arcs, parameters = plan.arcs, plan.automaton.parameters
     own = a.own_columns(arcs.texts)
 
@@ -96,15 +100,17 @@ def _table(plan: Plan, arrival: list[str]) -> str:
 
 
 def _not_behind(moment: list[str], other: list[str]) -> str:
-    """Whether a moment is not behind another in the order of ARRIVAL BY. Their types may differ, so that structs of them are not
-    compared."""
+    """Returns the condition that a moment is not after another in the order of ARRIVAL BY.
+
+    Moments are compared element by element, because structs of different types cannot be compared.
+    """
     (one, two), rest = (moment[0], other[0]), (moment[1:], other[1:])
     before = f"coalesce({one} < {two}, {one} IS NULL AND {two} IS NOT NULL)"
     return f"({before} OR {one} <=> {two}" + (f" AND {_not_behind(*rest)})" if rest[0] else ")")
 
 
 def _own(keys: list[str]) -> str:
-    """Of all arcs those of a partition: without keys of their own, or with its keys."""
+    """Returns the arcs of a partition: those without keys, or with the partition's keys."""
     if not keys:
         return _ARCS
     none = " AND ".join(f"x.{a.key_column(i)} IS NULL" for i in range(len(keys)))
@@ -113,10 +119,13 @@ def _own(keys: list[str]) -> str:
 
 
 def _with_now(plan: Plan, table: str, arrival: list[str], rows: str) -> str:
-    """The arcs, with the largest time of all rows of all partitions that came before each that has no valid_from, or deletes
-    without valid_to. Rows are counted by how many such arcs came before them, so that there are few sums to choose from."""
+    """Returns the arcs with the current time at their arrival, if they lack valid_from, or delete without valid_to.
+
+    That time is the maximum over all rows of all partitions that came before. Rows are grouped by the number of such arcs before
+    them, so that few sums remain to choose from.
+    """
     nothing = f"SELECT {', '.join(f'first({row}) AS __r{i}' for i, row in enumerate(plan.arcs.came))} FROM ({rows}) WHERE false"
-    typed = f"({table}), ({nothing})"  # NULLs of the rows' types, which give moments the type in which rows and arcs are compared
+    typed = f"({table}), ({nothing})"  # NULLs of the rows' types give moments the common type of rows and arcs
     own = f"struct({', '.join(f'coalesce(__r{i}, {name}) AS {name}' for i, name in enumerate(arrival))})"
     asks = f"{a.FROM} IS NULL OR ({a.TO} IS NULL AND lower({a.OP}) = 'delete')"
     moments = f"SELECT array_sort(collect_set(CASE WHEN {asks} THEN {own} END)) AS __moments FROM {typed}"

@@ -1,9 +1,9 @@
-"""Decides which clauses the MATCH_RECOGNIZE of Databricks Runtime 19 (Beta) understands, with the meaning that they have here.
+"""Decides which clauses the native MATCH_RECOGNIZE of Databricks Runtime 19 (Beta) runs with the meaning that they have here.
 
-Its documentation is the SQL language manual: "MATCH_RECOGNIZE clause", its PATTERN, MEASURES and DEFINE clauses, and the functions
-first, last, prev, next, classifier and match_number for MATCH_RECOGNIZE. What it forbids is outside the subset. So is what it
-leaves open: which operand of an alternation is preferred, which row of B a bare ``B.price`` reads, whether aggregates under ALL
-ROWS PER MATCH are running.
+The rewriter uses it for ``sparkcep.native``. The source is the Databricks SQL language manual: "MATCH_RECOGNIZE clause", its
+PATTERN, MEASURES and DEFINE clauses, and the functions first, last, prev, next, classifier and match_number for MATCH_RECOGNIZE.
+Anything it forbids is outside the subset. So is anything it leaves open: which operand of an alternation is preferred, which row of
+B a bare ``B.price`` reads, whether aggregates under ALL ROWS PER MATCH are running.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ class _Outside(Exception):
 
 
 def outside(clause: MatchClause) -> str | None:
-    """Says why ``clause`` is not wholly inside the subset, as half a sentence about the native clause. None if it is inside."""
+    """Says why ``clause`` is not entirely inside the subset, as half a sentence about the native clause.
+
+    Returns None if it is inside.
+    """
     try:
         _check_options(clause)
         _check_pattern(clause.pattern)
@@ -92,14 +95,17 @@ def _is_plain(expr: Expr) -> bool:
 
 @dataclass
 class _Expressions:
-    """The common part of DEFINE and MEASURES. ``variables`` are those of PATTERN, in lower case. ``column`` judges a column outside
-    navigations and aggregates, ``call`` a function of the clause."""
+    """The common part of DEFINE and MEASURES.
+
+    ``variables`` are PATTERN's, in lower case. ``column`` checks a column outside navigations and aggregates, and ``call`` a
+    function of the clause.
+    """
 
     text: str
     variables: frozenset[str]
 
     def check(self, expr: Expr) -> None:
-        """Raises _Outside where an expression is outside the subset."""
+        """Raises _Outside if an expression is outside the subset."""
         if expr.op == "subquery":
             raise _Outside("it takes no subqueries inside the clause")
         if expr.op == "star":
@@ -116,12 +122,12 @@ class _Expressions:
             self.check(item)
 
     def variable(self, column: Expr) -> str:
-        """The variable that qualifies ``column``, in lower case; "" if none does."""
+        """Returns the variable that qualifies ``column``, in lower case, or ""."""
         first = str(column.value[0]).lower()
         return first if len(column.value) > 1 and first in self.variables else ""
 
     def navigated(self, expr: Expr) -> Expr:
-        """The column of a navigation. Its offset, if it has one, is a literal."""
+        """Returns the column of a navigation. Its offset, if any, must be a literal."""
         column, *offset = expr.args
         if column.op != "col":
             raise _Outside(f"its {expr.value} takes a column, not an expression such as {self.shown(column)}")
@@ -137,7 +143,7 @@ class _Expressions:
 
 @dataclass
 class _Define(_Expressions):
-    """A condition of DEFINE for the variable ``own``."""
+    """Checks a condition of DEFINE for the variable ``own``."""
 
     own: str
 
@@ -162,7 +168,7 @@ class _Define(_Expressions):
 
 @dataclass
 class _Measures(_Expressions):
-    """A measure under ONE ROW PER MATCH. ``keys`` are the partition's columns, in lower case."""
+    """Checks a measure under ONE ROW PER MATCH. ``keys`` are the partition's columns, in lower case."""
 
     keys: frozenset[str]
 

@@ -1,4 +1,7 @@
-"""Where the clauses of a statement stand, and the tables that they read. The statement is only tokenised."""
+"""Finds the clauses of a statement, and the tables that they read. The statement is tokenised, not parsed.
+
+The rewriter, ``dialect`` and ``tools`` use it.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,17 @@ from sparkcep.clause.tokens import OP, WORD, Token, matching, tokenize
 from sparkcep.errors import LIMIT, SYNTAX, UNSUPPORTED, ClauseError, error_at
 
 KEYWORD = "MATCH_RECOGNIZE"
-MAX_STATEMENT = 4_194_304  # characters of a statement with a clause
+MAX_STATEMENT = 4_194_304  # the most characters of a statement with a clause
 _STARTS = frozenset(["FROM", "JOIN", "LATERAL"])
 _NOT_A_TABLE = frozenset("WHERE GROUP HAVING SELECT ORDER LIMIT WINDOW UNION INTERSECT EXCEPT QUALIFY SET BY".split())
 _HEADS = _STARTS | _NOT_A_TABLE | {"VALUES", "AS", "ON"}
 
 
 def has_keyword(sql: str) -> bool:
-    """Whether the statement has the word MATCH_RECOGNIZE outside of literals, quoted names and comments. The statement is not
-    tokenised. Raises ClauseError for one that has the word and is too long to be tokenised."""
+    """Whether the statement has the word MATCH_RECOGNIZE outside literals, quoted names and comments.
+
+    The statement is not tokenised. Raises ClauseError if it has the word and is too long to tokenise.
+    """
     if not mentions(sql, KEYWORD):
         return False
     if len(sql) > MAX_STATEMENT:
@@ -27,8 +32,10 @@ def has_keyword(sql: str) -> bool:
 
 
 class Statement:
-    """A statement's tokens, and for each bracket's token the index of its partner: ``close`` of parentheses, ``open`` of all
-    brackets."""
+    """A statement's tokens, and the index of the partner of each bracket token.
+
+    ``close`` maps opening parentheses; ``open`` maps all closing brackets.
+    """
 
     def __init__(self, text: str, read: str = "") -> None:
         self.text = text
@@ -39,8 +46,10 @@ class Statement:
         self.heads = _heads(self.tokens)
 
     def clauses(self) -> Iterator[tuple[int, int, int]]:
-        """The indexes of each clause: the first token of the table that it reads, the word MATCH_RECOGNIZE, and ``)``. Raises
-        ClauseError."""
+        """Yields the token indexes of each clause: the start of its table, the word MATCH_RECOGNIZE, and ``)``.
+
+        Raises ClauseError.
+        """
         i = 0
         while i < len(self.tokens):
             start = self.table_before(i) if self.has_word(i) else None
@@ -51,11 +60,11 @@ class Statement:
             i += 1
 
     def has_word(self, i: int) -> bool:
-        """Whether the token is the word with a parenthesis behind it."""
+        """Whether the token is the word, followed by a parenthesis."""
         return self.tokens[i].kind == WORD and self.tokens[i].upper == KEYWORD and self.tokens[i + 1].text == "("
 
     def closing(self, i: int) -> int:
-        """The index of the parenthesis that closes the clause whose word is token ``i``."""
+        """Returns the index of the parenthesis that closes the clause whose word is token ``i``. Raises ClauseError."""
         close = self.close.get(i + 1)
         if close is None:
             found = self._left_open(i)
@@ -75,8 +84,10 @@ class Statement:
         return close
 
     def _left_open(self, i: int) -> tuple[int, str] | None:
-        """The index of a parenthesis in which a part of the clause stands whose word is token ``i``, or the next condition of its
-        DEFINE, and what stands there."""
+        """Finds an unclosed parenthesis of the clause whose word is token ``i``.
+
+        Returns its index, and the part of the clause, or the condition of DEFINE, that is inside it.
+        """
         opened: list[int] = []
         defining = False
         for k in range(i + 2, len(self.tokens) - 1):
@@ -94,12 +105,15 @@ class Statement:
         return None
 
     def error(self, at: int, error_class: str, message: str, sqlstate: str = SYNTAX) -> ClauseError:
-        """An error at a token."""
+        """Returns an error at a token."""
         return error_at(self.text, self.tokens[at].start, self.tokens[at].end, error_class, message, sqlstate)
 
     def table_before(self, i: int) -> int | None:
-        """Index of the first token of the table before the clause at token ``i``; ``i`` itself for the function
-        form; None where the word is no clause (a column or CTE of that name)."""
+        """Returns the index of the first token of the table before the clause at token ``i``.
+
+        Returns ``i`` itself for the function form. Returns None if the word is not a clause (a column or CTE of that name). Raises
+        ClauseError if the clause does not follow a table.
+        """
         join_done, j = False, i - 1
         while j >= 0:
             t = self.tokens[j]
@@ -150,14 +164,13 @@ class Statement:
         return j > 0 and self.tokens[j - 1].text == "."
 
     def _values_before(self, j: int) -> int | None:
-        """Index of VALUES when the comma at ``j`` separates rows of an inline table."""
+        """Returns the index of VALUES if the comma at ``j`` separates rows of an inline table, else None."""
         k = self.heads[j]
         return k if k is not None and self.tokens[k].upper == "VALUES" else None
 
 
 def _heads(tokens: list[Token]) -> list[int | None]:
-    """For each token the last word before it, inside the same parentheses, that tells what a list is of: VALUES, FROM, SELECT and
-    the like."""
+    """Returns for each token the last word before it, in the same parentheses, that introduces a list: VALUES, FROM, SELECT etc."""
     out: list[int | None] = []
     outer, head = [], None
     for i, t in enumerate(tokens):

@@ -1,9 +1,10 @@
-"""Finds the place in the user's statement of something that Spark found in the rewritten one.
+"""Source map: finds the position in the user's statement of a part of the rewritten statement.
 
-Spark names places in the text it was given. Outside of the clauses that text is the user's own, so offsets map exactly. The text
-that replaced a clause holds the user's expressions, copied by their spans with little around them (variables before a column's name
-and navigations are left out). So the tokens at a place there are looked for in the user's expressions that the column computed
-there came from, and are found where the tokens around them agree best.
+Errors of ``spark.sql`` and the rewrite service use it. Spark's errors name positions in the text that Spark received. Outside the
+clauses that text is the user's own, so offsets map exactly. The text that replaced a clause contains the user's expressions, copied
+by their spans with small changes: variables before column names and navigations are left out. So the tokens at a position are
+searched in the user's expressions of the column that is computed there. Of several occurrences, the one whose neighbouring tokens
+agree best is chosen.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ if TYPE_CHECKING:
 
 _INNER = re.compile(r"__[poclawu]\d+\b|__letters\b|__d\d+\b")  # columns that the rewriter names
 _KEY = re.compile(r"__[po]\d+\b")
-REGISTER_FIELD = "__register"  # of the column by which the rewriter asks whether the table has a column of a register's name
-_LEAF = "?"  # stands for a value of the match among the tokens of a measure
-_FAR = 24  # tokens on either side that are compared
+REGISTER_FIELD = "__register"  # a field in a column that reveals whether the table has a column of a register's name
+_LEAF = "?"  # represents a value of the match among the tokens of a measure
+_FAR = 24  # the tokens on either side that are compared
 
 
 class Places:
-    """The places of one statement: its ``text``, and the ``rewritten`` text that Spark sees, with the clauses between them.
+    """The source map of one statement: its ``text``, the ``rewritten`` text that Spark receives, and the clauses that connect them.
 
-    Where ``text`` is not quite what the ``user`` wrote, ``back`` gives its offsets there. ``restored`` says whether Spark names
-    places of the user's text already.
+    If ``text`` differs from the ``user``'s text, ``back`` maps its offsets to that text. ``restored`` says whether Spark already
+    names positions in the user's text.
     """
 
     def __init__(self, text: str, rewritten: str, clauses: list[Rewritten], user: str | None = None, back: Callable[[int], int] = int) -> None:
@@ -48,11 +49,14 @@ class Places:
         self._regions: dict[Span, list[_Clause]] = {}
 
     def find(self, start: int, end: int) -> Span:
-        """The place that ``rewritten[start:end]`` came from; the whole clause where nobody wrote it."""
+        """Returns the source of ``rewritten[start:end]``. Returns the whole clause if the user did not write that part."""
         return self._own(self._in(Span(0, len(self.text)), start, max(start, end - 1)))
 
     def key_at(self, span: Span, name: str) -> Span | None:
-        """The key of PARTITION BY or ORDER BY that the clause around a place calls ``name``; None if it has none of that name."""
+        """Returns the key of PARTITION BY or ORDER BY that the clause around ``span`` calls ``name``.
+
+        Returns None if there is none.
+        """
         clause = self._clause(span)
         key = clause._key(name) if clause is not None and _KEY.fullmatch(name) else None
         return None if clause is None or key is None else self._own(clause.of.origin.place(key))
@@ -61,47 +65,46 @@ class Places:
         return Span(self._back(span.start), self._back(span.end))
 
     def named(self, message: str) -> str:
-        """``message`` with the rewriter's names of columns replaced by the expressions that they stand for."""
-        message = message.replace("__auto_generated_subquery_name.", "")  # Spark's
+        """Returns ``message`` with the rewriter's column names replaced by the expressions they represent."""
+        message = message.replace("__auto_generated_subquery_name.", "")  # Spark's own prefix
         if not _INNER.search(message):
             return message
         meant: dict[str, set[str]] = {}
         for clause in self._clauses:
             for name, text in clause.texts.items():
                 meant.setdefault(name, set()).add(spoken(text))
-        # a name that stands for one thing in this clause and for another in that one is left as it is
+        # A name with different meanings in different clauses is not replaced.
         known = {name: next(iter(texts)) for name, texts in meant.items() if len(texts) == 1}
         return _INNER.sub(lambda m: known.get(m[0], m[0]), message)
 
     def outermost(self) -> list[MatchClause]:
-        """The clauses that stand in no other clause."""
+        """Returns the clauses that are not inside another clause."""
         return [clause.of.clause for clause in self._parts(Span(0, len(self.text)))]
 
     def clause_at(self, span: Span) -> MatchClause | None:
-        """The innermost clause around a place that :meth:`find` gave."""
+        """Returns the innermost clause around a result of :meth:`find`."""
         clause = self._clause(span)
         return None if clause is None else clause.of.clause
 
     def around(self, span: Span) -> tuple[Span, Span] | None:
-        """The innermost clause with its table around a place, and the table alone."""
+        """Returns the innermost clause around a position, with its table, and the table alone."""
         spans = [(self._own(clause.of.origin.whole), self._own(clause.of.origin.table)) for clause in self._clauses]
         return min((found for found in spans if found[0].holds(span)), key=lambda found: found[0].end - found[0].start, default=None)
 
     def condition_at(self, span: Span) -> Define | None:
-        """The variable whose whole condition stands at a place."""
+        """Returns the DEFINE whose whole condition is at ``span``."""
         clause = self._clause(span)
         defines = clause.of.clause.defines if clause is not None else ()
         return next((d for d in defines if self._own(clause.of.origin.place(d.condition.span)) == span), None)
 
     def within_condition(self, span: Span) -> bool:
-        """Whether a place lies in the condition of a variable."""
+        """Whether a position is inside the condition of a variable."""
         clause = self._clause(span)
         conditions = [] if clause is None else [self._own(clause.of.origin.place(d.condition.span)) for d in clause.of.clause.defines]
         return any(own is not None and own.holds(span) for own in conditions)
 
     def column_at(self, name: str) -> Span | None:
-        """The expression for which the rewriter computes the column ``name``; None where that is none, or one in each of several
-        clauses."""
+        """Returns the expression of the rewriter's column ``name``. Returns None if no clause, or more than one, has it."""
         found = []
         for clause in self._clauses:
             span = clause._key(name) if _KEY.fullmatch(name) else clause._whole(name)
@@ -109,13 +112,13 @@ class Places:
         return found[0] if len(found) == 1 else None
 
     def register_at(self, span: Span) -> str | None:
-        """The name of the register or parameter that is declared at a place."""
+        """Returns the name of the register or parameter that is declared at ``span``."""
         clause = self._clause(span)
         automaton = clause.of.clause.automaton if clause is not None else None
         return next((r.name for r in _declared(automaton) if self._own(clause.of.origin.place(r.span)) == span), None)
 
     def word_at(self, span: Span) -> str | None:
-        """The word at a place that was counted as something other than a column."""
+        """Returns the word at ``span`` that was not read as a column."""
         clause = self._clause(span)
         text = clause.of.clause.text if clause is not None else ""
         return next((unquoted(w.of(text)) for w in (clause.of.clause.words if clause is not None else ()) if self._own(clause.of.origin.place(w)) == span), None)
@@ -135,14 +138,13 @@ class Places:
         return self._regions[region]
 
     def _outermost(self, region: Span) -> list[_Clause]:
-        """The clauses of a part of the statement that lie in no other clause of it, in the order of the text."""
+        """Returns the clauses of a part of the statement that are in no other clause of it, in text order."""
         inside = [c for c in self._clauses if region.holds(c.of.origin.whole)]
         outer = [c for c in inside if not any(o is not c and o.of.origin.whole.holds(c.of.origin.whole) for o in inside)]
         return sorted(outer, key=lambda c: c.of.origin.whole.start)
 
     def _at(self, region: Span, offset: int) -> tuple[int, _Clause | None]:
-        """Says what is at ``offset`` of a part's rewritten text: an offset of the statement, or a clause and the offset in its
-        text."""
+        """Finds ``offset`` of a part's rewritten text: an offset of the statement, or a clause and the offset in its text."""
         shift = region.start  # from the rewritten text to the statement
         for clause in self._parts(region):
             whole, size = clause.of.origin.whole, len(clause.of.sql)
@@ -168,7 +170,7 @@ class Places:
 
 
 class _Clause:
-    """One clause with its tokens, and the tokens of its rewriting; both are read when they are asked for."""
+    """One clause with its tokens, and the tokens of its rewritten text. Both are tokenised on demand."""
 
     def __init__(self, of: Rewritten) -> None:
         self.of = of
@@ -177,13 +179,13 @@ class _Clause:
     # -- the rewritten text ---------------------------------------------------------------------------------
 
     def table_at(self, first: int, last: int) -> int | None:
-        """The begin of the text of the table in which both offsets lie; None where they lie in none."""
+        """Returns the start of the table's text that contains both offsets, or None."""
         size = len(self.of.source)
         return next((begin + self.of.origin.lead for begin in self._tables if begin <= first and last < begin + size), None)
 
     @cached_property
     def _tables(self) -> list[int]:
-        """The places where the text of the table stands."""
+        """Returns the offsets of the table's text in the rewritten text."""
         return [m.start(1) for m in re.finditer(rf"\bFROM ({re.escape(self.of.source)})(?![\w.])", self.of.sql)]
 
     @cached_property
@@ -195,7 +197,7 @@ class _Clause:
         return [t.start for t in self._tokens]
 
     def find(self, start: int, end: int) -> Span | None:
-        """The place in the clause's text that ``sql[start:end]`` came from."""
+        """Returns the position in the clause's text that ``sql[start:end]`` came from, or None."""
         tokens = self._tokens
         i, j = bisect_left(self._starts, start), bisect_left(self._starts, end)
         if i >= j:
@@ -216,7 +218,7 @@ class _Clause:
         return found
 
     def _word(self, name: str) -> Span | None:
-        """The first place of a word that was counted as something other than a column."""
+        """Returns the first occurrence of a word that was not read as a column."""
         return next((span for span in self.of.clause.words if unquoted(span.of(self.of.clause.text)) == name), None)
 
     def _key(self, name: str) -> Span | None:
@@ -225,7 +227,7 @@ class _Clause:
         return keys[at].span if at < len(keys) else None
 
     def _computed(self, j: int) -> str | None:
-        """The name of the column whose expression ends at or behind token ``j``: it stands behind the AS of that expression."""
+        """Returns the name of the column whose expression ends at or after token ``j``: the name after the expression's AS."""
         depth, tokens = 0, self._tokens
         for k in range(j, len(tokens) - 1):
             t, name = tokens[k], tokens[k + 1]
@@ -242,8 +244,7 @@ class _Clause:
     # -- the clause's own text ------------------------------------------------------------------------------
 
     def _expressions(self, name: str | None) -> list[tuple[Expr, bool]]:
-        """The user's expressions that a computed column may come from, each with whether values of the match stand in it as
-        columns."""
+        """Returns the user's expressions that a computed column may come from, each with whether match values are columns in it."""
         clause = self.of.clause
         if name is not None and _KEY.fullmatch(name):
             return [(e, False) for e in self._all if e.span == self._key(name)]
@@ -274,21 +275,23 @@ class _Clause:
         return frozenset(name.lower() for name in names)
 
     def _kept(self, expr: Expr, of_match: bool) -> list[tuple[str, Span]]:
-        """The result of ``_read``, kept."""
+        """Returns the cached result of ``_read``."""
         key = expr.span, of_match
         if key not in self._known:
             self._known[key] = self._read(expr, of_match)
         return self._known[key]
 
     def _read(self, expr: Expr, of_match: bool) -> list[tuple[str, Span]]:
-        """The tokens of an expression that its copy has too, each with its span. With ``of_match`` each value of the match is one
-        token."""
+        """Returns the tokens of an expression that its copy contains too, each with its span.
+
+        With ``of_match`` each value of the match is one token.
+        """
         text = self.of.clause.text
         dropped: list[Span] = []
         leaves: list[Span] = []
         nodes = list(expr.walk())
         clause = self.of.clause
-        # qualifiers are of tables there
+        # In a key, qualifiers are tables.
         key = expr.span in (e.span for e in (*clause.partition_by, *(s.expr for s in clause.order_by)))
         for node in nodes:
             above = self._above(node) if of_match else None
@@ -316,7 +319,7 @@ class _Clause:
         return out
 
     def _above(self, node: Expr) -> Expr | None:
-        """The expression of a navigation that Spark computes above the engine, because it may fail."""
+        """Returns the expression of a navigation that Spark computes above the engine, because it may fail; else None."""
         if node.op != "call" or node.value not in NAVIGATIONS or not node.args:
             return None
         body = node.args[0]
@@ -326,8 +329,7 @@ class _Clause:
         return body if not apart and may_fail(body, self.of.plan.ansi) else None
 
     def _search(self, expressions: list[tuple[Expr, bool]], i: int, j: int) -> Span | None:
-        """Finds the tokens from ``i`` to before ``j`` in one of the expressions, at the place where the tokens before and behind
-        them agree farthest."""
+        """Finds the tokens ``i`` to ``j`` (exclusive) in one of the expressions, where most tokens around them agree."""
         best: tuple[int, Span, Expr, list[tuple[str, Span]]] | None = None
         for expr, of_match in expressions:
             kept = self._kept(expr, of_match)
@@ -352,7 +354,7 @@ class _Clause:
 
     @cached_property
     def _words(self) -> list[str]:
-        """The rewritten tokens in the form in which they are compared; parentheses are empty."""
+        """Returns the rewritten tokens in the form that is compared. Parentheses are empty."""
         return ["" if t.text in ("(", ")") else t.text for t in self._tokens]
 
     @cached_property
@@ -360,8 +362,10 @@ class _Clause:
         return [_LEAF if _INNER.fullmatch(t) else t for t in self._words]
 
     def _widened(self, span: Span, expr: Expr, kept: list[tuple[str, Span]]) -> Span:
-        """The expression of which just these tokens were copied, with its parentheses and with the parts at its ends that were left
-        out."""
+        """Returns the smallest expression whose copy has exactly these tokens.
+
+        It includes its parentheses, and parts at its ends that were left out of the copy.
+        """
         around = sorted((n.span for n in expr.walk() if n.span.holds(span)), key=lambda s: s.end - s.start)
         return next((node for node in around if all(span.holds(s) for _, s in kept if node.holds(s))), span)
 
@@ -369,7 +373,7 @@ class _Clause:
 
     @cached_property
     def texts(self) -> dict[str, str]:
-        """The user's words for the rewriter's columns."""
+        """Returns the user's words for the rewriter's columns."""
         clause, plan = self.of.clause, self.of.plan
         out = dict(plan.inputs)
         for i, e in enumerate(clause.partition_by):
@@ -388,7 +392,7 @@ class _Clause:
         return out
 
     def _whole(self, name: str) -> Span | None:
-        """The whole expression that a computed column belongs to."""
+        """Returns the whole expression that a computed column belongs to."""
         clause, plan = self.of.clause, self.of.plan
         for measure in clause.measures:
             if measure.name == name:
@@ -410,7 +414,7 @@ class _Clause:
         return [v.lower() for v in self.of.plan.variables].index(define.variable.lower())
 
     def _asked(self, fragment: str) -> Define | None:
-        """The DEFINE whose row-local condition this CASE computes."""
+        """Returns the DEFINE whose row-local condition this CASE computes, or None."""
         if self.of.plan.automaton is not None:
             return None
         for variable, bit, text in self.of.plan.letters:
@@ -420,17 +424,17 @@ class _Clause:
 
 
 def _declared(automaton: Automaton | None) -> list[Register | Parameter]:
-    """The registers and parameters of a clause."""
+    """Returns the registers and parameters of a clause."""
     if automaton is None:
         return []
     return [*automaton.registers, *(parameter for arc in automaton.arcs for parameter in arc.parameters or ())]
 
 
 def _dot(tokens: list[str]) -> bool:
-    """Whether a name goes on at this token."""
+    """Whether a qualified name continues at this token."""
     return tokens == ["."]
 
 
 def _agreeing(one: list[str], other: list[str]) -> int:
-    """The number of tokens, from the begin on, in which two lists agree."""
+    """Returns the length of the common prefix of two lists."""
     return next((k for k, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))

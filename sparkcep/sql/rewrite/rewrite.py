@@ -1,16 +1,17 @@
-"""The rewriter: each MATCH_RECOGNIZE clause of a statement becomes a subquery over the table function.
+"""The rewriter: replaces each MATCH_RECOGNIZE clause of a statement by a subquery over the table function.
 
-The statement is only tokenised; all text outside the clauses stays as the user wrote it. A clause
+``spark.sql``, ``match_recognize``, the JVM parser and the tools without Spark use it. The statement is tokenised, not parsed, and
+all text outside the clauses stays as the user wrote it. A clause
 
     <table> MATCH_RECOGNIZE ( ... )
 
-turns into
+becomes
 
     (SELECT keys, measures FROM match_recognize(TABLE(SELECT row expressions, NULL AS plan FROM <table>
         DISTRIBUTE BY keys SORT BY keys, order)))
 
-with the plan, as JSON, being the *name* of a column of NULLs: Spark ships a constant argument with every row (a plan of
-1 KB over 2 million rows would be 2 GB through the Python worker's socket), a NULL column costs nothing.
+The plan, as JSON, is the *name* of a column of NULLs. Spark ships a constant argument with every row. A plan of 1 KB over 2 million
+rows would send 2 GB through the Python worker's socket. A NULL column costs nothing.
 """
 
 from __future__ import annotations
@@ -65,27 +66,30 @@ from sparkcep.sql.rewrite.table_names import definitions, reads_itself, runs_at_
 
 log = logging.getLogger("sparkcep")
 
-AVERAGE = "average"  # of months, to be given back as Spark gives it: an interval of years and months, rounded half up
-# An aggregate function of the user's own would make one row of a whole table. Beside columns Spark refuses it; it drops them where
-# nothing reads them.
+AVERAGE = "average"  # of months: returned as an interval of years and months, rounded half up, as Spark does
+# A user's own aggregate function would turn a whole table into one row. Spark refuses such an aggregate beside columns, and this
+# column adds one. Spark drops the column if nothing reads it.
 _WHOLE = "struct(*) AS __whole"
 _PLAIN = re.compile(r"`?[^\W\d]\w*`?")  # a column by its name alone
 MARKER_PREFIX = "sparkcep_marker_"
 _MARKER = re.compile(rf":{MARKER_PREFIX}\d+")
-NEEDED = "__sparkcep_needed"  # whether a variable wants a row
+NEEDED = "__sparkcep_needed"  # whether a variable accepts a row
 _KEPT = 64
-_recent: dict[str, Places] = {}  # of the statements that were rewritten lately
+_recent: dict[str, Places] = {}  # the recently rewritten statements
 
 
 def rewrite(sql: str, *, settings: Settings | None = None) -> str:
     """Returns a statement as plain Spark SQL, with a call of the table function instead of each clause.
 
     Args:
-        sql: the statement. One without the clause is returned as the same object.
-        settings: the session's settings; sparkcep's defaults if not given.
+        sql: the statement. A statement without a clause is returned unchanged, as the same object.
+        settings: the session's settings; None means the defaults.
+
+    Returns:
+        The rewritten statement.
 
     Raises:
-        ClauseError: an error in a clause.
+        ClauseError: a clause is wrong.
 
     Example:
         >>> plain = sparkcep.rewrite("SELECT x FROM t MATCH_RECOGNIZE (ORDER BY d MEASURES LAST(p) AS x PATTERN (A B+))")
@@ -98,11 +102,14 @@ def rewrite(sql: str, *, settings: Settings | None = None) -> str:
 def rewrite_all(
     sql: str, settings: Settings = DEFAULT, months: tuple[Months | None, ...] = (), choose: Chooser | None = None, frames: Framer | None = None,
 ) -> tuple[str, list[Rewritten]]:
-    """The rewritten statement and every clause in it, in text order.
+    """Returns the rewritten statement and every clause in it, in text order. Raises ClauseError.
 
-    ``months``: for the first clauses, the year-month intervals that must travel as numbers. ``choose``: whether a clause's table is
-    read twice to filter it, or cut into slices, asked where that is possible. ``frames``: makes data frames of clauses over
-    streams, where these have no operator.
+    Args:
+        sql: the statement.
+        settings: the session's settings.
+        months: for the first clauses, the year-month intervals that must travel as numbers.
+        choose: decides whether a clause's table is read twice for a filter, or cut into slices, if that is possible.
+        frames: builds DataFrames for clauses over streams, if the JVM operator is missing.
     """
     if not has_keyword(sql):
         return sql, []
@@ -117,12 +124,10 @@ def translated(
     sql: str, *, settings: Settings, named_markers: bool, months: tuple[Months | None, ...] = (), choose: Chooser | None = None,
     frames: Framer | None = None,
 ) -> Places | None:
-    """``sql`` with its clauses rewritten, as the places by which Spark's places are found in ``sql``; None where there is no
-    clause.
+    """Rewrites the clauses of ``sql``. Returns the source map, or None without a clause. Raises ClauseError.
 
-    ``named_markers`` turns the n-th ``?`` of a rewritten statement into ``:sparkcep_marker_n`` (n from 1), because rewriting may
-    move an expression or write it twice, and ``?`` is bound by its position. ``choose``, ``frames``: see
-    ``rewrite_all``.
+    ``named_markers`` turns the n-th ``?`` of a rewritten statement into ``:sparkcep_marker_n`` (n from 1). Spark binds ``?`` by
+    position, and rewriting may move an expression or write it twice. ``months``, ``choose``, ``frames``: see ``rewrite_all``.
     """
     if not has_keyword(sql):
         return None
@@ -132,7 +137,7 @@ def translated(
         out, clauses = rewrite_all(marked, settings, months, choose, frames)
     except ClauseError:
         if marked != read:
-            # once more as the user wrote it, for an error with the user's own positions
+            # Rewrites the user's own text as well, so that the error has positions in that text.
             values = {f"?{t.start}": settings.parameters.get(f":{MARKER_PREFIX}{i}") for i, t in enumerate(_markers(read), 1)}
             rewrite_all(read, replace(settings, parameters=values))
         raise
@@ -147,17 +152,17 @@ def translated(
 
 
 def known(sql: str) -> Places | None:
-    """The places of a statement that was rewritten lately. They serve errors that come while it runs."""
+    """Returns the source map of a recently rewritten statement, for errors at run time."""
     return _recent.get(sql)
 
 
 def rewritten_from(rewritten: str) -> Places | None:
-    """The places of the statement that was lately rewritten to this text."""
+    """Returns the source map of the statement that was recently rewritten to this text."""
     return next((places for places in reversed(_recent.values()) if places.rewritten == rewritten), None)
 
 
 def name_markers(sql: str) -> str:
-    """Writes the n-th ``?`` marker of ``sql`` as a named one."""
+    """Replaces the n-th ``?`` marker of ``sql`` by a named marker."""
     pieces, at = [], 0
     for number, t in enumerate(_markers(sql), 1):
         pieces += [sql[at : t.start], f":{MARKER_PREFIX}{number}"]
@@ -166,14 +171,14 @@ def name_markers(sql: str) -> str:
 
 
 def _markers(sql: str) -> list[Token]:
-    """The ``?`` markers of ``sql``. Inside PATTERN ``?`` is a quantifier."""
+    """Returns the ``?`` markers of ``sql``. Inside PATTERN ``?`` is a quantifier."""
     tokens = tokenize(sql)
     quantifiers = _in_patterns(tokens)
     return [t for i, t in enumerate(tokens) if t.kind == OP and t.text == "?" and i not in quantifiers]
 
 
 def double_braces(sql: str) -> str:
-    """Doubles the braces of quantifiers and exclusions in each PATTERN of a format string, unless they are doubled already."""
+    """Doubles the braces of quantifiers and exclusions in each PATTERN of a format string, unless they are already doubled."""
     tokens = tokenize(sql)
     inside, doubled = _in_patterns(tokens), []
     for i in sorted(inside):
@@ -183,7 +188,7 @@ def double_braces(sql: str) -> str:
         if _touches(tokens, i, "-"):
             end = next((j for j in range(i + 2, len(tokens)) if tokens[j].text == "}" and _touches(tokens, j - 1, "}") and tokens[j - 1].text == "-"), i)
         elif any(t.kind != NUMBER and t.text != "," for t in tokens[i + 1 : end]) or end == i + 1:
-            continue  # the field of a data frame or value
+            continue  # the field of a DataFrame or value
         doubled += [tokens[i].start, tokens[end].start]
     for at in sorted(doubled, reverse=True):
         sql = sql[: at + 1] + sql[at:]
@@ -191,12 +196,12 @@ def double_braces(sql: str) -> str:
 
 
 def _touches(tokens: list[Token], i: int, text: str) -> bool:
-    """Whether this text follows token ``i`` without a blank between them."""
+    """Whether ``text`` directly follows token ``i``, without a blank."""
     return 0 <= i < len(tokens) - 1 and tokens[i + 1].text == text and tokens[i + 1].start == tokens[i].end
 
 
 def _in_patterns(tokens: list[Token]) -> set[int]:
-    """The indexes of the tokens inside the parentheses of each PATTERN of a clause."""
+    """Returns the indexes of the tokens inside the parentheses of each PATTERN of a clause."""
     close, found = matching(tokens), set()
     for i, t in enumerate(tokens):
         if t.kind == WORD and t.upper == KEYWORD and i + 1 in close:
@@ -209,15 +214,19 @@ def _in_patterns(tokens: list[Token]) -> set[int]:
 
 
 def unmarked(offset: int, marked: str) -> int:
-    """Turns an offset in ``name_markers(sql)`` into one in ``sql``."""
+    """Maps an offset in ``name_markers(sql)`` to ``sql``."""
     return offset - sum(min(m.end(), offset) - m.start() - 1 for m in _MARKER.finditer(marked, 0, offset) if m.start() < offset - 1)
 
 
 @dataclass(frozen=True)
 class Months:
-    """Year-month intervals, which Arrow cannot carry to Python: ``columns`` of a clause's input with their SQL type; ``outputs``:
-    the table function's columns in order, each with the type to give back, "rows<...>" with the types of a struct's fields,
-    AVERAGE, or "" to leave it."""
+    """Year-month intervals of a clause, which Arrow cannot carry to Python.
+
+    Attributes:
+        columns: the input columns with their SQL type.
+        outputs: the table function's columns in order, each with the type to restore: a SQL type, "rows<...>" with the types of a
+            struct's fields, AVERAGE, or "" to leave it unchanged.
+    """
 
     columns: tuple[tuple[str, str], ...]
     outputs: tuple[tuple[str, str], ...]
@@ -272,8 +281,11 @@ class _Rewriter:
         self, clause: MatchClause, start: int, stop: int, end: int, table: str | None = None, origin: Origin | None = None,
         moved: Callable[[int, int], tuple[int, int]] | None = None,
     ) -> None:
-        """Replaces the input (tokens ``start`` to before ``stop``) and its clause, up to offset ``end``. The function form gives
-        its ``table`` and its ``origin``. ``moved``: where a line and column of the clause's own text lie in the statement."""
+        """Replaces a clause and its input, tokens ``start`` to before ``stop``, up to offset ``end``.
+
+        The function form passes its ``table`` and ``origin``. ``moved`` maps a line and column of the clause's own text to the
+        statement.
+        """
         if self.in_function:
             message = "Spark cannot run a clause in the body of a SQL function. Create a view of the clause, and select from the view in the function's place"
             raise self.statement.error(stop, "SQL_FUNCTION", message, UNSUPPORTED)
@@ -303,15 +315,14 @@ class _Rewriter:
         self.pieces.append(_Piece(begin, end, sql))
 
     def _frame(self, plan: Plan, source: str, begin: int, months: Months | None) -> str | None:
-        """The name of the data frame that has the rows of the table function, where the clause reads a stream and has no
-        operator."""
+        """Returns the name of the DataFrame with the table function's output if the clause reads a stream without an operator."""
         if self.frames is None:
             return None
         named = tuple(sorted(name for name, _ in months.columns)) if months else ()
         return self.frames.frame(Streamed(plan, source, self._names(begin), self.tokens[0].upper, named))
 
     def _filtering(self, plan: Plan, source: str, begin: int, months: Months | None) -> Choice:
-        """Whether the clause's input is filtered by a second read of its table."""
+        """Decides whether a second read of its table filters the clause's input."""
         if not plan.candidates:
             return UNFILTERED
         if not plan.keys and not plan.near:
@@ -329,7 +340,7 @@ class _Rewriter:
         return self.choose.filter(self._question(plan, source, names, months))
 
     def _slicing(self, plan: Plan, source: str, begin: int, months: Months | None) -> Slicing:
-        """Whether the clause's input is cut into slices of time."""
+        """Decides whether the clause's input is cut into time slices."""
         always = self.settings.slices == ALWAYS
         if not self.settings.slices or not plan.windows or plan.windows[0].kind == NO_WINDOW:
             return WHOLE
@@ -351,7 +362,7 @@ class _Rewriter:
         return Question(plan, source, names, f"{names}SELECT * FROM {subquery(plan, source, months=months)}")
 
     def _names(self, begin: int) -> str | None:
-        """The definitions under which a table at ``begin`` can be read by itself; None where they cannot be told."""
+        """Returns the WITH that makes a table at ``begin`` readable on its own, "" if none is needed, or None if it is unknown."""
         spans = definitions(self.tokens, self.close, begin)
         if spans is None:
             return None
@@ -366,7 +377,7 @@ class _Rewriter:
         return "".join([*out, self.text[pos:end]])
 
     def _check_recursion(self, start: int, stop: int, at: int) -> None:
-        """The input of a clause, tokens ``start`` to before ``stop``, may not be a table that is not finished yet."""
+        """Raises ClauseError if a clause's input, tokens ``start`` to before ``stop``, is still being defined by WITH RECURSIVE."""
         own = reads_itself(self.tokens, self.close, start, stop) if self.recursive else None
         if own is not None:
             message = f"MATCH_RECOGNIZE cannot read {own.text} inside the definition of {own.text} by WITH RECURSIVE"
@@ -375,7 +386,7 @@ class _Rewriter:
     # -- match_recognize(TABLE(t), '...') -------------------------------------------------------------------
 
     def _function(self, i: int) -> int:
-        """A hand-written call of the table function with a clause text: rewritten to the same fast form."""
+        """Rewrites a hand-written call of the table function with a clause text to the same fast form."""
         close = self.close.get(i + 1)
         if close is None or self.tokens[i + 2].upper != "TABLE" or self.tokens[i + 3].text != "(":
             return i + 1
@@ -395,7 +406,7 @@ class _Rewriter:
             return close + 1  # already rewritten
         text = backticked(text) if self.settings.double_quoted else text
         prefix = self._table_arguments(table_close + 1, close - 2)
-        # where the clause's text would begin, if the literal has no escapes; else errors stand at the literal
+        # The offset of the clause's text, unless the literal has escapes. Then errors point at the literal.
         begin = literal.start + 1 - len(prefix) if len(literal.text) - 2 == len(text) else None
         with self._placed(prefix + text, begin, literal.start):
             clause = parse_clause(prefix + text, self.settings.columns)
@@ -412,8 +423,10 @@ class _Rewriter:
 
     @contextmanager
     def _placed(self, text: str, begin: int | None, first: int) -> Iterator[None]:
-        """Errors that count in ``text`` count in the statement, where it begins at ``begin``; at ``first`` if they lie before
-        that."""
+        """Moves errors with positions in ``text`` to the statement, where ``text`` begins at ``begin``.
+
+        Positions before ``first`` become ``first``.
+        """
         try:
             yield
         except ClauseError as error:
@@ -422,19 +435,19 @@ class _Rewriter:
             raise error.moved(*self._moved(text, begin, first, error.line, error.column)) from None
 
     def _moved(self, text: str, begin: int | None, first: int, line: int, column: int) -> tuple[int, int]:
-        """The place in the statement of one in ``text``; see ``_placed``."""
+        """Maps a position in ``text`` to the statement; see ``_placed``."""
         offset = sum(len(before) + 1 for before in text.split("\n")[: line - 1]) + column - 1
         return position(self.text, first if begin is None else max(begin + offset, first))
 
     def _rewritten(self, start: int, end: int) -> str:
-        """A part of the statement with the clauses inside it rewritten."""
+        """Returns a part of the statement with the clauses inside it rewritten."""
         with self._placed(self.text[start:end], start, start):
             sql, found = rewrite_all(self.text[start:end], self.settings, frames=self.frames)
         self.found += [replace(one, origin=one.origin.shifted(start)) for one in found]
         return sql
 
     def _table_arguments(self, start: int, stop: int) -> str:
-        """``PARTITION BY (a, b) ORDER BY (c)`` behind TABLE(...) as the head of the clause."""
+        """Returns ``PARTITION BY (a, b) ORDER BY (c)`` after TABLE(...) as the head of the clause. Raises ClauseError."""
         parts, j = [], start
         while j < stop:
             t = self.tokens[j]
@@ -459,7 +472,7 @@ class _Rewriter:
 
 
 def _who_ranks(plan: Plan, ranking: Ranking) -> Plan:
-    """The plan with ranks from the engine, where it finds the best matches by itself and partitions are ranked alone."""
+    """Returns the plan with ranks from the engine if it finds the best matches itself and each partition is ranked alone."""
     from sparkcep.compiler.searches import PATHS
     from sparkcep.compiler.strategy import strategy_of
 
@@ -470,14 +483,17 @@ def _who_ranks(plan: Plan, ranking: Ranking) -> Plan:
 
 
 def _check_automaton(plan: Plan) -> None:
-    """Raises ClauseError where a PATTERN beside CHANGES IN is no automaton."""
+    """Raises ClauseError if a PATTERN with CHANGES IN cannot become an automaton."""
     from sparkcep.compiler.strategy import strategy_of
 
     strategy_of(plan)
 
 
 def _who_runs(clause: MatchClause, settings: Settings) -> tuple[str, bool]:
-    """What EXPLAIN says of the choice between sparkcep and the platform's own clause, and whether it fell on the latter."""
+    """Decides whether sparkcep or the platform's own clause runs.
+
+    Returns EXPLAIN's line about it, and whether it is the platform's.
+    """
     if settings.native != PREFER:
         return "", False
     from sparkcep.sql.rewrite.databricks_subset import outside
@@ -489,7 +505,7 @@ def _who_runs(clause: MatchClause, settings: Settings) -> tuple[str, bool]:
 
 
 def _unasked(names: str | None) -> str:
-    """Why a clause's table cannot be sampled; ``names``: the WITH under which it could be read, None where that is not known."""
+    """Says why a clause's table cannot be sampled. ``names``: the WITH that makes it readable; None if it is unknown."""
     return "an inner WITH may define its table's names" if names is None else "no session is at hand that could sample its table, as spark.sql has"
 
 
@@ -498,7 +514,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a", 
 
 
 def _string_value(literal: str) -> str:
-    """The text of a Spark string literal."""
+    """Returns the value of a Spark string literal."""
     if literal[0] in "rR":
         return literal[2:-1]
 
@@ -511,7 +527,7 @@ def _string_value(literal: str) -> str:
         return chr(int(escape, 8)) if len(escape) == 3 else _ESCAPES.get(escape, escape)
 
     text = _ESCAPED.sub(value, literal[1:-1])
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two escapes may be the halves of one character
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two escapes may be the surrogates of one character
 
 
 # -- the subquery ---------------------------------------------------------------------------------------------
@@ -521,9 +537,19 @@ def subquery(
     plan: Plan, source: str, explaining: bool = False, months: Months | None = None, choice: str = "", filtering: Choice = UNFILTERED,
     slicing: Slicing = WHOLE, frame: str | None = None, windows: bool = False,
 ) -> str:
-    """The parenthesised SELECT that replaces a clause over ``source``. ``choice``: a line above what EXPLAIN says. ``frame``: the
-    table that stands for a call of the table function, and for what Spark would rank above it. ``windows``: whether aggregates of
-    several output rows are window functions where they can be."""
+    """Returns the parenthesised SELECT that replaces a clause over ``source``.
+
+    Args:
+        plan: the clause's plan.
+        source: the table as SQL text.
+        explaining: whether to add the lines for EXPLAIN.
+        months: the year-month intervals of the clause.
+        choice: a line before EXPLAIN's other lines.
+        filtering: the choice about a second read.
+        slicing: the choice about slices.
+        frame: a table that replaces the call of the table function, and the ranking that Spark would do above it.
+        windows: whether aggregates of several output rows become window functions, if possible.
+    """
     about = ""
     steps = window_aggregates.stepwise(plan) if windows else None
     plan = steps or plan
@@ -556,8 +582,10 @@ def subquery(
 
 
 def _history(plan: Plan, rows: str) -> str:
-    """The vectors of all partitions together. Bundles are numbered by their first match points, then by the keys of their
-    partitions."""
+    """Returns the run features of all partitions together.
+
+    Bundles are numbered by their first match points, then by the keys of their partitions.
+    """
     assert plan.approximate is not None
     whole = "BIGINT" if plan.approximate.whole else "DOUBLE"
     (_, pattern), *columns = plan.outputs
@@ -579,7 +607,7 @@ def _history(plan: Plan, rows: str) -> str:
 
 
 def _ranked(plan: Plan, ranking: Ranking, rows: str) -> str:
-    """The rows with their score; with TOP those of the best matches of each partition and window, with their rank."""
+    """Returns the rows with their score; with TOP, the best matches of each partition and window, with their rank."""
     scores = scored(ranking, rows)
     if not ranking.top:
         return f"({scores})"
@@ -593,30 +621,33 @@ def _ranked(plan: Plan, ranking: Ranking, rows: str) -> str:
 
 
 def scored(ranking: Ranking, rows: str) -> str:
-    """A query of the rows with their score."""
+    """Returns a query of the rows with their score."""
     objectives = ", ".join(f"{text} AS __g{i}" for i, text in enumerate(ranking.objectives))
     return f"SELECT *, {ranking.score} AS {SCORE} FROM (SELECT *, {objectives} FROM {rows})"
 
 
 def _groups(plan: Plan, ranking: Ranking) -> list[str]:
-    """The columns of which the values have matches that are ranked together."""
+    """Returns the columns that group the matches to rank."""
     return [*([] if ranking.overall else plan.key_texts()), *(leaf.name for leaf in plan.leaves if leaf.spec.kind == "window_start")]
 
 
 def ranked_by(plan: Plan, ranking: Ranking) -> tuple[list[str], list[tuple[str, bool]]]:
-    """The columns of which the values have matches that are ranked together, and what these are ranked by: expressions over the
-    rows with their score, and whether they descend, with NULL last, or ascend, with NULL first."""
+    """Returns the columns that group the matches to rank, and the ranking order.
+
+    The order consists of expressions over the rows with their score, each with whether it is descending, NULL last, or ascending,
+    NULL first.
+    """
     down = " DESC NULLS LAST"
     return _groups(plan, ranking), [(item.removesuffix(down).removesuffix(" ASC NULLS FIRST"), item.endswith(down)) for item in ranking.order]
 
 
 def _as_months(text: str) -> str:
-    whole = f"CAST({text} AS INTERVAL YEAR TO MONTH)"  # an interval of one unit has no other to be extracted
+    whole = f"CAST({text} AS INTERVAL YEAR TO MONTH)"  # an interval of one unit lacks the other to extract
     return f"CAST(12 * EXTRACT(YEAR FROM {whole}) + EXTRACT(MONTH FROM {whole}) AS INT)"
 
 
 def _given_back(name: str, kind: str) -> str:
-    """A column of months as the interval type it was; arrays element by element, rows of a match field by field."""
+    """Restores the interval type of a column of months, for arrays per element, for rows of a match per field."""
     if not kind:
         return quote(name)
     if kind.startswith("array<"):
@@ -635,10 +666,10 @@ def _interval_of(months: str, kind: str) -> str:
 
 
 def _aggregated(plan: Plan, call: str) -> str:
-    """The table function's rows with the columns of the aggregates that Spark computes over arrays.
+    """Returns the table function's rows with the columns of the aggregates that Spark computes over arrays.
 
-    Each row is spread over its arrays' elements and put together again by a number of its own. A scalar subquery over an
-    array would be shorter, but Spark makes a join of it and calls the table function once for each side.
+    Each row is exploded into its arrays' elements, and grouped again by a row number. A scalar subquery over an array would be
+    shorter, but Spark turns it into a join and calls the table function once for each side.
     """
     arrays = ", ".join(f"{text} AS {name}" for name, text in plan.arrays)
     names = [name for name, _ in plan.arrays]
@@ -652,7 +683,7 @@ def _aggregated(plan: Plan, call: str) -> str:
 
 
 def _kept_leaves(plan: Plan) -> list[str]:
-    """The leaf columns next to the aggregates: what only those need is left behind."""
+    """Returns the leaf columns to keep beside the aggregates. Leaves that only the aggregates read are dropped."""
     texts = [text for _, text in plan.outputs]
     if plan.ranking:
         texts += [*plan.ranking.objectives, plan.ranking.score, *plan.ranking.order]
@@ -670,7 +701,7 @@ def _letters_sql(plan: Plan) -> list[str]:
 
 
 def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None = None, slices: Slices | None = None) -> str:
-    """The table function's input: row expressions computed by Spark, distributed and sorted."""
+    """Returns the table function's input: row expressions computed by Spark, distributed and sorted."""
     as_months = {name for name, _ in months.columns} if months else set()
     texts = {n: _as_months(f"({t})") if n in as_months else t for n, t in plan.inputs}
     history = texts.pop(HISTORY_COLUMN, None)
@@ -697,7 +728,7 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
         computed[:0] = [f"* EXCEPT ({', '.join(own)})", *(f"{_as_months(n)} AS {n}" for n in own)] if own else ["*"]
         shipped = [f"* EXCEPT ({', '.join(sorted(order_only))})"] if order_only else ["*"]
     elif not computed:
-        # a pattern that needs no column still needs its rows
+        # A pattern that reads no column still needs its rows.
         computed.append("0 AS __row")
     elif not any(_PLAIN.fullmatch(text) for text in texts.values()):
         computed.append(_WHOLE)
@@ -725,12 +756,12 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
         else:
             shipped[0] = f"* EXCEPT ({', '.join(sorted(order_only | unread))})"
     sort = [*keys, *order]
-    # without an order a constant one, which costs nothing: over a stream Spark refuses to sort, but not to search each micro-batch
-    # by itself
+    # Without an order there is a constant one, which costs nothing. Over a stream Spark would refuse to sort, but would search each
+    # micro-batch on its own.
     tail = f"{spreading} DISTRIBUTE BY {', '.join(keys) or '0'} SORT BY {', '.join(sort) or 'NULL'}"
     planned = f"NULL AS `{engines.without_sql().to_json()}`"
     if history is not None:
-        # the first row of each task brings it, so it is computed once and shipped once a task
+        # The first row of each task carries the history, so it is computed once and shipped once per task.
         ordered = f"SELECT {', '.join(shipped)} FROM ({inner}){tail}"
         return f"SELECT *, IF((monotonically_increasing_id() & 8589934591) = 0, {history}, NULL) AS {HISTORY_COLUMN}, {planned} FROM ({ordered})"
     shipped.append(planned)
@@ -741,11 +772,11 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
 
 
 def stream_input(plan: Plan, source: str, months: tuple[str, ...] = ()) -> str:
-    """A query of the rows that go to the engine where a data frame hands them over: the table function's input, whether a variable
-    wants the row, and the columns of ORDER BY, in no order. ``months``: columns to give as numbers of months.
+    """Returns a query of the rows that a DataFrame passes to the engine, in no order.
 
-    The rewriter's own WHERE is such a column, since Spark would move a condition to the source, and rows that no variable wants
-    would not move the watermark on.
+    They are the table function's input, whether a variable accepts the row, and the columns of ORDER BY. ``months``: columns to
+    return as numbers of months. The prefilter is a column here. Spark would push a WHERE condition down to the source, and rows
+    that no variable accepts would not advance the watermark.
     """
     texts, unread = {n: _as_months(f"({t})") if n in months else t for n, t in plan.inputs}, _unread(plan)
     computed = [f"{t} AS {n}" for n, t in texts.items()] + _letters_sql(plan)
@@ -763,21 +794,23 @@ def stream_input(plan: Plan, source: str, months: tuple[str, ...] = ()) -> str:
 
 
 def _unread(plan: Plan) -> set[str]:
-    """Columns that are computed and go to no engine: of ORDER BY alone, and those that ask for names."""
+    """Returns computed columns that the engine does not get: those of ORDER BY alone, and those that check names."""
     unread = {item.column for item in plan.order} - _needed(plan)
     return unread | {column for i, name in enumerate(_own_names(plan)) for column in (name, f"__q{i}")}
 
 
 def free_names(plan: Plan) -> list[str]:
-    """Columns that nothing reads, of which Spark's analyzer refuses those that are called like a column of the table: names of
-    registers and parameters, and words that were counted as something other than a column. A name stands for the column of the
-    table where there is one, else for the one beside it, and that alone has the field (spark/errors/reword says it in words)."""
+    """Returns unused columns that make Spark's analyzer refuse names that a table column has.
+
+    The names are those of registers and parameters, and words that were not read as a column. A name refers to the table's column
+    if there is one, else to the added column, which alone has the field (spark/errors/reword words the error).
+    """
     none = f"named_struct('{REGISTER_FIELD}', named_struct('{REGISTER_FIELD}', NULL))"
     return [text for i, name in enumerate(_own_names(plan)) for text in (f"{none} AS {name}", f"{name}.{REGISTER_FIELD}.{REGISTER_FIELD} AS __q{i}")]
 
 
 def _own_names(plan: Plan) -> list[str]:
-    """The names of registers and parameters, and the words of the plan, each once."""
+    """Returns the names of registers and parameters, and the words of the plan, without duplicates."""
     automaton = plan.automaton
     own = (*plan.words, *((*automaton.declared, *automaton.parameters) if automaton is not None else ()))
     return list({item.name.lower(): quote(item.name) for item in reversed(own)}.values())[::-1]
@@ -793,7 +826,7 @@ def _order_text(text: str, item: Order) -> str:
 
 
 def _needed(plan: Plan) -> set[str]:
-    """Input columns that the engine reads."""
+    """Returns the input columns that the engine reads."""
     needed = set(plan.keys)
     if plan.rows != ONE_ROW:
         needed |= {item.column for item in plan.order if not item.plain}

@@ -1,4 +1,7 @@
-"""The rewriter's result for each clause of a statement: its plan, and where it stood."""
+"""The rewriter's result for each clause of a statement: its plan, its text and its position.
+
+EXPLAIN, pictures, reports and the source map read it.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,14 @@ from sparkcep.sql.prefilter.slices import WHOLE, Slicing
 
 @dataclass(frozen=True)
 class Origin:
-    """The place of a clause in the statement:
-    ``whole`` with its table, and the ``table`` alone. The clause's own spans count from ``base``.
+    """The position of a clause in the statement.
 
-    A clause in a string has that string as its ``literal``, which is the place of all that has no place inside. ``lead`` is the
-    number of characters ahead of the table's text where it was copied.
+    Attributes:
+        whole: the clause with its table.
+        table: the table alone.
+        base: the offset that the clause's own spans count from.
+        literal: the string that contains the clause, if any. It is the position of anything without a position inside.
+        lead: the number of characters before the table's text in its copy.
     """
 
     whole: Span
@@ -34,7 +40,7 @@ class Origin:
         return Origin(moved(self.whole), moved(self.table), base, None if self.literal is None else moved(self.literal), self.lead)
 
     def place(self, span: Span) -> Span:
-        """A span of the clause in the statement."""
+        """Returns a span of the clause as a span of the statement."""
         if self.literal is not None and (self.base is None or self.base + span.start <= self.literal.start):
             return self.literal
         return Span(span.start + (self.base or 0), span.end + (self.base or 0))
@@ -42,12 +48,19 @@ class Origin:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """One clause of a statement: its AST, its plan, the table function's input, the subquery that replaced it, the table before it,
-    and where it stands.
+    """One clause of a statement.
 
-    ``choice``: why it was replaced or left to the platform's own clause; empty where the settings leave no choice. ``native``:
-    whether it was left, ``sql`` then being its own text. ``filtering``: whether its input is filtered by a second read of the
-    table; ``slicing``: whether it is cut into slices.
+    Attributes:
+        clause: its AST.
+        plan: its plan.
+        input: the table function's input.
+        sql: the subquery that replaced it; its own text if ``native``.
+        source: the table before it.
+        origin: its position.
+        choice: why it was replaced or left to the platform's own clause; "" if the settings allow no choice.
+        native: whether it was left to the platform.
+        filtering: the choice about a second read of the table.
+        slicing: the choice about time slices.
     """
 
     clause: MatchClause

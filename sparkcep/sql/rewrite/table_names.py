@@ -1,5 +1,7 @@
-"""Reads the names of tables in a statement: the WITH under which a part of it can be read by itself, and the names by which tables
-are known."""
+"""Resolves table names: the WITH that makes a part of a statement readable on its own, and the names that may qualify columns.
+
+The rewriter uses it on the statement's tokens.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ _INNER_QUERIES = frozenset("SELECT WITH FROM VALUES TABLE".split())
 
 
 def runs_at_once(tokens: list[Token]) -> bool:
-    """Whether a statement reads its tables when it is given, and not later: no view, function or script."""
+    """Whether a statement reads its tables when it is submitted, unlike a view, function or script."""
     words = [t.upper for t in tokens if t.kind == WORD]
     first = next((t for t in tokens if t.text != "("), None)
     if first is None or first.upper not in _QUERIES:
@@ -24,8 +26,10 @@ def runs_at_once(tokens: list[Token]) -> bool:
 
 
 def definitions(tokens: list[Token], close: dict[int, int], offset: int) -> list[tuple[int, int]] | None:
-    """(start, end) of the names that the statement's WITH defines before ``offset``. None where they cannot be found: under WITH
-    RECURSIVE, or inside a WITH of an inner query."""
+    """Returns (start, end) of the definitions in the statement's WITH before ``offset``.
+
+    Returns None if they cannot be found: under WITH RECURSIVE, or inside a WITH of an inner query.
+    """
     found: list[tuple[int, int]] = []
     opened: list[int] = []
     for i, t in enumerate(tokens):
@@ -48,8 +52,10 @@ def definitions(tokens: list[Token], close: dict[int, int], offset: int) -> list
 
 
 def table_names(tokens: list[Token], close: dict[int, int], start: int, stop: int) -> frozenset[str]:
-    """The lower-case names of the tables among ``tokens[start:stop]``, the text behind FROM: those that may qualify a column there.
-    Names inside subqueries, names of columns and those in conditions of joins are left out."""
+    """Returns the lower-case names of the tables in ``tokens[start:stop]``, the text after FROM, that may qualify a column there.
+
+    Names inside subqueries, names of columns and names in join conditions are left out.
+    """
     found: set[str] = set()
     condition, i = False, start
     while i < stop:
@@ -72,8 +78,10 @@ def table_names(tokens: list[Token], close: dict[int, int], start: int, stop: in
 
 
 def reads_itself(tokens: list[Token], close: dict[int, int], start: int, stop: int) -> Token | None:
-    """The place where ``tokens[start:stop]``, the input of a clause, reads a name that the WITH RECURSIVE around it is still
-    defining; None where it reads none."""
+    """Returns the token in ``tokens[start:stop]``, a clause's input, that reads a name still being defined by WITH RECURSIVE.
+
+    Returns None if no token does.
+    """
     recursive: set[str] = set()
     for i, t in enumerate(tokens[:start]):
         if t.kind == WORD and t.upper == "WITH" and tokens[i + 1].upper == "RECURSIVE":
@@ -87,7 +95,7 @@ def reads_itself(tokens: list[Token], close: dict[int, int], start: int, stop: i
 
 
 def _defining(tokens: list[Token], close: dict[int, int], i: int, at: int) -> set[str]:
-    """The names whose definitions, listed from ``i`` on, enclose the token ``at``."""
+    """Returns the names whose definitions, listed from token ``i``, enclose token ``at``."""
     found: set[str] = set()
     while i < at:
         name = tokens[i]
@@ -111,8 +119,10 @@ def _defines(tokens: list[Token], i: int) -> bool:
 
 
 def _listed(tokens: list[Token], close: dict[int, int], i: int) -> list[tuple[int, int]] | None:
-    """The spans of ``name [(columns)] AS (query)``, separated by commas, behind the WITH at ``i``. None where the text has another
-    form."""
+    """Returns the spans of ``name [(columns)] AS (query)``, separated by commas, after the WITH at ``i``.
+
+    Returns None if the text has another form.
+    """
     spans: list[tuple[int, int]] = []
     i += 1
     while True:

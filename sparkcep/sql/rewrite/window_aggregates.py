@@ -1,7 +1,7 @@
-"""Aggregates of Spark's under ALL ROWS PER MATCH as window functions over the rows of a match.
+"""Turns Spark's aggregates under ALL ROWS PER MATCH into window functions over the rows of a match.
 
-``rewrite`` takes this form where no JVM extension computes them. The engine sends each row of a match once (``stepwise`` in
-``plan.plan``), so time and memory grow with the rows of a match, not with their square.
+``rewrite`` uses this form if no JVM extension computes the aggregates. The engine sends each row of a match once (``stepwise`` in
+``plan.plan``), so time and memory are linear in the rows of a match, not quadratic.
 
     rows of the engine -> one row for each new row of the match -> window functions over the match -> the last of each output row
 """
@@ -17,9 +17,9 @@ from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Leaf, Plain
 from sparkcep.plan.split.measures import ELEMENT, POSITION
 
-# Spark has these as window functions over a whole match only
+# Spark supports these as window functions over a whole match only.
 WHOLE_MATCH = frozenset(["MEDIAN", "PERCENTILE_CONT", "PERCENTILE_DISC", "LISTAGG", "STRING_AGG"])
-FROM_ALL_VALUES = frozenset(["PERCENTILE", "MODE"])  # of which Spark makes a running value from all values so far
+FROM_ALL_VALUES = frozenset(["PERCENTILE", "MODE"])  # Spark computes a running value of these from all values so far
 INSTEAD = (
     "Spark does not compute them over the rows so far as window functions; write FINAL, percentile_approx for a percentile, array_join(array_agg(x), ',') for listagg, "
     "or two clauses for several DISTINCT arguments"
@@ -34,12 +34,15 @@ _FINAL = "ORDER BY __row_id, __at ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED
 
 
 def searched(plan: Plan) -> bool:
-    """Whether the output rows of a match may come in another order than its rows."""
+    """Whether the output rows of a match may have another order than its rows."""
     return bool(plan.approximate or plan.slide or plan.ranking or plan.automaton or plan.changes)
 
 
 def refused(plan: Plan) -> list[str]:
-    """The columns of aggregates that cannot be window functions. Each output row then has an array of its match's rows."""
+    """Returns the columns of aggregates that cannot be window functions.
+
+    If there are any, each output row has an array of its match's rows.
+    """
     running = {name: not _is_final(plan, text) for name, text in plan.arrays}
     found = []
     for name, text in plan.aggregates:
@@ -51,14 +54,17 @@ def refused(plan: Plan) -> list[str]:
 
 
 def slow(plan: Plan) -> list[str]:
-    """The columns of aggregates that are window functions for which Spark goes through all values so far in each output row."""
+    """Returns the columns of aggregates whose window function reads all values so far in each output row."""
     running = {name: not _is_final(plan, text) for name, text in plan.arrays}
     called = {name: next(t.upper for t in tokenize(text) if t.kind == WORD) for name, text in plan.aggregates}
     return [name for name, text in plan.aggregates if called[name] in FROM_ALL_VALUES and any(running[a] for a in _ARRAY.findall(text))]
 
 
 def stepwise(plan: Plan) -> Plan | None:
-    """The plan by which the engine sends each row once, with the number of its match. None if an aggregate needs arrays."""
+    """Returns the plan that makes the engine send each row once, with its match's number.
+
+    Returns None if an aggregate needs arrays.
+    """
     if plan.rows == ONE_ROW or not (plan.aggregates or plan.over_arrays) or searched(plan) or refused(plan):
         return None
     rows = set(_rows(plan))
@@ -70,13 +76,15 @@ def stepwise(plan: Plan) -> Plan | None:
 
 
 def in_windows(plan: Plan, call: str, kept: list[str]) -> str:
-    """The rows of ``call`` with the columns of aggregates and functions of arrays. ``plan`` is stepwise; ``kept``: the leaves that
-    are read above."""
+    """Returns the rows of ``call`` with the columns of aggregates and functions of arrays.
+
+    ``plan`` is stepwise. ``kept``: the leaves that are read above.
+    """
     arrays, calls = _calls(plan)
     rows = _rows(plan)
     number = next(leaf.name for leaf in plan.leaves if leaf.spec.kind == "mno")
     match = ", ".join([*plan.key_texts(), *(["__matched"] if plan.rows == WITH_UNMATCHED else []), "__task", number])
-    new = ", ".join(f"filter({name}, __r -> __r IS NOT NULL) AS {name}" for name in rows)  # without marks
+    new = ", ".join(f"filter({name}, __r -> __r IS NOT NULL) AS {name}" for name in rows)  # removes the marks
     unmarked = f"SELECT * EXCEPT ({', '.join(rows)}), {new} FROM {call}"
     made = ", ".join(f"{text.removeprefix(_DISTINCT).removesuffix(')') if _once(text) else text} AS {name}" for name, text in arrays)
     zipped = f"arrays_zip({', '.join(name for name, _ in arrays)})"
@@ -93,7 +101,7 @@ def in_windows(plan: Plan, call: str, kept: list[str]) -> str:
 
 
 def _calls(plan: Plan) -> tuple[list[tuple[str, str]], list[tuple[str, str, str]]]:
-    """The arrays, as (name, text), and the aggregates over their elements, as (column, text, frame)."""
+    """Returns the arrays as (name, text), and the aggregates over their elements as (column, text, frame)."""
     arrays = [(name, text) for name, text in plan.arrays]
     texts = [(name, text, _ARRAY.findall(text)[0]) for name, text in plan.aggregates]
     for i, (name, text) in enumerate(plan.over_arrays):
@@ -119,7 +127,7 @@ def _once(array: str) -> bool:
 
 
 def _rows(plan: Plan) -> list[str]:
-    """The leaves that are arrays of a match's rows."""
+    """Returns the leaves that are arrays of a match's rows."""
     return [leaf.name for leaf in plan.leaves if leaf.spec.kind == "rows"]
 
 

@@ -12,8 +12,8 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * What is kept in one part of the state, counted on from micro-batch to micro-batch in a row of the state's own: else one would go
- * through all of it.
+ * Counts the contents of one partition of the state. The counts are updated in each micro-batch and stored in a row of the state
+ * itself; otherwise counting would read the whole state.
  */
 final class Counts {
   static final String OPEN = "openKeys";
@@ -68,7 +68,7 @@ final class Counts {
     return counted[0];
   }
 
-  /** A key's state is no longer what it was; null where it had none. */
+  /** Removes a key's old state from the counts; null if it had none. */
   void forget(byte[] state) {
     counted[0] -= state == null ? 0 : 1;
     counted[3] -= state == null ? 0 : state.length;
@@ -80,8 +80,8 @@ final class Counts {
   }
 
   /**
-   * What Python counted: by how many rows more are kept, and wait, than before, how many matches it told, how many microseconds it
-   * took, and with BUDGET what its checks came to. Returns milliseconds.
+   * Adds Python's counts: how many more rows are kept and pending than before, matches, microseconds, and with BUDGET the totals of
+   * its checks. Returns milliseconds.
    */
   long told(byte[] numbers) {
     ByteBuffer read = ByteBuffer.wrap(numbers).order(ByteOrder.LITTLE_ENDIAN);
@@ -96,10 +96,10 @@ final class Counts {
     return Math.round(micros / 1000.0);
   }
 
-  /** The metrics of a clause with BUDGET: names, and what each is. */
+  /** Passes the metrics of a clause with BUDGET to {@code metric}: name and description. */
   static void checks(BiConsumer<String, String> metric) {
     for (String[] value : BudgetTotals.VALUES) {
-      if (!value[0].equals(MATCHES)) { // which every clause has
+      if (!value[0].equals(MATCHES)) { // every clause has this one
         metric.accept(value[0], value[1]);
       }
     }

@@ -39,13 +39,13 @@ import scala.collection.immutable.Map$;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Reads the states of a query's keys from its checkpoint, beside the query, which does not notice: the stores that it opens are no
- * part of those that Spark looks after.
+ * Reads the states of a query's keys from its checkpoint, without affecting the query. Spark does not manage the stores that it
+ * opens.
  */
 final class KeptStates {
   private KeptStates() {}
 
-  /** The last version of the states that is committed; -1 where none is, or Spark names versions otherwise than by numbers. */
+  /** Returns the last committed version of the states; -1 without one, or if Spark does not name versions by numbers. */
   static long committed(MatchStateExec operator) throws IOException {
     StatefulOperatorStateInfo info = operator.getStateInfo();
     Path folder = new Path(new Path(info.checkpointLocation()).getParent(), "commits");
@@ -53,7 +53,7 @@ final class KeptStates {
     return commits.isEmpty() || info.stateStoreCkptIds().isDefined() ? -1 : Long.parseLong(commits.get(commits.size() - 1).getName()) + 1;
   }
 
-  /** What reads the states in Python is made of: the pickled command of the operator, in base64, and the type of its rows. */
+  /** Returns the inputs of the reader in Python: the operator's pickled command, in base64, and the type of its rows. */
   static String[] reader(MatchStateExec operator) {
     List<Object> command = CollectionConverters.asJava(((PythonUDF) operator.functionExpr()).func().command());
     byte[] bytes = new byte[command.size()];
@@ -63,7 +63,7 @@ final class KeptStates {
     return new String[] {Base64.getEncoder().encodeToString(bytes), operator.sent().json()};
   }
 
-  /** The keys as texts and the states as bytes; each part of the states is read by a task of its own. */
+  /** Returns the keys as texts and the states as bytes. A task reads each partition of the states. */
   static Dataset<Row> read(MatchStateExec operator, long version) {
     StatefulOperatorStateInfo info = operator.getStateInfo();
     List<Integer> parts = IntStream.range(0, info.numPartitions()).boxed().toList();
@@ -80,7 +80,7 @@ final class KeptStates {
     return operator.session().sessionState().newHadoopConf();
   }
 
-  /** Reads one part. */
+  /** Reads one partition. */
   private record Part(String location, long operator, long version, StructType keys, StateStoreConf stores, SerializableConfiguration hadoop)
       implements FlatMapFunction<Integer, Row>, Serializable {
     @Override

@@ -18,8 +18,8 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The keys of a task by their numbers, in the order in which they came. A key is known by the bytes of its row. Where it is one
- * column whose values are equal where their bytes are, it is looked up by the value; its bytes are then written once.
+ * Numbers the keys of a task in the order of their arrival. A key is identified by the bytes of its row. If the key is a single
+ * column whose equal values have equal bytes, it is looked up by value, and its bytes are written only once.
  */
 final class KeyNumbers {
   private final List<UnsafeRow> keys = new ArrayList<>();
@@ -27,10 +27,10 @@ final class KeyNumbers {
   private final Map<Object, Integer> byValue = new HashMap<>();
   private final Seq<Attribute> grouping;
   private final Seq<Attribute> columns;
-  private final int place; // of the one column, -1 where keys are otherwise
+  private final int place; // the index of the single column; -1 for other keys
   private final DataType type;
   private final UnsafeRowWriter writer = new UnsafeRowWriter(1, 64);
-  private UnsafeProjection projection; // made for the first row that needs it
+  private UnsafeProjection projection; // created for the first row that needs it
 
   /** {@code grouping}: the key's attributes among the {@code columns} of rows. */
   KeyNumbers(Seq<Attribute> grouping, Seq<Attribute> columns) {
@@ -54,12 +54,12 @@ final class KeyNumbers {
     return keys.get(number);
   }
 
-  /** The bytes of each key. */
+  /** Returns the bytes of each key. */
   byte[][] bytes() {
     return keys.stream().map(UnsafeRow::getBytes).toArray(byte[][]::new);
   }
 
-  /** Adds the key with these bytes, if it is not there. */
+  /** Adds the key with these bytes, if it is missing. */
   void add(byte[] bytes) {
     UnsafeRow key = new UnsafeRow(grouping.size());
     key.pointTo(bytes, bytes.length);
@@ -68,7 +68,7 @@ final class KeyNumbers {
     }
   }
 
-  /** The number of a row's key. */
+  /** Returns the number of a row's key. */
   int of(InternalRow row) {
     if (place < 0 || row.isNullAt(place)) {
       return number(projected(row));
@@ -79,7 +79,7 @@ final class KeyNumbers {
       return known;
     }
     int number = number(written(value));
-    byValue.put(value instanceof UTF8String text ? text.copy() : value, number); // it lies in the row
+    byValue.put(value instanceof UTF8String text ? text.copy() : value, number); // the text is part of the row's memory
     return number;
   }
 
@@ -103,7 +103,7 @@ final class KeyNumbers {
     return projection.apply(row);
   }
 
-  /** A key of one column, as a projection writes it. */
+  /** Returns a key of one column in the form that a projection writes. */
   private UnsafeRow written(Object value) {
     writer.reset();
     writer.zeroOutNullBytes();

@@ -16,21 +16,19 @@ import scala.reflect.ClassTag$;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Appends the late rows of a micro-batch to a table, before its other rows are searched. A micro-batch that is tried again has the
- * same late rows, so a note in the checkpoint says that they are there. A driver that dies between append and note appends them
- * twice.
+ * Appends the late rows of a micro-batch to a table, before its other rows are searched. A retried micro-batch has the same late
+ * rows, so a note in the checkpoint records that they have been appended. If the driver dies between append and note, they are
+ * appended twice.
  */
 final class LateTable {
   private LateTable() {}
 
-  /** Whether a row's time is that of a late row. */
+  /** Whether a row is late by its time. */
   static boolean isLate(InternalRow row, int time, long watermark) {
     return !row.isNullAt(time) && row.getLong(time) <= watermark;
   }
 
-  /**
-   * {@code rows} have their time at place {@code time} and what the table gets, of type {@code schema}, at place {@code late}.
-   */
+  /** {@code rows} have their time at index {@code time}, and the table's columns, of type {@code schema}, at index {@code late}. */
   static void append(
       SparkSession session, String table, RDD<InternalRow> rows, int time, int late, StructType schema, long watermark, StatefulOperatorStateInfo info,
       Configuration conf) {

@@ -57,18 +57,17 @@ import scala.reflect.ClassTag$;
 import scala.runtime.AbstractFunction2;
 
 /**
- * A clause over a stream: hands the rows of a task's keys, with what is kept of each, to one Python call as ordinary Arrow batches,
- * and keeps what comes back. A task with no row and no key that is due calls no Python.
+ * The stateful operator of a clause over a stream. It passes the rows of a task's keys, with the state of each key, to one Python
+ * call as ordinary Arrow batches, and stores the returned states. A task without rows and due keys does not call Python.
  *
- * <p>Spark gives stateful operators their state by the names of its own classes, hence the class that it extends.
+ * <p>Spark recognises stateful operators by the names of its own classes, so this class extends one of them.
  *
- * <p>To Python goes first the watermark, as eight bytes in a row of its own, with the path of the checkpoint behind them, and then
- * what was read of each table, in one more.
- * Then go rows: number of the key in the task, nothing, and the row's columns. Behind them comes for each key that has a state, or
- * is due, its number as -1 - k and the state.
+ * <p>Python first receives a row with the watermark, as eight bytes, followed by the path of the checkpoint. Then comes one row per
+ * table with its content. Then come the rows: number of the key in the task, NULL, and the row's columns. Last comes, for each key
+ * that has a state or is due, its number as -1 - k and the state.
  *
- * <p>Back come rows of matches, whose {@code __k} is NULL, then for each key its number, its state or NULL, and the watermark at
- * which it is due or NULL, and last -1 and what is counted ({@link Counts}).
+ * <p>Python returns rows of matches, whose {@code __k} is NULL. Then it returns for each key its number, its state or NULL, and its
+ * timer (a watermark) or NULL. Last come -1 and the counts ({@link Counts}).
  */
 public final class MatchStateExec extends TransformWithStateInPySparkExec {
   private static final long serialVersionUID = 1L;
@@ -77,7 +76,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   private static final String COUNTS = "counts";
   private static final int FORMAT = Streams.STATE_FORMAT;
   private static final int HEAD = 2; // columns before those of a row
-  private static final int SAID = Integer.MIN_VALUE; // the number of a row that is of no key
+  private static final int SAID = Integer.MIN_VALUE; // the number of a row without a key
   private static final String UNTIMED = "rowsWithoutTime";
   private static final String KEYS = "keysSearched";
   private static final String ENGINE = "engineTimeMs";
@@ -85,18 +84,18 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   private static final String CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled";
   private static final int CHILD = SparkVersion.PARAMETERS - 6; // among the constructor's parameters
   private static final int TABLES = SparkVersion.PARAMETERS - 3;
-  private static final int TOGETHER = 1024; // so many states are read at once
+  private static final int TOGETHER = 1024; // the number of states that are read at once
 
   public MatchStateExec(
       Expression function, Seq<Attribute> grouping, Seq<Attribute> out, OutputMode mode, TimeMode time, Option<StatefulOperatorStateInfo> info,
       Option<Object> batchTime, Option<Object> beforeTime, Option<Object> late, Option<Object> eviction, Enumeration.Value facing, SparkPlan child,
       boolean streaming, boolean hasInitial, SparkPlan initial, Seq<Attribute> initialGrouping, StructType initialSchema) {
-    super( // timers are its own: Spark would make code for some of each of a plan's many copies
+    super( // its timers are its own: Spark would generate code for some of each of a plan's many copies
         function, grouping, out, mode, TimeMode.None(), info, batchTime, beforeTime, late, eviction, facing, child, streaming, hasInitial, initial, initialGrouping,
         initialSchema);
   }
 
-  /** Of Spark 4.1, which has no time of the micro-batch before. */
+  /** For Spark 4.1, which lacks the time of the micro-batch before. */
   public MatchStateExec(
       Expression function, Seq<Attribute> grouping, Seq<Attribute> out, OutputMode mode, TimeMode time, Option<StatefulOperatorStateInfo> info,
       Option<Object> batchTime, Option<Object> late, Option<Object> eviction, Enumeration.Value facing, SparkPlan child,
@@ -105,7 +104,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
         function, grouping, out, mode, TimeMode.None(), info, batchTime, late, eviction, facing, child, streaming, hasInitial, initial, initialGrouping, initialSchema);
   }
 
-  /** Spark sets what the operator needs of a micro-batch through this method of its own class. */
+  /** Spark sets the operator's parameters of a micro-batch through this method of its own class. */
   @Override
   public TransformWithStateInPySparkExec copy(
       Expression function, Seq<Attribute> grouping, Seq<Attribute> out, OutputMode mode, TimeMode time, Option<StatefulOperatorStateInfo> info,
@@ -125,10 +124,10 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
         function, grouping, out, mode, time, info, batchTime, late, eviction, facing, child, streaming, hasInitial, initial, initialGrouping, initialSchema);
   }
 
-  /** Spark's own class keeps the second child as it is where that is no initial state. */
+  /** Replaces both children. Spark's own class keeps the second child if it is not an initial state. */
   @Override
   public TransformWithStateInPySparkExec withNewChildrenInternal(SparkPlan rows, SparkPlan tables) {
-    Object[] own = new Object[productArity()]; // as the constructor takes them
+    Object[] own = new Object[productArity()]; // in the order of the constructor
     for (int i = 0; i < own.length; i++) {
       own[i] = productElement(i);
     }
@@ -137,7 +136,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     return (TransformWithStateInPySparkExec) PythonFunctions.construct(Streams.OPERATOR, own);
   }
 
-  /** What Spark keeps beside the state, and asks whether a micro-batch without rows is needed. */
+  /** Spark stores this next to the state, and uses it to decide whether a micro-batch without rows is needed. */
   @Override
   public TimeMode timeMode() {
     return TimeMode.EventTime();
@@ -165,7 +164,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     return MatchStrategy.seq(List.of(MatchStrategy.seq(List.<SortOrder>of()), MatchStrategy.seq(List.<SortOrder>of())));
   }
 
-  /** The watermark, in milliseconds, of what is told: none where matches may take any time. */
+  /** Returns the watermark of the output in milliseconds; none if matches may have any time. */
   @Override
   public Option<Object> produceOutputWatermark(long watermark) {
     var said = output().last().metadata();
@@ -234,7 +233,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     return Map$.MODULE$.<String, TransformWithStateVariableInfo>empty();
   }
 
-  /** Spark asks this before the first micro-batch of a run. */
+  /** Spark calls this before the first micro-batch of a run. */
   @Override
   public scala.collection.immutable.List<StateSchemaValidationResult> validateAndMaybeEvolveStateSchema(Configuration conf, long batchId, int version) {
     StatementFile.check(getStateInfo(), output().last().metadata().getString(Streams.STATEMENT), batchId, conf);
@@ -246,7 +245,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     return false;
   }
 
-  /** What a report reads beside the query: see {@link KeptStates}. */
+  /** A report reads these states while the query runs: see {@link KeptStates}. */
   public long keptVersion() throws java.io.IOException {
     return KeptStates.committed(this);
   }
@@ -269,8 +268,8 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     RDD<InternalRow> came = left().execute();
     var rows = org.apache.spark.sql.execution.streaming.state.package$.MODULE$.StateStoreOps(came, tag);
     org.apache.spark.sql.classic.SparkSession session = session(); // a query's own
-    session.sessionState().conf().setConfString(TRACKED, "false"); // a read for each write: Counts knows
-    if (!session.sessionState().conf().contains(CHANGES)) { // a commit writes what changed, not the whole store
+    session.sessionState().conf().setConfString(TRACKED, "false"); // it would cost a read per write, and Counts counts already
+    if (!session.sessionState().conf().contains(CHANGES)) { // a commit then writes the changes, not the whole store
       session.sessionState().conf().setConfString(CHANGES, "true");
     }
     return rows.mapPartitionsWithStateStore(
@@ -278,7 +277,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
         Map$.MODULE$.<String, String>empty(), false, new Task(this, evaluators(), beside(came)), tag);
   }
 
-  /** The tables that are read beside the rows, of which the tasks get what they held when the micro-batch began. */
+  /** Returns the tables that are read in addition to the rows. Tasks receive their contents as of the start of the micro-batch. */
   private ReadTables tables() {
     return (ReadTables) children().apply(1);
   }
@@ -293,7 +292,9 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     return new Beside(session().sparkContext().broadcast(read.given().toArray(new byte[0][]), tag), read.again());
   }
 
-  /** What tasks get beside rows: of each table what was read, null without any; and whether all keys with timers are searched. */
+  /**
+   * The additional input of tasks: the content of each table, null without tables; and whether all keys with timers are searched.
+   */
   private record Beside(Broadcast<byte[][]> tables, boolean again) implements Serializable {
     static final Beside NOTHING = new Beside(null, false);
 
@@ -308,12 +309,12 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     chained.add(new scala.Tuple2<>(new ChainedPythonFunctions(MatchStrategy.seq(List.of(function.func()))), (Object) function.resultId().id()));
     StructType sent = new StructType().add("__k", DataTypes.IntegerType).add("__state", DataTypes.BinaryType);
     for (StructField field : sent().fields()) {
-      sent = sent.add("c" + sent.length(), field.dataType(), true); // a user's column may have any name; Python knows them by their places
+      sent = sent.add("c" + sent.length(), field.dataType(), true); // a user's column may have any name; Python uses indexes
     }
     return SparkVersion.evaluators(this, MatchStrategy.seq(chained), sent);
   }
 
-  /** Appends late rows to their table, where there is one. */
+  /** Appends late rows to their table, if there is one. */
   private void appendLate() {
     if (lateTable() == null || eventTimeWatermarkForLateEvents().isEmpty()) {
       return;
@@ -324,18 +325,18 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
         session().sessionState().newHadoopConf());
   }
 
-  /** The table of late rows; null without one. */
+  /** Returns the table of late rows; null without one. */
   private String lateTable() {
     var said = output().last().metadata();
     return said.contains(Streams.LATE) ? said.getString(Streams.LATE) : null;
   }
 
-  /** How many columns of a row go to Python. */
+  /** Returns the number of a row's columns that go to Python. */
   private int count() {
     return columns().size() - groupingAttributes().size() - (lateTable() == null ? 0 : 1);
   }
 
-  /** The type of the rows that go to Python. */
+  /** Returns the type of the rows that go to Python. */
   StructType sent() {
     StructType sent = new StructType();
     List<Attribute> columns = columns();
@@ -346,14 +347,14 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   }
 
   /**
-   * The columns of a row: those that go to Python, of which the last are of ORDER BY, the keys, and what goes to the table of late
-   * rows.
+   * Returns the columns of a row: those that go to Python, the last of these from ORDER BY, then the keys, and the column for the
+   * table of late rows.
    */
   private List<Attribute> columns() {
     return scala.jdk.javaapi.CollectionConverters.asJava(left().output());
   }
 
-  /** The place of the time in a row. */
+  /** Returns the index of the time in a row. */
   private int time() {
     List<Attribute> columns = columns();
     for (int i = 0; i < columns.size(); i++) {
@@ -364,7 +365,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     throw new IllegalStateException("a stream's rows have no time");
   }
 
-  /** The first column of ORDER BY: the last of that name, as a user's own columns stand before it. */
+  /** Returns the first column of ORDER BY. It is the last column of that name, because a user's own columns come before it. */
   private Attribute timeColumn() {
     Attribute found = null;
     for (Attribute column : columns()) {
@@ -413,15 +414,15 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       store.commit();
       operator.longMetric("commitTimeMs").add((System.nanoTime() - searched) / 1_000_000);
       operator.setStoreMetrics(store, true);
-      operator.longMetric("numTotalStateRows").add(counts.open()); // which Spark is told not to count: that costs a read for each write
+      operator.longMetric("numTotalStateRows").add(counts.open()); // Spark does not count them, which would cost a read per write
       counts.each((name, number) -> operator.longMetric(name).add(number));
       operator.setOperatorMetrics(1);
     }
   }
 
   /**
-   * The number of a key and a state, then the columns of a row without the ones at its end that do not go to Python. The columns of
-   * most types are looked up here: a joined row asks its first part for its size each time.
+   * A row for Python: the number of a key, a state, and the columns of a row, without the last ones that stay in the JVM. Columns
+   * of most types are read directly: a joined row asks its first part for its size each time.
    */
   private static final class Sent extends JoinedRow {
     private static final long serialVersionUID = 1L;
@@ -481,12 +482,12 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   }
 
   /**
-   * The rows that are not late, with the number of their key, then the states of their keys and of those that are due. All are read
-   * before the first row comes back.
+   * Yields the rows that are not late, with the number of their key, and then the states of their keys and of due keys. All are
+   * read before the first row returns.
    */
   private static final class Input extends AbstractIterator<InternalRow> {
     final KeyNumbers keys;
-    private final List<UnsafeRow> values = new ArrayList<>(); // of each key, as the store has it; null where nothing is kept
+    private final List<UnsafeRow> values = new ArrayList<>(); // for each key the value in the store; null without one
     private final StateStore store;
     private final Iterator<InternalRow> rows;
     private final Beside beside;
@@ -501,9 +502,9 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     private final SQLMetric untimed;
     private final SQLMetric searched;
     private InternalRow row;
-    private int said; // how many rows that are of no key
-    private int came = -1; // how many keys have rows, once these have passed
-    private int told; // how many keys have been looked at behind the rows
+    private int said; // how many rows without a key were passed
+    private int came = -1; // how many keys have rows, known after the rows have passed
+    private int told; // how many keys have been examined after the rows
 
     Input(MatchStateExec operator, StateStore store, Iterator<InternalRow> rows, Beside beside) {
       this.store = store;
@@ -526,12 +527,12 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       return millis.isDefined() ? Math.multiplyExact((Long) millis.get(), 1000L) : Long.MIN_VALUE;
     }
 
-    /** What is kept of a key; null where nothing is. */
+    /** Returns the stored value of a key; null without one. */
     UnsafeRow value(int key) {
       return values.get(key);
     }
 
-    /** The watermark at which a key is due; null where none is. */
+    /** Returns the timer of a key; null without one. */
     Long due(int key) {
       UnsafeRow value = values.get(key);
       return value == null || value.isNullAt(1) ? null : value.getLong(1);
@@ -577,7 +578,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       }
     }
 
-    /** Many at a time, and in the order of the store, which reads a block of neighbours once then. */
+    /** Reads many states at a time, in the order of the store, which then reads a block of neighbours once. */
     private void readStates() {
       byte[][] bytes = keys.bytes();
       Integer[] order = IntStream.range(0, bytes.length).boxed().toArray(Integer[]::new);
@@ -620,7 +621,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     }
   }
 
-  /** Rows of matches; the states among them are kept, and with the last row committed. */
+  /** Yields rows of matches. It stores the states that come with them, and commits after the last row. */
   private static final class Output extends AbstractIterator<InternalRow> {
     private final Task task;
     private final StateStore store;
@@ -628,7 +629,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     private final Input input;
     private final Iterator<InternalRow> rows;
     private final long began;
-    private final int at; // of the first of the last three columns
+    private final int at; // the index of the first of the last three columns
     private final UnsafeRowWriter value = new UnsafeRowWriter(3, 1024);
     private final UnsafeRow none;
     private final SQLMetric updated;
@@ -719,7 +720,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       return row;
     }
   }
-  /** Writes timers, whose bytes are in the order of their times: the highest byte first, and its sign turned. */
+  /** Writes timers in bytes that sort by time: the highest byte first, with its sign flipped. */
   private static final class Timer {
     private final UnsafeRowWriter writer = new UnsafeRowWriter(2, 64);
 

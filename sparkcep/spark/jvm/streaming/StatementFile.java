@@ -10,11 +10,14 @@ import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo;
 
-/** The statement of a clause beside its state in a checkpoint, so that another one is known before it goes on with that state. */
+/** The statement of a clause next to its state in a checkpoint. It prevents another statement from resuming from that state. */
 final class StatementFile {
   private StatementFile() {}
 
-  /** Writes the statement before the first micro-batch of a checkpoint; before a later one raises an error where it is another. */
+  /**
+   * Writes the statement before the first micro-batch of a checkpoint. Before a later one, raises an error if the statement
+   * differs.
+   */
   static void check(StatefulOperatorStateInfo info, String statement, long batchId, Configuration conf) {
     Path operator = new Path(info.checkpointLocation() + "/" + info.operatorId());
     Path path = new Path(operator, StreamStart.STATEMENT);
@@ -32,7 +35,7 @@ final class StatementFile {
     }
   }
 
-  /** Writes a file that is there as a whole or not at all. */
+  /** Writes a file atomically: completely or not at all. */
   private static void write(Path path, String text, Configuration conf) throws IOException {
     CheckpointFileManager manager = CheckpointFileManager.create(path.getParent(), conf);
     manager.mkdirs(path.getParent());

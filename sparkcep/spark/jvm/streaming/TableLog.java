@@ -17,25 +17,25 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo;
 
 /**
- * What a micro-batch has read of the tables beside a stream, in a file beside the state of its operator, so that a micro-batch that
- * is tried again reads the same, whatever has become of the tables. A file is there as a whole or not at all.
+ * A log of the tables that a stream's micro-batches have read, in files next to the operator's state. A retried micro-batch reads
+ * the same content, even if the tables have changed since. Files are written atomically.
  *
- * <p>Where nothing has changed since the micro-batch before, the file names the one whose file has the content.
+ * <p>If nothing has changed since the previous micro-batch, the file names the micro-batch whose file has the content.
  */
 final class TableLog {
   static final long NONE = Long.MIN_VALUE;
   private static final int FORMAT = 2;
-  private static final int UNCHECKED = 1; // the format before, without a checksum
-  private static final int SAME = -1; // in place of a length
+  private static final int UNCHECKED = 1; // the previous format, without a checksum
+  private static final int SAME = -1; // replaces a length
 
   /**
-   * One micro-batch. Bytes are Arrow's.
+   * One micro-batch. Bytes are in Arrow's format.
    *
    * @param since the micro-batch that read the content
-   * @param largest the largest time of all rows that came by its end; NONE where none did
-   * @param again whether keys of which no row came have to be searched
-   * @param read of each table what it held
-   * @param given of each table what the engine gets of that
+   * @param largest the largest time of all rows up to its end; NONE without rows
+   * @param again whether keys without new rows have to be searched
+   * @param read the content of each table
+   * @param given the part of each table's content that the engine gets
    */
   record Entry(long since, long largest, boolean again, List<byte[]> read, List<byte[]> given) {}
 
@@ -53,7 +53,7 @@ final class TableLog {
     return new Path(folder, Long.toString(batch));
   }
 
-  /** What a micro-batch has read; null where it has not. */
+  /** Returns the tables that a micro-batch has read; null if it has not. */
   Entry read(long batch) throws IOException {
     try (CheckedInputStream checked = new CheckedInputStream(manager.open(path(batch)), new CRC32());
         DataInputStream in = new DataInputStream(checked)) {
@@ -90,14 +90,14 @@ final class TableLog {
   }
 
   private static byte[] read(DataInputStream in, int length) throws IOException {
-    byte[] bytes = in.readNBytes(Math.max(length, 0)); // takes no more memory than there are bytes
+    byte[] bytes = in.readNBytes(Math.max(length, 0)); // allocates no more memory than there are bytes
     if (bytes.length != length) {
       throw new EOFException();
     }
     return bytes;
   }
 
-  /** Compares the checksum at the end of a file with that of what was read of it. */
+  /** Compares the checksum at the end of a file with that of the bytes read. */
   private void check(CheckedInputStream checked, DataInputStream in, int format, long batch) throws IOException {
     long sum = checked.getChecksum().getValue();
     if (format != UNCHECKED && in.readLong() != sum) {
@@ -144,7 +144,7 @@ final class TableLog {
     data.write(bytes);
   }
 
-  /** Removes the files of micro-batches before the one of that number, but for the one that the others name. */
+  /** Removes the files of micro-batches before {@code first}, except the one that later files name. */
   void purge(long first) throws IOException {
     List<Path> there = first <= 0 ? List.of() : StreamStart.numbered(files, folder);
     if (there.isEmpty() || number(there.get(0)) >= first) {

@@ -23,8 +23,8 @@ import scala.reflect.ClassTag$;
 import scala.runtime.AbstractFunction2;
 
 /**
- * Reads the tables beside a stream before the rows of a micro-batch are searched, once for each micro-batch: what was read is
- * written to the {@link TableLog} first, and a micro-batch that is tried again takes it from there.
+ * Reads a stream's tables before the rows of a micro-batch are searched, once per micro-batch. The content is written to the {@link
+ * TableLog} first, and a retried micro-batch takes it from there.
  */
 final class TableReads {
   private final SparkSession session;
@@ -32,7 +32,7 @@ final class TableReads {
   private final StatefulOperatorStateInfo info;
   private final String asked;
 
-  /** {@code asked}: what is asked of Python where arcs change, see {@code Streams}. */
+  /** {@code asked}: the request to Python when arcs change, see {@code Streams}. */
   TableReads(SparkSession session, ReadTables tables, StatefulOperatorStateInfo info, String asked) {
     this.session = session;
     this.tables = tables;
@@ -41,8 +41,8 @@ final class TableReads {
   }
 
   /**
-   * What the micro-batch at hand reads. {@code rows} are those that come, with their time at place {@code time}; {@code late} and
-   * {@code watermark}, in microseconds, are those of the micro-batch before and of this one.
+   * Returns the content that the current micro-batch reads. {@code rows} are its rows, with their time at index {@code time}.
+   * {@code late} and {@code watermark}, in microseconds, are the watermarks of the previous and of this micro-batch.
    */
   TableLog.Entry read(RDD<InternalRow> rows, int time, long late, long watermark) {
     long batch = info.storeVersion();
@@ -70,7 +70,7 @@ final class TableReads {
     return String.join(", ", CollectionConverters.asJava(tables.names()));
   }
 
-  /** What the tables hold now, and what the engine gets of it; that of the micro-batch {@code before} where it is the same. */
+  /** Returns the tables' content, and the engine's part of it; those of the micro-batch {@code before} if nothing has changed. */
   private TableLog.Entry changed(long batch, TableLog.Entry before, long late, long watermark) {
     List<byte[]> read = new ArrayList<>();
     CollectionConverters.asJava(tables.children()).forEach(table -> read.add(collected(table)));
@@ -85,14 +85,17 @@ final class TableReads {
     return arcs < 0 ? new TableLog.Entry(batch, TableLog.NONE, false, read, read) : arrived(batch, arcs, read, before, late, watermark);
   }
 
-  /** The same where the table of that number is of arcs: the engine gets all that still matter, which Python knows. */
+  /**
+   * Returns the changed content if table {@code arcs} has arcs. The engine gets all arcs that still matter, which Python
+   * determines.
+   */
   private TableLog.Entry arrived(long batch, int arcs, List<byte[]> read, TableLog.Entry before, long late, long watermark) {
     ObjectNode request = (ObjectNode) Call.plan(asked);
     request.put("read", read.get(arcs)).put("before", before == null ? null : before.read().get(arcs)).put("journal", before == null ? null : before.given().get(arcs));
     request.put("largest", before == null || before.largest() == TableLog.NONE ? null : (Long) before.largest()).put("late", late).put("watermark", watermark);
     JsonNode answer = PythonFunctions.asked(request);
     Streams.raise(answer);
-    if (answer.get("journal").isNull()) { // its rows came in another order
+    if (answer.get("journal").isNull()) { // only the order of its rows has changed
       return new TableLog.Entry(before.since(), TableLog.NONE, false, before.read(), before.given());
     }
     List<byte[]> given = new ArrayList<>(read);
@@ -104,7 +107,7 @@ final class TableReads {
     return new TableLog.Entry(batch, TableLog.NONE, answer.get("again").asBoolean(), read, given);
   }
 
-  /** The rows of a table as a stream of Arrow's. */
+  /** Returns the rows of a table as an Arrow stream. */
   private byte[] collected(SparkPlan table) {
     SQLConf conf = session.sessionState().conf();
     StructType schema = DataTypeUtils.fromAttributes(table.output());
@@ -120,7 +123,7 @@ final class TableReads {
     }
   }
 
-  /** The largest time of all rows that were not late, with that of those {@code before}. Of all tables only arcs ask for it. */
+  /** Returns the largest time of all rows that were not late, including those {@code before}. Only arcs need it. */
   private long largest(RDD<InternalRow> rows, int time, long late, long before) {
     if (!CollectionConverters.asJava(tables.names()).contains(StreamTables.ARCS)) {
       return TableLog.NONE;

@@ -16,8 +16,8 @@ import scala.*;
 import scala.collection.Iterator;
 import scala.collection.immutable.*;
 /**
- * Signatures of Spark 4.1 to 4.3 only, to compile against: javac refuses to extend the Scala class (a final bridge with an erased
- * type), the JVM does not. Of the two constructors and copies a Spark has one. It is not put into the jar.
+ * Signatures of Spark 4.1 to 4.3, for compilation only: javac refuses to extend the Scala class (a final bridge with an erased
+ * type), but the JVM allows it. Each Spark has one of the two constructors and copies. The class is not in the jar.
  */
 public abstract class TransformWithStateInPySparkExec extends SparkPlan {
   public TransformWithStateInPySparkExec(Expression f, Seq<Attribute> g, Seq<Attribute> o, OutputMode m, TimeMode t, Option<StatefulOperatorStateInfo> i, Option<Object> a, Option<Object> b, Option<Object> c, Option<Object> d, Enumeration.Value e, SparkPlan ch, boolean s, boolean h, SparkPlan init, Seq<Attribute> ig, StructType is) {}

@@ -7,9 +7,9 @@ import org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySpa
 import org.apache.spark.sql.execution.streaming.state.StateStore;
 
 /**
- * Calls of what the operator for streams inherits, or redefines. They are compiled against Spark's own class, so that a Spark
- * without one of these methods is known when the jar is built: the operator itself is compiled against the stub, of which nobody
- * knows whether it is true. Nobody calls them.
+ * Calls of the members that the operator for streams inherits or overrides. They are compiled against Spark's own class, so that a
+ * Spark without one of these methods is detected when the jar is built. The operator itself is compiled against the stub, which may
+ * be wrong. Nobody calls these methods.
  */
 abstract class Inherited {
   static Object[] all(TransformWithStateInPySparkExec exec, Configuration conf, StateStore store) {

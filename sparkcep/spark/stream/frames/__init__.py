@@ -1,1 +1,1 @@
-"""A clause over a stream without the JVM extension. DataFrames go in; a program of Spark's public stateful operators comes out."""
+"""Clauses over streams without the JVM extension: turns DataFrames into a program of Spark's public stateful operators."""

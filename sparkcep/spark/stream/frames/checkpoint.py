@@ -1,5 +1,7 @@
-"""What a checkpoint has of clauses over streams that are programs of data frames, read by Spark's own sources of states, in classic
-sessions and over Spark Connect."""
+"""Reads the checkpoint of clauses over streams that run as programs of DataFrames.
+
+It uses Spark's state data sources, in classic sessions and over Spark Connect. ``query_start`` and reports use it.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,10 @@ from sparkcep.spark.stream.jvm_operator import FRAME_OPERATORS, OPERATOR_NAME, c
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-BUCKET = "bucket"  # the name of the state where several clauses stand in a query
+BUCKET = "bucket"  # the state's name if a query has several clauses
 _ALONE, _SEVERAL = FRAME_OPERATORS
 _NOTHING_YET = "STDS_COMMITTED_BATCH_UNAVAILABLE"
-_NOT_OURS = "FIELD_NOT_FOUND", "STDS_INVALID_OPTION_VALUE.WITH_MESSAGE"  # Spark's answers where a user's own function keeps a state
+_NOT_OURS = "FIELD_NOT_FOUND", "STDS_INVALID_OPTION_VALUE.WITH_MESSAGE"  # Spark's answers for the state of a user's own function
 _BY_OPERATOR = (
     "the checkpoint is of a query whose clauses ran by the operator of the JVM's extension, and now they are programs of data frames (sparkcep.stream.route, or the extension is missing); "
     "run the query as it was, or begin with a new checkpoint"
@@ -28,8 +30,11 @@ _BY_OPERATOR = (
 
 
 def states(session: SparkSession, checkpoint: str, operator: int = 0, several: bool = False) -> DataFrame:
-    """What is kept of the buckets of one clause, a row for each: ``state`` binary. ``operator``: the number by which Spark knows
-    what keeps it; ``several``: whether the clause was made to stand in a query with others."""
+    """Returns the state of one clause, a row per bucket with the binary column ``state``.
+
+    ``operator``: Spark's number of the stateful operator. ``several``: whether the clause was built so that a query may have
+    several.
+    """
     reader = session.read.format("statestore").option("operatorId", operator)
     if several:
         reader = reader.option("stateVarName", BUCKET)
@@ -38,8 +43,10 @@ def states(session: SparkSession, checkpoint: str, operator: int = 0, several: b
 
 
 def statement_of(kept: DataFrame, checkpoint: str) -> bytes | None:
-    """The statement whose buckets are ``kept`` in a checkpoint, as :func:`states` has them; None where none is. Raises
-    MatchRuntimeError for a bucket that is damaged."""
+    """Returns the statement of the buckets ``kept``, which are rows of :func:`states`. Returns None if there are none.
+
+    Raises MatchRuntimeError for a damaged bucket.
+    """
     first = kept.first()
     try:
         return None if first is None else Bucket.read(bytes(first.state)).statement
@@ -48,8 +55,10 @@ def statement_of(kept: DataFrame, checkpoint: str) -> bytes | None:
 
 
 def check_kept(session: SparkSession, checkpoint: str, statements: list[bytes]) -> None:
-    """Raises ClauseError where the clauses of a query, with these ``statements``, cannot go on with what its checkpoint has. The
-    first micro-batch compares once more, in each bucket."""
+    """Raises ClauseError if the clauses of a query, with these ``statements``, cannot resume from its checkpoint.
+
+    The first micro-batch compares them again, in each bucket.
+    """
     if not _is_known(session, checkpoint):
         return
     now = [*map(json.loads, statements)]
@@ -58,14 +67,17 @@ def check_kept(session: SparkSession, checkpoint: str, statements: list[bytes]) 
         raise wrong(Plan.from_json(now[0]["plan"]), _BY_OPERATOR, UNSUPPORTED)
     before = [kept for number, name in sorted(operators) if name in (_ALONE, _SEVERAL) for kept in _statements(session, checkpoint, number, name == _SEVERAL)]
     check_times(len(before), now)
-    # Spark numbers what keeps a state by where it stands in the plan, which may have moved
+    # Spark numbers stateful operators by their place in the plan, which may have changed.
     changed, others = ([json.loads(one) for one in some if one and one not in rest] for some, rest in ((before, statements), (statements, before)))
     for one, other in zip(changed, others, strict=False):
         check_changed(one, other)
 
 
 def _statements(session: SparkSession, checkpoint: str, operator: int, several: bool) -> list[bytes]:
-    """The statement of the clause whose state that is, empty where it is not known; none where it is a user's own function's."""
+    """Returns the statement of the clause with this state as a list of one: b"" if it is unknown.
+
+    Returns [] for a user's function.
+    """
     try:
         return [statement_of(states(session, checkpoint, operator, several), checkpoint) or b""]
     except PySparkException as error:
@@ -75,9 +87,9 @@ def _statements(session: SparkSession, checkpoint: str, operator: int, several: 
 
 
 def _is_known(session: SparkSession, checkpoint: str) -> bool:
-    """Whether a query with that checkpoint has committed a micro-batch."""
+    """Whether a query with this checkpoint has committed a micro-batch."""
     try:
-        session.read.format("statestore").load(checkpoint).schema  # noqa: B018 - over Spark Connect this asks
+        session.read.format("statestore").load(checkpoint).schema  # noqa: B018 - a plain access runs the request over Spark Connect
     except PySparkException as error:
-        return error.getCondition() != _NOTHING_YET  # whatever else is to be said of a state is said where it is read
+        return error.getCondition() != _NOTHING_YET  # reading a state reports all other problems
     return True

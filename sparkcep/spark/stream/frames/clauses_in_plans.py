@@ -1,4 +1,7 @@
-"""The clauses over streams in the plans of data frames: where they stand, and what may stand above and below them."""
+"""Finds clauses over streams in the plans of DataFrames, and checks the nodes above and below them.
+
+``program`` and ``query_start`` in this package use it.
+"""
 
 from __future__ import annotations
 
@@ -13,32 +16,37 @@ from sparkcep.spark.stream.frames.plan_text import Node
 from sparkcep.spark.stream.jvm_operator import INSTEAD, PROVIDER, ROCKSDB, wrong
 
 SEVERAL = "sparkcep.stream.several"
-_PASSING = frozenset(["Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark"])  # tell rows in the order of their watermark
+_PASSING = frozenset(["Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark"])  # emit rows in watermark order
 
 
 class Made(NamedTuple):
-    """A clause over a stream that was made a data frame, as others know it: its ``plan`` as JSON, the ``statement`` that a
-    checkpoint keeps, and by how many milliseconds the watermark of its output is behind Spark's, None where it has none."""
+    """A clause over a stream that was turned into a DataFrame, as other clauses see it.
+
+    Attributes:
+        plan: the plan as JSON.
+        statement: the statement that a checkpoint stores.
+        ``behind``: how many milliseconds the output's watermark trails Spark's; None if the output lacks one.
+    """
 
     plan: str
     statement: bytes
     behind: int | None
 
 
-# The clauses of this process by the numbers that their nodes have in plans, which may be those of views.
+# The clauses of this process by the numbers of their nodes in plans, which may be plans of views.
 _made: dict[int, Made] = {}
 _numbers, _REMEMBERED = itertools.count(1), 10_000
 _ROWS = re.compile(r"match_recognize (\d+) by data frames")
 
 
 def number_of(node: Node) -> int | None:
-    """The number of the clause whose rows a node gives; None for any other node."""
+    """Returns the number of the clause whose rows a node returns; None for any other node."""
     named = _ROWS.match(node.text) if node.name == "MapInArrow" else None
     return int(named[1]) if named else None
 
 
 def by_one_call(node: Node) -> bool:
-    """Whether the clause whose rows a node gives runs by the operator of which Spark takes one in a query."""
+    """Whether the clause whose rows a node returns uses the operator that Spark allows once per query."""
     return any(below.name == "FlatMapGroupsInPandasWithState" for below in node.children[0].children)
 
 
@@ -50,31 +58,35 @@ def remember(made: Made) -> int:
 
 
 def clauses(plan: Node) -> list[Node]:
-    """The nodes of clauses over streams in a plan, without those that stand below another."""
+    """Returns the topmost clauses over streams in a plan."""
     return [plan] if number_of(plan) is not None else [node for child in plan.children for node in clauses(child)]
 
 
 def without_clauses(plan: Node) -> Node:
-    """The plan without what stands below the nodes of clauses."""
+    """Returns the plan with the nodes of clauses as leaves."""
     return replace(plan, children=() if number_of(plan) is not None else tuple(map(without_clauses, plan.children)))
 
 
 def watermark(node: Node) -> list[str]:
-    """The column of a watermark that begins at a node."""
+    """Returns the column of a watermark that is defined at a node, as a list of at most one."""
     column = re.match(r"(?:[0-9a-f-]{36}, )?(.*)#\d+: ", node.text) if node.name == "EventTimeWatermark" else None
     return [column[1]] if column else []
 
 
 def stateful(rows: Node, several: bool) -> list[str]:
-    """What keeps a state of Spark's below a clause, over which it does not stand: what a clause's output goes to has no
-    watermark."""
+    """Names the stateful Spark nodes below a clause that the clause cannot be above.
+
+    They include every stateful node above another clause, because a clause's output lacks a watermark.
+    """
     nodes = (node for node in without_clauses(rows).below() if node.keeps_state)
     return [node.name for node in nodes if clauses(node) or not (node.joins or (several and node.name in _PASSING))]
 
 
 def check_above(plan: Node) -> None:
-    """Raises ClauseError for a query in which a clause over a stream stands below what Spark does not let stand there, or what
-    would lose rows of its output: these are behind the watermark that Spark knows."""
+    """Raises ClauseError if a clause over a stream is below a node that Spark refuses there, or that would drop rows of its output.
+
+    These rows are later than the watermark that Spark knows.
+    """
     alone = [node for node in clauses(plan) if by_one_call(node)]
     if len(alone) > 1:
         raise at_clause(alone[1], f"the data frames of this query's clauses were each made to stand in a query alone; set {SEVERAL} to true, and {PROVIDER} to {ROCKSDB}, before they are made")
@@ -93,11 +105,11 @@ def check_above(plan: Node) -> None:
 
 
 def found(node: Node) -> Made | None:
-    """What is known of the clause whose rows a node gives."""
+    """Returns the record of the clause whose rows a node returns, if this process built it."""
     return _made.get(number_of(node) or 0)
 
 
 def at_clause(clause: Node, message: str) -> ClauseError:
-    """The error of a query above a clause, at its place."""
+    """Returns an error of a query above a clause, at the clause's position."""
     made = found(clause)
     return ClauseError("STREAM", message, sqlstate=UNSUPPORTED) if made is None else wrong(Plan.from_json(made.plan), message, UNSUPPORTED)

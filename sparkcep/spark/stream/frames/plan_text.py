@@ -1,6 +1,7 @@
-"""Spark's analysed plan, read from its text: Spark Connect gives nothing else of a plan.
+"""Parses Spark's analysed plan from its text, because Spark Connect provides plans only as text.
 
-What is asked of it is which nodes over a stream stand above which, and how far apart a join of streams lets the times of rows be.
+Other modules of this package ask which nodes over a stream are above which. They also ask how far apart a join of streams lets the
+times of its rows be.
 """
 
 from __future__ import annotations
@@ -19,22 +20,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _LINE = re.compile(r"((?:   |:  )*)([:+]- )?[!']*(~?)(.*)")
-_SHOWN, _ALL = "spark.sql.debug.maxToStringFields", "100000"  # of a node's columns
+_SHOWN, _ALL = "spark.sql.debug.maxToStringFields", "100000"  # the number of a node's columns that are shown
 _CUT = re.compile(r"\.\.\. \d+ more field")
 _STATEFUL = frozenset([
     "Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark", "UpdateEventTimeWatermarkColumn", "FlatMapGroupsWithState", "FlatMapGroupsInPandasWithState",
     "TransformWithState", "TransformWithStateInPySpark", "TransformWithStateInPandas", "GlobalLimit", "LocalLimit", "Limit",
 ])  # fmt: skip
 _JOINED = {"Inner": "INNER", "Cross": "CROSS", "LeftOuter": "LEFT OUTER", "RightOuter": "RIGHT OUTER", "FullOuter": "FULL OUTER", "LeftSemi": "LEFT SEMI", "LeftAnti": "LEFT ANTI"}
-_MARKED = re.compile(r"#(\d+)-T\d+ms")  # a column of a watermark
+_MARKED = re.compile(r"#(\d+)-T\d+ms")  # a watermark column
 _COLUMN = r"[^#(),]*#(\d+)-T\d+ms"
-# years and months have no length by which Spark could bound a state
+# The length of years and months varies, so Spark cannot bound a state by them.
 _MOVED = re.compile(rf"(?:cast\()?{_COLUMN}(?: [+-] INTERVAL '[^']*' (?:DAY|HOUR|MINUTE|SECOND)(?: TO \w+)?)?(?: as timestamp(?:_ntz)?\))?")
 
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a plan: its ``name``, its ``text`` behind that, and whether Spark says that its rows are those of a stream."""
+    """A node of a plan: its ``name``, the ``text`` after it, and whether Spark marks its rows as ``streaming``."""
 
     name: str
     text: str
@@ -42,14 +43,14 @@ class Node:
     children: tuple[Node, ...] = ()
 
     def below(self) -> Iterator[Node]:
-        """The node and all below it."""
+        """Yields the node and all nodes below it."""
         yield self
         for child in self.children:
             yield from child.below()
 
     @property
     def streams(self) -> bool:
-        """Whether any row comes from a stream: views and sources have no mark."""
+        """Whether any row comes from a stream. Views and sources lack the mark."""
         return self.streaming or self.name.startswith("Streaming") or any(child.streams for child in self.children)
 
     @property
@@ -59,16 +60,16 @@ class Node:
 
     @property
     def keeps_state(self) -> bool:
-        """Whether Spark keeps a state there."""
+        """Whether it is stateful in Spark."""
         return self.joins or (self.streaming and self.name in _STATEFUL)
 
 
 def analysed(frame: DataFrame) -> Node:
-    """The analysed plan of a data frame, in which definitions of WITH stand where they are read."""
+    """Returns the analysed plan of a DataFrame. References to definitions of WITH are replaced by the definitions."""
     with _whole(frame.sparkSession):
         if is_connect(frame.sparkSession):
             text = frame._explain_string(extended=True).partition("== Analyzed Logical Plan ==\n")[2].partition("\n\n== ")[0]
-            text = text.partition("\n")[2]  # behind the columns
+            text = text.partition("\n")[2]  # after the list of columns
         else:
             text = frame._jdf.queryExecution().analyzed().toString()
     return read(text)
@@ -76,7 +77,7 @@ def analysed(frame: DataFrame) -> Node:
 
 @contextmanager
 def _whole(session: SparkSession) -> Iterator[None]:
-    """All columns of a node are shown, where the session lets this be set."""
+    """Makes Spark print all columns of a node, if the session allows the setting."""
     try:
         before = session.conf.get(_SHOWN, None)
         session.conf.set(_SHOWN, _ALL)
@@ -109,11 +110,11 @@ class _Reading:
 
 
 def read(text: str) -> Node:
-    """The plan that a text tells, without subqueries in expressions, in which Spark lets no stream stand."""
+    """Parses a plan. Subqueries in expressions are left out, because Spark allows no stream in them."""
     path: list[_Reading] = []
     for line in text.strip("\n").split("\n"):
         found = _LINE.fullmatch(line)
-        if path and (found is None or found[2] is None):  # a line of a value in which there are several
+        if path and (found is None or found[2] is None):  # a further line of a multi-line value
             path[-1].text += f"\n{line}"
             continue
         assert found is not None
@@ -121,7 +122,7 @@ def read(text: str) -> Node:
         node = _Reading(name.rstrip(","), rest, bool(found[3]))
         depth = len(found[1]) // 3 + (found[2] is not None)
         del path[depth:]
-        if len(path) < depth:  # the plan of a subquery in the node's own expressions, which Spark shows one step farther in
+        if len(path) < depth:  # the plan of a subquery in the node's own expressions, which Spark indents one step more
             path.append(_Reading("", "", False))
         elif path:
             path[-1].children.append(node)
@@ -133,15 +134,14 @@ def read(text: str) -> Node:
 
 
 def unbounded(plan: Node) -> list[str]:
-    """The kinds of the joins of streams over which a clause would wait for ever, or come to rows that are late."""
+    """Names the kinds of the stream joins below which a clause would wait indefinitely, or receive late rows."""
     return [_JOINED.get(kind := node.text.split(",")[0].split()[0], kind) for node in plan.below() if node.joins and not _bounded(node)]
 
 
 def _bounded(join: Node) -> bool:
-    """Whether a join says of either side how long a row of it waits for one of the other, by the column of its watermark.
+    """Whether a join limits how long a row of either side waits for the other, by their watermark columns.
 
-    What is not one of these forms counts as none: ``l.ts = r.ts``, or a bound from below and one from above of one of the columns
-    by the other, moved by an interval.
+    Two forms count: ``l.ts = r.ts``, or a lower and an upper bound of one column by the other, shifted by an interval.
     """
     kind, _, rest = join.text.partition(", ")
     sides = [_own(side) for side in join.children]
@@ -159,7 +159,10 @@ def _bounded(join: Node) -> bool:
 
 
 def _own(side: Node) -> frozenset[str] | None:
-    """The numbers of the column of the watermark of a join's side, under whatever names; None where it has several, or none."""
+    """Returns the ids of a join side's watermark column under all its names.
+
+    Returns None unless there is exactly one such column.
+    """
     texts = [node.text for node in side.below()]
     watermarks = [node for node in side.below() if node.name == "EventTimeWatermark"]
     if len(watermarks) != 1 or any(map(_CUT.search, texts)):
@@ -175,7 +178,7 @@ def _own(side: Node) -> frozenset[str] | None:
 
 
 def _parts(condition: str) -> Iterator[str]:
-    """The conditions that a text connects by AND, without the parentheses around each."""
+    """Yields the conjuncts of a condition, without the parentheses around each."""
     text = condition.strip()
     while text.startswith("(") and _closing(text, 0) == len(text) - 1:
         text = text[1:-1]
@@ -191,7 +194,7 @@ def _parts(condition: str) -> Iterator[str]:
 
 
 def _closing(text: str, begin: int) -> int:
-    """Where the parenthesis at ``begin`` ends; -1 where it does not."""
+    """Returns the offset of the parenthesis that closes the one at ``begin``, or -1."""
     depth = 0
     for i in range(begin, len(text)):
         depth += (text[i] == "(") - (text[i] == ")")
@@ -201,8 +204,10 @@ def _closing(text: str, begin: int) -> int:
 
 
 def _bounds(part: str, left: frozenset[str], right: frozenset[str]) -> set[str]:
-    """On which sides a condition bounds the column of the left side's watermark by that of the right side's; empty where it is of
-    no known form."""
+    """Returns the sides, "above" or "below", on which a condition bounds the left watermark column by the right one.
+
+    Returns the empty set for a condition of an unknown form.
+    """
     if part.startswith("between(") and part.endswith(")"):
         terms = part[len("between(") : -1].split(", ")
         pairs = [(terms[0], ">=", terms[1]), (terms[0], "<=", terms[2])] if len(terms) == 3 else []

@@ -1,4 +1,4 @@
-"""The search of a bucket of keys as Spark's transformWithStateInPandas runs it, of which several may stand in one query."""
+"""Searches a bucket of keys under Spark's transformWithStateInPandas, which one query may use several times."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ _STATE = T.StructType([T.StructField("state", T.BinaryType()), T.StructField("ti
 
 
 class Processor(StatefulProcessor):
-    """Calls a :class:`Search` for each bucket. Beside its state stands the time of its timer, since Spark would have to list
-    these."""
+    """Calls a :class:`Search` for each bucket.
+
+    The state also stores the time of the bucket's timer, because Spark would have to list timers.
+    """
 
     def __init__(self, search: Search) -> None:
         self.search = search
@@ -41,7 +43,7 @@ class Processor(StatefulProcessor):
         held = _Held(self.state.get(), timers.getCurrentWatermarkInMs())
         yield from self.search(key, rows, held)
         if held.asked != held.timer:
-            if held.timer is not None and not expired:  # Spark itself takes away one that has expired
+            if held.timer is not None and not expired:  # Spark itself removes an expired timer
                 self.handle.deleteTimer(held.timer)
             self.handle.registerTimer(held.asked)
         if held.value is not None or held.asked != held.timer:
@@ -50,7 +52,14 @@ class Processor(StatefulProcessor):
 
 @dataclass
 class _Held:
-    """The state of a bucket in one call. ``found``: what was kept; ``value``: what is to be kept, None where that is the same."""
+    """The state of a bucket during one call.
+
+    Attributes:
+        found: the state before the call; None for a new bucket.
+        watermark: Spark's watermark in milliseconds.
+        value: the state after the call; None if it is unchanged.
+        asked: the time of the timer to set, in milliseconds.
+    """
 
     found: tuple | None
     watermark: int
@@ -77,4 +86,4 @@ class _Held:
         return self.watermark
 
     def setTimeoutTimestamp(self, timestampMs: int) -> None:
-        self.asked = timestampMs + 1  # a timer has expired once the watermark has come to it, that of a GroupState once it is larger
+        self.asked = timestampMs + 1  # a timer expires when the watermark reaches it, a GroupState's when the watermark exceeds it

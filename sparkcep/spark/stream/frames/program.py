@@ -1,9 +1,9 @@
-"""A clause over a stream without an operator in the JVM: a program of data frames over buckets of keys, by Spark's public API.
+"""Runs a clause over a stream without the JVM operator: a program of DataFrames over key buckets, by Spark's public API.
 
     rows -> mapInArrow (pieces) -> groupBy(bucket).applyInPandasWithState (the engine) -> mapInArrow (rows of output) [-> ranks]
 
-Where several clauses stand in a query each has transformWithStateInPandas in place of applyInPandasWithState, of which Spark takes
-one. Why these, and why buckets: docs/adr/0014-streams.md.
+Spark allows one applyInPandasWithState per query, so several clauses of a query use transformWithStateInPandas instead. Why these
+operators, and why buckets: docs/adr/0014-streams.md.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ log = logging.getLogger("sparkcep")
 
 _QUERIES = frozenset(["SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", "EXPLAIN"])
 _STATE = "state binary"
-BEHIND = "sparkcep.behind"  # metadata of the column of a clause's output by which the next one can be ordered
+BEHIND = "sparkcep.behind"  # metadata: marks the column of a clause's output that the next clause can be ordered by
 
 
 def framer(session: SparkSession, settings: Settings, ask: Callable[[str], DataFrame], has_operator: bool) -> Frames | None:
-    """What makes data frames of clauses over streams; None where the JVM's operator runs them.
+    """Returns the builder of DataFrames for clauses over streams. Returns None if the JVM operator runs them.
 
-    ``ask`` runs a statement that was rewritten; ``has_operator`` says whether a classic session has the operator.
+    ``ask`` runs a rewritten statement; ``has_operator`` says whether a classic session has the operator.
     """
     if settings.stream_route != FRAMES and (has_operator or (is_connect(session) and on_server(session))):
         return None
@@ -75,8 +75,14 @@ def framer(session: SparkSession, settings: Settings, ask: Callable[[str], DataF
 
 
 class _Recipe(NamedTuple):
-    """What a data frame is made of: a clause's ``plan``, the ``rows`` that go to the engine, with the columns ``fields``, and by
-    how many milliseconds their watermark is ``behind`` Spark's."""
+    """The inputs of a DataFrame.
+
+    Attributes:
+        plan: the clause's plan.
+        rows: the rows that go to the engine.
+        fields: their columns.
+        ``behind``: how many milliseconds their watermark trails Spark's.
+    """
 
     plan: Plan
     rows: DataFrame
@@ -86,10 +92,16 @@ class _Recipe(NamedTuple):
 
 @dataclass
 class Frames:
-    """Makes data frames of the clauses of one statement (``sql.probe.Framer``).
+    """Builds DataFrames for the clauses of one statement (:class:`sparkcep.sql.prefilter.questions.Framer`).
 
-    ``made``: those that it made, by the names that stand for them in the statement. ``several``: whether each may stand in a query
-    with others. ``doubtful``: the plan of a clause whose table could not be read by itself, and why.
+    Attributes:
+        session: the session of the statement.
+        settings: the session's settings.
+        ask: runs a rewritten statement.
+        made: the DataFrames, by their names in the statement.
+        several: whether one query may contain several of them.
+        doubtful: the plan of a clause whose table could not be read on its own, and the reason.
+        recipes: the inputs of each DataFrame, by its name.
     """
 
     session: SparkSession
@@ -104,13 +116,13 @@ class Frames:
         self.several = self.settings.stream_several
 
     def forget(self) -> None:
-        """Forgets what was made, for a statement that is rewritten once more."""
+        """Discards all results before the statement is rewritten again."""
         self.made.clear()
         self.doubtful = None
         self.recipes.clear()
 
     def frame(self, asked: Streamed) -> str | None:
-        """As ``Framer.frame``."""
+        """Implements ``Framer.frame``."""
         if asked.names is None:
             self.doubtful = asked.plan, "an inner WITH may define its names; put the WITH at the statement's begin"
             return None
@@ -125,7 +137,7 @@ class Frames:
                 rows = self.ask(f"{asked.names}{stream_input(asked.plan, asked.source, asked.months)}")
                 fields, below = rows.schema.fields, analysed(rows)
         except PySparkException as error:
-            # the statement itself runs into the same, with its place
+            # The statement itself raises the same error, with its position.
             self.doubtful = asked.plan, str(error).partition("\n")[0]
             return None
         self._check_statement(asked)
@@ -136,8 +148,10 @@ class Frames:
         return name
 
     def checked(self, frame: DataFrame, again: Callable[[], DataFrame]) -> DataFrame:
-        """The result of the statement. Raises ClauseError where that is a stream which cannot be. ``again`` runs the statement once
-        more, where a clause of it stands in it twice."""
+        """Returns the result of the statement. Raises ClauseError if it is a stream that cannot run.
+
+        ``again`` runs the statement again, which is needed if it uses a clause twice.
+        """
         if not (self.made or self.doubtful) or not frame.isStreaming:
             return frame
         if self.doubtful is not None:
@@ -153,13 +167,16 @@ class Frames:
 
     @property
     def _may_be_several(self) -> bool:
-        """Whether Spark has what several clauses of a query need."""
+        """Whether Spark meets the requirements of several clauses in a query."""
         return self.settings.rocksdb and importlib.util.find_spec("google.protobuf") is not None
 
-    # -- making -------------------------------------------------------------------------------------------------------
+    # -- building DataFrames ------------------------------------------------------------------------------------------
 
     def _make_again(self, plan: Plan) -> None:
-        """Makes the data frames such that several of them may stand in a query. ``plan``: that of a clause for which that is."""
+        """Rebuilds the DataFrames so that one query can hold several.
+
+        ``plan``: the clause that requires it, for the error's position.
+        """
         if not self._may_be_several:
             raise wrong(plan, _ONE_CLAUSE, UNSUPPORTED)
         self.several = True
@@ -173,12 +190,13 @@ class Frames:
             self.made[name] = ranked(plan, name, self.ask)
 
     def _made(self, recipe: _Recipe) -> DataFrame:
-        """The data frame of output."""
+        """Returns the output DataFrame."""
         plan, rows, fields, behind = recipe
         ordered = len(plan.order)
         shipped, order = T.StructType(fields[: len(fields) - ordered - 1]), fields[len(fields) - ordered :]
         told = plan.without_sql().to_json()
-        plain = [T.StructField(f.name, f.dataType, f.nullable, declared(f)) for f in shipped]  # Spark knows of no watermark that the output has
+        # without the metadata that would show Spark the output's watermark
+        plain = [T.StructField(f.name, f.dataType, f.nullable, declared(f)) for f in shipped]
         analysis = analyze_planned(T.StructType([*plain, T.StructField(told, T.NullType())]), distinct=True, streaming=True)
         layout = Layout(tuple(shipped.names), tuple(map(shipped.names.index, plan.keys)), ordered, self.settings.stream_buckets)
         kinds = [f.dataType for f in (*shipped.fields, *order)]
@@ -202,7 +220,7 @@ class Frames:
     # -- checks -------------------------------------------------------------------------------------------------------
 
     def _check_statement(self, asked: Streamed) -> None:
-        """Raises ClauseError for a statement, or settings, with which a clause over a stream is no program of data frames."""
+        """Raises ClauseError if the statement, or the settings, do not allow a clause over a stream as a program of DataFrames."""
         plan = asked.plan
         if self.settings.stream_route == OPERATOR:
             raise wrong(plan, "sparkcep.stream.route is operator, and there is none: the JVM's extension is missing, or not for this Spark; set it to auto or frames", UNSUPPORTED)
@@ -220,8 +238,10 @@ class Frames:
             raise wrong(at, "ARCS FROM over a stream needs the JVM's extension, whose operator reads the table at each micro-batch; write the arcs into the clause, and start the query anew where they change", UNSUPPORTED)
 
     def _checked(self, plan: Plan, order: list[T.StructField], rows: Node) -> int:
-        """By how many milliseconds the watermark of the rows is behind Spark's. Raises ClauseError for a clause that cannot run
-        over them. ``order``: the columns of ORDER BY."""
+        """Returns how many milliseconds the watermark of the rows trails Spark's.
+
+        Raises ClauseError for a clause that cannot run over them. ``order``: the columns of ORDER BY.
+        """
         below = [found(node) for node in clauses(rows)]
         if None in below:
             raise wrong(plan, "the clause below was made long ago, or by another process, and is not known any more; make its data frame anew", UNSUPPORTED)
@@ -250,7 +270,7 @@ _ONE_CLAUSE = (
 
 
 def _own_watermarks(session: SparkSession) -> bool:
-    """Whether Spark tells each operator that keeps a state a watermark of its own."""
+    """Whether Spark gives each stateful operator its own watermark."""
     try:
         return (session.conf.get(_ALLOWED, None) or "true").lower() == "true"
     except PySparkException as error:
@@ -260,7 +280,7 @@ def _own_watermarks(session: SparkSession) -> bool:
 
 
 def _timed(plan: Plan) -> str:
-    """The engine's column by whose times a clause above can be ordered; empty without one."""
+    """Returns the engine's column whose times can order a clause above; "" without such a column."""
     given = passed(plan)
     return given.column if given.milliseconds is not None else ""
 
@@ -270,7 +290,7 @@ def _same(plan: Plan, one: str, other: str) -> bool:
 
 
 def _check_operators(plan: Plan) -> None:
-    """Raises ClauseError for a clause for which there are operators in the JVM's extension alone."""
+    """Raises ClauseError for a clause that only the JVM extension has operators for."""
     if plan.budgeted and plan.approximate.budget.history:
         raise wrong(plan, "the table of USING HISTORY is read at each micro-batch over a stream, which the JVM's extension alone does; leave USING HISTORY out", UNSUPPORTED)
     if plan.aggregates:
@@ -282,13 +302,21 @@ def _check_operators(plan: Plan) -> None:
 
 
 def _program(frame: DataFrame, search: Search, several: bool, number: int, schema: T.StructType, arrow: pa.Schema) -> DataFrame:
-    """The data frame of output. ``several``: whether others may stand in its query; ``number``: by which it is found in a plan;
-    ``schema``, ``arrow``: its type."""
-    # Spark wants to see the column of a watermark below what times out
+    """Returns the output DataFrame.
+
+    Args:
+        frame: the rows that go to the engine.
+        search: the search of a bucket.
+        several: whether its query may contain others.
+        number: identifies the clause in a plan.
+        schema: the output's type.
+        arrow: the output's Arrow schema.
+    """
+    # Spark requires a watermark column below an operator with timeouts.
     bucketed = T.StructType([
         T.StructField("bucket", T.IntegerType()), T.StructField("at", T.TimestampType(), True, {WATERMARK: 0}), T.StructField("piece", T.BinaryType()),
     ])
-    # a user's columns may have any names, by which Spark would look for them
+    # Positional names, because Spark would resolve the user's names, which may be anything.
     sent = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
     groups = sent.mapInArrow(Pieces(search.job.layout, number), bucketed).groupBy("bucket")
     if several:

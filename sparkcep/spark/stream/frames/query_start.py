@@ -1,7 +1,7 @@
-"""What is asked when a query starts in which clauses over streams are programs of data frames.
+"""Checks a query at its start if its clauses over streams are programs of DataFrames.
 
-A statement is looked at when it is written (:mod:`sparkcep.spark.stream.frames.program`); what a user builds upon its data frame is
-known here alone.
+:mod:`sparkcep.spark.stream.frames.program` checks a statement when it is written. Only here is it known what the user built on top
+of the statement's DataFrame.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _AGGREGATED = (
 
 
 def watch(session: SparkSession) -> None:
-    """Has queries of the session's kind looked at when they start."""
+    """Installs the checks in the session's class of stream writers, classic or Connect."""
     if is_connect(session):
         from pyspark.sql.connect.streaming.readwriter import DataStreamWriter
     else:
@@ -76,7 +76,7 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _frame(writer: Any) -> DataFrame:
-    """What a query writes."""
+    """Returns the DataFrame that a query writes."""
     if hasattr(writer, "_df"):
         return writer._df
     from pyspark.sql.connect.dataframe import DataFrame
@@ -85,33 +85,37 @@ def _frame(writer: Any) -> DataFrame:
 
 
 def _check_store(session: SparkSession, own: list[Node]) -> None:
-    """Raises ClauseError where states were to be in RocksDB, and are not any more."""
+    """Raises ClauseError if states were to be in RocksDB, and the setting has changed since."""
     held = [node for node in own if not by_one_call(node)]
     if held and "RocksDB" not in (session.conf.get(PROVIDER, None) or ""):
         raise at_clause(held[0], f"the data frame of the clause was made to stand in a query with others, which keep their states in RocksDB; set {PROVIDER} to {ROCKSDB}")
 
 
 def _check_policy(session: SparkSession, plan: Node, own: list[Node]) -> None:
-    """Raises ClauseError where one stream of several may move the watermark while another has brought no row: a bucket learns the
-    watermark when it is first called, so it would keep its first late rows."""
+    """Raises ClauseError if one stream may move the watermark while another has sent no rows.
+
+    A bucket learns the watermark when it is first called, so it would keep its first late rows.
+    """
     if sum(node.name == "EventTimeWatermark" for node in plan.below()) > 1 and session.conf.get(_POLICY, "min") == "max":
         raise at_clause(own[0], f"{_POLICY} is max, by which late rows of a stream without the JVM's extension would be kept that has brought no row before; set it to min")
 
 
 def _check_checkpoint(plan: Node, writer: Any, given: dict[str, Any]) -> None:
-    """Raises ClauseError where the clauses of a query cannot go on with what its checkpoint has. ``given``: what the call that
-    starts it says."""
+    """Raises ClauseError if the clauses of a query cannot resume from its checkpoint.
+
+    ``given``: the arguments of the call that starts the query.
+    """
     made = [found(node) for node in plan.below() if number_of(node) is not None]
     try:
         folder = _checkpoint(writer, given)
         if folder is not None and None not in made:
             check_kept(_frame(writer).sparkSession, folder, [one.statement for one in made if one is not None])
-    except RAISED as error:  # a platform may have no source of states, or a writer of its own
+    except RAISED as error:  # a platform may lack the state data source, or have its own writer
         log.warning("over a stream: the checkpoint cannot be read before the query starts (%s); its first micro-batch compares the statements", failure_of(error).message.partition("\n")[0])
 
 
 def _checkpoint(writer: Any, given: dict[str, Any]) -> str | None:
-    """The folder of the checkpoint of a query; None of one that gets a new folder."""
+    """Returns the checkpoint folder of a query; None if the query gets a new one."""
     options = {name.lower(): str(value) for name, value in given.get("options", {}).items()}
     asked = options.get(_PLACE.lower()) or _option(writer, _PLACE)
     if asked:
@@ -122,11 +126,11 @@ def _checkpoint(writer: Any, given: dict[str, Any]) -> str | None:
 
 
 def _option(writer: Any, name: str) -> str | None:
-    """What a writer was told of an option, before the query starts."""
+    """Returns a writer's option before the query starts, or None."""
     if hasattr(writer, "_write_proto"):
         asked = writer._write_proto
         return next((value for key, value in asked.options.items() if key.lower() == name.lower()), asked.query_name if name == _NAME else None)
-    # Spark's writer in the JVM tells nobody
+    # Spark's writer in the JVM lacks an accessor for its options.
     field = writer._jwrite.getClass().getDeclaredField("extraOptions")
     field.setAccessible(True)
     found = field.get(writer._jwrite).get(name)
@@ -135,8 +139,12 @@ def _option(writer: Any, name: str) -> str | None:
 
 @contextmanager
 def _apart(session: SparkSession, plan: Node) -> Iterator[None]:
-    """No exchange is that of two operators: Spark would know of a watermark for the first one's alone, and not run what is below
-    the second's. A query keeps the setting with which it starts."""
+    """Prevents two operators from sharing an exchange.
+
+    Spark would set a watermark for the first operator only, and not run the second one's input.
+
+    A query keeps the setting that it starts with.
+    """
     if sum(number_of(node) is not None for node in plan.below()) < 2:
         yield
         return
@@ -149,8 +157,10 @@ def _apart(session: SparkSession, plan: Node) -> Iterator[None]:
 
 
 def _refused(plan: Node, raised: AnalysisException) -> ClauseError | None:
-    """The error of a query that Spark does not start because of what stands in it, in place of Spark's own with its plan; None for
-    any other."""
+    """Returns the error of a query that Spark refuses to start because of its operators, without the plan in Spark's message.
+
+    Returns None for any other error.
+    """
     message = str(raised)
     if PLAN_SHOWN.search(message) is None and not (raised.getCondition() or "").startswith("STREAMING_OUTPUT_MODE"):
         return None

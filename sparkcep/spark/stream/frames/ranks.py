@@ -1,7 +1,7 @@
-"""TOP k over a stream without the JVM's extension: the ranks of the matches of sliding windows, by Spark's public API.
+"""TOP k over a stream without the JVM extension: ranks the matches of sliding windows with Spark's public API.
 
-A window is told as a whole in one micro-batch, for all keys, so that the matches of a micro-batch that have their window, and with
-it their keys, in common are all that are to be ranked. No state is needed for that: the rows of a group go to Python together.
+``spark/stream/frames/program`` uses it. One micro-batch emits a whole window, for all keys. So the matches of a micro-batch that
+share a window, and thus their keys, are all matches to rank. Ranking needs no state: the rows of a group go to Python together.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from sparkcep.sql.rewrite.rewrite import ranked_by, scored
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_ORDER = "__r"  # with a number: what the matches are ranked by
+_ORDER = "__r"  # with a number: a ranking column
 
 
 def best(rows: pa.Table, top: int, descending: tuple[bool, ...]) -> pa.Table:
-    """The rows of the ``top`` best matches of a window, with their rank behind them. ``descending``: for each of the last columns,
-    by which matches are ranked, whether it descends; NULL comes last then, and else first."""
+    """Returns the rows of the ``top`` best matches of a window, with their rank appended.
+
+    The last columns are the ranking columns. ``descending`` says of each whether it descends: then NULL is last, otherwise first.
+    """
     count = len(descending)
     places = [_places(rows.column(rows.num_columns - count + i), down) for i, down in enumerate(descending)]
     keys = list(zip(*places, strict=True))
@@ -37,13 +39,13 @@ def best(rows: pa.Table, top: int, descending: tuple[bool, ...]) -> pa.Table:
 
 
 def _places(column: pa.ChunkedArray, down: bool) -> list[tuple]:
-    """The values as what stands in their order."""
+    """Returns sort keys for the values."""
     values = column.to_pylist()
     return [(value is None, _Down(_place(value))) for value in values] if down else [_place(value) for value in values]
 
 
 def _place(value: Any) -> tuple:
-    """NULL comes first and NaN last, inside of arrays and structs, too."""
+    """Returns a sort key: NULL sorts first and NaN last, inside arrays and structs as well."""
     if value is None:
         return (0,)
     if isinstance(value, dict):
@@ -55,7 +57,7 @@ def _place(value: Any) -> tuple:
 
 @dataclass(frozen=True)
 class _Down:
-    """A place in a descending order."""
+    """A sort key in descending order."""
 
     place: tuple
 
@@ -64,8 +66,10 @@ class _Down:
 
 
 def ranked(plan: Plan, rows: str, ask: Callable[[str], DataFrame]) -> DataFrame:
-    """The rows of the best matches of each window, with their score and their rank. ``rows``: the name of the data frame of the
-    engine's output; ``ask`` runs a query of it."""
+    """Returns the rows of the best matches of each window, with score and rank.
+
+    ``rows``: the name of the engine's output DataFrame; ``ask`` runs a query over it.
+    """
     ranking = plan.ranking
     assert ranking is not None
     groups, order = ranked_by(plan, ranking)
@@ -73,7 +77,7 @@ def ranked(plan: Plan, rows: str, ask: Callable[[str], DataFrame]) -> DataFrame:
     found = ask(f"SELECT *, {', '.join(columns)} FROM ({scored(ranking, rows)})")
     names = found.columns
     plain = T.StructType([T.StructField(f"c{i}", field.dataType, True, field.metadata or None) for i, field in enumerate(found.schema.fields[: -len(order)])])
-    # a user's columns may have any names, by which Spark would look for them
+    # Positional names, because Spark would resolve the user's names, which may be anything.
     grouped = found.toDF(*(f"c{i}" for i in range(len(names)))).groupBy(*(f"c{names.index(name)}" for name in groups))
 
     def match_recognize_ranks(rows: pa.Table) -> pa.Table:

@@ -1,6 +1,6 @@
-"""What workers run of a clause over a stream that is a program of data frames (:mod:`sparkcep.spark.stream.frames.program`).
+"""The code that workers run for a clause over a stream that is a program of DataFrames.
 
-Pandas sees bytes only, so that values are what Arrow says they are.
+:mod:`sparkcep.spark.stream.frames.program` builds the program. Pandas only sees bytes, so values keep their Arrow types.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OUT = T.StructType([T.StructField("piece", T.BinaryType()), *(T.StructField(name
 
 @dataclass(frozen=True)
 class Job:
-    """What workers know of a clause: its plan as JSON, the schema of the pieces, and the statement that a checkpoint keeps."""
+    """The clause as workers know it: its plan as JSON, the schema and layout of the pieces, and the checkpoint's statement."""
 
     plan: str
     schema: pa.Schema
@@ -45,10 +45,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Pieces:
-    """Makes pieces of a task's rows, as ``mapInArrow`` runs it.
+    """Turns a task's rows into pieces, under ``mapInArrow``.
 
-    ``number``: that of the clause, so that the rows of two clauses never are one exchange to Spark, which knows of a watermark for
-    the first one's alone.
+    ``number``: the clause's number. It keeps Spark from merging the rows of two clauses into one exchange, which would set a
+    watermark for the first one only.
     """
 
     layout: Layout
@@ -66,7 +66,7 @@ class Pieces:
 
 
 class Held(Protocol):
-    """The state of a bucket, as Spark's GroupState is one."""
+    """The state of a bucket, with the interface of Spark's GroupState."""
 
     @property
     def exists(self) -> bool: ...
@@ -83,11 +83,15 @@ class Held(Protocol):
 
 @dataclass(frozen=True)
 class Search:
-    """Searches a bucket of keys, as ``applyInPandasWithState`` runs it. ``told``: what is kept of each key, for EXPLAIN;
-    ``behind``: by how many milliseconds the watermark of the rows is behind Spark's, where they are other clauses' output.
+    """Searches a bucket of keys, under ``applyInPandasWithState``.
 
-    It asks to be called again as soon as the watermark moves, so that the bucket always knows the watermark of the micro-batch
-    before, by which rows are late.
+    It asks to be called again as soon as the watermark moves. So the bucket always knows the previous micro-batch's watermark,
+    which decides which rows are late.
+
+    Attributes:
+        job: the clause.
+        ``told``: the state of each key in words, for EXPLAIN.
+        ``behind``: how many milliseconds the watermark of the rows trails Spark's, if they are the output of other clauses.
     """
 
     job: Job
@@ -115,7 +119,7 @@ class Search:
             after, counted = tables.value
             if after != before or not state.exists:
                 state.update((after.written(),))
-        state.setTimeoutTimestamp(max(moved, 1))  # it has timed out once the watermark is larger
+        state.setTimeoutTimestamp(max(moved, 1))  # it times out once the watermark is larger
         counted = counted._replace(micros=round((time.perf_counter() - began - waited) * 1e6))
         yield pd.DataFrame({"piece": [None], **{name: [count] for name, count in zip(COUNTS, counted, strict=True)}})
 
@@ -132,7 +136,7 @@ class Search:
 
 
 class _Returned:
-    """Goes through a generator, and has what that returns as its ``value``."""
+    """Iterates a generator and keeps its return value as ``value``."""
 
     def __init__(self, generator: Any) -> None:
         self.generator, self.value = generator, None
@@ -143,7 +147,7 @@ class _Returned:
 
 @dataclass(frozen=True)
 class Rows:
-    """Makes rows of pieces of output, as ``mapInArrow`` runs it. ``name``: that by which the clause is found in a plan."""
+    """Turns pieces of output into rows, under ``mapInArrow``. ``name`` identifies the clause in a plan."""
 
     schema: pa.Schema
     name: str
@@ -160,7 +164,7 @@ class Rows:
 
 
 def _check_same(before: bytes, now: bytes) -> None:
-    """Raises MatchRuntimeError where a statement cannot go on with the state of the one before."""
+    """Raises MatchRuntimeError if a statement cannot resume from the state of the statement before."""
     try:
         check_changed(json.loads(before), json.loads(now))
     except ClauseError as error:

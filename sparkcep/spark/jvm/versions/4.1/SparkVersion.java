@@ -15,14 +15,14 @@ import scala.Tuple2;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 
-/** Calls of Spark 4.1's classes, and of later ones where no later version has this class. */
+/** Calls of classes of Spark 4.1, and of later versions without a class of their own here. */
 final class SparkVersion {
-  /** How many parameters the constructor of Spark's operator has. */
+  /** The number of parameters of the constructor of Spark's operator. */
   static final int PARAMETERS = 16;
 
   private SparkVersion() {}
 
-  /** What hands batches of rows to a Python function, and rows of its batches back. */
+  /** Returns the evaluators that pass batches of rows to a Python function and return the rows of its batches. */
   static MapInBatchEvaluatorFactory evaluators(TransformWithStateInPySparkExec operator, Seq<Tuple2<ChainedPythonFunctions, Object>> chained, StructType sent) {
     PythonUDF function = (PythonUDF) operator.functionExpr();
     var conf = operator.conf();
@@ -31,12 +31,12 @@ final class SparkVersion {
         conf.arrowUseLargeVarTypes(), ArrowPythonRunner.getPythonRunnerConfMap(conf), operator.pythonMetrics(), Option.empty(), Option.empty(), Option.empty());
   }
 
-  /** The values of many keys, null for those that the store does not have. */
+  /** Returns the values of many keys; null for those that the store lacks. */
   static Iterator<UnsafeRow> values(StateStore store, UnsafeRow[] keys, String family) {
     List<UnsafeRow> found = new ArrayList<>();
     for (UnsafeRow key : keys) {
       UnsafeRow value = store.get(key, family);
-      found.add(value == null ? null : value.copy()); // the next call may write over it
+      found.add(value == null ? null : value.copy()); // the next call may overwrite it
     }
     return MatchStrategy.seq(found).iterator();
   }

@@ -6,11 +6,11 @@ import org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySpa
 import org.apache.spark.sql.execution.streaming.state.StateSchemaValidationResult;
 import scala.Option;
 
-/** What Spark 4.1 keeps of the types of a state. */
+/** The types of a state that Spark 4.1 stores. */
 final class StateSchema {
   private StateSchema() {}
 
-  /** Writes the types of keys and values beside the state, or compares them with those that are there. */
+  /** Writes the types of keys and values next to the state, or compares them with the stored types. */
   static scala.collection.immutable.List<StateSchemaValidationResult> written(
       TransformWithStateInPySparkExec operator, Configuration conf, long batchId, int version) {
     return operator.validateAndWriteStateSchema(

@@ -7,14 +7,14 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreProvider;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
-/** A state of Spark 4.2's that is read beside a query. */
+/** Opens a Spark 4.2 state store for reading while the query runs. */
 final class ReadStore {
   private ReadStore() {}
 
-  /** A store beside those that Spark looks after, from which a family of columns is read. */
+  /** Opens a store that Spark does not manage, to read a column family. */
   static ReadStateStore opened(
       StateStoreProvider provider, long version, String family, StructType keys, StructType values, NoPrefixKeyStateEncoderSpec encoder) {
-    StateStore store = provider.getStore(version, Option.empty(), false, false); // one that only reads knows no families
+    StateStore store = provider.getStore(version, Option.empty(), false, false); // a read-only store does not know column families
     store.createColFamilyIfAbsent(family, keys, values, encoder, false, false);
     return store;
   }

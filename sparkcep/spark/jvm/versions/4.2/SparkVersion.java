@@ -13,14 +13,14 @@ import scala.Tuple2;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 
-/** Calls of Spark 4.2's classes, and of later ones where no later version has this class. */
+/** Calls of classes of Spark 4.2, and of later versions without a class of their own here. */
 final class SparkVersion {
-  /** How many parameters the constructor of Spark's operator has. */
+  /** The number of parameters of the constructor of Spark's operator. */
   static final int PARAMETERS = 17;
 
   private SparkVersion() {}
 
-  /** What hands batches of rows to a Python function, and rows of its batches back. */
+  /** Returns the evaluators that pass batches of rows to a Python function and return the rows of its batches. */
   static MapInBatchEvaluatorFactory evaluators(TransformWithStateInPySparkExec operator, Seq<Tuple2<ChainedPythonFunctions, Object>> chained, StructType sent) {
     PythonUDF function = (PythonUDF) operator.functionExpr();
     var conf = operator.conf();
@@ -29,7 +29,7 @@ final class SparkVersion {
         conf.arrowUseLargeVarTypes(), ArrowPythonRunner.getPythonRunnerConfMap(conf), operator.pythonMetrics(), Option.empty(), Option.empty());
   }
 
-  /** The values of many keys, null for those that the store does not have. */
+  /** Returns the values of many keys; null for those that the store lacks. */
   static Iterator<UnsafeRow> values(StateStore store, UnsafeRow[] keys, String family) {
     return store.multiGet(keys, family);
   }

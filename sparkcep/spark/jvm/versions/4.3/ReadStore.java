@@ -6,11 +6,11 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreProvider;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
-/** A state of Spark 4.3's that is read beside a query. */
+/** Opens a Spark 4.3 state store for reading while the query runs. */
 final class ReadStore {
   private ReadStore() {}
 
-  /** A store beside those that Spark looks after, from which a family of columns is read. */
+  /** Opens a store that Spark does not manage, to read a column family. */
   static ReadStateStore opened(
       StateStoreProvider provider, long version, String family, StructType keys, StructType values, NoPrefixKeyStateEncoderSpec encoder) {
     ReadStateStore store = provider.getReadStore(version, Option.empty());
