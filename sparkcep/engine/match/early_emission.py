@@ -35,8 +35,8 @@ class EarlyEmission:
         return max(whole_micros(self.window.size) // SHARE, 1)
 
     def put_off(self, chunk: Chunk, emitted: np.ndarray) -> np.ndarray:
-        """bool (partitions): where rows whose WINDOW goes on are not searched now. ``emitted`` int64 (partitions): the row before which
-        all matches that end have been emitted."""
+        """Where rows whose WINDOW goes on are not searched now. bool (partitions). ``emitted``: the row before which all matches that
+        end have been emitted, int64 (partitions)."""
         low, high = chunk.offsets[:-1], chunk.offsets[1:]
         found = emitted >= high - self.ahead
         if self.looks and chunk.rows:
