@@ -25,14 +25,20 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import types
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
-from numba.core.typing.typeof import Purpose, typeof
 
 from sparkcep import storage
 from sparkcep.kernels.jit import background, eviction, fallback, linked_once, linking, numba_pipeline, signatures
 from sparkcep.kernels.jit.digest import digest
 from sparkcep.kernels.jit.locks import Locks
+from sparkcep.kernels.jit.numba_internals import (
+    CacheLocator,
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    Purpose,
+    typeof,
+    types,
+)
 
 log = logging.getLogger("sparkcep")
 
@@ -58,7 +64,7 @@ def root() -> Path:
     return places()[-1]
 
 
-class _Locator(_CacheLocator):
+class _Locator(CacheLocator):
     def __init__(self, py_func: Callable, py_file: str) -> None:
         self._py_file = py_file
         self._line = py_func.__code__.co_firstlineno

@@ -15,7 +15,7 @@ import numpy as np
 
 _PACKAGE = __name__.partition(".")[0]
 # modules that determine how a kernel is compiled
-_COMPILER = ("cache", "linking", "numba_pipeline", "linked_once", "numba_shortcuts")
+_COMPILER = ("cache", "linking", "numba_pipeline", "linked_once", "numba_internals")
 
 
 @functools.cache

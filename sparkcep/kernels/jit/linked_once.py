@@ -16,18 +16,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba.core import sigutils, typing
-from numba.core.caching import CompileResultCacheImpl
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompileResult, compile_result
-from numba.core.compiler_machinery import register_pass
-from numba.core.errors import TypingError
-from numba.core.funcdesc import FunctionDescriptor
-from numba.core.registry import CPUDispatcher
-from numba.core.typed_passes import NativeLowering
 
 from sparkcep.kernels.jit.digest import digest
 from sparkcep.kernels.jit.linking import InnerLibrary, Key, Library, set_environments
+from sparkcep.kernels.jit.numba_internals import (
+    CompileResult,
+    CompileResultCacheImpl,
+    CPUDispatcher,
+    FunctionDescriptor,
+    JITCodeLibrary,
+    NativeLowering,
+    TypingError,
+    compile_result,
+    register_pass,
+    sigutils,
+    typing,
+)
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,18 @@ import functools
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba.core.caching import CompileResultCacheImpl
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompileResult, compile_result
-from numba.core.compiler_lock import require_global_compiler_lock
-from numba.core.compiler_machinery import register_pass
-from numba.core.environment import lookup_environment
-from numba.core.registry import CPUDispatcher
-from numba.core.typed_passes import NativeLowering
+
+from sparkcep.kernels.jit.numba_internals import (
+    CompileResult,
+    CompileResultCacheImpl,
+    CPUDispatcher,
+    JITCodeLibrary,
+    NativeLowering,
+    compile_result,
+    lookup_environment,
+    register_pass,
+    require_global_compiler_lock,
+)
 
 _ENVIRONMENT = "_ZN08NumbaEnv"  # prefix of the names of variables that hold a function's environment
 

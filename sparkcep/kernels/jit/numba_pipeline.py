@@ -14,11 +14,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from numba.core import types
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.typed_passes import NativeLowering
-
-from sparkcep.kernels.jit import linked_once, linking, numba_shortcuts
+from sparkcep.kernels.jit import linked_once, linking, numba_internals
+from sparkcep.kernels.jit.numba_internals import CompilerBase, DefaultPassBuilder, NativeLowering, types
 
 log = logging.getLogger("sparkcep")
 
@@ -78,7 +75,7 @@ def plainly(dispatcher: Any, inner: Any) -> None:
 
 def _quietly(compile_for: Callable) -> Callable:
     def compiled(*args: Any) -> Any:
-        with few_collections(), numba_shortcuts.taken():
+        with few_collections(), numba_internals.shortcuts():
             return compile_for(*args)
 
     return compiled

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from numba.core import types
+from sparkcep.kernels.jit.numba_internals import types
 
 _PLAIN = {t.name: t for t in (types.none, types.boolean, types.int64, types.uint64, types.int32, types.uint8, types.float64)}
 

@@ -1,0 +1,138 @@
+"""Sentences of docstrings, comments, messages and pages by the words that STYLE rules out: how many are left, package by package.
+
+The ceilings only fall. A change that needs a higher one is written otherwise; one that lowers a count lowers its ceiling.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST_WORDS = 35
+RULES = {
+    "told": r"\b(?:told|tells?|telling)\b",
+    "stand": r"\b(?:stands?|stood|standing)\b",
+    "is no": r"\b(?:is|are|was|were|has|have) no (?!longer\b|more\b|matter\b)\w",
+    "behind": r"\bbehind\b",
+    "the same": r"\bthe same[,.;:)]|\blikewise\b|\bas above\b",
+    "of which": r"\b(?:of|in|by|at|from|with) (?:which|whose)\b",
+    "idioms": r"\b(?:anew|for ever|in place of|whatever|rows? to come)\b",
+    "what": r"(?:^|[.;:]\s+)What (?:is|are|has|comes?|goes|stands?|can|may|cannot|lies|ends?)\b",
+}
+FOUND = {name: re.compile(pattern, re.IGNORECASE if name != "what" else 0) for name, pattern in RULES.items()}
+ENTRY = re.compile(r"\n(?= *(?:[-*] |\d+\. |[\w`*, ]+: |[A-Z]\w+:$|>>> |\|))", re.MULTILINE)  # an item, or a parameter of Args
+
+# Docstrings and comments of packages, messages of all, and pages.
+CEILINGS: dict[str, int] = {}
+NAMES_TOLD = 0
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of running text, each item of a list by itself, code in backticks as one word."""
+    text = re.sub(r"``?[^`]*``?", "x", text)
+    for part in re.split(r"\n\s*\n", ENTRY.sub("\n\n", text)):
+        yield from (" ".join(one.split()) for one in re.split(r"(?<=[.!?])\s+(?=[A-Z`*\[])", part) if one.strip())
+
+
+def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(node) is not None:
+            yield node.body[0].value
+
+
+def comments(source: str) -> str:
+    """Comments, those on neighbouring lines as one text."""
+    texts, last = [], -1
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            texts.append(("\n" if token.start[0] == last + 1 else "\n\n") + token.string.lstrip("# "))
+            last = token.start[0]
+    return "".join(texts)
+
+
+def notes(source: str) -> Iterator[str]:
+    """The sentences of docstrings and comments."""
+    for text in docstrings(ast.parse(source)):
+        yield from sentences(text.value)
+    yield from sentences(comments(source))
+
+
+def messages(source: str) -> Iterator[str]:
+    """The sentences of other strings that are running text."""
+    tree = ast.parse(source)
+    heads = {id(text) for text in docstrings(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in heads and node.value.count(" ") >= 4 and not re.search(r"\b(?:SELECT|FROM)\b", node.value):
+            yield from sentences(node.value)
+
+
+def page(text: str) -> Iterator[str]:
+    """The sentences of a page of Markdown without its code, tables and headings."""
+    text = re.sub(r"^(```|~~~).*?^\1", "", text, flags=re.MULTILINE | re.DOTALL)
+    lines = (line if not line.startswith("    ") and not line.lstrip().startswith(("|", "#", "<", "!")) else "" for line in text.split("\n"))
+    yield from sentences("\n".join(lines))
+
+
+def counted(found: Iterator[str]) -> Counter[str]:
+    """How many sentences break each rule."""
+    counts: Counter[str] = Counter()
+    for sentence in found:
+        counts.update(name for name, pattern in FOUND.items() if pattern.search(sentence))
+        counts["long"] += len(sentence.split()) > MOST_WORDS
+    return counts
+
+
+def sources(package: str) -> Iterator[str]:
+    folder = ROOT / "sparkcep"
+    for path in sorted((folder / package).rglob("*.py") if package else folder.glob("*.py")):
+        yield path.read_text("utf-8")
+
+
+def count_of(area: str) -> Counter[str]:
+    """The counts of an area: a package, ``messages`` or ``pages``."""
+    if area == "pages":
+        return sum((counted(page(path.read_text("utf-8"))) for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if path.name != "CHANGELOG.md"), Counter())
+    if area == "messages":
+        return sum((counted(messages(path.read_text("utf-8"))) for path in sorted((ROOT / "sparkcep").rglob("*.py"))), Counter())
+    return sum((counted(notes(source)) for source in sources(area.removeprefix("modules"))), Counter())
+
+
+def test_every_package_has_a_ceiling():
+    packages = {path.name for path in (ROOT / "sparkcep").iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    assert set(CEILINGS) == packages | {"modules", "messages", "pages"}
+
+
+@pytest.mark.parametrize("area", CEILINGS)
+def test_sentences_that_style_rules_out(area):
+    counts = count_of(area)
+    assert sum(counts.values()) <= CEILINGS[area], f"{dict(counts)}; write what you added otherwise"
+
+
+def test_no_docstring_begins_with_what():
+    found = [text.value[:60] for source in (path.read_text("utf-8") for path in (ROOT / "sparkcep").rglob("*.py")) for text in docstrings(ast.parse(source)) if text.value.startswith("What ")]
+    assert len(found) <= 20, found
+
+
+def test_told_is_in_hardly_any_name():
+    found = set()
+    for path in (ROOT / "sparkcep").rglob("*.py"):
+        for token in tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline):
+            if token.type == tokenize.NAME and "told" in token.string.lower().split("_"):
+                found.add((path.name, token.string))
+    assert len(found) <= NAMES_TOLD, sorted(found)
+
+
+def test_rules_are_counted():
+    source = '"""What is told stands behind the same."""\n# It is no row\n# to come.\nx = "a row that is told of by a message"\n'
+    assert counted(notes(source)) == Counter({"told": 1, "stand": 1, "behind": 1, "the same": 1, "what": 1, "is no": 1, "idioms": 1, "long": 0})
+    assert counted(messages(source))["told"] == 1
+    assert list(sentences("Reads rows.\n\nArgs:\n    a: one\n        more.\n    b: two.")) == ["Reads rows.", "Args:", "a: one more.", "b: two."]
+    assert list(page("One. Two.\n```\nis no\n```\n| is no |\n")) == ["One.", "Two."]
