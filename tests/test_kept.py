@@ -55,7 +55,7 @@ def top(matches, k):
 @pytest.mark.parametrize(("slide", "limits"), [("", None), (" SLIDE 2", None), ("", Limits(max_state_bytes=1 << 11))])
 def test_the_best_are_kept(slide, limits, monkeypatch):
     # so little room that the matches of a buffer come in several rounds
-    monkeypatch.setattr(enumeration, "Room", lambda events, labels, *more, **how: OutputRoom(4, 16, *more, **how))
+    monkeypatch.setattr(enumeration, "OutputRoom", lambda events, labels, *more, **how: OutputRoom(4, 16, *more, **how))
     rng, dropped, compared = random.Random(f"{slide}{limits}"), 0, 0
     for _ in range(25):
         k, null = rng.choice([1, 2, 3, 5]), rng.choice([0, 0, 0.1])
@@ -70,7 +70,7 @@ def test_the_best_are_kept(slide, limits, monkeypatch):
         table = inputs(plan, partitions)
         kept = listed(plan, table, limits)
         with monkeypatch.context() as patched:
-            patched.setattr(enumeration, "Kept", All)
+            patched.setattr(enumeration, "TopkHeap", All)
             patched.setattr(gap_walk, "bounded", lambda task: False)
             every = listed(plan, table, limits)
         assert top(kept, k) == top(every, k), text

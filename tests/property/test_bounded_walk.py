@@ -150,7 +150,7 @@ def compare(rng: random.Random, cases: int, monkeypatch) -> collections.Counter:
 
     monkeypatch.setattr(gap_walk, "floors_of", counted)
     small = [False]  # room for so few matches that those of one start row are looked for again
-    monkeypatch.setattr(enumeration, "Room", lambda events, labels, *more, **how: OutputRoom(*((2, 8) if small[0] else (events, labels)), *more, **how))
+    monkeypatch.setattr(enumeration, "OutputRoom", lambda events, labels, *more, **how: OutputRoom(*((2, 8) if small[0] else (events, labels)), *more, **how))
     while seen["cases"] < cases:
         case = random_case(rng)
         try:
@@ -218,7 +218,7 @@ def test_a_bound_leaves_no_best_match(seed, monkeypatch):
 
 def test_matches_that_are_looked_for_again_count_once(monkeypatch):
     """With room for two matches those of the first row are found twice, and the third best is among the best all the same."""
-    monkeypatch.setattr(enumeration, "Room", lambda events, labels, *more, **how: OutputRoom(2, 8, *more, **how))
+    monkeypatch.setattr(enumeration, "OutputRoom", lambda events, labels, *more, **how: OutputRoom(2, 8, *more, **how))
     text = """PARTITION BY p ORDER BY id MEASURES MATCH_SCORE() AS s EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A & B) PREF MAX (A.v + B.v) TOP 3
         DEFINE A AS w = 0, B AS w = 1 AND w > A.w"""
     plan = make_plan(parse_clause(text))

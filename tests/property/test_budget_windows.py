@@ -152,7 +152,7 @@ def shrink(monkeypatch) -> None:
     for name in ("ENTRIES", "CANDIDATES", "VECTORS", "CLASSES"):
         monkeypatch.setattr(budgeted_engine, name, 1)
     monkeypatch.setattr(front_engine, "CLASSES", 1)
-    monkeypatch.setattr(budgeted_engine, "Room", lambda events, labels, width, **kinds: OutputRoom(1, 1, width, **kinds))
+    monkeypatch.setattr(budgeted_engine, "OutputRoom", lambda events, labels, width, **kinds: OutputRoom(1, 1, width, **kinds))
 
 
 @pytest.fixture

@@ -216,7 +216,7 @@ def test_20_000_logs(batch):
 
 @pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
-    for module, name in ((register_runs, "RECORDS"), (register_runs, "MATCHES"), (log_engine, "KEPT"), (log_engine, "TOLD"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
+    for module, name in ((register_runs, "RECORDS"), (register_runs, "MATCHES"), (log_engine, "KEPT"), (log_engine, "CHANGES"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
         monkeypatch.setattr(module, name, 1)
     rng = random.Random(8400 + seed)
     told = 0

@@ -395,7 +395,7 @@ def test_what_was_kept_while_all_matches_waited_for_their_windows_is_read(monkey
 @pytest.mark.parametrize("selection", ["STRICT CONTIGUITY", "SKIP TILL NEXT MATCH", "SKIP TILL ANY MATCH"])
 def test_a_first_row_stays_open_though_the_output_is_full_at_its_match(monkeypatch, rows, selection):
     """The last match that fits begins where a match to come may begin, too."""
-    monkeypatch.setattr("sparkcep.engine.match.enumeration.Room", lambda events, labels, width, **kinds: OutputRoom(1, 1, width, **kinds))
+    monkeypatch.setattr("sparkcep.engine.match.enumeration.OutputRoom", lambda events, labels, width, **kinds: OutputRoom(1, 1, width, **kinds))
     rng, compared_rows = random.Random(f"{rows} {selection}"), 0
     for pattern in ("A B?", "A B*", "A (A B)?", "A B C?"):
         text = f"{HEAD} {PLAIN} {rows} EVENT SELECTION {selection} ALL MATCHES PATTERN ({pattern}) {WINDOW} DEFINE A AS v < 3"
