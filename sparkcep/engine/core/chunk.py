@@ -20,18 +20,18 @@ PAIRED_CHUNK_ROWS = 8_192  # for rows with an array as long as their partition
 
 @dataclass
 class Chunk:
-    """The rows that are searched together: whole partitions, and partitions that may still grow.
+    """The rows that are searched together: whole partitions, and growing partitions, which may get more rows.
 
     Attributes:
         table: the rows, partition by partition.
         columns: the columns that are read, by name.
         offsets: the bounds of the partitions. int64 (partitions + 1).
         place: returns the rows' positions in their partitions for ``offsets``.
-        going: whether each partition may get more rows. bool (partitions).
-        least: how many rows of such a partition must be retained.
+        going: whether each partition is growing. bool (partitions).
+        least: how many rows of a growing partition must be retained.
         closed: over a stream, the first row whose window a future row may still enter. int64 (partitions).
         watermark: over a stream, a time in microseconds. All future rows are later.
-        limits: over a stream, the time before which no future row comes. int64 (partitions).
+        limits: over a stream, the time before which there are no future rows. int64 (partitions).
         sliding: over a stream, the numbers of the first and the last sliding window that is asked for. int64 (2, partitions).
         unsure: over a stream, the first row at which NEXT may look at future rows. int64 (partitions).
     """
@@ -115,16 +115,16 @@ class Retained:
     ``[1, 3, 4]``; row 3 becomes row 1 of the next chunk, and ``sizes`` is ``[3]``.
 
     Attributes:
-        parts: the partitions that go on, which are the first ones of the next chunk. int64.
+        parts: the growing partitions, which are the first ones of the next chunk. int64.
         rows: the retained rows of the chunk, ascending. int64.
-        begins: where the retained rows of each partition that goes on begin among ``rows``. int64 (partitions that go on).
-        sizes: how many rows of each are retained. int64 (partitions that go on).
+        begins: where the retained rows of each growing partition begin among ``rows``. int64 (growing partitions).
+        sizes: how many rows of each are retained. int64 (growing partitions).
     """
 
     def __init__(self, chunk: Chunk, first: np.ndarray, others: np.ndarray | None = None) -> None:
-        """Retains the rows from ``first`` on of each partition that goes on, and the rows ``others``.
+        """Retains the rows from ``first`` on of each growing partition, and the rows ``others``.
 
-        ``first`` is int64 (partitions that go on).
+        ``first`` is int64 (growing partitions).
         """
         self.parts = np.flatnonzero(chunk.going)
         low, high = chunk.offsets[self.parts], chunk.offsets[self.parts + 1]
@@ -146,12 +146,12 @@ class Retained:
         return np.searchsorted(self.rows, rows)
 
     def within(self, rows: np.ndarray) -> np.ndarray:
-        """Returns the place of one row of each partition that goes on, counted from the partition's first retained row. int64."""
+        """Returns the place of one row of each growing partition, counted from the partition's first retained row. int64."""
         return self.moved(rows) - self.begins
 
     @property
     def numbers(self) -> np.ndarray:
-        """The number that each of the chunk's partitions has in the next chunk, if it goes on. int64 (partitions)."""
+        """The number that each of the chunk's partitions has in the next chunk, if it still grows. int64 (partitions)."""
         numbers = np.zeros(self._all, dtype=np.int64)
         numbers[self.parts] = np.arange(len(self.parts))
         return numbers
@@ -159,7 +159,7 @@ class Retained:
 
 @dataclass(frozen=True)
 class Saved:
-    """The result of a search's step: the retained rows, and the state of the partitions that go on.
+    """The result of a search's step: the retained rows, and the state of the growing partitions.
 
     Attributes:
         state: the state. These partitions are the first ones of the next chunk.

@@ -30,7 +30,7 @@ def said(value: pa.Scalar) -> str:
 class EagerConditionError(MatchRuntimeError):
     """A condition over physical neighbours failed at a row when it was evaluated ahead of the search.
 
-    The row may not be a candidate.
+    The row need not be a candidate.
     """
 
 

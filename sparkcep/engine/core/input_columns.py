@@ -25,7 +25,7 @@ _HISTORY = {
 
 
 def check_columns(plan: Plan, schema: pa.Schema) -> None:
-    """Raises ClauseError if ``schema`` lacks a column that the plan names, or has another type where the plan needs an array."""
+    """Raises ClauseError if ``schema`` lacks a column that the plan names, or if an array column is not an array."""
     for name, column in _named(plan, schema):
         if schema.get_field_index(name) < 0:  # also if several columns have this name
             raise wrong(f"the input has not one column {name}")
@@ -93,8 +93,8 @@ _KINDS: dict[str, Callable[[pa.DataType], bool]] = {
 def check_pairs(plan: Plan, chunk: Chunk) -> None:
     """Raises ClauseError if a row number that selects an array element lies outside its array.
 
-    The array of a row has an element for each row of the partition up to it, or up to some rows after it, and one for no row. For
-    two rows it has an element for each pair.
+    The array of a row has an element for each row of the partition up to it, or up to some rows after it. One more element is for
+    no row. For two rows the array has an element for each pair.
     """
     if not chunk.rows:
         return

@@ -1,4 +1,4 @@
-"""The loop around a kernel: calls it until it is done, and gives it more room whenever it asks for it.
+"""The loop around a kernel: calls the kernel until it is done, and enlarges its arrays whenever it runs out of room.
 
 All searches run their kernels by a subclass of :class:`KernelLoop`.
 """
@@ -27,8 +27,8 @@ class KernelLoop:
     Attributes:
         name: the search, as :mod:`sparkcep.compiler.searches` calls it.
         state: the kernel's progress, from which its next call resumes. int64.
-        place: where ``state`` has the row at hand.
-        detail: where ``state`` has the details of an error.
+        place: the index in ``state`` of the current row.
+        detail: the index in ``state`` of an error's details.
     """
 
     name = ""

@@ -1,4 +1,4 @@
-"""The operator interface: the questions that the engine, a stream and its report put to every search.
+"""The operator interface: the methods that the engine, a stream and its report call on every search.
 
 An operator goes through the rows of partitions that may still grow. A table is the special case without growing partitions.
 """
@@ -37,7 +37,7 @@ class Operator(Protocol):
     saves: StateSchema
 
     def step(self, chunk: Chunk, state: Any) -> Generator[pa.Table, None, Saved]:
-        """Emits all final output, and returns the saved state of the partitions that go on."""
+        """Emits all final output, and returns the saved state of the growing partitions."""
         ...
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:

@@ -37,7 +37,7 @@ class ResumeState:
         taken: 1 for each retained row that is in a match. uint8 (rows); empty unless the clause asks for rows in no match.
     """
 
-    numbers: ClassVar[tuple[str, ...]] = ("start", "number", "covered", "dropped")  # the saved ones
+    numbers: ClassVar[tuple[str, ...]] = ("start", "number", "covered", "dropped")  # the names of the saved numbers
 
     rows: np.ndarray
     start: np.ndarray
@@ -94,7 +94,7 @@ class ResumeState:
         Args:
             chunk: the chunk.
             opens: the state as the kernel left it.
-            first: the first row that a later attempt may take, for each partition that goes on. int64.
+            first: the first row that a later attempt may take, for each growing partition. int64.
             back: how many rows before that row an attempt may look at.
             taken: 1 for rows in a match. uint8 (rows).
         """

@@ -300,7 +300,7 @@ def _whole(data: pa.Buffer, begins: np.ndarray, checked: np.ndarray) -> bool:
     words = np.frombuffer(data, dtype=_WORD, count=(begins[-1] - begins[0]) // _WORD.itemsize, offset=begins[0])
     ends = (begins[1:] - begins[0]) // _WORD.itemsize
     written = words[ends - 1]
-    return np.array_equal(_sums(words, ends), written + written)  # the checksum is among the words
+    return np.array_equal(_sums(words, ends), written + written)  # the checksum is one of the summed words
 
 
 def _sums(words: np.ndarray, ends: np.ndarray) -> np.ndarray:

@@ -74,7 +74,7 @@ class Task:
 
     Attributes:
         back, ahead: how many rows before and after a row navigation may look.
-        awaited: for how many rows after its last row a match waits.
+        awaited: how many rows after its last row a match waits for.
         ran: the names of the searches that have run so far.
         looks: how often a row was compared with a class of runs.
         totals: counts of the checks under a BUDGET.

@@ -1,4 +1,4 @@
-"""WINDOW as arrays: where the window of each row ends, and which sliding windows the rows are in."""
+"""WINDOW as arrays: the end of each row's window, and the sliding windows of the rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sparkcep.plan.records import Slide, Window
 _TOP = np.iinfo(np.int64).max
 _UNSIGNED_TOP = np.iinfo(np.uint64).max
 _HALF = np.uint64(1 << 63)
-WINDOW_BYTES = 24  # of a sliding window
+WINDOW_BYTES = 24  # memory of one sliding window
 _UNITS = {"date": 86_400_000_000, "timestamp": 1, "timestamp_ntz": 1}
 
 
@@ -385,7 +385,7 @@ def sliding_windows(
 
 @dataclass(frozen=True)
 class Slides:
-    """The sliding windows of partitions, those of a partition in ascending order of their rows.
+    """The sliding windows of partitions. Those of a partition are in the order of their rows.
 
     Attributes:
         grid: the windows of the order column.

@@ -277,9 +277,9 @@ class _CheapestStep(KernelLoop):
         self.classes.head[self.slots[parts]] = np.where(ended, NONE, head)
 
     def left(self) -> Saved:
-        """Returns the resume state of the partitions that go on, with the retained rows.
+        """Returns the resume state of the growing partitions, with the retained rows.
 
-        Retained are the rows not searched yet, those of open runs and bundles, and their neighbours.
+        These are the rows not searched yet, the rows of open runs and bundles, and their neighbours.
         """
         chunk, state, bundles = self.chunk, self.resumed, self.bundles
         parts = np.flatnonzero(chunk.going)

@@ -71,7 +71,7 @@ def empty_classes(nodes: int, size: int, windows: int) -> run_classes.Classes:
 
 
 class Frontier:
-    """The net of a plan, and the values of a match by which the futures of its runs differ."""
+    """The net of a plan, and the values of a match that distinguish the futures of its runs."""
 
     def __init__(self, task: Task) -> None:
         self.task, prepared = task, task.prepared
@@ -103,8 +103,8 @@ class FrontierSearch(KernelLoop):
         self.state = np.zeros(fronts.FRONT_STATE, dtype=np.int64)
         columns = data.rows.ints, data.rows.flts.view(np.int64), data.rows.inull, data.rows.fnull
         self.classes = empty_classes(front.nodes, CLASSES, len(self.windows))
-        # The values of classes come after those of the rows, so that a condition reads them like the values of an earlier row. The
-        # values by which a finished match is judged come last.
+        # The values of classes follow those of the rows, so that a condition reads them like the values of an earlier row. The
+        # values for the conditions of a finished match are last.
         work = scratch(task.prepared.conditions, chunk.rows + CLASSES + SPARE)
         work.labels[:] = vm.UNTAKEN
         ends = completion_ends(task.prepared, net_of(task.prepared), data, pruning)
@@ -177,7 +177,7 @@ class FrontierSearch(KernelLoop):
 
 
 class LastRowSearch(FrontierSearch):
-    """Numbers, or graphs, of the matches that end at each row."""
+    """Computes an answer for each last row: the number of the matches that end there, or their graph."""
 
     def widen(self, kept: bool) -> None:
         """Does nothing: the output is already empty."""
@@ -202,7 +202,7 @@ class LastRowSearch(FrontierSearch):
 
 
 class CountedMatches(LastRowSearch):
-    """Numbers of matches."""
+    """Counts the matches that end at each row."""
 
     by_class = ("sums", "about", "added", "added_about")
 
@@ -230,7 +230,7 @@ class CountedMatches(LastRowSearch):
 
 
 class GraphedMatches(LastRowSearch):
-    """Graphs of matches."""
+    """Builds the graph of the matches that end at each row."""
 
     by_class = ("tail", "start")
 

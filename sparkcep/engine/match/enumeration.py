@@ -108,7 +108,7 @@ class Matches(KernelLoop):
         return self.room.found(self.state)
 
     def left(self) -> Saved:
-        """Returns the resume state of the partitions that go on, with the rows that later attempts may look at."""
+        """Returns the resume state of the growing partitions, with the rows that later attempts may look at."""
         parts = np.flatnonzero(self.chunk.going)
         first = self.opens[parts, layout.O_START]
         if self.negates:
@@ -125,7 +125,7 @@ class Matches(KernelLoop):
 class DeferringSearch:
     """The search that ``make`` builds, with a fallback that evaluates conditions at candidate rows only.
 
-    If a condition over physical neighbours fails at some row, the row may not be a candidate. Then ``make`` builds the fallback.
+    If a condition over physical neighbours fails at some row, that row need not be a candidate. Then ``make`` builds the fallback.
     """
 
     def __init__(self, task: Task, make: Callable[[], MatchSearch]) -> None:

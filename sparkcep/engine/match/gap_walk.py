@@ -183,7 +183,7 @@ def latest_ends(net: walking.NetArrays, data: ChunkArrays, strict: bool, ahead: 
 class GapWalk:
     """Lists matches in preference order.
 
-    With ``at_once``, a match of a partition that goes on is emitted with its last row. Without it the match waits until all matches
+    With ``at_once``, a match of a growing partition is emitted with its last row. Without it the match waits until all matches
     with its first row are known.
     """
 

@@ -51,6 +51,7 @@ def _output_rows(events, labels, scattered, mode, out_event, out_pos, out_upto):
         rows = events[e, E_ROWS]
         start = events[e, E_START]
         base = events[e, E_LABELS]
+        # At most one output row: under ONE, for an empty match (0 rows), and for an unmatched row (-1).
         if mode == ONE or rows <= 0:
             if rows < 0 and mode != UNMATCHED:
                 continue
@@ -62,6 +63,7 @@ def _output_rows(events, labels, scattered, mode, out_event, out_pos, out_upto):
             n += 1
             continue
         for i in range(rows):
+            # Rows in {- -} belong to the match, but have no output row of their own.
             if labels[base + i] & EXCLUDED == 0:
                 out_event[n] = e
                 out_pos[n] = _row(start, base, i, scattered)
@@ -118,6 +120,7 @@ def _navigate(first, mask, logical, physical, final, matches, out_event, out_upt
         index = -1  # index of the label found
         if rows > 0:
             if final:
+                # Final semantics: the scan begins at the side of FIRST or LAST and skips ``logical`` rows of the mask.
                 left = logical
                 previous = -1
                 for j in range(rows):
@@ -133,6 +136,7 @@ def _navigate(first, mask, logical, physical, final, matches, out_event, out_upt
                             break
                         left -= 1
             else:
+                # Running semantics: output rows of a match come in row order. So hits are kept, and each label is scanned once.
                 if e != current:
                     current = e
                     hit_count = 0
@@ -142,6 +146,7 @@ def _navigate(first, mask, logical, physical, final, matches, out_event, out_upt
                     if _in(mask, labels[base + scanned]):
                         at = _row(start, base, scanned, scattered)
                         if hit_count > 0 and _row(start, base, hits[hit_count - 1], scattered) == at:
+                            # A row with two labels is one hit. LAST takes its second label.
                             if not first:
                                 hits[hit_count - 1] = scanned
                         else:
@@ -227,6 +232,7 @@ def _aggregate(kind, mask, final, ints, flts, nulls, keep, matches, out_event, o
         start = events[e, E_START]
         rows = events[e, E_ROWS]
         base = events[e, E_LABELS]
+        # Output rows of a match come in row order, so each one continues the aggregate of the previous one.
         if e != current:
             current = e
             scanned = 0
@@ -298,14 +304,14 @@ def collect(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """Returns the rows of ``mask`` for each output row.
 
-    With ``before`` an output row has only the rows that the match's previous output row did not have. They come after marks, which
-    are rows -1: two marks in a match's first output row, one mark in the others. So the arrays of a match take as much room as the
-    match, however many output rows it has.
+    With ``before`` an output row has only the rows that the match's previous output row did not have. They are preceded by marks,
+    which are rows -1: two marks in a match's first output row, one mark in the others. So the arrays of a match take as much room
+    as the match, however many output rows it has.
 
     Args:
         mask: the variables.
         final: final or running semantics.
-        pairs: whether a row with two labels comes twice.
+        pairs: whether a row with two labels is listed twice.
         nulls, keep, matches: see :func:`aggregate`.
         out_event, out_upto: the output rows.
         before: the event of the output row before the first one, and how many rows it saw. (-1, 0) if there is none.
@@ -331,6 +337,7 @@ def _collect(mask, final, pairs, nulls, keep, matches, out_event, out_upto, step
     events, labels, scattered = matches
     use_nulls = nulls.shape[0] > 0
     use_keep = keep.shape[0] > 0
+    # The first call only counts, because ``found`` has no room. The second call fills it.
     fill = found.shape[1] > 0
     total = 0
     for r in range(out_event.shape[0]):

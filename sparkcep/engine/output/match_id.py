@@ -87,7 +87,7 @@ def id_leaf(plan: Plan) -> str | None:
 def match_ids(plan: Plan, chunk: Chunk, found: MatchBatch) -> dict[str, pa.Array]:
     """Returns the id of each match as an entry of ``by_event``.
 
-    Returns nothing if no measure asks for it, or if ``found`` has it already.
+    Returns an empty dict if no measure asks for it, or if ``found`` has it already.
     """
     column = next((leaf.spec.column for leaf in plan.leaves if leaf.spec.kind == MATCH_ID), None)
     if column is None or MATCH_ID in found.by_event:  # the id is already known

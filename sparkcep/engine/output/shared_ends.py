@@ -65,6 +65,7 @@ def _link(forest):
         for i in range(own):
             after[base + i] = base + i + 1
             at[base + i] = events[e, E_START] + i
+        # The last own label leads to a label of an earlier match, or to -1.
         if own > 0:
             after[base + own - 1] = joins[e, 1]
         first[e] = base if own > 0 else joins[e, 1]
@@ -129,6 +130,7 @@ def _find(mask, wanted, nulls, keep, forest, found, count):
     events, labels, joins, after, at, first = forest
     for e in range(events.shape[0]):
         base = events[e, E_LABELS]
+        # The labels are visited backwards, and earlier matches come first. So the label after each label is already done.
         for i in range(joins[e, 0] - 1, -1, -1):
             n = base + i
             rest = after[n]
@@ -205,6 +207,7 @@ def _fold(kind, mask, ints, flts, nulls, keep, forest, counts, totals, sums):
     events, labels, joins, after, at, first = forest
     for e in range(events.shape[0]):
         base = events[e, E_LABELS]
+        # The labels are visited backwards, and earlier matches come first. So the label after each label is already done.
         for i in range(joins[e, 0] - 1, -1, -1):
             n = base + i
             rest = after[n]
@@ -223,6 +226,7 @@ def _fold(kind, mask, ints, flts, nulls, keep, forest, counts, totals, sums):
                 elif kind == gather.SUM_FLOAT:
                     number += flts[row]
                 elif kind == gather.MIN_INT:
+                    # Backwards, the first one of equal values comes last. So an equal value replaces the row found.
                     if total < 0 or ints[row] <= ints[total]:
                         total = row
                 elif kind == gather.MAX_INT:
@@ -260,6 +264,7 @@ def _spread(mask, flts, nulls, keep, forest, many, begin, filled, order, sums, o
     """
     events, labels, joins, after, at, first = forest
     matches = events.shape[0]
+    # Later matches join labels of earlier ones. Visiting the last match first completes a label's count before it is passed on.
     for e in range(matches - 1, -1, -1):
         if first[e] >= 0:
             many[first[e]] += 1
@@ -268,6 +273,7 @@ def _spread(mask, flts, nulls, keep, forest, many, begin, filled, order, sums, o
             rest = after[base + i]
             if rest >= 0:
                 many[rest] += many[base + i]
+    # Matches with a common label get consecutive places in ``sums``. So adding a value to all of them is one slice.
     free = np.int64(0)
     for e in range(matches):
         base = events[e, E_LABELS]
@@ -289,6 +295,7 @@ def _spread(mask, flts, nulls, keep, forest, many, begin, filled, order, sums, o
             if _counts(mask, labels[n], at[n], nulls, keep):
                 order[steps] = n
                 steps += 1
+    # Labels and sums are processed in tiles, so that the sums stay in the cache. Each sum still gets its values in row order.
     for some in range(0, steps, TILE):
         for low in range(0, matches, TILE):
             for step in range(some, min(some + TILE, steps)):

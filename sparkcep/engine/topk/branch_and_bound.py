@@ -47,7 +47,7 @@ class Inside:
     Attributes:
         same: by stratum, see there.
         groups: (window, first stratum, last stratum) for each group with a window.
-        windows: where the windows end that begin with each row. int64 (windows, rows).
+        windows: the end of the window that begins with each row. int64 (windows, rows).
     """
 
     same: tuple[bool, ...]
@@ -206,7 +206,7 @@ def _room(m: int, n: int, k: int, depth: int) -> mk.SearchRoom:
 def rising_leaves(tree: tuple, strata: int) -> np.ndarray:
     """Returns the direction of each stratum. int64 (strata). Raises ValueError if the score is not monotone.
 
-    It is 1 if a larger weight makes the score larger, -1 if it makes it smaller, and 0 if the score does not depend on it.
+    It is 1 if a larger weight makes the score larger, -1 if smaller, and 0 if the score does not depend on the stratum.
     """
     return compiled(tree, strata).rising
 

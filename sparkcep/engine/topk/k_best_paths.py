@@ -224,7 +224,7 @@ class _Task:
             if automaton.start:
                 keyed[nodes] = keyed[0]
                 left, right = np.vstack([left, left[:1]]), right[automaton.number]
-            keyed[0] = 0  # there is no row before the first
+            keyed[0] = 0  # a first row has no row before it
             for node in np.flatnonzero(keyed):
                 lists[node] = max(int(left[node].max(initial=-1)), int(right[source == node].max(initial=-1))) + 1
         self.number, self.variables, self.longest = automaton.number, automaton.variables, automaton.longest

@@ -93,7 +93,7 @@ class Rankings:
                 yield Span(part, low, high, first - low, until - low, numbers)
 
     def within(self, chunk: Chunk, side: int = 0) -> tuple[np.ndarray, np.ndarray] | None:
-        """Returns where the windows that bound each match of a side or of the pattern end and begin, for each row.
+        """Returns the end and the begin of the windows that bound each match of a side or of the pattern, for each row.
 
         Sliding windows do not count. Returns None without such windows.
         """
@@ -408,7 +408,7 @@ def _shifts(band: row_equalities.Band | None, columns: dict[str, pa.Array]) -> l
 def timed(letters: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Returns the letters, 0 for rows with a NULL time. Such rows are in no match.
 
-    ``ends`` is where the windows that begin with each row end. (windows, rows).
+    ``ends`` has the end of each window that begins with a row. int64 (windows, rows).
     """
     return np.where((ends > np.arange(len(letters))).all(axis=0), letters, 0)
 

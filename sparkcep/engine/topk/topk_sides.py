@@ -113,7 +113,7 @@ class TopkSides(Rankings):
     def _of_partition(self, span: Span, streams: list[_Stream], ends: np.ndarray) -> Best | None:
         """Returns the best matches of a partition, None if all matches are needed to find them.
 
-        ``ends`` is where the window ends that begins with each row.
+        ``ends`` has the end of the window that begins with each row.
         """
         first, until, numbers = span.first, span.until, span.numbers
         gliding = first is None and windowed(self.task)
