@@ -179,8 +179,9 @@ def scratch(c: Conditions, rows: int, *, bits: int = 1, entries: int = 1, width:
 
 
 def distinct_variables(c: Conditions) -> np.ndarray:
-    """Marks the variables whose condition has a DISTINCT aggregate, which compares all pairs of the match's rows. uint8
-    (variables).
+    """Marks the variables whose condition has a DISTINCT aggregate. uint8 (variables).
+
+    Such an aggregate compares all pairs of the match's rows.
     """
     ops = c.code[:, 0].tolist()
     found = np.zeros(len(c.entry), dtype=np.uint8)

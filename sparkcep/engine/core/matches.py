@@ -31,8 +31,7 @@ class MatchBatch:
         paths: the edge of each label. int64 (labels), empty for exact matches.
         by_event: for each kind of leaf that describes a whole match, the value of each event.
         joins: how matches that share their ends continue, see :class:`sparkcep.kernels.match.backtrack.SharedEnds`. int64 (matches,
-            4),
-            empty if each match has all its labels.
+            4), empty if each match has all its labels.
     """
 
     events: np.ndarray

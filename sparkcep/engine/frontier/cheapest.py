@@ -1,5 +1,4 @@
-"""The cheapest approximate matches of whole partitions, if conditions look at the match: PROXY MATCHES, PER ERROR and MATCH
-BUNDLES.
+"""Cheapest approximate matches of whole partitions with conditions over the match: PROXY MATCHES, PER ERROR and MATCH BUNDLES.
 
 They come from one run of each run class, or from all matches.
 """

@@ -1,8 +1,7 @@
-"""Cheapest approximate matches with one run for each state and cost: PROXY MATCHES, PER ERROR and MATCH BUNDLES (ACEP, VLDB 2016,
-section 3.3).
+"""Cheapest approximate matches with one run for each state and cost: PROXY MATCHES, PER ERROR and MATCH BUNDLES.
 
-A row is retained only as long as a run, an open bundle or a neighbour needs it. The next chunk holds only such rows, and they need
-not be consecutive.
+This is the optimization of ACEP (VLDB 2016, section 3.3). A row is retained only as long as a run, an open bundle or a neighbour
+needs it. The next chunk holds only such rows, and they need not be consecutive.
 """
 
 from __future__ import annotations
@@ -83,9 +82,7 @@ class RunState:
     bundles: Bundles = NO_BUNDLES
 
     def forgetting(self, numbers: bool, positions: bool) -> RunState:
-        """Drops the numbers of matches and bundles, and the positions of partitions without rows, unless something asks for
-        them.
-        """
+        """Drops match and bundle numbers, and positions of partitions without rows, unless something asks for them."""
         none = np.zeros_like(self.rows)
         return replace(
             self, number=self.number if numbers else none, reported=self.reported if numbers else none,
@@ -163,7 +160,7 @@ class CheapestPerState(BaseOperator):
         return left
 
     def ends(self, state: RunState, kept: RowsAtWatermark) -> np.ndarray:
-        """Returns when a partition without new rows drops its last retained row or completes a bundle. int64 (partitions), in
+        """Returns when a partition without new rows drops its last row or completes a bundle. int64 (partitions), in
         microseconds.
         """
         return state.bundles.ends(window_ends(kept), kept)

@@ -92,8 +92,7 @@ def navigate(
         matches: events, labels, scattered, offsets.
         out_event, out_upto: the output rows.
         inside: whether labels are asked for (CLASSIFIER). A row outside the match then has the label -1. Otherwise the label array
-            is
-            empty.
+            is empty.
     """
     result = np.empty(len(out_event), dtype=np.int64)
     found_labels = np.full(len(out_event) if inside else 0, -1, dtype=np.int64)

@@ -1,9 +1,9 @@
-"""The k best sequences of single rows by a monotone score, without going through all matches (CPR, sections 3.2 to 3.4: nonlinear
-preferences).
+"""The k best sequences of single rows by a monotone score, without going through all matches.
 
-The method is branch and bound, see :mod:`sparkcep.kernels.topk.branch_and_bound`. A score is a tree over one weight for each
-stratum, as :mod:`sparkcep.plan.extend.score` writes it: ``("leaf", stratum)``, ``("lit", number)``, or one of ``OPERATIONS`` with
-its operands. All operations are exact in IEEE arithmetic or rounded correctly, so the bits of a score equal Spark's.
+These are the nonlinear preferences of CPR (sections 3.2 to 3.4). The method is branch and bound, see
+:mod:`sparkcep.kernels.topk.branch_and_bound`. A score is a tree over one weight for each stratum, as
+:mod:`sparkcep.plan.extend.score` writes it: ``("leaf", stratum)``, ``("lit", number)``, or one of ``OPERATIONS`` with its operands.
+All operations are exact in IEEE arithmetic or rounded correctly, so the bits of a score equal Spark's.
 """
 
 from __future__ import annotations
@@ -92,8 +92,7 @@ def top_sequences(
         weights: the weight of each row, finite if the row belongs to the stratum. float64 (strata, rows).
         k: how many sequences.
         low, high: the first row of each window, and the row after its last one, both ascending. int64 (windows). Without them all
-            rows
-            are one window.
+            rows are one window.
         ends: for each first row, the row before which its sequences must end. int64 (rows), ascending.
         inside: further conditions.
         max_steps: the limit on the steps of one window's search.
@@ -157,8 +156,7 @@ def _each(
 
 
 def best_of(parts: list[tuple[RowSequences, np.ndarray]], k: int, strata: int) -> tuple[RowSequences, np.ndarray]:
-    """Returns the ``k`` best of each window among the results of several searches of the same windows, and the labels of their
-    rows.
+    """Returns the ``k`` best of each window among the results of several searches of the same windows, with their labels.
 
     Ties go to the earliest row vector (each row once, a prefix first), then to the earliest sequence of rows with their labels.
 

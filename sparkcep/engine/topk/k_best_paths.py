@@ -313,8 +313,9 @@ class _Task:
         return store.ranked(self.number)
 
     def _width(self, k: int) -> int:
-        """Returns a list size with which few windows are rebuilt: without a trend in the weights, a list's size varies by its
-        square root.
+        """Returns a list size with which few windows are rebuilt.
+
+        Without a trend in the weights, a list's size varies by its square root.
         """
         if self.span is None and self.heads.all():
             return k  # each partition has one window
