@@ -1,7 +1,7 @@
 """Scores of listed matches, computed by the engine exactly as Spark does, and their parts for score bounds.
 
-The top-k heap and the score bounds use them. A score is an integer key that keeps the order: larger is better. There are no scores
-if the engine lacks some operation, or if values might be rounded differently from Spark or overflow their types.
+The top-k heap and the score bounds use them. A score is an integer key that keeps the order: larger is better. The engine computes
+none if it lacks an operation, or if values might be rounded differently from Spark or overflow their types.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Threshold tests: conditions that look back at the match, as comparisons of a row's value with a threshold.
 
-The exact search uses them instead of bytecode (:mod:`sparkcep.kernels.match.thresholds`), which it would evaluate for each pair of
-a start row and a row. This module reads a condition's bytecode as a conjunction of comparisons. A comparison becomes a test if one
-side depends on the candidate row alone. The other side must be a value at the match's first row, or the running MIN or MAX over all
-rows of the match so far. Values are int64 in Spark's order: DOUBLE by the order of its bits, with NaN above all numbers.
+The exact search uses them instead of bytecode, which it would evaluate for each pair of a start row and a row. The kernels are in
+:mod:`sparkcep.kernels.match.thresholds`. This module reads a condition's bytecode as a conjunction of comparisons. A comparison
+becomes a test if one side depends on the candidate row alone. The other side must be a value at the match's first row, or the
+running MIN or MAX over all rows of the match so far. Values are int64 in Spark's order: DOUBLE by the order of its bits, with NaN
+above all numbers.
 """
 
 from __future__ import annotations

@@ -291,9 +291,9 @@ def _parts(task: Task) -> int:
 
 
 def summed_weights(task: Task, chunk: Chunk, letters: np.ndarray) -> np.ndarray | None:
-    """Returns what each row adds to the score for each variable.
+    """Returns what each row adds to the score for each variable. int64 or float64 (variables, rows).
 
-    (variables, rows). Returns None if the sums might differ from Spark's.
+    Returns None if the sums might differ from Spark's.
     """
     terms, count = task.plan.ranking.terms, len(task.plan.variables)
     if is_floating(terms, chunk.columns):

@@ -79,7 +79,7 @@ class TopkRows(Rankings):
         self, span: Span, letters: np.ndarray, weights: dict[int, np.ndarray], far: Far, within: tuple[np.ndarray, np.ndarray] | None, windows: np.ndarray,
         left_out: bool,
     ) -> Best | None:  # fmt: skip
-        """Returns the best matches of a partition, None if some of the k best have the score NULL.
+        """Returns the best matches of a partition, None if some of the k best may have the score NULL.
 
         ``left_out``: the partition has rows that would make a score NULL.
         """

@@ -48,8 +48,8 @@ class _Stream(NamedTuple):
 
     Attributes:
         letters: the variables that each row may be. int64 (rows).
-        weights: what each row adds to the side's score. (variables, rows).
-        backs: the first row at which a match that ends with the row may begin. int64 (rows), None if no window bounds the side.
+        weights: what each row adds to the side's score. int64 or float64 (variables, rows).
+        backs: the earliest first row of a match that ends with the row. int64 (rows), None if no window bounds the side.
     """
 
     letters: np.ndarray
