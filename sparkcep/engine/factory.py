@@ -1,6 +1,6 @@
-"""The engine behind the table function: sorted batches in, rows of matches out.
+"""The engine behind the table function: sorted batches go in, and rows of matches come out.
 
-A plan's strategy names the search; here a buffer, that search and a report of what it finds are put together.
+A plan's strategy names the search. This module combines a buffer, that search and the tables that make its output.
 """
 
 from __future__ import annotations
@@ -65,8 +65,10 @@ from sparkcep.plan.records import Ranking
 
 
 def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
-    """Compiles ``plan`` for input columns ``schema``. Raises ClauseError for conditions that make no sense in types, and
-    patterns that are too complex."""
+    """Compiles ``plan`` for input columns ``schema``.
+
+    Raises ClauseError for conditions that are wrong for their types, and for patterns that are too complex.
+    """
     check_columns(plan, schema)
     try:
         prepared = _prepared(plan, schema)
@@ -111,7 +113,10 @@ def _check_objectives(plan: Plan, ranking: Ranking, schema: pa.Schema, out: pa.S
 
 
 class Engine:
-    """Takes sorted batches of one task, gives tables of output rows. One use. ``task.ran`` tells which searches ran."""
+    """Takes the sorted batches of one task, and yields tables of output rows. It is used once.
+
+    ``task.ran`` has the names of the searches that ran.
+    """
 
     def __init__(self, task: Task, buffer: Buffer, operator: Operator) -> None:
         self.task, self.buffer, self.operator = task, buffer, operator
@@ -122,12 +127,12 @@ class Engine:
         return self.task.prepared
 
     def push(self, batch: pa.RecordBatch) -> Iterator[pa.Table]:
-        """Takes a batch; yields output tables as partitions are decided."""
+        """Takes a batch, and yields the output that is now final."""
         if batch.num_rows and self.buffer.add(batch):
             yield from self._search(False)
 
     def finish(self) -> Iterator[pa.Table]:
-        """No more rows will come."""
+        """Yields the remaining output: there are no more rows."""
         if self.buffer.rows:
             yield from self._search(True)
 
@@ -140,11 +145,18 @@ class Engine:
 
 
 class OpenPartitions:
-    """Searches partitions of which rows come little by little, many at a time; what is kept of each is bytes between the calls."""
+    """Searches many partitions whose rows arrive little by little. Between two calls each partition's state is bytes."""
 
     def __init__(self, prepared: Prepared, schema: pa.Schema, limits: Limits | None = None, *, endless: bool = False, arcs: JournalArcs | None = None) -> None:
-        """``schema``: of all columns of the rows that come; ``endless``: partitions never end, so that what is told of whole ones
-        is told window by window; ``arcs``: those of ARCS FROM, which are there beside the rows."""
+        """Prepares the search.
+
+        Args:
+            prepared: the compiled plan.
+            schema: all columns of the rows that arrive.
+            limits: the limits of the engine.
+            endless: partitions never end, so answers for whole partitions are emitted window by window.
+            arcs: the arcs of ARCS FROM, which arrive separately from the rows.
+        """
         self.task, self.schema = Task.of(prepared, limits), schema
         if endless:
             self.task.back = min(self.task.back, Reach.of(self.task.plan).back)
@@ -152,10 +164,16 @@ class OpenPartitions:
         self.bytes = StateBytes(schema, self.operator.saves)
 
     def advance(self, rows: pa.Table, sizes: np.ndarray, states: Sequence[bytes], going: np.ndarray) -> Generator[pa.Table, None, list[bytes]]:
-        """Yields output of the matches that are decided now, and returns the state of each partition for the next call.
+        """Yields the output that is now final, and returns the state of each partition for the next call.
 
-        ``rows``: those that came, partition by partition, in order; int64 ``sizes``: how many of each; ``states``: what the last
-        call gave, b"" for a new partition; ``going`` bool: whether more rows may come. Raises MatchRuntimeError.
+        Args:
+            rows: the new rows, partition by partition, in order.
+            sizes: how many rows each partition has. int64.
+            states: the states that the last call returned, b"" for a new partition.
+            going: whether more rows may arrive. bool (partitions).
+
+        Raises:
+            MatchRuntimeError: a state cannot be read, or the search fails.
         """
         chunk, state = self.joined(rows, sizes, states, going)
         if not chunk.rows:
@@ -168,8 +186,10 @@ class OpenPartitions:
     def joined(
         self, rows: pa.Table, sizes: np.ndarray, states: Sequence[bytes] | pa.Array, going: np.ndarray, at: np.ndarray | None = None,
     ) -> tuple[Chunk, Any]:
-        """Of each partition first the kept rows, then those that came; and what is known of it. ``at`` int64: the places in
-        ``rows`` of those that came, where it has others, too."""
+        """Returns a chunk with each partition's retained rows followed by its new rows, and the partitions' state.
+
+        ``at`` are the places of the new rows in ``rows``, if ``rows`` has other rows, too. int64.
+        """
         state, kept = self.bytes.read(states)
         old = state.rows
         both = np.stack([old, sizes], axis=1).ravel()
@@ -184,20 +204,22 @@ class OpenPartitions:
 
 
 def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits | None = None) -> Engine:
-    """The engine of a plan's strategy. ``chunk_rows``: how many rows it waits for."""
+    """Returns the engine for a plan's strategy. ``chunk_rows`` is how many rows it waits for."""
     task = Task.of(prepared, limits)
     wanted = chunk_rows or (buffers.PAIRED_CHUNK_ROWS if prepared.conditions.pairs else buffers.CHUNK_ROWS)
     return Engine(task, Buffer(prepared.input_schema.names, prepared.plan.keys, wanted), _operator(task))
 
 
 def _operator(task: Task, endless: bool = False, arcs: JournalArcs | None = None) -> Operator:
-    """Buffers, search and report, as the strategy has them; ``endless``: of partitions that never end, with the ``arcs`` that are
-    there."""
+    """Returns the operator that the strategy names.
+
+    ``endless``: partitions never end. ``arcs``: the arcs of ARCS FROM.
+    """
     if not endless:
         return _answers(task, Tables(task))
     strategy = task.prepared.strategy
     emission = strategy.emission
-    tables = MatchTables(task) if emission.unit == CHANGE else Tables(task)  # what changes is seen from outside (engine.revisions)
+    tables = MatchTables(task) if emission.unit == CHANGE else Tables(task)  # stream/retractions derives the changes
     if arcs is not None:
         return DatedRegisterRuns(task, tables, arcs)
     if emission.unit == CHANGE:
@@ -215,7 +237,7 @@ def _operator(task: Task, endless: bool = False, arcs: JournalArcs | None = None
 
 
 def _again(task: Task) -> Recompute | RecomputeBundles:
-    """What answers for last rows, window by window."""
+    """Returns the operator that recomputes the answers for last rows, window by window."""
     strategy = task.prepared.strategy
     if task.plan.approximate is None:
         tables = NewMatchTables(task)
@@ -230,18 +252,21 @@ def _again(task: Task) -> Recompute | RecomputeBundles:
 
 
 def _held_back(task: Task, tables: NewMatchTables) -> Listing:
-    """The search that lists matches. If a negation looks behind a match, the matches that it may still decide are held back."""
+    """Returns the search that lists matches.
+
+    If a negation looks at rows after a match, matches that are not final are held back.
+    """
     listing = _listing(task)
     return functools.cache(lambda: HeldBack(listing(), tables)) if task.prepared.strategy.emission.looks_behind else listing
 
 
 def _listing(task: Task) -> Listing:
-    """What lists matches; it is built where something does, and then once."""
+    """Returns a function that builds the search that lists matches, at most once."""
     return functools.cache(functools.partial(GapWalk, task))
 
 
 def _answers(task: Task, tables: Tables, endless: bool = False) -> Operator:
-    """The same, with ``tables`` that make the output."""
+    """Returns the operator that answers a plan over a table. ``tables`` make the output."""
     strategy = task.prepared.strategy
     listing = _listing(task)
     reporter = DescribeErrors(task.plan, strategy.automaton) if task.plan.approximate is not None else None
@@ -267,7 +292,7 @@ def _answers(task: Task, tables: Tables, endless: bool = False) -> Operator:
 
 
 def _reporting(reporter: DescribeErrors | None, tables: Tables) -> Callable[[Chunk, MatchBatch], Iterator[pa.Table]]:
-    """What makes output of matches that are listed, of approximate ones with their errors."""
+    """Returns the function that makes the output of listed matches, with their errors if they are approximate."""
     if reporter is None:
         return tables.of
 
@@ -279,7 +304,7 @@ def _reporting(reporter: DescribeErrors | None, tables: Tables) -> Callable[[Chu
 
 
 def _with_changes(task: Task) -> Callable[[Chunk], Iterator[pa.Table]]:
-    """What answers where rows or arcs come and go."""
+    """Returns the function that answers if rows or arcs are inserted and deleted."""
     check_table(task.plan)
     search, changes = RegisterRuns(task, Tables(task)), task.plan.changes
     return (Changelog if changes is not None and changes.report == "CHANGES" else NetReport)(task, search).answer
@@ -289,14 +314,14 @@ _RANKING = {s.PATHS: TopkPaths, s.SEQUENCES: TopkRows, s.SIDES: TopkSides}
 
 
 def match_table(plan: Plan, table: pa.Table, chunk_rows: int | None = None) -> pa.Table:
-    """All output rows for a table of the plan's input columns, sorted by partition and order."""
+    """Returns all output rows for a table with the plan's input columns, sorted by partition and order."""
     prepared = prepare(plan, table.schema)
     engine = engine_for(prepared, chunk_rows)
     return pa.concat_tables([prepared.output_schema.empty_table(), *match_batches(engine, table.to_batches())])
 
 
 def match_batches(engine: Engine, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Feeds all batches and finishes."""
+    """Pushes all batches, finishes, and yields the output."""
     for batch in batches:
         yield from engine.push(batch)
     yield from engine.finish()

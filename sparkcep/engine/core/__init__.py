@@ -1,2 +1,4 @@
-"""The parts that all searches of the engine share. Batches of rows go in; chunks, the predicates of their rows, matches, windows
-and saved state come out."""
+"""The parts that all searches of the engine share.
+
+Batches of rows go in. Chunks, their predicates, match batches, windows and saved state come out.
+"""

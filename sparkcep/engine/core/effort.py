@@ -1,4 +1,4 @@
-"""The effort of an engine: bounds on it, and the counts of the candidates that a BUDGET let it check."""
+"""The effort of an engine: its limits, and the counts of the candidates that a BUDGET let it check."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ MILLIONTHS = 1_000_000
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on the effort of one engine.
+    """Limits on the effort of one engine.
 
     Attributes:
         max_state_bytes: bytes of a search's tables.
         max_steps: steps of a kernel.
         max_matches: matches of a partition.
-        patience: steps beyond four a row before failed states of conditions that look at the match are remembered.
-        merging: whether event selection prunes by completion ends and remembers failures, and runs side by side are merged. Off to
-            measure what that gains.
+        patience: how many steps beyond four a row a search takes before it remembers failed states. This concerns conditions that
+            look at the match.
+        merging: whether event selection prunes by completion ends and remembers failures, and runs side by side are merged. It is
+            switched off to measure the gain.
     """
 
     max_state_bytes: int = 1 << 30
@@ -49,13 +50,13 @@ class Totals:
 
     @staticmethod
     def names() -> list[str]:
-        """The numbers' names in their order."""
+        """Returns the names of the numbers in their order."""
         return [number.name for number in fields(Totals)]
 
     def values(self) -> list[int]:
-        """All numbers in their order."""
+        """Returns all numbers in their order."""
         return list(astuple(self))
 
     def since(self, before: list[int]) -> list[int]:
-        """By how much each number is larger than ``before``."""
+        """Returns by how much each number is larger than in ``before``."""
         return [now - old for now, old in zip(self.values(), before, strict=True)]

@@ -1,4 +1,4 @@
-"""Run-time errors in words, and the exceptions by which parts of a search say that they take too much."""
+"""Turns failures of a search into run-time errors, with the partition, the place in the clause and advice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NARROWER = "a smaller WINDOW or a larger step of SLIDE"
 
 
 def said(value: pa.Scalar) -> str:
-    """A value as a message has it: as Python writes it, or, a time beyond Python's calendar, as Arrow does."""
+    """Formats a value for a message: like Python, or like Arrow for a time beyond Python's calendar."""
     try:
         return repr(value.as_py())
     except (OverflowError, ValueError):
@@ -28,11 +28,17 @@ def said(value: pa.Scalar) -> str:
 
 
 class EagerConditionError(MatchRuntimeError):
-    """A condition of physical neighbours failed on a row, for which it was evaluated ahead of the search."""
+    """A condition over physical neighbours failed at a row when it was evaluated ahead of the search.
+
+    The row need not be a candidate.
+    """
 
 
 class Failures:
-    """Makes the errors of one plan. ``row`` is a row of the buffer ``columns``, by which the partition is named."""
+    """Makes the errors of one plan.
+
+    Its methods take a ``row`` of the buffer ``columns``, which identifies the partition in the message.
+    """
 
     def __init__(self, plan: Plan, limits: Limits) -> None:
         self.plan, self.limits = plan, limits
@@ -42,7 +48,7 @@ class Failures:
         return f" in the partition {keys}" if keys else ""
 
     def state(self, row: int, columns: Columns, instead: str = "") -> MatchRuntimeError:
-        """The search needs too many bytes. ``instead``: what needs less, by default a WINDOW."""
+        """Returns the error for a search that needs too many bytes. ``instead`` says what needs less, by default a WINDOW."""
         instead = instead or f"{'a smaller' if any(window.kind != NO_WINDOW for window in self.plan.windows) else 'a'} WINDOW, tighter quantifiers,"
         return MatchRuntimeError(
             "STATE_LIMIT",
@@ -52,7 +58,7 @@ class Failures:
         )
 
     def ranking(self, row: int, columns: Columns) -> MatchRuntimeError:
-        """A ranking takes too many steps."""
+        """Returns the error for a ranking that takes too many steps."""
         return MatchRuntimeError(
             "EFFORT_LIMIT",
             f"ranking one window{self.where(row, columns)} took more than sparkcep.maxSteps = {self.limits.max_steps} steps; use a smaller "
@@ -61,7 +67,7 @@ class Failures:
         )
 
     def count(self, row: int, columns: Columns) -> MatchRuntimeError:
-        """A number of matches is too large."""
+        """Returns the error for a number of matches that is too large."""
         error = MatchRuntimeError(
             "COUNT_RANGE",
             f"MATCH_COUNT(){self.where(row, columns)} exceeds DECIMAL(38); use a smaller WINDOW or fewer Kleene variables",
@@ -71,11 +77,14 @@ class Failures:
         return error.at(next(((p.line, p.column, p.text) for p in self.plan.leaf_places if p.name in names), None))
 
     def score(self, row: int, columns: Columns) -> MatchRuntimeError:
-        """A score of whole numbers leaves its type."""
+        """Returns the error for an integer score that overflows its type."""
         return MatchRuntimeError("ARITHMETIC_OVERFLOW", f"integer overflow in PREF{self.where(row, columns)}; cast to a wider type", sqlstate="22003")
 
     def of(self, outcome: int, row: int, detail: int, columns: Columns) -> MatchRuntimeError:
-        """A kernel ended with ``outcome``; ``detail`` is what it says of that: a condition's error, or the number of a match."""
+        """Returns the error for a kernel that ended with ``outcome``.
+
+        ``detail`` is what the kernel noted: the code of a condition's error, or the number of a match.
+        """
         where = self.where(row, columns)
         if outcome == layout.EFFORT:
             return MatchRuntimeError(
@@ -109,7 +118,10 @@ class Failures:
 
 
 def of_condition(code: int, plan: Plan, where: str = "", variable: int | None = None) -> MatchRuntimeError:
-    """A condition could not be computed: that of ``variable``, or one of those that may fail so."""
+    """Returns the error for a condition that could not be computed.
+
+    It is the condition of ``variable``, or any condition that may fail with this code.
+    """
     if code <= vm.FAILED:
         return _of_row(plan.failing[vm.FAILED - code], where)
     may = [c.variable for c in plan.conditions if variable in (None, c.variable) and any(_fails(node, code) for tree in c.trees for node in walk(tree))]
@@ -123,7 +135,7 @@ def of_condition(code: int, plan: Plan, where: str = "", variable: int | None = 
     raise ValueError(f"a condition failed with the unknown code {code}")
 
 
-_OF_SPARK = {  # Spark's error class -> what is wrong, what to write instead, SQLSTATE
+_OF_SPARK = {  # Spark's error class -> problem, advice, SQLSTATE
     "DIVIDE_BY_ZERO": ("division by zero", "use try_divide or NULLIF on the divisor", "22012"),
     "ARITHMETIC_OVERFLOW": ("overflow of a number", "cast to a wider type", "22003"),
     "CAST_INVALID_INPUT": ("a cast of a malformed value", "use try_cast", "22018"),
@@ -133,14 +145,14 @@ _OTHERWISE = "an expression that cannot be computed", "use its try_ form, such a
 
 
 def _of_row(expression: Failing, where: str) -> MatchRuntimeError:
-    """A condition asks for the value of an expression of one row that Spark failed to compute."""
+    """Returns the error for a condition that asks for a row's value that Spark failed to compute."""
     what, instead, sqlstate = _OF_SPARK.get(expression.error_class, _OTHERWISE)
     message = f"{what} at a row that a condition asks about{where}; {instead}, or test the row to the left of AND or in CASE"
     return MatchRuntimeError(expression.error_class, message, sqlstate=sqlstate).at(expression[1:])
 
 
 def _fails(node: tuple, code: int) -> bool:
-    """Whether this part of a condition's tree may fail so."""
+    """Returns whether this node of a condition's tree may fail with ``code``."""
     if code == vm.DIVIDE_BY_ZERO:
         return node[0] == "call" and node[1] in _DIVISIONS
     return (node[0] == "call" and node[1] not in _EXACT) or (node[0] == "agg" and node.function in ("sum", "avg"))

@@ -1,6 +1,6 @@
-"""Whether the input has the columns that a plan names, of types that kernels and the engine take there.
+"""Checks that the input has the columns that a plan names, with types that kernels and engine accept.
 
-A plan that a clause made fits the input that the rewriter wrote for it. One that somebody made up need not.
+A plan that the rewriter made from a clause fits its input. A plan that somebody wrote by hand need not.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _HISTORY = {
 
 
 def check_columns(plan: Plan, schema: pa.Schema) -> None:
-    """Raises ClauseError where a column that the plan names is not among those of ``schema``, or is not the array it should be."""
+    """Raises ClauseError if ``schema`` lacks a column that the plan names, or if an array column is not an array."""
     for name, column in _named(plan, schema):
-        if schema.get_field_index(name) < 0:  # also of several columns with one name
+        if schema.get_field_index(name) < 0:  # also if several columns have this name
             raise wrong(f"the input has not one column {name}")
         if column.kinds == "list":
             _check_type(name, column, schema)
@@ -37,8 +37,10 @@ def check_columns(plan: Plan, schema: pa.Schema) -> None:
 
 
 def check_types(plan: Plan, schema: pa.Schema) -> None:
-    """Raises ClauseError where a column is of a type that it cannot be of there. Columns that a user chooses have errors with
-    places of their own, which come first."""
+    """Raises ClauseError if a column has a type that it must not have.
+
+    Columns that a user chooses have errors of their own, with places in the clause. Those errors are raised first.
+    """
     for name, column in _named(plan, schema):
         _check_type(name, column, schema)
 
@@ -49,10 +51,10 @@ def _check_type(name: str, column: Column, schema: pa.Schema) -> None:
 
 
 def _named(plan: Plan, schema: pa.Schema) -> list[tuple[str, Column]]:
-    """The columns of the input that a plan names, with what each is."""
+    """Returns the columns of the input that a plan names, with their descriptions."""
     own = _own_columns(plan)
     found = [(name, column) for name, column in marked(Column, plan) if not (name is None or name in column.also or (column.own and name in own))]
-    # over a stream a history comes beside the rows; engine.histories reports where it is missing
+    # over a stream a history arrives separately from the rows; :mod:`sparkcep.engine.budget.history` reports a missing one
     found = [(name, column) for name, column in found if column.kinds != "history" or name in schema.names]
     if plan.letters:
         found.append((LETTERS, Column("whole")))
@@ -62,7 +64,7 @@ def _named(plan: Plan, schema: pa.Schema) -> list[tuple[str, Column]]:
 
 
 def _own_columns(plan: Plan) -> set[str]:
-    """The columns of trees that an automaton has beside those of the input."""
+    """Returns the columns that an automaton's trees read in addition to those of the input."""
     automaton = plan.automaton
     if automaton is None:
         return set()
@@ -71,7 +73,7 @@ def _own_columns(plan: Plan) -> set[str]:
 
 
 def _is_history(t: pa.DataType) -> bool:
-    """Whether a column holds a history as :mod:`sparkcep.plan.extend.budget` has it read."""
+    """Returns whether a column holds a history as defined in :mod:`sparkcep.plan.extend.budget`."""
     if not (pa.types.is_list(t) and pa.types.is_struct(t.value_type)):
         return False
     found = {field.name: field.type for field in t.value_type}
@@ -89,10 +91,10 @@ _KINDS: dict[str, Callable[[pa.DataType], bool]] = {
 
 
 def check_pairs(plan: Plan, chunk: Chunk) -> None:
-    """Raises ClauseError where the numbers of rows that pick elements of arrays lie outside these arrays.
+    """Raises ClauseError if a row number that selects an array element lies outside its array.
 
-    The array of a row has an element for each row of the partition up to it, or to some rows after it, and one for no row. With two
-    rows it has one for each pair.
+    The array of a row has an element for each row of the partition up to it, or up to some rows after it. One more element is for
+    no row. For two rows the array has an element for each pair.
     """
     if not chunk.rows:
         return
@@ -102,7 +104,7 @@ def check_pairs(plan: Plan, chunk: Chunk) -> None:
         found, sizes = np.asarray(numbers.fill_null(0)).astype(np.int64), np.diff(np.asarray(values.offsets, dtype=np.int64))
         sides = sizes if len(pair.rows) == 1 else np.rint(np.sqrt(sizes)).astype(np.int64)
         ahead = min(max(0, *(row.physical for row in pair.rows)), chunk.rows)
-        # numbers rise, so that of the rows that may be looked at the last one has the largest
+        # numbers ascend, so the last row that may be looked at has the largest number
         last = np.minimum(np.arange(chunk.rows) + ahead, chunk.offsets[part + 1] - 1)
         falls = (np.diff(found) <= 0) & (np.diff(part) == 0)
         if found.min() < 1 or falls.any() or (sides ** len(pair.rows) != sizes).any() or (found[last] >= sides).any():

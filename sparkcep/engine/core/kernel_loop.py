@@ -1,4 +1,7 @@
-"""The one loop around a kernel: it is called until it is done, and has more room whenever it asks for it."""
+"""The loop around a kernel: calls the kernel until it is done, and enlarges its arrays whenever it runs out of room.
+
+All searches run their kernels by a subclass of :class:`KernelLoop`.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,18 @@ from sparkcep.engine.core.task import Task
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.match import backtrack as kernels
 
-MOST_LABELS, STATE_SHARE = 1 << 20, 64  # of the matches told together, and the share of the state that each may take
+MOST_LABELS, STATE_SHARE = 1 << 20, 64  # most labels of a match batch, and their share of ``max_state_bytes``
 
 
 class KernelLoop:
-    """A kernel with its arguments, over one buffer. ``name``: the search, as :mod:`sparkcep.compiler.searches` calls it;
-    ``state`` int64: where the kernel stands; ``place`` and ``detail``: where in it the row at hand stands, and what is to be
-    said of an error."""
+    """A kernel with its arguments, over one chunk.
+
+    Attributes:
+        name: the search, as :mod:`sparkcep.compiler.searches` calls it.
+        state: the kernel's progress, from which its next call resumes. int64.
+        place: the index in ``state`` of the current row.
+        detail: the index in ``state`` of an error's details.
+    """
 
     name = ""
     state: np.ndarray
@@ -32,32 +40,32 @@ class KernelLoop:
         self.data = kernel_data(task.prepared, chunk)
 
     def run(self) -> int:
-        """Calls the kernel; how it ended."""
+        """Calls the kernel and returns its outcome."""
         raise NotImplementedError
 
     def grow(self) -> None:
-        """Gives it more room to work in."""
+        """Gives the kernel more working memory."""
         raise NotImplementedError
 
     def keeps(self) -> bool:
-        """Whether its output must stay when it is full, because it compares with what it found."""
+        """Returns whether a full output must be kept because the kernel compares new matches with it."""
         return False
 
     def widen(self, kept: bool) -> None:
-        """Gives it more room for output, with what it has written if that is ``kept``."""
+        """Gives the kernel more room for output. If ``kept``, the output written so far is kept."""
         raise NotImplementedError
 
     def found(self) -> Any:
-        """What it has written; its output is empty then."""
+        """Returns the output written so far, and empties it."""
         raise NotImplementedError
 
     def check(self, nbytes: int) -> None:
-        """Raises MatchRuntimeError where so many bytes are too many."""
+        """Raises MatchRuntimeError if ``nbytes`` exceeds the limit of state bytes."""
         if nbytes > self.task.limits.max_state_bytes:
             raise self.task.failures.state(int(self.state[self.place]), self.chunk.columns)
 
     def rounds(self) -> Iterator[Any]:
-        """What the kernel finds, each time its output is full and at the end. Raises MatchRuntimeError."""
+        """Yields the kernel's output each time it is full, and once at the end. Raises MatchRuntimeError."""
         self.task.ran.add(self.name)
         while True:
             outcome = self.outcome = self.run()
@@ -75,15 +83,22 @@ class KernelLoop:
 
 
 class OutputRoom:
-    """Where a kernel writes matches: so many ``events`` of ``width`` columns, and ``labels`` with their ``rows`` and ``paths``
-    where it tells these; ``joins`` where matches share their ends."""
+    """The arrays into which a kernel writes matches.
+
+    Args:
+        events: how many events have room.
+        labels: how many labels have room.
+        width: the columns of an event.
+        rows: whether the kernel writes the row of each label.
+        paths: whether the kernel writes the edge of each label.
+    """
 
     def __init__(self, events: int, labels: int, width: int = WIDTH, *, rows: bool = True, paths: bool = False) -> None:
         self.width, self.has_rows, self.has_paths, self.shares = width, rows, paths, False
         self.replace(events, labels)
 
     def replace(self, events: int, labels: int) -> None:
-        """Fresh arrays."""
+        """Allocates fresh arrays."""
         self.events = np.zeros((events, self.width), dtype=np.int64)
         self.labels = np.empty(labels, dtype=np.uint8)
         self.rows = np.empty(labels if self.has_rows else 0, dtype=np.int64)
@@ -91,12 +106,15 @@ class OutputRoom:
         self.joins = np.empty((events if self.shares else 0, 4), dtype=np.int64)
 
     def share(self) -> None:
-        """Room for matches that share their ends, one for each start row: those of a later round share nothing with these."""
+        """Makes room for matches that share their ends, one for each start row.
+
+        Matches share labels only within one output of the kernel, not with those of a later call.
+        """
         self.shares = True
         self.replace(max(len(self.events), len(self.labels)), len(self.labels))
 
     def double(self) -> None:
-        """Twice as much room, with what is written."""
+        """Doubles the room and keeps the matches written so far."""
         self.events, self.labels, self.rows, self.paths, self.joins = map(doubled, (self.events, self.labels, self.rows, self.paths, self.joins))
 
     @property
@@ -104,13 +122,18 @@ class OutputRoom:
         return self.events.nbytes + self.labels.nbytes + self.rows.nbytes + self.paths.nbytes + self.joins.nbytes
 
     def found(self, state: np.ndarray) -> MatchBatch:
-        """The matches written; the kernel's ``state`` is told that there are none any more."""
+        """Returns the matches written so far, and resets their counts in the kernel's ``state``."""
         count, used = int(state[layout.S_EVENTS]), int(state[layout.S_LABELS])
         state[layout.S_EVENTS] = state[layout.S_LABELS] = 0
         return MatchBatch(self.events[:count], self.labels[:used], self.rows[:used], self.paths[:used], joins=self.joins[:count])
 
     def widen(self, needed: int, max_bytes: int) -> None:
-        """Fresh arrays, larger ones unless there are very many matches: the first come at once. ``needed``: labels of one match."""
+        """Allocates fresh, larger arrays. Their size is limited, so that the first of very many matches are emitted early.
+
+        Args:
+            needed: how many labels one match needs.
+            max_bytes: the limit of state bytes.
+        """
         size = max(min(2 * len(self.labels), max_bytes // STATE_SHARE, MOST_LABELS), 2 * needed)
         if size > len(self.labels):
             self.replace(max(len(self.events), size // 16), size)
@@ -121,8 +144,17 @@ def doubled(array: np.ndarray) -> np.ndarray:
 
 
 def scratch(c: Conditions, rows: int, *, bits: int = 1, entries: int = 1, width: int = 0, depth: int = 4096, slots: int | None = None) -> kernels.Scratch:
-    """Working memory for runs of up to ``rows`` rows, whose values are in ``slots``, those of the conditions unless given;
-    ``entries`` of ``width`` words of a memo by hash, ``bits`` words of one by bits."""
+    """Allocates working memory for runs of up to ``rows`` rows.
+
+    Args:
+        c: the conditions.
+        rows: the most rows of a run.
+        bits: the words of a memo by bits.
+        entries: the entries of a hashed memo.
+        width: the words of such an entry. 0: the default for the slots.
+        depth: the frames of the stack.
+        slots: the values of a run. None: those of the conditions.
+    """
     if slots is None:
         slots = len(c.slots) if c.has_history else 0
     stack = max(c.stack, 8)
@@ -147,7 +179,10 @@ def scratch(c: Conditions, rows: int, *, bits: int = 1, entries: int = 1, width:
 
 
 def distinct_variables(c: Conditions) -> np.ndarray:
-    """uint8 (variables): 1 where the condition has a DISTINCT aggregate, which compares all pairs of the match's rows."""
+    """Marks the variables whose condition has a DISTINCT aggregate. uint8 (variables).
+
+    Such an aggregate compares all pairs of the match's rows.
+    """
     ops = c.code[:, 0].tolist()
     found = np.zeros(len(c.entry), dtype=np.uint8)
     for variable, at in enumerate(c.entry.tolist()):

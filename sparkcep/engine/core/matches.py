@@ -1,4 +1,4 @@
-"""Matches as events: what searches find, and what output rows are made of."""
+"""Match batches: the arrays of matches that searches find and that output rows are made of."""
 
 from __future__ import annotations
 
@@ -11,18 +11,28 @@ from sparkcep.columns.arrays import ranges
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.kernels.common.layout import E_LABELS, E_NUMBER, E_PART, E_ROWS, E_START
 
-WIDTH, WITH_ERRORS = 5, 6  # columns of events; those of approximate matches tell the accepting edge
+WIDTH, WITH_ERRORS = 5, 6  # columns of an event; the sixth is the accepting edge of an approximate match
 _NONE = np.zeros(0, dtype=np.int64)
 _NO_JOINS = np.zeros((0, 4), dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class MatchBatch:
-    """Matches: ``events`` int64 (n, 5 or 6), ``labels`` uint8, ``rows`` and ``paths`` int64: variable, row and edge of each
-    label. ``rows`` is empty where the rows of a match are adjacent, ``paths`` where matches are exact. ``by_event``: for kinds
-    of leaves that say something of a whole match, the value of each event. ``joins`` int64 (n, 4): of matches that share their ends
-    how many labels each has of its own, and the place of the next one (see :class:`sparkcep.kernels.match.backtrack.SharedEnds`);
-    empty where each match has all its labels."""
+    """Matches as arrays: an event for each match, and a label for each of its rows.
+
+    Example: exact matches of adjacent rows. The rows 4, 5 and 6 of partition 1 are a match with the labels A, B and B (variables 0
+    and 1). Its event is partition 1, first row 4, 3 rows, match number 1, first label 0. ``labels`` is ``[0, 1, 1]``; ``rows`` and
+    ``paths`` are empty.
+
+    Attributes:
+        events: int64 (matches, 5 or 6), see the columns ``E_`` of :mod:`sparkcep.kernels.common.layout`.
+        labels: the variable of each label. uint8 (labels).
+        rows: the row of each label. int64 (labels), empty if the rows of a match are adjacent.
+        paths: the edge of each label. int64 (labels), empty for exact matches.
+        by_event: for each kind of leaf that describes a whole match, the value of each event.
+        joins: how matches that share their ends continue, see :class:`sparkcep.kernels.match.backtrack.SharedEnds`. int64 (matches,
+            4), empty if each match has all its labels.
+    """
 
     events: np.ndarray
     labels: np.ndarray
@@ -36,17 +46,17 @@ class MatchBatch:
         return MatchBatch(np.zeros((0, width), dtype=np.int64), np.zeros(0, dtype=np.uint8), _NONE)
 
     def joined(self, more: MatchBatch) -> MatchBatch:
-        """These, then more of them."""
+        """Returns these matches followed by more of them."""
         return together([self, more])
 
     def matches(self) -> MatchBatch:
-        """Without the events of rows that are in no match."""
+        """Drops empty matches and the events of rows that are in no match. The values ``by_event`` are dropped too."""
         events = self.events[self.events[:, E_ROWS] > 0]
         used = int(events[-1, E_LABELS] + events[-1, E_ROWS]) if len(events) else 0
         return MatchBatch(events, self.labels[:used], self.rows[:used], self.paths[:used])
 
     def chosen(self, which: np.ndarray) -> MatchBatch:
-        """The events with these numbers, and nothing of the others."""
+        """Returns the events with these numbers and their labels, without the values ``by_event``."""
         assert not len(self.joins)
         events = self.events[which]
         sizes = np.maximum(events[:, E_ROWS], 0)
@@ -55,13 +65,13 @@ class MatchBatch:
         return MatchBatch(events, *(values[at] if len(values) else values for values in (self.labels, self.rows, self.paths)))
 
     def each(self) -> list[tuple[int, list[int], list[int]]]:
-        """Each match as (partition, rows, labels)."""
+        """Returns each match as (partition, rows, labels). The batch must have ``rows``."""
         return [(e[E_PART], self.rows[e[E_LABELS] : e[E_LABELS] + e[E_ROWS]].tolist(), self.labels[e[E_LABELS] : e[E_LABELS] + e[E_ROWS]].tolist())
                 for e in self.events.tolist()]  # fmt: skip
 
 
 def together(parts: list[MatchBatch], width: int = WIDTH) -> MatchBatch:
-    """The matches of all parts, one behind the other."""
+    """Concatenates the matches of all parts, without their values ``by_event``."""
     if not parts:
         return MatchBatch.none(width)
     assert not any(len(part.joins) for part in parts)
@@ -72,7 +82,14 @@ def together(parts: list[MatchBatch], width: int = WIDTH) -> MatchBatch:
 
 
 def matches_of(parts: np.ndarray | int, sizes: np.ndarray, labels: np.ndarray, rows: np.ndarray) -> MatchBatch:
-    """Matches of ``sizes`` rows, that stand one behind the other in ``labels`` and ``rows``; ``parts``: the partition of each."""
+    """Makes matches whose rows lie consecutively in ``labels`` and ``rows``. They are numbered from 1.
+
+    Args:
+        parts: the partition of each match, or of all.
+        sizes: how many rows each match has, at least one.
+        labels: the label of each row.
+        rows: the rows.
+    """
     events = np.zeros((len(sizes), WIDTH), dtype=np.int64)
     begin = np.cumsum(sizes) - sizes
     events[:, E_PART], events[:, E_ROWS], events[:, E_LABELS] = parts, sizes, begin
@@ -82,7 +99,7 @@ def matches_of(parts: np.ndarray | int, sizes: np.ndarray, labels: np.ndarray, r
 
 
 def last_rows(rows: np.ndarray, chunk: Chunk, by_event: dict[str, pa.Array]) -> MatchBatch:
-    """An event of one row for each of ``rows``, at which matches end."""
+    """Makes an event of one row for each of ``rows``, which are last rows of matches."""
     found = matches_of(chunk.partition_of(rows), np.ones(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.uint8), rows)
     found.events[:, E_NUMBER] = 0
     found.by_event.update(by_event)
@@ -90,8 +107,14 @@ def last_rows(rows: np.ndarray, chunk: Chunk, by_event: dict[str, pa.Array]) -> 
 
 
 def with_unmatched(found: MatchBatch, rows: np.ndarray, chunk: Chunk, taken: np.ndarray | None = None) -> MatchBatch:
-    """With an event for each of ``rows`` that is in no match (``taken`` uint8: marks of those that are; None: those of
-    ``found``)."""
+    """Adds an event for each of ``rows`` that is in no match.
+
+    Args:
+        found: the matches.
+        rows: the rows to look at.
+        chunk: the chunk of the rows.
+        taken: 1 for rows that are in a match. uint8 (rows of the chunk). None: those in ``found``.
+    """
     if taken is None:
         taken = np.zeros(chunk.rows, dtype=np.uint8)
         taken[found.rows] = 1

@@ -1,6 +1,6 @@
-"""The operator of a search: what the engine, a stream and its report ask of it, whichever search it is.
+"""The operator interface: the methods that the engine, a stream and its report call on every search.
 
-An operator goes through the rows of partitions that may still grow. A table is the case in which none may.
+An operator goes through the rows of partitions that may still grow. A table is the special case without growing partitions.
 """
 
 from __future__ import annotations
@@ -29,50 +29,52 @@ class Operator(Protocol):
     """Goes through the rows of a chunk.
 
     Attributes:
-        initial: what is known of partitions before their first rows.
-        saves: how what is known is saved as bytes.
+        initial: the state of partitions before their first rows.
+        saves: how states are saved as bytes.
     """
 
     initial: Any
     saves: StateSchema
 
     def step(self, chunk: Chunk, state: Any) -> Generator[pa.Table, None, Saved]:
-        """Emits what is final, and returns what is kept of the partitions that go on."""
+        """Emits all final output, and returns the saved state of the growing partitions."""
         ...
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
-        """Output of partitions that are there as a whole."""
+        """Yields the output of whole partitions."""
         ...
 
     def due(self, state: Any, rows: pa.Table, watermark: int) -> np.ndarray:
-        """The watermark at which something is emitted or forgotten of each partition though no row of it comes.
+        """Returns the watermark at which each partition is due: it emits or drops something although it gets no row.
 
         Args:
-            open: what is known of the partitions.
-            rows: their kept rows.
+            state: the saved state of the partitions.
+            rows: their retained rows.
             watermark: the present one, in microseconds.
 
         Returns:
-            int64 (partitions), in microseconds; NOTHING_DUE if no watermark does.
+            Microseconds, NOTHING_DUE if no watermark makes the partition due. int64 (partitions).
         """
         ...
 
     def under_way(self, state: Any) -> np.ndarray:
-        """The first row of a match under way. int64 (partitions), counted from the first kept row; the number of kept rows if there
-        is none."""
+        """Returns the first row of a match in progress, counted from the first retained row. int64 (partitions).
+
+        Without such a match it is the number of retained rows.
+        """
         ...
 
     def forgetting(self, state: Any, numbers: bool, positions: bool) -> Any:
-        """Drops from what is known of the partitions the numbers that nothing asks for.
+        """Drops the numbers that nothing asks for from the state of the partitions.
 
         Args:
-            numbers: whether something asks for the numbers of matches.
+            numbers: whether something asks for match numbers.
             positions: whether something asks for the positions of rows.
         """
         ...
 
     def in_no_match(self, chunk: Chunk, tables: Tables) -> Iterator[pa.Table]:
-        """Output of rows that are in no match, made by ``tables``."""
+        """Yields the output of rows that are in no match, made by ``tables``."""
         ...
 
 
@@ -94,7 +96,7 @@ class BaseOperator:
         return np.full(len(state.rows), NOTHING_DUE)
 
     def ends(self, state: Any, kept: RowsAtWatermark) -> np.ndarray:
-        """The watermark at which each partition is due, if WINDOW is one of time. int64 (partitions)."""
+        """Returns the watermark at which each partition is due if WINDOW is a time interval. int64 (partitions)."""
         raise NotImplementedError
 
     def under_way(self, state: Any) -> np.ndarray:
@@ -104,58 +106,63 @@ class BaseOperator:
         return state.forgetting(numbers, positions)
 
     def nothing(self, chunk: Chunk) -> MatchBatch:
-        """No match of a chunk, with all that is said of one."""
+        """Returns an empty match batch of a chunk, with every value that a match has."""
         return MatchBatch.none(WITH_ERRORS)
 
     def in_no_match(self, chunk: Chunk, tables: Tables) -> Iterator[pa.Table]:
         return tables.of(chunk, self._marked(chunk))
 
     def _marked(self, chunk: Chunk) -> MatchBatch:
-        """The rows of a chunk as rows in no match."""
+        """Returns the rows of a chunk as rows in no match."""
         return with_unmatched(self.nothing(chunk), np.arange(chunk.rows), chunk)
 
 
 class RowsAtWatermark:
-    """The kept rows of open partitions, at a watermark.
+    """The retained rows of open partitions, at a watermark.
 
     Attributes:
-        time: int64 (rows), in microseconds.
-        first: int64 (partitions), the first row of each.
-        end: int64 (partitions), the row after its last one.
-        size: of WINDOW, in microseconds.
+        time: the time of each row, in microseconds. int64 (rows).
+        first: the first row of each partition. int64 (partitions).
+        end: the row after the last one of each partition. int64 (partitions).
+        size: the size of WINDOW, in microseconds.
+        watermark: the watermark, in microseconds.
         last: see :func:`last_begin`.
     """
 
     def __init__(self, task: Task, sizes: np.ndarray, rows: pa.Table, watermark: int) -> None:
-        """Rows of partitions of so many rows each, if WINDOW is one of time."""
+        """Takes the ``rows`` of partitions with ``sizes`` rows each. WINDOW must be a time interval."""
         window = window_of(task.plan)
         self.time, self.size, self.watermark = words(rows.column(window.order).combine_chunks()), whole_micros(window.size), watermark
         self.end = np.cumsum(sizes)
         self.first, self.last = self.end - sizes, last_begin(window, watermark)
 
     def ended(self) -> np.ndarray:
-        """How many rows of each partition have a window that has ended. int64 (partitions)."""
+        """Returns how many rows of each partition have a window that has closed. int64 (partitions)."""
         ended = np.concatenate([[0], np.cumsum(self.time <= self.last)])
         return ended[self.end] - ended[self.first]
 
 
 def last_begin(window: Window, watermark: int) -> int:
-    """The last time at which a window may begin that has ended, since rows to come are later than the watermark."""
+    """Returns the latest begin time of a window that has closed, in microseconds. Future rows are later than the watermark."""
     return watermark + 1 - whole_micros(window.size)
 
 
 def window_ends(kept: RowsAtWatermark, covered: np.ndarray | None = None) -> np.ndarray:
-    """When the window of each partition's last row ends, or that of an earlier row that something waits for.
+    """Returns when the window of each partition's last row closes, or that of an earlier row that something waits for.
 
     Args:
-        covered: int64 (partitions), the rows of each that nothing waits for; None if nothing waits.
+        kept: the retained rows.
+        covered: how many rows of each partition nothing waits for. int64 (partitions). None if nothing waits at all.
+
+    Returns:
+        Microseconds, NOTHING_DUE for a partition without such a row. int64 (partitions).
     """
     due = np.full(len(kept.end), NOTHING_DUE)
     some = np.flatnonzero(kept.end > kept.first)
     last = kept.time[kept.end[some] - 1]
     waits = last > kept.last
     due[some[waits]] = last[waits] + kept.size - 1
-    if covered is not None:  # the next row that something waits for, or the next one whose window ends
+    if covered is not None:  # the next row that something waits for, or the next row whose window closes
         at = kept.first + np.maximum(covered, kept.ended())
         waiting = np.flatnonzero(at < kept.end)
         due[waiting] = np.minimum(due[waiting], kept.time[at[waiting]] + kept.size - 1)

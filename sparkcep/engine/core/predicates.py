@@ -1,4 +1,4 @@
-"""Columns as the kernels see them: arrays of numbers, and for each row the variables that it may be."""
+"""Converts the columns of a chunk to kernel arrays: numbers, and for each row a bit mask of the variables that it may be."""
 
 from __future__ import annotations
 
@@ -28,14 +28,18 @@ _COMPARISONS = {OP[n]: i for i, n in enumerate(("EQI", "NEI", "LTI", "LEI", "GTI
 
 @dataclass(frozen=True)
 class ChunkArrays:
-    """One buffer for the kernels: its rows, and the conditions with this buffer's ranks of strings."""
+    """A chunk for the kernels: its rows, and the conditions with this chunk's ranks of strings."""
 
     rows: kernels.RowArrays
     conditions: kernels.ConditionArrays
 
 
 def kernel_data(prepared: Prepared, chunk: Chunk) -> ChunkArrays:
-    """The columns of a chunk, with the conditions that look at physical neighbours folded into the letters."""
+    """Returns the arrays of a chunk. Conditions over physical neighbours are folded into the letters.
+
+    Example: ``UP AS price > PREV(price)`` is variable 1. Its condition looks at a physical neighbour only, so it is evaluated over
+    the whole chunk. Bit 1 of a row's letters remains set if the condition is true for the row.
+    """
     plan, c, strategy = prepared.plan, prepared.conditions, prepared.strategy
     columns, rows = chunk.columns, chunk.rows
     letters = np.zeros(rows, dtype=np.int64)
@@ -53,7 +57,7 @@ def kernel_data(prepared: Prepared, chunk: Chunk) -> ChunkArrays:
     fnull = np.empty((len(c.float_columns), rows), dtype=np.uint8)
     for i, (name, part) in enumerate(c.float_columns):
         fnull[i] = null_marks(columns[name])
-        if part == AS_DOUBLE:  # Arrow's cast rounds more than once
+        if part == AS_DOUBLE:  # Arrow's cast would round more than once
             decimal128.as_doubles(*decimal_words(columns[name]), np.int64(columns[name].type.scale), flts[i])
         else:
             flts[i] = words(columns[name])
@@ -62,7 +66,7 @@ def kernel_data(prepared: Prepared, chunk: Chunk) -> ChunkArrays:
     data = ChunkArrays(kernels.RowArrays(letters, chunk.offsets, ints, flts, inull, fnull, *arrays), compiled)
     for variable in range(len(plan.variables)):
         if c.shift_entry[variable] >= 0:
-            # a condition that may read rows to come holds: no match completes before these rows are there
+            # a condition that may read future rows counts as true: no match completes before these rows have arrived
             open_rows = known < prepared.looks[variable] if prepared.looks[variable] else None
             bits = letters[open_rows] if open_rows is not None else None
             if open_rows is not None:
@@ -71,7 +75,7 @@ def kernel_data(prepared: Prepared, chunk: Chunk) -> ChunkArrays:
             if open_rows is not None:
                 letters[open_rows] = bits
     if strategy.net is not None and strategy.net.copies is not None:
-        # a copy takes the rows that do not fulfil the row-local part of another's condition
+        # a variable copy takes the rows that do not fulfil the row-local part of another variable's condition
         for copy, of in strategy.net.copies.complements:
             letters &= ~(((letters >> of) & 1) << copy)
     if chunk.unsure is not None:
@@ -82,8 +86,10 @@ def kernel_data(prepared: Prepared, chunk: Chunk) -> ChunkArrays:
 
 
 def _refuse_failures(plan: Plan, columns: dict[str, pa.Array], letters: np.ndarray) -> None:
-    """Raises the error of an expression that Spark failed to compute for a row that the expression's variable may take. A ranking
-    by values of rows reads no condition one by one."""
+    """Raises the error of an expression that Spark failed to compute for a row that the expression's variable may take.
+
+    A ranking by row values does not evaluate conditions one by one, so it would miss the error.
+    """
     for condition in plan.conditions:
         for part in (part for tree in condition.trees for part in walk(tree) if part[0] == "checked"):
             taken = letters & (1 << condition.variable if part.failed[0] == "col" else getattr(part.failed, "mask", 0))
@@ -92,8 +98,11 @@ def _refuse_failures(plan: Plan, columns: dict[str, pa.Array], letters: np.ndarr
 
 
 def _rows_known(prepared: Prepared, chunk: Chunk) -> np.ndarray:
-    """int64 (rows): how many rows of its partition after each row are there; NEVER where no row may come, and of a clause whose
-    search reads no row before all that NEXT reads are there. Empty where no condition looks ahead."""
+    """Returns how many rows of its partition have arrived after each row. int64 (rows), empty if no condition looks ahead.
+
+    It is NEVER if the partition gets no more rows. It is also NEVER for an approximate pattern or an automaton, whose search reads
+    a row only when all rows that NEXT reads have arrived.
+    """
     if not any(prepared.looks):
         return np.zeros(0, dtype=np.int64)
     plan, sizes = prepared.plan, np.diff(chunk.offsets)
@@ -104,13 +113,16 @@ def _rows_known(prepared: Prepared, chunk: Chunk) -> np.ndarray:
 
 
 def _looking_ahead(plan: Plan) -> int:
-    """The variables whose conditions look at rows to come."""
+    """Returns the mask of variables whose conditions look at later rows."""
     return sum({1 << v for v, trees in plan.conditions if max(looks_away(trees), default=0) > 0})
 
 
 def _int_columns(prepared: Prepared, chunk: Chunk, rows: int, known: np.ndarray):
-    """Integer words, NULL marks, arrays of paired functions, label ranks, and the bytecode with this buffer's string
-    ranks patched in."""
+    """Returns the integer side of the kernel arrays.
+
+    Returns:
+        Integer words, NULL marks, arrays of paired functions, label ranks, and the bytecode with this chunk's string ranks.
+    """
     c = prepared.conditions
     if c.pairs:
         check_pairs(prepared.plan, chunk)
@@ -174,12 +186,16 @@ def _mark(c: Conditions, variable: int, data: ChunkArrays, plan: Plan) -> None:
 
 
 def _part(column: pa.Array, part: str) -> np.ndarray:
-    """What the kernels see of a column: its values, or one of the two words of its decimals."""
+    """Returns a column for the kernels: its values, or one of the two words of its decimals."""
     return words(column) if part == WORD else decimal_words(column)[part == HIGH]
 
 
 def _ragged(lists: list[pa.Array], values: list[pa.Array], elements: list[np.ndarray], rows: int) -> tuple[np.ndarray, ...]:
-    """List columns one behind the other: starts int64 (columns, rows + 1), int64 and float64 values, NULL marks."""
+    """Concatenates list columns.
+
+    Returns:
+        Starts int64 (columns, rows + 1), int64 values, float64 values and NULL marks.
+    """
     starts = np.zeros((len(lists), rows + 1), dtype=np.int64)
     begin = 0
     for i, column in enumerate(lists):
@@ -197,7 +213,7 @@ def _ragged(lists: list[pa.Array], values: list[pa.Array], elements: list[np.nda
 
 
 def _comparison(c: Conditions, entry: int) -> tuple[list[int], int, list[int]] | None:
-    """A condition that is one comparison of two loads, as (left, opcode, right); None otherwise."""
+    """Returns (left, opcode, right) if a condition is one comparison of two loads, None otherwise."""
     code = c.code[entry : entry + 4].tolist()
     loads = (OP["LOADI"], OP["LOADF"])
     if len(code) < 4 or code[0][0] not in loads or code[1][0] != code[0][0] or code[3][0] != OP["RETURN"]:

@@ -1,6 +1,6 @@
-"""Resuming at a start row: the state of searches that look at the rows of a partition from some row on again, in row order.
+"""Resuming at a start row: the saved state of searches that read a partition's rows again from some row on, in row order.
 
-The searches of :mod:`sparkcep.engine.match`, automata and window recomputation save it. What it looks like to a kernel is
+The searches of :mod:`sparkcep.engine.match`, automata and window recomputation save it. Kernels get it with the columns
 :data:`sparkcep.kernels.common.layout.OPEN_FIELDS`.
 """
 
@@ -23,20 +23,21 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class ResumeState:
-    """Where a search resumes in partitions that may still grow. These are the first ones of the next chunk, each with its kept
-    rows before its new ones.
+    """The row at which a search resumes in each partition that may still grow.
+
+    These partitions are the first ones of the next chunk, each with its retained rows before its new ones.
 
     Attributes:
-        rows: how many rows of each are kept. int64 (partitions), as the other numbers are.
-        start: the next start row, counted from the first kept row.
+        rows: how many rows are retained. int64 (partitions), like the other numbers.
+        start: the next start row, counted from the first retained row.
         number: the number of the last match.
-        covered: the row up to which matches reach, counted from the first kept row. If each match is emitted with its last row, the
-            row before which all matches that end there have been emitted.
-        dropped: how many rows before the first kept one are gone.
-        taken: marks of the kept rows that are in a match, uint8 (rows); empty unless the clause asks for rows in no match.
+        covered: the row up to which matches reach, counted from the first retained row. With early emission it is the row before
+            which all matches that end have been emitted.
+        dropped: how many rows before the first retained one were dropped.
+        taken: 1 for each retained row that is in a match. uint8 (rows); empty unless the clause asks for rows in no match.
     """
 
-    numbers: ClassVar[tuple[str, ...]] = ("start", "number", "covered", "dropped")  # the saved ones
+    numbers: ClassVar[tuple[str, ...]] = ("start", "number", "covered", "dropped")  # the names of the saved numbers
 
     rows: np.ndarray
     start: np.ndarray
@@ -47,35 +48,35 @@ class ResumeState:
 
     @classmethod
     def of(cls, rows: np.ndarray) -> Self:
-        """Partitions that are searched from their first row on, with so many ``rows`` each."""
+        """Returns the state of partitions with ``rows`` rows each that are searched from their first row on."""
         none = np.zeros(len(rows), dtype=np.int64)
         return cls(rows=rows, taken=_NO_MARKS, **dict.fromkeys(cls.numbers, none))
 
     @classmethod
     def extended(cls, state: ResumeState, **more: np.ndarray) -> Self:
-        """A state with the numbers that ``cls`` has more."""
+        """Returns a ``state`` of the class ``cls``, with the numbers ``more`` that the class adds."""
         return cls(rows=state.rows, taken=state.taken, **{name: getattr(state, name) for name in ResumeState.numbers}, **more)
 
     def columns(self) -> StateColumns:
-        """As :class:`sparkcep.engine.core.state_codec.State` has it."""
+        """Returns the state as columns, see :class:`sparkcep.engine.core.state_codec.State`."""
         marked = self.rows if len(self.taken) else np.zeros_like(self.rows)
         return StateColumns(self.rows, {name: getattr(self, name) for name in self.numbers}, {"taken": Ragged(self.taken, marked)})
 
     def forgetting(self, numbers: bool, positions: bool) -> Self:
-        """Drops the numbers of matches, and the positions of partitions that have no rows, unless something asks for them."""
+        """Drops match numbers unless something asks for them. Drops the positions of partitions without rows in the same way."""
         number = self.number if numbers else np.zeros_like(self.rows)
         return replace(self, number=number, dropped=self.dropped if positions else np.where(self.rows > 0, self.dropped, 0))
 
     def gone(self, parts: int) -> np.ndarray:
-        """How many rows of each of a chunk's partitions came before the chunk. int64 (partitions)."""
+        """Returns how many rows of each of a chunk's partitions came before the chunk. int64 (partitions)."""
         return np.pad(self.dropped, (0, parts - len(self.rows)))
 
     def positions(self, offsets: np.ndarray) -> np.ndarray:
-        """The number of each row of a chunk in its partition. int64 (rows)."""
+        """Returns the number of each row of a chunk in its partition. int64 (rows)."""
         return ranges(self.gone(len(offsets) - 1), np.diff(offsets))
 
     def opens(self, chunk: Chunk) -> np.ndarray:
-        """The state for kernels, with rows counted from the first one of the chunk. int64 (partitions, OPEN_FIELDS)."""
+        """Returns the state for kernels, with rows counted from the first row of the chunk. int64 (partitions, OPEN_FIELDS)."""
         out, count = np.zeros((chunk.parts, layout.OPEN_FIELDS), dtype=np.int64), len(self.rows)
         out[:, layout.O_START] = out[:, layout.O_COVERED] = chunk.offsets[:-1]
         out[:count, layout.O_START] += self.start
@@ -88,13 +89,14 @@ class ResumeState:
         return out
 
     def left(self, chunk: Chunk, opens: np.ndarray, first: np.ndarray, back: int, taken: np.ndarray | None = None) -> Saved:
-        """What a search that started from this state leaves of a chunk.
+        """Returns the state that a search leaves after a chunk if it started from this state.
 
         Args:
+            chunk: the chunk.
             opens: the state as the kernel left it.
-            first: of each partition that goes on, the first row that a later attempt may take. int64.
-            back: how many rows before that one an attempt may look at.
-            taken: marks of the rows in a match. uint8 (rows).
+            first: the first row that a later attempt may take, for each growing partition. int64.
+            back: how many rows before that row an attempt may look at.
+            taken: 1 for rows in a match. uint8 (rows).
         """
         parts = np.flatnonzero(chunk.going)
         low, high = chunk.offsets[parts], chunk.offsets[parts + 1]
@@ -107,7 +109,7 @@ class ResumeState:
 
 
 def restored(columns: StateColumns, least: int = 0) -> ResumeState:
-    """The state with these columns. Raises ValueError. ``least``: the smallest number that ``number`` may be."""
+    """Returns the state with these columns. ``least`` is the smallest valid ``number``. Raises ValueError."""
     rows, (taken, counts) = columns.rows, columns.lists["taken"]
     start, number, covered, dropped = (columns.numbers[name] for name in ResumeState.numbers)
     check_numbers(
@@ -118,17 +120,17 @@ def restored(columns: StateColumns, least: int = 0) -> ResumeState:
 
 
 def restored_at_place(columns: StateColumns) -> ResumeState:
-    """The state with these columns, whose ``number`` is a place in the measure of WINDOW. Raises ValueError."""
+    """Returns the state with these columns. Its ``number`` is a place in the measure of WINDOW. Raises ValueError."""
     return restored(columns, least=-FAR)
 
 
 def resume_schema(kind: int, restore: Callable[[StateColumns], ResumeState], numbers: tuple[str, ...] = ResumeState.numbers) -> StateSchema:
-    """The schema of states that have ``numbers`` and the marks of the rows in a match."""
+    """Returns the schema of states that have ``numbers`` and the marks of rows in a match."""
     return StateSchema(kind, restore, numbers, {"taken": np.dtype(np.uint8)})
 
 
 def rows_only(kind: int) -> StateSchema:
-    """The schema of partitions of which nothing but their rows is saved."""
+    """Returns the schema of partitions that save nothing but their rows."""
     return StateSchema(kind, lambda columns: ResumeState.of(columns.rows))
 
 

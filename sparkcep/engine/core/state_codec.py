@@ -1,13 +1,12 @@
-"""What is kept of open partitions as bytes: rows and numbers, nothing of a kernel, so that a later version's search goes on from
-them.
+"""Serializes the saved state of open partitions: rows and numbers, but nothing of a kernel.
 
-The state of a partition is, little endian:
+So a later version's search can resume from the bytes. The state of a partition is, little endian:
 
 =====================  =====================================================================================
 4 bytes                ``SCEP``
-uint16, uint16         the format; the kind of search, which says what the numbers are
+uint16, uint16         the format; the kind of search, which determines the numbers
 8 bytes                a hash of the columns' names and types
-uint32                 how many rows are kept
+uint32                 how many rows are retained
 int64, each            the kind's numbers
 uint32, each           how many bytes each section has
 the sections           arrays of the kind, then those of the rows (:mod:`sparkcep.columns.row_codec`)
@@ -15,12 +14,12 @@ zeros                  up to a multiple of 8 bytes; this and the checksum are ne
 uint64                 the sum of all words of 8 bytes before it
 =====================  =====================================================================================
 
-The state of a partition of which nothing is known is empty. Format 1 ends with its sections, and is still read.
+The state of a partition about which nothing is known is empty. Format 1 ends with its sections. It can still be read.
 
-A state comes from a checkpoint, which a faulty disk or anybody who may write there can change. The checksum finds flipped bits and
-bytes that are missing; it keeps nobody from writing a state of their own. So the numbers of a state are compared with what they
-count or index before anything is read by them: here, in :mod:`sparkcep.columns.row_codec`, and by ``restore`` of each
-:class:`StateSchema`.
+A state comes from a checkpoint. A faulty disk can change it, and so can anyone who may write there. The checksum detects flipped
+bits and missing bytes, but it does not protect against forged states. So the numbers of a state are compared with the lengths that
+they count or index before anything is read by them. This happens here, in :mod:`sparkcep.columns.row_codec`, and in ``restore`` of
+each :class:`StateSchema`.
 """
 
 from __future__ import annotations
@@ -40,21 +39,21 @@ from sparkcep.columns.row_codec import Sections, bytes_of, described, has_bytes_
 from sparkcep.errors import MatchRuntimeError
 
 FORMAT, FORMAT_UNCHECKED = 2, 1
-FAR = 1 << 62  # no number of rows or matches comes near it, and sums of two such numbers have 64 bits
-_MOST_UNCOUNTED = 1 << 24  # rows of one call whose columns all are NULL, so that nothing but their number is written
+FAR = 1 << 62  # no number of rows or matches comes near it, and the sum of two such numbers fits 64 bits
+_MOST_UNCOUNTED = 1 << 24  # most rows of one call if all columns are NULL: then only the number of rows is written
 _WORD = np.dtype("<u8")
 _MAGIC, _BEGIN = b"SCEP", struct.Struct("<4sHH8s")
-LISTED, WHOLE, CHEAPEST, EXPIRING, BUDGETED, IN_TURN, POINTS = 1, 2, 3, 4, 5, 6, 7  # kinds of search (POINTS: match points of bundles that may go on)
-PENDING, EMITTED, PUNCTUATED = 100, 101, 102  # rows that are not searched yet; output rows of matches that may still go; promises of PUNCTUATE BY
+LISTED, WHOLE, CHEAPEST, EXPIRING, BUDGETED, IN_TURN, POINTS = 1, 2, 3, 4, 5, 6, 7  # kinds of search; POINTS: of open bundles
+PENDING, EMITTED, PUNCTUATED = 100, 101, 102  # rows not searched yet; output rows that may still be retracted; punctuations
 NO_BYTES = pa.scalar(b"", pa.large_binary())
-PARTITION, WITHOUT = "an open partition", "begin without it"  # of errors
+PARTITION, WITHOUT = "an open partition", "begin without it"  # words of error messages
 
 
 class Ragged(NamedTuple):
     """A list of any length for each partition.
 
     Attributes:
-        values: those of all partitions, one partition after the other.
+        values: the values of all partitions, partition by partition.
         counts: how many of them each partition has. int64 (partitions).
     """
 
@@ -66,9 +65,9 @@ class StateColumns(NamedTuple):
     """The saved states of partitions as columns.
 
     Attributes:
-        rows: how many rows are kept of each partition. int64 (partitions).
-        numbers: by their names, int64 (partitions) each.
-        lists: by their names.
+        rows: how many rows of each partition are retained. int64 (partitions).
+        numbers: columns of numbers by their names. int64 (partitions) each.
+        lists: columns of lists by their names.
     """
 
     rows: np.ndarray
@@ -77,12 +76,16 @@ class StateColumns(NamedTuple):
 
 
 class State(Protocol):
-    """The saved state of partitions that may still grow. ``rows``: how many rows are kept of each, int64 (partitions)."""
+    """The saved state of partitions that may still grow.
+
+    Attributes:
+        rows: how many rows of each partition are retained. int64 (partitions).
+    """
 
     rows: np.ndarray
 
     def columns(self) -> StateColumns:
-        """The state as columns."""
+        """Returns the state as columns."""
         ...
 
 
@@ -91,13 +94,13 @@ class StateSchema:
     """Declares how the states of an operator or a stage are saved.
 
     Attributes:
-        kind: the number that stands for this schema in the bytes.
-        restore: makes a state from its columns. Raises ValueError for numbers that no state of these rows has: the state goes to
-            kernels, which check nothing.
-        numbers: the names of the numbers that each partition has, in the order of the bytes.
-        lists: the names and types of the lists that each partition has, in the order of the bytes.
-        signature: identifies the net whose edges or nodes the numbers refer to, see :func:`signature_of`; None without such
-            numbers. The bytes have it before the numbers.
+        kind: the number that identifies this schema in the bytes.
+        restore: makes a state from its columns. It raises ValueError for numbers that a state of these rows cannot have, because
+            kernels do not check the state.
+        numbers: the names of each partition's numbers, in the order of the bytes.
+        lists: the names and types of each partition's lists, in the order of the bytes.
+        signature: identifies the net whose edges or nodes the numbers refer to, see :func:`signature_of`. None without such
+            numbers. In the bytes the signature comes before the numbers.
     """
 
     kind: int
@@ -107,7 +110,7 @@ class StateSchema:
     signature: int | None = None
 
     def packed(self, state: State) -> tuple[np.ndarray, list[Ragged]]:
-        """The numbers of a state, int64 (partitions, signature and numbers), and its lists."""
+        """Returns the numbers of a state and its lists. The numbers are int64 (partitions, signature and numbers)."""
         columns = state.columns()
         lists = [Ragged(columns.lists[name].values.astype(kind, copy=False).ravel(), columns.lists[name].counts) for name, kind in self.lists.items()]
         signed = self.signature is not None
@@ -120,7 +123,7 @@ class StateSchema:
         return numbers, lists
 
     def unpacked(self, rows: np.ndarray, numbers: np.ndarray, lists: list[Ragged]) -> State:
-        """Restores a state. Raises ValueError, and MatchRuntimeError for a state of another pattern's."""
+        """Restores a state. Raises ValueError, or MatchRuntimeError for a state of another pattern."""
         signed = self.signature is not None
         if signed and not np.isin(numbers[:, 0], (0, self.signature)).all():
             raise damaged(PARTITION, WITHOUT, "it is of a clause with another pattern")
@@ -129,38 +132,48 @@ class StateSchema:
 
 
 def signature_of(*arrays: np.ndarray) -> int:
-    """Identifies a net by its arrays, as a number of 64 bits: the first bytes of their SHA-256."""
+    """Identifies a net by its arrays. Returns the first 8 bytes of their SHA-256 as a number."""
     digest = hashlib.sha256(b"".join(values.tobytes() for values in arrays)).digest()
     return int.from_bytes(digest[:8], "little", signed=True)
 
 
 def check_numbers(*facts: np.ndarray) -> None:
-    """Raises ValueError unless all of the facts (bool) hold of the numbers of a state."""
+    """Raises ValueError unless all ``facts`` (bool) about the numbers of a state are true."""
     if not all(map(np.all, facts)):
         raise ValueError("numbers of other rows")
 
 
 def ascending(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """bool: whether each value but the first of its partition is larger than the one before it. ``counts`` int64 (partitions): how
-    many values each partition has."""
+    """Returns whether each value is larger than its predecessor in the same partition. bool (values - 1).
+
+    ``counts`` has how many values each partition has. int64 (partitions).
+    """
     larger = np.diff(values) > 0
     larger[(np.cumsum(counts) - 1)[counts > 0][:-1]] = True
     return larger
 
 
 def distinct(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """bool: whether the values of each partition are distinct, as it is of the values in order. ``counts`` as :func:`ascending`
-    has them."""
+    """Returns whether the values of each partition are distinct. Compares neighbours in sorted order. bool (values - 1).
+
+    ``counts`` is as in :func:`ascending`.
+    """
     return ascending(values[np.lexsort((values, np.repeat(np.arange(len(counts)), counts)))], counts)
 
 
 def damaged(of: str, instead: str, what: str = "its bytes are damaged") -> MatchRuntimeError:
-    """The error for a state that cannot be read. ``of``: whose state it is; ``instead``: what to do."""
+    """Returns the error for a state that cannot be read.
+
+    Args:
+        of: whose state it is.
+        instead: what to do.
+        what: what is wrong with it.
+    """
     return MatchRuntimeError("STATE_FORMAT", f"the state of {of} cannot be read: {what}; {instead}", sqlstate="22000")
 
 
 class StateBytes:
-    """Writes and reads the states of partitions of rows with ``schema``."""
+    """Writes and reads the states of partitions whose rows have the columns ``schema``."""
 
     def __init__(self, schema: pa.Schema, saves: StateSchema) -> None:
         self.schema, self.saves = schema, saves
@@ -175,11 +188,14 @@ class StateBytes:
         self.nothing["begin"] = self.begin
 
     def written(self, state: State, table: pa.Table) -> list[bytes]:
-        """The state of each partition as bytes. ``table``: the kept rows of all partitions."""
+        """Returns the state of each partition as bytes. ``table`` has the retained rows of all partitions."""
         return self.column(state, table).to_pylist()
 
     def column(self, state: State, table: pa.Table) -> pa.Array:
-        """The states of the partitions as a column of type large_binary. ``table``: the kept rows of all partitions."""
+        """Returns the states of the partitions as a column of type large_binary.
+
+        ``table`` has the retained rows of all partitions.
+        """
         rows = state.rows
         numbers, lists = self.saves.packed(state)
         bounds = np.concatenate([[0], np.cumsum(rows)])
@@ -197,7 +213,7 @@ class StateBytes:
         return whole if known.all() else pc.if_else(pa.array(known), whole, NO_BYTES)
 
     def read(self, states: Sequence[bytes] | pa.Array) -> tuple[Any, pa.Table]:
-        """The state of the partitions, and their kept rows. Raises MatchRuntimeError for bytes of another schema."""
+        """Returns the state of the partitions, and their retained rows. Raises MatchRuntimeError for bytes of another schema."""
         width, count = self.head.itemsize, len(states)
         begun = states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary())
         data, begins = bytes_of(begun)
@@ -209,7 +225,7 @@ class StateBytes:
         if (sizes < width).any():
             raise self._wrong(begun[int(np.argmax(sizes < width))].as_py())
         heads = np.frombuffer(bytes_of(slices(data, begins[:-1], begins[:-1] + width))[0] if count else b"", dtype=self.head, count=count)
-        begin, columns = heads["begin"].T  # magic, format and kind; the columns
+        begin, columns = heads["begin"].T  # the first word has magic, format and kind; the second one the hash of the columns
         checked, own = begin == self.begin[0], columns == self.begin[1]
         own &= checked | (begin == self.unchecked[0])
         if not own.all():
@@ -232,14 +248,14 @@ class StateBytes:
             if any((count % t.itemsize).any() for (_, count), t in zip(sections, types)):
                 raise ValueError("parts of numbers")
             lists = [Ragged(np.frombuffer(section, dtype=t), count // t.itemsize) for (section, count), t in zip(sections, types)]
-            table = unpacked(self.schema, sections[len(types) :], rows)  # first, since it finds numbers of rows that the bytes do not have
+            table = unpacked(self.schema, sections[len(types) :], rows)  # first: it detects wrong row counts
             return self.saves.unpacked(rows, heads["numbers"].astype(np.int64), lists), table
         except (ValueError, pa.ArrowException) as error:
             raise self._wrong(b"") from error
 
     @functools.cached_property
     def _of_nothing(self) -> pa.Scalar:
-        """The state of a partition that nothing is known about, as it would be written."""
+        """The state of a partition about which nothing is known, as it would be written."""
         fill = b"\0" * int(_filled(np.array([self.head.itemsize]))[0])
         return _checked(pa.array([self.nothing.tobytes() + fill], pa.large_binary()))[0]
 
@@ -259,12 +275,12 @@ class StateBytes:
 
 
 def _filled(sizes: np.ndarray) -> np.ndarray:
-    """int64: how many bytes follow states of so many bytes: zeros up to a multiple of a word, and the checksum."""
+    """Returns how many bytes follow states of ``sizes`` bytes: zeros up to a multiple of a word, and the checksum. int64."""
     return -sizes % _WORD.itemsize + _WORD.itemsize
 
 
 def _checked(states: pa.Array) -> pa.Array:
-    """The states, each with its checksum instead of the word of zeros at its end."""
+    """Replaces the word of zeros at the end of each state by the state's checksum."""
     data, begins = bytes_of(states)
     if not len(states):
         return states
@@ -275,7 +291,7 @@ def _checked(states: pa.Array) -> pa.Array:
 
 
 def _whole(data: pa.Buffer, begins: np.ndarray, checked: np.ndarray) -> bool:
-    """Whether the states that are ``checked`` (bool) have the checksums of their bytes."""
+    """Returns whether all states that are ``checked`` (bool) have the checksums of their bytes."""
     some = np.flatnonzero(checked)
     if not len(some):
         return True
@@ -284,9 +300,9 @@ def _whole(data: pa.Buffer, begins: np.ndarray, checked: np.ndarray) -> bool:
     words = np.frombuffer(data, dtype=_WORD, count=(begins[-1] - begins[0]) // _WORD.itemsize, offset=begins[0])
     ends = (begins[1:] - begins[0]) // _WORD.itemsize
     written = words[ends - 1]
-    return np.array_equal(_sums(words, ends), written + written)  # the checksum is among the words
+    return np.array_equal(_sums(words, ends), written + written)  # the checksum is one of the summed words
 
 
 def _sums(words: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """uint64 (states): the sum of each state's words, modulo 2**64. A flipped bit changes it."""
+    """Returns the sum of each state's words, modulo 2**64. A flipped bit changes it. uint64 (states)."""
     return np.add.reduceat(words, np.concatenate([[0], ends[:-1]]))

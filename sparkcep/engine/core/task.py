@@ -1,4 +1,4 @@
-"""A plan compiled for an input schema, and what the parts of one task's engine share."""
+"""The prepared plan, compiled for an input schema, and the task that the parts of one engine share."""
 
 from __future__ import annotations
 
@@ -24,9 +24,18 @@ from sparkcep.plan.records import LeafSpec
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the table function's ``analyze`` hands to its workers. ``compiled``: the bytecode of an automaton. ``memo``: how failed
-    states of the adjacent search are remembered; ``state_live`` uint8 (states or nodes, slots): the slots that decide the future of
-    each. ``looks``: how many rows after the candidate row the condition of each variable may read."""
+    """A plan compiled for an input schema. The table function's ``analyze`` sends it to its workers.
+
+    Attributes:
+        strategy: the search that answers the plan.
+        input_schema: the columns of the input.
+        conditions: the bytecode of the conditions.
+        output_schema: the columns of the output, see :func:`output_schema`.
+        memo: how the search for adjacent rows remembers failed states.
+        state_live: the slots that decide the future of each state or node. uint8 (states or nodes, slots).
+        compiled: the bytecode of an automaton.
+        looks: how many rows after the candidate row the condition of each variable may read.
+    """
 
     strategy: Strategy
     input_schema: pa.Schema
@@ -42,8 +51,10 @@ class Prepared:
         return self.strategy.plan
 
     def deferring(self) -> Prepared:
-        """The plan compiled again, so that conditions of physical neighbours are evaluated for candidates alone. Such a condition
-        may fail on a row that is not a candidate."""
+        """Compiles the plan again, with conditions over physical neighbours evaluated at candidate rows only.
+
+        Such a condition may fail on a row that is not a candidate.
+        """
         plan = self.plan
         conditions = compile_conditions(
             plan.conditions, plan.variables, self.input_schema, plan.ansi, plan.places, plan.adjacent, plan.zone, plan.months, self.looks, deferred=True,
@@ -52,17 +63,23 @@ class Prepared:
         return replace(self, conditions=conditions, memo=memo, state_live=live)
 
     def arrived(self, schema: pa.Schema) -> Prepared:
-        """The same for batches as they came: their timestamps carry the session's time zone."""
+        """Returns the prepared plan for batches as they arrived: their timestamps carry the session's time zone."""
         schema = pa.schema([schema.field(f.name) for f in self.input_schema])
         return replace(self, input_schema=schema, output_schema=output_schema(self.plan, schema))
 
 
 @dataclass
 class Task:
-    """What the parts of one engine share. ``back``, ``ahead``: by how many rows navigation may leave the row that it is of;
-    ``awaited``: how many rows after its last one a match waits for; ``ran``: the names of the searches that ran so far; ``looks``:
-    how often a row was held against a class of runs; ``totals``: what the checks of a budget came to; ``matches``: how many were
-    told."""
+    """Shared by the parts of one engine: the prepared plan, its limits and its counters.
+
+    Attributes:
+        back, ahead: how many rows before and after a row navigation may look.
+        awaited: how many rows after its last row a match waits for.
+        ran: the names of the searches that have run so far.
+        looks: how often a row was compared with a class of runs.
+        totals: counts of the checks under a BUDGET.
+        matches: how many matches were emitted.
+    """
 
     prepared: Prepared
     limits: Limits
@@ -90,13 +107,13 @@ class Task:
 
     @property
     def slots(self) -> np.ndarray:
-        """The slots that a kernel fills: none where no condition looks at the match."""
+        """The slots that a kernel fills. There are none if no condition looks at the match."""
         conditions = self.prepared.conditions
         return conditions.slots if conditions.has_history else conditions.slots[:0]
 
 
 def memo_of(strategy: Strategy, conditions: Conditions) -> tuple[int, np.ndarray]:
-    """How failed states of a search are remembered, and the slots that decide the future of each."""
+    """Returns how a search remembers failed states, and the slots that decide the future of each state."""
     if strategy.net is None and strategy.forgets is None:
         fits, live = program_live(strategy.program, conditions)
         return layout.BITMAP if fits else layout.HASHED, live
@@ -105,8 +122,10 @@ def memo_of(strategy: Strategy, conditions: Conditions) -> tuple[int, np.ndarray
 
 
 def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
-    """Columns of the table function: keys, leaves, and for ALL ROWS the user's input columns. Spark reads them by their places,
-    so where the plan names them, they are just these."""
+    """Returns the columns of the table function: keys, leaves, and under ALL ROWS PER MATCH the user's input columns.
+
+    Spark reads columns by position. So if the plan names the columns (``given``), the schema has just these.
+    """
     fields = []
     if plan.rows == "one":
         fields += [pa.field(name, schema.field(name).type) for name in plan.given_keys]
@@ -114,7 +133,7 @@ def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
         internal = {LETTERS, *(n for n, _ in plan.inputs), *(n for n, _ in plan.ordered_inputs)}
         internal.update(plan.arcs.columns if plan.arcs is not None else ())
         fields += [pa.field(f.name, f.type) for f in schema if f.name not in internal]
-        # keys that are no columns of the user's
+        # keys that are not columns of the user's table
         fields += [pa.field(key.column, schema.field(key.column).type) for key in (*plan.partition, *plan.order) if not key.plain]
         if plan.rows == "unmatched":
             fields.append(pa.field("__matched", pa.bool_()))
@@ -126,7 +145,7 @@ def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
 
 
 def _leaf_type(plan: Plan, name: str, spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
-    """The type of a leaf. Raises ClauseError, with the place where that is known."""
+    """Returns the type of a leaf. Raises ClauseError, with the place in the clause if it is known."""
     try:
         return _computed_type(plan, spec, schema) or leaf_type(spec, schema)
     except ClauseError as error:
@@ -134,7 +153,7 @@ def _leaf_type(plan: Plan, name: str, spec: LeafSpec, schema: pa.Schema) -> pa.D
 
 
 def _computed_type(plan: Plan, spec: LeafSpec, schema: pa.Schema) -> pa.DataType | None:
-    """The type of a register or of EMIT's column; None for other leaves."""
+    """Returns the type of a register or of EMIT's column, None for other leaves."""
     if spec.kind == "register":
         return register_type(typed_register(plan.automaton.registers[spec.number], schema))
     return emit_types(plan.automaton, schema, plan.ansi, plan.zone)[spec.number] if spec.kind == "emit" else None

@@ -1,4 +1,4 @@
-"""Where windows end, as arrays, and which sliding windows there are."""
+"""WINDOW as arrays: the end of each row's window, and the sliding windows of the rows."""
 
 from __future__ import annotations
 
@@ -21,25 +21,29 @@ from sparkcep.plan.records import Slide, Window
 _TOP = np.iinfo(np.int64).max
 _UNSIGNED_TOP = np.iinfo(np.uint64).max
 _HALF = np.uint64(1 << 63)
-WINDOW_BYTES = 24  # of a sliding window
+WINDOW_BYTES = 24  # memory of one sliding window
 _UNITS = {"date": 86_400_000_000, "timestamp": 1, "timestamp_ntz": 1}
 
 
 def plan_windows(windows: tuple[Window, ...], columns: dict[str, pa.Array], offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(ends int64 (windows, rows), backs int64 (rows)) of a plan's windows: for each window and row the first row outside a window
-    that begins with it; the first row inside a window 0 that ends with it."""
+    """Returns the window bounds of each row.
+
+    Returns:
+        ends: for each window and row, the first row outside a window that begins with the row. int64 (windows, rows).
+        backs: for each row, the first row inside a window 0 that ends with the row. int64 (rows).
+    """
     found = [window_ends(window.kind, window.size, columns.get(window.order), offsets) for window in windows]
     return np.array([ends for ends, _ in found]), found[0][1]
 
 
 def whole_micros(size: str) -> int:
-    """The size of a window of time in microseconds, rounded up."""
+    """Returns the size of a time window in microseconds, rounded up."""
     exact = Fraction(size)
     return -(-exact.numerator // exact.denominator)
 
 
 def check_window(window: Window, schema: pa.Schema) -> None:
-    """Raises ClauseError where the order column does not fit the size of a plan's window."""
+    """Raises ClauseError if the type of the order column does not fit the window's size."""
     if not window.order:
         return
     t = type_of(schema.field(window.order).type)
@@ -53,9 +57,14 @@ def check_window(window: Window, schema: pa.Schema) -> None:
 
 
 class Measured(NamedTuple):
-    """Rows in the measure of a window, int64 or float64 (rows): ``when``; ``until``: the last place inside a window that begins
-    with the row; ``near``: the last place no farther than the window's size. ``null`` bool (rows): the place is NULL, so that the
-    row is in no match."""
+    """The places of rows in the measure of a window: times, numbers or positions.
+
+    Attributes:
+        when: the place of each row. int64 or float64 (rows).
+        until: the last place inside a window that begins with the row. The type is that of ``when``.
+        near: the last place whose distance is at most the window's size. The type is that of ``when``.
+        null: whether the place is NULL, so that the row is in no match. bool (rows).
+    """
 
     when: np.ndarray
     until: np.ndarray
@@ -64,7 +73,14 @@ class Measured(NamedTuple):
 
 
 def measured(window: Window, column: pa.Array | None, positions: np.ndarray, descending: bool) -> Measured:
-    """Rows with these ``positions`` in the measure of a plan's window; ``column``: its order column, if it is not of rows."""
+    """Returns the places of rows in the measure of a window.
+
+    Args:
+        window: the plan's window.
+        column: its order column, None for a window of rows.
+        positions: the positions of the rows in their partitions.
+        descending: whether the order column descends.
+    """
     kind, size = window.kind, window.size
     never = np.zeros(len(positions), dtype=bool)
     if kind == NO_WINDOW:
@@ -79,8 +95,15 @@ def measured(window: Window, column: pa.Array | None, positions: np.ndarray, des
 
 
 def next_places(window: Window, chunk: Chunk, places: Measured, parts: np.ndarray, resume: np.ndarray) -> np.ndarray:
-    """Over a stream: the first place in the measure of a plan's window at which a row of each of ``parts`` may stand that is not
-    searched yet; ``resume``: the first row of each that is not, or their end."""
+    """Returns, over a stream, the first place that a row not searched yet may have in each partition.
+
+    Args:
+        window: the plan's window.
+        chunk: the chunk.
+        places: the places of the chunk's rows.
+        parts: the partitions.
+        resume: the first row of each that was not searched yet, or the partition's end.
+    """
     high = chunk.offsets[parts + 1]
     at = np.minimum(resume, chunk.rows - 1)
     if window.kind == ROWS:
@@ -90,16 +113,23 @@ def next_places(window: Window, chunk: Chunk, places: Measured, parts: np.ndarra
 
 
 def first_ending_behind(until: np.ndarray, ends: np.ndarray, chunk: Chunk) -> np.ndarray:
-    """int64 (partitions): the first row of each whose window ends behind row ``until`` int64 (partitions); ``ends`` int64 (rows):
-    the ends of windows, which rise in a partition."""
+    """Returns the first row of each partition whose window ends after a given row. int64 (partitions).
+
+    Args:
+        until: the given row of each partition. int64 (partitions).
+        ends: the row after each window, ascending in each partition. int64 (rows).
+        chunk: the chunk.
+    """
     inside = np.concatenate([[0], np.cumsum(ends <= np.repeat(until, np.diff(chunk.offsets)))])
     low, high = chunk.offsets[:-1], chunk.offsets[1:]
     return low + inside[high] - inside[low]
 
 
 def window_measure(window: Window, column: pa.Array | None, positions: np.ndarray) -> tuple[np.ndarray, Fraction]:
-    """(places of the rows int64 or float64, size of the window in the same unit); ``column``: the window's order column, if it is
-    not of rows."""
+    """Returns the places of the rows, and the window's size in the same unit. The places are int64 or float64 (rows).
+
+    ``column`` is the window's order column, None for a window of rows.
+    """
     if window.kind == ROWS:
         return _alike(positions), Fraction(window.size)
     assert column is not None
@@ -108,8 +138,11 @@ def window_measure(window: Window, column: pa.Array | None, positions: np.ndarra
 
 
 def _alike(values: np.ndarray) -> np.ndarray:
-    """The values as an array that cannot be written. Those of a BIGINT or TIMESTAMP column cannot, and kernels are compiled for
-    whether an array can be: so those of INT columns, and positions, need no kernels of their own."""
+    """Returns a read-only view of the values.
+
+    Those of a BIGINT or TIMESTAMP column are read-only. Kernels are compiled for read-only and writeable arrays separately. As
+    read-only views, INT columns and positions use the same kernels.
+    """
     view = values.view()
     view.flags.writeable = False
     return view
@@ -118,15 +151,15 @@ def _alike(values: np.ndarray) -> np.ndarray:
 def _measured(when: np.ndarray, size: Fraction, null: np.ndarray) -> Measured:
     when = _alike(when)
     if when.dtype.kind == "f":
-        with np.errstate(invalid="ignore"):  # of infinite places, which are in no window
+        with np.errstate(invalid="ignore"):  # infinite places are in no window
             near = when + float_size(size)
         return Measured(when, np.maximum(np.nextafter(near, -np.inf), when), near, null)
-    # whole values inside are less than the next whole number apart
+    # distances inside are smaller than the size, rounded up to a whole number
     return Measured(when, _added(when, _next_whole(size) - 1), _added(when, size.numerator // size.denominator), null)
 
 
 def _added(values: np.ndarray, more: int) -> np.ndarray:
-    """``values`` int64 with 0 or more added, the largest int64 where that is too much."""
+    """Adds ``more``, which is not negative, to int64 ``values``. A sum beyond int64 becomes the largest int64."""
     if more > _UNSIGNED_TOP:
         return np.full(len(values), _TOP)
     if more <= _TOP and int(values.max(initial=0)) <= _TOP - more:
@@ -136,17 +169,20 @@ def _added(values: np.ndarray, more: int) -> np.ndarray:
 
 
 def _ordered(column: pa.Array, descending: bool) -> tuple[np.ndarray, np.ndarray]:
-    """(places int64 or float64, bool NULL) of a window's order column, as far apart as its values and ascending in the clause's
-    order. An infinite value has no distance to itself, as NULL has none."""
+    """Returns the places of a window's order column, and whether they are NULL. The places are int64 or float64.
+
+    Places ascend in the clause's order, and their distances are those of the values. An infinite value has no distance to itself,
+    so it counts as NULL.
+    """
     values, null = words(column), null_marks(column).astype(bool)
     if values.dtype.kind == "f":
         null |= ~np.isfinite(values)
         return -values if descending else values, null
-    return ~values if descending else values, null  # the least int64 has no negative
+    return ~values if descending else values, null  # ``~``, since the negative of the least int64 overflows
 
 
 def _scaled(kind: str, size: str, t: Type) -> Fraction:
-    """The size of a window in units of its order column's words."""
+    """Returns the size of a window in units of its order column's words."""
     return Fraction(size) / _UNITS[t.kind] if kind == MICROS else Fraction(size) * 10**t.scale
 
 
@@ -155,7 +191,7 @@ def _next_whole(size: Fraction) -> int:
 
 
 def float_size(size: Fraction) -> float:
-    """The size of a window as a DOUBLE."""
+    """Returns the size of a window as a DOUBLE, infinite if it is too large for one."""
     try:
         return float(size)
     except OverflowError:
@@ -163,9 +199,18 @@ def float_size(size: Fraction) -> float:
 
 
 def window_ends(kind: str, size: str, column: pa.Array | None, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(ends, backs) int64 (rows): the first row whose distance from the row is the window's size or more, and the first row
-    whose distance to it is less, within its partition. ``column`` is sorted in each partition, NULLs at an end; a row
-    with a NULL has an empty window."""
+    """Returns the bounds of each row's window within its partition.
+
+    Args:
+        kind: the kind of window.
+        size: its size.
+        column: the order column, sorted in each partition with NULLs at one end.
+        offsets: the bounds of the partitions.
+
+    Returns:
+        ends: the first row whose distance from the row is the window's size or more. int64 (rows).
+        backs: the first row whose distance to the row is less. int64 (rows). A row with a NULL has an empty window.
+    """
     rows = int(offsets[-1])
     at = np.arange(rows, dtype=np.int64)
     sizes = np.diff(offsets)
@@ -189,7 +234,7 @@ def window_ends(kind: str, size: str, column: pa.Array | None, offsets: np.ndarr
 
 
 def check_slide(window: Window, slide: Slide, schema: pa.Schema) -> None:
-    """Raises ClauseError where sliding windows cannot be told in the type of the order column."""
+    """Raises ClauseError unless sliding windows over a DATE have whole days as size and step."""
     _, _, column, line, at, text = window
     if not column or type_of(schema.field(column).type).kind != "date":
         return
@@ -199,7 +244,7 @@ def check_slide(window: Window, slide: Slide, schema: pa.Schema) -> None:
 
 
 def window_type(column: pa.DataType | None, step: str) -> pa.DataType:
-    """The type of WINDOW_START() over an order column (None: positions)."""
+    """Returns the type of WINDOW_START() over an order column. None as column: positions."""
     if column is None:
         return pa.int64()
     t = type_of(column)
@@ -212,8 +257,18 @@ def window_type(column: pa.DataType | None, step: str) -> pa.DataType:
 
 @dataclass(frozen=True)
 class _Grid:
-    """Sliding windows over an order column: in ``parts`` of its unit (floats: of 1) they begin at the multiples of ``pace`` and are
-    ``reach`` long."""
+    """The sliding windows over an order column: window n begins at ``n * pace`` and is ``reach`` long.
+
+    Example: windows of 1.5 seconds every second, over a TIMESTAMP column (microseconds). ``parts`` is 1, ``pace`` is 1,000,000 and
+    ``reach`` is 1,500,000. Window 3 holds times from 3,000,000 to before 4,500,000.
+
+    Attributes:
+        type: the type of the order column, None for positions.
+        target: the type of WINDOW_START().
+        parts: into how many parts a unit of the column is divided, so that ``pace`` and ``reach`` are whole. 1 for floats.
+        pace: the step, in such parts.
+        reach: the size, in such parts.
+    """
 
     type: Type | None
     target: pa.DataType
@@ -230,27 +285,26 @@ class _Grid:
         target = window_type(column, common_unit(slide.step, window.size))
         if t is not None and t.is_float:
             return _Grid(t, target, 1, float_size(step), float_size(size))
-        # in whole parts of a value, so that both are whole
+        # the unit is divided into parts, so that both are whole
         parts = lcm(size.denominator, step.denominator)
         return _Grid(t, target, parts, int(step * parts), int(size * parts))
 
     def exact(self, places: np.ndarray) -> np.ndarray:
-        """Places of an order column, or numbers of windows, as Python's own whole numbers where arithmetic on them could pass 64
-        bits."""
+        """Converts places or window numbers to Python's integers if arithmetic on them could exceed 64 bits."""
         if places.dtype.kind == "f" or not len(places):
             return places
         far = max(abs(int(places.min())), abs(int(places.max()))) + 1
         return places.astype(object) if far * max(self.parts, self.pace) + self.reach + self.pace > _TOP else places
 
     def holding(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of the first and the last window that hold both places."""
+        """Returns the numbers of the first and the last window that hold both places."""
         if low.dtype.kind == "f":
             return np.floor((high - self.reach) / self.pace) + 1, np.floor(low / self.pace)
         bottom = (high * self.parts - self.reach) // self.pace + 1
         return (np.maximum(bottom, 0) if self.type is None else bottom), low * self.parts // self.pace
 
     def values(self, numbers: np.ndarray) -> tuple[pa.Array, pa.Array]:
-        """WINDOW_START and WINDOW_END of the windows with these numbers; NULL where the type does not hold them."""
+        """Returns WINDOW_START and WINDOW_END of the windows with these numbers, NULL if the type cannot hold them."""
         numbers = self.exact(numbers)
         return self._places(numbers * self.pace), self._places(numbers * self.pace + self.reach)
 
@@ -270,16 +324,26 @@ class _Grid:
 
 
 def _listed(grid: _Grid, low: np.ndarray, high: np.ndarray, most: int, asked: np.ndarray | None = None, *, once: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """(numbers, how many of them) of the windows that hold each pair of places. ``asked`` int64 (2, pairs): the first and the last
-    one that is asked for; ``once`` int64 (pairs): partitions of places that ascend, of which each window comes with the first place
-    that it holds. Raises TooMuchStateError where they are more than ``most``, then of one partition."""
+    """Lists the windows that hold each pair of places. Raises TooMuchStateError for more than ``most`` windows.
+
+    Args:
+        grid: the windows.
+        low, high: the places.
+        most: the limit, with ``once`` that of each partition.
+        asked: the first and the last window that is asked for. int64 (2, pairs).
+        once: the partition of each pair. Places must ascend in a partition. Each window is then listed once, with the first place
+            that it holds. int64 (pairs).
+
+    Returns:
+        The window numbers of all pairs, and how many each pair has.
+    """
     bottom, top = grid.holding(low, high)
     if asked is not None:
         bottom, top = np.maximum(bottom, asked[0]), np.minimum(top, asked[1])
     if bottom.dtype.kind == "f":
         if not np.maximum(top - bottom + 1, 0).max(initial=0.0) <= most or np.abs(bottom).max(initial=0.0) >= _TOP or np.abs(top).max(initial=0.0) >= _TOP:
-            raise TooMuchStateError  # not a number, or windows so narrow that the type does not tell them apart
-        bottom, top = bottom.astype(np.int64), top.astype(np.int64)  # of numbers beyond 2**53 the type does not tell the next
+            raise TooMuchStateError  # NaN, or windows so narrow that the type cannot distinguish them
+        bottom, top = bottom.astype(np.int64), top.astype(np.int64)  # beyond 2**53 a float cannot hold the next number
     if once is not None and len(once):
         alike = np.append(False, np.diff(once) == 0)
         bottom = np.where(alike, np.maximum(bottom, np.append(bottom[:1], top[:-1] + 1)), bottom)
@@ -294,9 +358,14 @@ def _listed(grid: _Grid, low: np.ndarray, high: np.ndarray, most: int, asked: np
 def windows_holding(
     window: Window, slide: Slide, chunk: Chunk, first: np.ndarray, last: np.ndarray, most: int
 ) -> tuple[np.ndarray, np.ndarray, _Grid]:
-    """(match int64, number, grid) for each match and sliding window that holds both its ``first`` and ``last`` row, and is asked
-    for: windows begin at the multiples of the step, as those of Spark's window() function do; of rows, from the partition's first
-    on. Raises TooMuchStateError where they are more than ``most``."""
+    """Returns the sliding windows that are asked for and hold both the ``first`` and the ``last`` row of each match.
+
+    Windows begin at the multiples of the step, like those of Spark's window() function. Windows of rows begin with the partition's
+    first row. Raises TooMuchStateError if there are more than ``most``.
+
+    Returns:
+        The number of the match (int64), the number of the window, and the grid. The first two have one entry for each pair.
+    """
     column = chunk.columns.get(window.order)
     grid = _Grid.of(window, slide, None if column is None else column.type)
     values = chunk.positions if column is None else words(column)
@@ -309,15 +378,22 @@ def windows_holding(
 def sliding_windows(
     window: Window, slide: Slide, chunk: Chunk, first: np.ndarray, last: np.ndarray, most: int
 ) -> tuple[np.ndarray, pa.Array, pa.Array]:
-    """(match int64, WINDOW_START, WINDOW_END) for each match and sliding window, as above."""
+    """Returns the match (int64), WINDOW_START and WINDOW_END for each pair of :func:`windows_holding`."""
     which, numbers, grid = windows_holding(window, slide, chunk, first, last, most)
     return which, *grid.values(numbers)
 
 
 @dataclass(frozen=True)
 class Slides:
-    """The sliding windows of partitions: for partition p those from ``bounds[p]`` to ``bounds[p + 1]``, ascending, each with its
-    number and rows."""
+    """The sliding windows of partitions. Those of a partition are in the order of their rows.
+
+    Attributes:
+        grid: the windows of the order column.
+        bounds: partition p has the windows from ``bounds[p]`` to before ``bounds[p + 1]``. int64 (partitions + 1).
+        numbers: the number of each window.
+        first: the first row of each window. int64.
+        until: the row after the last one of each window. int64.
+    """
 
     grid: _Grid
     bounds: np.ndarray
@@ -326,23 +402,25 @@ class Slides:
     until: np.ndarray
 
     def of(self, part: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(first rows, rows behind the last, numbers) of a partition's windows, in the order of their rows."""
+        """Returns (first rows, rows after the last ones, numbers) of a partition's windows, in the order of their rows."""
         at = slice(int(self.bounds[part]), int(self.bounds[part + 1]))
         return self.first[at], self.until[at], self.numbers[at]
 
     def holding(self, part: int, first: int, last: int) -> list[int]:
-        """The numbers of a partition's windows that hold both rows."""
+        """Returns the numbers of a partition's windows that hold both rows."""
         low, until, numbers = self.of(part)
         return numbers[(low <= first) & (last < until)].tolist()
 
     def windows(self, numbers: np.ndarray) -> tuple[pa.Array, pa.Array]:
-        """WINDOW_START and WINDOW_END of the windows with these numbers."""
+        """Returns WINDOW_START and WINDOW_END of the windows with these numbers."""
         return self.grid.values(numbers)
 
 
 def slides(window: Window, slide: Slide, chunk: Chunk, most: int) -> Slides:
-    """Every sliding window of each partition that holds at least one row, and is asked for. Raises TooMuchStateError where those of
-    the rows of one partition are more than ``most``."""
+    """Returns the sliding windows of each partition that are asked for and hold at least one row.
+
+    Raises TooMuchStateError if the rows of one partition have more than ``most`` windows.
+    """
     column, positions = chunk.columns.get(window.order), chunk.positions
     grid = _Grid.of(window, slide, None if column is None else column.type)
     values = null = None
@@ -376,8 +454,10 @@ def slides(window: Window, slide: Slide, chunk: Chunk, most: int) -> Slides:
 
 
 def _slides_of_all(grid: _Grid, chunk: Chunk, places: np.ndarray, null: np.ndarray | None, most: int) -> Slides | None:
-    """The same of all partitions at once; None where places are no int64, descend, or lie too far apart for one number to tell
-    partition and place."""
+    """Computes :func:`slides` for all partitions at once.
+
+    Returns None if places are not int64, if they descend, or if partition and place do not fit one number.
+    """
     if places.dtype != np.int64 or not chunk.rows:
         return None
     x, kept, part = places, np.arange(chunk.rows), np.repeat(np.arange(chunk.parts), np.diff(chunk.offsets))

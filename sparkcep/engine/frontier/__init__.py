@@ -1,2 +1,4 @@
-"""Answers for each last row. Chunks go in; numbers of matches, their graphs and the cheapest approximate match come out (ACEP, VLDB
-2016)."""
+"""Answers for each last row: the number of matches, their graph, and the cheapest approximate match (ACEP, VLDB 2016).
+
+Chunks go in, and match batches come out.
+"""

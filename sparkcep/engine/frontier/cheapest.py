@@ -1,5 +1,7 @@
-"""PROXY MATCHES, PER ERROR too, and MATCH BUNDLES of whole partitions, where conditions look at the match: out of one run for each
-class of equal futures, or out of all matches."""
+"""Cheapest approximate matches of whole partitions with conditions over the match: PROXY MATCHES, PER ERROR and MATCH BUNDLES.
+
+They come from one run of each run class, or from all matches.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,16 @@ from sparkcep.engine.stages.describe_errors import DescribeErrors, bundle_groups
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.frontier import traceback
 
-ENTRIES = 1 << 12  # of runs, at first
-LONG = 300  # rows of a window, for each node, from which on matrices of the nodes are faster than numbers by first row (measured)
-MAX_SIZE = 10**38 - 1  # of a DECIMAL(38)
+ENTRIES = 1 << 12  # initial number of entries
+LONG = 300  # above so many rows of a window for each node, matrices of nodes are faster than counts by first row (measured)
+MAX_SIZE = 10**38 - 1  # largest DECIMAL(38)
 
 
 class CheapestPerLastRow:
-    """Makes the output for whole partitions. ``listing``: the search that lists matches, where classes of runs do not tell the
-    best."""
+    """Makes the output for whole partitions.
+
+    ``listing`` builds the search that lists matches. It is used if run classes do not give the best match.
+    """
 
     def __init__(self, task: Task, listing: Listing, reporter: DescribeErrors, tables: Tables) -> None:
         self.task, self.listing, self.reporter, self.tables = task, listing, reporter, tables
@@ -54,7 +58,10 @@ class CheapestPerLastRow:
         yield from self.tables.of(chunk, found)
 
     def points(self, chunk: Chunk) -> tuple[MatchBatch, list[int]]:
-        """The best match of each last row, or the best ones by cost; and where it is asked how many matches end there."""
+        """Returns the best match of each last row, or the best ones by cost.
+
+        If asked for, also returns how many matches end there.
+        """
         best, ending = self._best(chunk)
         if not self.task.plan.sizing:
             return best, []
@@ -62,23 +69,27 @@ class CheapestPerLastRow:
         return best, [numbers[i] for i in np.searchsorted(rows, traceback.last_rows(best.events, best.rows)).tolist()]
 
     def sizes(self, numbers: list[int], rows: np.ndarray, chunk: Chunk) -> pa.Array:
-        """MATCH_COUNT() of matches that end at ``rows``, or whose first match points these are. Raises MatchRuntimeError for too
-        large a number."""
+        """Returns MATCH_COUNT() as a column. Raises MatchRuntimeError if a number is too large.
+
+        ``rows`` are the last rows of the matches, or the first match point of each bundle.
+        """
         for row, number in zip(rows.tolist(), numbers, strict=True):
             if number > MAX_SIZE:
                 raise self.task.failures.count(row, chunk.columns)
         return decimals(numbers, np.ones(len(numbers), dtype=np.int64), 38, 0)
 
     def nothing(self, chunk: Chunk) -> MatchBatch:
-        """No match, with all that is said of one."""
+        """Returns an empty match batch with every value that a match has."""
         found = self.reporter.reported(MatchBatch.none(WITH_ERRORS), self.reporter.places(chunk), chunk)
         if self.task.plan.sizing:
             found.by_event["cnt"] = self.sizes([], np.zeros(0, dtype=np.int64), chunk)
         return found
 
     def _best(self, chunk: Chunk) -> tuple[MatchBatch, tuple[np.ndarray, list[int]] | None]:
-        """The best match of each last row, or the best ones by cost; and how many matches end at each last row, where all are
-        listed."""
+        """Returns the best match of each last row, or the best ones by cost.
+
+        If matches are listed, also returns the last rows and how many matches end at each.
+        """
         if self.front is not None:
             (found,) = CheapestRuns(self.front, chunk, self.reporter.by_cost).rounds()
             return found, None
@@ -87,7 +98,7 @@ class CheapestPerLastRow:
         for found in listed(self.listing(), chunk):
             more = found.matches()
             np.add.at(counts, traceback.last_rows(more.events, more.rows), 1)
-            both = kept.joined(more)  # which rows are in no match is not yet known
+            both = kept.joined(more)  # rows in no match are not yet known
             last_rows = traceback.last_rows(both.events, both.rows)
             groups, costs = last_rows, np.zeros_like(last_rows)
             if self.reporter.by_cost:
@@ -99,7 +110,7 @@ class CheapestPerLastRow:
         return kept.chosen(later_ones(kept)) if self.reporter.by_cost else kept, (ending, counts[ending].tolist())
 
     def _counted(self, chunk: Chunk) -> tuple[np.ndarray, list[int]]:
-        """Last rows, and how many matches end at each."""
+        """Returns last rows, and how many matches end at each."""
         assert self.front is not None
         if self.numbers is not None and self.numbers.nbytes(chunk) <= self.task.limits.max_state_bytes:
             ends = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)[0][0]
@@ -108,7 +119,7 @@ class CheapestPerLastRow:
         return counted(self.front, self.listing, chunk)
 
     def _totals(self, best: MatchBatch, sizes: list[int], places: Measured, chunk: Chunk) -> pa.Array:
-        """How many matches end at the last row of each of the best ones, or at the match points of each bundle."""
+        """Returns how many matches end at the last row of each best match, or at the match points of each bundle."""
         points = traceback.last_rows(best.events, best.rows)
         if self.reporter.bundling:
             heads = np.flatnonzero(np.diff(bundle_groups(best.events[:, layout.E_PART], points, places), prepend=-1)).tolist()
@@ -118,17 +129,22 @@ class CheapestPerLastRow:
 
 
 def later_ones(found: MatchBatch) -> np.ndarray:
-    """int64: the matches, ordered by last row and cost, that start later than every cheaper one of their last row."""
+    """Returns the matches that start later than every cheaper match of their last row. int64.
+
+    The matches must be ordered by last row and cost.
+    """
     last_rows, starts = traceback.last_rows(found.events, found.rows), found.events[:, layout.E_START]
-    # rows are numbered through the whole chunk, so no start reaches that of a later last row's own stretch
+    # each last row gets its own stretch of numbers, longer than any row number of the chunk
     stretch = np.cumsum(np.diff(last_rows, prepend=-1) != 0) * (int(last_rows.max(initial=0)) + 1)
     latest = np.maximum.accumulate(stretch + starts)
     return np.flatnonzero(np.diff(latest, prepend=-1) > 0)
 
 
 class CheapestRuns(FrontierSearch):
-    """The cheapest run of each class, or the best ones by cost (``by_cost``), over whole partitions; the output is kept until the
-    search is done."""
+    """The cheapest run of each class over whole partitions, or the best ones by cost (``by_cost``).
+
+    The output is kept until the search is done.
+    """
 
     name = CLASSES
     by_class = ("run",)
@@ -137,13 +153,13 @@ class CheapestRuns(FrontierSearch):
         super().__init__(front, chunk, False)
         self.room = OutputRoom(max(1024, chunk.rows // 4), chunk.rows + 1024, WITH_ERRORS, paths=True)
         self.cargo = distinguished(empty_runs(fronts.CLASSES, ENTRIES, chunk.positions, self.room), front.net.edges, by_cost)
-        self.stuck = -1  # the row at which room for entries was missing last
+        self.stuck = -1  # the row at which the room for entries was last too small
 
     def carried(self) -> tuple:
         return None, None, with_room(self.cargo, self.room)
 
     def more_cargo(self) -> None:
-        # one row may need more than all that was used before it
+        # one row may need more entries than all rows before it
         again = int(self.state[layout.S_START]) == self.stuck
         self.stuck = int(self.state[layout.S_START])
         self.classes, self.cargo = compacted(self.classes, self.cargo, self.state, 2 * len(self.cargo.at) if again else 0)

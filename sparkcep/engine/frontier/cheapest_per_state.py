@@ -1,7 +1,7 @@
-"""PROXY MATCHES, PER ERROR too, and MATCH BUNDLES with one run for each state and cost (ACEP, VLDB 2016, section 3.3).
+"""Cheapest approximate matches with one run for each state and cost: PROXY MATCHES, PER ERROR and MATCH BUNDLES.
 
-Rows are kept no longer than a run, an open bundle or a neighbour needs them: the buffer behind the search holds the rows of those
-only, wherever they lie in the window.
+This is the optimization of ACEP (VLDB 2016, section 3.3). A row is retained only as long as a run, an open bundle or a neighbour
+needs it. The next chunk holds only such rows, and they need not be consecutive.
 """
 
 from __future__ import annotations
@@ -45,19 +45,29 @@ from sparkcep.kernels.frontier import frontier as fronts
 from sparkcep.kernels.frontier import payload
 from sparkcep.plan.reach import Reach
 
-ENTRIES = 1 << 14  # of runs, at first
+ENTRIES = 1 << 14  # initial number of entries
 _NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class RunState:
-    """The runs from which a search resumes in partitions that may still grow, which are the first ones of the next chunk.
+    """The runs from which a search resumes in partitions that may still grow.
 
-    int64 (partitions): ``rows``, how many of each are kept; ``known``, how many of those were searched, the first ones; ``next``,
-    the position of the row behind these; ``number`` of the last match; ``reported``, how many bundles. ``places`` int64, ``taken``
-    uint8: position of each row searched, and whether it is in a reported match. ``runs``, ``used``: the entries of the runs;
-    ``run`` int64 (partitions, nodes): the run of each node. ``bundles``: those that may go on. Rows are counted over all kept
-    ones."""
+    These partitions are the first ones of the next chunk. Rows are counted over the retained rows of all partitions.
+
+    Attributes:
+        rows: how many rows are retained. int64 (partitions).
+        known: how many of those were searched; they are the first ones. int64 (partitions).
+        next: the position of the row after the searched ones. int64 (partitions).
+        number: the number of the last match. int64 (partitions).
+        reported: how many bundles were emitted. int64 (partitions).
+        places: the position of each searched row. int64.
+        taken: 1 for each searched row that is in an emitted match. uint8.
+        runs: the entries of the runs.
+        used: how many entries there are.
+        run: the run of each node. int64 (partitions, nodes).
+        bundles: the open bundles.
+    """
 
     rows: np.ndarray = field(default_factory=lambda: _NONE)
     known: np.ndarray = field(default_factory=lambda: _NONE)
@@ -72,8 +82,7 @@ class RunState:
     bundles: Bundles = NO_BUNDLES
 
     def forgetting(self, numbers: bool, positions: bool) -> RunState:
-        """Without the numbers of matches and bundles, and without the positions of partitions that have no rows, unless they are
-        asked for."""
+        """Drops match and bundle numbers, and positions of partitions without rows, unless something asks for them."""
         none = np.zeros_like(self.rows)
         return replace(
             self, number=self.number if numbers else none, reported=self.reported if numbers else none,
@@ -81,11 +90,11 @@ class RunState:
         )
 
     def columns(self) -> StateColumns:
-        """As :class:`sparkcep.engine.core.state_codec.State` has it."""
+        """Returns the state as columns, see :class:`sparkcep.engine.core.state_codec.State`."""
         count, offsets = len(self.rows), np.concatenate([[0], np.cumsum(self.rows)])
         runs = self.runs
         at, pool = (runs.at[: self.used], runs.pool[: self.used]) if runs is not None else (_NONE, np.zeros((0, run_chains.C_FIELDS), dtype=np.int64))
-        # an entry comes after those before it, also among those of its partition
+        # the order of entries in their partition keeps each entry after its predecessor
         part = np.searchsorted(offsets, at, side="right") - 1
         order = np.argsort(part, kind="stable")
         entries = np.bincount(part, minlength=count)
@@ -106,7 +115,7 @@ class RunState:
         return StateColumns(self.rows, numbers | bundles.numbers, lists | bundles.lists)
 
     def positions(self, offsets: np.ndarray) -> np.ndarray:
-        """The number of each row of a buffer in its partition."""
+        """Returns the number of each row of a chunk in its partition. int64 (rows)."""
         first = np.zeros(len(offsets) - 1, dtype=np.int64)
         first[: len(self.rows)] = self.next - self.known
         out = ranges(first, np.diff(offsets))
@@ -114,7 +123,7 @@ class RunState:
         return out
 
     def opens(self, chunk: Chunk) -> np.ndarray:
-        """The same as the kernel has it."""
+        """Returns the state as the kernel takes it. int64 (partitions, OPEN_FIELDS)."""
         out, count = np.zeros((chunk.parts, layout.OPEN_FIELDS), dtype=np.int64), len(self.rows)
         out[:, layout.O_START] = chunk.offsets[:-1]
         out[:count, layout.O_START] += self.known
@@ -134,13 +143,13 @@ class CheapestPerState(BaseOperator):
         self.task, self.reporter, self.tables = task, reporter, tables
         self.net = front_arrays(task.prepared.strategy.automaton)
         self.saves = run_schema(self.net)
-        # where a match may have to end with its partition, a row is decided when the next one is there
+        # if a match may have to end with its partition, a row is final when the next one has arrived
         self.ahead = max(task.ahead, int((self.net.accept != self.net.accept_end).any()))
-        # leaves may look at neighbours of any row of a match, conditions at those of the rows to come
+        # leaves may look at neighbours of any row of a match, conditions at those of future rows
         self.neighbours = any(Reach.of_measures(task.plan))
 
     def step(self, chunk: Chunk, state: RunState) -> Generator[pa.Table, None, Saved]:
-        """Searches the rows at hand, and leaves those that are looked at again."""
+        """Searches the chunk, emits final matches, and returns the state with the retained rows."""
         work = _CheapestStep(self, chunk, state)
         for found in work.rounds():
             yield from self.tables.of(chunk, work.reported(found))
@@ -151,7 +160,9 @@ class CheapestPerState(BaseOperator):
         return left
 
     def ends(self, state: RunState, kept: RowsAtWatermark) -> np.ndarray:
-        """When nothing is kept of a partition if no row of it comes, or a bundle is known."""
+        """Returns when a partition without new rows drops its last row or completes a bundle. int64 (partitions), in
+        microseconds.
+        """
         return state.bundles.ends(window_ends(kept), kept)
 
     def nothing(self, chunk: Chunk) -> MatchBatch:
@@ -159,7 +170,7 @@ class CheapestPerState(BaseOperator):
 
 
 class _CheapestStep(KernelLoop):
-    """The search over one buffer."""
+    """The search over one chunk."""
 
     name = PROXIES
 
@@ -180,7 +191,7 @@ class _CheapestStep(KernelLoop):
         self.state = np.zeros(fronts.FRONT_STATE, dtype=np.int64)
         self.state[[layout.S_START, layout.S_NUMBER]] = self.opens[0, [layout.O_START, layout.O_NUMBER]]
         self.state[payload.K_ENTRIES] = self.state[payload.K_KEPT] = state.used
-        # partitions that are open before or behind the buffer have classes of their own
+        # partitions that were open before the chunk or remain open have classes of their own
         own = chunk.going.copy()
         own[: len(state.rows)] = True
         self.slots = np.cumsum(own) * own
@@ -188,7 +199,7 @@ class _CheapestStep(KernelLoop):
         self.runs = distinguished(runs, search.net.edges, search.reporter.by_cost)
         head = np.full((1 + int(own.sum()), len(search.net.masks)), NONE, dtype=np.int64)
         self.classes = node_classes(head, self.runs, len(search.net.by_edge), self.measured.until.dtype)
-        # behind the kept rows of each partition stand those that came
+        # the new rows of each partition come after its retained rows
         place = ranges(chunk.offsets[: len(state.rows)], state.rows)
         self.bundles = state.bundles.moved(np.arange(chunk.parts), place.__getitem__)
         if state.used:
@@ -204,7 +215,7 @@ class _CheapestStep(KernelLoop):
         )
 
     def grow(self) -> None:
-        """Entries that no run has any more make room for new ones."""
+        """Drops entries that belong to no run any more, to make room for new ones."""
         self.classes, self.runs = compacted(self.classes, self.runs, self.state, 2 * len(self.search.net.by_edge))
         self.check(sum(a.nbytes for a in (*self.classes, *self.runs)))
 
@@ -215,7 +226,7 @@ class _CheapestStep(KernelLoop):
         return self.room.found(self.state)
 
     def reported(self, found: MatchBatch) -> MatchBatch:
-        """What to report of the matches found."""
+        """Returns the output for the matches found."""
         if self.search.reporter.bundling:
             found = self._bundled(found)
         else:
@@ -224,7 +235,7 @@ class _CheapestStep(KernelLoop):
         return found
 
     def _bundled(self, found: MatchBatch) -> MatchBatch:
-        """The bundles of matches; those that may go on are kept."""
+        """Returns the final bundles of the matches found, and keeps the open ones."""
         may_go_on = self.chunk.going.copy()
         if self.outcome == layout.FULL:
             may_go_on[int(self.state[layout.S_PART]) :] = True
@@ -232,26 +243,30 @@ class _CheapestStep(KernelLoop):
         going = may_go_on[bundles.parts] & bundles.newest & ~self._closed(bundles.parts, bundles.last)
         done, self.bundles = bundles.chosen(~going), bundles.chosen(going)
         out = self.search.reporter.bundles(done.best, done.first, done.last, done.sizes, self.chunk)
-        # numbers go on from the bundles reported before
+        # numbers continue after the bundles already emitted
         parts = out.events[:, layout.E_PART]
         out.events[:, layout.E_NUMBER] += self.reported_bundles[parts]
         np.add.at(self.reported_bundles, parts, 1)
         return out
 
     def _next(self, parts: np.ndarray) -> np.ndarray:
-        """Over a stream: where a row that is not searched yet may stand."""
+        """Returns, over a stream, the first place that a row not searched yet may have."""
         return next_places(self.task.plan.windows[0], self.chunk, self.measured, parts, self.opens[parts, layout.O_START])
 
     def _closed(self, parts: np.ndarray, last: np.ndarray) -> np.ndarray:
-        """bool: over a stream, which bundles no match point to come can join: those of ``parts`` with the rows of their ``last``
-        match points."""
+        """Returns, over a stream, the bundles that no future match point can join. bool (bundles).
+
+        Args:
+            parts: the partition of each bundle.
+            last: the row of its last match point.
+        """
         if self.chunk.watermark is None or not len(parts):
             return np.zeros(len(parts), dtype=bool)
         searched = parts < int(self.state[layout.S_PART]) if self.outcome == layout.FULL else True
         return (self._next(parts) > self.measured.near[last]) & searched
 
     def _expire(self, parts: np.ndarray) -> None:
-        """Over a stream: no row to come continues runs whose windows have ended."""
+        """Drops, over a stream, the runs whose windows have closed: no future row can continue them."""
         if self.chunk.watermark is None or not windowed(self.task):
             return
         head = self.classes.head[self.slots[parts]]
@@ -259,8 +274,10 @@ class _CheapestStep(KernelLoop):
         self.classes.head[self.slots[parts]] = np.where(ended, NONE, head)
 
     def left(self) -> Saved:
-        """Where the partitions that go on stand, and the rows that are looked at again: those not searched yet, those of runs and
-        of bundles that may go on, and their neighbours."""
+        """Returns the resume state of the growing partitions, with the retained rows.
+
+        These are the rows not searched yet, the rows of open runs and bundles, and their neighbours.
+        """
         chunk, state, bundles = self.chunk, self.resumed, self.bundles
         parts = np.flatnonzero(chunk.going)
         if not len(parts):
@@ -301,8 +318,10 @@ class _CheapestStep(KernelLoop):
 
 
 def run_schema(net: fronts.FrontArrays) -> StateSchema:
-    """The schema of :class:`RunState`. A run has entries (kept row, edge, entry before), and a bundle the rows and edges of its
-    best match."""
+    """Returns the schema of :class:`RunState`.
+
+    A run has entries (retained row, edge, previous entry). A bundle has the rows and edges of its best match.
+    """
     lists = {"places": np.int64, "taken": np.uint8, "entries": np.int32, "live": np.int32}
     numbers = ("known", "next", "number", "reported", *NUMBERS)
     signature = signature_of(net.edges, net.source, net.accept_end)
@@ -310,7 +329,7 @@ def run_schema(net: fronts.FrontArrays) -> StateSchema:
 
 
 def _restored(net: fronts.FrontArrays, columns: StateColumns) -> RunState:
-    """The state with these columns. Raises ValueError."""
+    """Returns the state with these columns. Raises ValueError."""
     rows = columns.rows
     count, offsets = len(rows), np.cumsum(rows) - rows
     (places, known), (taken, marks), (table, cells), (live, lives) = (columns.lists[name] for name in ("places", "taken", "entries", "live"))

@@ -1,5 +1,7 @@
-"""Runs side by side, row by row, over whole partitions: what the kernel works on, and the numbers and graphs of the matches of
-each last row."""
+"""The frontier over whole partitions: all runs advance side by side, row by row (:mod:`sparkcep.kernels.frontier.frontier`).
+
+This module prepares the kernel's arrays, and computes the numbers and the graphs of the matches that end at each row.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +26,17 @@ from sparkcep.kernels.frontier import payload, run_classes
 from sparkcep.kernels.frontier.graph_order import order_graphs
 from sparkcep.kernels.vm import vm
 
-CLASSES, NODES, STARTS = 64, 1024, 8  # places at first
-SPARE = 2  # rows of values behind those of the classes, at least
-OUTPUT_ROWS, OUTPUT_ITEMS = 4096, 1 << 17  # of one table
+CLASSES, NODES, STARTS = 64, 1024, 8  # initial sizes
+SPARE = 2  # least rows of values after those of the classes
+OUTPUT_ROWS, OUTPUT_ITEMS = 4096, 1 << 17  # limits of one output table
 _NONE = np.zeros(0, dtype=np.int64)
 
-# last rows, how many matches end at each (None where nobody asks), and their graphs as ``match_graphs`` takes them
+# last rows, how many matches end at each (None if nothing asks for that), and their graphs as ``match_graphs`` takes them
 Ended = tuple[np.ndarray, list[int] | None, np.ndarray, np.ndarray]
 
 
 def front_arrays(net: Net) -> fronts.FrontArrays:
-    """The net with its edges by variable."""
+    """Returns the net with its edges grouped by variable."""
     edges = net.edges
     source = np.repeat(np.arange(net.nodes), np.diff(net.first))
     taking = np.flatnonzero(edges[:, E_VAR] >= 0)
@@ -52,7 +54,7 @@ def front_arrays(net: Net) -> fronts.FrontArrays:
 
 
 def empty_classes(nodes: int, size: int, windows: int) -> run_classes.Classes:
-    """Room for ``size`` classes without values."""
+    """Makes room for ``size`` classes without values."""
     no_values = np.zeros((size, 0))
     return run_classes.Classes(
         head=np.full((1, nodes), NONE, dtype=np.int64),
@@ -69,7 +71,7 @@ def empty_classes(nodes: int, size: int, windows: int) -> run_classes.Classes:
 
 
 class Frontier:
-    """The net of a plan, and which values of a match tell the futures of its runs apart."""
+    """The net of a plan, and the values of a match that distinguish the futures of its runs."""
 
     def __init__(self, task: Task) -> None:
         self.task, prepared = task, task.prepared
@@ -80,7 +82,12 @@ class Frontier:
 
 
 class FrontierSearch(KernelLoop):
-    """The search over whole partitions. ``by_class``: the arrays of its cargo that have a row for each class."""
+    """The search over whole partitions.
+
+    Attributes:
+        by_class: the arrays of ``cargo`` that have a row for each class.
+        cargo: the payload of the classes.
+    """
 
     name = FRONT
     by_class: tuple[str, ...] = ()
@@ -96,8 +103,8 @@ class FrontierSearch(KernelLoop):
         self.state = np.zeros(fronts.FRONT_STATE, dtype=np.int64)
         columns = data.rows.ints, data.rows.flts.view(np.int64), data.rows.inull, data.rows.fnull
         self.classes = empty_classes(front.nodes, CLASSES, len(self.windows))
-        # the values of classes stand behind those of the rows, so that a condition reads them as those of a row before; behind them
-        # those by which a finished match is judged
+        # The values of classes follow those of the rows, so that a condition reads them like the values of an earlier row. The
+        # values for the conditions of a finished match are last.
         work = scratch(task.prepared.conditions, chunk.rows + CLASSES + SPARE)
         work.labels[:] = vm.UNTAKEN
         ends = completion_ends(task.prepared, net_of(task.prepared), data, pruning)
@@ -110,17 +117,21 @@ class FrontierSearch(KernelLoop):
             self.classes = self.classes._replace(hi=hi, hf=hf, bits=hf.view(np.int64))
 
     def carried(self) -> tuple:
-        """The cargo as the kernel takes it: numbers, graph, runs."""
+        """Returns the payload as the kernel takes it: numbers, graph, runs."""
         raise NotImplementedError
 
     def _ends(self) -> np.ndarray:
-        """int64 (windows, rows): the first row outside each window that begins with a row; of groups' windows with low bits, by
-        which runs are told apart whose windows end at one row."""
+        """Returns the first row outside each window that begins with a row. int64 (windows, rows).
+
+        The windows of groups have additional low bits, which distinguish runs whose windows end at one row.
+        """
         return np.concatenate([self.windows[:1], self.windows[1:] << fronts.BEGINS])
 
     def ends_by_begin(self) -> np.ndarray:
-        """The same where runs are told apart whose groups began at other times: whether their windows end at one row depends on
-        rows that come later."""
+        """Returns :meth:`_ends` with runs distinguished if their groups began at different times.
+
+        Whether two such windows end at the same row depends on later rows.
+        """
         begins = np.arange(self.chunk.rows)
         found = FrontierSearch._ends(self)
         for window, ends in zip(self.task.plan.windows[1:], found[1:], strict=True):
@@ -146,7 +157,7 @@ class FrontierSearch(KernelLoop):
         self.check(self.nbytes())
 
     def more_cargo(self) -> None:
-        """Room for more of what classes carry."""
+        """Makes room for more payload."""
         raise NotImplementedError
 
     def nbytes(self) -> int:
@@ -166,10 +177,10 @@ class FrontierSearch(KernelLoop):
 
 
 class LastRowSearch(FrontierSearch):
-    """Numbers, or graphs, of the matches that end at each row."""
+    """Computes an answer for each last row: the number of the matches that end there, or their graph."""
 
     def widen(self, kept: bool) -> None:
-        """The output is empty now."""
+        """Does nothing: the output is already empty."""
 
     def found(self) -> Ended:
         output, state = self.cargo, self.state
@@ -180,18 +191,18 @@ class LastRowSearch(FrontierSearch):
         if self.task.plan.counting or self.task.plan.sizing:
             numbers = [low + (high << 64) for low, high in output.totals[:count].tolist()]
             for row, about, number in zip(rows.tolist(), output.totals_about[:count].tolist(), numbers):
-                # the words hold numbers modulo 2**128, which is above what a DECIMAL(38) holds
+                # the words hold numbers modulo 2**128, more than a DECIMAL(38) holds
                 if about >= 2 * MAX_COUNT or number >= 10**38:
                     raise self.task.failures.count(row, self.chunk.columns)
         return rows, numbers, *self.graphs(count, items)
 
     def graphs(self, count: int, items: int) -> tuple[np.ndarray, np.ndarray]:
-        """The graphs of so many rows, as ``match_graphs`` takes them."""
+        """Returns the graphs of ``count`` rows, as ``match_graphs`` takes them."""
         return _NONE, _NONE
 
 
 class CountedMatches(LastRowSearch):
-    """Numbers of matches."""
+    """Counts the matches that end at each row."""
 
     by_class = ("sums", "about", "added", "added_about")
 
@@ -206,7 +217,7 @@ class CountedMatches(LastRowSearch):
         return self.cargo, None, None
 
     def more_cargo(self) -> None:
-        """Room for twice as many starts; each stands at its number modulo their count."""
+        """Doubles the room for starts. A start is at its number modulo the room."""
         size = len(self.cargo.starts)
         numbers = np.arange(self.state[payload.K_OLDEST], self.state[payload.K_NEXT])
         fresh = {"starts": np.full(2 * size, -1, dtype=np.int64)}
@@ -219,7 +230,7 @@ class CountedMatches(LastRowSearch):
 
 
 class GraphedMatches(LastRowSearch):
-    """Graphs of matches."""
+    """Builds the graph of the matches that end at each row."""
 
     by_class = ("tail", "start")
 
@@ -235,7 +246,7 @@ class GraphedMatches(LastRowSearch):
         return None, self.cargo, None
 
     def _ends(self) -> np.ndarray:
-        """A graph is of the rows up to its own."""
+        """Returns :meth:`ends_by_begin`, because a graph may only depend on the rows up to its last row."""
         return self.ends_by_begin()
 
     def more_cargo(self) -> None:
@@ -244,7 +255,7 @@ class GraphedMatches(LastRowSearch):
             self.cargo = self.cargo._replace(**{name: doubled(getattr(self.cargo, name)) for name in nodes})
 
     def widen(self, kept: bool) -> None:
-        """The output is empty now; a graph that did not fit into it has its size in the state."""
+        """Makes room for a graph that did not fit into the empty output."""
         if self.wanted > len(self.cargo.items):
             self.cargo = self.cargo._replace(items=np.zeros((2 * self.wanted, 5), dtype=np.int64))
 
@@ -257,5 +268,5 @@ class GraphedMatches(LastRowSearch):
 
 
 def _sums(*shape: int) -> tuple[np.ndarray, np.ndarray]:
-    """Zeros as two words each, and as floats."""
+    """Returns zeros, as two words each and as floats."""
     return np.zeros((*shape, 2), dtype=np.uint64), np.zeros(shape, dtype=np.float64)

@@ -1,4 +1,8 @@
-"""MATCH_COUNT() where conditions are local to their row and its neighbours: dynamic programming over the automaton."""
+"""MATCH_COUNT() by dynamic programming over the automaton, if conditions read only their row and its neighbours.
+
+The kernel (:mod:`sparkcep.kernels.frontier.counting`) counts in floating numbers, and then modulo primes. The residues give the
+exact number.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from sparkcep.engine.core.windows import plan_windows
 from sparkcep.engine.match.gap_walk import CONTIGUITY, windowed
 from sparkcep.kernels.frontier import counting
 
-MAX_COUNT = 1e38  # of a DECIMAL(38)
+MAX_COUNT = 1e38  # upper bound of a DECIMAL(38)
 
 
 class MatchCounts:
@@ -23,11 +27,11 @@ class MatchCounts:
         self.accepts = self.automaton.accepts()
 
     def nbytes(self, chunk: Chunk) -> int:
-        """How many bytes the numbers of the longest partition take."""
+        """Returns how many bytes the counts of the longest partition take."""
         return 8 * self.automaton.nodes * (int(np.diff(chunk.offsets).max(initial=0)) + 1)
 
     def of(self, chunk: Chunk) -> tuple[np.ndarray, list[int]]:
-        """The last rows of matches, and how many end at each."""
+        """Returns the last rows of matches, and how many matches end at each. Raises MatchRuntimeError if a number is too large."""
         self.task.ran.add(NUMBERS)
         net, letters = self.automaton, kernel_data(self.task.prepared, chunk).rows.letters
         backs = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)[1]
@@ -41,10 +45,10 @@ class MatchCounts:
                     CONTIGUITY[self.task.plan.selection.strategy], np.int64(prime), np.zeros((high - low + 1, net.nodes), dtype=kind), counts,
                 )
             found.append(counts)
-            if prime == 0 and counts.max(initial=0.0) >= 2 * MAX_COUNT:  # below that the residues tell the number
+            if prime == 0 and counts.max(initial=0.0) >= 2 * MAX_COUNT:  # below this bound the residues determine the number
                 raise self.task.failures.count(int(np.argmax(counts >= 2 * MAX_COUNT)), chunk.columns)
             if prime and found[0].max(initial=0.0) < counting.PRIMES[0] // 2:
-                break  # the first residue is the number
+                break  # numbers this small equal their first residue
         ending = np.flatnonzero(found[0] > 0)
         numbers = _together([f[ending].tolist() for f in found[1:]])
         for row, number in zip(ending.tolist(), numbers, strict=True):
@@ -54,7 +58,7 @@ class MatchCounts:
 
 
 def _together(residues: list[list[int]]) -> list[int]:
-    """The numbers with these residues modulo the primes (Garner's algorithm)."""
+    """Returns the numbers with these residues modulo the primes (Garner's algorithm)."""
     primes = counting.PRIMES
     numbers, modulus = residues[0], primes[0]
     for prime, more in zip(primes[1:], residues[1:]):

@@ -1,4 +1,4 @@
-"""One output row for each last row of a match: MATCH_COUNT() and MATCH_GRAPH()."""
+"""MATCH_COUNT() and MATCH_GRAPH(): one output row for each last row of a match."""
 
 from __future__ import annotations
 
@@ -23,8 +23,13 @@ from sparkcep.kernels.common.layout import E_LABELS, E_ROWS
 
 @dataclass(frozen=True)
 class Ending:
-    """``rows`` int64 (n): last rows of matches; ``numbers``: how many matches end there; ``graphs``: what MATCH_GRAPH() gives
-    there."""
+    """The answers for last rows of matches.
+
+    Attributes:
+        rows: the last rows. int64 (n).
+        numbers: how many matches end at each.
+        graphs: the values of MATCH_GRAPH().
+    """
 
     rows: np.ndarray
     numbers: list[int] | None
@@ -32,7 +37,10 @@ class Ending:
 
 
 class PerLastRow:
-    """Makes the output for whole partitions. ``listing``: the search that lists matches, where no other tells their numbers."""
+    """Makes the output for whole partitions.
+
+    ``listing`` builds the search that lists matches. It is used if no other search can count them.
+    """
 
     def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:
         self.task, self.listing, self.tables = task, listing, tables
@@ -63,7 +71,7 @@ class PerLastRow:
             yield self._traced(chunk) if self.drawing else Ending(*tallied(listed(self.listing(), chunk), chunk))
 
     def _traced(self, chunk: Chunk) -> Ending:
-        """Graphs of listed matches: for each last row a trie from that row backwards."""
+        """Returns the graphs of listed matches: for each last row a trie of the matches, read backwards from that row."""
         tries: dict[int, _Trie] = {}
         for found in listed(self.listing(), chunk):
             for part, rows, labels in found.each():
@@ -79,7 +87,10 @@ class PerLastRow:
 
 
 def _in_partition(items: np.ndarray, until: np.ndarray, rows: np.ndarray, chunk: Chunk) -> np.ndarray:
-    """Nodes of the graphs of ``rows`` with their positions in the partition, of which the first rows may be gone."""
+    """Returns the nodes of the graphs of ``rows`` with positions in the partition.
+
+    The chunk may lack the partition's first rows.
+    """
     gone = chunk.positions[rows] - (rows - chunk.offsets[chunk.partition_of(rows)])
     moved = items[: until[-1]].copy()
     moved[:, 0] += np.repeat(gone, np.diff(until))
@@ -87,7 +98,10 @@ def _in_partition(items: np.ndarray, until: np.ndarray, rows: np.ndarray, chunk:
 
 
 def counted(front: Frontier, listing: Listing, chunk: Chunk) -> tuple[np.ndarray, list[int]]:
-    """Last rows, and how many matches end at each; the matches of too many classes for the memory allowed are listed."""
+    """Returns last rows, and how many matches end at each.
+
+    If the classes need more memory than allowed, the matches are listed instead.
+    """
     try:
         found: list[Ended] = list(CountedMatches(front, chunk).rounds())
     except MatchRuntimeError as error:
@@ -98,7 +112,7 @@ def counted(front: Frontier, listing: Listing, chunk: Chunk) -> tuple[np.ndarray
 
 
 def tallied(some: Iterable[MatchBatch], chunk: Chunk) -> tuple[np.ndarray, list[int]]:
-    """The same of listed matches."""
+    """Returns the last rows of listed matches, and how many end at each."""
     counts = np.zeros(chunk.rows, dtype=np.int64)
     for found in some:
         np.add.at(counts, found.rows[found.events[:, E_LABELS] + found.events[:, E_ROWS] - 1], 1)
@@ -107,7 +121,12 @@ def tallied(some: Iterable[MatchBatch], chunk: Chunk) -> tuple[np.ndarray, list[
 
 
 class _Trie:
-    """The matches that end at one row, read backwards; a first row is a leaf of its own."""
+    """The matches that end at one row, read backwards. A match's first row is always a leaf of its own.
+
+    Example: the matches A(0) B(2) and A(0) A(1) B(2) end at row 2. The root has the node (2, B). Below it are the leaf (0, A) of
+    the first match, and the node (1, A) with the leaf (0, A) of the second one. ``items`` are (2, B, 1, 3, 1), (0, A, -1, -1, 0),
+    (1, A, 3, 4, 0) and (0, A, -1, -1, 0).
+    """
 
     def __init__(self) -> None:
         self.root: dict[tuple[int, int, bool], dict] = {}
@@ -120,7 +139,11 @@ class _Trie:
             at = at.setdefault((rows[i], labels[i], i == 0), {})
 
     def items(self) -> list[tuple[int, int, int, int, int]]:
-        """Breadth first, so that the children of a node are neighbours; they stand by row and variable."""
+        """Returns the nodes breadth first, so that the children of a node are neighbours. They are sorted by row and variable.
+
+        A node is (row, label, first child, after the last child, whether a match is complete there). A leaf has -1 for its
+        children.
+        """
         found: list[tuple[int, int, int, int, int]] = []
         level = sorted(self.root.items(), key=_place)
         complete = 1

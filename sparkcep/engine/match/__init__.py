@@ -1,2 +1,4 @@
-"""Exact matches, one by one. Chunks go in; the preferred match of each start row comes out, or every match, or the k best of those
-listed."""
+"""Exact matches, one by one: the preferred match of each start row, every match, or the k best of the listed matches.
+
+Chunks go in, and match batches come out.
+"""

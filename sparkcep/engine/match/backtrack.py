@@ -1,4 +1,4 @@
-"""The search for matches of adjacent rows."""
+"""Drives the search for matches of adjacent rows (:mod:`sparkcep.kernels.match.backtrack`)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,17 @@ from sparkcep.kernels.common import layout
 from sparkcep.kernels.match import backtrack as kernels
 from sparkcep.kernels.match.thresholds import Thresholds
 
-FUTURE_BYTES = 4  # of a state at a row, whose future is remembered
-MEMO_BYTES, MEMO_BYTES_A_ROW = 1 << 23, 256  # of the hashed memo, unless one start row needs more
+FUTURE_BYTES = 4  # to remember the future of a state at a row
+MEMO_BYTES, MEMO_BYTES_A_ROW = 1 << 23, 256  # size of the hashed memo, unless one start row needs more
 
 
 class Backtracking:
-    """Depth first, with a memo of failed states. ``depth`` and ``entries`` are the room that the last buffer took."""
+    """Depth-first search with a memo of failed states.
+
+    Attributes:
+        depth: the stack frames that the last chunk needed.
+        entries: the entries of the hashed memo that the last chunk needed.
+    """
 
     early = None
 
@@ -56,8 +61,10 @@ class _BacktrackMatches(Matches):
         self.scratch = self.fresh(len(chunk.offsets))
 
     def _conditions(self) -> tuple[kernels.ConditionArrays | None, Thresholds | None, kernels.ProgramArrays]:
-        """The conditions that look at the match, or the same as tests, and the program. With tests a state depends on the match's
-        first row or on no row of the match."""
+        """Returns the conditions that look at the match, or threshold tests instead, and the program.
+
+        With tests, the future of a state depends at most on the match's first row.
+        """
         program = self.search.program
         if not self.task.prepared.conditions.has_history:
             return None, None, program
@@ -67,7 +74,7 @@ class _BacktrackMatches(Matches):
         return None, thresholds, program._replace(live=program.live.any(axis=1, keepdims=True).astype(np.uint8))
 
     def fresh(self, offsets: int) -> kernels.Scratch:
-        """Working memory; the memo is empty."""
+        """Allocates working memory with an empty memo."""
         bits = (self.chunk.rows + offsets) * self.search.words if self.memo == layout.BITMAP and self.futures is None else 1
         entries = self.search.entries if self.memo == layout.HASHED else 1
         width, slots = (0, None) if self.thresholds is None else (5, 0)
@@ -91,15 +98,18 @@ class _BacktrackMatches(Matches):
         return found
 
     def _most_entries(self) -> int:
-        """Of the hashed memo before a start row: it grows linearly with the rows whatever start rows fill it, beyond that only
-        for one."""
+        """Returns how many entries the hashed memo may have before the next start row.
+
+        Up to this limit the memo grows linearly with the rows and serves many start rows. Beyond it, it grows only for one start
+        row.
+        """
         slots, most, entries = len(self.task.prepared.conditions.slots), self.task.limits.max_state_bytes // 4, self.search.entries
         if slots:
             most = min(most, max(MEMO_BYTES, MEMO_BYTES_A_ROW * self.chunk.rows))
         return entries if entries * (32 + 8 * (3 + 2 * slots)) < most else entries // 2
 
     def grow(self) -> None:
-        """Larger stack, trail and hashed memo, up to the bound."""
+        """Enlarges the stack, the trail or the hashed memo, up to the limit."""
         old = self.scratch
         if 0 < len(old.entries) <= self.state[layout.S_ENTRIES]:
             self.search.entries *= 2

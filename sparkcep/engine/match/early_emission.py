@@ -1,8 +1,9 @@
-"""When ALL MATCHES over a stream are searched, each of which is told with its last row.
+"""Early emission: decides when a stream's ALL MATCHES search runs. Each match is emitted with its last row.
 
-A search begins anew at all rows of which WINDOW goes on, for the sake of what ends at rows that came. By conditions local to their
-rows it enters only what ends there. Other conditions let it try again what failed before, which costs as much as rows are kept; so
-where these are many, they are searched once for each sixteenth of WINDOW. Rows whose WINDOW has ended are searched at once.
+The search restarts from every row whose window is open, to find matches that end at the new rows. If conditions are local to their
+rows, it enters only runs that end there. Other conditions make it repeat failed attempts, which costs as much as there are retained
+rows. So a partition with many rows is searched only once in each sixteenth of WINDOW. Rows whose window has closed are always
+searched.
 """
 
 from __future__ import annotations
@@ -17,13 +18,18 @@ from sparkcep.engine.core.windows import whole_micros
 from sparkcep.plan.options import MICROS
 from sparkcep.plan.records import Window
 
-MANY_ROWS, SHARE = 256, 16  # more rows of a partition than that are searched so many times in a WINDOW
+MANY_ROWS, SHARE = 256, 16  # with more rows than MANY_ROWS a partition is searched SHARE times in a WINDOW
 
 
 @dataclass(frozen=True)
 class EarlyEmission:
-    """``window``: that of the match; ``looks``: whether conditions, negations or windows of groups look at the match; ``ahead``: by
-    how many rows navigation may leave one."""
+    """When a partition is searched for new matches.
+
+    Attributes:
+        window: the window of the match.
+        looks: whether conditions, negations or windows of groups look at the match.
+        ahead: how many rows after a row navigation may look.
+    """
 
     window: Window
     looks: bool
@@ -31,12 +37,14 @@ class EarlyEmission:
 
     @property
     def step(self) -> int:
-        """Microseconds by which a match may be told late."""
+        """By how many microseconds a match may be emitted late."""
         return max(whole_micros(self.window.size) // SHARE, 1)
 
     def put_off(self, chunk: Chunk, emitted: np.ndarray) -> np.ndarray:
-        """Where rows whose WINDOW goes on are not searched now. bool (partitions). ``emitted``: the row before which all matches that
-        end have been emitted, int64 (partitions)."""
+        """Returns whether the search of rows with an open window is put off. bool (partitions).
+
+        ``emitted`` is the row before which all matches that end have been emitted. int64 (partitions).
+        """
         low, high = chunk.offsets[:-1], chunk.offsets[1:]
         found = emitted >= high - self.ahead
         if self.looks and chunk.rows:
@@ -49,7 +57,12 @@ class EarlyEmission:
         return found & chunk.going
 
     def dues(self, time: np.ndarray, rows: np.ndarray, emitted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """int64: the partitions of which rows are not searched, and the watermark at which they are. ``time`` int64 (rows) of those
-        kept, of each partition so many ``rows``, of which so many are ``emitted``."""
+        """Returns the partitions with rows that are not searched yet, and the watermark that makes them due. int64 each.
+
+        Args:
+            time: the time of the retained rows. int64 (rows).
+            rows: how many rows each partition retains.
+            emitted: the row before which all matches that end have been emitted, counted from the partition's first retained row.
+        """
         some = np.flatnonzero(emitted < rows) if self.looks else np.zeros(0, dtype=np.int64)
         return some, time[(np.cumsum(rows) - rows + emitted)[some]] + self.step

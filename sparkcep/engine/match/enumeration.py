@@ -1,4 +1,8 @@
-"""Matches one by one: of rows that are kept only from where the search stands, or of whole partitions."""
+"""Enumeration: lists matches one by one, in bounded memory, or answers for whole partitions.
+
+A partition's rows are retained only from the row at which its search resumes. The searches of this package are built on
+:class:`Matches`.
+"""
 
 from __future__ import annotations
 
@@ -33,21 +37,31 @@ SKIPS = {
 
 
 class MatchSearch(Protocol):
-    """What finds matches one by one. ``early``: when it does, if each is emitted with its last row."""
+    """A search that finds matches one by one.
+
+    Attributes:
+        early: when ALL MATCHES is searched under early emission; None without early emission.
+    """
 
     early: EarlyEmission | None
 
     def over(self, chunk: Chunk, state: ResumeState) -> Matches:
-        """The search over a buffer, from where it stands."""
+        """Returns the search over a chunk, which resumes from ``state``."""
         ...
 
 
 class Matches(KernelLoop):
-    """A search for matches over one buffer. ``width`` of its events; ``negates``: whether it may look for a negation at rows
-    before a match."""
+    """A search for matches over one chunk.
+
+    Args:
+        task, chunk: the task and its chunk.
+        state: the state from which the search resumes.
+        width: the columns of an event.
+        negates: whether a negation may look at rows before a match.
+    """
 
     state_size = layout.STATE_SIZE
-    scattered = True  # whether other rows may stand between those of a match
+    scattered = True  # whether other rows may lie between those of a match
 
     def __init__(self, task: Task, chunk: Chunk, state: ResumeState, *, width: int = WIDTH, negates: bool = False) -> None:
         super().__init__(task, chunk)
@@ -63,21 +77,21 @@ class Matches(KernelLoop):
             self.windows, self.backs = plan_windows(task.plan.windows, chunk.columns, chunk.offsets)
 
     def rounds(self) -> Iterator[MatchBatch]:
-        """What it finds; under TOP only what may be among the best."""
+        """Yields the matches. Under TOP it yields only matches that may be among the best."""
         return self.best(self.every())
 
     def every(self) -> Iterator[MatchBatch]:
-        """All that it finds; what is given stands until more is asked for."""
+        """Yields all matches. A yielded batch is valid until the next one is requested."""
         return super().rounds()
 
     def best(self, rounds: Iterator[MatchBatch]) -> Iterator[MatchBatch]:
-        """Of what was found, under TOP only what may be among the best."""
+        """Returns the batches. Under TOP only matches that may be among the best are kept."""
         ranking = self.task.plan.ranking
         return TopkHeap(self.task, self.chunk, self.scores).of(rounds) if ranking is not None and ranking.top else rounds
 
     @cached_property
     def scores(self) -> Scores | None:
-        """The scores of what it finds under TOP, if the engine knows them."""
+        """The scores of the matches under TOP, None if the engine cannot compute them."""
         return scores_of(self.task, self.chunk, self.data.rows.letters)
 
     def grow(self) -> None:
@@ -94,11 +108,11 @@ class Matches(KernelLoop):
         return self.room.found(self.state)
 
     def left(self) -> Saved:
-        """Where the partitions that go on stand, and their rows that later attempts may look at."""
+        """Returns the resume state of the growing partitions, with the rows that later attempts may look at."""
         parts = np.flatnonzero(self.chunk.going)
         first = self.opens[parts, layout.O_START]
         if self.negates:
-            # a row still to come looks back no farther than the last one here, nor out of its window
+            # a future row looks back no farther than the last row here does, and not out of its window
             low, high = self.chunk.offsets[parts], self.chunk.offsets[parts + 1]
             back = self.backs[np.clip(first, low, high - 1)]
             if self.chunk.closed is not None:
@@ -109,24 +123,26 @@ class Matches(KernelLoop):
 
 
 class DeferringSearch:
-    """The search that ``make`` makes. If a condition of physical neighbours fails on some row, which may not be a candidate,
-    ``make`` makes a second search, which evaluates conditions at candidates alone."""
+    """The search that ``make`` builds, with a fallback that evaluates conditions at candidate rows only.
+
+    If a condition over physical neighbours fails at some row, that row need not be a candidate. Then ``make`` builds the fallback.
+    """
 
     def __init__(self, task: Task, make: Callable[[], MatchSearch]) -> None:
         self.task, self.make, self.search = task, make, make()
 
     @property
     def early(self) -> EarlyEmission | None:
-        """As in :class:`MatchSearch`."""
+        """See :class:`MatchSearch`."""
         return self.search.early
 
     def over(self, chunk: Chunk, state: ResumeState) -> Matches:
-        """As in :class:`MatchSearch`."""
+        """See :class:`MatchSearch`."""
         try:
             return self.search.over(chunk, state)
         except EagerConditionError:
             net = self.task.prepared.strategy.net
-            if net is not None and net.copies is not None:  # its copies of variables know conditions by their letters
+            if net is not None and net.copies is not None:  # variable copies need conditions as letters
                 raise
             self.task.prepared = self.task.prepared.deferring()
             self.search = self.make()
@@ -137,31 +153,31 @@ Listing = Callable[[], MatchSearch]
 
 
 def listed(search: MatchSearch, chunk: Chunk) -> Iterator[MatchBatch]:
-    """The matches of whole partitions, some at a time."""
+    """Yields the matches of whole partitions, batch by batch."""
     return search.over(chunk, NOTHING_OPEN).rounds()
 
 
 class FromStart(BaseOperator):
-    """What operators share that resume at a start row."""
+    """Base of operators that resume at a start row."""
 
     initial = NOTHING_OPEN
 
     @property
     def early(self) -> EarlyEmission | None:
-        """When ALL MATCHES are searched that are emitted with their last rows; None unless they are."""
+        """When ALL MATCHES is searched under early emission; None without early emission."""
         return None
 
     def ends(self, state: ResumeState, kept: RowsAtWatermark) -> np.ndarray:
-        """When the window of the row has ended at which the search resumes."""
+        """Returns when the window of each partition's next start row closes. int64 (partitions), in microseconds."""
         due, at = np.full(len(state.rows), NOTHING_DUE), kept.first + state.start
-        if self.task.plan.non_overlapping:  # the match that completes first is known when later rows begin none that completes before
+        if self.task.plan.non_overlapping:  # the first match to complete is known once no later row can begin an earlier one
             at = np.maximum(at, kept.first + kept.ended())
         resumed = np.flatnonzero(at < kept.end)
         begun = kept.time[at[resumed]]
-        waits = begun > kept.last  # one that has ended waits for a further row
+        waits = begun > kept.last  # after its window has closed, a row waits for a further row
         due[resumed[waits]] = begun[waits] + kept.size - 1
         if self.task.prepared.strategy.emission.looks_before:
-            # rows are kept for the negation alone, as long as a match to come may have them in its window
+            # rows are retained for the negation alone, as long as a future match may have them in its window
             alone = np.flatnonzero((at == kept.end) & (state.rows > 0))
             last = kept.time[at[alone] - 1]
             due[alone] = np.where(last > kept.last, last + kept.size - 1, NOTHING_DUE)
@@ -175,7 +191,7 @@ class FromStart(BaseOperator):
 
 
 class Enumeration(FromStart):
-    """Lists matches as they are decided; ``report`` makes output of those found."""
+    """Emits matches as soon as they are final. ``report`` makes the output of the matches found."""
 
     saves = AT_START
 
@@ -187,7 +203,7 @@ class Enumeration(FromStart):
         return self.search.early
 
     def step(self, chunk: Chunk, state: ResumeState) -> Generator[pa.Table, None, Saved]:
-        """Searches the rows at hand, and leaves those that a later attempt may look at."""
+        """Searches the chunk, and returns the state with the rows that a later attempt may look at."""
         matches = self.search.over(chunk, state)
         for found in matches.rounds():
             if len(found.events):
@@ -199,7 +215,7 @@ class Enumeration(FromStart):
 
 
 class WholePartitions(FromStart):
-    """Answers for whole partitions: a match may end in any row to come. ``answer`` makes their output."""
+    """Answers for whole partitions, because a match may end at any future row. ``answer`` makes their output."""
 
     saves = WHOLE_PARTITIONS
 
@@ -207,7 +223,7 @@ class WholePartitions(FromStart):
         self.task, self.answer = task, answer
 
     def step(self, chunk: Chunk, _: ResumeState) -> Generator[pa.Table, None, Saved]:
-        """Answers for the partitions that are there as a whole, and leaves the rows of those that may go on."""
+        """Answers for the partitions that are complete, and retains the rows of those that may still grow."""
         ended = chunk.ended()
         if ended.rows:
             yield from self.answer(ended)

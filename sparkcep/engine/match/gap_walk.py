@@ -1,5 +1,8 @@
-"""Event selection, depth first: rows of a match need not be adjacent (SASE+, section 5). With an approximate automaton it lists
-the matches of least cost; the sides of ``p & q`` it searches side by side, and holds all matches of a start row at once."""
+"""Event selection, depth first: rows of a match need not be adjacent (SASE+, section 5).
+
+With an approximate automaton the walk lists the matches of least cost. It searches the sides of ``p & q`` side by side, and then
+holds all matches of a start row at once. The kernels are in :mod:`sparkcep.kernels.match.walk`.
+"""
 
 from __future__ import annotations
 
@@ -23,23 +26,29 @@ from sparkcep.kernels.match import walk as walking
 from sparkcep.kernels.vm import final_conditions, vm
 from sparkcep.plan.options import NO_WINDOW
 
-MAX_ENDS_BYTES = 1 << 28  # of a table of completions
+MAX_ENDS_BYTES = 1 << 28  # most bytes of a table of completions
 MEMO_ENTRIES = 1 << 16
-_NO_ROW = (1 << 31) - 1  # behind all rows
+_NO_ROW = (1 << 31) - 1  # after all rows
 CONTIGUITY = {"STRICT": layout.STRICT, "NEXT": layout.NEXT, "ANY": layout.ANY}
 
 
 def windowed(task: Task) -> bool:
-    """Whether a window bounds the whole match."""
+    """Returns whether a window bounds the whole match."""
     return task.plan.windows[0].kind != NO_WINDOW
 
 
 @dataclass(frozen=True)
 class Negations:
-    """Masks of the negated variables, and of groups by their names: ``local`` to their rows; ``late``: whose conditions look at the
-    finished match; ``mixed``:
-    late ones that look at their own rows and at others' together. ``at_start``: whether a negation may look at rows before the
-    match; ``groups``: the nets of the local groups, and ``late_groups`` of the late ones, or that have windows."""
+    """The negated variables as masks, and the negated groups.
+
+    Attributes:
+        local: variables whose conditions are local to their rows.
+        late: variables whose conditions look at the finished match.
+        mixed: late variables whose conditions look at their own rows and at others' together.
+        at_start: whether a negation may look at rows before the match.
+        groups: the nets of local groups.
+        late_groups: the nets of groups that are late or have windows.
+    """
 
     local: int
     late: int
@@ -65,7 +74,7 @@ class Negations:
         return Negations(negated & ~late, late, mixed, at_start, {v: net for v, net in groups.items() if v not in late_groups}, late_groups)
 
     def over(self, task: Task, data: ChunkArrays) -> walking.Negated:
-        """As the kernel has them."""
+        """Returns the negations of a chunk for the kernels."""
         letters, variables = data.rows.letters, len(task.plan.variables)
         nearest = np.full((variables, len(letters) + 1 if self.local else 1), _NO_ROW, dtype=np.int32)
         strategy = CONTIGUITY[task.plan.selection.strategy]
@@ -76,7 +85,7 @@ class Negations:
                 last = _ends_of(self.groups[v], data, strategy, exact=True)[0] - 1
             else:
                 last = np.where(letters >> v & 1, np.arange(len(letters)), _NO_ROW)
-            # of a later partition it is behind all rows that are asked about
+            # a row of a later partition is after all rows that are asked about
             nearest[v, :-1] = np.minimum.accumulate(np.minimum(last, _NO_ROW)[::-1])[::-1]
         nodes, ends, start = 0, [], np.full(variables, -1, dtype=np.int64)
         fits = sum(net.nodes for net in self.late_groups.values()) * len(letters) * 8 <= MAX_ENDS_BYTES
@@ -89,19 +98,19 @@ class Negations:
 
 
 def _is_local(net: Net, prepared: Prepared) -> bool:
-    """Whether the matches of a group depend on the row-local conditions of its rows alone."""
+    """Returns whether the matches of a group depend only on row-local conditions of its rows."""
     return not any(edge[E_OPEN] > 1 or edge[E_CHECK] > 1 or (edge[E_VAR] != ACCEPT and prepared.conditions.entry[edge[E_VAR]] >= 0) for edge in net.edges)
 
 
 def _ends_of(net: Net, data: ChunkArrays, strategy: int, exact: bool) -> np.ndarray:
-    """int64 (nodes, rows): see :func:`sparkcep.kernels.match.walk.completion_ends`."""
+    """Returns the table of :func:`sparkcep.kernels.match.walk.completion_ends`. int64 (nodes, rows)."""
     ends = np.empty((net.nodes, len(data.rows.letters)), dtype=np.int64)
     walking.completion_ends(_joined([net]), data.rows.letters, data.rows.offsets, strategy, exact, False, ends)
     return ends
 
 
 def _joined(nets: list[Net]) -> walking.NetArrays:
-    """Nets as one whose nodes and edges stand one behind the other; what remembers failures is not filled."""
+    """Concatenates the nodes and edges of nets to one net. The arrays for remembering failures remain empty."""
     first, edges, node, edge = [np.zeros(1, dtype=np.int64)], [np.zeros((0, len(Edge._fields)), dtype=np.int64)], 0, 0
     for net in nets:
         moved = net.edges.copy()
@@ -116,8 +125,10 @@ def _joined(nets: list[Net]) -> walking.NetArrays:
 
 
 def net_of(prepared: Prepared, late: int = 0) -> walking.NetArrays:
-    """The automaton as the kernels have it. ``late``: the negated variables whose conditions may read any slot of the finished
-    match."""
+    """Returns the automaton for the kernels.
+
+    ``late`` is the mask of negated variables whose conditions may read any slot of the finished match.
+    """
     automaton, conditions = prepared.strategy.automaton, prepared.conditions
     alone = np.full(automaton.nodes, -1, dtype=np.int64)
     local = np.zeros(automaton.nodes, dtype=np.int64)
@@ -134,22 +145,33 @@ def net_of(prepared: Prepared, late: int = 0) -> walking.NetArrays:
 
 
 def completion_ends(prepared: Prepared, net: walking.NetArrays, data: ChunkArrays, wanted: bool) -> np.ndarray:
-    """int64 (nodes, rows): by when runs can complete, by conditions local to their rows; (0, 0) where the table would be too
-    large or is not ``wanted``."""
+    """Returns the row after the earliest completion of runs, judged by row-local conditions. int64 (nodes, rows).
+
+    The shape is (0, 0) if the table would be too large or is not ``wanted``.
+    """
     nodes, rows, sided = len(net.masks), len(data.rows.letters), prepared.strategy.conjoined
     if not wanted or nodes * rows * 8 > MAX_ENDS_BYTES:
         return np.zeros((0, 0), dtype=np.int64)
     ends = np.empty((nodes, rows), dtype=np.int64)
     plain = not prepared.conditions.has_history and len(prepared.plan.windows) == 1
-    # a side ignores rows by its own strategy, so what holds for sides together is a lower bound: any row may be ignored
+    # each side ignores rows by its own strategy; assuming that any row may be ignored gives a lower bound for all sides
     strategy = layout.ANY if sided else CONTIGUITY[prepared.plan.selection.strategy]
     walking.completion_ends(net, data.rows.letters, data.rows.offsets, strategy, plain, sided, ends)
     return ends
 
 
 def latest_ends(net: walking.NetArrays, data: ChunkArrays, strict: bool, ahead: int, wanted: bool) -> tuple[np.ndarray, np.ndarray]:
-    """int64 (nodes, rows): up to when runs can complete, and uint8: whether rows to come may go on with them, by conditions local
-    to their rows, which look so many rows ``ahead``; (0, 0) where the tables would be too large or are not ``wanted``."""
+    """Returns the row after the last completion of runs, and whether future rows may continue them, judged by row-local conditions.
+
+    Args:
+        net, data: the automaton and the chunk's arrays.
+        strict: whether rows must be adjacent.
+        ahead: how many rows ahead conditions look.
+        wanted: whether the tables are needed.
+
+    Returns:
+        int64 (nodes, rows) and uint8 (nodes, rows). The shapes are (0, 0) if the tables would be too large or are not ``wanted``.
+    """
     nodes, rows = len(net.masks), len(data.rows.letters)
     size = (nodes, rows) if wanted and nodes * rows * 8 <= MAX_ENDS_BYTES else (0, 0)
     latest, alive = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.uint8)
@@ -159,8 +181,11 @@ def latest_ends(net: walking.NetArrays, data: ChunkArrays, strict: bool, ahead: 
 
 
 class GapWalk:
-    """Lists matches in preference order. ``at_once``: of partitions that go on each match is told with its last row, in place of
-    when all is known that begins where it does."""
+    """Lists matches in preference order.
+
+    With ``at_once``, a match of a growing partition is emitted with its last row. Without it the match waits until all matches
+    with its first row are known.
+    """
 
     def __init__(self, task: Task, at_once: bool = False) -> None:
         self.task = task
@@ -179,7 +204,7 @@ class GapWalk:
         strategy = CONTIGUITY[plan.selection.strategy]
         self.how = walking.WalkOptions(
             strategy=strategy,
-            # later rows complete no earlier, unless only the partition's last row completes
+            # later rows do not complete earlier, unless only the partition's last row completes
             monotone=(self.sided or strategy == layout.ANY) and not bool((self.net.accepts == 2).any()),
             report_all=plan.reports_all,
             shortest=plan.non_overlapping,
@@ -195,7 +220,7 @@ class GapWalk:
             waits=(plan.reports_all and not at_once) or automaton.negates_behind,
             at_once=at_once,
             behind=automaton.negates_behind,
-            # where an undecided row hides no match, a search that fails though it takes all such rows has failed
+            # if provisional rows hide no match, a search that fails although it takes all of them has failed for good
             releases=strategy != layout.NEXT and not (self.sided or automaton.negates or automaton.copies) and (at_once or not plan.reports_all) and not plan.slide,
         )
         looks = prepared.conditions.has_history or len(plan.windows) > 1 or self.sided or automaton.negates
@@ -216,9 +241,9 @@ class _WalkMatches(Matches):
         super().__init__(task, chunk, state, width=WITH_ERRORS if automaton.copies else WIDTH, negates=search.negations.at_start)
         self.search = search
         conditions = task.prepared.conditions
-        # the table does not tell a run that has failed from one that rows to come may complete, which adjacent rows do
+        # with adjacent rows the table cannot distinguish a failed run from one that future rows may complete
         tabled = task.limits.merging and not (chunk.closed is not None and search.how.strategy == layout.STRICT and not search.sided)
-        some = False  # whether some matches are told that may be found again
+        some = False  # whether some emitted matches may be found again
         if search.early is not None:
             self.opens[:, layout.O_COVERED] = self.opens[:, layout.O_START]
             self.opens[:, layout.O_PUT_OFF] = search.early.put_off(chunk, self.opens[:, layout.O_EMITTED])
@@ -230,10 +255,10 @@ class _WalkMatches(Matches):
         longest = int(np.diff(chunk.offsets).max(initial=0))
         if search.how.windowed:
             longest = min(longest, int((self.windows[0] - np.arange(rows)).max(initial=0)))
-        depth = longest * automaton.sides + 2  # (row, variable) pairs of a match, at most, and a frame before and behind them
+        depth = longest * automaton.sides + 2  # most (row, variable) pairs of a match, and a frame before and after them
         key = 3 + len(task.plan.windows) - 1 + 2 * len(conditions.slots)
         entries = self._memo_entries(key) if search.how.memo else 1
-        # values of rows, with sides after each pair of a match, and two for judging a finished one
+        # values of rows, with sides those after each pair of a match, and two to judge a finished match
         self.scratch = scratch(conditions, rows + (depth if search.sided else 0) + 2, entries=entries, width=key)
         self.scratch.labels[:] = vm.UNTAKEN
         best = 2 * depth if search.how.shortest else 1
@@ -255,8 +280,10 @@ class _WalkMatches(Matches):
             )
 
     def _memo_entries(self, key: int) -> int:
-        """Room for twice as many runs as nodes and rows of the longest partition make; where values of the match keep more
-        apart, a full memo begins anew."""
+        """Returns the size of the memo: twice the runs that the nodes and rows of the longest partition make.
+
+        If values of the match distinguish more runs, a full memo is emptied.
+        """
         longest = int(np.diff(self.chunk.offsets).max(initial=0))
         wanted = 1 << max(2 * longest * len(self.search.net.masks) - 1, MEMO_ENTRIES - 1).bit_length()
         fits = self.task.limits.max_state_bytes // 4 // (32 + 8 * key)

@@ -1,5 +1,7 @@
-"""What a walk that lists matches for TOP k must know to leave those that cannot be among the best
-(:mod:`sparkcep.kernels.topk.score_bounds`)."""
+"""Prepares the score bounds of a walk that lists matches for TOP k, so that the walk abandons runs that cannot be among the best.
+
+The kernels are in :mod:`sparkcep.kernels.topk.score_bounds`.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ from sparkcep.kernels.match import walk as walking
 from sparkcep.kernels.topk import score_bounds as searching
 from sparkcep.plan.facts import occurrences
 
-MAX_REACH_BYTES = 1 << 28  # of a table of what sums may grow by
-MAX_HELD = 1 << 20  # scores in all windows that hold a row
+MAX_REACH_BYTES = 1 << 28  # most bytes of a table: by how much sums may grow
+MAX_HELD = 1 << 20  # most scores in all windows that hold one row
 _CODES = {
     "+": searching.ADD, "-": searching.SUBTRACT, "*": searching.MULTIPLY, "/": searching.DIVIDE, "neg": searching.NEGATE, "abs": searching.ABSOLUTE,
     "sqrt": searching.ROOT, "least": searching.LEAST, "greatest": searching.GREATEST,
@@ -33,7 +35,13 @@ _ORDERS = {"<=": searching.AT_MOST, ">=": searching.AT_LEAST}
 
 
 class _Slots(NamedTuple):
-    """The windows that hold each row, from ``first`` to before ``until``, int64 (rows); at most ``most`` of them."""
+    """The windows that hold each row.
+
+    Attributes:
+        first: the first window. int64 (rows).
+        until: the window after the last one. int64 (rows).
+        most: the most windows of a row.
+    """
 
     first: np.ndarray
     until: np.ndarray
@@ -41,7 +49,7 @@ class _Slots(NamedTuple):
 
 
 def bounded(task: Task) -> bool:
-    """Whether listed matches that cannot be among the best may be left out, as far as the plan tells."""
+    """Returns whether the plan allows to omit listed matches that cannot be among the best."""
     ranking = task.plan.ranking
     return ranking is not None and 0 < ranking.top <= MAX_RANKED and knows_scores(task.prepared.strategy)
 
@@ -49,8 +57,19 @@ def bounded(task: Task) -> bool:
 def floors_of(
     task: Task, chunk: Chunk, scores: Scores | None, net: walking.NetArrays, letters: np.ndarray, strategy: int, longest: int, depth: int, whole: bool
 ) -> searching.Floors | None:
-    """As the kernel has it; None where ``scores`` are not known to the bit, or tables would be too large. ``longest``: most rows
-    that a match spans; ``depth``: most frames; ``whole``: no rows of the chunk's partitions are gone."""
+    """Returns the score bounds for the kernel.
+
+    Returns None if ``scores`` are not known to the bit, or if tables would be too large.
+
+    Args:
+        task, chunk: the task and its chunk.
+        scores: the scores of matches, if the engine can compute them.
+        net, letters: the automaton, and the variables that each row may be.
+        strategy: the event selection.
+        longest: the most rows that a match spans.
+        depth: the most frames of the walk.
+        whole: whether the chunk's partitions have lost no rows.
+    """
     automaton, ranking = task.prepared.strategy.automaton, task.plan.ranking
     assert ranking is not None
     summed = None if scores is None else scores.summed(chunk, letters, rows_of_match(automaton) or longest * automaton.sides)
@@ -72,8 +91,10 @@ def floors_of(
 
 
 def _tests(task: Task, chunk: Chunk, letters: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Comparisons across ``&`` as the kernel has them, of whole numbers, or for equality: a condition that looks at the finished
-    match is asked of each row that way as soon as both are taken."""
+    """Returns the comparisons across ``&`` as the kernel has them: of integers, or for equality.
+
+    A condition that looks at the finished match can then be tested as soon as both rows are taken.
+    """
     plan, far, found = task.plan, task.prepared.strategy.automaton.far, []
     counts, columns = occurrences(plan.pattern), chunk.columns
     for compared in (comparisons_of(plan) or ()) if far is not None else ():
@@ -94,8 +115,10 @@ def _tests(task: Task, chunk: Chunk, letters: np.ndarray) -> tuple[np.ndarray, n
 
 
 def _slots(task: Task, chunk: Chunk, whole: bool) -> _Slots | None:
-    """The windows that have best matches of their own: partitions, or sliding windows that are asked for; None where these are too
-    many, or are not told by the rows at hand."""
+    """Returns the windows that have best matches of their own: partitions, or sliding windows that are asked for.
+
+    Returns None if there are too many windows, or if the rows of the chunk do not determine them.
+    """
     plan = task.plan
     if not plan.slide:
         part = np.repeat(np.arange(chunk.parts), np.diff(chunk.offsets))
@@ -113,12 +136,12 @@ def _slots(task: Task, chunk: Chunk, whole: bool) -> _Slots | None:
 
 
 def _ordered(net: walking.NetArrays, sides: int) -> bool:
-    """Whether the walk finds matches in the order of their vectors of rows: each node has one way on."""
+    """Returns whether the walk finds matches in the order of their row vectors: each node then has one way on."""
     return sides == 1 and bool((np.diff(net.first) <= 1).all())
 
 
 def _program(tree: tuple) -> tuple[np.ndarray, np.ndarray]:
-    """A score as a postfix program: its operations and its literals."""
+    """Returns a score as a postfix program: its operations and its literals."""
     code: list[tuple[int, int]] = []
     literals: list[float] = []
 

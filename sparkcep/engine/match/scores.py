@@ -1,8 +1,7 @@
-"""Scores of listed matches as the engine computes them itself, exactly as Spark does; and of what parts they are made, so that they
-can be bounded before a match is complete.
+"""Scores of listed matches, computed by the engine exactly as Spark does, and their parts for score bounds.
 
-Scores are told as whole numbers of the same order, the larger the better. Where the score is no arithmetic that the engine knows,
-or values at hand might be rounded otherwise or leave their types, there are none.
+The top-k heap and the score bounds use them. A score is an integer key that keeps the order: larger is better. The engine computes
+none if it lacks an operation, or if values might be rounded differently from Spark or overflow their types.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from sparkcep.engine.output.row_weights import float_weights, is_floating, keeps
 from sparkcep.kernels.common.layout import E_ROWS
 from sparkcep.plan.records import ALL_ROWS, Score, Scored, Term
 
-MISSING = np.iinfo(np.int64).min  # of a score that is NULL or NaN: it ranks last
+MISSING = np.iinfo(np.int64).min  # key of a score that is NULL or NaN: it ranks last
 _EPSILON = 2.0**-52
 _ARRAYS = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt, "least": np.minimum, "greatest": np.maximum,
@@ -30,8 +29,13 @@ _ARRAYS = {
 
 
 class Summed(NamedTuple):
-    """A score as a ``tree`` over sums of the rows of a match: ``weights`` float64 (sums, variables, rows), what each row adds, and
-    ``slack`` float64 (sums), by how much a sum may be rounded."""
+    """A score as a tree over sums of the rows of a match.
+
+    Attributes:
+        tree: the score.
+        weights: what each row adds. float64 (sums, variables, rows).
+        slack: by how much rounding may change a sum. float64 (sums).
+    """
 
     tree: tuple
     weights: np.ndarray
@@ -42,7 +46,10 @@ Scores = Union["Sum", "Tree"]
 
 
 def scores_of(task: Task, chunk: Chunk, letters: np.ndarray) -> Scores | None:
-    """The scores of the matches of a chunk; ``letters`` int64 (rows): the variables that each row may be."""
+    """Returns the scores of a chunk's matches, None if the engine cannot compute them.
+
+    ``letters`` has the variables that each row may be. int64 (rows).
+    """
     ranking, variables = task.plan.ranking, len(task.plan.variables)
     assert ranking is not None
     score = next((leaf.spec for leaf in task.plan.leaves if leaf.spec.kind == "score"), None)
@@ -52,7 +59,10 @@ def scores_of(task: Task, chunk: Chunk, letters: np.ndarray) -> Scores | None:
 
 
 class Sum:
-    """A score that is one sum over the match's rows. ``exact``: of whole numbers, in units of the smallest decimal place."""
+    """A score that is one sum over the match's rows.
+
+    ``exact``: it is a sum of integers, in units of the smallest decimal place.
+    """
 
     def __init__(self, score: Score, chunk: Chunk, variables: int, weights: np.ndarray, exact: bool) -> None:
         self.score, self.weights, self.exact = score, weights, exact
@@ -60,7 +70,7 @@ class Sum:
 
     @staticmethod
     def of_chunk(score: Score, chunk: Chunk, letters: np.ndarray, variables: int) -> Sum | None:
-        """None where the sums might not be Spark's."""
+        """Returns the scores, None if the sums might differ from Spark's."""
         terms, columns = score.terms, chunk.columns
         if is_floating(terms, columns):
             return Sum(score, chunk, variables, float_weights(terms, columns, variables, chunk.rows), False)
@@ -70,15 +80,17 @@ class Sum:
         return None if whole is None else Sum(score, chunk, variables, whole.astype(np.float64), True)
 
     def of(self, found: MatchBatch) -> np.ndarray | None:
-        """int64: the keys of the matches' scores; None where they may be rounded."""
+        """Returns the keys of the matches' scores, None if they may be rounded. int64 (matches)."""
         if self.exact and np.abs(self.weights).max(initial=0.0) * int(found.events[:, E_ROWS].max()) >= bounds.EXACT:
             return None
         sums = gather.match_sums(found.events, found.labels, found.rows, self.weights) / self.score.parts
         return _ordered(sums, _missing(self.known, found))
 
     def summed(self, chunk: Chunk, letters: np.ndarray, most: int) -> Summed | None:
-        """The score by its parts; None where a match without a score is not told by its rows one by one. ``most``: rows of a
-        match."""
+        """Returns the parts of the score, None if rows one by one do not show whether a match has a score.
+
+        ``most`` is the most rows of a match.
+        """
         there = _there(letters, len(self.weights))
         weights = np.where(there, self.weights[:, : len(letters)], 0.0)
         if np.isinf(weights).any() or (self.exact and np.abs(weights).max(initial=0.0) * most >= bounds.EXACT):
@@ -109,7 +121,7 @@ class Tree:
         self.known = [_known((term,), chunk, variables) for term in scored.leaves]
 
     def _usable(self) -> bool:
-        """Whether arithmetic with these types is that of DOUBLEs, or of whole numbers, in units of the smallest decimal place."""
+        """Returns whether arithmetic with these types is that of DOUBLEs, or of integers in units of the smallest decimal place."""
         types, used = [t for t in self.types if t is not None], bounds.operations(self.scored.tree)
         if any(not t.is_number or t.kind == "float" or t.precision > 18 for t in types):
             return False
@@ -118,7 +130,7 @@ class Tree:
         return None not in self.types and not any(t.is_float for t in types) and not used - bounds.SUMS and bounds.keeps_scale(types)
 
     def of(self, found: MatchBatch) -> np.ndarray | None:
-        """int64: the keys of the matches' scores; None where they might not be Spark's."""
+        """Returns the keys of the matches' scores, None if they might differ from Spark's. int64 (matches)."""
         if not self.usable:
             return None
         leaves = [gather.match_sums(found.events, found.labels, found.rows, weights) for weights in self.weights]
@@ -126,7 +138,7 @@ class Tree:
         absent = np.any(missing, axis=0)
         choosing = bool(bounds.operations(self.scored.tree) & bounds.CHOICES)
         if (not self.scored.strict and absent.any()) or (choosing and any(np.isnan(leaf).any() for leaf in leaves)):
-            return None  # least and greatest pass over NULLs, and have NaN above all
+            return None  # least and greatest skip NULLs, and treat NaN as the greatest value
         intervals: list[bounds.Interval | None] = [
             bounds.of_values(leaf[~none], bounds.FLOATING if t is not None and t.is_float else _bits(term, t))
             for leaf, none, term, t in zip(leaves, missing, self.scored.leaves, self.types)
@@ -137,7 +149,10 @@ class Tree:
             return _ordered(_value(self.scored.tree, leaves), absent)
 
     def summed(self, chunk: Chunk, letters: np.ndarray, most: int) -> Summed | None:
-        """The score by its parts; None where a match may have no score, or one that is not Spark's. ``most``: rows of a match."""
+        """Returns the parts of the score, None if a match may have no score, or one that differs from Spark's.
+
+        ``most`` is the most rows of a match.
+        """
         if not self.usable:
             return None
         there = _there(letters, len(self.weights[0]))
@@ -156,18 +171,18 @@ class Tree:
 
 
 def _there(letters: np.ndarray, variables: int) -> np.ndarray:
-    """bool (variables, rows): which rows may be of which variables."""
+    """Returns which rows may be of which variables. bool (variables, rows)."""
     return (letters[None] >> np.arange(variables)[:, None] & 1).astype(bool)
 
 
 def _of_term(term: Term, there: np.ndarray) -> np.ndarray:
-    """Those of the variables of a term."""
+    """Restricts the marks to the variables of a term. bool (variables, rows)."""
     own = np.array([term.mask == ALL_ROWS or term.mask >> v & 1 for v in range(len(there))], dtype=bool)
     return there & own[:, None]
 
 
 def _interval(term: Term, weights: np.ndarray, there: np.ndarray, chunk: Chunk, bits: int) -> bounds.Interval:
-    """Between what a sum lies, whatever rows a match takes."""
+    """Returns the interval of a sum over any rows that a match may take."""
     if term.kind == "row":
         return bounds.of_values(weights[_of_term(term, there)], bits)
     low, high = (np.add.reduceat(worst, chunk.offsets[:-1]) for worst in (weights.min(axis=0, initial=0.0), weights.max(axis=0, initial=0.0)))
@@ -175,7 +190,7 @@ def _interval(term: Term, weights: np.ndarray, there: np.ndarray, chunk: Chunk, 
 
 
 def _slack(weights: np.ndarray, chunk: Chunk, most: int) -> float:
-    """By how much the sum over a match of at most so many rows may differ, added in one order and in another."""
+    """Returns how far two sums over a match of at most ``most`` rows may differ if they are added in different orders."""
     largest = np.abs(weights).max(axis=0, initial=0.0)
     whole = min(float(np.add.reduceat(largest, chunk.offsets[:-1]).max(initial=0.0)), most * float(largest.max(initial=0.0)))
     return 2 * (most + 2) * _EPSILON * whole
@@ -194,7 +209,7 @@ def _value(tree: tuple, leaves: list[np.ndarray]) -> np.ndarray:
 
 
 def _weights(term: Term, chunk: Chunk, variables: int) -> np.ndarray:
-    """float64 (variables, rows): what each row adds to a leaf, 0 for NULL."""
+    """Returns what each row adds to a leaf, 0 for NULL. float64 (variables, rows)."""
     there = known_values(term, chunk.columns, variables) if term.column else np.ones((variables, chunk.rows))
     values = words(chunk.columns[term.column]).astype(np.float64)[: chunk.rows] if term.column else np.ones(chunk.rows)
     own = np.array([term.mask == ALL_ROWS or term.mask >> v & 1 for v in range(variables)])
@@ -202,12 +217,12 @@ def _weights(term: Term, chunk: Chunk, variables: int) -> np.ndarray:
 
 
 def _known(terms: tuple[Term, ...], chunk: Chunk, variables: int) -> list[tuple[Term, np.ndarray]]:
-    """For each term with NULLs which rows have a value."""
+    """Returns for each term with NULLs which rows have a value."""
     return [(term, known_values(term, chunk.columns, variables)) for term in terms if term.column and chunk.columns[term.column].null_count]
 
 
 def _missing(known: list[tuple[Term, np.ndarray]], found: MatchBatch) -> np.ndarray:
-    """bool (matches): whether a term has no value, which makes the score NULL."""
+    """Returns whether a term has no value, so that the score is NULL. bool (matches)."""
     out = np.zeros(len(found.events), dtype=bool)
     for term, there in known:
         values = gather.match_sums(found.events, found.labels, found.rows, there)
@@ -220,7 +235,7 @@ def _missing(known: list[tuple[Term, np.ndarray]], found: MatchBatch) -> np.ndar
 
 
 def _ordered(scores: np.ndarray, missing: np.ndarray) -> np.ndarray:
-    """int64 in the order of floating scores; those that are missing, or no number, come first."""
-    bits = (scores + 0.0).view(np.int64)  # one zero
+    """Returns int64 keys in the order of floating scores. Scores that are missing or NaN come first."""
+    bits = (scores + 0.0).view(np.int64)  # -0.0 becomes 0.0
     keys = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
     return np.where(missing | np.isnan(scores), MISSING, keys)

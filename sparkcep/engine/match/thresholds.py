@@ -1,9 +1,10 @@
-"""Conditions that look back at the match, as tests of a row's value against a threshold (:mod:`sparkcep.kernels.match.thresholds`).
+"""Threshold tests: conditions that look back at the match, as comparisons of a row's value with a threshold.
 
-The exact search evaluates bytecode for each pair of a start row and a row. This module reads a condition's bytecode as a
-conjunction of comparisons. A comparison becomes a test if one side depends on the candidate row alone, and the other side is a
-value at the match's first row, or the running MIN or MAX over all rows of the match so far. Values are int64 in Spark's order:
-DOUBLE by the order of its bits, with NaN above all numbers.
+The exact search uses them instead of bytecode, which it would evaluate for each pair of a start row and a row. The kernels are in
+:mod:`sparkcep.kernels.match.thresholds`. This module reads a condition's bytecode as a conjunction of comparisons. A comparison
+becomes a test if one side depends on the candidate row alone. The other side must be a value at the match's first row, or the
+running MIN or MAX over all rows of the match so far. Values are int64 in Spark's order: DOUBLE by the order of its bits, with NaN
+above all numbers.
 """
 
 from __future__ import annotations
@@ -25,12 +26,17 @@ ROW, START, MOST, LEAST = "row", "start", "most", "least"  # where a value is re
 _COMPARED = {"EQ": EQ, "NE": NE, "LT": LT, "LE": LE, "GT": GT, "GE": GE}
 _MIRRORED = {EQ: EQ, NE: NE, LT: GT, LE: GE, GT: LT, GE: LE}
 _RUNNING = {"MAXI": MOST, "MAXF": MOST, "MINI": LEAST, "MINF": LEAST}
-_MOST = (1 << 62) - 1  # of integers and of each step to them; beyond it bytecode is evaluated, which knows overflow
+_MOST = (1 << 62) - 1  # limit of integers and intermediate results; beyond it bytecode is evaluated, which detects overflow
 
 
 class _Value(NamedTuple):
-    """A value on the stack. ``postfix``: how it is computed; ``at``: where its columns are read (None: a constant); ``own``:
-    whether the candidate row counts in a running extreme."""
+    """A value on the stack.
+
+    Attributes:
+        postfix: how it is computed.
+        at: where its columns are read, None for a constant.
+        own: whether the candidate row counts in a running extreme.
+    """
 
     postfix: tuple[tuple, ...]
     at: str | None
@@ -39,7 +45,7 @@ class _Value(NamedTuple):
 
 @dataclass(frozen=True)
 class Test:
-    """``left`` of the candidate row compared with ``right`` of the match. ``floats``: whether these are DOUBLE."""
+    """A comparison of a value ``left`` of the candidate row with a value ``right`` of the match. ``floats``: they are DOUBLE."""
 
     op: int
     left: _Value
@@ -48,7 +54,7 @@ class Test:
 
 
 def tests_of(prepared: Prepared) -> tuple[tuple[Test, ...], ...]:
-    """The tests of each variable; () if a condition is not a conjunction of tests."""
+    """Returns the tests of each variable. Returns () if some condition is not a conjunction of tests."""
     c, program = prepared.conditions, prepared.strategy.program
     if not c.has_history or not len(c.slots):
         return ()
@@ -58,7 +64,7 @@ def tests_of(prepared: Prepared) -> tuple[tuple[Test, ...], ...]:
 
 
 def _before(program: Program) -> list[int]:
-    """For each variable the mask of those that rows before one of its rows may be mapped to."""
+    """Returns for each variable the mask of variables that rows before one of its rows may be mapped to."""
     found = [0] * len(program.variables)
     taken = {}
     for at, (op, a, _, _) in enumerate(program.code.tolist()):
@@ -75,7 +81,7 @@ def _before(program: Program) -> list[int]:
 
 
 class _Reader:
-    """Reads the bytecode of conditions."""
+    """Reads tests from the bytecode of conditions."""
 
     def __init__(self, prepared: Prepared, before: list[int]) -> None:
         self.conditions, self.before = prepared.conditions, before
@@ -85,12 +91,12 @@ class _Reader:
         self.first, self.single = prepared.strategy.program.first, lead if any(lead == 1 << v for v in once) else 0
 
     def tests(self, variable: int, at: int) -> tuple[Test, ...] | None:
-        stack: list = []  # a _Value, or the list of comparisons that hold
+        stack: list = []  # items: a _Value, or a list of comparisons that are all true
         guards: list[_Value] = []
         code, patched = self.conditions.code.tolist(), {at for at, _ in self.conditions.string_patches}
         while True:
             if at in patched:
-                return None  # the rank of a string constant differs from buffer to buffer
+                return None  # the rank of a string constant differs from chunk to chunk
             op, a, b, c, d = code[at]
             name, at = OP_NAMES[op], at + 1
             if name == "RETURN":
@@ -160,20 +166,20 @@ class _Reader:
 
 
 def _held(found) -> list[Test] | None:
-    """The tests of what is on the stack; a BOOLEAN of the match is one test."""
+    """Returns the tests of a stack item, None if it has none. A BOOLEAN of the match is one test."""
     if isinstance(found, _Value) and found.at in (START, MOST, LEAST):
         return [Test(EQ, _Value((("INT", 1),), None), found, False)]
     return found if isinstance(found, list) else None
 
 
 def _guarded(value: _Value, tests: list[Test]) -> bool:
-    """Whether a test is NULL where the value is, so that the jump around the tests changes nothing."""
+    """Returns whether a test is NULL if the value is NULL, so that the jump around the tests has no effect."""
     sides = [side for test in tests for side in (test.left, test.right) if side.at == value.at]
     return {part for part in value.postfix if part[0].startswith("LOAD")} <= {part for side in sides for part in side.postfix}
 
 
 def _joined(name: str, limit: int, left, right) -> _Value | None:
-    """A value of two. A running extreme takes an addition alone, which keeps the order of values."""
+    """Combines two values. A running extreme may take part only in an addition or subtraction that keeps the order of values."""
     if not isinstance(left, _Value) or not isinstance(right, _Value):
         return None
     places = {value.at for value in (left, right)} - {None}
@@ -189,9 +195,10 @@ def _joined(name: str, limit: int, left, right) -> _Value | None:
 
 
 def thresholds_of(tests: tuple[tuple[Test, ...], ...], rows: kernels.RowArrays) -> Thresholds | None:
-    """The tests over a buffer's rows; None if a value is too large for them, or has an error.
+    """Returns the tests over a chunk's rows. Returns None if a value is too large for them, or has an error.
 
-    A row whose left value is NULL loses the variable's letter."""
+    A row whose left value is NULL loses the variable's letter.
+    """
     count = len(rows.letters)
     every = [(variable, test) for variable, some in enumerate(tests) for test in some]
     values = np.empty((2 * len(every), count), dtype=np.int64)
@@ -225,8 +232,10 @@ def thresholds_of(tests: tuple[tuple[Test, ...], ...], rows: kernels.RowArrays) 
 
 
 def _computed(postfix: tuple[tuple, ...], rows: kernels.RowArrays, count: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """A value of each row and whether it is NULL; None if an integer may leave its type, or Spark
-    failed to compute a value."""
+    """Returns a value of each row, and whether it is NULL.
+
+    Returns None if an integer may overflow its type, or if Spark failed to compute a value.
+    """
     stack: list[tuple[np.ndarray, np.ndarray]] = []
     with np.errstate(all="ignore"):
         for name, a, *rest in postfix:
@@ -259,18 +268,18 @@ def _computed(postfix: tuple[tuple, ...], rows: kernels.RowArrays, count: int) -
 
 
 def _extent(numbers: np.ndarray) -> int:
-    """The greatest absolute value."""
+    """Returns the greatest absolute value."""
     return max(abs(int(numbers.min())), abs(int(numbers.max()))) if len(numbers) else 0
 
 
 def _fits(operation: str, x: np.ndarray, y: np.ndarray, limit: int) -> bool:
-    """Whether no result for integers of these sizes leaves the type whose greatest value is ``limit``."""
+    """Returns whether results for integers of these sizes stay in a type with the greatest value ``limit``."""
     a, b = _extent(x), _extent(y)
     return (a * b if operation == "MUL" else a + b) <= min(limit, _MOST)
 
 
 def _ordered(numbers: np.ndarray) -> np.ndarray:
-    """int64 in Spark's order of DOUBLE: -0.0 is 0.0, NaN is above all numbers."""
+    """Returns int64 keys in Spark's order of DOUBLE: -0.0 equals 0.0, and NaN is above all numbers."""
     numbers = np.where(np.isnan(numbers), np.nan, numbers + 0.0)
     bits = numbers.view(np.int64)
     return np.where(bits < 0, bits ^ np.int64((1 << 63) - 1), bits)

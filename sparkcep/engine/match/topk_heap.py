@@ -1,8 +1,8 @@
-"""TOP k over matches that are listed: only those that may be among the k best of their partition and sliding window are kept.
+"""Top-k heap of listed matches: keeps only those that may be among the k best of their partition and sliding window.
 
-The engine scores them itself, exactly as Spark does, so that what it drops is surely not among the best; Spark, or a later part of
-the engine, ranks the rest. Scores are told as whole numbers of the same order, the larger the better. Where the score is no
-arithmetic that the engine knows, or values at hand might be rounded otherwise or leave their types, all matches are told.
+The engine scores the matches exactly as Spark does, so a dropped match is certainly not among the best. Spark, or a later part of
+the engine, ranks the rest. Scores are the integer keys of :mod:`sparkcep.engine.match.scores`. If the engine cannot compute them,
+all matches are emitted.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from sparkcep.kernels.common.layout import E_LABELS, E_PART, E_ROWS, E_START
 
 
 class TopkHeap:
-    """The best of the matches of one buffer; ``scores``: theirs, if the engine knows them."""
+    """The best matches of one chunk. ``scores`` computes their scores; None if the engine cannot."""
 
     def __init__(self, task: Task, chunk: Chunk, scores: Scores | None) -> None:
         self.task, self.chunk, self.scores = task, chunk, scores
         assert task.plan.ranking is not None
         self.top = task.plan.ranking.top
-        # without sliding windows: the last score and first row of each partition that may still be among the best
+        # without sliding windows: the worst score and first row of each partition that may still be among the best
         self.least = np.full((chunk.parts, 2), (MISSING, chunk.rows), dtype=np.int64)
         self.found, self.pairs = MatchBatch.none(), _Pairs.none()
 
     def of(self, rounds: Iterator[MatchBatch]) -> Iterator[MatchBatch]:
-        """The matches of all rounds that may be among the best, some at a time."""
+        """Yields the matches of all batches that may be among the best."""
         for found in rounds:
             for rest in self._take(found):
                 if len(rest.events):
@@ -44,7 +44,7 @@ class TopkHeap:
             yield self.found
 
     def _take(self, found: MatchBatch) -> Iterator[MatchBatch]:
-        """Keeps the best of more matches, and gives back those that it cannot judge."""
+        """Keeps the best of further matches, and yields those that it cannot judge."""
         rows = found.events[:, E_ROWS] > 0
         if not rows.all():
             yield found.chosen(np.flatnonzero(~rows))
@@ -61,14 +61,17 @@ class TopkHeap:
         which, at = np.unique(pairs.match[kept], return_inverse=True)
         self.found, self.pairs = joined.chosen(which), pairs.chosen(kept)._replace(match=at)
         if sum(a.nbytes for a in (self.found.events, self.found.labels, self.found.rows, *self.pairs)) > self.task.limits.max_state_bytes:
-            yield self.found  # the k best are too many to be held, and who asks ranks them
+            yield self.found  # there is not enough memory for the k best: the caller ranks them
             self.found, self.pairs, self.scores = MatchBatch.none(), _Pairs.none(), None
             return
         if not self.task.plan.slide:
             self._raise()
 
     def _pairs(self, found: MatchBatch, keys: np.ndarray) -> _Pairs | None:
-        """The matches that may be among the best, with partition and window; None where those cannot be told."""
+        """Returns the matches that may be among the best, with partition and window.
+
+        Returns None if the windows cannot be determined.
+        """
         if self.task.plan.slide:
             return self._in_windows(found, keys)
         part, start = found.events[:, E_PART], found.events[:, E_START]
@@ -77,7 +80,7 @@ class TopkHeap:
         return _Pairs(there, part[there], np.zeros(len(there), dtype=np.int64), keys[there])
 
     def _raise(self) -> None:
-        """A partition that has k matches needs none that are worse than all of them."""
+        """Raises the thresholds: a partition that has k matches needs no match that is worse than all of them."""
         pairs, start = self.pairs, self.found.events[self.pairs.match, E_START]
         order = np.lexsort((-start, pairs.key, pairs.part))
         part = pairs.part[order]
@@ -87,7 +90,10 @@ class TopkHeap:
         self.least[pairs.part[worst]] = np.stack([pairs.key[worst], start[worst]], axis=1)
 
     def _in_windows(self, found: MatchBatch, keys: np.ndarray) -> _Pairs | None:
-        """Each match once for each sliding window that holds it; None where their numbers are beyond 64 bits, or too many."""
+        """Returns each match once for each sliding window that holds it.
+
+        Returns None if window numbers exceed 64 bits, or if there are too many pairs.
+        """
         plan, chunk = self.task.plan, self.chunk
         first, last = end_rows(found.events, found.rows)
         window, most = plan.windows[0], self.task.limits.max_state_bytes // WINDOW_BYTES
@@ -99,7 +105,7 @@ class TopkHeap:
 
 
 class _Pairs(NamedTuple):
-    """Matches by their places, with partition, number of a window, and score."""
+    """Matches by their places, with partition, window number and score key. int64 (pairs) each."""
 
     match: np.ndarray
     part: np.ndarray
@@ -118,8 +124,10 @@ class _Pairs(NamedTuple):
 
 
 def best(found: MatchBatch, pairs: _Pairs, k: int) -> np.ndarray:
-    """int64: the places of the k best of each partition and window, in ascending order. Ties: the earliest vector of rows, then the
-    place."""
+    """Returns the places of the k best pairs of each partition and window, in ascending order. int64.
+
+    Ties go to the earliest row vector, then to the lower place.
+    """
     group = _numbers(pairs.part, pairs.window)
     needed = np.full(int(group.max(initial=-1)) + 1, k, dtype=np.int64)
     left, sure = np.arange(len(group)), []
@@ -134,7 +142,7 @@ def best(found: MatchBatch, pairs: _Pairs, k: int) -> np.ndarray:
         few = np.bincount(at, minlength=len(needed)) <= needed
         better = few[at] | (values < limit[at])
         sure.append(left[better])
-        # of those that are as good as the last that is needed, the next column tells which
+        # the next column decides among the pairs that equal the last one needed
         needed -= np.bincount(at[better], minlength=len(needed))
         left = np.sort(left[~better & (values == limit[at])])
         if not len(left):
@@ -145,7 +153,7 @@ def best(found: MatchBatch, pairs: _Pairs, k: int) -> np.ndarray:
 
 
 def _numbers(part: np.ndarray, window: np.ndarray) -> np.ndarray:
-    """int64: small numbers that are equal where both are."""
+    """Returns small numbers that are equal if and only if partition and window are equal. int64 (pairs)."""
     if not window.any():
         return part
     order = np.lexsort((window, part))
@@ -156,12 +164,15 @@ def _numbers(part: np.ndarray, window: np.ndarray) -> np.ndarray:
 
 
 def _columns(found: MatchBatch, pairs: _Pairs) -> Iterator[Callable[[np.ndarray], np.ndarray]]:
-    """By what matches rank, one after the other: functions that give a value for each of some pairs, the least for the best."""
+    """Yields the ranking criteria, the most important one first.
+
+    Each is a function that returns a value for some pairs; the least is best.
+    """
     yield lambda some: ~pairs.key[some]
     sizes = found.events[:, E_ROWS]
     at = ranges(found.events[:, E_LABELS if len(found.rows) else E_START], sizes)
     rows, owner = found.rows[at] if len(found.rows) else at, np.repeat(np.arange(len(sizes)), sizes)
-    fresh = np.ones(len(rows), dtype=bool)  # a row that serves both sides of & counts once
+    fresh = np.ones(len(rows), dtype=bool)  # a row that serves both sides of ``&`` counts once
     fresh[1:] = (np.diff(rows) != 0) | (np.diff(owner) != 0)
     rows, counts = rows[fresh], np.bincount(owner[fresh], minlength=len(sizes))
     begin = np.cumsum(counts) - counts

@@ -1,1 +1,1 @@
-"""Output rows. Matches go in; tables come out, with the values that each leaf of a measure has."""
+"""Output rows: matches go in, and tables come out with the value of each leaf of a measure."""

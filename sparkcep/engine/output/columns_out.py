@@ -1,4 +1,4 @@
-"""Leaf columns of the output: values gathered at matched rows, running and final aggregates."""
+"""Leaf columns of the output: values gathered at matched rows, and running and final aggregates."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from sparkcep.plan.records import (
     Value,
 )
 
-ELEMENT_BYTES = 32  # of an array's element beside its value: its row, its label
+ELEMENT_BYTES = 32  # bytes of an array's element in addition to its value: its row and its label
 _NONE_I = np.zeros(0, dtype=np.int64)
 _NONE_F = np.zeros(0, dtype=np.float64)
 _NONE_B = np.zeros(0, dtype=np.uint8)
-# of MATCH_GRAPH(): a node's predecessors are a range of the array
+# MATCH_GRAPH(): a node's predecessors are a range of the array
 GRAPH = pa.list_(
     pa.struct(
         [
@@ -48,8 +48,19 @@ GRAPH = pa.list_(
 
 @dataclass(frozen=True)
 class OutputRows:
-    """The output rows of one buffer; see :mod:`sparkcep.engine.output.gather`. ``by_event``: for kinds of leaves that say something
-    of a whole match, the values of each event; ``forest``: the labels of matches that share their ends."""
+    """The output rows of one buffer; see :mod:`sparkcep.engine.output.gather`.
+
+    Attributes:
+        events, labels, scattered: the matches.
+        offsets: the bounds of the partitions.
+        out_event: the event of each output row.
+        out_upto: how many rows of its match each output row sees under running semantics.
+        variables: the names of the variables.
+        by_event: for each kind of leaf that describes a whole match, the values of the events.
+        ansi: whether overflow is an error.
+        forest: the labels of matches that share their ends.
+        before: the output row before the first one, see :func:`sparkcep.engine.output.gather.collect`.
+    """
 
     events: np.ndarray
     labels: np.ndarray
@@ -61,14 +72,17 @@ class OutputRows:
     by_event: dict[str, pa.Array]
     ansi: bool = True
     forest: shared_ends.Forest | None = None
-    before: tuple[int, int] | None = None  # under a plan that is stepwise, see :func:`sparkcep.engine.output.gather.collect`
+    before: tuple[int, int] | None = None  # only under a stepwise plan
 
     @property
     def matches(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.events, self.labels, self.scattered
 
     def position(self, which: str, mask: int, logical: int, physical: int, final: bool, inside: bool = False) -> tuple:
-        """(row, label) that FIRST or LAST looks at for each output row, see :func:`sparkcep.engine.output.gather.navigate`."""
+        """Returns the (row, label) that FIRST or LAST looks at for each output row.
+
+        See :func:`sparkcep.engine.output.gather.navigate`.
+        """
         if self.forest is not None:
             at, labels = shared_ends.navigate(which == "F", np.int64(mask), logical, physical, self.forest, self.offsets)
             return at[self.out_event], labels[self.out_event]
@@ -78,7 +92,7 @@ class OutputRows:
     def aggregate(
         self, kind: int, mask: int, final: bool, ints: np.ndarray, flts: np.ndarray, nulls: np.ndarray, keep: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(int64 value, float64 value, count) for each output row, see :func:`sparkcep.engine.output.gather.aggregate`."""
+        """Returns (int64 value, float64 value, count) for each output row. See :func:`sparkcep.engine.output.gather.aggregate`."""
         if self.forest is not None:
             values, sums, counts = shared_ends.aggregate(kind, np.int64(mask), ints, flts, nulls, keep, self.forest)
             return values[self.out_event], sums[self.out_event], counts[self.out_event]
@@ -87,7 +101,10 @@ class OutputRows:
     def collect(
         self, mask: int, final: bool, pairs: bool, nulls: np.ndarray, keep: np.ndarray, before: tuple[int, int] | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(offsets, rows, labels) of the rows that each output row gathers, see :func:`sparkcep.engine.output.gather.collect`."""
+        """Returns (offsets, rows, labels) of the rows that each output row gathers.
+
+        See :func:`sparkcep.engine.output.gather.collect`.
+        """
         if self.forest is None:
             return gather.collect(np.int64(mask), final, pairs, nulls, keep, self.matches, self.out_event, self.out_upto, before)
         # matches that share their ends have one output row each
@@ -101,7 +118,7 @@ class OutputRows:
 
 
 def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
-    """The Arrow type of a leaf; Spark's result type of the aggregate."""
+    """Returns the Arrow type of a leaf. For an aggregate it is Spark's result type."""
     kind = spec.kind
     if kind in ("nav", "match_from", "match_to", "changed_by"):
         return schema.field(spec.column).type
@@ -146,8 +163,16 @@ def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
 
 
 def output_bytes(leaves: tuple[Leaf, ...], kept: list[str], rows: OutputRows, out_pos: np.ndarray, columns: dict[str, pa.Array], most: int) -> np.ndarray | None:
-    """int64: about how many bytes each output row takes with those leaves and the input columns ``kept``; None where all together
-    take at most ``most``."""
+    """Estimates how many bytes each output row takes. int64 (output rows), None if all together take at most ``most``.
+
+    Args:
+        leaves: the leaves of the plan.
+        kept: the input columns in the output.
+        rows: the output rows.
+        out_pos: the row of the buffer for each output row.
+        columns: the columns of the buffer.
+        most: the limit in bytes.
+    """
     specs = [leaf.spec for leaf in leaves]
     lists = [spec for spec in specs if spec.kind == "rows" or (spec.kind == "agg" and spec.function == "list")]
     events = [rows.by_event[kind] for kind in {spec.kind for spec in specs} & rows.by_event.keys()]
@@ -168,7 +193,7 @@ def output_bytes(leaves: tuple[Leaf, ...], kept: list[str], rows: OutputRows, ou
         sizes = sum((row_bytes(columns[c]) for c in _columns_of(spec)), np.zeros(buffered, dtype=np.int64))
         if spec in lists:
             summed = rows.aggregate(gather.SUM_INT, spec.mask, spec.final, sizes + ELEMENT_BYTES, _NONE_F, _NONE_B, _NONE_B)[0]
-            if spec not in whole:  # less what the output row of the match before has
+            if spec not in whole:  # without the part that the match's previous output row has
                 follows = rows.out_event[1:] == rows.out_event[:-1]
                 summed[1:] -= np.where(follows, summed[:-1], 0)
             total += summed
@@ -181,7 +206,7 @@ def output_bytes(leaves: tuple[Leaf, ...], kept: list[str], rows: OutputRows, ou
 
 
 def _columns_of(spec: LeafSpec) -> tuple[str, ...]:
-    """The input columns whose values are in a leaf."""
+    """Returns the input columns whose values a leaf contains."""
     if spec.kind == "nav":
         return (spec.column,)
     if spec.kind == "rows":
@@ -220,12 +245,12 @@ def _aggregate_type(fn: str, column: str | None, schema: pa.Schema) -> pa.DataTy
 
 
 def leaf_column(spec: LeafSpec, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
-    """The values of a leaf for every output row. Raises MatchRuntimeError."""
+    """Returns the values of a leaf for every output row. Raises MatchRuntimeError."""
     return _BUILDERS[spec.kind](spec, rows, columns)
 
 
 def _own(values: np.ndarray) -> np.ndarray:
-    """A writeable array: kernels are compiled for those only."""
+    """Returns a writeable array: kernels are compiled for writeable arrays only."""
     return values if values.flags.writeable else values.copy()
 
 
@@ -271,13 +296,13 @@ def _window_edge(spec: LeafSpec, rows: OutputRows, columns: dict[str, pa.Array])
 
 
 def _row_kind(spec: LeafSpec, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
-    """What the row is to its approximate match."""
+    """Returns the kind of each output row in its approximate match."""
     labels = rows.position("L", ALL_ROWS, 0, 0, False, inside=True)[1]
     return rows.by_event["kind"].take(pa.array(labels, mask=labels < 0))
 
 
 def end_rows(events: np.ndarray, scattered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the buffer at which matches of one row or more begin and end."""
+    """Returns the first and the last row of each match. Matches must have at least one row."""
     sizes = events[:, E_ROWS]
     if not len(scattered):
         return events[:, E_START], events[:, E_START] + sizes - 1
@@ -286,7 +311,7 @@ def end_rows(events: np.ndarray, scattered: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def match_positions(events: np.ndarray, scattered: np.ndarray, positions: np.ndarray) -> pa.Array:
-    """The positions of each match's rows, a row that serves both sides of ``&`` once."""
+    """Returns the positions of each match's rows. A row that serves both sides of ``&`` comes once."""
     sizes = np.maximum(events[:, E_ROWS], 0)
     at = ranges(events[:, E_LABELS] if len(scattered) else events[:, E_START], sizes)
     rows = scattered[at] if len(scattered) else at
@@ -298,8 +323,13 @@ def match_positions(events: np.ndarray, scattered: np.ndarray, positions: np.nda
 
 
 def match_graphs(until: np.ndarray, items: np.ndarray, variables: tuple[str, ...]) -> pa.Array:
-    """Graphs from ``until`` int64 (n + 1) and ``items`` int64 (k, 5): position, variable, range of predecessors (-1: none),
-    complete."""
+    """Makes the graphs of MATCH_GRAPH().
+
+    Args:
+        until: graph i has the items from ``until[i]`` to before ``until[i + 1]``. int64 (n + 1).
+        items: position, variable, range of predecessors (-1: none), complete. int64 (k, 5).
+        variables: the names of the variables.
+    """
     first = items[:, 2] < 0
     before = [pa.array(items[:, k].astype(np.int32), mask=first) for k in (2, 3)]
     complete = pa.array(items[:, 4] == 1)
@@ -375,7 +405,10 @@ def _aggregate(spec: Aggregate, rows: OutputRows, columns: dict[str, pa.Array]) 
 
 
 def _decimal(fn: str, run: Callable, column: pa.Array, t: Type, ansi: bool) -> pa.Array:
-    """Exact sums, and what Spark makes of them: beyond the type's digits NULL, or an error."""
+    """Returns SUM or AVG of decimals as Spark does, from exact sums.
+
+    Beyond the type's digits it is NULL, or an error under ANSI.
+    """
     total, counts = _decimal_sums(run, column)
     summed = Type("decimal", min(MAX_DIGITS, t.precision + 10), t.scale)
     over = np.array([abs(x) >= 10**summed.precision for x in total], dtype=bool)
@@ -395,14 +428,16 @@ def _decimal(fn: str, run: Callable, column: pa.Array, t: Type, ansi: bool) -> p
 
 
 def _decimal_sums(run: Callable, column: pa.Array) -> tuple[list[int], np.ndarray]:
-    """The sums, unscaled, and how many values they have: summed in parts of 32 bits, which no number of rows in a buffer can make
-    overflow."""
+    """Returns the unscaled sums, and how many values each has.
+
+    They are added in parts of 32 bits, so that the rows of a buffer cannot overflow them.
+    """
     low, high = decimal_words(column)
     if len(low) == 0 or (max(abs(int(low.min())), abs(int(low.max()))) < 1 << 32 and bool((high == low >> 63).all())):
         total, _, counts = run(gather.SUM_INT, ints=low)
         return total.tolist(), counts
     mask = 0xFFFFFFFF
-    parts = (low & mask, (low >> 32) & mask, high & mask, high >> 32)  # the last has the sign
+    parts = (low & mask, (low >> 32) & mask, high & mask, high >> 32)  # the last part has the sign
     found = [run(gather.SUM_INT, ints=part) for part in parts]
     sums = [part[0].tolist() for part in found]
     return [a + (b << 32) + (c << 64) + (d << 96) for a, b, c, d in zip(*sums)], found[0][2]
@@ -415,7 +450,7 @@ def _half_up(x: int, n: int) -> int:
 
 
 def decimals(unscaled: list[int], counts: np.ndarray, precision: int, scale: int) -> pa.Array:
-    """Decimals from their unscaled values; NULL where the count is 0."""
+    """Makes decimals from their unscaled values, NULL if the count is 0."""
     raw = b"".join(v.to_bytes(16, "little", signed=True) for v in unscaled)
     mask = pa.array(counts > 0)
     valid = mask.buffers()[1]
@@ -426,7 +461,7 @@ def decimals(unscaled: list[int], counts: np.ndarray, precision: int, scale: int
 
 
 def _label_extreme(fn: str, mask: int, run: Callable, variables: tuple[str, ...]) -> pa.Array:
-    """MIN or MAX of CLASSIFIER: over the names, in byte order."""
+    """Returns MIN or MAX of CLASSIFIER(): of the names, in byte order."""
     if fn not in ("min", "max"):
         raise ClauseError("DATATYPE_MISMATCH", f"{fn.upper()} of CLASSIFIER() makes no sense: it is a STRING", sqlstate=SEMANTIC)
     labels = [i for i, name in enumerate(variables) if name and (mask == ALL_ROWS or mask >> i & 1)]

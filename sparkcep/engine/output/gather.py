@@ -1,9 +1,16 @@
-"""Kernels that turn matches into output rows: which rows, and for each leaf which value.
+"""Kernels that expand matches to output rows, and that find the value of each leaf for each output row.
 
-Shared arguments: ``events`` int64 (m, 5) and ``labels`` uint8 as filled by the matching kernel; ``scattered`` int64: the row of
-each label where rows of a match need not be adjacent, else empty (a row that serves both sides of ``&`` has two labels, and counts
-once); ``offsets`` int64 of the partitions; ``out_event``, ``out_pos``, ``out_upto`` int64: for each output row its event, its row
-in the buffer, and how many rows of the match running semantics see.
+Shared arguments:
+
+* ``events`` int64 (m, 5) and ``labels`` uint8 as filled by the matching kernel.
+* ``scattered`` int64: the row of each label if rows of a match need not be adjacent, else empty. A row that serves both sides of
+  ``&`` has two labels, and counts once.
+* ``offsets`` int64: the bounds of the partitions.
+* ``out_event``, ``out_pos``, ``out_upto`` int64: for each output row its event, its row in the buffer, and how many rows of the
+  match it sees under running semantics.
+
+Example: one match of three adjacent rows, first row 4. With ONE there is one output row: event 0, row 6, and it sees 3 rows. With
+SHOW there are three: event 0 for each, rows 4, 5 and 6, and they see 1, 2 and 3 rows.
 """
 
 from __future__ import annotations
@@ -19,17 +26,17 @@ from sparkcep.kernels.vm.vm import add_overflows
 
 ONE, SHOW, OMIT, UNMATCHED = range(4)
 COUNT, SUM_INT, SUM_FLOAT, MIN_INT, MAX_INT, MIN_FLOAT, MAX_FLOAT = range(7)
-FIRST_MARKS = 2  # of the first output row of a match, see collect
+FIRST_MARKS = 2  # marks of a match's first output row, see collect
 
 
 @inlined
 def _row(start, base, i, scattered):
-    """Row of a match's i-th label."""
+    """Returns the row of a match's i-th label."""
     return start + i if scattered.shape[0] == 0 else scattered[base + i]
 
 
 def output_rows(events: np.ndarray, labels: np.ndarray, scattered: np.ndarray, mode: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(out_event, out_pos, out_upto) of the output rows, in match order; ``mode`` is ONE, SHOW, OMIT or UNMATCHED."""
+    """Returns (out_event, out_pos, out_upto) of the output rows, in match order. ``mode`` is ONE, SHOW, OMIT or UNMATCHED."""
     most = len(events) if mode == ONE else int(np.maximum(events[:, E_ROWS], 1).sum())
     out = np.empty((3, most), dtype=np.int64)
     count = _output_rows(events, labels, scattered, mode, out[0], out[1], out[2])
@@ -44,6 +51,7 @@ def _output_rows(events, labels, scattered, mode, out_event, out_pos, out_upto):
         rows = events[e, E_ROWS]
         start = events[e, E_START]
         base = events[e, E_LABELS]
+        # At most one output row: under ONE, for an empty match (0 rows), and for an unmatched row (-1).
         if mode == ONE or rows <= 0:
             if rows < 0 and mode != UNMATCHED:
                 continue
@@ -55,6 +63,7 @@ def _output_rows(events, labels, scattered, mode, out_event, out_pos, out_upto):
             n += 1
             continue
         for i in range(rows):
+            # Rows in {- -} belong to the match, but have no output row of their own.
             if labels[base + i] & EXCLUDED == 0:
                 out_event[n] = e
                 out_pos[n] = _row(start, base, i, scattered)
@@ -72,10 +81,18 @@ def navigate(
     first: bool, mask: int, logical: int, physical: int, final: bool, matches: tuple[np.ndarray, ...], out_event: np.ndarray, out_upto: np.ndarray,
     inside: bool,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """(row, label) looked at by FIRST/LAST of ``mask`` with offsets, -1 where there is none; ``matches``: events, labels,
-    scattered, offsets.
+    """Returns the row and the label that FIRST or LAST looks at, -1 if there is none. int64 (output rows) each.
 
-    With ``inside`` (CLASSIFIER) a row outside the match counts as none; else there is no label.
+    Args:
+        first: FIRST or LAST.
+        mask: the variables.
+        logical: the offset among the rows of the variables.
+        physical: the offset in rows, inside the partition.
+        final: final or running semantics.
+        matches: events, labels, scattered, offsets.
+        out_event, out_upto: the output rows.
+        inside: whether labels are asked for (CLASSIFIER). A row outside the match then has the label -1. Otherwise the label array
+            is empty.
     """
     result = np.empty(len(out_event), dtype=np.int64)
     found_labels = np.full(len(out_event) if inside else 0, -1, dtype=np.int64)
@@ -86,7 +103,7 @@ def navigate(
 
 @kernel
 def _navigate(first, mask, logical, physical, final, matches, out_event, out_upto, result, found_labels, hits):
-    """Fills ``result`` and ``found_labels``; ``hits`` has room for the rows of the longest match."""
+    """Fills ``result`` and ``found_labels``. ``hits`` has room for the rows of the longest match."""
     events, labels, scattered, offsets = matches
     inside = found_labels.shape[0] > 0
     n = out_event.shape[0]
@@ -99,9 +116,10 @@ def _navigate(first, mask, logical, physical, final, matches, out_event, out_upt
         rows = events[e, E_ROWS]
         base = events[e, E_LABELS]
         found = -1
-        index = -1  # of the label found
+        index = -1  # index of the label found
         if rows > 0:
             if final:
+                # Final semantics: the scan begins at the side of FIRST or LAST and skips ``logical`` rows of the mask.
                 left = logical
                 previous = -1
                 for j in range(rows):
@@ -117,6 +135,7 @@ def _navigate(first, mask, logical, physical, final, matches, out_event, out_upt
                             break
                         left -= 1
             else:
+                # Running semantics: output rows of a match come in row order. So hits are kept, and each label is scanned once.
                 if e != current:
                     current = e
                     hit_count = 0
@@ -126,6 +145,7 @@ def _navigate(first, mask, logical, physical, final, matches, out_event, out_upt
                     if _in(mask, labels[base + scanned]):
                         at = _row(start, base, scanned, scattered)
                         if hit_count > 0 and _row(start, base, hits[hit_count - 1], scattered) == at:
+                            # A row with two labels is one hit. LAST takes its second label.
                             if not first:
                                 hits[hit_count - 1] = scanned
                         else:
@@ -142,7 +162,7 @@ def _navigate(first, mask, logical, physical, final, matches, out_event, out_upt
                 found = -1
             elif inside:
                 if physical != 0:
-                    index = _index(found, start, base, rows, scattered)  # the match is complete: labels behind the current row are known
+                    index = _index(found, start, base, rows, scattered)  # all labels of the match are known
                 if index >= 0:
                     found_labels[r] = labels[base + index] & 63
         result[r] = found
@@ -150,7 +170,7 @@ def _navigate(first, mask, logical, physical, final, matches, out_event, out_upt
 
 @kernel
 def _index(row, start, base, count, scattered):
-    """The last of a match's first ``count`` labels that is ``row``'s; -1 for none."""
+    """Returns the index of the row's last label among the match's first ``count`` labels, -1 for none."""
     if scattered.shape[0] == 0:
         return row - start if start <= row < start + count else -1
     for i in range(count - 1, -1, -1):
@@ -170,10 +190,20 @@ def aggregate(
     kind: int, mask: int, final: bool, ints: np.ndarray, flts: np.ndarray, nulls: np.ndarray, keep: np.ndarray, matches: tuple[np.ndarray, ...],
     out_event: np.ndarray, out_upto: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """(int64 value, float64 value, count) for each output row; ``nulls`` and ``keep`` are empty where all rows count; ``matches``:
-    events, labels, scattered.
+    """Returns (int64 value, float64 value, count) for each output row.
 
-    MIN and MAX give the row of the extreme value as the int64. An integer sum that has overflowed has wrapped, and its count is -1.
+    MIN and MAX return the row of the extreme value as the int64. An integer sum that has overflowed has wrapped, and its count is
+    -1.
+
+    Args:
+        kind: COUNT to MAX_FLOAT.
+        mask: the variables.
+        final: final or running semantics.
+        ints, flts: the values of the rows; the kind determines which array is read.
+        nulls: 1 for rows with a NULL, empty if none counts as NULL.
+        keep: 0 for rows that a filter excludes, empty without a filter.
+        matches: events, labels, scattered.
+        out_event, out_upto: the output rows.
     """
     n = len(out_event)
     found = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.float64), np.empty(n, dtype=np.int64)
@@ -183,7 +213,7 @@ def aggregate(
 
 @kernel
 def _aggregate(kind, mask, final, ints, flts, nulls, keep, matches, out_event, out_upto, vi, vf, counts):
-    """Fills the last three arrays."""
+    """Fills ``vi``, ``vf`` and ``counts``."""
     events, labels, scattered = matches
     use_nulls = nulls.shape[0] > 0
     use_keep = keep.shape[0] > 0
@@ -201,6 +231,7 @@ def _aggregate(kind, mask, final, ints, flts, nulls, keep, matches, out_event, o
         start = events[e, E_START]
         rows = events[e, E_ROWS]
         base = events[e, E_LABELS]
+        # Output rows of a match come in row order, so each one continues the aggregate of the previous one.
         if e != current:
             current = e
             scanned = 0
@@ -248,7 +279,10 @@ def _aggregate(kind, mask, final, ints, flts, nulls, keep, matches, out_event, o
 
 
 def match_sums(events: np.ndarray, labels: np.ndarray, scattered: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """float64: of each event the sum of its rows' weights, from the first row on; ``weights`` float64 (variables, rows)."""
+    """Returns the sum of the weights of each event's rows, added from the first row on. float64 (m).
+
+    ``weights`` is float64 (variables, rows).
+    """
     out = np.zeros(len(events), dtype=np.float64)
     _match_sums(events, labels, scattered, weights, out)
     return out
@@ -267,12 +301,22 @@ def collect(
     mask: int, final: bool, pairs: bool, nulls: np.ndarray, keep: np.ndarray, matches: tuple[np.ndarray, ...], out_event: np.ndarray, out_upto: np.ndarray,
     before: tuple[int, int] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """Rows of ``mask`` for each output row as (offsets int64 (n + 1), rows int64, labels int64); ``pairs``: a row with two labels
-    twice. ``nulls``, ``keep``, ``matches``: see :func:`aggregate`.
+    """Returns the rows of ``mask`` for each output row.
 
-    With ``before`` (the event of the output row before the first one, and how many rows it saw; -1, 0 for none) an output row has
-    only the rows that the match's output row before did not have. They come after marks, rows -1: two in the first output row of a
-    match, one in the others. So the arrays of a match take as much room as the match, however many output rows it has.
+    With ``before`` an output row has only the rows that the match's previous output row did not have. They are preceded by marks,
+    which are rows -1: two marks in a match's first output row, one mark in the others. So the arrays of a match take as much room
+    as the match, however many output rows it has.
+
+    Args:
+        mask: the variables.
+        final: final or running semantics.
+        pairs: whether a row with two labels is listed twice.
+        nulls, keep, matches: see :func:`aggregate`.
+        out_event, out_upto: the output rows.
+        before: the event of the output row before the first one, and how many rows it saw. (-1, 0) if there is none.
+
+    Returns:
+        Offsets int64 (n + 1), rows int64 and labels int64.
     """
     offsets = np.zeros(len(out_event) + 1, dtype=np.int64)
     found = np.empty((2, 0), dtype=np.int64)
@@ -285,10 +329,14 @@ def collect(
 
 @kernel
 def _collect(mask, final, pairs, nulls, keep, matches, out_event, out_upto, stepwise, event, seen, offsets, found):
-    """Fills ``offsets``, and ``found`` (rows, labels) as far as it has room. ``event``, ``seen``: the output row before."""
+    """Fills ``offsets``, and ``found`` (rows, labels) as far as it has room.
+
+    ``event`` and ``seen`` describe the previous output row.
+    """
     events, labels, scattered = matches
     use_nulls = nulls.shape[0] > 0
     use_keep = keep.shape[0] > 0
+    # The first call only counts, because ``found`` has no room. The second call fills it.
     fill = found.shape[1] > 0
     total = 0
     for r in range(out_event.shape[0]):
@@ -304,7 +352,7 @@ def _collect(mask, final, pairs, nulls, keep, matches, out_event, out_upto, step
             if e == event:
                 marks = 1
                 begin = min(seen, upto)
-                # the last row of the mask that was there: the label at hand may be another of that row
+                # find the mask's last row before ``begin``: the label at ``begin`` may belong to the same row
                 i = begin
                 while i > 0 and previous < 0:
                     i -= 1

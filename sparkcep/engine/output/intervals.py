@@ -1,6 +1,7 @@
-"""Between which numbers a score and all its parts lie: whether arithmetic with them is exact, and inside its types.
+"""Interval arithmetic over scores: whether a score and all its parts are exact and inside their types.
 
-An interval is (low, high, bits): of whole numbers with the bits of their type, or of floating numbers with 0 bits.
+Rankings use it to decide whether the engine's arithmetic equals Spark's. An interval is (low, high, bits): integers with the bits
+of their type, or floating numbers with 0 bits.
 """
 
 from __future__ import annotations
@@ -12,23 +13,23 @@ import numpy as np
 
 from sparkcep.columns.types import Type, decimal_of
 
-EXACT = 1 << 53  # whole numbers below are exact in floating arithmetic
-FINITE = 1e300  # floating numbers below are far from infinity
+EXACT = 1 << 53  # smaller integers are exact in floating arithmetic
+FINITE = 1e300  # smaller floating numbers are far from infinity
 FLOATING = 0
 CHOICES = {"least", "greatest"}
-SUMS = {"+", "-", "neg", "abs", *CHOICES}  # what gives whole numbers of whole numbers, in the same unit
+SUMS = {"+", "-", "neg", "abs", *CHOICES}  # operations that map integers to integers of the same unit
 
 Interval = tuple[float, float, int]
 
 
 def of_values(values: np.ndarray, bits: int) -> Interval:
-    """Of all values that are finite numbers."""
+    """Returns the interval of all finite values."""
     own = values[np.isfinite(values)] if values.dtype.kind == "f" else values
     return (float(own.min()), float(own.max()), bits) if len(own) else (0.0, 0.0, bits)
 
 
 def inside(interval: Interval) -> bool:
-    """Whether whole numbers are exact and fit their type, and floating ones are finite."""
+    """Returns whether integers are exact and fit their type, or floating numbers are finite."""
     low, high, bits = interval
     size = max(abs(low), abs(high))
     if bits == FLOATING:
@@ -37,13 +38,13 @@ def inside(interval: Interval) -> bool:
 
 
 def fits(interval: Interval) -> bool:
-    """Whether whole numbers fit their type."""
+    """Returns whether integers fit their type."""
     low, high, bits = interval
     return -(2.0 ** (bits - 1)) <= low and high < 2.0 ** (bits - 1)
 
 
 def of_tree(tree: tuple, leaves: Sequence[Interval | None]) -> Interval | None:
-    """The interval of a score (plan.score) by those of its leaves; None where it, or one of its parts, is not ``inside``."""
+    """Returns the interval of a score from those of its leaves. None if the score or one of its parts is not ``inside``."""
     if tree[0] == "lit":
         return tree[1], tree[1], 32
     if tree[0] == "leaf":
@@ -85,14 +86,14 @@ def _range(operation: str, parts: list[Interval]) -> tuple[float, float]:
 
 
 def operations(tree: tuple) -> set[str]:
-    """Names of the operations of a tree, and ``lit`` where it has numbers."""
+    """Returns the names of a tree's operations, with ``lit`` if it has literals."""
     if tree[0] == "leaf":
         return set()
     return {tree[0]}.union(*(operations(operand) for operand in tree[1:] if tree[0] != "lit"))
 
 
 def keeps_scale(types: list[Type]) -> bool:
-    """Whether sums of numbers of these types keep every decimal place: Spark cuts those of more than 38 digits."""
+    """Returns whether sums of numbers of these types keep every decimal place: Spark cuts sums of more than 38 digits."""
     widened = [decimal_of(t) for t in types]
     scale = max(t.scale for t in widened)
     return max(t.precision - t.scale for t in widened) + scale + len(types) <= 38

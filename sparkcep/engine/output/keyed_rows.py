@@ -1,4 +1,7 @@
-"""Output rows that know their partition and their match, by which those of one match are told, or taken back, together."""
+"""Output rows tagged with partition and match, so that a match is emitted or retracted as a unit.
+
+Retractions and window recomputation use them.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,14 @@ PART, MATCH = "__part", "__match"
 
 
 class MatchTables(Tables):
-    """Makes output rows that know their partition and their match."""
+    """Makes output rows tagged with partition and match."""
 
     count = 0
 
     def of(self, chunk: Chunk, found: MatchBatch) -> Iterator[pa.Table]:
         size = len(found.events)
         no_change = {"change": pa.array(["insert"] * size, pa.string()), "change_number": pa.array(np.zeros(size, dtype=np.int64))}
-        # what is told of a change is known already where it is told at once
+        # the batches of a changelog already have these columns
         yield from super().of(chunk, replace(found, by_event=no_change | found.by_event | match_ids(self.plan, chunk, found)))
         self.count += size
 

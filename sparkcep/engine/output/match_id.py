@@ -1,8 +1,9 @@
-"""Values by which matches are told apart, as texts that are the same wherever and whenever they are made, and MATCH_ID().
+"""MATCH_ID(), and texts of values that are equal wherever and whenever they are made.
 
-MATCH_ID() is made of what a match is: the rows that it took, by all their columns but those of CHANGES IN and ARRIVAL BY, and their
-variables; of an AUTOMATON's match its first and last row and what its computation ended with. So it is the same whenever the match
-is told, over a table and over a stream. Ids stand in sinks and in checkpoints: other ones need another format of the state.
+MATCH_ID() is a hash of the match: the rows that it took and their variables. A row counts with all columns except those of CHANGES
+IN and ARRIVAL BY. A match of an AUTOMATON is hashed by its first and last row and by the final values of its computation. So the id
+does not depend on when the match is emitted, nor on whether the input is a table or a stream. Ids are stored in sinks and in
+checkpoints. A change of the ids requires a new format of the state.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from sparkcep.engine.output.columns_out import end_rows
 from sparkcep.kernels.common import layout
 from sparkcep.plan.plan import Plan
 
-ENDING = "ending"  # of a match, what its computation ended with
+ENDING = "ending"  # the final values of a match's computation
 MATCH_ID = "match_id"
 
 
 def plain(value: object) -> object:
-    """A value without what equal ones may differ in: the sign of zero, which NaN it is, and the time zone in which a moment is
-    written."""
+    """Normalizes a value, so that equal values have the same text.
+
+    Removes the sign of zero, the kind of NaN and the time zone of a moment.
+    """
     match value:
         case float():
             return "NaN" if value != value else value + 0.0
@@ -40,7 +43,7 @@ def plain(value: object) -> object:
 
 
 def equal_key(value: object) -> object:
-    """Something by which values are equal as GROUP BY has them: NaN is NaN."""
+    """Returns a key that is equal for values that GROUP BY considers equal. NaN equals NaN."""
     match value:
         case float():
             return "NaN" if value != value else value
@@ -52,13 +55,16 @@ def equal_key(value: object) -> object:
 
 
 def equal_keys(column: pa.Array | pa.ChunkedArray) -> list:
-    """The :func:`equal_key` of each value of a column. Times are numbers, as Python's calendar ends with the year 9999."""
+    """Returns the :func:`equal_key` of each value of a column.
+
+    Times become numbers, because Python's calendar ends with the year 9999.
+    """
     numbers = _numbers(column.type)
     return [equal_key(value) for value in (column if numbers == column.type else column.cast(numbers)).to_pylist()]
 
 
 def _numbers(t: pa.DataType) -> pa.DataType:
-    """A type with numbers in the place of times."""
+    """Returns a type with integers instead of times."""
     if pa.types.is_date32(t) or pa.types.is_time32(t):
         return pa.int32()
     if pa.types.is_date64(t) or pa.types.is_time64(t) or pa.types.is_timestamp(t) or pa.types.is_duration(t):
@@ -74,15 +80,17 @@ def _numbers(t: pa.DataType) -> pa.DataType:
 
 
 def id_leaf(plan: Plan) -> str | None:
-    """The column of MATCH_ID(), if a measure asks for that."""
+    """Returns the column of MATCH_ID() if a measure asks for it, else None."""
     return next((leaf.name for leaf in plan.leaves if leaf.spec.kind == MATCH_ID), None)
 
 
 def match_ids(plan: Plan, chunk: Chunk, found: MatchBatch) -> dict[str, pa.Array]:
-    """What tells each match from those of other rows, as one of ``by_event``; nothing where no measure asks for it, or where it is
-    there already."""
+    """Returns the id of each match as an entry of ``by_event``.
+
+    Returns an empty dict if no measure asks for it, or if ``found`` has it already.
+    """
     column = next((leaf.spec.column for leaf in plan.leaves if leaf.spec.kind == MATCH_ID), None)
-    if column is None or MATCH_ID in found.by_event:  # it is known
+    if column is None or MATCH_ID in found.by_event:  # the id is already known
         return {}
     sizes, begin = found.events[:, layout.E_ROWS], found.events[:, layout.E_LABELS]
     ways = ENDING not in found.by_event

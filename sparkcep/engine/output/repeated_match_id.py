@@ -1,8 +1,7 @@
-"""MATCH_ID() with the numbers of matches of which one id is made, as equal rows make them.
+"""MATCH_ID() with a number, for matches that would share an id. Equal input rows make such matches.
 
-Where all matches are there at once these are numbered in the order of what is told of them. In a changelog of a table one that
-comes gets the least number that is free, and one that goes gives back the number that its equal has, so that a retraction has the
-id of an insertion.
+If all matches are known at once, they are numbered in the order of their output. In a changelog of a table an inserted match gets
+the least free number. A retracted match returns the number of its equal, so a retraction has the id of an insertion.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from sparkcep.kernels.common import layout
 from sparkcep.plan.plan import Plan
 
 OF_CHANGES = ("change", "change_number", "changed_by")
-Ids = dict[tuple[int, str], dict[object, list[int]]]  # by partition and id the numbers of the matches that are there, by what was told of each
+Ids = dict[tuple[int, str], dict[object, list[int]]]  # by partition and id, then by output, the numbers of current matches
 
 
 def apart(plan: Plan, matches: pa.Table) -> pa.Table:
-    """Output rows of all matches there are, as :class:`MatchTables` makes them, with ids of which no two are one."""
+    """Makes the ids of all matches distinct. ``matches`` has their output rows from :class:`MatchTables`."""
     name = id_leaf(plan)
     if name is None or not matches.num_rows:
         return matches
@@ -47,8 +46,10 @@ def apart(plan: Plan, matches: pa.Table) -> pa.Table:
 
 
 def identified(task: Task, chunk: Chunk, rounds: Iterable[MatchBatch]) -> Iterator[MatchBatch]:
-    """All matches of whole partitions, with MATCH_ID() where a measure asks for it. What is told of matches is made twice only of
-    those that one id would stand for."""
+    """Yields all matches of whole partitions, with MATCH_ID() if a measure asks for it.
+
+    Only matches that would share an id need their output rows twice.
+    """
     plan = task.plan
     name = id_leaf(plan)
     if name is None:
@@ -59,7 +60,7 @@ def identified(task: Task, chunk: Chunk, rounds: Iterable[MatchBatch]) -> Iterat
     of = [list(zip(found.events[:, layout.E_PART].tolist(), own, strict=True)) for found, own in zip(pieces, ids, strict=True)]
     counts = Counter(key for some in of for key in some)
     if len(counts) < sum(map(len, ids)):
-        tables, where = MatchTables(replace(task)), []  # a copy, since these rows are not told
+        tables, where = MatchTables(replace(task)), []  # a copy of the task, since these rows are not emitted
         emitted = []
         for i, (found, some) in enumerate(zip(pieces, of, strict=True)):
             alike = [j for j, key in enumerate(some) if counts[key] > 1]
@@ -79,14 +80,16 @@ def _some(found: MatchBatch, which: list[int]) -> MatchBatch:
 
 
 def logged(task: Task, chunk: Chunk, found: MatchBatch, held: Ids) -> MatchBatch:
-    """Changes of matches in their order, with MATCH_ID() where a measure asks for it. ``held``: what is there, which they
-    change."""
+    """Adds MATCH_ID() to changes of matches in their order, if a measure asks for it.
+
+    ``held`` has the current matches, and is updated.
+    """
     if id_leaf(task.plan) is None or not len(found.events):
         return found
     names = [leaf.name for leaf in task.plan.leaves if leaf.spec.kind not in (*OF_CHANGES, MATCH_ID)]
     names += [name for name in task.prepared.output_schema.names if name not in dict(task.plan.leaves)]
     found = replace(found, by_event=found.by_event | match_ids(task.plan, chunk, found))
-    table = pa.concat_tables(MatchTables(replace(task)).of(chunk, found))  # a copy, since these rows are not told
+    table = pa.concat_tables(MatchTables(replace(task)).of(chunk, found))  # a copy of the task, since these rows are not emitted
     emitted: list[list[object]] = [[] for _ in range(len(found.events))]
     for match, *row in zip(table.column(MATCH).to_pylist(), *map(equal_keys, table.select(names).columns), strict=True):
         emitted[match].append(tuple(row))
@@ -96,7 +99,14 @@ def logged(task: Task, chunk: Chunk, found: MatchBatch, held: Ids) -> MatchBatch
 
 
 def changed(held: Ids, key: tuple[int, str], emitted: object, change: str) -> int:
-    """The number of the match that an insertion brings or a retraction takes, of which this is ``emitted``; ``held`` goes on."""
+    """Returns the number of the match that is inserted or retracted, and updates ``held``.
+
+    Args:
+        held: the current matches.
+        key: partition and id.
+        emitted: the output of the match.
+        change: ``insert``, or another text for a retraction.
+    """
     there = held.setdefault(key, {})
     own = there.setdefault(emitted, [])
     if change == "insert":

@@ -1,4 +1,7 @@
-"""What each row adds to an additive score, as arrays (CPR, section 3.2: vertex weights)."""
+"""Row weights of an additive score, as arrays (CPR, section 3.2: vertex weights).
+
+Rankings and the score column use them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,16 @@ from sparkcep.plan.records import ALL_ROWS, Score, Term
 def scores(
     spec: Score, columns: dict[str, pa.Array], events: np.ndarray, labels: np.ndarray, scattered: np.ndarray, variables: int
 ) -> pa.Array:
-    """The score of each event by a leaf, in row order; NULL where Spark's own sum is exact, or there is none."""
+    """Returns the score of each event by a ``score`` leaf, added in row order.
+
+    It is NULL if Spark's own sum is exact, or if the match has no score.
+
+    Args:
+        spec: the leaf.
+        columns: the columns of the buffer.
+        events, labels, scattered: the matches, see :mod:`sparkcep.engine.output.gather`.
+        variables: the number of variables.
+    """
     parts, terms = spec.parts, spec.terms
     if not any(term.column and type_of(columns[term.column].type).is_float for term in terms):
         return pa.nulls(len(events))
@@ -30,13 +42,16 @@ def scores(
 
 
 def known_values(term: Term, columns: dict[str, pa.Array], variables: int) -> np.ndarray:
-    """float64 (variables, rows): 1 where a row has a value for a term."""
+    """Returns 1 for each row that has a value for a term. float64 (variables, rows)."""
     there, mask = 1.0 - null_marks(columns[term.column]), term.mask
     return np.array([there if mask == ALL_ROWS or mask >> v & 1 else np.zeros(len(there)) for v in range(variables)])
 
 
 def float_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variables: int, rows: int) -> np.ndarray:
-    """float64 (variables, rows); NaN where a term of a row is NULL."""
+    """Returns the floating weight of each row for each variable. float64 (variables, rows), NaN if a term of the row is NULL.
+
+    A NULL adds 0 to a term of kind ``sum``.
+    """
     out = np.zeros((variables, rows), dtype=np.float64)
     for mask, column, sign, kind in terms:
         added = np.ones(rows)
@@ -51,8 +66,10 @@ def float_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variabl
 
 
 def whole_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variables: int, rows: int) -> np.ndarray | None:
-    """int64 (variables, rows) in units of the smallest decimal place, 0 for NULL; None where a term is floating, no number, or too
-    large for that: below 2**60."""
+    """Returns integer weights in units of the smallest decimal place, 0 for NULL. int64 (variables, rows).
+
+    Returns None if a term is floating, is not a number, or is too large: weights must stay below 2**60.
+    """
     types = [type_of(columns[term.column].type) if term.column else None for term in terms]
     if any(t is not None and (t.is_float or not t.is_number) for t in types):
         return None
@@ -80,12 +97,15 @@ def is_floating(terms: tuple[Term, ...], columns: dict[str, pa.Array]) -> bool:
 
 
 def keeps_types(terms: tuple[Term, ...], columns: dict[str, pa.Array], letters: np.ndarray) -> bool:
-    """Whether no sum of integers leaves its type; ``letters`` int64 (rows): the variables that each row may be."""
+    """Returns whether no sum of integers can overflow its type.
+
+    ``letters`` has the variables that each row may be. int64 (rows).
+    """
     whole: intervals.Interval = (0.0, 0.0, 8)
     for mask, column, sign, kind in terms:
         bits = _bits(column, kind, columns)
         if not bits:
-            return True  # of decimals, and of BIGINT, which weights bound
+            return True  # decimals; or BIGINT, which ``whole_weights`` bounds
         rows = len(letters)
         own = words(columns[column])[:rows][(letters & mask != 0) & (null_marks(columns[column])[:rows] == 0)]
         low, high, _ = intervals.of_values(sign * own, bits)
@@ -98,18 +118,21 @@ def keeps_types(terms: tuple[Term, ...], columns: dict[str, pa.Array], letters: 
 
 
 def _bits(column: str, kind: str, columns: dict[str, pa.Array]) -> int:
-    """Of the integers of one row; 0 of what is no integer or has 64 bits."""
+    """Returns the bits of the integers of one row. 0 for 64 bits, and for values that are not integers."""
     bits = INT_BITS.get(type_of(columns[column].type).kind, 64) if column and kind in ("row", "branch") else 64
     return bits if bits < 64 else 0
 
 
 class TypeRangeError(Exception):
-    """A sum of integers leaves its type."""
+    """A sum of integers overflows its type."""
 
 
 class MatchScores:
-    """The scores of listed matches as Spark has them: floating sums in row order, others exact, integers in their types. ``parts``:
-    of an average."""
+    """Computes the scores of listed matches as Spark does.
+
+    Floating sums are added in row order, other sums are exact, and integers overflow like their types. A score is an average over
+    ``parts`` objectives.
+    """
 
     def __init__(self, terms: tuple[Term, ...], columns: dict[str, pa.Array], variables: int, parts: int, ansi: bool) -> None:
         self.terms, self.parts, self.ansi = terms, parts, ansi
@@ -123,7 +146,10 @@ class MatchScores:
         self.there = [null_marks(columns[term.column]) == 0 if term.column else None for term in terms]
 
     def of(self, rows: Sequence[int], labels: Sequence[int]) -> float | int | None:
-        """The score of a match, of decimals in units of the last place; None for NULL and NaN. Raises TypeRangeError under ANSI."""
+        """Returns the score of a match, None for NULL and NaN. A decimal score is in units of the last place.
+
+        Raises TypeRangeError on overflow under ANSI.
+        """
         sums = [self._sum(i, rows, labels) for i in range(len(self.terms))]
         if None in sums:
             return None
@@ -140,11 +166,14 @@ class MatchScores:
                 if self.ansi:
                     raise TypeRangeError
                 score = (score + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
-        # the quotient of BIGINTs is one of DOUBLEs
+        # Spark divides BIGINTs as DOUBLEs
         return float(score) if self.parts > 1 and self.whole else score
 
     def _sum(self, term: int, rows: Sequence[int], labels: Sequence[int]):
-        """What the rows of a match add by a term, of floating numbers whether they add anything; None for NULL."""
+        """Returns the sum over a match's rows for a term, None for NULL.
+
+        For floating numbers it is 0 or None: whether there is a sum.
+        """
         mask, values, there = self.terms[term].mask, self.values[term], self.there[term]
         own = [row for row, label in zip(rows, labels) if mask == -1 or mask >> (label & 63) & 1]
         if there is None:

@@ -1,9 +1,13 @@
 """Measures of matches that share their ends: AFTER MATCH SKIP goes to a row of the match, and no condition looks at the match.
 
-Such a match has labels of its own for its first rows, up to a row where its path joins that of an earlier match; from there on
-it has the labels of that match. So the labels are the nodes of a forest: each knows the one ``after`` it, which is of the next
-row. The value of a measure for a match follows from its value for the rows after the first one, so that all matches together
-take O(labels), however long each is.
+Such a match has its own labels for its first rows, up to a row where its path joins that of an earlier match. From there on it uses
+that match's labels. So the labels are the nodes of a forest: each points to the label ``after`` it, which belongs to the next row.
+The value of a measure for a match follows from its value for the rows after the first one. So all matches together take O(labels),
+no matter how long each match is.
+
+Example: ``A+ B`` with SKIP TO NEXT ROW over the rows A A B. The first match has the labels 0 (A), 1 (A) and 2 (B). The second match
+begins at row 1. Its own label 3 (A) is followed by label 2. So ``first`` is ``[0, 3]``, ``after`` is ``[1, 2, -1, 2]`` and ``at``
+is ``[0, 1, 2, 1]``.
 
 Shared arguments: ``events`` int64 (m, 5), ``labels`` uint8 and ``joins`` int64 (m, 4) as filled by
 :func:`sparkcep.kernels.match.backtrack.match_partitions`. Measures are of whole matches, one value for each event.
@@ -20,15 +24,21 @@ from sparkcep.engine.output.gather import float_less
 from sparkcep.kernels.common.layout import E_LABELS, E_PART, E_ROWS, E_START
 from sparkcep.kernels.jit.cache import inlined, kernel
 
-TILE = 1 << 11  # sums that stay in the processor's nearest cache while numbers are added to them
-MOST_LABELS = 1 << 20  # of matches that have all their labels, at a time
-_ALL = np.zeros(0, dtype=np.uint8)  # of NULL marks and filters: all rows count
-_EXACT = 2.0**53  # whole numbers below it are the same in any order of additions
+TILE = 1 << 11  # so many sums stay in the processor's first-level cache while numbers are added to them
+MOST_LABELS = 1 << 20  # at most so many labels at a time, if matches have all their labels
+_ALL = np.zeros(0, dtype=np.uint8)  # as NULL marks or filter: all rows count
+_EXACT = 2.0**53  # sums of integers below it do not depend on the order of additions
 
 
 class Forest(NamedTuple):
-    """``after`` int64 (labels): the place of the next row's label, -1 after the last one. ``at`` int64 (labels): the row. ``first``
-    int64 (m): the place of each match's first label, -1 if it is empty."""
+    """The labels of matches as a forest.
+
+    Attributes:
+        events, labels, joins: see the module.
+        after: the place of the next row's label, -1 after the last one. int64 (labels).
+        at: the row of each label. int64 (labels).
+        first: the place of each match's first label, -1 if the match is empty. int64 (m).
+    """
 
     events: np.ndarray
     labels: np.ndarray
@@ -39,7 +49,7 @@ class Forest(NamedTuple):
 
 
 def forest(events: np.ndarray, labels: np.ndarray, joins: np.ndarray) -> Forest:
-    """The labels of matches as a forest."""
+    """Links the labels of matches to a forest."""
     made = Forest(events, labels, joins, *(np.empty(size, dtype=np.int64) for size in (len(labels), len(labels), len(events))))
     _link(made)
     return made
@@ -55,6 +65,7 @@ def _link(forest):
         for i in range(own):
             after[base + i] = base + i + 1
             at[base + i] = events[e, E_START] + i
+        # The last own label leads to a label of an earlier match, or to -1.
         if own > 0:
             after[base + own - 1] = joins[e, 1]
         first[e] = base if own > 0 else joins[e, 1]
@@ -66,8 +77,16 @@ def _in(mask, label):
 
 
 def navigate(first: bool, mask: int, logical: int, physical: int, trees: Forest, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(row, label) int64 of FIRST or LAST of ``mask`` with offsets for each event, -1 where there is none. A ``physical`` offset
-    leaves the match; the label is that of the row where the offset begins."""
+    """Returns the row and label of FIRST or LAST with offsets for each event, -1 if there is no such row. int64 (m) each.
+
+    Args:
+        first: FIRST or LAST.
+        mask: the variables.
+        logical: the offset among the rows of the variables.
+        physical: the offset in rows, which may leave the match. The label is that of the row where this offset begins.
+        trees: the matches.
+        offsets: the bounds of the partitions.
+    """
     at, labels = np.empty(len(trees.events), dtype=np.int64), np.empty(len(trees.events), dtype=np.int64)
     found, _ = _hits(mask, 0 if first else logical + 1, _ALL, _ALL, trees)
     _navigate(logical if first else 0, physical, trees, offsets, found, at, labels)
@@ -76,7 +95,7 @@ def navigate(first: bool, mask: int, logical: int, physical: int, trees: Forest,
 
 @kernel
 def _navigate(steps, physical, forest, offsets, found, out_at, out_label):
-    """Fills the last two arrays: goes to the label ``found``, and ``steps`` times from a label to the next one found."""
+    """Fills ``out_at`` and ``out_label``: starts at the label in ``found`` and moves ``steps`` times to the next such label."""
     events, labels, joins, after, at, first = forest
     for e in range(events.shape[0]):
         n = found[first[e]] if first[e] >= 0 else -1
@@ -96,8 +115,10 @@ def _navigate(steps, physical, forest, offsets, found, out_at, out_label):
 
 
 def _hits(mask: int, wanted: int, nulls: np.ndarray, keep: np.ndarray, trees: Forest) -> tuple[np.ndarray, np.ndarray]:
-    """For each label the first label from there on that counts, and how many count from there on: two int64 (labels). With
-    ``wanted`` the first array has the label after which ``wanted - 1`` more count. -1: no such label."""
+    """Returns for each label the first counting label from there on, and how many labels count from there on. int64 (labels) each.
+
+    With ``wanted`` the first array has the label after which ``wanted - 1`` more labels count, -1 if there is none.
+    """
     found, count = np.empty(len(trees.labels), dtype=np.int64), np.empty(len(trees.labels), dtype=np.int64)
     _find(mask, wanted, nulls, keep, trees, found, count)
     return found, count
@@ -105,10 +126,11 @@ def _hits(mask: int, wanted: int, nulls: np.ndarray, keep: np.ndarray, trees: Fo
 
 @kernel
 def _find(mask, wanted, nulls, keep, forest, found, count):
-    """Fills the last two arrays."""
+    """Fills ``found`` and ``count``."""
     events, labels, joins, after, at, first = forest
     for e in range(events.shape[0]):
         base = events[e, E_LABELS]
+        # The labels are visited backwards, and earlier matches come first. So the label after each label is already done.
         for i in range(joins[e, 0] - 1, -1, -1):
             n = base + i
             rest = after[n]
@@ -125,7 +147,7 @@ def _find(mask, wanted, nulls, keep, forest, found, count):
 def aggregate(
     kind: int, mask: int, ints: np.ndarray, flts: np.ndarray, nulls: np.ndarray, keep: np.ndarray, trees: Forest,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """(int64 value, float64 value, count) for each event, as :func:`sparkcep.engine.output.gather.aggregate` gives them."""
+    """Returns (int64 value, float64 value, count) for each event, like :func:`sparkcep.engine.output.gather.aggregate`."""
     if kind == gather.SUM_INT and not np.abs(ints.astype(np.float64)).sum() < 2.0**62:
         return _one_by_one(kind, mask, ints, flts, nulls, keep, trees)
     size = len(trees.labels)
@@ -138,8 +160,10 @@ def aggregate(
 
 
 def collect(mask: int, nulls: np.ndarray, keep: np.ndarray, trees: Forest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The rows of ``mask`` that count, for each event, as :func:`sparkcep.engine.output.gather.collect` gives them, in O(labels and
-    collected rows)."""
+    """Returns the counting rows of ``mask`` for each event, like :func:`sparkcep.engine.output.gather.collect`.
+
+    Takes O(labels and collected rows).
+    """
     found, count = _hits(mask, 0, nulls, keep, trees)
     sizes = _at_first(count, trees, np.int64(0))
     offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -149,7 +173,7 @@ def collect(mask: int, nulls: np.ndarray, keep: np.ndarray, trees: Forest) -> tu
 
 
 def _at_first(values: np.ndarray, trees: Forest, none: np.generic | float) -> np.ndarray:
-    """Of each event the value at its first label, ``none`` for an empty match."""
+    """Returns for each event the value at its first label, ``none`` for an empty match."""
     out = np.full(len(trees.events), none)
     there = trees.first >= 0
     out[there] = values[trees.first[there]]
@@ -158,7 +182,7 @@ def _at_first(values: np.ndarray, trees: Forest, none: np.generic | float) -> np
 
 @kernel
 def _collect(forest, found, offsets, rows):
-    """Fills ``rows``: the rows and their labels."""
+    """Fills ``rows`` with the rows and their labels."""
     events, labels, joins, after, at, first = forest
     for e in range(events.shape[0]):
         n = first[e]
@@ -176,11 +200,14 @@ def _counts(mask, label, row, nulls, keep):
 
 @kernel
 def _fold(kind, mask, ints, flts, nulls, keep, forest, counts, totals, sums):
-    """Fills the last three arrays (labels): the aggregate of the rows from there on. For MIN and MAX it is the row of
-    the value, the first one of equal ones."""
+    """Fills ``counts``, ``totals`` and ``sums`` (labels) with the aggregate of the rows from each label on.
+
+    For MIN and MAX the total is the row of the value, the first one among equal values.
+    """
     events, labels, joins, after, at, first = forest
     for e in range(events.shape[0]):
         base = events[e, E_LABELS]
+        # The labels are visited backwards, and earlier matches come first. So the label after each label is already done.
         for i in range(joins[e, 0] - 1, -1, -1):
             n = base + i
             rest = after[n]
@@ -199,6 +226,7 @@ def _fold(kind, mask, ints, flts, nulls, keep, forest, counts, totals, sums):
                 elif kind == gather.SUM_FLOAT:
                     number += flts[row]
                 elif kind == gather.MIN_INT:
+                    # Backwards, the first one of equal values comes last. So an equal value replaces the row found.
                     if total < 0 or ints[row] <= ints[total]:
                         total = row
                 elif kind == gather.MAX_INT:
@@ -216,9 +244,11 @@ def _fold(kind, mask, ints, flts, nulls, keep, forest, counts, totals, sums):
 
 
 def _sums_in_order(mask: int, flts: np.ndarray, nulls: np.ndarray, keep: np.ndarray, trees: Forest) -> np.ndarray:
-    """float64 of each event: the sum of its rows' values from the first row on, since the last bits of a sum depend on the order.
-    That takes an addition for each row of each match, many at a time: the matches are ordered so that matches with a
-    common label are neighbours."""
+    """Returns for each event the sum of its rows' values, added from the first row on. float64 (m).
+
+    The last bits of a sum depend on the order. So there is an addition for each row of each match, many at a time: matches with a
+    common label are made neighbours.
+    """
     size, matches = len(trees.labels), len(trees.events)
     many, begin, filled = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
     sums, out = np.zeros(matches, dtype=np.float64), np.zeros(matches, dtype=np.float64)
@@ -228,9 +258,13 @@ def _sums_in_order(mask: int, flts: np.ndarray, nulls: np.ndarray, keep: np.ndar
 
 @kernel
 def _spread(mask, flts, nulls, keep, forest, many, begin, filled, order, sums, out):
-    """Fills ``out``. ``many`` (labels): how many matches have the label; they are in ``sums`` from ``begin`` on."""
+    """Fills ``out``.
+
+    ``many`` (labels) is how many matches have a label. They lie in ``sums`` from ``begin`` on.
+    """
     events, labels, joins, after, at, first = forest
     matches = events.shape[0]
+    # Later matches join labels of earlier ones. Visiting the last match first completes a label's count before it is passed on.
     for e in range(matches - 1, -1, -1):
         if first[e] >= 0:
             many[first[e]] += 1
@@ -239,6 +273,7 @@ def _spread(mask, flts, nulls, keep, forest, many, begin, filled, order, sums, o
             rest = after[base + i]
             if rest >= 0:
                 many[rest] += many[base + i]
+    # Matches with a common label get consecutive places in ``sums``. So adding a value to all of them is one slice.
     free = np.int64(0)
     for e in range(matches):
         base = events[e, E_LABELS]
@@ -252,7 +287,7 @@ def _spread(mask, flts, nulls, keep, forest, many, begin, filled, order, sums, o
                 begin[n] = free
                 free += many[n]
             filled[n] = begin[n]
-    steps = np.int64(0)  # the labels that count, ordered so that the labels of each match follow its rows
+    steps = np.int64(0)  # labels that count, in an order that visits each match's labels in row order
     for e in range(matches - 1, -1, -1):
         base = events[e, E_LABELS]
         for i in range(joins[e, 0]):
@@ -260,6 +295,7 @@ def _spread(mask, flts, nulls, keep, forest, many, begin, filled, order, sums, o
             if _counts(mask, labels[n], at[n], nulls, keep):
                 order[steps] = n
                 steps += 1
+    # Labels and sums are processed in tiles, so that the sums stay in the cache. Each sum still gets its values in row order.
     for some in range(0, steps, TILE):
         for low in range(0, matches, TILE):
             for step in range(some, min(some + TILE, steps)):
@@ -279,7 +315,10 @@ def _spread(mask, flts, nulls, keep, forest, many, begin, filled, order, sums, o
 def _one_by_one(
     kind: int, mask: int, ints: np.ndarray, flts: np.ndarray, nulls: np.ndarray, keep: np.ndarray, trees: Forest,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """The same where sums may leave 64 bits, which depends on their order: of some matches at a time, with all labels of each."""
+    """Computes :func:`aggregate` if sums may overflow 64 bits, which depends on their order.
+
+    It takes some matches at a time, with all labels of each.
+    """
     sizes = np.maximum(trees.events[:, E_ROWS], 0)
     ends = np.cumsum(sizes)
     parts, begin, none = [], 0, np.zeros(0, dtype=np.int64)
@@ -299,7 +338,7 @@ def _one_by_one(
 
 @kernel
 def _write_labels(first, begin, labels, after, out):
-    """Writes all labels of matches, those of each from ``begin`` on."""
+    """Writes all labels of each match, from its ``begin`` on."""
     for e in range(first.shape[0]):
         n = first[e]
         k = begin[e]

@@ -1,4 +1,4 @@
-"""Output tables of the matches found, in pieces that fit memory."""
+"""Makes output tables from match batches, in pieces that fit memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sparkcep.engine.output.row_weights import scores
 from sparkcep.errors import MatchRuntimeError, TooMuchStateError
 from sparkcep.kernels.common import layout
 
-OUTPUT_BYTES = 1 << 25  # about, of one output table
+OUTPUT_BYTES = 1 << 25  # approximate size of one output table
 _ROW_MODES = {"one": gather.ONE, "show": gather.SHOW, "omit": gather.OMIT, "unmatched": gather.UNMATCHED}
 
 
@@ -32,7 +32,10 @@ class Tables:
         self.leaves = dict(task.plan.leaves)
 
     def of(self, chunk: Chunk, found: MatchBatch) -> Iterator[pa.Table]:
-        """Output rows of matches. Each comes once for each sliding window that holds it, unless ``found`` tells the windows."""
+        """Yields the output rows of matches.
+
+        Each match comes once for each sliding window that holds it, unless ``found`` already has the windows.
+        """
         plan = self.plan
         if not len(found.events):
             return
@@ -58,7 +61,7 @@ class Tables:
             yield self._table(part, out_pos[piece], chunk.columns)
 
     def slides(self, chunk: Chunk) -> Slides | None:
-        """The sliding windows of whole partitions that are asked for."""
+        """Returns the sliding windows of whole partitions that are asked for, None without SLIDE."""
         window = self.plan.windows[0]
         if not self.plan.slide:
             return None
@@ -68,8 +71,10 @@ class Tables:
             raise self.task.failures.state(0, chunk.columns, NARROWER) from None
 
     def _pieces(self, rows: OutputRows, out_pos: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[slice]:
-        """The output rows in pieces of about OUTPUT_BYTES: with arrays of all rows so far, those of one match may take more than
-        there is memory."""
+        """Yields slices of the output rows of about OUTPUT_BYTES each.
+
+        With arrays of all rows so far, the output rows of one match may need more than the available memory.
+        """
         kept = [f.name for f in self.schema if f.name != "__matched" and f.name not in self.leaves]
         sizes = output_bytes(self.plan.leaves, kept, rows, out_pos, columns, OUTPUT_BYTES)
         if sizes is None:
@@ -93,8 +98,7 @@ class Tables:
                 arrays.append(pa.array(rows.events[rows.out_event, layout.E_ROWS] >= 0))
             elif f.name in self.leaves:
                 values = self._leaf(f.name, rows, columns)
-                # a struct that is NULL has NULL in fields that are never NULL themselves, which a cast refuses even to the same
-                # type
+                # a NULL struct has NULLs in fields that are declared not nullable; a cast refuses that even to the same type
                 arrays.append(values if values.type.equals(f.type) else values.cast(f.type))
             else:
                 values = columns[f.name].take(taken)
@@ -108,7 +112,7 @@ class Tables:
             raise error.at(next(((p.line, p.column, p.text) for p in self.plan.leaf_places if p.name == name), None)) from None
 
     def _in_windows(self, chunk: Chunk, found: MatchBatch) -> MatchBatch:
-        """Each match once for each sliding window that holds all its rows, and is asked for."""
+        """Repeats each match for each sliding window that is asked for and holds all its rows."""
         window, events = self.plan.windows[0], found.events
         kept = np.flatnonzero(events[:, layout.E_ROWS] > 0)
         first, last = end_rows(events[kept], found.rows)
@@ -122,5 +126,5 @@ class Tables:
 
     @property
     def _most_windows(self) -> int:
-        """How many sliding windows are told at a time."""
+        """How many sliding windows may be listed at a time."""
         return self.task.limits.max_state_bytes // WINDOW_BYTES

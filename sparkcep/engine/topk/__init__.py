@@ -1,1 +1,1 @@
-"""The k best matches of each window without a list of all (CPR). Chunks go in; ranked matches come out."""
+"""TOP k without enumerating all matches (CPR): chunks go in, and the ranked k best matches of each window come out."""

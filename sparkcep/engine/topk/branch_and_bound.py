@@ -1,8 +1,9 @@
-"""The k best matches of a sequence of single rows by a monotone score that is no sum (CPR, sections 3.2 to 3.4: nonlinear
-preferences), without going through all matches. The method: ``monotone_kernels``.
+"""The k best sequences of single rows by a monotone score, without going through all matches.
 
-A score is a tree over one weight for each stratum, as ``plan.extend.score`` writes it: ("leaf", stratum), ("lit", number), or an
-operation of ``OPERATIONS`` with its operands. All are exact in IEEE arithmetic or correctly rounded, so that the bits are Spark's.
+These are the nonlinear preferences of CPR (sections 3.2 to 3.4). The method is branch and bound, see
+:mod:`sparkcep.kernels.topk.branch_and_bound`. A score is a tree over one weight for each stratum, as
+:mod:`sparkcep.plan.extend.score` writes it: ``("leaf", stratum)``, ``("lit", number)``, or one of ``OPERATIONS`` with its operands.
+All operations are exact in IEEE arithmetic or rounded correctly, so the bits of a score equal Spark's.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ _FALLING_OPERANDS = {"-": (1, -1), "neg": (-1,)}
 
 @dataclass(frozen=True)
 class RowSequences:
-    """Results by window, best first: ``window`` int64 (results), ``score`` float64, ``rows`` int64 (results, strata)."""
+    """Results by window, best first.
+
+    Attributes:
+        window: the window of each result. int64 (results).
+        score: its score. float64 (results).
+        rows: its rows. int64 (results, strata).
+    """
 
     window: np.ndarray
     score: np.ndarray
@@ -35,25 +42,30 @@ class RowSequences:
 
 @dataclass(frozen=True)
 class Inside:
-    """What rows of a sequence are asked beside their order, see :class:`sparkcep.kernels.topk.branch_and_bound.Order`: ``same``, by
-    stratum; ``groups``: (window, first stratum, last stratum); ``windows`` int64 (windows, rows): where they end."""
+    """Conditions on the rows of a sequence in addition to their order, see :class:`sparkcep.kernels.topk.branch_and_bound.Order`.
+
+    Attributes:
+        same: by stratum, see there.
+        groups: (window, first stratum, last stratum) for each group with a window.
+        windows: the end of the window that begins with each row. int64 (windows, rows).
+    """
 
     same: tuple[bool, ...]
     groups: tuple[tuple[int, int, int], ...]
     windows: np.ndarray
 
     def part(self, rows: slice) -> Inside:
-        """The same for some of the rows, of which no sequence leaves any."""
+        """Returns the conditions for some of the rows, if each sequence lies inside these rows."""
         windows = self.windows[:, rows]
         return Inside(self.same, self.groups, np.clip(windows - rows.start, 0, windows.shape[1]))
 
     def order(self) -> mk.Order:
-        """As the kernel has it."""
+        """Returns the conditions as the kernel takes them."""
         return mk.Order(np.array(self.same, dtype=np.uint8), np.array(self.groups, dtype=np.int64).reshape(-1, 3), np.ascontiguousarray(self.windows))
 
     @staticmethod
     def free(strata: int) -> Inside:
-        """Nothing is asked."""
+        """Returns conditions that are always true."""
         return Inside((False,) * strata, (), np.zeros((0, 0), dtype=np.int64))
 
 
@@ -70,13 +82,25 @@ def top_sequences(
     max_steps: int = 2**62,
     max_bytes: int = 2**62,
 ) -> RowSequences:
-    """The ``k`` best of each window among the sequences of one row of each stratum, in the order of the strata and of the rows.
+    """Finds the ``k`` best sequences of each window. A sequence has one row of each stratum, in the order of strata and rows.
 
-    ``letters`` int64 (rows): bit j where the row belongs to stratum j; ``weights`` float64 (strata, rows), finite there. ``low``,
-    ``high`` int64 (windows), both ascending: rows of each window, ``high`` behind the last; without them all rows are one window.
-    ``ends`` int64 (rows), ascending, may bound each sequence by its first row; ``inside`` says what else is asked. Ties: the
-    lexicographically earliest rows. ``max_steps``, ``max_bytes``: of one window's search, and of its results. Raises
-    TooManyStepsError, TooMuchStateError.
+    Ties go to the lexicographically earliest rows.
+
+    Args:
+        tree: the score.
+        letters: bit j is set if the row belongs to stratum j. int64 (rows).
+        weights: the weight of each row, finite if the row belongs to the stratum. float64 (strata, rows).
+        k: how many sequences.
+        low, high: the first row of each window, and the row after its last one, both ascending. int64 (windows). Without them all
+            rows are one window.
+        ends: for each first row, the row before which its sequences must end. int64 (rows), ascending.
+        inside: further conditions.
+        max_steps: the limit on the steps of one window's search.
+        max_bytes: the limit on the bytes of its results.
+
+    Raises:
+        TooManyStepsError: with the number of the window.
+        TooMuchStateError: the results need too many bytes.
     """
     if k < 1:
         raise ValueError(f"k must be positive, not {k}")
@@ -88,11 +112,11 @@ def top_sequences(
         low, high = np.zeros(1, dtype=np.int64), np.full(1, n, dtype=np.int64)
     low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
     strata = _strata(np.asarray(letters, dtype=np.int64), np.ascontiguousarray(weights, dtype=np.float64))
-    k = max(1, min(k, math.prod(np.diff(strata.offsets).tolist())))  # there are no more
+    k = max(1, min(k, math.prod(np.diff(strata.offsets).tolist())))  # there are not more sequences
     if k * (m + 1) * 16 > max_bytes:
         raise TooMuchStateError
     score = compiled(tree, m)
-    # enough of each stratum for k results, were its rows in any order
+    # rows of each stratum that would give k results if their order were random
     trial = min(mk.TRIAL, math.ceil((2 * k * math.factorial(m)) ** (1 / m)) + 1)
     room = _room(m, n, k, len(score.code))
     limits = np.zeros(0, dtype=np.int64) if ends is None else np.asarray(ends, dtype=np.int64)
@@ -116,7 +140,7 @@ def _each(
     tree: tuple, letters: np.ndarray, weights: np.ndarray, k: int, low: np.ndarray, high: np.ndarray, ends: np.ndarray, inside: Inside | None,
     max_steps: int, max_bytes: int,
 ) -> RowSequences:
-    """The same, each window by itself."""
+    """Finds the best sequences of each window separately."""
     parts = []
     for w, (begin, end) in enumerate(zip(low.tolist(), high.tolist())):
         at = slice(begin, end)
@@ -132,9 +156,18 @@ def _each(
 
 
 def best_of(parts: list[tuple[RowSequences, np.ndarray]], k: int, strata: int) -> tuple[RowSequences, np.ndarray]:
-    """The ``k`` best of each window among the results of several searches of the same windows, each with the labels uint8 (strata)
-    of its rows; and their labels uint8 (results, strata). Ties: the earliest vector of rows, each once and a prefix first; then the
-    earliest sequence of rows with their labels."""
+    """Returns the ``k`` best of each window among the results of several searches of the same windows, with their labels.
+
+    Ties go to the earliest row vector (each row once, a prefix first), then to the earliest sequence of rows with their labels.
+
+    Args:
+        parts: the results of each search, with the labels of its strata. uint8 (strata).
+        k: how many results.
+        strata: the number of strata.
+
+    Returns:
+        The results, and their labels. uint8 (results, strata).
+    """
     window = np.concatenate([np.zeros(0, dtype=np.int64), *(part.window for part, _ in parts)])
     score = np.concatenate([np.zeros(0), *(part.score for part, _ in parts)])
     rows = np.concatenate([np.zeros((0, strata), dtype=np.int64), *(part.rows for part, _ in parts)])
@@ -169,13 +202,15 @@ def _room(m: int, n: int, k: int, depth: int) -> mk.SearchRoom:
 
 
 def rising_leaves(tree: tuple, strata: int) -> np.ndarray:
-    """int64 (strata): 1 where a larger weight makes the score larger, -1 where a smaller one does, 0 where it has none. Raises
-    ValueError where it is not monotone."""
+    """Returns the direction of each stratum. int64 (strata). Raises ValueError if the score is not monotone.
+
+    It is 1 if a larger weight makes the score larger, -1 if smaller, and 0 if the score does not depend on the stratum.
+    """
     return compiled(tree, strata).rising
 
 
 def compiled(tree: tuple, strata: int) -> mk.Score:
-    """The tree as a program. Raises ValueError where it is not monotone: a stratum that both raises and lowers it."""
+    """Returns the tree as a program. Raises ValueError if the score is not monotone: some stratum both raises and lowers it."""
     code: list[tuple[int, int]] = []
     literals: list[float] = []
     rising = np.zeros(strata, dtype=np.int64)
@@ -200,16 +235,16 @@ def compiled(tree: tuple, strata: int) -> mk.Score:
 
 
 def _directions(node: tuple) -> tuple[int, ...]:
-    """Of each operand: -1 where the larger it is, the smaller is the value."""
+    """Returns for each operand 1, or -1 if a larger operand makes the value smaller."""
     if node[0] in ("*", "/") and any(operand[0] == "lit" and operand[1] < 0 for operand in node[1:]):
         return tuple(-1 for _ in node[1:])
     if node[0] == "/" and node[2][0] != "lit":
-        return 1, -1  # of what is above 0
+        return 1, -1  # for positive operands
     return _FALLING_OPERANDS.get(node[0], tuple(1 for _ in node[1:]))
 
 
 def value(tree: tuple, weights: Sequence[float]) -> float:
-    """The score of one weight for each stratum."""
+    """Returns the score of one weight for each stratum."""
     if tree[0] == "leaf":
         return weights[tree[1]]
     if tree[0] == "lit":

@@ -1,9 +1,8 @@
-"""The k best matches of a partition, of spans or of sliding windows, by additive preferences (CPR, section 3.2), without
-enumerating the matches.
+"""The k best matches of a partition, of spans or of sliding windows by additive preferences (CPR, section 3.2), as k best paths.
 
-A match is a sequence of (row, variable); its score is the sum of its rows' weights in row order, and larger is better. Ties: the
-lexicographically earliest vector of rows (a prefix first), then preferment (the order of a node's edges). NaN ranks last. The
-kernels and their method: ``best_kernels``.
+Matches are not enumerated. A match is a sequence of (row, variable). Its score is the sum of its rows' weights in row order; larger
+is better. Ties go to the lexicographically earliest row vector (a prefix first), then to preferment (the order of a node's edges).
+NaN ranks last. The kernels and their method are in :mod:`sparkcep.kernels.topk.k_best`.
 """
 
 from __future__ import annotations
@@ -18,13 +17,20 @@ from sparkcep.errors import TooMuchStateError
 from sparkcep.kernels.common.run_chains import C_FIELDS
 from sparkcep.kernels.topk import k_best as b
 
-COMPLETE = -1  # in place of a variable: the match may end at the node
-POOL, ARENA, CANDIDATES = 1 << 12, 1 << 12, 1 << 8  # records at first
+COMPLETE = -1  # instead of a variable: the match may end at the node
+POOL, ARENA, CANDIDATES = 1 << 12, 1 << 12, 1 << 8  # initial numbers of records
 
 
 class Keys(NamedTuple):
-    """Conditions between neighbours of a match: a row taken into a node with ``keyed`` uint8 (nodes) has key ``left`` int64 (nodes,
-    rows), and ``right`` int64 (edges, rows) of the row taken next must be the same. Keys below 0 equal none."""
+    """Equalities between neighbouring rows of a match.
+
+    A row taken into a keyed node has a left key. The next row must have the same right key. A key below 0 equals no key.
+
+    Attributes:
+        keyed: 1 for nodes with keys. uint8 (nodes).
+        left: int64 (nodes, rows).
+        right: int64 (edges, rows).
+    """
 
     keyed: np.ndarray
     left: np.ndarray
@@ -33,8 +39,15 @@ class Keys(NamedTuple):
 
 @dataclass(frozen=True)
 class Ranked:
-    """Matches by window, best first: ``window`` int64 (matches), ``score`` as the weights; ``rows``, ``edges`` int64: match i has
-    those from ``offsets[i]`` to ``offsets[i + 1]``. ``builds``: how often lists were built from all rows of a window."""
+    """Matches by window, best first.
+
+    Attributes:
+        window: the window of each match. int64 (matches).
+        score: its score, of the weights' type.
+        offsets: match i has the rows from ``offsets[i]`` to before ``offsets[i + 1]``.
+        rows, edges: the rows of all matches and the edges that took them. int64.
+        builds: how often lists were built from all rows of a window.
+    """
 
     window: np.ndarray
     score: np.ndarray
@@ -44,7 +57,7 @@ class Ranked:
     builds: int = 0
 
     def matches(self) -> list[tuple]:
-        """(window, score, rows, edges) of each match."""
+        """Returns (window, score, rows, edges) of each match."""
         rows, edges, at = self.rows.tolist(), self.edges.tolist(), self.offsets.tolist()
         return [
             (w, s, tuple(rows[low:high]), tuple(edges[low:high]))
@@ -67,14 +80,24 @@ def top_matches(
     width: int | None = None,
     max_bytes: int = 2**62,
 ) -> Ranked:
-    """The ``k`` best matches of each window; rows between two rows taken are passed over (SKIP TILL ANY).
+    """Returns the ``k`` best matches of each window. Rows between two rows of a match may be skipped (SKIP TILL ANY).
 
-    ``first`` int64 (nodes + 1), ``edges`` int64 (m, >= 2): variable or COMPLETE, target; ``letters`` int64 (rows): bit v where the
-    row fulfils variable v; ``weights`` float64 or int64 (variables, rows). ``low``, ``high`` int64 (windows), both ascending: rows
-    of each window, ``high`` behind the last. Without them: the partition is one window. ``heads`` bool (windows): the first ones of
-    further partitions, whose rows stand behind those of the first one. ``span`` int64 (rows), ascending: a match
-    that ends at row r begins at row ``span[r]`` or later. ``width``: entries of a node's list, for experiments (k: each
-    window from scratch); ``max_bytes``: of lists and results. Raises TooMuchStateError.
+    Args:
+        first: the first edge of each node. int64 (nodes + 1).
+        edges: variable or COMPLETE, and target. int64 (m, >= 2).
+        letters: bit v is set if the row fulfils variable v. int64 (rows).
+        weights: float64 or int64 (variables, rows).
+        k: how many matches.
+        low, high: the first row of each window, and the row after its last one, both ascending. int64 (windows). Without them the
+            partition is one window.
+        heads: whether a window is the first one of a further partition. The rows of partitions are consecutive. bool (windows).
+        span: a match that ends at row r begins at row ``span[r]`` or later. int64 (rows), ascending.
+        keys: equalities between neighbouring rows.
+        width: the entries of a node's list, for experiments. With k, each window is built from scratch.
+        max_bytes: the limit on the bytes of lists and results.
+
+    Raises:
+        TooMuchStateError: the limit is exceeded.
     """
     if k < 1:
         raise ValueError(f"k must be positive, not {k}")
@@ -103,7 +126,7 @@ def _each(
     first: np.ndarray, edges: np.ndarray, letters: np.ndarray, weights: np.ndarray, k: int, low: np.ndarray, high: np.ndarray, span: np.ndarray,
     keys: Keys | None, max_bytes: int,
 ) -> Ranked:
-    """The same, each window by itself."""
+    """Finds the best matches of each window separately."""
     parts = []
     for w, (begin, end) in enumerate(zip(low.tolist(), high.tolist())):
         at = slice(begin, end)
@@ -115,9 +138,15 @@ def _each(
 
 
 class _Automaton(NamedTuple):
-    """As the kernels have it: ``net`` without what depends on keys (``base``, ``keyed``: empty); ``number`` int64 (edges): those of
-    the caller; ``start``: the node in place of the first for what comes back to it, or 0; ``longest``: most rows of a match, -1
-    without a limit."""
+    """The automaton as the kernels take it.
+
+    Attributes:
+        net: the net without the parts that depend on keys: ``base`` and ``keyed`` are empty.
+        number: the caller's number of each edge. int64 (edges).
+        start: the node that replaces node 0 as the target of edges that lead back to it, or 0.
+        variables: the number of variables.
+        longest: the most rows of a match, -1 without a limit.
+    """
 
     net: b.KBestNet
     number: np.ndarray
@@ -128,7 +157,10 @@ class _Automaton(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def _automaton(first_bytes: bytes, edge_bytes: bytes) -> _Automaton:
-    """From the bytes of ``first`` int64 (nodes + 1) and of ``edges`` int64 (m, 2): an engine asks for each partition."""
+    """Makes the automaton from the bytes of ``first`` int64 (nodes + 1) and of ``edges`` int64 (m, 2).
+
+    It is cached, because an engine needs it for each partition.
+    """
     first = np.frombuffer(first_bytes, dtype=np.int64)
     variable, target = np.frombuffer(edge_bytes, dtype=np.int64).reshape(-1, 2).T
     nodes = len(first) - 1
@@ -139,7 +171,7 @@ def _automaton(first_bytes: bytes, edge_bytes: bytes) -> _Automaton:
     number = np.arange(len(variable))
     start = 0
     if (taking & (target == 0)).any():
-        # a node of its own for what comes back to the start
+        # edges that lead back to the start get a node of their own
         start = nodes
         again = taking & (source == 0)
         target = np.where(taking & (target == 0), nodes, target)
@@ -164,7 +196,7 @@ def _automaton(first_bytes: bytes, edge_bytes: bytes) -> _Automaton:
 
 
 class _Task:
-    """One call of ``top_matches``: the automaton and the keys as the kernels have them."""
+    """One call of ``top_matches``: the automaton and the keys as the kernels take them."""
 
     def __init__(
         self,
@@ -179,7 +211,7 @@ class _Task:
         max_bytes: int,
     ) -> None:
         self.low, self.high, self.heads, self.width, self.max_bytes = low, high, heads, width, max_bytes
-        self.rows = int((high - low).max(initial=0))  # of the longest window
+        self.rows = int((high - low).max(initial=0))  # rows of the longest window
         self.span = None if span is None else np.ascontiguousarray(span, dtype=np.int64)
         automaton = _automaton(first.tobytes(), edges[:, :2].tobytes())
         nodes, source = len(first) - 1, automaton.net.source
@@ -192,7 +224,7 @@ class _Task:
             if automaton.start:
                 keyed[nodes] = keyed[0]
                 left, right = np.vstack([left, left[:1]]), right[automaton.number]
-            keyed[0] = 0  # there is no row before the first
+            keyed[0] = 0  # a first row has no row before it
             for node in np.flatnonzero(keyed):
                 lists[node] = max(int(left[node].max(initial=-1)), int(right[source == node].max(initial=-1))) + 1
         self.number, self.variables, self.longest = automaton.number, automaton.variables, automaton.longest
@@ -204,8 +236,8 @@ class _Task:
 
     def run_integers(self, letters: np.ndarray, weights: np.ndarray, k: int) -> Ranked:
         largest = max(abs(int(weights.min(initial=0))), abs(int(weights.max(initial=0))))
-        size = largest * self.longest_in(self.rows)  # no sum of weights is larger
-        if size < 2**53:  # sums of floats are exact, and their kernels are compiled anyway
+        size = largest * self.longest_in(self.rows)  # an upper bound of all sums
+        if size < 2**53:  # sums of floats are exact, and the float kernels are compiled anyway
             found = self._run(letters, weights.astype(np.float64), k, 0.0)
             return Ranked(found.window, found.score.astype(np.int64), found.offsets, found.rows, found.edges, found.builds)
         if size >= 2**61:
@@ -213,8 +245,11 @@ class _Task:
         return self._run(letters, weights, k, 0.0)
 
     def run_floats(self, letters: np.ndarray, weights: np.ndarray, k: int) -> Ranked:
-        """Infinite and missing weights are left out of the search, which relies on the order of sums, and looked at in searches of
-        their own."""
+        """Finds the best matches by floating weights.
+
+        The search relies on the order of sums, so rows with infinite or NaN weights are excluded from it. Searches of their own
+        handle them.
+        """
         weights = np.ascontiguousarray(weights[: self.variables])
         largest = np.array(b.largest_bits(np.ascontiguousarray(letters), weights.view(np.int64))).view(np.float64)
         if np.isfinite(largest):
@@ -233,7 +268,7 @@ class _Task:
         counts = np.bincount(found.window, minlength=len(self.low))
         if (counts >= k).all():
             return found
-        # fewer than k have a score: the rest is among the first 2 k by rows alone
+        # fewer than k matches have a score: the others are among the first 2 k by rows alone
         firsts = self._run(letters, np.zeros_like(weights), 2 * k, 0.0)
         variables = self.net.source * 0
         variables[self.net.by_edge] = np.repeat(np.arange(self.variables), np.diff(self.net.by_first))
@@ -248,9 +283,9 @@ class _Task:
         return rows if self.longest < 0 else min(rows, self.longest)
 
     def _slack(self, largest: float) -> float:
-        """How far rounding may bring two sums of weights up to ``largest`` together."""
+        """Returns the largest difference between two sums that rounding may remove. Weights are at most ``largest``."""
         rows = self.longest_in(self.rows)
-        size = largest * rows  # no sum is larger
+        size = largest * rows  # an upper bound of all sums of the window
         return 2.0 * (rows + 1) * float(np.spacing(size)) if np.isfinite(size) else np.inf
 
     # -- kernels -----------------------------------------------------------------------------------------------
@@ -278,14 +313,17 @@ class _Task:
         return store.ranked(self.number)
 
     def _width(self, k: int) -> int:
-        """So many that few windows are built anew: a list's size varies by its square root where weights have no trend."""
+        """Returns a list size with which few windows are rebuilt.
+
+        Without a trend in the weights, a list's size varies by its square root.
+        """
         if self.span is None and self.heads.all():
             return k  # each partition has one window
         return k + k // 2 + int(6 * k**0.5)
 
 
 class _Store:
-    """What the kernels work on."""
+    """The arrays of the kernels."""
 
     def __init__(self, net: b.KBestNet, lists: int, dtype: np.dtype, max_bytes: int) -> None:
         self.dtype, self.max_bytes = dtype, max_bytes
@@ -327,7 +365,7 @@ class _Store:
         )
 
     def grow(self) -> None:
-        """Room for the row at hand: records no list reaches are dropped first."""
+        """Makes room for the current row, after dropping records that no list reaches."""
         if self.used[b.U_CANDIDATES] > len(self.work.score):
             self.work = self._work(2 * int(self.used[b.U_CANDIDATES]), len(self.work.runs) // 2 - 1)
             self._check()
@@ -345,7 +383,7 @@ class _Store:
         self._check()
 
     def grow_out(self) -> None:
-        """Twice the room for matches, and for at least one more window."""
+        """Doubles the room for matches, with room for at least one more window."""
         info = self.lists.info
         at, size = info[b.MATCHES, b.L_AT], info[b.MATCHES, b.L_SIZE]
         events = int(self.pool[self.lists.entry[at : at + size], 3].sum())
@@ -356,7 +394,7 @@ class _Store:
         self._check()
 
     def _check(self) -> None:
-        """Raises TooMuchStateError; what has been allocated just now has not been written to."""
+        """Raises TooMuchStateError. It runs before anything is written to the new arrays."""
         if self.pool.nbytes + sum(a.nbytes for part in (self.lists, self.work, self.out) for a in part) > self.max_bytes:
             raise TooMuchStateError
 
@@ -369,7 +407,7 @@ class _Store:
 
 
 def _without(letters: np.ndarray, bad: np.ndarray) -> np.ndarray:
-    """Letters without the (variable, row) pairs of ``bad``."""
+    """Returns the letters without the (variable, row) pairs of ``bad``."""
     out = letters.copy()
     for v in np.flatnonzero(bad.any(axis=1)):
         out[bad[v]] &= ~(np.int64(1) << v)
@@ -377,7 +415,7 @@ def _without(letters: np.ndarray, bad: np.ndarray) -> np.ndarray:
 
 
 def _chosen(found: Ranked, which: np.ndarray, score: float) -> Ranked:
-    """Some of the matches, with a score of their own."""
+    """Returns some of the matches, with the score ``score``."""
     lengths = np.diff(found.offsets)
     events = np.repeat(which, lengths)
     offsets = np.concatenate([[0], np.cumsum(lengths[which])]).astype(np.int64)
@@ -385,7 +423,7 @@ def _chosen(found: Ranked, which: np.ndarray, score: float) -> Ranked:
 
 
 def united(parts: list[Ranked], k: int) -> Ranked:
-    """The ``k`` best of each window among the matches of all parts."""
+    """Returns the ``k`` best matches of each window among those of all parts."""
     unique = {(w, rows, edges): s for part in parts for w, s, rows, edges in part.matches()}
 
     def rank(item: tuple) -> tuple:
@@ -409,8 +447,10 @@ def united(parts: list[Ranked], k: int) -> Ranked:
 
 
 def _dense(keys: Keys, source: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Keys as small numbers, those of each node by themselves: they number its lists. A right key that no left key equals becomes
-    -1."""
+    """Returns the keys as small numbers, separately for each node: they number its lists.
+
+    A right key without an equal left key becomes -1.
+    """
     left, right = np.full(keys.left.shape, -1, dtype=np.int64), np.full(keys.right.shape, -1, dtype=np.int64)
     left = np.vstack([left, np.full((nodes + 1 - len(left), left.shape[1]), -1, dtype=np.int64)])
     for node in np.flatnonzero(keys.keyed):
@@ -424,7 +464,7 @@ def _dense(keys: Keys, source: np.ndarray, nodes: int) -> tuple[np.ndarray, np.n
 
 
 def _longest(source: np.ndarray, target: np.ndarray, nodes: int) -> int:
-    """Most rows of a match, -1 where an edge leads back."""
+    """Returns the most rows of a match, -1 if the automaton has a cycle."""
     best = np.zeros(nodes, dtype=np.int64)
     for _ in range(nodes + 1):
         new = best.copy()

@@ -1,11 +1,15 @@
-"""The rank join that finds the k best matches of a conjunction among the ranked matches of its sides.
+"""Rank join: finds the k best matches of a conjunction among the ranked matches of its sides.
 
-This is NRA (no random access; Fagin) as in CPR, section 3.3: items are pulled from their queues in descending order of score, and
-an item joins those of the other queues that were pulled before it. No result that is still to be found has a score above ``bound``,
-so results above the bound are final. Among equal scores the lexicographically earliest vector of rows comes first (a prefix before
-what it begins), then the places in the queues; so a result is final only when it is strictly above the bound.
+This is NRA (no random access; Fagin) as in CPR, section 3.3. Items are pulled from their queues in descending order of score. A
+pulled item joins the items of the other queues that were pulled before it. Results not found yet have at most the score ``bound``,
+so results above the bound are final. Ties go to the lexicographically earliest row vector (a prefix comes before its extensions),
+then to the places in the queues. So a result is final only if it is strictly above the bound.
 
-CPR's waste-avoiding boundary selection (WABS, Figures 3.12 and 3.13) says which queue is pulled next.
+CPR's waste-avoiding boundary selection (WABS, Figures 3.12 and 3.13) chooses the queue that is pulled next.
+
+Example: k is 1, and the score is the sum. Queue A has 9 and 3, queue B has 5 and 4. The first items of A and B make the result 14.
+The bound is also 14, because the next item of B may be a second 5. Pulling 3 from A does not change that. After 4 is pulled from B,
+the bound is 9 + 4, and the result 14 is final.
 """
 
 from __future__ import annotations
@@ -19,7 +23,13 @@ from sparkcep.errors import TooManyStepsError
 
 
 class Item(NamedTuple):
-    """A match of one side: ``rows`` in ascending order; ``identity`` is the match's own in its queue."""
+    """A match of one side.
+
+    Attributes:
+        score: its score.
+        rows: its rows in ascending order.
+        identity: identifies the match in its queue.
+    """
 
     score: float
     rows: tuple[int, ...]
@@ -27,7 +37,13 @@ class Item(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """A result. Results are ordered by rank: ``minus`` is the score with its sign changed, then come all rows, then the items."""
+    """A result. The order of the tuples is the rank.
+
+    Attributes:
+        minus: the negated score.
+        rows: all rows.
+        identities: the identity of each side's item.
+    """
 
     minus: float
     rows: tuple[int, ...]
@@ -39,12 +55,12 @@ class Joined(NamedTuple):
 
 
 class Queue:
-    """A ranked stream of items, best first, and those that were pulled from it."""
+    """A ranked stream of items, best first, and the items pulled from it so far."""
 
     def __init__(self, items: Iterable[Item]) -> None:
         self.source: Iterator[Item] = iter(items)
         self.items: list[Item] = []
-        self.scores: list[float] = []  # of the items pulled
+        self.scores: list[float] = []  # scores of the pulled items
         self.exhausted = False
 
     @property
@@ -71,10 +87,10 @@ class Queue:
 
 
 class RankJoin:
-    """The k best results of joining any item of each queue with any of the others.
+    """The k best results of joining any item of each queue with any items of the others.
 
-    ``combine`` makes one score of one score for each queue, and must not fall where one of them rises. ``run`` raises
-    TooManyStepsError when more than ``max_steps`` items were joined to others.
+    ``combine`` makes one score from one score of each queue. It must be monotone: a higher score never makes it lower. ``run``
+    raises TooManyStepsError if more than ``max_steps`` items were joined to others.
     """
 
     def __init__(self, queues: Sequence[Queue], k: int, combine: Callable[[Sequence[float]], float], max_steps: int = 2**62) -> None:
@@ -82,10 +98,10 @@ class RankJoin:
         self.steps, self.max_steps = 0, max_steps
         self.results: list[Joined] = []
         self.bound = math.inf
-        self.done = False  # nothing is left to be found
-        self.final = 0  # results known to be among the best, in order
+        self.done = False  # no further result can be found
+        self.final = 0  # how many of the first results are final
         self.turn = -1  # the queue that was pulled last when queues took turns
-        self.ratio: list[float] | None = None  # how deep the queues should be read, in proportion
+        self.ratio: list[float] | None = None  # the relative depths to which the queues should be read
 
     def run(self) -> list[Joined]:
         while self.final < self.k and not self.done:
@@ -98,7 +114,7 @@ class RankJoin:
         return self.results[self.k - 1].score if len(self.results) >= self.k else -math.inf
 
     def step(self) -> None:
-        """Pulls one item and does what follows from it."""
+        """Pulls one item, joins it and updates the bound."""
         h = self._choose()
         item = self.queues[h].pull()
         if item is not None:
@@ -107,7 +123,7 @@ class RankJoin:
         self._finalise()
 
     def _take(self, h: int, item: Item) -> None:
-        """Adds the results that an item pulled from queue ``h`` makes, and keeps it for those to come."""
+        """Adds the results that an item pulled from queue ``h`` makes, and keeps the item for later ones."""
         lists = [[item] if g == h else queue.items for g, queue in enumerate(self.queues)]
         if all(lists):
             self._extend(lists, (), [some[0].score for some in lists])
@@ -119,12 +135,12 @@ class RankJoin:
         if at == len(lists):
             self._add(chosen)
             return
-        lower = self.lower  # what cannot be among the best is not looked at
+        lower = self.lower  # results below it cannot be among the best
         scores = [x.score for x in chosen]
         for item in lists[at]:
             self.steps += 1
             if lower > -math.inf and self.combine([*scores, item.score, *tops[at + 1 :]]) < lower:
-                break  # and so is what follows
+                break  # later items are no better
             self._extend(lists, (*chosen, item), tops)
         if self.steps > self.max_steps:
             raise TooManyStepsError(0)
@@ -140,18 +156,18 @@ class RankJoin:
     # -- bounds ------------------------------------------------------------------------------------------------
 
     def _bound(self) -> float:
-        """No result yet to be found has a higher score."""
+        """Returns the highest score that a result not found yet may have."""
         queues = self.queues
         if any(q.depth == 0 and not q.exhausted for q in queues):
             return math.inf
         if any(q.exhausted and not q.scores for q in queues):
             return -math.inf
-        # at least one item of such a result is yet to be pulled
+        # at least one item of such a result was not pulled yet
         tops = self._tops()
         return max((self._corner(tops, h, q.bottom) for h, q in enumerate(queues) if not q.exhausted), default=-math.inf)
 
     def _corner(self, tops: list[float], h: int, score: float) -> float:
-        """The combined score of ``tops`` with ``score`` in the place of queue ``h``."""
+        """Returns the combined score of ``tops``, with ``score`` instead of the top of queue ``h``."""
         return self.combine([score if g == h else top for g, top in enumerate(tops)])
 
     def _finalise(self) -> None:
@@ -175,8 +191,8 @@ class RankJoin:
         return self._scheduled(alive)
 
     def _scheduled(self, alive: list[int]) -> int:
-        """The next of some queues from each of which an item was pulled."""
-        # a queue whose own bound is passed adds nothing any more
+        """Returns the next queue to pull, if an item was pulled from each queue."""
+        # a queue with a bound below the k-th result adds nothing
         tops = self._tops()
         alive = [h for h in alive if self._corner(tops, h, self.queues[h].bottom) >= self.lower] or alive
         ratio = self.ratio
@@ -185,7 +201,7 @@ class RankJoin:
         return self._next_in_turn(alive)
 
     def _tops(self) -> list[float]:
-        """The best score of each queue that a result yet to be found may have."""
+        """Returns the best score of each queue."""
         return [q.top for q in self.queues]
 
     def _next_in_turn(self, alive: list[int]) -> int:
@@ -193,16 +209,21 @@ class RankJoin:
         return self.turn
 
     def _revise(self) -> None:
-        """Finds the boundary at which the result before the last would have been final, among all items pulled by now. Its depths
-        are the ratio of the accesses to come."""
+        """Sets the ratio of further accesses.
+
+        Finds the boundary at which the result before the last one would have become final, among all items pulled so far. The ratio
+        is that of the boundary's depths.
+        """
         target = self.results[self.final - 2].score
         tops = self._tops()
         depths = [self._depth_for(h, lambda s, h=h: self._corner(tops, h, s), target) for h in range(len(self.queues))]
         self.ratio = [2.0 * q.depth if d is None else max(d, 0.5) for q, d in zip(self.queues, depths)]
 
     def _depth_for(self, h: int, bound: Callable[[float], float], target: float) -> int | None:
-        """The least depth of queue ``h`` at which ``bound`` of its score is at most ``target``; None where it is not read so
-        deep."""
+        """Returns the least depth of queue ``h`` at which ``bound`` of its score is at most ``target``.
+
+        None if it was not read so deep.
+        """
         scores = self.queues[h].scores
         if not scores or bound(scores[-1]) > target:
             return None

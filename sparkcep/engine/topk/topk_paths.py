@@ -1,6 +1,6 @@
 """TOP k: the k best matches of whole partitions, and of their sliding windows.
 
-Where the score is a sum over the rows they are k best paths over (node, row) (CPR, 2011, section 3.2).
+If the score is a sum over the rows, they are k best paths over (node, row) (CPR, 2011, section 3.2).
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from sparkcep.errors import TooMuchStateError
 from sparkcep.kernels.common.layout import E_NUMBER, E_PART
 from sparkcep.plan.records import Ranking, Term
 
-MOST_SHIFTS = 64  # of the numbers in a band
-MOST_TOGETHER = 1 << 16  # best matches that partitions searched together may have
-SHARE_TOGETHER = 8  # the share of the state that these may take, at most: with more a search would end in vain
-SPARE = 1024  # matches that are held beside twice the best
-MATCH_BYTES, ROW_BYTES = 400, 80  # of a match that is held as Python's numbers, and of each of its rows
+MOST_SHIFTS = 64  # most differences that a band may allow
+MOST_TOGETHER = 1 << 16  # most best matches of partitions that are searched together
+SHARE_TOGETHER = 8  # their share of ``max_state_bytes``: a larger search might fail in vain
+SPARE = 1024  # matches held in addition to twice the best
+MATCH_BYTES, ROW_BYTES = 400, 80  # of a match held as Python objects, and of each of its rows
 
 
 @dataclass(frozen=True)
 class Best:
-    """The best matches of a partition, or of several, and the number of the window of each."""
+    """The best matches of one or several partitions, and the window number of each match."""
 
     found: MatchBatch
     windows: np.ndarray
@@ -50,8 +50,15 @@ class Best:
 
 @dataclass(frozen=True)
 class Span:
-    """A partition of a chunk: its rows, and its sliding windows as ``first`` rows and rows ``until``, counted in the partition,
-    with their ``numbers``; without sliding windows ``first`` and ``until`` are None."""
+    """A partition of a chunk, with its sliding windows.
+
+    Attributes:
+        part: the number of the partition.
+        low, high: its first row, and the row after its last one.
+        first, until: the first row of each window, and the row after its last one, counted in the partition. None without sliding
+            windows.
+        numbers: the numbers of the windows.
+    """
 
     part: int
     low: int
@@ -66,8 +73,10 @@ class Span:
 
 
 class Rankings:
-    """What the searches for the k best matches share. ``listing``: the search that lists all matches where the rows do not tell
-    the best."""
+    """Base of the searches for the k best matches.
+
+    ``listing`` builds the search that lists all matches. It is used if the rows do not determine the best.
+    """
 
     def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:
         self.task, self.listing, self.tables = task, listing, tables
@@ -75,7 +84,7 @@ class Rankings:
         self.ranking: Ranking = task.plan.ranking
 
     def spans(self, chunk: Chunk, sliding: Slides | None) -> Iterator[Span]:
-        """The partitions of a chunk."""
+        """Yields the partitions of a chunk."""
         for part, (low, high) in enumerate(zip(chunk.offsets.tolist(), chunk.offsets[1:].tolist())):
             if sliding is None:
                 yield Span(part, low, high, None, None, np.zeros(1, dtype=np.int64))
@@ -84,8 +93,10 @@ class Rankings:
                 yield Span(part, low, high, first - low, until - low, numbers)
 
     def within(self, chunk: Chunk, side: int = 0) -> tuple[np.ndarray, np.ndarray] | None:
-        """Where the windows end and begin that bound each match of a side, or of the pattern, beside sliding ones, for each row;
-        None where there are none."""
+        """Returns the end and the begin of the windows that bound each match of a side or of the pattern, for each row.
+
+        Sliding windows do not count. Returns None without such windows.
+        """
         plan, columns = self.task.plan, chunk.columns
         outer = [0] if windowed(self.task) and not plan.slide and self.task.prepared.strategy.search != SIDES else []
         windows = [plan.windows[w] for w in (*outer, *self.task.prepared.strategy.spans[side])]
@@ -95,8 +106,10 @@ class Rankings:
         return np.min(ends, axis=0), np.max(backs, axis=0)
 
     def output(self, chunk: Chunk, found: list[Best] | None, sliding: Slides | None, *, ranks: bool = False) -> Iterator[pa.Table]:
-        """Output of the best matches, with their ``ranks`` if they are complete and in order; of all matches, for Spark to rank,
-        where the best are not known."""
+        """Yields the output of the best matches. If they are not known, yields all matches, for Spark to rank.
+
+        With ``ranks`` the matches must be complete and in order; their ranks are added.
+        """
         if found is None:
             for some in listed(self.listing(), chunk):
                 yield from self.tables.of(chunk, some)
@@ -107,7 +120,7 @@ class Rankings:
         if sliding is not None:
             by_event["window_start"], by_event["window_end"] = sliding.windows(windows)
         if ranks:
-            # MATCH_RANK(): the place among the matches of a partition and window, which stand together
+            # MATCH_RANK(): the place among the matches of a partition and window, which are consecutive
             by_event["rank"] = pa.array((numbered(best.events[:, E_PART], windows) + 1).astype(np.int32))
         yield from self.tables.of(chunk, replace(best, by_event=by_event))
 
@@ -121,10 +134,10 @@ class TopkPaths(Rankings):
         yield from self.output(chunk, found if found is not None else self._listed_best(chunk, sliding), sliding, ranks=True)
 
     def _by_paths(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
-        """The best of each partition; None where paths do not tell them."""
+        """Returns the best matches of each partition, None if paths do not determine them."""
         letters = kernel_data(self.task.prepared, chunk).rows.letters
         linked, weights = self._links(chunk), summed_weights(self.task, chunk, letters)
-        # a sum over NULLs alone is NULL: which matches have no other row, their paths do not tell
+        # a sum over NULLs alone is NULL, and paths do not show which matches have only such rows
         if linked is None or weights is None or unclear(self.ranking.terms, chunk.columns, letters):
             return None
         self.task.ran.add(PATHS)
@@ -136,20 +149,22 @@ class TopkPaths(Rankings):
                     found.append(self._of_partitions(spans, letters, weights, linked))
                     continue
                 except (OverflowError, TooMuchStateError):
-                    pass  # which partition it is, the searches of each tell
+                    pass  # searching each partition alone shows which one failed
             for span in spans:
                 try:
                     backs = None if within is None else np.maximum(within[1][span.rows] - span.low, 0)
                     found.append(self._of_partition(span, letters[span.rows], weights[:, span.rows], linked.part(span.rows), backs))
                 except OverflowError:
-                    return None  # sums are too large
+                    return None  # the sums are too large
                 except TooMuchStateError:
                     raise self.task.failures.state(span.low, chunk.columns, LESS) from None
         return found
 
     def _groups(self, chunk: Chunk, sliding: Slides | None, together: bool, letters: np.ndarray, weights: np.ndarray) -> Iterator[list[Span]]:
-        """The partitions that stand one behind the other, as far as they are searched ``together``: a call costs as much as some
-        hundred rows. One with weights that are no finite numbers stands alone."""
+        """Yields groups of consecutive partitions that are searched together: a call costs as much as some hundred rows.
+
+        Without ``together`` each partition is a group. So is a partition with weights that are not finite.
+        """
         group: list[Span] = []
         size = held = 0
         alone, most = np.zeros(chunk.parts, dtype=bool), self.task.limits.max_state_bytes // SHARE_TOGETHER
@@ -169,7 +184,7 @@ class TopkPaths(Rankings):
             yield group
 
     def _of_partitions(self, spans: list[Span], letters: np.ndarray, weights: np.ndarray, linked: _Links) -> Best:
-        """The best of partitions that stand one behind the other."""
+        """Returns the best matches of consecutive partitions."""
         rows, counts = slice(spans[0].low, spans[-1].high), np.array([len(span.numbers) for span in spans])
         low = np.concatenate([np.zeros(1, dtype=np.int64) + span.low if span.first is None else span.first + span.low for span in spans]) - rows.start
         high = np.concatenate([np.zeros(1, dtype=np.int64) + span.high if span.until is None else span.until + span.low for span in spans]) - rows.start
@@ -182,14 +197,14 @@ class TopkPaths(Rankings):
         return self._best(parts[found.window], replace(found, edges=linked.original[found.edges]), rows.start, numbers)
 
     def _best(self, parts: np.ndarray | int, found: Ranked, low: int, numbers: np.ndarray) -> Best:
-        """What was found of windows with ``numbers``, whose rows are counted from row ``low`` on."""
+        """Returns the results for windows with ``numbers`` as matches. Their rows are counted from row ``low``."""
         labels = self.task.prepared.strategy.sides[0].edges[found.edges, E_LABEL].astype(np.uint8)
         matches = matches_of(parts, np.diff(found.offsets), labels, found.rows + low)
         matches.events[:, E_NUMBER] = numbered(matches.events[:, E_PART]) + 1 if len(matches.events) else 0
         return Best(matches, numbers[found.window])
 
     def _of_partition(self, span: Span, letters: np.ndarray, weights: np.ndarray, linked: _Links, backs: np.ndarray | None) -> Best:
-        """The best of a partition. Those of rows that agree in other values are found apart."""
+        """Returns the best matches of a partition. Rows that agree in different values are searched separately."""
         top, parts, held = self.ranking.top, [], 0
         for some in linked.far.apart(letters):
             found = top_matches(
@@ -208,7 +223,7 @@ class TopkPaths(Rankings):
         return self._best(span.part, replace(found, edges=linked.original[found.edges]), span.low, span.numbers)
 
     def _listed_best(self, chunk: Chunk, sliding: Slides | None) -> list[Best]:
-        """The same by going through all matches, of which as few as may be are held."""
+        """Finds the best matches by going through all matches. It holds as few of them as possible."""
         top, failures = self.ranking.top, self.task.failures
         scores = MatchScores(self.ranking.terms, chunk.columns, len(self.task.plan.variables), _parts(self.task), self.task.plan.ansi)
         groups: dict[tuple[int, int], list[tuple]] = {}
@@ -237,7 +252,10 @@ class TopkPaths(Rankings):
         return [Best(matches_of(parts, sizes, labels, taken), windows)]
 
     def _links(self, chunk: Chunk) -> _Links | None:
-        """What the conditions between rows of a match compare; None where the types of both sides differ, or bands are too wide."""
+        """Returns the values that conditions between rows of a match compare.
+
+        Returns None if the types of both sides differ, or if bands are too wide.
+        """
         strategy, columns, rows = self.task.prepared.strategy, chunk.columns, chunk.rows
         found, automaton = strategy.links, strategy.sides[0]
         assert found is not None
@@ -268,12 +286,15 @@ class TopkPaths(Rankings):
 
 
 def _parts(task: Task) -> int:
-    """How many objectives the score is the average of."""
+    """Returns how many objectives the score averages."""
     return next(leaf.spec.parts for leaf in task.plan.leaves if leaf.spec.kind == "score")
 
 
 def summed_weights(task: Task, chunk: Chunk, letters: np.ndarray) -> np.ndarray | None:
-    """(variables, rows): what each row adds to the score of its variable; None where sums of that are not Spark's."""
+    """Returns what each row adds to the score for each variable. int64 or float64 (variables, rows).
+
+    Returns None if the sums might differ from Spark's.
+    """
     terms, count = task.plan.ranking.terms, len(task.plan.variables)
     if is_floating(terms, chunk.columns):
         return float_weights(terms, chunk.columns, count, chunk.rows)
@@ -286,7 +307,7 @@ def summed_weights(task: Task, chunk: Chunk, letters: np.ndarray) -> np.ndarray 
 
 
 def unclear(terms: tuple[Term, ...], columns: dict[str, pa.Array], letters: np.ndarray) -> bool:
-    """Whether SUM meets a NULL, or whole numbers do, which have no NaN to stand for it."""
+    """Returns whether a SUM or a column of integers meets a NULL. Integers lack a NaN to represent it."""
     for mask, column, _, kind in terms:
         if column and columns[column].null_count and (kind == "sum" or not type_of(columns[column].type).is_float):
             tested = letters if mask == -1 else letters & mask
@@ -296,14 +317,18 @@ def unclear(terms: tuple[Term, ...], columns: dict[str, pa.Array], letters: np.n
 
 
 class Far(NamedTuple):
-    """Equalities of all rows of two variables: these, and int64 (2, rows) what their rows must agree in, below 0 where nothing
-    agrees."""
+    """Equalities between all rows of two variables.
+
+    Attributes:
+        tests: the two variables, and the values in which their rows must agree. int64 (2, rows), below 0 for a value that equals
+            none.
+    """
 
     tests: tuple[tuple[tuple[int, int], np.ndarray], ...]
 
     @staticmethod
     def of(far: tuple[row_equalities.Far, ...], columns: dict[str, pa.Array]) -> Far | None:
-        """None where the types of both sides differ."""
+        """Returns the equalities, None if the types of both sides differ."""
         found = []
         for variables, names in far:
             codes = equal_codes([[columns[name]] for name in names])
@@ -316,7 +341,7 @@ class Far(NamedTuple):
         return Far(tuple((variables, codes[:, rows]) for variables, codes in self.tests))
 
     def apart(self, letters: np.ndarray, at: int = 0) -> Iterator[np.ndarray]:
-        """The letters of the rows in all ways to agree."""
+        """Yields the letters of the rows that agree, for each combination of values."""
         if at == len(self.tests):
             yield letters
             return
@@ -330,8 +355,14 @@ class Far(NamedTuple):
 
 
 class _Links(NamedTuple):
-    """The automaton, with an edge for each difference that a band allows, and what its rows compare. ``original`` int64 (edges):
-    the strategy's edges."""
+    """The automaton with an edge for each difference that a band allows, and the values that its rows compare.
+
+    Attributes:
+        first, edges: the automaton.
+        original: the strategy's edge of each edge. int64 (edges).
+        keys: equalities between neighbouring rows.
+        far: equalities between all rows of two variables.
+    """
 
     first: np.ndarray
     edges: np.ndarray
@@ -341,7 +372,7 @@ class _Links(NamedTuple):
 
     @property
     def alike(self) -> bool:
-        """Whether the rows of all partitions go one way: nothing is compared between rows."""
+        """Whether nothing is compared between rows, so that several partitions can be searched together."""
         return self.keys is None and not self.far.tests
 
     def part(self, rows: slice) -> _Links:
@@ -350,8 +381,11 @@ class _Links(NamedTuple):
 
 
 def _shifts(band: row_equalities.Band | None, columns: dict[str, pa.Array]) -> list[pa.Array | None] | None:
-    """For each copy of an edge what the key of the row taken next is in a band, whose lower end or number is that of the row
-    before: one copy for each difference; None where they are too many, or numbers are not whole."""
+    """Returns for each copy of an edge the right key of the next row in a band. There is one copy for each difference.
+
+    The left key is the lower end or the number of the row before. Returns None if there are too many copies, or if numbers are not
+    integers.
+    """
     if band is None:
         return [None]
     if not all(type_of(columns[name].type).is_integer for name in band[1:]):
@@ -372,11 +406,13 @@ def _shifts(band: row_equalities.Band | None, columns: dict[str, pa.Array]) -> l
 
 
 def timed(letters: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Letters of rows; those whose time is NULL are in no match. ``ends`` (windows, rows): where the windows that begin with each
-    row end."""
+    """Returns the letters, 0 for rows with a NULL time. Such rows are in no match.
+
+    ``ends`` has the end of each window that begins with a row. int64 (windows, rows).
+    """
     return np.where((ends > np.arange(len(letters))).all(axis=0), letters, 0)
 
 
 def _held(matches: list[tuple]) -> int:
-    """Bytes, about, of matches held while others are looked at."""
+    """Estimates the bytes of matches that are held while others are looked at."""
     return sum(MATCH_BYTES + ROW_BYTES * len(match[2]) for match in matches)

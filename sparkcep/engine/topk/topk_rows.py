@@ -1,8 +1,7 @@
-"""TOP k of a monotone preference that is no sum, without enumerating the matches (CPR, sections 3.2 to 3.4;
-:mod:`sparkcep.engine.topk.branch_and_bound`).
+"""TOP k by a monotone preference over single rows of each variable (CPR, sections 3.2 to 3.4), without enumerating the matches.
 
-The engine gives the k best matches and Spark ranks them. Where the order of floating scores might not be that of Spark's own, or a
-NULL may make the score of too many matches NULL, it gives all of them.
+The search is :mod:`sparkcep.engine.topk.branch_and_bound`. The engine emits the k best matches, and Spark ranks them. It emits all
+matches if floating scores might be ordered differently from Spark's, or if too many matches may have the score NULL.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from sparkcep.errors import TooManyStepsError, TooMuchStateError
 
 
 class TopkRows(Rankings):
-    """Finds the k best matches by joining the rows of each variable; which rank they have Spark tells."""
+    """Finds the k best matches by joining the rows of each variable. Spark computes their ranks."""
 
     def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:
         super().__init__(task, listing, tables)
@@ -43,7 +42,7 @@ class TopkRows(Rankings):
         yield from self.output(chunk, self._joined(chunk, sliding), sliding)
 
     def _joined(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
-        """The best of each partition; None where only all matches tell them."""
+        """Returns the best matches of each partition, None if all matches are needed to find them."""
         ends, _ = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)
         letters = timed(kernel_data(self.task.prepared, chunk).rows.letters, ends)
         within = self.within(chunk)
@@ -68,7 +67,7 @@ class TopkRows(Rankings):
                     bool(left_out[span.rows].any()),
                 )  # fmt: skip
             except TooMuchStateError:
-                return None  # as many may be all matches
+                return None  # these may be as many as all matches
             except TooManyStepsError as error:
                 raise self.task.failures.ranking(span.low + int(span.first[error.args[0]] if span.first is not None else 0), chunk.columns) from None
             if best is None:
@@ -80,7 +79,10 @@ class TopkRows(Rankings):
         self, span: Span, letters: np.ndarray, weights: dict[int, np.ndarray], far: Far, within: tuple[np.ndarray, np.ndarray] | None, windows: np.ndarray,
         left_out: bool,
     ) -> Best | None:  # fmt: skip
-        """The best of a partition; None where matches whose score is NULL come next. ``left_out``: whether there are such."""
+        """Returns the best matches of a partition, None if some of the k best may have the score NULL.
+
+        ``left_out``: the partition has rows that would make a score NULL.
+        """
         ends = None if within is None else np.clip(within[0][span.rows], span.low, span.high) - span.low
         windows, parts = np.clip(windows, 0, len(letters)), []
         for some in far.apart(letters):
@@ -99,7 +101,7 @@ class TopkRows(Rankings):
         return Best(matches, span.numbers[best.window])
 
     def _tree(self, order: Arrangement) -> tuple:
-        """The score by the strata of an order. A sum is that of the rows one by one, as the engine tells it."""
+        """Returns the score over the strata of an order. A sum adds the rows one by one, as the engine computes scores."""
         if self.monotone is not None:
             return renumbered(self.monotone.tree, [order.variables.index(variable) for variable, _ in self.monotone.leaves])
         tree: tuple = ("leaf", 0)
@@ -108,8 +110,10 @@ class TopkRows(Rankings):
         return tree
 
     def _of_terms(self, chunk: Chunk, letters: np.ndarray) -> dict[int, np.ndarray] | None:
-        """float64 (rows) by variable: what its row adds to a score that is a sum, NaN where that is NULL; None where sums are not
-        Spark's."""
+        """Returns what each row adds to a score that is a sum, by variable. float64 (rows) each, NaN if it is NULL.
+
+        Returns None if the sums might differ from Spark's.
+        """
         weights = summed_weights(self.task, chunk, letters)
         if weights is None or unclear(self.terms, chunk.columns, letters):
             return None
@@ -118,8 +122,10 @@ class TopkRows(Rankings):
         return {v: weights[v].astype(np.float64) for v in self.variables}
 
     def _of_leaves(self, columns: dict[str, pa.Array], letters: np.ndarray) -> dict[int, np.ndarray] | None:
-        """The same of the leaves of a monotone score; None where arithmetic with them is not Spark's own, or NULLs are passed
-        over."""
+        """Returns the value of each row for the leaves of a monotone score, by variable. float64 (rows) each, NaN if it is NULL.
+
+        Returns None if arithmetic with them might differ from Spark's, or if the score skips NULLs.
+        """
         monotone, rows = self.monotone, len(letters)
         assert monotone is not None
         types = {variable: type_of(columns[column].type) for variable, column in monotone.leaves}

@@ -1,9 +1,8 @@
-"""TOP k of a conjunction ``p & q`` without enumerating the matches: a rank join over the ranked matches of its sides (CPR, sections
-3.3 and 3.4).
+"""TOP k of a conjunction ``p & q``: a rank join over the ranked matches of its sides (CPR, sections 3.3 and 3.4).
 
-Any matches of the sides join, so the k best of each are enough, unless sides that score differently may make equal matches (MIN,
-rounding): then more of them are read until no other can be equal. Where only the variables of shared rows tell equal matches apart,
-or sums are not exact, the engine gives all matches, and Spark ranks them.
+Matches are not enumerated. Any matches of the sides join, so the k best of each side are usually enough. Sides with different
+scores may make equal matches (MIN, rounding). Then more matches of the sides are read, until no other match can be equal. If equal
+matches differ only in the variables of shared rows, or sums are not exact, the engine emits all matches and Spark ranks them.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from sparkcep.engine.topk.rank_join import Item, Joined, Queue, RankJoin
 from sparkcep.engine.topk.topk_paths import Best, Rankings, Span, timed
 from sparkcep.errors import TooManyStepsError, TooMuchStateError
 
-DEEPEST = 64  # times k: so many matches of a side are read before all are listed
+DEEPEST = 64  # a side is read up to so many times k, then all matches are listed
 
 
 class _DeeperError(Exception):
@@ -45,8 +44,13 @@ class _DeeperError(Exception):
 
 
 class _Stream(NamedTuple):
-    """The rows of one side. ``backs`` int64 (rows): where matches begin, at the earliest, that end with each row, if a window
-    bounds the side."""
+    """The rows of one side.
+
+    Attributes:
+        letters: the variables that each row may be. int64 (rows).
+        weights: what each row adds to the side's score. int64 or float64 (variables, rows).
+        backs: the earliest first row of a match that ends with the row. int64 (rows), None if no window bounds the side.
+    """
 
     letters: np.ndarray
     weights: np.ndarray
@@ -61,7 +65,7 @@ class _Stream(NamedTuple):
 
 
 class TopkSides(Rankings):
-    """Finds the k best matches by joining those of the sides; which rank they have Spark tells."""
+    """Finds the k best matches by joining those of the sides. Spark computes their ranks."""
 
     def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:
         super().__init__(task, listing, tables)
@@ -77,19 +81,19 @@ class TopkSides(Rankings):
         yield from self.output(chunk, self._joined(chunk, sliding), sliding)
 
     def _joined(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
-        """The best of each partition; None where only all matches tell them."""
+        """Returns the best matches of each partition, None if all matches are needed to find them."""
         ends, _ = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)
         letters = timed(kernel_data(self.task.prepared, chunk).rows.letters, ends[:1])
         taken = sum(1 << v for v in {int(v) for side in self.sides for v in side.edges[:, E_VAR]} if v >= 0)
         shared = bool((np.bitwise_count(letters & taken) > 1).any())
         if shared and self.score.across:
-            return None  # a row of several sides is counted once
+            return None  # a row that serves several sides counts once
         weights = self._weights(letters, chunk.columns, chunk.offsets)
         if weights is None:
             return None
         self.task.ran.add(SIDES)
-        # of two matches of a side the better one then makes the better match; where one is the beginning of the other, the rows of
-        # other sides tell which is
+        # ``strict``: the better of two matches of a side always makes the better joined match. If one match is a prefix of the
+        # other, this depends on the rows of other sides.
         alike = None not in self.lengths and not shared
         self.strict = not self.floating and not operations(self.score.tree) - {"+", "-", "neg"} and alike
         streams = [_Stream.of(letters, own, self.within(chunk, side)) for side, own in enumerate(weights)]
@@ -107,12 +111,14 @@ class TopkSides(Rankings):
         return found
 
     def _of_partition(self, span: Span, streams: list[_Stream], ends: np.ndarray) -> Best | None:
-        """The best of a partition; None where only all matches tell them. ``ends``: where the window ends that begins with each
-        row."""
+        """Returns the best matches of a partition, None if all matches are needed to find them.
+
+        ``ends`` has the end of the window that begins with each row.
+        """
         first, until, numbers = span.first, span.until, span.numbers
         gliding = first is None and windowed(self.task)
         if gliding:
-            # a match lies in the window that begins with its first row, and so in the first of those that end there
+            # a match lies in the window of its first row; of windows with the same end, the first one is enough
             first = np.flatnonzero((ends > np.arange(len(ends))) & (np.diff(ends, prepend=-1) > 0))
             until = ends[first]
         elif first is None or until is None:
@@ -144,7 +150,7 @@ class TopkSides(Rankings):
         return Best(found, np.zeros(len(pairs), dtype=np.int64) if gliding else numbers[np.array(windows, dtype=np.int64)])
 
     def _ranked(self, streams: list[_Stream], k: int, first: np.ndarray | None = None, until: np.ndarray | None = None) -> list[Ranked]:
-        """The ``k`` best matches of each side in each window."""
+        """Returns the ``k`` best matches of each side in each window."""
         return [
             top_matches(
                 side.first, side.edges[:, [E_VAR, E_TARGET]], stream.letters, stream.weights, k, first, until, span=stream.backs,
@@ -154,9 +160,15 @@ class TopkSides(Rankings):
         ]
 
     def _of_window(self, matches: list[list[tuple]], streams: list[_Stream], base: int) -> list[tuple[Joined, tuple]] | None:
-        """The k best matches of a window, each with its pairs (row, label); None where the best of the sides do not tell them.
-        ``matches``:
-        the best of each side; ``streams``: of the window's rows; ``base``: the first of these."""
+        """Returns the k best matches of a window, each with its pairs (row, label).
+
+        Returns None if the best matches of the sides do not determine them.
+
+        Args:
+            matches: the best matches of each side.
+            streams: the window's rows of each side.
+            base: the first row of the window.
+        """
         depth = self.top
         while True:
             try:
@@ -175,8 +187,10 @@ class TopkSides(Rankings):
         return [(result, self._pairs(result, matches)) for result in best[: self.top]]
 
     def _join(self, matches: list[list[tuple]], depth: int) -> list[Joined]:
-        """The k best joined matches and, where equal ones may differ in labels only, the next. Raises _DeeperError where the
-        best ``depth`` of each side do not tell them."""
+        """Returns the k best joined matches. If equal ones may differ only in labels, also returns the next one.
+
+        Raises _DeeperError if the best ``depth`` matches of each side do not determine them.
+        """
 
         def items(own: list[tuple]) -> Iterator[Item]:
             for i, (_, score, rows, _) in enumerate(own):
@@ -188,7 +202,7 @@ class TopkSides(Rankings):
         return RankJoin([Queue(items(own)) for own in matches], self.top + more, self.merge, self.task.limits.max_steps).run()
 
     def _pairs(self, result: Joined, matches: list[list[tuple]]) -> tuple[tuple[int, int], ...]:
-        """(row, label) of a joined match, in row order; a row that serves several sides once for each."""
+        """Returns the (row, label) pairs of a joined match in row order. A row that serves several sides comes once for each."""
         pairs = []
         for side, own, identity in zip(self.sides, matches, result.identities):
             _, _, rows, edges = own[identity]
@@ -196,7 +210,7 @@ class TopkSides(Rankings):
         return tuple(sorted(pairs, key=lambda pair: pair[0]))
 
     def _weights(self, letters: np.ndarray, columns: dict[str, pa.Array], offsets: np.ndarray) -> list[np.ndarray] | None:
-        """What each row adds to the score of each side; None where the sums are not those of Spark."""
+        """Returns what each row adds to the score of each side, None if the sums might differ from Spark's."""
         count, rows = len(self.task.plan.variables), len(letters)
         types = [type_of(columns[term.column].type) for terms in self.score.sides for term in terms if term.column]
         if any(not t.is_number or t.kind == "float" or t.precision > 18 for t in types):
@@ -219,7 +233,7 @@ class TopkSides(Rankings):
             own = whole_weights(terms, columns, count, rows) if terms else np.zeros((count, rows), dtype=np.int64)
             if own is None:
                 if self.score.whole or len(terms) > 1 or not any(term.column and type_of(columns[term.column].type).is_float for term in terms):
-                    return None  # rounded in another order than Spark's
+                    return None  # these sums are rounded in another order than Spark's
                 own = float_weights(terms, columns, count, rows)
             if side in self.score.positive and any((own[v][(letters >> v & 1).astype(bool)] < 0).any() for v in range(count)):
                 return None
@@ -228,8 +242,10 @@ class TopkSides(Rankings):
         return out
 
     def _interval(self, side: int, letters: np.ndarray, columns: dict[str, pa.Array], offsets: np.ndarray, scale: int) -> intervals.Interval | None:
-        """Between what the sums of a side lie, in units of ``10 ** -scale``; None where one of their parts is not inside its
-        type."""
+        """Returns the interval of a side's sums, in units of ``10 ** -scale``.
+
+        Returns None if one of their parts may overflow its type.
+        """
         whole: intervals.Interval = (0.0, 0.0, 64)
         for mask, column, sign, kind in self.score.sides[side]:
             there = letters & mask != 0
@@ -246,7 +262,7 @@ class TopkSides(Rankings):
 
 
 def _of_rows(added: np.ndarray, there: np.ndarray, offsets: np.ndarray, count: int | None) -> tuple[float, float]:
-    """Between what the sums over ``count`` rows lie; None: over any of a partition's rows."""
+    """Returns the least and the greatest sum over ``count`` rows, or with None over any rows of a partition."""
     if count == 1:
         own = added[there]
         return (float(own.min()), float(own.max())) if len(own) else (0.0, 0.0)
