@@ -1,8 +1,8 @@
 """Dynamic arcs over a stream: a journal of the rows of ARCS FROM that still matter.
 
-The table of arcs is read again and again. :func:`arrived` compares a reading with the one before, and appends the differences to the
-journal. :class:`JournalArcs` derives from the journal which arcs are valid when, as if rows and arcs had arrived in one order.
-Spark's operator for streams calls both.
+The table of arcs is read repeatedly. The function :func:`arrived` compares a reading with the previous one, and appends the
+differences to the journal. The class :class:`JournalArcs` derives from the journal which arcs are valid when, as if rows and arcs
+had arrived in one order. Spark's operator for streams calls both.
 
 The query has one journal, which is saved in its checkpoint. The journal has a row for each change, in order of arrival. The column
 NOW is the largest time of all rows that had arrived before. A row that is no longer in the table ends its arc, as 'delete' would.
