@@ -1,5 +1,4 @@
-"""Best-effort search under BUDGET n CHECKS over partitions that still grow, which a stream or a chunked table has (RC-ACEP, VLDB
-2016).
+"""Best-effort search under BUDGET n CHECKS over a stream (RC-ACEP, VLDB 2016).
 
 Each row is searched once, by the runs that earlier rows have left. These are saved between calls
 (:mod:`sparkcep.engine.budget.saved_runs`), together with the rows of one window. Runs are restored from these rows, and COMPLETE(),
