@@ -178,7 +178,8 @@ class RegisterRuns(BaseOperator):
         chunk = Chunk.whole(rows.combine_chunks(), self.task.prepared.input_schema.names, np.concatenate([[0], np.cumsum(state.rows)]))
         ends = lifetimes(self.task.plan, chunk, self.task.failures).ends
         some, due = np.flatnonzero(state.rows), np.full(len(state.rows), NOTHING_DUE)
-        # An unmatched row is emitted when no run that begins at it can live. An arc ON EXPIRY is taken when the first lifetime ends.
+        # An unmatched row is emitted when no run that begins at it can live.
+        # An arc ON EXPIRY is taken when the first lifetime ends.
         if len(some) and (self.task.plan.rows == "unmatched" or self.expires):
             ends = np.where(ends > watermark + 1, ends, NOTHING_DUE)
             last = np.minimum.reduceat(ends, chunk.offsets[some])
