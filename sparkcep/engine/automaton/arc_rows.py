@@ -191,7 +191,7 @@ class ArcRows:
         self.absent, self.endless, self.never = (null_marks(column).astype(bool) for column in (self.timed, end, now))
         self.endless |= always
         self._check_last(never)
-        self.clock = np.where(never, ENDLESS, self.clock)  # such an arc is never valid
+        self.clock = np.where(never, ENDLESS, self.clock)  # an arc that begins at ENDLESS is never valid
         self.templates = {arc.template.lower(): i for i, arc in enumerate(task.plan.automaton.arcs) if arc.template}
         self.ops = self._ops()
 

@@ -1,7 +1,7 @@
 """Automaton search: finds the matches of an automaton with registers, with all runs side by side (AFA, VLDB 2010).
 
 :class:`RegisterRuns` drives :mod:`sparkcep.kernels.automaton.register_runs`, which has an example. The engine uses it over tables
-and streams. The changelog extends it (:mod:`sparkcep.engine.changelog.run_log`).
+and streams. The changelog (:mod:`sparkcep.engine.changelog.changelog`) shares its arrays and its output.
 """
 
 from __future__ import annotations
@@ -431,7 +431,7 @@ class RegisterRuns(BaseOperator):
         if nbytes + self.strings.pool.nbytes > self.task.limits.max_state_bytes:
             raise self.task.failures.state(self._place(chunk), chunk.columns, _LESS)
 
-    # -- output --------------------------------------------------------------------------------------------------------
+    # -- output -------------------------------------------------------------------------------------------------------
 
     def _found(self, chunk: Chunk, alive: Lifetimes) -> MatchBatch:
         """The matches that the kernel has written. Its output arrays are empty afterwards."""

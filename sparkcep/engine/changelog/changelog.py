@@ -59,7 +59,7 @@ class _Partition:
     Attributes:
         number: the number of the last emitted change.
         promised: the time of the last punctuation.
-        settled: how many of the first rows have lost all runs that can expire.
+        settled: the number of first rows whose runs have all expired or never expire.
         arcs: the arcs with their current lifetimes. int64 (arcs, members of ValidArc).
         effects: the effects of rows on these arcs.
         forgotten: how many of the first rows have lost all their records by PUNCTUATE BY.
@@ -318,7 +318,7 @@ class Changelog:
         cannot be known.
 
         It cannot be known with deletions and dynamic arcs, because both make rows neighbours of others. Nor can it be known with
-        held-back rows, which have arrived already, or with arcs ON EMPTY and ON EXPIRY.
+        arcs ON EMPTY and ON EXPIRY, or with held-back rows: they are inserted after punctuations before which they arrived.
         """
         plan, turns = self.task.plan, self.turns
         if not self.cleans or not (turns.kinds[order] == ARC_PUNCTUATE).any() or turns.arcs is not None or self.held is not None:
