@@ -384,7 +384,7 @@ class BestEffortSearch(FrontierSearch):
 
     @property
     def since(self) -> np.ndarray:
-        """int64 (rows): the first row whose window holds each row."""
+        """The first row whose window holds each row. int64 (rows)."""
         rows, offsets = self.chunk.rows, self.chunk.offsets
         # Windows of rows whose time is NULL are empty. The ends of the others ascend.
         ends = np.maximum.accumulate(self.windows[0]) if rows else self.windows[0]

@@ -120,8 +120,9 @@ class HistoryReader:
     def _arrays(self, vectors: Features, levels: np.ndarray, intervals: int) -> searching.HistoryArrays:
         """The vectors as the search looks them up.
 
-        Vectors that no candidate can have, or that led to nothing, are left out: they score 0, as unknown vectors do. ``levels``:
-        int64 (n), the number of each vector's cost, -1 if no candidate has it.
+        Vectors that no candidate can have, or that led to nothing, are left out. They score 0, as unknown vectors do.
+
+        ``levels``: int64 (n), the number of each vector's cost, -1 if no candidate has it.
         """
         codes, kept = [], []
         for i, (place, level, remaining, idle) in enumerate(zip(vectors.place.tolist(), levels.tolist(), vectors.remaining.tolist(), vectors.idle.tolist())):

@@ -23,8 +23,8 @@ from sparkcep.engine.stages.describe_errors import bundle_groups
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.frontier import traceback as finding
 
-# The columns of a saved bundle: how many match points it has, the rows of the first and the last one, and the accepting edge of its
-# best match; lists of the rows and the edges of that match.
+# The columns of a saved bundle: its number of match points, the rows of the first and the last one, and the accepting edge of its
+# best match. The lists are the rows and the edges of that match.
 NUMBERS = ("points", "first_point", "last_point", "accepting")
 LISTS = {"matched": np.dtype(np.int32), "paths": np.dtype(np.int32)}
 _NONE = np.zeros(0, dtype=np.int64)

@@ -97,8 +97,10 @@ class KeyedStream:
     def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes] | pa.Array, watermark: int) -> Generator[pa.Table, None, KeyStates]:
         """Runs a micro-batch. Yields output of the matches that are final at the watermark, and returns the states of the keys.
 
+        Rows at or before the previous watermark may not be among ``rows``.
+
         Args:
-            rows: the new rows in any order. None of them is at or before the previous watermark.
+            rows: the new rows in any order.
             keys: int64 (rows), the number of each row's key.
             states: the state of each key from the previous call, b"" for a new key; a list or a column of type large_binary.
             watermark: in microseconds.
