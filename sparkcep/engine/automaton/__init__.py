@@ -1,1 +1,2 @@
-"""Automata with registers, and arcs that are rows (AFA). Chunks go in; matches with their registers and EMIT come out."""
+"""Automata with registers, and arcs that are rows (AFA, VLDB 2010). Chunks go in. Matches with their registers and EMIT values come
+out."""

@@ -1,8 +1,14 @@
-"""Arcs beside a stream: rows of ARCS FROM that are new since the reading before, in a journal of all that still matters.
+"""Dynamic arcs over a stream: a journal of the rows of ARCS FROM that still matter.
 
-The journal is of the query as a whole, and stands in its checkpoint: a row for each row that came, in their order, with the largest
-time of all rows that had come then (NOW). What arcs are valid when is worked out from it as from a table in which rows and arcs
-arrive in one order. A row that is no longer in the table ends its arc, as 'delete' would.
+The table of arcs is read repeatedly. The function :func:`arrived` compares a reading with the previous one, and appends the
+differences to the journal. The class :class:`JournalArcs` derives from the journal which arcs are valid when, as if rows and arcs
+had arrived in one order. Spark's operator for streams calls both.
+
+The query has one journal, which is saved in its checkpoint. The journal has a row for each change, in order of arrival. The column
+NOW is the largest time of all rows that had arrived before. A row that is no longer in the table ends its arc, as 'delete' would.
+
+Example: the first reading has the row (insert, a), when NOW is 10. The second reading lacks it, when NOW is 25. The journal has the
+rows (insert, a, 10) and (vanish, a, 25), so the arc a is valid from 11 to before 26.
 """
 
 from __future__ import annotations
@@ -44,8 +50,13 @@ _OF, _GIVEN = ValidArc._fields.index("arc"), ValidArc._fields.index("given")
 
 @dataclass(frozen=True)
 class Moment:
-    """When a table is read, in microseconds: ``largest``, the largest time of the rows that came in earlier micro-batches, None
-    where none did; the watermarks of the micro-batch before (``late``) and of this one."""
+    """When the table of arcs is read, in microseconds.
+
+    Attributes:
+        largest: the largest time of the rows of earlier micro-batches, None if there were none.
+        late: the watermark of the previous micro-batch.
+        watermark: the watermark of this micro-batch.
+    """
 
     largest: int | None
     late: int
@@ -53,12 +64,17 @@ class Moment:
 
     @property
     def now(self) -> int | None:
-        """The time behind which changes in default mode begin."""
+        """The time after which changes without a time of their own begin."""
         return None if self.largest is None else max(self.largest, self.watermark + 1)
 
 
 class JournalRows(ArcRows):
-    """The rows of a journal. Those from ``fresh`` on come now: what they change begins at ``least`` or behind it."""
+    """The rows of a journal.
+
+    Attributes:
+        fresh: the first new row.
+        least: the first time that a new row may change.
+    """
 
     words = pa.array([*WORDS.to_pylist(), _VANISH])
 
@@ -68,13 +84,13 @@ class JournalRows(ArcRows):
 
     @cached_property
     def owners(self) -> np.ndarray:
-        """int64 (rows): the number of the keys that an arc has of its own, 0 without."""
+        """The number of each row's own partition keys, 0 if the arc is for all partitions. int64 (rows)."""
         numbers: dict[tuple, int] = {}
         return np.array([0 if key is None else numbers.setdefault(key, len(numbers) + 1) for key in self.keys], dtype=np.int64)
 
     @cached_property
     def keys(self) -> list[tuple | None]:
-        """The partition keys that arcs have of their own, None without."""
+        """The own partition keys of each row, None if the arc is for all partitions."""
         columns = [equal_keys(self.chunk.columns[names.key_column(i)]) for i in range(len(self.task.plan.arcs.keys))]
         values = list(zip(*columns)) if columns else [()] * self.chunk.rows
         return [None if all(value is None for value in of) else of for of in values]
@@ -106,33 +122,40 @@ class JournalRows(ArcRows):
 
     @property
     def every(self) -> np.ndarray:
-        """int64: all rows, in their order."""
+        """All rows in order. int64."""
         return np.arange(self.chunk.rows)
 
     @property
     def none(self) -> np.ndarray:
-        """bool: the punctuations among rows that are none of ARCS FROM."""
+        """The punctuations among the rows that are not of ARCS FROM: a journal has only rows of ARCS FROM. bool (rows)."""
         return np.zeros(self.chunk.rows, dtype=bool)
 
 
-# -- what came --------------------------------------------------------------------------------------------------------
+# -- changes ----------------------------------------------------------------------------------------------------------
 
 
 def arrived(
     prepared: Prepared, journal: pa.Table | None, before: pa.Table | None, read: pa.Table, moment: Moment, limits: Limits | None = None,
 ) -> tuple[pa.Table, bool] | None:
-    """The journal with what is new in a table that was ``read``, and whether rows that have come may find other arcs; None where
-    nothing is new.
+    """Appends to the journal what is new in a reading of the table. Returns None if nothing is new.
 
-    ``prepared``: the plan for the columns of the rows and of the table; ``before``: what was read before, None at first. Raises
-    MatchRuntimeError for rows that make no sense, and changes that come too late.
+    Raises MatchRuntimeError for impossible rows, and for changes that are too late.
+
+    Args:
+        prepared: the plan, for the columns of the rows and of the table.
+        journal: the journal so far, None at first.
+        before: the previous reading, None at first.
+        read: this reading.
+
+    Returns:
+        The journal, and whether the arcs of earlier rows may have changed.
     """
     come, gone = _differences(before, read)
     if before is not None and not len(come) and not len(gone):
         return None
     task = Task.of(prepared, limits)
     new = _typed(task, read.take(pa.array(come)), moment)
-    ops = ArcRows(task, _chunk(task, new)).ops  # which refuses words of the journal's own
+    ops = ArcRows(task, _chunk(task, new)).ops  # raises for words that only the journal may have
     new = new.take(pa.array(np.argsort(ops, kind="stable")))
     old = new.slice(0, 0)
     if len(gone):
@@ -142,7 +165,7 @@ def arrived(
         old = were.set_column(at, names.OP, pa.array([_VANISH] * were.num_rows, pa.string()))
     kept = journal if journal is not None else old.slice(0, 0)
     whole = _numbered(pa.concat_tables([kept, new, old], promote_options="default"))
-    # a time up to which arcs ON EXPIRY were taken is one at which no arc comes or goes any more
+    # No arc may be inserted or deleted at a time up to which arcs ON EXPIRY have been taken.
     least = ALWAYS if moment.largest is None else moment.late + 1 + int(prepared.plan.automaton.expires)
     journal = JournalArcs.of(prepared, whole, kept.num_rows, least, limits)
     found = journal.rows
@@ -150,14 +173,14 @@ def arrived(
 
 
 def with_table(plan: Plan, rows: pa.Schema, table: pa.Schema) -> pa.Schema:
-    """The columns of rows and of the table of ARCS FROM, or of a journal, as a plan is compiled for them."""
+    """The columns for which a plan is compiled: those of the rows and those of the table of ARCS FROM or a journal."""
     of_table = [field for field in table if field.name in plan.arcs.columns and field.name != names.NUMBER]
     return pa.schema([*rows, *of_table, pa.field(names.IS, pa.bool_()), pa.field(names.NUMBER, pa.int64())])
 
 
 def check_keys(plan: Plan, schema: pa.Schema) -> None:
-    """Raises ClauseError where partition keys of the table of arcs are of other types than those of the rows, with which they are
-    compared as they are."""
+    """Raises ClauseError if a partition key of the table of arcs has another type than that of the rows, because keys are compared
+    without a cast."""
     if plan.arcs is None:
         return
     for i, key in enumerate(plan.partition):
@@ -168,7 +191,7 @@ def check_keys(plan: Plan, schema: pa.Schema) -> None:
 
 
 def _differences(before: pa.Table | None, read: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """int64: the rows that are read now and were not before, and those of before that are not read now; equal ones are counted."""
+    """The rows of ``read`` that are not in ``before``, and those of ``before`` that are not in ``read``, as multisets. int64."""
     if before is None:
         return np.arange(read.num_rows), np.zeros(0, dtype=np.int64)
     old, new = (list(zip(*map(equal_keys, table.columns))) for table in (before, read))
@@ -186,7 +209,7 @@ def _beyond(rows: list[tuple], others: Counter) -> np.ndarray:
 
 
 def _typed(task: Task, rows: pa.Table, moment: Moment) -> pa.Table:
-    """Rows of the table as the journal has them."""
+    """Rows of the table with the columns of the journal."""
     at = rows.column_names.index(names.OP)
     rows = rows.set_column(at, names.OP, rows.column(names.OP).cast(pa.string()))
     kind = task.prepared.input_schema.field(task.plan.automaton.time).type
@@ -200,7 +223,7 @@ def _numbered(journal: pa.Table) -> pa.Table:
 
 
 def _chunk(task: Task, journal: pa.Table, rows: np.ndarray | None = None) -> Chunk:
-    """Rows of a journal as those of ARCS FROM in one partition."""
+    """Rows of a journal as rows of ARCS FROM in one partition."""
     if rows is not None:
         journal = journal.take(pa.array(rows)).combine_chunks()
     time = pa.nulls(journal.num_rows, task.prepared.input_schema.field(task.plan.automaton.time).type)
@@ -209,20 +232,23 @@ def _chunk(task: Task, journal: pa.Table, rows: np.ndarray | None = None) -> Chu
 
 
 def _reaches(rows: JournalRows, moment: Moment) -> bool:
-    """Whether something that came now reaches to times of rows that have come."""
+    """Whether a new row changes arcs at times of earlier rows."""
     if moment.largest is None:
         return False
     fresh = np.arange(rows.chunk.rows) >= rows.fresh
     begins = (rows.ops == INSERT) & ~rows.absent & (rows.clock <= moment.largest)
     ends = (rows.ops == DELETE) & ~rows.endless & (rows.ends <= moment.largest)
     reaches = begins | ends | (rows.ops == RETRACT)
-    if rows.task.plan.arcs.texts:  # which says of a state that it is final says so of all times
+    if rows.task.plan.arcs.texts:  # A text that calls a state final does so for all times.
         reaches |= np.asarray(pc.fill_null(rows.chunk.columns[names.FINAL].cast(pa.bool_()), False))
     return bool((fresh & reaches).any())
 
 
 def _kept(rows: JournalRows, moment: Moment) -> np.ndarray:
-    """int64: the rows of the journal without those of arcs that no row to come, and none that is searched again, can find."""
+    """The rows of the journal that still matter. int64.
+
+    Rows of an arc are dropped if no future row, and no row that is searched again, can find the arc.
+    """
     plan, every = rows.task.plan, rows.every
     _, arcs, _ = rows.stood(every, rows.none)
     window, cutoff = plan.windows[0], None
@@ -234,20 +260,23 @@ def _kept(rows: JournalRows, moment: Moment) -> np.ndarray:
         dead |= (arcs[:, kernels.T_ENDED] == 1) & (np.minimum(arcs[:, kernels.T_END], arcs[:, kernels.T_EXPECTED]) <= cutoff)
     of = arcs[dead][:, [kernels.T_ROW, kernels.T_ENDER, kernels.T_UNDOER]]
     last = np.flatnonzero(rows.ops == PUNCTUATE)
-    if len(last):  # of all promises the farthest
+    if len(last):  # the latest punctuation includes all others
         last = np.delete(last, np.argmax(rows.clock[last]))
     left = np.ones(rows.chunk.rows, dtype=bool)
     left[of[of >= 0]] = False
     left[last] = False
-    left[(rows.ops >= len(WORDS)) & ~np.isin(every, arcs[:, kernels.T_ENDER])] = False  # what vanished had ended before
+    left[(rows.ops >= len(WORDS)) & ~np.isin(every, arcs[:, kernels.T_ENDER])] = False  # the arc had ended before its row vanished
     if plan.arcs.texts:
         left |= _say_final(rows, left, of)
     return np.flatnonzero(left)
 
 
 def _say_final(rows: JournalRows, left: np.ndarray, of: np.ndarray) -> np.ndarray:
-    """bool (rows): of the arcs that may go (``of``: their rows, the first of which brought them) those that alone say of a state
-    whether it is final: rows to come may lead there, and not say it again."""
+    """The rows of dropped arcs that must stay, because nothing else says whether their target state is final. bool (rows).
+
+    Future rows may lead to that state without saying it again. ``of``: int64 (arcs, 3), the rows of each dropped arc. The first one
+    inserted it, and the others are -1 if there are none.
+    """
     columns, owners = rows.chunk.columns, rows.owners.tolist()
     target = [state and state.lower() for state in columns[names.TARGET].cast(pa.string()).to_pylist()]
     final = columns[names.FINAL].cast(pa.bool_()).to_pylist()
@@ -261,14 +290,21 @@ def _say_final(rows: JournalRows, left: np.ndarray, of: np.ndarray) -> np.ndarra
     return stays
 
 
-# -- what is there ----------------------------------------------------------------------------------------------------
+# -- valid arcs -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class JournalArcs:
-    """The arcs of a journal. ``prepared``: the plan with those that came as text; ``given``: the columns of parameters; ``sets``:
-    by the keys that arcs have of their own, which set of the timetable a partition finds; ``texts``: reads the columns that texts
-    see, None without; ``rows``: those of the journal."""
+    """The arcs of a journal.
+
+    Attributes:
+        prepared: the plan, with the arcs that came as text.
+        present: which arcs are valid when.
+        given: the columns of parameters.
+        sets: the number of the set of ``present`` for each partition that has arcs of its own.
+        texts: reads the columns that texts use; None if no arc may come as text.
+        rows: the rows of the journal.
+    """
 
     prepared: Prepared
     present: Timetable
@@ -279,17 +315,19 @@ class JournalArcs:
 
     @staticmethod
     def of(prepared: Prepared, journal: pa.Table, fresh: int | None = None, least: int = ALWAYS, limits: Limits | None = None) -> JournalArcs:
-        """The arcs of a journal, of which rows from ``fresh`` on come now, and change nothing before ``least``. Raises
-        MatchRuntimeError."""
+        """The arcs of a journal. Raises MatchRuntimeError.
+
+        The rows from ``fresh`` on are new and may change nothing before the time ``least``.
+        """
         task, texts = Task.of(prepared, limits), None
         fresh = journal.num_rows if fresh is None else fresh
         chunk = _chunk(task, journal)
         rows = JournalRows(task, chunk, fresh, least)
         owners = [0, *dict.fromkeys(rows.owners[rows.owners > 0].tolist())]
         if prepared.plan.arcs.texts:
-            # which states are final the rows of each partition say, so that a text may be another arc in each
+            # Each partition's rows say which states are final. So one text may be different arcs in different partitions.
             texts = ArcTexts(task, lambda task: None)
-            numbers = np.full((len(owners), chunk.rows + 1), -1, dtype=np.int64)  # the last one of arcs without a row
+            numbers = np.full((len(owners), chunk.rows + 1), -1, dtype=np.int64)  # the last column: arcs without a row
             for i, owner in enumerate(owners):
                 mine = np.flatnonzero((rows.owners == 0) | (rows.owners == owner))
                 numbers[i, mine] = texts.numbers_of(_chunk(task, journal, mine))
@@ -308,7 +346,7 @@ class JournalArcs:
         return JournalArcs(task.prepared, timetable(task.plan.automaton, sets, growing=texts is not None), rows.given(), keys, texts, rows)
 
     def placed(self, chunk: Chunk) -> Chunk:
-        """A chunk of rows with a column that says which arcs each finds, and those that texts see."""
+        """A chunk with two additions: the arc list of each row, and the columns that texts read."""
         plan = self.prepared.plan
         clock = in_order(words(chunk.columns[plan.automaton.time]))
         base = self.present.base(0, clock)
@@ -325,7 +363,7 @@ class JournalArcs:
 
 
 class DatedRegisterRuns(RegisterRuns):
-    """Finds the matches of an automaton whose arcs come and go; each row finds those that are valid at its time."""
+    """The automaton search over a stream with dynamic arcs. Each row finds the arcs that are valid at its time."""
 
     def __init__(self, task: Task, tables: Tables, journal: JournalArcs) -> None:
         super().__init__(task, tables)

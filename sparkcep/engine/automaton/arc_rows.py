@@ -1,8 +1,14 @@
-"""Rows of ARCS FROM: what each does, and which arcs are there when.
+"""Rows of ARCS FROM: what each row changes, and which arcs are valid when.
 
-An arc stands from its row on. What a row in default mode does begins behind all rows that have come, so that it changes nothing
-that was found: arcs have it from the start. What a row with lifetimes of its own does, and what is undone, is an :class:`Effect`
-that happens when that row comes.
+The changelog (:mod:`sparkcep.engine.changelog.changelog`) and the journal of a stream
+(:mod:`sparkcep.engine.automaton.arc_history`) use it.
+
+An arc exists from its row on. A row in default mode, which writes no time, takes effect after all earlier rows. So it cannot change
+earlier matches, and the arcs have its change from the start. A row that writes a lifetime or undoes an earlier row is an
+:class:`Effect`, which happens when the row arrives.
+
+Example: the last time so far is 10. A row (insert, a) makes the arc a valid from 11 on, with no effect. A row (insert, b,
+valid_from 5) comes later. Before it b is never valid, and its effect makes b valid from 5 on.
 """
 
 from __future__ import annotations
@@ -33,15 +39,15 @@ from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import parameter_column
 
 WORDS = pa.array(["insert", "delete", "retract", "punctuate"])
-_WIDE_DIGITS = 76  # more than any two decimals have together
-_BEHIND = 1 << 62  # the place of all arcs as text
+_WIDE_DIGITS = 76  # more digits than the integral part and the scale of any two decimals need
+_BEHIND = 1 << 62  # the place of all arcs as text: after those of the clause
 
 
 # -- types ------------------------------------------------------------------------------------------------------------
 
 
 def check_arcs(plan: Plan, schema: pa.Schema) -> None:
-    """Raises ClauseError where the columns of ARCS FROM are not there, or of types that say nothing there."""
+    """Raises ClauseError if a column of ARCS FROM is missing or has a type that does not fit."""
     arcs = plan.arcs
     if arcs is None:
         return
@@ -87,8 +93,8 @@ def check_arcs(plan: Plan, schema: pa.Schema) -> None:
 
 
 def _check_all_declared(plan: Plan, place: dict) -> None:
-    """Raises ClauseError where the clause's own arcs are not enough, and the table of arcs brings no others, as it has no column
-    from_state."""
+    """Raises ClauseError if the clause's own arcs are not enough. It is called if the table cannot bring others, because it has no
+    column from_state."""
     automaton = plan.automaton
     if not any(arc.template for arc in automaton.arcs):
         message = "no arc has parameters, and the table of ARCS FROM has no column from_state, so that none of its rows could make an arc present: write ARC a(k INT) FROM ..., or "
@@ -102,7 +108,7 @@ def _check_all_declared(plan: Plan, place: dict) -> None:
 
 
 def _fits(t: Type, time: Type) -> bool:
-    """Whether the bounds of an arc's lifetime may be of a type."""
+    """Whether the bounds of an arc's lifetime may have the type ``t``."""
     return t == time or t.kind == "null" or (t.is_number and time.is_number and (time.is_float or not t.is_float))
 
 
@@ -111,7 +117,10 @@ def _fits(t: Type, time: Type) -> bool:
 
 @dataclass(frozen=True)
 class Effect:
-    """From the row on the arc ``of`` that number is valid from ``begin`` to before ``end``."""
+    """A change of an arc when its row arrives: from then on the arc is valid from ``begin`` to before ``end``.
+
+    ``of``: the number of the arc among those of the partition.
+    """
 
     of: int
     begin: int
@@ -120,8 +129,13 @@ class Effect:
 
 @dataclass(frozen=True)
 class Plot:
-    """The arcs of a partition in their order, as tables for :func:`sparkcep.engine.automaton.arc_validity.timetable`: as they are
-    before any effect (``first``) and at the end (``last``), and the effects of rows."""
+    """The arcs of a partition in order, as tables for :func:`sparkcep.engine.automaton.arc_validity.timetable`.
+
+    Attributes:
+        first: the arcs before any effect.
+        last: the arcs after all effects.
+        effects: the effects by their rows.
+    """
 
     first: np.ndarray
     last: np.ndarray
@@ -130,9 +144,14 @@ class Plot:
 
 @dataclass(frozen=True)
 class Named:
-    """What rows of ARCS FROM name, int64 (rows of the chunk): the ``arc`` of the automaton (-1 of a punctuation), where it stands
-    among all (``place``), the rank of its parameters among those of the same arc, or of what an arc as text is known by (``rank``),
-    and the number of all that names it (``number``)."""
+    """The arcs that rows of ARCS FROM name. All arrays are int64 (rows of the chunk).
+
+    Attributes:
+        arc: the arc of the automaton, -1 for a punctuation.
+        place: its place in the order of all arcs.
+        rank: the rank of its parameters among those of one arc, or the rank of the arc's text.
+        number: the number of the whole name.
+    """
 
     arc: np.ndarray
     place: np.ndarray
@@ -141,8 +160,19 @@ class Named:
 
 
 class ArcRows:
-    """The rows of ARCS FROM in a chunk of whole partitions. ``marks`` bool (rows): which rows they are; ``clock`` int64 (rows):
-    times in their order, of an arc its valid_from; ``absent`` bool (rows): those without one. ``words``: what rows may do."""
+    """The rows of ARCS FROM in a chunk of whole partitions. All arrays are by rows of the chunk.
+
+    Attributes:
+        words: the operations that rows may name.
+        marks: bool, whether the row is of ARCS FROM.
+        clock: int64, the time of a row, or the valid_from of an arc, as numbers in time order.
+        absent: bool, whether ``clock`` is NULL.
+        ends, endless: int64 and bool, the valid_to of an arc, and whether it does not have one.
+        now, never: int64 and bool, the largest time of all earlier rows, and whether there were none.
+        steps: whether each time but the last has a next one.
+        templates: the number of each arc with parameters, by its name in lower case.
+        ops: int64, the operation of the row.
+    """
 
     words = WORDS
 
@@ -161,28 +191,32 @@ class ArcRows:
         self.absent, self.endless, self.never = (null_marks(column).astype(bool) for column in (self.timed, end, now))
         self.endless |= always
         self._check_last(never)
-        self.clock = np.where(never, ENDLESS, self.clock)  # an arc that begins then is never valid
+        self.clock = np.where(never, ENDLESS, self.clock)  # an arc that begins at ENDLESS is never valid
         self.templates = {arc.template.lower(): i for i, arc in enumerate(task.plan.automaton.arcs) if arc.template}
         self.ops = self._ops()
 
     @property
     def punctuates(self) -> bool:
-        """Whether punctuations of the arcs are waited for."""
+        """Whether rows wait for punctuations of the arcs."""
         explicit = type_of(self.chunk.columns[names.FROM].type).kind != "null"
         return explicit and bool(self.task.plan.arcs.came)
 
     @property
     def reaching_back(self) -> np.ndarray:
-        """bool (rows): what may change matches of rows that have come."""
+        """Whether the row may change matches of earlier rows. bool (rows)."""
         explicit = np.where(self.ops == INSERT, ~self.absent, np.where(self.ops == DELETE, ~self.endless, self.ops != PUNCTUATE))
         return self.marks & explicit
 
     def arrival(self, arrival: np.ndarray) -> np.ndarray:
-        """int64: the order of arrival of all rows, by that of the rows alone: without an order of their own arcs come first."""
+        """The order of arrival of all rows, from that of the rows alone. int64 (rows).
+
+        Arcs come first if they do not have an order of their own.
+        """
         return arrival if self.task.plan.arcs.came else np.where(self.marks, self.ops - len(WORDS), arrival)
 
     def _times(self, column: str) -> tuple[pa.Array, np.ndarray]:
-        """A column of times in the type of the rows' times, and bool (rows): those behind all times of that type."""
+        """A column of times, in the type of the rows' times, and whether each time is later than all times of that type. bool
+        (rows)."""
         if column not in self.chunk.columns:
             return pa.nulls(self.chunk.rows, self.time.type), np.zeros(self.chunk.rows, dtype=bool)
         found, t = self.chunk.columns[column], type_of(self.time.type)
@@ -194,7 +228,10 @@ class ArcRows:
             raise _lifetime(f"lies beyond {self.time.type}, the type of the rows' times; leave it NULL where it has no bound") from None
 
     def _rounded(self, found: pa.Array, t: Type) -> tuple[pa.Array, np.ndarray]:
-        """Bounds between two values that a time can have are as good as the next one, and those beyond all values as none."""
+        """Rounds times up to the type ``t``, and marks those that are later than all of its times.
+
+        A bound between two times that a row can have acts as the later one. A bound before all times acts as the first one.
+        """
         scale = t.scale if t.kind == "decimal" else 0
         finer = found.type.scale if pa.types.is_decimal(found.type) else 0
         exact = pc.round(found.cast(pa.decimal256(_WIDE_DIGITS, max(scale, finer))), ndigits=scale, round_mode="up").cast(pa.decimal256(_WIDE_DIGITS, scale))
@@ -205,7 +242,8 @@ class ArcRows:
         return clipped.cast(pa.decimal128(MAX_DIGITS, scale)).cast(self.time.type), np.asarray(over)
 
     def _check_last(self, over: np.ndarray) -> None:
-        """Refuses a bound at the last of 64 bits where a row is there, too: such a bound is none."""
+        """Raises MatchRuntimeError for a bound at the last time of 64 bits if a row has that time, too. That number means that
+        there is not a bound."""
         last = self.clock == ENDLESS
         bounds = (self.marks & last & ~over) | (self.marks & ~self.endless & (self.ends == ENDLESS))
         if bounds.any() and (last & ~self.marks & ~self.absent).any():
@@ -224,13 +262,20 @@ class ArcRows:
     # -- partitions ---------------------------------------------------------------------------------------------------
 
     def plot(self, order: np.ndarray, punctuations: np.ndarray) -> Plot:
-        """The arcs of a partition, whose rows come in this ``order``; ``punctuations`` bool (rows): those among its own rows.
-        Raises MatchRuntimeError."""
+        """The arcs of a partition. Raises MatchRuntimeError.
+
+        Args:
+            order: int64, the rows of the partition in order of arrival.
+            punctuations: bool (rows of the chunk), the punctuations among the partition's own rows.
+        """
         return self._plotted(*self.stood(order, punctuations))
 
     def stood(self, order: np.ndarray, punctuations: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The rows that are of ARCS FROM in this ``order``, the arcs that they bring and the effects that they have, as
-        :func:`sparkcep.kernels.automaton.arc_events.stand` writes them, by the places of these rows. Raises MatchRuntimeError."""
+        """The rows of ARCS FROM among ``order``, with the arcs that they insert and the effects that they have. Raises
+        MatchRuntimeError.
+
+        The tables are those of :func:`sparkcep.kernels.automaton.arc_events.stand`. Their row numbers count the returned rows.
+        """
         marks = self.marks[order]
         rows = order[marks]
         now, never = self._now(order, marks)
@@ -248,16 +293,17 @@ class ArcRows:
         return rows, arcs[: counts[0]], effects[: counts[1]]
 
     def _now(self, order: np.ndarray, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """int64: the largest time that came before each row of ARCS FROM; bool: those before which none came."""
+        """The largest time before each row of ARCS FROM, int64, and whether no row came before it, bool."""
         if not self.task.plan.arcs.came or self.task.plan.partition:
             rows = order[marks]
             return self.now[rows], self.never[rows]
-        # all rows of the statement are here
+        # All rows of the statement are in this partition.
         now = np.maximum.accumulate(np.where(marks | self.absent[order], ALWAYS, self.clock[order]))[marks]
         return now, now == ALWAYS
 
     def _too_late(self, order: np.ndarray, marks: np.ndarray, punctuations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """int64: the times before which each row of ARCS FROM comes too late, with a lifetime of its own and in any case."""
+        """The times before which each row of ARCS FROM is late: if it writes a time, and in any case. int64 (rows of ARCS FROM),
+        twice."""
         never = np.full(int(marks.sum()), ALWAYS, dtype=np.int64)
         if not self.task.plan.arcs.came:
             return never, never
@@ -295,7 +341,7 @@ class ArcRows:
 
     @cached_property
     def named(self) -> Named:
-        """What the rows name. Raises MatchRuntimeError."""
+        """The arcs that the rows name. Raises MatchRuntimeError."""
         columns, automaton = self.chunk.columns, self.task.plan.automaton
         arc, text = np.full(self.chunk.rows, -1, dtype=np.int64), np.zeros(self.chunk.rows, dtype=np.int64)
         rows = np.flatnonzero(self.marks & (self.ops != PUNCTUATE))
@@ -314,21 +360,21 @@ class ArcRows:
 
     @cached_property
     def owners(self) -> np.ndarray:
-        """int64 (rows): the number of the keys that an arc has of its own, 0 without; those of other partitions are not here."""
+        """1 if an arc has partition keys of its own, else 0. int64 (rows). Arcs of other partitions are not in the chunk."""
         own = np.zeros(self.chunk.rows, dtype=np.int64)
         for i in range(len(self.task.plan.arcs.keys)):
             own |= null_marks(self.chunk.columns[names.key_column(i)]) == 0
         return own
 
     def _arcs(self, rows: pa.Array) -> np.ndarray:
-        """int64: the arcs with parameters that rows name, -1 of any other name."""
+        """The arcs with parameters that ``rows`` name, -1 for any other name. int64."""
         known = list(self.templates)
         found = pc.index_in(pc.utf8_lower(self.chunk.columns[names.NAME].take(rows).cast(pa.string())), value_set=pa.array(known, pa.string()))
         numbers = np.array([*self.templates.values(), -1], dtype=np.int64)
         return numbers[np.asarray(pc.fill_null(found, len(known))).astype(np.int64)]
 
     def _values(self, parameter: int, rows: np.ndarray, arc: np.ndarray) -> np.ndarray:
-        """int64 (rows of the chunk): the ranks of a parameter's values, 0 of NULL and where the arc does not have it."""
+        """The ranks of a parameter's values, 0 for NULL and for arcs without the parameter. int64 (rows of the chunk)."""
         columns, automaton = self.chunk.columns, self.task.plan.automaton
         having = [i for i, one in enumerate(automaton.arcs) if one.parameters[0] <= parameter < one.parameters[1]]
         mine = rows[np.isin(arc[rows], having)]
@@ -339,7 +385,7 @@ class ArcRows:
         if len(beyond):
             raise self._beyond(parameter, int(mine[beyond[0]]))
         found = np.zeros(self.chunk.rows, dtype=np.int64)
-        if pa.types.is_floating(values.type):  # one zero, and NaN last
+        if pa.types.is_floating(values.type):  # -0.0 equals 0.0, and NaN is last
             order = np.unique(words(values) + 0.0, return_inverse=True)[1]
         else:
             order = pc.rank(values.cast(pa.large_binary()) if is_text(values.type) else values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values, tiebreaker="dense")
@@ -347,7 +393,7 @@ class ArcRows:
         return found
 
     def _text_ranks(self, rows: pa.Array) -> np.ndarray:
-        """int64: the ranks of what arcs as text are known by, in their order."""
+        """The ranks of arcs as text, by :func:`text_identity`. int64."""
         columns = self.chunk.columns
         found = [text_identity(*of) for of in zip(*(columns[name].take(rows).to_pylist() for name in (names.NAME, names.SOURCE, names.TARGET, names.WHEN, names.SET)))]
         place = {one: i for i, one in enumerate(sorted(set(found)))}
@@ -401,12 +447,12 @@ class ArcRows:
         return MatchRuntimeError("CAST_OVERFLOW", message, sqlstate="22003")
 
     def given(self) -> dict[str, pa.Array]:
-        """The columns of the parameters, by all rows."""
+        """The columns of the parameters, for all rows."""
         return {name: self.chunk.columns[name] for name in map(parameter_column, range(len(self.task.plan.automaton.parameters)))}
 
 
 def text_identity(name: str | None, source: str, target: str, when: str | None, assignments: str | None) -> tuple:
-    """What an arc as text is known by, in the order of such arcs."""
+    """The columns that identify an arc as text, as a sort key."""
     return tuple(map(_key, (name and name.lower(), source.lower(), target.lower(), when, assignments)))
 
 
@@ -415,8 +461,8 @@ def _lifetime(what: str) -> MatchRuntimeError:
 
 
 def _numbered(columns: list[np.ndarray], rows: np.ndarray) -> np.ndarray:
-    """int64 (as ``columns``): of those rows the ranks of their values in all columns, the first one before the others; 0
-    elsewhere."""
+    """The rank of each of ``rows`` by its values in all ``columns``, the first column first; 0 for other rows. int64 (rows of a
+    column)."""
     taken = [column[rows] for column in columns]
     order = np.lexsort(taken[::-1])
     new = np.zeros(len(rows), dtype=np.int64)
@@ -428,5 +474,5 @@ def _numbered(columns: list[np.ndarray], rows: np.ndarray) -> np.ndarray:
 
 
 def _key(value: str | None) -> tuple:
-    """A string in Spark's order: NULL first."""
+    """A string as a sort key in Spark's order: NULL first, then by bytes."""
     return (0,) if value is None else (1, value.encode())

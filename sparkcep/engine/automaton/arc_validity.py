@@ -1,7 +1,12 @@
-"""Arcs that come and go, as a graph for kernels: for each time between two changes the arcs that are valid then.
+"""Dynamic arcs as a graph for kernels, which has the list of valid arcs for each time between two changes.
 
-A kernel looks a row's arcs up in the lists that begin at the row's ``base``, so that it does not ask of an arc whether it is valid.
-An arc ON EXPIRY is taken at a time behind its row, and carries its own times.
+:class:`sparkcep.engine.automaton.register_runs.RegisterRuns` runs the graph. A kernel finds a row's arcs in the lists that begin at
+the row's ``base``, so it never tests whether an arc is valid. An arc ON EXPIRY is the exception: it is taken at a time after its
+row, so it carries the times of its validity.
+
+Example: the states are S (0) and T (1). Arc 0 leads from S to T and is valid from 10 to before 20. Arc 1 leads from S to T and is
+always valid. The bounds are 10 and 20, which make three spans of two lists each. The lists of S are (1), (0, 1) and (1), and those
+of T are empty. ``base`` is 0 at time 5, 2 at time 10 and 4 at time 20.
 """
 
 from __future__ import annotations
@@ -17,13 +22,12 @@ from sparkcep.kernels.automaton import register_runs as kernels
 from sparkcep.kernels.automaton.register_runs import A_FROM, A_UNTIL, ENDLESS
 from sparkcep.plan.records import Automaton
 
-ALWAYS = -(1 << 63)  # an arc that begins then has no begin
+ALWAYS = -(1 << 63)  # the begin of an arc without one
 _TAKES = {"row": kernels.ON_ROW, "empty": kernels.ON_EMPTY, "expiry": kernels.ON_EXPIRY}
 
 
 class ValidArc(NamedTuple):
-    """An arc of the automaton, valid from ``begin`` to before ``end``, with the parameters of the row ``given`` (-1: it has
-    none)."""
+    """An arc that is valid from ``begin`` to before ``end``. ``given`` is the row with its parameters, -1 if it has none."""
 
     arc: int
     begin: int = ALWAYS
@@ -36,8 +40,15 @@ BEGIN, END = map(ValidArc._fields.index, ("begin", "end"))
 
 @dataclass(frozen=True)
 class Timetable:
-    """A ``graph`` over arcs that are present; ``arcs`` int64: which arc of the automaton each is, ``given`` int64: the rows of
-    their parameters. ``bounds``: of each set of arcs the times at which they change, and ``bases`` where its lists begin."""
+    """Which arcs are valid when, for some sets of arcs.
+
+    Attributes:
+        graph: the graph over the present arcs.
+        arcs: int64 (present arcs), the arc of the automaton.
+        given: int64 (present arcs), the row with its parameters, -1 if it has none.
+        bounds: for each set, the times at which its arcs change.
+        bases: for each set, where its lists begin.
+    """
 
     graph: kernels.ArcGraph
     arcs: np.ndarray
@@ -46,14 +57,17 @@ class Timetable:
     bases: tuple[int, ...]
 
     def base(self, number: int, clock: np.ndarray) -> np.ndarray:
-        """int64: where the lists of rows at these times begin, by the set of that number."""
+        """Where the lists of rows at the times ``clock`` begin, for the set ``number``. int64."""
         return self.bases[number] + np.searchsorted(self.bounds[number], clock, side="right") * len(self.graph.final)
 
 
 def timetable(automaton: Automaton, sets: Sequence[np.ndarray], *, growing: bool = False) -> Timetable:
-    """The graph of some sets of arcs, each in the order of its arcs: int64 (arcs, members of :class:`ValidArc`).
+    """The graph of some sets of arcs.
 
-    ``growing``: arcs that are not known yet may leave any state."""
+    Args:
+        sets: the arcs of each set in order. int64 (arcs, members of :class:`ValidArc`).
+        growing: whether any state may get another arc later.
+    """
     own = np.array(
         [(a.target, a.letter, _TAKES[a.on], a.label, int(bool(a.emits)), ALWAYS, ENDLESS, *a.parameters) for a in automaton.arcs], dtype=np.int64,
     ).reshape(-1, kernels.A_WIDTH)
@@ -80,18 +94,19 @@ def timetable(automaton: Automaton, sets: Sequence[np.ndarray], *, growing: bool
 
 
 def whole(automaton: Automaton) -> Timetable:
-    """All arcs, at all times."""
+    """The timetable of an automaton without dynamic arcs: all arcs are always valid."""
     return timetable(automaton, [np.array([ValidArc(arc) for arc in range(len(automaton.arcs))], dtype=np.int64).reshape(-1, len(ValidArc._fields))])
 
 
 def _lists(table: np.ndarray, bounds: np.ndarray, own: np.ndarray, sources: np.ndarray, states: int) -> Sequence[tuple[np.ndarray, np.ndarray]]:
-    """Of the arcs that leave states, and of those that take no row, (list, arc) of each place in a list.
+    """Two lists as pairs (list, arc): the arcs that leave states, and the epsilon arcs (ON EMPTY and ON EXPIRY).
 
-    What an arc ON EMPTY has made behind the row before stands next among those that leave, whether the arc is still valid or not.
+    A run that an arc ON EMPTY made at the previous row continues at the next one, even if the arc is no longer valid there. So such
+    an arc stays among the leaving arcs after its end.
     """
     spans = len(bounds) + 1
     takes = own[table[:, 0], kernels.A_ON]
-    # the span that a time begins, of which the last lasts for ever
+    # The number of the span that a time begins. The last span never ends.
     first, last = (np.where(times == ENDLESS, spans, np.where(times == ALWAYS, 0, np.searchsorted(bounds, times, side="right"))) for times in (table[:, 1], table[:, 2]))
 
     def placed(low: np.ndarray, high: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -107,7 +122,7 @@ def _lists(table: np.ndarray, bounds: np.ndarray, own: np.ndarray, sources: np.n
 
 
 def _joined(parts: list[tuple[np.ndarray, np.ndarray]], lists: int) -> tuple[np.ndarray, np.ndarray]:
-    """(where each list begins, the arcs of all lists in their order)."""
+    """Sorts pairs by list. Returns where each list begins, and the arcs of all lists."""
     of, arcs = (np.concatenate([part[i] for part in parts]).astype(np.int64) for i in range(2))
     order = np.lexsort((arcs, of))
     return np.concatenate([[0], np.cumsum(np.bincount(of, minlength=lists))]).astype(np.int64), arcs[order]

@@ -1,7 +1,9 @@
-"""Arcs as text: each text of ARCS FROM is read and compiled once, and is an arc of the automaton from then on.
+"""Arcs as text: reads and compiles each text of ARCS FROM once. From then on it is an arc of the automaton.
 
-Which states such arcs lead between, and which of those are final, the rows of each partition say. So a state that the clause does
-not name is one state where they call it final, and another where they do not.
+The engine uses :class:`ArcTexts` over tables and changelogs, and :mod:`sparkcep.engine.automaton.arc_history` over streams.
+
+The rows of each partition say which states are final. So a state that the clause does not name may become two states of the
+automaton: one for the partitions that call it final, and one for the others.
 """
 
 from __future__ import annotations
@@ -41,7 +43,18 @@ class ArcTextRow(NamedTuple):
 
 
 class ArcTexts:
-    """Answers by an engine of which the automaton has all arcs that came as text so far. ``engine`` makes that of a task."""
+    """Answers chunks by an engine for the automaton with all arcs that have come as text so far. ``engine``: makes the engine of a
+    task.
+
+    Attributes:
+        states: the number of each state, by its name in lower case and whether it is final.
+        declared: whether each state that the clause names is final.
+        labels: the number of each arc name, for CLASSIFIER().
+        added: the names of states that texts have added.
+        arcs: the arcs that texts have added.
+        numbers: the number of each of these arcs in the automaton, by its name, states, fence and assignments.
+        compiled: how many of these arcs the current engine has.
+    """
 
     def __init__(self, task: Task, engine: Callable[[Task], Answer]) -> None:
         self.task, self.engine = task, engine
@@ -52,10 +65,10 @@ class ArcTexts:
         self.templates = {arc.template.lower() for arc in automaton.arcs if arc.template}
         self.labelled = labelled(task.plan)
         self.labels = {name: number for number, name in reversed(list(enumerate(task.plan.variables)))}
-        self.added: list[str] = []  # the states that came by texts
+        self.added: list[str] = []  # states that texts have added
         self.arcs: list[Arc] = []
         self.numbers: dict[tuple, int] = {}
-        self.compiled = -1  # of how many texts the engine at hand is
+        self.compiled = -1  # how many added arcs the current engine has
         self.answers: Answer | None = None
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
@@ -66,13 +79,13 @@ class ArcTexts:
         yield from self.answers(with_columns(chunk, {names.ARC: numbers} | self.fields(chunk)))
 
     def fields(self, chunk: Chunk) -> dict[str, pa.Array]:
-        """The columns of the rows that texts have read so far."""
+        """The columns of the rows that the texts so far read."""
         return {field_column(i): chunk.columns[names.ROW].field(i) for i in sorted(self.reader.used)}
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def numbers_of(self, chunk: Chunk) -> np.ndarray:
-        """int64 (rows): which arc of the automaton a text is, -1 of all other rows."""
+        """The number of the arc in the automaton that each row brings as text, -1 for other rows. int64 (rows)."""
         columns = chunk.columns
         marks = np.asarray(pc.fill_null(columns[names.IS], False)).astype(bool)
         marks &= np.asarray(pc.fill_null(pc.not_equal(pc.utf8_lower(columns[names.OP].cast(pa.string())), "punctuate"), True)).astype(bool)
@@ -89,7 +102,7 @@ class ArcTexts:
         return numbers
 
     def _check_alone(self, columns: dict[str, pa.Array], others: np.ndarray) -> None:
-        """Refuses what belongs to an arc as text beside no from_state."""
+        """Raises MatchRuntimeError if a row without from_state has columns that only arcs as text may have."""
         for name, column in (("to_state", names.TARGET), ("final", names.FINAL), ("when", names.WHEN), ("set", names.SET)):
             bad = np.flatnonzero(others & (null_marks(columns[column]) == 0))
             if len(bad):
@@ -116,7 +129,7 @@ class ArcTexts:
     # -- arcs ---------------------------------------------------------------------------------------------------------
 
     def _number(self, one: ArcTextRow, final: dict[str, bool]) -> int:
-        """The number of an arc in the automaton, where it stands from now on."""
+        """The number of an arc in the automaton. A new arc is added."""
         key = (one.name, self._state(one.source, final), self._state(one.target, final), one.when, one.set)
         if key not in self.numbers:
             _, source, target, _, _ = key
@@ -152,7 +165,7 @@ class ArcTexts:
             raise _error(f"{_named(one)}: {error.message} ({place} of its {column}, {shown(text)!r})") from None
 
     def _check(self, one: ArcTextRow, arc: Arc) -> None:
-        """Compiles an arc by itself, so that an error names it."""
+        """Compiles an arc on its own, so that an error names it."""
         for column, part in (("when", arc._replace(sets=())), ("set", arc._replace(fence=()))):
             try:
                 compile_automaton(self._automaton([part]), self._schema(), self.task.plan.ansi, self.task.plan.zone)
@@ -172,7 +185,7 @@ class ArcTexts:
         return pa.schema([*schema, *(pa.field(field_column(i), row.field(i).type) for i in sorted(self.reader.used))])
 
     def extended(self) -> Task:
-        """The task with all arcs that came by now."""
+        """The task with all arcs that have come so far."""
         prepared, automaton, schema = self.task.prepared, self._automaton(self.arcs), self._schema()
         named = sorted(self.labels, key=self.labels.get) if self.labelled else prepared.plan.variables
         plan = replace(prepared.plan, automaton=automaton, variables=tuple(named))
@@ -182,7 +195,7 @@ class ArcTexts:
 
 
 def with_columns(chunk: Chunk, added: dict[str, pa.Array]) -> Chunk:
-    """The chunk with further columns."""
+    """The chunk with additional columns."""
     table = chunk.table
     for name, column in added.items():
         table = table.append_column(name, column)
@@ -190,7 +203,7 @@ def with_columns(chunk: Chunk, added: dict[str, pa.Array]) -> Chunk:
 
 
 def _named(one: ArcTextRow) -> str:
-    """A row of ARCS FROM as errors name it."""
+    """The name of a row of ARCS FROM in errors."""
     return f"the row of ARCS FROM with arc {one.name!r}, from_state {one.source!r} and to_state {one.target!r}"
 
 

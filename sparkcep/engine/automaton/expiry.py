@@ -1,4 +1,7 @@
-"""Arcs ON EXPIRY of partitions that may still grow: how far they have been taken, and what is saved of that."""
+"""Saved state of arcs ON EXPIRY in partitions that may still grow: the time up to which these arcs have been taken.
+
+:class:`sparkcep.engine.automaton.register_runs.RegisterRuns` saves it if the automaton has such arcs.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,11 @@ from sparkcep.kernels.common import layout
 
 @dataclass(frozen=True)
 class ExpiryState(ResumeState):
-    """Where an automaton resumes, and ``expired_until``: the time up to which arcs ON EXPIRY after the last row were taken. int64
-    (partitions), in the automaton's measure of time."""
+    """The start row where an automaton resumes, and how far arcs ON EXPIRY have been taken.
+
+    ``expired_until``: int64 (partitions), the time up to which those after the last row have been taken, in the automaton's
+    measure of time.
+    """
 
     numbers: ClassVar[tuple[str, ...]] = (*ResumeState.numbers, "expired_until")
 
@@ -25,7 +31,7 @@ class ExpiryState(ResumeState):
 
     def columns(self) -> StateColumns:
         columns = super().columns()
-        # of a partition without rows nothing was emitted that could be emitted once more
+        # Without kept rows nothing can be emitted a second time, so the time need not be saved.
         columns.numbers["expired_until"] = np.where(self.rows > 0, self.expired_until, 0)
         return columns
 
@@ -39,11 +45,11 @@ _NEVER_EXPIRED = np.zeros(0, dtype=np.int64)
 
 
 def lives(chunk: Chunk, state: ResumeState, ahead: int, waits: np.ndarray | None, expired_until: np.ndarray = _NEVER_EXPIRED) -> np.ndarray:
-    """The partitions as :func:`sparkcep.kernels.automaton.register_runs.run` has them. int64 (partitions, OPEN_WIDTH).
+    """The partitions for :func:`sparkcep.kernels.automaton.register_runs.run`. int64 (partitions, OPEN_WIDTH).
 
     Args:
-        ahead: how many rows after a row must have arrived, if more may come.
-        waits: whether the last row of each partition waits until all is known of it, bool (partitions); None if none does.
+        ahead: how many rows must have arrived after a row before it is searched, if the partition still grows.
+        waits: bool (partitions), whether the last row waits until its lifetime is over; None if no row does.
         expired_until: see :class:`ExpiryState`.
     """
     out = np.zeros((chunk.parts, OPEN_WIDTH), dtype=np.int64)

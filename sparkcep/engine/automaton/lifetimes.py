@@ -1,7 +1,8 @@
-"""Lifetimes of rows and matches: times as int64 in one order, and back.
+"""Lifetimes of rows and matches, as int64 numbers in time order, and their conversion back to times.
 
-Times that are whole numbers stand for themselves, floating ones for their bits in the order of their values. The next number is the
-next time, so that [t, t + size) ends before the first time outside.
+The automaton search (:mod:`sparkcep.engine.automaton.register_runs`) and the rows of ARCS FROM use them. Integral times are their
+own numbers. Floating-point times are their bits, in the order of their values. The next number is the next time, so [t, t + size)
+ends before the first time outside.
 """
 
 from __future__ import annotations
@@ -26,8 +27,13 @@ _INTS = {"tinyint": 8, "smallint": 16, "int": 32, "date": 32}
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """Rows by their lifetimes: ``when`` and ``ends`` int64, ``absent`` uint8 of rows without a time. Where nothing ends, ``when``
-    is 0."""
+    """The lifetimes of rows, from ``when`` to before ``ends``. All arrays are by rows.
+
+    Attributes:
+        when: int64, the times of the rows; 0 if no lifetime ends.
+        ends: int64, ENDLESS if the lifetime does not end.
+        absent: uint8, whether the row does not have a time.
+    """
 
     when: np.ndarray
     ends: np.ndarray
@@ -35,7 +41,7 @@ class Lifetimes:
 
 
 def check_lifetimes(plan: Plan, schema: pa.Schema) -> None:
-    """Raises ClauseError where a WINDOW or LIFETIME TO does not fit the type of the rows' times."""
+    """Raises ClauseError if WINDOW or LIFETIME TO does not fit the type of the rows' times."""
     automaton = plan.automaton
     check_window(plan.windows[0], schema)
     if automaton.lifetime:
@@ -47,7 +53,7 @@ def check_lifetimes(plan: Plan, schema: pa.Schema) -> None:
 
 
 def lifetimes(plan: Plan, chunk: Chunk, failures: Failures) -> Lifetimes:
-    """The lifetimes of a buffer's rows. Raises MatchRuntimeError where one ends before it begins."""
+    """The lifetimes of a chunk's rows. Raises MatchRuntimeError if one ends before it begins."""
     automaton, window = plan.automaton, plan.windows[0]
     column = chunk.columns[automaton.time]
     absent = null_marks(column)
@@ -76,7 +82,7 @@ def lifetimes(plan: Plan, chunk: Chunk, failures: Failures) -> Lifetimes:
 
 
 def beyond(numbers: np.ndarray, arrow: pa.DataType) -> np.ndarray:
-    """bool: which numbers are no times of a type."""
+    """Whether each number is outside of the times of a type. bool."""
     t = type_of(arrow)
     if t.is_float or (t.kind == "decimal" and 10**t.precision > ENDLESS):
         return np.zeros(len(numbers), dtype=bool)
@@ -86,7 +92,7 @@ def beyond(numbers: np.ndarray, arrow: pa.DataType) -> np.ndarray:
 
 
 def times(numbers: np.ndarray, absent: np.ndarray, arrow: pa.DataType) -> pa.Array:
-    """Times of a type, which holds them; NULL where they are ``absent``."""
+    """The numbers as times of a type, which must hold them. NULL if ``absent``."""
     t = type_of(arrow)
     if t.is_float:
         return pa.array(_floats(numbers), mask=absent).cast(arrow)
@@ -98,15 +104,16 @@ def times(numbers: np.ndarray, absent: np.ndarray, arrow: pa.DataType) -> pa.Arr
 
 
 def expired(ends: np.ndarray, first: np.ndarray, arrow: pa.DataType) -> np.ndarray:
-    """The ends of the matches that begin where their rows' lifetimes end: as long as from the first row's time to there."""
+    """The ends of matches that begin when the lifetime of their rows ends. They last as long as the lifetime did, from the first
+    row's time to ``ends``."""
     if type_of(arrow).is_float:
         return in_order(2 * _floats(ends) - _floats(first))
     far = ends + (ends - first)
-    return np.where((far < ends) & (ends > first), ENDLESS, far)  # beyond 64 bits
+    return np.where((far < ends) & (ends > first), ENDLESS, far)  # ENDLESS if the end is beyond 64 bits
 
 
 def in_order(values: np.ndarray) -> np.ndarray:
-    """int64: numbers in the order of the values, as Spark has it: 0.0 is -0.0, and NaN is greater than all others."""
+    """The values as int64 in Spark's order: 0.0 equals -0.0, and NaN is the greatest value."""
     if values.dtype.kind != "f":
         return values
     bits = np.where(np.isnan(values), np.nan, values + 0.0).view(np.int64)

@@ -1,4 +1,8 @@
-"""Matches of an automaton: all computations side by side."""
+"""Automaton search: finds the matches of an automaton with registers, with all runs side by side (AFA, VLDB 2010).
+
+:class:`RegisterRuns` drives :mod:`sparkcep.kernels.automaton.register_runs`, which has an example. The engine uses it over tables
+and streams. The changelog (:mod:`sparkcep.engine.changelog.changelog`) shares its arrays and its output.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +49,14 @@ from sparkcep.plan.extend.arcs import BASE
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import CLASSIFIER_COLUMN, letter_column, parameter_column
 
-RECORDS, MATCHES = 1024, 8192  # there is room for so many at first
-WAY = "way"  # the numbers of matches' ways among what is known of matches
+RECORDS, MATCHES = 1024, 8192  # initial sizes
+WAY = "way"  # the name of the column with the number of each match's path
 _NO_MARKS = np.zeros(0, dtype=np.uint8)
 _LESS = "WINDOW, or conditions that fewer rows fulfil"
 
 
 def _numbered(count: int) -> dict[str, np.ndarray]:
-    """Fresh arrays for ways that have numbers, and the table by which they are found."""
+    """New arrays for numbered paths, and the hash table to find them."""
     return {"numbered": np.zeros((count, 3), dtype=np.int64), "way_places": np.zeros(2 * count if count > 1 else 1, dtype=np.int64)}
 
 
@@ -62,7 +66,7 @@ def _table(values: tuple[Held, ...]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Strings:
-    """The values that ranks of strings stand for, in their order; ``fixed``: the ranks of constants."""
+    """The strings in order, so that a rank is the index of its string. ``fixed``: the ranks of the constants."""
 
     pool: pa.Array
     fixed: np.ndarray
@@ -72,7 +76,7 @@ class _Strings:
 
 
 def _strings(compiled: Compiled, chunk: Chunk, given: dict[str, pa.Array]) -> tuple[_Strings, dict[str, np.ndarray]]:
-    """Ranks of the string columns' values, of parameters and of constants, in one order."""
+    """Ranks the values of the string columns, parameters and constants in one common order."""
     names = [name for name in compiled.ranked if name in chunk.columns]
     columns = [chunk.columns[name].cast(pa.large_string()) for name in names]
     others = [values.cast(pa.large_string()) for name, values in given.items() if name in compiled.ranked]
@@ -87,27 +91,40 @@ def _strings(compiled: Compiled, chunk: Chunk, given: dict[str, pa.Array]) -> tu
 
 
 def _wide(found: MatchBatch) -> MatchBatch:
-    """Matches as rows in none stand beside them."""
+    """Widens events to the width of those for rows in no match."""
     wide = np.zeros((len(found.events), WITH_ERRORS), dtype=np.int64)
     wide[:, : found.events.shape[1]] = found.events
     return replace(found, events=wide)
 
 
 def labelled(plan: Plan) -> bool:
-    """Whether anything asks for the names of the arcs that took rows."""
+    """Whether any leaf asks for the names of the arcs that took rows."""
     return any(
         leaf.spec.kind == "cls" or CLASSIFIER_COLUMN in leaf.spec or (leaf.spec.kind == "rows" and CLASSIFIER_COLUMN in leaf.spec.columns) for leaf in plan.leaves
     )
 
 
 class RegisterRuns(BaseOperator):
-    """Finds and reports the matches of an automaton."""
+    """The operator of the automaton search.
+
+    Attributes:
+        given: the columns of parameters.
+        present: which arcs are valid when.
+        by_ways: whether matches are distinguished by the rows they took, so that their paths have numbers.
+        labelled: whether the labels of rows are needed.
+        of_letters: the bit of each letter's column.
+        expires: whether there are arcs ON EXPIRY.
+        register_words: how many words the registers take.
+        state: the kernel's state.
+        strings: the strings of the current rows.
+        room: the kernel's arrays.
+    """
 
     def __init__(self, task: Task, tables: Tables) -> None:
         plan, compiled = task.plan, task.prepared.compiled
         assert plan.automaton is not None and compiled is not None
         self.task, self.tables, self.automaton, self.compiled = task, tables, plan.automaton, compiled
-        self.given: dict[str, pa.Array] = {}  # parameters by their columns
+        self.given: dict[str, pa.Array] = {}  # by parameter column
         self.present = whole(plan.automaton)
         self.by_ways = compiled.way >= 0
         self.labelled = labelled(plan) and not self.by_ways
@@ -127,13 +144,13 @@ class RegisterRuns(BaseOperator):
         return self.present.graph
 
     def use(self, present: Timetable, given: dict[str, pa.Array]) -> None:
-        """From now on these arcs are there; ``given``: the columns of their parameters."""
+        """Replaces the valid arcs. ``given``: the columns of their parameters."""
         self.present, self.given = present, given
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def step(self, chunk: Chunk, state: ResumeState) -> Generator[pa.Table, None, Saved]:
-        """Searches the rows at hand, and leaves those from the first row of each partition's oldest computation on."""
+        """Searches the chunk. Saves the rows from the first row of each partition's oldest run on."""
         opens = self._opens(chunk, state)
         before, marks = opens[:, layout.O_COVERED].copy(), None
         if self.task.plan.rows == "unmatched":
@@ -149,18 +166,20 @@ class RegisterRuns(BaseOperator):
         first = opens[:, layout.O_COVERED]
         if chunk.watermark is not None:
             first = np.maximum(first, self._first_alive(chunk, opens[:, layout.O_START], chunk.watermark))
-        if marks is not None:  # what begins at the first row or behind it may still take rows from there on
+        if marks is not None:  # Runs that begin at ``first`` or later may still take the rows from there on.
             opens[:, layout.O_COVERED] = first = np.where(chunk.going, first, chunk.offsets[1:])
             yield from self.tables.of(chunk, with_unmatched(self.nothing(chunk), ranges(before, np.maximum(first - before, 0)), chunk, marks))
         left = state.left(chunk, opens, first[chunk.going], self.task.back, marks)
         return replace(left, state=ExpiryState.extended(left.state, expired_until=opens[chunk.going, O_LIMIT])) if self.expires else left
 
     def due(self, state: ResumeState, rows: pa.Table, watermark: int) -> np.ndarray:
-        """When the lifetimes of all kept rows have ended, or that of one of them if something is told then."""
+        """When the lifetimes of all kept rows have ended. If an earlier end already emits something, when the first of them has
+        ended."""
         chunk = Chunk.whole(rows.combine_chunks(), self.task.prepared.input_schema.names, np.concatenate([[0], np.cumsum(state.rows)]))
         ends = lifetimes(self.task.plan, chunk, self.task.failures).ends
         some, due = np.flatnonzero(state.rows), np.full(len(state.rows), NOTHING_DUE)
-        # a row is told once nothing that begins there can have it; an arc ON EXPIRY is taken when the first of the lives has ended
+        # An unmatched row is emitted when no run that begins at it can live.
+        # An arc ON EXPIRY is taken when the first lifetime ends.
         if len(some) and (self.task.plan.rows == "unmatched" or self.expires):
             ends = np.where(ends > watermark + 1, ends, NOTHING_DUE)
             last = np.minimum.reduceat(ends, chunk.offsets[some])
@@ -171,16 +190,20 @@ class RegisterRuns(BaseOperator):
         return due
 
     def _opens(self, chunk: Chunk, state: ResumeState) -> np.ndarray:
-        """The partitions as the kernel has them. Where it is not told before which time no row comes, arcs ON EXPIRY wait for the
-        next row; where it is, a row's matches are told with it, and those of its arcs ON EXPIRY later, unless they have numbers."""
+        """The partitions for the kernel, see :func:`sparkcep.engine.automaton.expiry.lives`.
+
+        If it is not known before which time no row can arrive, arcs ON EXPIRY wait for the next row. If it is known, a row's
+        matches are emitted at once, and those by its arcs ON EXPIRY later. Numbered matches wait, so that both are numbered in
+        order.
+        """
         if not self.expires:
             return lives(chunk, state, self.task.ahead, None)
-        expired = state.expired_until  # of an ExpiryState
+        expired = state.expired_until  # the state is an ExpiryState
         if chunk.limits is None or not self.task.plan.numbered:
             return lives(chunk, state, self.task.ahead if chunk.limits is not None else max(self.task.ahead, 1), None, expired)
         ends = np.append(lifetimes(self.task.plan, chunk, self.task.failures).ends, 0)
         low, high = chunk.offsets[:-1], chunk.offsets[1:]
-        # no computation that has read a row lives longer than the row
+        # A run ends with the lifetime of any row that it has read, so the last row's lifetime bounds all waits.
         waits = chunk.going & (low < high) & (ends[high - 1] > chunk.limits)
         return lives(chunk, state, self.task.ahead, waits & (self.task.ahead == 0), expired)
 
@@ -190,20 +213,25 @@ class RegisterRuns(BaseOperator):
         return replace(MatchBatch.none(WITH_ERRORS), by_event=described)
 
     def _first_alive(self, chunk: Chunk, resume: np.ndarray, watermark: int) -> np.ndarray:
-        """int64 (partitions): the first row whose lifetime goes on at the first row that is not searched yet (``resume``, or one to
-        come): a computation that begins before it takes no further row."""
+        """The first row of each partition that is still alive at the first unsearched row. int64 (partitions).
+
+        A run that begins earlier takes no further row. ``resume``: int64 (partitions), the first unsearched row, or the partition's
+        end.
+        """
         alive, high = lifetimes(self.task.plan, chunk, self.task.failures), chunk.offsets[1:]
         next = np.where(resume < high, np.append(alive.when, 0)[resume], watermark + 1)
         rows = np.append(np.flatnonzero(alive.ends > np.repeat(next, np.diff(chunk.offsets))), chunk.rows)
         return np.minimum(rows[np.searchsorted(rows, chunk.offsets[:-1])], resume)
 
     def rounds(self, chunk: Chunk) -> Iterator[MatchBatch]:
-        """The matches of whole partitions, some at a time."""
+        """The matches of whole partitions, in several batches."""
         return self._rounds(chunk, lives(chunk, NOTHING_OPEN, 0, None))
 
     def with_unmatched(self, chunk: Chunk, rounds: Iterator[MatchBatch] | None = None) -> Iterator[pa.Table]:
-        """Whole partitions, with their rows that are in no match; ``rounds``: their matches as :meth:`told` has them, where they
-        were searched otherwise."""
+        """The output of whole partitions, with their rows that are in no match.
+
+        ``rounds``: the matches, if another search found them, as :meth:`described` returns them.
+        """
         taken = np.zeros(chunk.rows + 1, dtype=np.int64)
         nothing = None
         for found in rounds or map(self.described, self.rounds(chunk)):
@@ -223,7 +251,7 @@ class RegisterRuns(BaseOperator):
     # -- the kernel ---------------------------------------------------------------------------------------------------
 
     def _rounds(self, chunk: Chunk, opens: np.ndarray) -> Iterator[MatchBatch]:
-        """What the kernel finds, each time there is no room for more and at the end. Raises MatchRuntimeError."""
+        """The matches that the kernel finds, each time its output is full and at the end. Raises MatchRuntimeError."""
         self.task.ran.add(COMPUTATIONS)
         limits, state = self.task.limits, self.state
         state[:] = 0
@@ -247,7 +275,7 @@ class RegisterRuns(BaseOperator):
                 raise self._failure(outcome, chunk)
 
     def forget(self) -> None:
-        """What stands in the tables is of other rows."""
+        """Clears the hash tables, because they have entries of other rows."""
         self.room.stamps[:] = self.room.match_stamps[:] = self.room.way_places[:] = 0
 
     def _arrays(self, chunk: Chunk, alive: Lifetimes) -> tuple[kernels.RegisterRows, kernels.RegisterCode]:
@@ -258,7 +286,7 @@ class RegisterRuns(BaseOperator):
         flts = np.zeros((len(compiled.float_columns), count), dtype=np.float64)
         fnull = np.zeros((len(compiled.float_columns), count), dtype=np.uint8)
         for i, (name, part) in enumerate(compiled.int_columns):
-            column = chunk.columns.get(name)  # none of a register
+            column = chunk.columns.get(name)  # registers are not columns of the chunk
             if column is not None:
                 inull[i] = null_marks(column)
                 ints[i] = ranked[name] if name in ranked else words(column) if part == WORD else decimal_words(column)[part == HIGH]
@@ -270,14 +298,14 @@ class RegisterRuns(BaseOperator):
         for i, (name, _) in enumerate(compiled.int_columns):
             if name in self.of_letters:
                 ints[i] = (packed >> self.of_letters[name]) & 1
-        # the kernel is compiled for writeable arrays only
+        # The kernel is compiled for writeable arrays only.
         base = words(chunk.columns[BASE]) if BASE in chunk.columns else np.zeros(count, dtype=np.int64)
         packed, offsets, when, ends, absent, base = (np.require(a, requirements="W") for a in (packed, chunk.offsets, alive.when, alive.ends, alive.absent, base))
         rows = kernels.RegisterRows(packed, offsets, when, ends, absent, base, ints, flts, inull, fnull, np.ones(count, dtype=np.int64))
         return rows, self.values()
 
     def values(self) -> kernels.RegisterCode:
-        """The bytecode of the arcs that are there, for the strings at hand."""
+        """The bytecode of the present arcs, for the current strings."""
         compiled, arcs = self.compiled, self.present.arcs
         code = compiled.code.copy()
         for at, which in compiled.patches:
@@ -333,7 +361,7 @@ class RegisterRuns(BaseOperator):
         return M_WORDS + self.register_words + sum(1 + (held.how == WIDE) for held in self.compiled.emits)
 
     def _match_room(self, matches: int, labels: int) -> dict[str, np.ndarray]:
-        """Fresh arrays for what is found, and the tables by which equal matches are."""
+        """New arrays for matches, and the hash tables that find equal matches."""
         found = np.zeros((matches, self._match_width()), dtype=np.int64)
         size = 1 << (2 * matches - 1).bit_length()
         return {
@@ -342,13 +370,13 @@ class RegisterRuns(BaseOperator):
         }  # fmt: skip
 
     def _grow(self, chunk: Chunk) -> None:
-        """Room for twice as many computations, or as many ways."""
+        """Makes room for twice as many runs or paths."""
         room = self.room
         if self.state[kernels.S_DETAIL] == kernels.NUMBERED:
             self.more_numbered()
         elif self.state[kernels.S_DETAIL] == kernels.WAYS:
             kept = self._kept_ways()
-            # where nothing was dropped, the ways of one row alone do not fit
+            # If nothing was dropped, the paths of one row alone do not fit.
             crowded = 2 * len(kept) > len(room.ways) or len(kept) == self.state[kernels.S_WAYS]
             ways = doubled(room.ways) if crowded else room.ways
             ways[: len(kept)] = kept
@@ -363,7 +391,7 @@ class RegisterRuns(BaseOperator):
         self._check(chunk)
 
     def more_numbered(self) -> None:
-        """Room for twice as many ways that have numbers."""
+        """Makes room for twice as many numbered paths."""
         known = int(self.state[kernels.S_KNOWN_WAYS])
         fresh = _numbered(2 * len(self.room.numbered))
         fresh["numbered"][: known + 1] = self.room.numbered[: known + 1]
@@ -371,7 +399,7 @@ class RegisterRuns(BaseOperator):
         kernels.place_ways(known, self.room)
 
     def _kept_ways(self) -> np.ndarray:
-        """The ways that computations at hand have come, one behind the other; their records are told where."""
+        """The path steps that current runs use, compacted. The records of the runs are updated to the new places."""
         ways, records = self.room.ways, self._records(self.state[kernels.S_SIDE])
         used = np.zeros(len(ways), dtype=bool)
         at = np.unique(records[:, I_WAY])
@@ -387,7 +415,7 @@ class RegisterRuns(BaseOperator):
         return kept
 
     def _widen(self, chunk: Chunk, lacking: bool) -> None:
-        """Fresh room for what is found; more where the matches of one row did not fit."""
+        """New arrays for matches. They are larger if the matches of one row did not fit."""
         room = self.room
         matches, labels = len(room.events), len(room.labels)
         if self.state[kernels.S_DETAIL] == kernels.LABELS:
@@ -403,10 +431,10 @@ class RegisterRuns(BaseOperator):
         if nbytes + self.strings.pool.nbytes > self.task.limits.max_state_bytes:
             raise self.task.failures.state(self._place(chunk), chunk.columns, _LESS)
 
-    # -- what is told -------------------------------------------------------------------------------------------------
+    # -- output -------------------------------------------------------------------------------------------------------
 
     def _found(self, chunk: Chunk, alive: Lifetimes) -> MatchBatch:
-        """The matches written; the kernel's room is empty then."""
+        """The matches that the kernel has written. Its output arrays are empty afterwards."""
         state, room = self.state, self.room
         count, used = int(state[kernels.S_EVENTS]), int(state[kernels.S_LABELS])
         state[kernels.S_EVENTS] = state[kernels.S_LABELS] = 0
@@ -421,8 +449,8 @@ class RegisterRuns(BaseOperator):
         return MatchBatch(events, labels, np.zeros(0, dtype=np.int64), by_event=by_event)
 
     def described(self, found: MatchBatch) -> MatchBatch:
-        """Matches with the rows that their ways took, in place of all rows from their first to their last one; as they are where no
-        ways tell."""
+        """Matches with the rows that their paths took, instead of all rows from the first to the last one. Unchanged if paths do
+        not matter."""
         if not self.by_ways:
             return found
         sizes, rows, labels = self.ways(np.asarray(found.by_event[WAY]))
@@ -431,7 +459,11 @@ class RegisterRuns(BaseOperator):
         return replace(found, events=events, labels=labels, rows=rows)
 
     def ways(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of ways by their numbers how many rows each took, which, and under which variables, one way behind the other."""
+        """The rows of paths, by their numbers.
+
+        Returns:
+            How many rows each path took, then all their rows, then the labels of these rows. Paths follow one after the other.
+        """
         table = self.room.numbered
         sizes, alive, at = np.zeros(len(numbers), dtype=np.int64), np.arange(len(numbers)), numbers
         while len(alive):
@@ -447,7 +479,8 @@ class RegisterRuns(BaseOperator):
         return sizes, rows, labels
 
     def by_event(self, first: np.ndarray, last: np.ndarray, matches: np.ndarray, chunk: Chunk, alive: Lifetimes) -> dict[str, pa.Array]:
-        """What measures say of matches that the kernel has written, by their first and last rows."""
+        """The values of the leaves for matches that the kernel has written, by name. ``first``, ``last``: the first and last rows
+        of the matches."""
         found = {}
         for leaf in self.task.plan.leaves:
             spec = leaf.spec
@@ -462,7 +495,7 @@ class RegisterRuns(BaseOperator):
         return found
 
     def _endings(self, matches: np.ndarray) -> pa.Array:
-        """What computations ended with, as texts: lifetimes, registers and EMIT's values."""
+        """The final values of each run as a string for MATCH_ID(): lifetimes, registers and the values of EMIT."""
         ends: list[list] = [matches[:, M_EXPIRED].tolist(), matches[:, M_END].tolist()]
         for all, nulls in ((self.compiled.registers, M_NULLS), (self.compiled.emits, M_EMIT_NULLS)):
             for number, held in enumerate(all):
@@ -470,19 +503,19 @@ class RegisterRuns(BaseOperator):
         return pa.array([repr(plain(end)) for end in zip(*ends, strict=True)], pa.string())
 
     def _edge(self, kind: str, first: np.ndarray, last: np.ndarray, matches: np.ndarray, chunk: Chunk, alive: Lifetimes) -> pa.Array:
-        """MATCH_FROM() or MATCH_TO()."""
+        """The values of MATCH_FROM() or MATCH_TO()."""
         column = chunk.columns[self.automaton.time]
         late, found = matches[:, M_EXPIRED] == 1, matches[:, M_END]
         if kind == "match_from":
             own = column.take(pa.array(last))
             return pc.if_else(pa.array(late), self._times("MATCH_FROM()", found, ~late, first, chunk), own) if late.any() else own
-        # a window always ends, so that an end that is not told lies beyond 64 bits
+        # A window always ends. So if WINDOW gives the lifetime, ENDLESS means an end beyond 64 bits.
         endless = (found == kernels.ENDLESS) & bool(self.automaton.lifetime or not self.task.plan.windows[0].order)
         return self._times("MATCH_TO()", np.where(late, expired(found, alive.when[first], column.type), found), endless, first, chunk)
 
     def _times(self, name: str, numbers: np.ndarray, absent: np.ndarray, rows: np.ndarray, chunk: Chunk) -> pa.Array:
-        """Times of matches, which begin at ``rows``; NULL where they are ``absent``. Raises MatchRuntimeError where one is beyond
-        the type."""
+        """Times of matches, NULL if ``absent``. Raises MatchRuntimeError if one is beyond the type. ``rows``: the first rows of the
+        matches."""
         column = chunk.columns[self.automaton.time]
         wrong = np.flatnonzero(~absent & (beyond(numbers, column.type) | (numbers == kernels.ENDLESS)))
         if len(wrong):
@@ -492,7 +525,7 @@ class RegisterRuns(BaseOperator):
         return times(numbers, absent, column.type)
 
     def _values(self, held: Held, matches: np.ndarray, null: np.ndarray) -> pa.Array:
-        """The values that matches have of a register or of EMIT's column."""
+        """The values of a register or of a column of EMIT, by match."""
         low, t = np.ascontiguousarray(matches[:, M_WORDS + held.word]), held.type
         if held.is_string:
             return self.strings.values(low, null)

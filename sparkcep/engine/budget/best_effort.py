@@ -1,4 +1,8 @@
-"""Approximate matches under BUDGET n CHECKS, and MATCH HISTORY, over whole partitions (RC-ACEP, VLDB 2016)."""
+"""Best-effort search (load shedding) for approximate matches under BUDGET n CHECKS, and for MATCH HISTORY (RC-ACEP, VLDB 2016).
+
+:class:`BestEffort` answers whole partitions. :mod:`sparkcep.engine.budget.best_effort_stream` runs :class:`BestEffortSearch` over
+partitions that still grow. Both drive :mod:`sparkcep.kernels.budget.best_effort`.
+"""
 
 from __future__ import annotations
 
@@ -41,15 +45,16 @@ from sparkcep.kernels.vm.final_conditions import TOO_LONG
 from sparkcep.plan.extend.approx import ALL
 from sparkcep.plan.extend.budget import HISTORY
 
-ENTRIES, CANDIDATES, VECTORS = 1 << 12, 1 << 10, 1 << 8  # places at first
+ENTRIES, CANDIDATES, VECTORS = 1 << 12, 1 << 10, 1 << 8  # initial sizes
 _TOP = 1 << 62
 _NO_LISTS = empty_lists(0)
-_WHOLE = SavedRuns(False, _NO_LISTS, _NO_LISTS, np.zeros((0, 0), dtype=np.int64), *(4 * [np.zeros(0, dtype=np.int64)]))  # of partitions that are there as a whole
+# for whole partitions
+_WHOLE = SavedRuns(False, _NO_LISTS, _NO_LISTS, np.zeros((0, 0), dtype=np.int64), *(4 * [np.zeros(0, dtype=np.int64)]))
 _NO_CLOCK = Clock(False, np.zeros(0, dtype=np.int64), np.zeros(0), 1, 1.0, 1, 1)
 
 
 def budget_net(prepared: Prepared, proxies: bool, negation_rules: NegationRules | None) -> searching.BudgetNet:
-    """The net of a plan with its edges by variable and node, those of one way together."""
+    """The net of a plan, with edges by variable and node. Edges of one way are adjacent."""
     net = prepared.strategy.automaton
     ways = net.ways if negation_rules is None else negation_rules.ways()
     front = front_arrays(net)
@@ -78,7 +83,7 @@ def budget_net(prepared: Prepared, proxies: bool, negation_rules: NegationRules 
 
 
 def _apart(prepared: Prepared, net: Net, negation_rules: NegationRules | None) -> np.ndarray:
-    """uint8 (edges): whether a condition, a group's window or a negation may tell runs apart at an edge or behind it."""
+    """Whether a condition, a group's window or a negation may distinguish runs at an edge or after it. uint8 (edges)."""
     valued, windows = prepared.state_live.any(axis=1), live_windows(net)
     found = np.zeros(len(net.edges), dtype=np.uint8)
     for e, (variable, target, opens, inside) in enumerate(net.edges[:, [E_VAR, E_TARGET, E_OPEN, E_CHECK]].tolist()):
@@ -89,25 +94,34 @@ def _apart(prepared: Prepared, net: Net, negation_rules: NegationRules | None) -
 
 
 def shortest(net: Net) -> int:
-    """The rows of the shortest match, whatever it costs."""
+    """The number of rows of the shortest match at any cost, 0 if nothing can match."""
     found, level, seen = 0, {0}, {0}
     while not any(net.edges[e, E_VAR] < 0 for node in level for e in net.edges_of(node)):
         level = {int(net.edges[e, E_TARGET]) for node in level for e in net.edges_of(node)} - seen
         if not level:
-            return 0  # there is none
+            return 0  # nothing can match
         seen |= level
         found += 1
     return found
 
 
 class BestEffort:
-    """Makes the output for whole partitions. ``reader``: of the history that the first row of a task brings; ``order``: in which
-    candidates are tried where no history tells."""
+    """Makes the output for whole partitions.
+
+    Attributes:
+        order: how candidates are ordered without a history.
+        proxies: whether only the best of runs with equal futures is kept.
+        distinguishing: whether the search notes the rows where ways to one match tie.
+        reader: reads the history from the first row of a task; None if none is used.
+        explorer: makes the agents that explore; None if EXPLORE is not asked for.
+        plain: the search without the budget, which breaks ties; None if there is none that can.
+    """
 
     order = np.int64(searching.PLAIN)
 
     def __init__(self, task: Task, reporter: DescribeErrors, tables: Tables, *, distinguishing: bool | None = None) -> None:
-        """``distinguishing``: whether to distinguish ways to one match as without the budget; by default if a measure does."""
+        """``distinguishing``: whether to break ties between ways to one match as without the budget. By default, if a measure shows
+        the difference."""
         self.task, self.reporter, self.tables = task, reporter, tables
         approx = task.plan.approximate
         assert approx is not None
@@ -116,7 +130,7 @@ class BestEffort:
         self.front = Frontier(task)
         self.negation_rules = NegationRules(task.prepared) if task.prepared.strategy.automaton.negates else None
         self.net = budget_net(task.prepared, self.proxies, self.negation_rules)
-        # where negations are, all matches are gone through without a budget, which no budget pays
+        # With negations, the clause without a budget lists all matches. That costs more than any budget.
         self.distinguishing = self.negation_rules is None and (distinguishes_ways(task.plan) if distinguishing is None else distinguishing)
         self.costs = np.unique(self.net.costs[self.net.edges[:, E_VAR] >= 0])
         self.reader = None
@@ -149,11 +163,11 @@ class BestEffort:
         yield from self.tables.of(chunk, found)
 
     def search(self, chunk: Chunk, state: BudgetState) -> BestEffortSearch:
-        """The search over partitions that go on."""
+        """The search over partitions that still grow."""
         return BestEffortSearch(self, chunk, state)
 
     def with_ways(self, found: MatchBatch, search: BestEffortSearch) -> MatchBatch:
-        """Described matches, told as the clause without its budget does where that may differ."""
+        """Breaks ties between ways to one match as the clause without its budget does. ``found``: described matches."""
         if not search.ground.tied.any() or self.plain is None:
             return found
         costs = self.net.edges[found.events[:, layout.E_ACCEPT], E_COST]
@@ -161,23 +175,27 @@ class BestEffort:
 
     @functools.cached_property
     def plain(self) -> UnbudgetedSearch | None:
-        """The clause without its budget, where ways to one match need it."""
+        """The clause without its budget. It is built when the first tie needs it. None if it cannot break ties."""
         return UnbudgetedSearch.of(self.task)
 
     def count(self, search: BestEffortSearch) -> None:
-        """Adds what the search did to the totals of the task."""
+        """Adds the work and the omissions of the search to the totals of the task."""
         totals, chunk = self.task.totals, search.chunk
         fresh = ranges(search.begin, chunk.offsets[1:] - search.begin)
         totals.checks += int(search.state[searching.Q_CHECKS])
         totals.left_out += int(search.state[searching.Q_LEFT])
         totals.short += int(np.count_nonzero(search.ground.left[fresh]))
         if len(search.ground.coverage):
-            # of each row by itself, so that batches and tasks do not change the sum
+            # Each row is rounded on its own, so that the sum does not depend on batches and tasks.
             totals.lost += int(np.rint((1.0 - search.ground.coverage[fresh]) * MILLIONTHS).sum())
 
     def say(self, found: MatchBatch, left: np.ndarray, coverage: np.ndarray) -> None:
-        """COMPLETE(), CHECKS_LEFT_OUT() and COVERAGE() of each match, or of the match points of each bundle; the last one is empty
-        where nobody asks."""
+        """Adds the values of COMPLETE(), CHECKS_LEFT_OUT() and COVERAGE() to each match or bundle, and counts them in the totals.
+
+        Args:
+            left: int64 (matches), checks left out. For a bundle they are those at all of its match points.
+            coverage: float64 (matches), empty if nothing asks for it.
+        """
         found.by_event["complete"] = pa.array(left == 0)
         self.task.totals.matches += len(left)
         self.task.totals.complete += int(np.count_nonzero(left == 0))
@@ -187,8 +205,10 @@ class BestEffort:
 
 
 def _least(values: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """The least of the values, 1 at most, from ``begin`` to before ``end``, for each pair; by a table of the least of 2**i
-    values."""
+    """The least value from ``begin`` to before ``end``, for each pair; 1 if the range is empty.
+
+    It is a range minimum by a sparse table: level i holds the least of each 2**i neighbours, and two of these cover a range.
+    """
     if not len(begin):
         return np.zeros(0)
     level, wide = values, 1
@@ -204,20 +224,28 @@ def _least(values: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray
 
 
 def in_order(found: MatchBatch) -> MatchBatch:
-    """All matches by their first rows, as the listing has them, then by their rows."""
+    """All matches in the order of their rows, as a listing without a budget emits them."""
     rows = [tuple(found.rows[low : low + size].tolist()) for low, size in found.events[:, [layout.E_LABELS, layout.E_ROWS]].tolist()]
     order = sorted(range(len(rows)), key=rows.__getitem__)
     return found.chosen(np.array(order, dtype=np.int64))
 
 
 def lost() -> MatchRuntimeError:
-    """The error for a state that cannot be."""
+    """The error for an impossible saved state."""
     return damaged(PARTITION, WITHOUT)
 
 
 def windows_open(task: Task, chunk: Chunk, places: Measured, resume: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Over a stream, int64 (partitions): of each the first row whose window a row not searched yet may enter, and the first one
-    that is no farther from such a row than the window's size; ``resume``: the first row not searched."""
+    """The oldest rows of each growing partition that still matter for its unsearched rows.
+
+    Args:
+        places: the rows in the measure of the window.
+        resume: int64 (partitions), the first unsearched row.
+
+    Returns:
+        int64 (partitions), twice: the first row whose window an unsearched row may enter, and the first row that is at most the
+        window's size away from such a row.
+    """
     low, high = chunk.offsets[:-1], chunk.offsets[1:]
     next = next_places(task.plan.windows[0], chunk, places, np.arange(chunk.parts), resume)
     bound = np.repeat(next, high - low)
@@ -229,7 +257,16 @@ def windows_open(task: Task, chunk: Chunk, places: Measured, resume: np.ndarray)
 
 
 class BestEffortSearch(FrontierSearch):
-    """The search over partitions, whole ones or (``open``) such as go on; the output is kept until the search is done."""
+    """The best-effort search over partitions.
+
+    With a ``state`` partitions may still grow, else they are whole. Matches are held until the search is done.
+
+    Attributes:
+        saved_runs: the runs before and after the call.
+        begin: int64 (partitions), the first row to search.
+        ahead: int64 (partitions), how many of the last rows are not searched yet.
+        over, near: int64 (partitions), see :func:`windows_open`; only with a ``state``.
+    """
 
     name = BUDGETED
     by_class = ("run",)
@@ -245,7 +282,7 @@ class BestEffortSearch(FrontierSearch):
         self.room = OutputRoom(max(1024, rows // 4), rows + 1024, WITH_ERRORS, paths=True)
         self.cargo = distinguished(empty_runs(CLASSES, ENTRIES, chunk.positions, self.room), search.net.edges, search.reporter.by_cost)
         self.recorded, self.utilities = search.reader.recorded(chunk) if search.reader is not None else (NO_HISTORY, NO_UTILITIES)
-        # without vectors nobody asks for the time
+        # Only features of runs need the clock.
         intervals = search.approx.history.intervals if search.learning else self.recorded.intervals
         asking = search.learning or len(self.recorded.codes) or self.utilities.wanted or search.explorer is not None
         self.clock = self._clock(intervals) if asking else _NO_CLOCK
@@ -271,7 +308,7 @@ class BestEffortSearch(FrontierSearch):
             self._go_on(state)
 
     def _go_on(self, state: BudgetState) -> None:
-        """The search goes on from where partitions stand."""
+        """Restores the partitions from their saved state."""
         task, chunk, ground, short = self.task, self.chunk, self.ground, state.short
         self.begin = chunk.offsets[:-1] + state.known
         self.opens[:, layout.O_START], self.opens[:, layout.O_GOING] = self.begin, chunk.going
@@ -296,8 +333,11 @@ class BestEffortSearch(FrontierSearch):
         self.saved_runs = SavedRuns(True, before, after, state.floors_of(len(task.plan.variables)), fresh, self.over, np.zeros(most[L_ENTRIES] + 1, dtype=np.int64), np.zeros(len(self.cargo.at), dtype=np.int64))
 
     def _ahead(self) -> np.ndarray:
-        """int64 (partitions): how many rows of each are not searched yet, the last ones. Which candidates are tried may depend on
-        the matches before, so where a negation looks behind a match, rows wait for the windows that begin there."""
+        """How many of the last rows of each partition are not searched yet. int64 (partitions).
+
+        Which candidates are tried may depend on earlier matches. So if a negation looks at rows after a match, a row waits until
+        the window that begins with it has ended.
+        """
         chunk, ahead, high = self.chunk, self.task.ahead, self.chunk.offsets[1:]
         until = high - ahead
         if self.search.task.prepared.strategy.automaton.negates_behind:
@@ -307,18 +347,18 @@ class BestEffortSearch(FrontierSearch):
 
     @property
     def measured_in(self) -> tuple[int, int]:
-        """In how many intervals of the window the counts of vectors, and the states of agents, are; 0 where there are none."""
+        """The intervals of the window for the counts of features, and for the states of agents. 0 if there are none."""
         return self.utilities.intervals if self.utilities.wanted else 0, self.agents.intervals if self.agents.wanted else 0
 
     @property
     def kept(self) -> SavedLists:
-        """What the search leaves of the partitions."""
+        """The lists that the search saves for the partitions."""
         after, ends = self.saved_runs.after, self.saved_runs.after.until[-1]
         return SavedLists(*(table[:end] for table, end in zip(after[:LISTS], ends.tolist(), strict=True)), after.until, after.saved)
 
     def floors(self, parts: np.ndarray) -> np.ndarray:
-        """int64 (partitions, variables): of those that may not stand before a match the position behind the last row before
-        ``near`` at which each stood."""
+        """For each variable that may be negated before a match, the position after its last occurrence before row ``near``. int64
+        (parts, variables)."""
         negation_rules, letters, chunk = self.search.negation_rules, self.data.rows.letters, self.chunk
         found = self.saved_runs.floors[parts].copy()
         if negation_rules is None or not negation_rules.before:
@@ -332,20 +372,21 @@ class BestEffortSearch(FrontierSearch):
         return found
 
     def left_out(self, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Checks left out, and the least coverage (empty where nobody asks), of the rows from ``begin`` to before ``end``, for each
-        pair."""
+        """Checks left out, and the least coverage, of the rows from ``begin`` to before ``end``, for each pair. The coverage is
+        empty if nothing asks for it."""
         sums = np.concatenate([[0], np.cumsum(self.ground.left)])
         return sums[end] - sums[begin], _least(self.ground.coverage, begin, end) if len(self.ground.coverage) else self.ground.coverage
 
     def _ends(self) -> np.ndarray:
-        """What is tried at a row depends on no row behind it."""
+        """Window ends that distinguish runs whose groups began at different times. The candidates tried at a row must not depend on
+        later rows."""
         return self.ends_by_begin()
 
     @property
     def since(self) -> np.ndarray:
-        """int64 (rows): the first row whose window holds each row."""
+        """The first row whose window holds each row. int64 (rows)."""
         rows, offsets = self.chunk.rows, self.chunk.offsets
-        # windows of rows whose time is NULL are empty; the ends of the others rise
+        # Windows of rows whose time is NULL are empty. The ends of the others ascend.
         ends = np.maximum.accumulate(self.windows[0]) if rows else self.windows[0]
         low = np.repeat(offsets[:-1], np.diff(offsets))
         return np.maximum(np.searchsorted(ends, np.arange(rows), side="right"), low)
@@ -358,16 +399,17 @@ class BestEffortSearch(FrontierSearch):
         levels = max(len(self.search.costs), 1)
         if values.dtype.kind == "f":
             wide = float_size(size)
-            if np.isinf(wide):  # all that is left of the window is as long as the window
+            if np.isinf(wide):  # All that remains of an infinite window is as long as the window.
                 return Clock(True, np.zeros(1, dtype=np.int64), np.zeros(len(values)), 1, 1.0, intervals, levels)
-            return Clock(True, np.zeros(1, dtype=np.int64), values.copy(), 1, wide, intervals, levels)  # kernels take what can be written
+            # a copy, because kernels take writable arrays
+            return Clock(True, np.zeros(1, dtype=np.int64), values.copy(), 1, wide, intervals, levels)
         parts = size.denominator
         reach = int(size * parts)
         most = max(intervals, self.recorded.intervals)
         if reach * most >= _TOP:
             message = f"{most} intervals of this WINDOW cannot be told apart in 64 bits; use fewer INTERVALS, or a coarser ORDER BY"
             raise ClauseError("BUDGET", message, sqlstate=SEMANTIC, line=window.line, column=window.column, fragment=window.text)
-        # modulo 2**64: differences inside a window are less than its size
+        # Modulo 2**64 is enough, because differences inside a window are less than its size.
         whole = (np.ascontiguousarray(values).view(np.uint64) * np.uint64(parts % (1 << 64))).view(np.int64)
         return Clock(False, whole, np.zeros(1), reach, 1.0, intervals, levels)
 
@@ -406,7 +448,8 @@ class BestEffortSearch(FrontierSearch):
         self.check(self.nbytes())
 
     def _judge(self) -> None:
-        """Leaves of the runs that may be complete at the row those that no negation forbids, whose conditions look at the match."""
+        """Drops the runs that a negation forbids, if its condition looks at the match, from those that may be complete at the
+        current row."""
         assert self.judge is not None
         state, offsets, failures = self.state, self.chunk.offsets, self.task.failures
         part, row, count = (int(state[k]) for k in (layout.S_PART, layout.S_START, searching.Q_DONE))
@@ -418,7 +461,8 @@ class BestEffortSearch(FrontierSearch):
         state[searching.Q_DONE] = kept
 
     def _more_entries(self) -> None:
-        """Entries that no run has any more make room for others; what a row may add has room in any case."""
+        """Makes room for what the current row may add: drops the entries that no run uses, and grows the arrays if that is not
+        enough."""
         runs = with_room(self.cargo, self.room)
         searching.compact_entries(self.agents, self.classes, self.utilities, self.learned, runs, self.ground, self.state)
         used = int(self.state[searching.K_ENTRIES])
@@ -456,8 +500,11 @@ class BestEffortSearch(FrontierSearch):
         return self.room.found(self.state)
 
     def history(self, found: MatchBatch, places: Measured) -> MatchBatch:
-        """An event for each vector of each partition, in their order, with its visits, match points, and the places of its
-        bundles."""
+        """The output of MATCH HISTORY: an event for each feature vector of each partition, in their order.
+
+        An event has the vector, its visits and match points, and the first match points of the bundles that it led to, as values of
+        the window's order column.
+        """
         chunk, learned, search = self.chunk, self.learned, self.search
         vectors = learned.vectors[: int(self.state[searching.Q_VECTORS])]
         order = np.lexsort((vectors[:, searching.V_CODE], vectors[:, searching.V_PART]))

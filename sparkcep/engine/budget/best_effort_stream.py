@@ -1,12 +1,14 @@
-"""Approximate matches under BUDGET n CHECKS over partitions that never end.
+"""Best-effort search under BUDGET n CHECKS over a stream (RC-ACEP, VLDB 2016).
 
-A row is searched once, by the runs that those before it have left, which are kept (:mod:`sparkcep.engine.budget.saved_runs`). Kept
-are the rows of one window, too: from these runs stand again, and over them COMPLETE(), CHECKS_LEFT_OUT() and COVERAGE() range. A
-match is told with its last row, but a bundle when no match point can join it, and matches that are numbered in the order of their
-first rows when no match to come can begin before them.
+Each row is searched once, by the runs that earlier rows have left. These are saved between calls
+(:mod:`sparkcep.engine.budget.saved_runs`), together with the rows of one window. Runs are restored from these rows, and COMPLETE(),
+CHECKS_LEFT_OUT() and COVERAGE() range over them.
 
-Where a negation looks behind matches, a row is searched when the window that begins there has ended: which candidates are tried at
-the rows behind may depend on whether a match is one.
+A match is emitted with its last row. A bundle is emitted when no further match point can join it. Matches that are numbered in the
+order of their first rows are emitted when no future match can begin earlier.
+
+If a negation looks at rows after a match, a row is searched when the window that begins with it has ended. Whether the match is
+valid may decide which candidates are tried at the following rows.
 """
 
 from __future__ import annotations
@@ -34,13 +36,20 @@ from sparkcep.plan.reach import Reach
 
 
 class BestEffortStream(BaseOperator):
-    """Goes on from the runs that are kept."""
+    """The operator of the best-effort search. It resumes from saved runs.
+
+    Attributes:
+        distinguishing: whether ties between ways to one match are broken as without the budget.
+        behind: whether a negation looks at rows after a match.
+        in_turn: whether matches wait because they are numbered in the order of their first rows.
+        neighbours: whether measures read neighbours of a match's rows.
+    """
 
     initial = BudgetState()
 
     def __init__(self, task: Task, reporter: DescribeErrors, tables: Tables) -> None:
         self.task, self.reporter, self.tables = task, reporter, tables
-        # what is kept serves measures that are asked for when the query goes on, too
+        # The state also serves measures that are added when the query is restarted, so it always notes ties.
         self.budgeted = BestEffort(task, reporter, tables, distinguishing=reporter.approx.report != ALL)
         net, agents = self.budgeted.net, self.budgeted.explorer
         agent_states = agents.agents(1).agent_states if agents is not None else np.zeros((0, 0), dtype=np.int64)
@@ -49,32 +58,33 @@ class BestEffortStream(BaseOperator):
         self.saves = budget_schema(arrays, self.budgeted.front.net.source, kinds, len(agent_states), task.plan.variables)
         self.distinguishing = distinguishes_ways(task.plan)
         self.behind = task.prepared.strategy.emission.looks_behind
-        # in the order of their first rows matches are numbered when no match to come begins before them
+        # A match gets its number when no future match can begin before it.
         self.in_turn = self.budgeted.approx.report == ALL and task.plan.numbered
-        # leaves may look at neighbours of any row of a match
+        # Leaves may look at neighbours of any row of a match.
         self.neighbours = any(Reach.of_measures(task.plan))
 
     def use(self, history: list[dict[str, Any]]) -> None:
-        """Takes the rows of the history by which candidates are chosen from now on."""
+        """Takes the rows of a new history, which chooses candidates from now on."""
         assert self.budgeted.reader is not None
         self.budgeted.reader.take(history)
 
     def step(self, chunk: Chunk, state: BudgetState) -> Generator[pa.Table, None, Saved]:
-        """Searches the rows that came, tells what is decided, and leaves what a row to come may go on with."""
+        """Searches the new rows, emits final matches, and returns the state for the next step."""
         work = _BestEffortStep(self, chunk, state)
         emitted = work.emitted()
         yield from self.tables.of(chunk, emitted)
         return work.left()
 
     def ends(self, state: BudgetState, kept: RowsAtWatermark) -> np.ndarray:
-        """When no row is kept of a partition if none comes, or one of its matches is told."""
+        """When a partition's last kept row is dropped or one of its matches is emitted: a watermark. int64 (partitions), in
+        microseconds."""
         due, time, size, watermark = np.full(len(state.rows), NOTHING_DUE), kept.time, kept.size, kept.watermark
         some = np.flatnonzero(state.rows)
         last = time[kept.end[some] - 1] + size
         due[some] = np.where(last > watermark, last, NOTHING_DUE)
         ends = time[state.held.found.rows[state.held.found.events[:, layout.E_LABELS]]] + size - 1 if self.in_turn else time[state.held.last] + size
         np.minimum.at(due, state.held.parts, np.where(ends > watermark, ends, NOTHING_DUE))
-        if self.behind:  # the next row that is not searched, or the next one whose window ends
+        if self.behind:  # the next unsearched row, or the next row whose window ends
             at = kept.first + np.maximum(state.known, kept.ended())
             waits = np.flatnonzero(at < kept.end)
             due[waits] = np.minimum(due[waits], time[at[waits]] + size - 1)
@@ -82,7 +92,12 @@ class BestEffortStream(BaseOperator):
 
 
 class _BestEffortStep:
-    """One call over some partitions."""
+    """One step over a chunk.
+
+    Attributes:
+        held: matches that are not emitted yet.
+        number: int64 (partitions), the number of the last emitted match.
+    """
 
     def __init__(self, stream: BestEffortStream, chunk: Chunk, state: BudgetState) -> None:
         self.stream, self.chunk, self.resumed = stream, chunk, state
@@ -93,7 +108,7 @@ class _BestEffortStep:
         self.number = state.number.copy()
 
     def emitted(self) -> MatchBatch:
-        """The matches to tell now; ``held`` are those that are not told yet."""
+        """Searches the new rows and returns the matches that are final. The others are left in ``held``."""
         search = self.search
         (found,) = search.rounds()
         self.budgeted.count(search)
@@ -120,15 +135,20 @@ class _BestEffortStep:
         return self._numbered(found)
 
     def _numbered(self, found: MatchBatch) -> MatchBatch:
-        """With numbers that go on from those told before."""
+        """Numbers matches onwards from the last emitted one of their partition."""
         parts = found.events[:, layout.E_PART]
         found.events[:, layout.E_NUMBER] = ranges(1, np.bincount(parts, minlength=self.chunk.parts)) + self.number[parts]
         np.add.at(self.number, parts, 1)
         return found
 
     def _described(self, found: MatchBatch, first: np.ndarray, last: np.ndarray, sizes: np.ndarray) -> PendingMatches:
-        """Matches with what is told of them: ``left`` and ``coverage`` of the rows from the windows before the ``first`` match
-        points on."""
+        """Matches with their missing variables, checks left out and coverage.
+
+        Args:
+            first, last: int64 (matches), the first and the last match point. Checks and coverage count from the window that ends at
+                ``first`` up to ``last``.
+            sizes: int64 (matches), the number of match points.
+        """
         missing = found.by_event.get("missing")
         if missing is None:
             missing = self.reporter.missing(found.events, found.paths)
@@ -137,14 +157,14 @@ class _BestEffortStep:
         return PendingMatches(bare, missing, first, last, sizes, left, coverage if len(coverage) else np.ones(len(first)))
 
     def _matches(self, found: MatchBatch) -> PendingMatches:
-        """All matches that are not told, in their order."""
+        """All matches that are not emitted yet, in order of their rows."""
         points = finding.last_rows(found.events, found.rows)
         both = self.held.joined(self._described(found, points, points, np.ones(len(points), dtype=np.int64)))
         rows = [tuple(both.found.rows[low : low + size].tolist()) for low, size in both.found.events[:, [layout.E_LABELS, layout.E_ROWS]].tolist()]
         return both.chosen(np.array(sorted(range(len(rows)), key=rows.__getitem__), dtype=np.int64))
 
     def _bundles(self, found: MatchBatch) -> PendingMatches:
-        """Bundles as they are with the match points found."""
+        """Extends the pending bundles by the new match points, or begins new ones."""
         search, before = self.search, self.held
         parts, points = found.events[:, layout.E_PART], finding.last_rows(found.events, found.rows)
         order = np.argsort(np.concatenate([before.parts, parts]), kind="stable")
@@ -160,7 +180,7 @@ class _BestEffortStep:
         chosen = found.chosen(fresh)
         chosen.by_event["missing"] = self.reporter.missing(chosen.events, chosen.paths)
         emitted = self._described(self.budgeted.with_ways(chosen, search), points[fresh], points[fresh], np.ones(len(fresh), dtype=np.int64))
-        # the best ones as they are told, in the order of the groups
+        # The best match of each group has a new number, now among the pending ones and the described new ones.
         number = np.zeros(len(both.events), dtype=np.int64)
         number[: len(before)] = np.arange(len(before))
         number[len(before) + fresh] = len(before) + np.arange(len(fresh))
@@ -168,7 +188,7 @@ class _BestEffortStep:
         first = np.concatenate([before.first, points])[order][heads]
         last, sizes = ends[tails], np.add.reduceat(np.concatenate([before.sizes, np.ones(len(points), dtype=np.int64)])[order], heads)
         of = order[heads]
-        known = of < len(before)  # one that was held goes on
+        known = of < len(before)  # a pending bundle continues
         begin = search.since[first]
         begin[known] = before.last[of[known]] + 1
         left, coverage = search.left_out(begin, last + 1)
@@ -178,14 +198,14 @@ class _BestEffortStep:
         return PendingMatches(held.found, held.missing, first, last, sizes, left, coverage)
 
     def _waits(self, held: PendingMatches) -> np.ndarray:
-        """bool: which of the matches held are not told yet."""
+        """Which of the pending matches are not final. bool (matches)."""
         parts, chunk = held.parts, self.chunk
         if not self.reporter.bundling:
             return self.stream.in_turn & chunk.going[parts] & (held.found.events[:, layout.E_START] >= self.search.over[parts])
         return chunk.going[parts] & (np.diff(parts, append=-1) != 0) & (held.last >= self.search.near[parts])
 
     def left(self) -> Saved:
-        """Where the partitions that go on stand, and the rows of which one to come may ask."""
+        """The state of the partitions that still grow, and the rows that their future rows may need."""
         chunk, state, search, held = self.chunk, self.resumed, self.search, self.held
         parts = np.flatnonzero(chunk.going)
         low, high = chunk.offsets[parts], chunk.offsets[parts + 1]
@@ -225,7 +245,7 @@ class _BestEffortStep:
         )
 
     def _short(self, kept: Retained, begin: np.ndarray, high: np.ndarray) -> ShortRows:
-        """What is told of the rows of the last window."""
+        """The rows of the last window where checks were left out or ways to one match tied."""
         ground = self.search.ground
         rows = ranges(begin, high - begin)
         rows = rows[(ground.left[rows] > 0) | (ground.tied[rows] > 0 if len(ground.tied) else False)]

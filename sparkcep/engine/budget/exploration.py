@@ -1,5 +1,12 @@
-"""What agents need to know of a pattern (RC-ACEP, VLDB 2016, Algorithm 5): where they may stand, what comes next there, and how far
-it is to the end."""
+"""Agents that explore candidates which a history would not choose, prepared for one pattern (RC-ACEP, VLDB 2016, Algorithm 5).
+
+The best-effort search (:mod:`sparkcep.engine.budget.best_effort`) uses them if BUDGET says EXPLORE. For each position of an agent
+the module finds which places of the pattern come next and how many rows are left to the end. The agents learn in
+:mod:`sparkcep.kernels.budget.q_learning`.
+
+Example: ``PATTERN (A B C)`` without skips has the places 1, 2 and 3. ``after`` is {0: (1,), 1: (2,), 2: (3,), 3: ()}, and
+``distance`` is {0: 3, 1: 2, 2: 1, 3: 0}.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +20,7 @@ from sparkcep.kernels.budget.best_effort import BudgetNet
 from sparkcep.kernels.common.run_chains import NONE
 from sparkcep.plan.records import Approx
 
-MAX_VALUES = 1 << 20  # of actions in states
+MAX_VALUES = 1 << 20  # limit of values of actions in states
 _NONE = np.zeros(0, dtype=np.int64)
 NO_AGENTS = exploring.Agents(
     False, 0, np.zeros((0, exploring.AGENT_STATE_FIELDS), dtype=np.int64), np.zeros((0, exploring.OPTION_FIELDS), dtype=np.int64), np.zeros(0), _NONE, _NONE, 1, _NONE, np.zeros(0), _NONE, _NONE,
@@ -22,8 +29,13 @@ NO_AGENTS = exploring.Agents(
 
 
 class Distances(NamedTuple):
-    """``after``: the places that come next behind each place, back edges left out; ``distance``: rows from each place, or from the
-    start (0), to the end of the shortest match; ``skips``: what each place costs without a row."""
+    """The way from each place of the pattern to the end of a match.
+
+    Attributes:
+        after: the places that come next after each place, without back edges. Place 0 is the start.
+        distance: how many rows the shortest match needs after each place.
+        skips: the cost of skipping each place.
+    """
 
     after: dict[int, tuple[int, ...]]
     distance: dict[int, int]
@@ -31,8 +43,11 @@ class Distances(NamedTuple):
 
 
 def courses(net: Net, budget: BudgetNet, approx: Approx) -> Distances:
-    """Lines 1 to 12 of Algorithm 5. Edges that skip nothing lead from one place to the next; places are numbered in the order of
-    the pattern, so that a back edge leads to none that is greater."""
+    """The distances of a net, by lines 1 to 12 of Algorithm 5.
+
+    Edges that skip nothing lead from one place to the next. Places are numbered in the order of the pattern, so a back edge leads
+    to a place that is not greater.
+    """
     after: dict[int, set[int]] = {0: set()}
     over, skips = set(), {}
     for e in (e for e in range(len(net.edges)) if net.edges[e, E_VAR] >= 0):
@@ -54,7 +69,14 @@ def courses(net: Net, budget: BudgetNet, approx: Approx) -> Distances:
 
 
 class Explorer:
-    """Makes the agents of a clause; what does not depend on rows or on a history is found once."""
+    """Makes the agents of a clause. It computes once what does not depend on rows or on a history.
+
+    Attributes:
+        courses: the distances of the net.
+        levels: the number of each cost.
+        numbers: the number of each agent position: a node, a place up to which the pattern is matched or skipped, and a cost.
+        behind: int64 (edges), the position after a row taken by the edge, NONE if the run cannot continue.
+    """
 
     def __init__(self, net: Net, budget: BudgetNet, approx: Approx) -> None:
         self.courses = courses(net, budget, approx)
@@ -72,7 +94,7 @@ class Explorer:
                 self.behind[e] = self._standing(edge.target, int(budget.places[e]), int(budget.costs[e]))
 
     def _standing(self, node: int, place: int, cost: int) -> int:
-        """The number of a standing, which is made where it is new, with all that skips lead to."""
+        """The number of an agent position. A new position is added, with all positions that skips lead to."""
         key = (node, place, cost)
         if key in self.numbers:
             return self.numbers[key]
@@ -94,7 +116,8 @@ class Explorer:
         return [e for e in self.net.edges_of(node) if self.net.edges[e, E_VAR] >= 0 and int(self.budget.places[e]) in places and self.budget.costs[e] == cost]
 
     def agents(self, intervals: int) -> exploring.Agents:
-        """Agents that begin to learn, in so many intervals of the window, or as many less as there is room for."""
+        """Agents that have learned nothing yet. They divide the window into ``intervals``, or into the greatest divisor of it for
+        which there is room."""
         kinds = (max(self.courses.after) + 1) * len(self.levels)
         counts = {place: len(some) for place, some in self.courses.after.items()}
         own = np.array([(counts.get(kind // len(self.levels), 0) + 1) * (2 * counts.get(kind // len(self.levels), 0) + 1) for kind in range(kinds)], dtype=np.int64)

@@ -1,5 +1,9 @@
-"""A history of matches as it arrives in the first row of a task, made ready for the search (RC-ACEP, VLDB 2016, Definition 4 and
-section 4)."""
+"""Reads a history of matches and prepares it for the best-effort search (RC-ACEP, VLDB 2016, Definition 4 and section 4).
+
+The history arrives in the first row of a task, or over a stream by :meth:`HistoryReader.take`. Its rows are feature vectors (the
+paper's match vectors) with the bundles that they led to. If the clause asks for a SKETCH, the vectors are recovered from a sketch
+(Algorithms 3 and 4).
+"""
 
 from __future__ import annotations
 
@@ -18,24 +22,30 @@ from sparkcep.plan.extend.budget import COLUMNS, INTERVALS, MAX_BUNDLES, MAX_INT
 from sparkcep.plan.json import wrong
 from sparkcep.plan.records import Approx, History
 
-MAX_DERIVED = 1 << 22  # vectors that a sketch is asked for at most, each row of it counting
-MAX_UTILITIES = 1 << 18  # vectors that are counted while rows are searched
-SHORT = 4.0  # rows of a match up to which a history's shares are taken as they are
-MAX_VISITS, MAX_ERRORS = 1 << 60, 1e15  # what words and floats hold
-_NEAR = 1e-6  # as far apart as a FLOAT may be from what it stands for
+MAX_DERIVED = 1 << 22  # limit of a sketch's look-ups: vectors times rows of the sketch
+MAX_UTILITIES = 1 << 18  # limit of the vectors that are counted while rows are searched
+SHORT = 4.0  # rows of the shortest match up to which a history's shares are not scaled
+MAX_VISITS, MAX_ERRORS = 1 << 60, 1e15  # so that sums fit 64 bits, and errors a float
+_NEAR = 1e-6  # relative rounding error of a FLOAT
 _NONE = np.zeros(0, dtype=np.int64)
 NO_HISTORY = searching.HistoryArrays(1, _NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(1, dtype=np.int64), _NONE, np.zeros((0, searching.COVER_FIELDS), dtype=np.int64), np.zeros((0, searching.GAIN_FIELDS), dtype=np.int64))
 _NO_COUNTS = np.zeros((0, UTILITY_FIELDS), dtype=np.int64)
 NO_UTILITIES = Utilities(False, 1, np.zeros(0), np.zeros(0), _NO_COUNTS, _NO_COUNTS, _NONE, np.zeros(0), *(4 * [_NONE]))
-_SEED = 42  # of Spark's xxhash64
+_SEED = 42  # the seed of Spark's xxhash64
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(p) for p in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
 )
 
 
 class Features(NamedTuple):
-    """Vectors of a history: int64 (n) ``place``, ``remaining``, ``idle``, ``visits``, ``points``; ``errors`` float64 (n); the
-    ``bundles`` of each."""
+    """Feature vectors of a history.
+
+    Attributes:
+        place, errors: int64 (n) and float64 (n), the place of the pattern, and the errors so far.
+        remaining, idle: int64 (n), the remaining window and the time since the last row, in intervals.
+        visits, points: int64 (n), how often runs had the features, and the match points that followed.
+        bundles: the bundles that each led to.
+    """
 
     place: np.ndarray
     errors: np.ndarray
@@ -47,8 +57,14 @@ class Features(NamedTuple):
 
 
 class CandidatePlaces(NamedTuple):
-    """Where candidates stand: ``costs`` int64, ascending, in units of the plan's scale; the number of ``places``; ``pairs``: each
-    place with the number of a cost at which one stands there; ``rows`` of the shortest match."""
+    """The places and costs that a candidate may have.
+
+    Attributes:
+        costs: int64, ascending, in units of the plan's scale.
+        places: the number of places.
+        pairs: each pair of a place and the number of a cost that a candidate may have there.
+        rows: the rows of the shortest match.
+    """
 
     costs: np.ndarray
     places: int
@@ -57,20 +73,28 @@ class CandidatePlaces(NamedTuple):
 
 
 class HistoryReader:
-    """Reads the history of one task, of the net whose candidates ``stands`` tells. A ``published`` order takes bundles from it,
-    ours match points."""
+    """Reads the history of one task.
+
+    Attributes:
+        stands: the places and costs that candidates of the net may have.
+        column: the input column that holds the history.
+        published: whether candidates are tried in the paper's order, which uses bundles. Our order uses match points.
+    """
 
     def __init__(self, task: Task, stands: CandidatePlaces, column: str, published: bool) -> None:
         self.task, self.stands, self.column, self.published = task, stands, column, published
         self.read: tuple[searching.HistoryArrays, Utilities] | None = None
 
     def take(self, rows: list[dict[str, Any]]) -> None:
-        """Takes the rows of a history. Raises MatchRuntimeError for one that is none, or of another clause."""
+        """Takes the rows of a history. Raises MatchRuntimeError if they are not a history of this clause."""
         self.read = self._prepared(rows)
 
     def recorded(self, chunk: Chunk) -> tuple[searching.HistoryArrays, Utilities]:
-        """The vectors of the history, and how promising they are, of which nothing is counted yet. Where no rows of it were taken
-        the first chunk of a task brings them. Raises MatchRuntimeError for one that is none, or of another clause."""
+        """The history for the search, and its utilities with empty counts.
+
+        If :meth:`take` has not been called, the history is read from the first row of the chunk. Raises MatchRuntimeError if it is
+        not a history of this clause.
+        """
         if self.read is None:
             values = chunk.columns.get(self.column)
             if values is None:
@@ -94,8 +118,12 @@ class HistoryReader:
         return self._arrays(vectors, levels, intervals), NO_UTILITIES if self.published else utilities(vectors, levels, intervals, self.stands)
 
     def _arrays(self, vectors: Features, levels: np.ndarray, intervals: int) -> searching.HistoryArrays:
-        """The vectors as the search looks them up. Those that no candidate has, or that led to nothing, score 0 as unknown ones do.
-        ``levels``: the number of each one's cost, -1 where no candidate has it."""
+        """The vectors as the search looks them up.
+
+        Vectors that no candidate can have, or that led to nothing, are left out. They score 0, as unknown vectors do.
+
+        ``levels``: int64 (n), the number of each vector's cost, -1 if no candidate has it.
+        """
         codes, kept = [], []
         for i, (place, level, remaining, idle) in enumerate(zip(vectors.place.tolist(), levels.tolist(), vectors.remaining.tolist(), vectors.idle.tolist())):
             if level >= 0 and vectors.bundles[i] and 1 <= place <= self.stands.places and 1 <= remaining <= intervals and 0 <= idle < intervals:
@@ -107,7 +135,7 @@ class HistoryReader:
         dense = {b: i for i, b in enumerate(numbers)}
         bundles = [sorted({dense[b] for b in vectors.bundles[i]}) for i in kept]
         visits = vectors.visits[kept].astype(np.int64)
-        # as fine as the scores of all fit 64 bits
+        # the finest unit such that every score fits 64 bits
         unit = 1 << 62 - max([1, *map(len, bundles)]).bit_length()
         residues = [pow(v, -1, searching.PRIME) for v in visits.tolist()]
         return searching.HistoryArrays(
@@ -119,12 +147,13 @@ class HistoryReader:
 
 
 def utilities(vectors: Features, levels: np.ndarray, intervals: int, stands: CandidatePlaces) -> Utilities:
-    """How promising the vectors are that a candidate may have, in so many intervals as the working memory has room for: match
-    points for each visit, smoothed by those of vectors with coarser intervals. ``levels``: the number of each one's cost, -1 where
-    no candidate has it.
+    """The utilities of the vectors that a candidate may have: match points for each visit, by the history.
 
-    Of a long pattern they are more than that, so that places that were tried seldom so far come before those that were tried
-    often, and none on the way to the end is starved.
+    The shares are smoothed by those of vectors with coarser intervals. There are as many intervals as the working memory has room
+    for. ``levels``: int64 (n), the number of each vector's cost, -1 if no candidate has it.
+
+    If the shortest match is longer than SHORT rows, all shares are scaled up. So seldom tried places come before those tried often,
+    and no place on the way to the end of a match is starved.
     """
     costs = max(len(stands.costs), 1)
     kinds = (stands.places + 1) * costs
@@ -147,14 +176,14 @@ def utilities(vectors: Features, levels: np.ndarray, intervals: int, stands: Can
 
 
 def _renumbered(g: int, n: int, kinds: int) -> np.ndarray:
-    """int64: of each vector in ``g`` intervals its number in ``n`` intervals, which divides ``g``."""
+    """The number of each vector in ``g`` intervals among those in ``n`` intervals, where ``n`` divides ``g``. int64."""
     rest, idle = np.divmod(np.arange(kinds * g * g), g)
     kind, remaining = np.divmod(rest, g)
     return (kind * n + remaining // (g // n)) * n + idle // (g // n)
 
 
 def _summed(at: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
-    """int64 (size): the sums of the values at each place."""
+    """Sums the values by place. int64 (size)."""
     found = np.zeros(size, dtype=np.int64)
     np.add.at(found, at, values)
     return found
@@ -165,8 +194,8 @@ def _divisors(n: int) -> list[int]:
 
 
 def _intervals(rows: list[dict[str, Any]], wanted: History) -> int:
-    """Into how many intervals the window is divided: as the pattern column says, or, where that is NULL, as many as vectors
-    tell."""
+    """The number of intervals of the window: as the pattern column says, or, if that is NULL, as many as the vectors use. Raises
+    MatchRuntimeError if the history is not one of this clause."""
     found = {row["pattern"] for row in rows} - {None}
     if len(found) > 1:
         raise _wrong("its rows are of several patterns; keep those of one")
@@ -186,8 +215,11 @@ def _intervals(rows: list[dict[str, Any]], wanted: History) -> int:
 
 
 def _vectors(rows: list[dict[str, Any]], approx: Approx, published: bool, bounded: bool) -> Features:
-    """The rows of a history, checked. Bundles are numbered from 0 on, and errors are those that a clause has which are as good as
-    equal: a FLOAT holds few of them as they are."""
+    """Checks the rows of a history. Raises MatchRuntimeError.
+
+    Bundles are numbered from 0. Errors are replaced by those that a run of the clause can have, if they are equal up to the
+    rounding of a FLOAT.
+    """
     for row in rows:
         gap = next((name for name in COLUMNS if name != "pattern" and (name != "points" or not published) and row[name] is None), None)
         if gap is not None:
@@ -218,7 +250,7 @@ def _vectors(rows: list[dict[str, Any]], approx: Approx, published: bool, bounde
 
 
 def _known_errors(errors: float, approx: Approx) -> float:
-    """The errors that a run may have which are as good as equal to these; these themselves where there are none."""
+    """The nearest errors that a run can have, if they differ by rounding only; else ``errors``."""
     nearest = round(errors * approx.scale) / approx.scale
     return nearest if abs(nearest - errors) <= min(_NEAR * max(errors, 1.0), 0.25 / approx.scale) else errors
 
@@ -231,8 +263,8 @@ def _wrong(why: str) -> MatchRuntimeError:
 
 
 def sketch_size(vectors: Features, asked: tuple[int, ...]) -> tuple[int, int]:
-    """(depth, width) of a sketch: as written, or for so many cells those of Theorem 4, by the mean number of vectors that lead to a
-    bundle."""
+    """(depth, width) of a sketch: as the clause says, or for a number of cells by Theorem 4, from the mean number of vectors that
+    lead to a bundle."""
     if len(asked) == 2:
         return asked[0], asked[1]
     (cells,) = asked
@@ -243,12 +275,18 @@ def sketch_size(vectors: Features, asked: tuple[int, ...]) -> tuple[int, int]:
 
 
 def sketched(vectors: Features, size: tuple[int, int], places: int, errors: list[float], intervals: int) -> Features:
-    """What a sketch of ``size`` (depth, width) tells of each vector that a candidate may have: the least count and the bundles
-    common to its cells (Algorithm 4).
+    """Recovers from a sketch each vector that a candidate may have, with the least count and the common bundles of its cells
+    (Algorithm 4).
 
-    A cell adds up the visits of the vectors that fall into it and holds all their bundles (Algorithm 3); the match points, which
-    the paper does not keep, are added up as the visits are. Cells are pmod(xxhash64(place, errors, remaining, idle, i), width),
+    A cell adds up the visits of the vectors that fall into it and holds all their bundles (Algorithm 3). Match points, which the
+    paper does not keep, are added up in the same way as visits. Cells are pmod(xxhash64(place, errors, remaining, idle, i), width),
     with Spark's hash of INT, DOUBLE, INT, INT and INT.
+
+    Args:
+        size: (depth, width) of the sketch.
+        places: the number of places of the pattern.
+        errors: the errors that a candidate may have.
+        intervals: the intervals of the window.
     """
     depth, width = size
     asked = places * len(errors) * intervals * intervals
@@ -295,7 +333,7 @@ def _members(mask: int) -> list[int]:
 
 
 def _cells(place: np.ndarray, errors: np.ndarray, remaining: np.ndarray, idle: np.ndarray, i: int, width: int) -> np.ndarray:
-    """int64: the cell of each vector in row ``i`` of a sketch."""
+    """The cell of each vector in row ``i`` of a sketch. int64."""
     h = np.full(len(place), _SEED, dtype=np.uint64)
     with np.errstate(over="ignore"):
         h = _hash_int(place, h)

@@ -1,4 +1,8 @@
-"""The negations of a clause with a BUDGET, or with MATCH HISTORY, as its search has them."""
+"""Negations of a clause with BUDGET or MATCH HISTORY, prepared for the best-effort search.
+
+:class:`sparkcep.engine.budget.best_effort.BestEffortSearch` hands the arrays to :mod:`sparkcep.kernels.budget.negation`, which has
+an example.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +26,15 @@ NO_NEGATIONS = searching.NegationArrays(
 
 
 class NegationRules:
-    """What of a clause's negations does not depend on rows. ``apart``: no two runs are one, because a negated condition looks at
-    the match; ``before``: mask of the others that may stand before the first row; ``begins`` and ``closing`` uint8 (nodes): one
-    stands before the first row, or behind the last one of a match to come."""
+    """The parts of a clause's negations that do not depend on rows.
+
+    Attributes:
+        apart: whether runs never form a class, because a negated condition looks at the match.
+        before: mask of the local negations (conditions on their own row alone) before the first row of a match.
+        begins: whether there are such.
+        closing: uint8 (nodes), whether a local negation may follow the last row of a future match.
+        crossed: int64 (nodes), mask of the local negations that the node's edges to a next row cross.
+    """
 
     def __init__(self, prepared: Prepared) -> None:
         self.net = net = prepared.strategy.automaton
@@ -40,7 +50,10 @@ class NegationRules:
             self.crossed[node] = np.bitwise_or.reduce(local[own[net.edges[own, E_VAR] >= 0]], initial=0)
 
     def ways(self) -> np.ndarray:
-        """Numbers of the ways of a net: what is judged with the finished match only is asked of a way as a whole."""
+        """The ways of the net, as numbers. int64 (edges).
+
+        Edges that cross different negations get different numbers, if the negations are judged only when the match is complete.
+        """
         net = self.net
         assert net.ways is not None
         asked = net.edges[:, E_NOT] & self.negations.late
@@ -48,12 +61,15 @@ class NegationRules:
         return np.unique(np.stack([net.ways, asked], axis=1), axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
     def distinguishes(self, e: int) -> bool:
-        """Whether a negation may tell runs apart that take a row by an edge."""
+        """Whether a negation may distinguish runs that take a row by an edge."""
         return self.apart or self.begins or bool(self.closing[self.net.edges[e, E_TARGET]])
 
     def over(self, task: Task, chunk: Chunk, data: ChunkArrays, windows: np.ndarray) -> tuple[searching.NegationArrays, MatchJudge | None]:
-        """As the kernel has them; ``windows`` int64 (windows, rows): their ends. And what judges matches, if conditions look at
-        them."""
+        """The negations as the kernel reads them, and the judge of complete matches; None if no negated condition looks at the
+        match.
+
+        ``windows``: int64 (windows, rows), the ends of the windows.
+        """
         backs = plan_windows(task.plan.windows, chunk.columns, chunk.offsets)[1]
         negated = self.negations.over(task, data)
         negations = searching.NegationArrays(True, self.apart, np.int64(self.negations.local), negated.nearest, backs, len(windows), self.net.first, self.crossed, self.closing, np.zeros(len(negated.nearest) + 2, dtype=np.int64))
@@ -61,7 +77,7 @@ class NegationRules:
 
 
 class MatchJudge:
-    """Says which runs are matches, where negated conditions look at these."""
+    """Decides which complete runs are matches if negated conditions look at the match."""
 
     def __init__(self, task: Task, negated: walking.Negated, windows: np.ndarray) -> None:
         longest = int((windows[0] - np.arange(windows.shape[1])).max(initial=0)) + 3
@@ -71,13 +87,18 @@ class MatchJudge:
         self.negated, self.spans = negated, searching.WindowEnds(windows)
 
     def judged(self, done: np.ndarray, count: int, row: int, ends: tuple[int, int], edges: np.ndarray, negations: searching.NegationArrays, looking: Looking, runs: Runs, state: np.ndarray) -> int:
-        """Leaves of the first ``count`` runs in ``done`` those that are matches with their last row ``row``; ``ends``: of its
-        partition. How many, or -1 for an error."""
+        """Keeps the runs that are matches, in ``done``. Returns their number, or -1 for an error, which is in ``state``.
+
+        Args:
+            done: the runs that may be complete, the first ``count``; see :func:`sparkcep.kernels.budget.negation.judge`.
+            row: the last row of the matches.
+            ends: the first row of its partition, and the row after the partition.
+        """
         return searching.judge(done, count, row, *ends, edges, negations, self.negated, self.how, self.spans, self.work, looking, runs, state)
 
 
 def _closing(net: Net, local: np.ndarray) -> np.ndarray:
-    """uint8 (nodes): whether an edge that completes a match there, or behind it, crosses a negation."""
+    """Whether an edge that completes a match, at the node or later, crosses a local negation. uint8 (nodes)."""
     found = np.array([any(net.edges[e, E_VAR] < 0 and local[e] for e in net.edges_of(node)) for node in range(net.nodes)], dtype=np.uint8)
     changed = True
     while changed:

@@ -1,7 +1,8 @@
-"""What is kept of open partitions under a BUDGET, and how it is kept as bytes.
+"""Saved state of the best-effort search: the runs of partitions that still grow under a BUDGET, and their bytes.
 
-Which candidates are tried at a row depends on the runs that the rows before have left, so these are kept: of each its rows, and the
-edges of the net by which it took them. The edges mean something for one net only, whose fingerprint stands with them.
+:mod:`sparkcep.engine.budget.best_effort_stream` saves and restores it. Which candidates are tried at a row depends on the runs that
+earlier rows left, so these runs are saved: their rows, and the edges of the net that took the rows. Edges have a meaning for one
+net only, so the net's fingerprint is saved with them. :mod:`sparkcep.kernels.budget.save_runs` has an example of the lists.
 """
 
 from __future__ import annotations
@@ -46,19 +47,25 @@ from sparkcep.kernels.common.run_chains import NONE
 
 _NONE = np.zeros(0, dtype=np.int64)
 _NAMES = pa.list_(pa.string())
-_MANY = 1 << 20  # intervals of a window
+_MANY = 1 << 20  # limit of a window's intervals
 
 
 def empty_lists(parts: int, sizes: tuple[int, ...] = (0,) * LISTS) -> SavedLists:
-    """Lists of so many partitions with room for ``sizes`` items."""
+    """Lists of ``parts`` partitions, with room for ``sizes`` items."""
     tables = (np.zeros((size, width), dtype=np.int64) for size, width in zip(sizes, WIDTHS, strict=True))
     return SavedLists(*tables, np.zeros((parts + 1, LISTS), dtype=np.int64), np.zeros(parts, dtype=np.int64))
 
 
 @dataclass(frozen=True)
 class ShortRows:
-    """The rows at which something was left out, or two ways to the same rows were: int64 ``rows``, ``left`` (checks); float64
-    ``coverage``, empty where nobody asks; uint8 ``tied``."""
+    """The rows where checks were left out or ways to one match tied.
+
+    Attributes:
+        rows: int64 (n).
+        left: int64 (n), the checks left out there.
+        coverage: float64 (n), the covered share of the bundles; empty if nothing asks for it.
+        tied: uint8 (n), whether ways to one match tied.
+    """
 
     rows: np.ndarray
     left: np.ndarray
@@ -68,10 +75,19 @@ class ShortRows:
 
 @dataclass(frozen=True)
 class PendingMatches:
-    """Matches that are found and not told yet: the best ones of bundles that may go on, one of a partition at most, or matches
-    whose number is not known. ``found``: without paths; ``missing``: the names of the variables that each lacks. int64: the rows of
-    the ``first`` and the ``last`` match point, ``sizes``: how many these are, ``left``: checks left out up to the last one; float64
-    ``coverage``."""
+    """Matches that are found but not emitted yet.
+
+    They are the best matches of bundles that another match point may join, at most one for each partition, or matches whose number
+    is not known.
+
+    Attributes:
+        found: the matches, without paths.
+        missing: the names of the variables that each match lacks.
+        first, last: int64, the rows of the first and the last match point.
+        sizes: int64, the number of match points.
+        left: int64, checks left out up to the last match point.
+        coverage: float64, the least coverage up to the last match point.
+    """
 
     found: MatchBatch
     missing: pa.Array
@@ -86,11 +102,11 @@ class PendingMatches:
 
     @property
     def parts(self) -> np.ndarray:
-        """int64: the partition of each."""
+        """The partition of each match. int64."""
         return self.found.events[:, layout.E_PART]
 
     def moved(self, parts: np.ndarray, place: Callable[[np.ndarray], np.ndarray]) -> PendingMatches:
-        """The same where partitions have the numbers ``parts``, and rows those that ``place`` gives."""
+        """The matches with new numbers: ``parts`` for their partitions, and ``place`` of their rows."""
         if not len(self):
             return self
         found = replace(self.found, events=self.found.events.copy(), rows=place(self.found.rows))
@@ -98,12 +114,12 @@ class PendingMatches:
         return replace(self, found=found, first=place(self.first), last=place(self.last))
 
     def joined(self, more: PendingMatches) -> PendingMatches:
-        """These, then more of them."""
+        """These matches, then ``more``."""
         values = (np.concatenate([getattr(self, name), getattr(more, name)]) for name in ("first", "last", "sizes", "left", "coverage"))
         return PendingMatches(self.found.joined(more.found), pa.concat_arrays([self.missing, more.missing]), *values)
 
     def chosen(self, which: np.ndarray) -> PendingMatches:
-        """Those with these numbers."""
+        """The matches with the numbers ``which``."""
         values = (getattr(self, name)[which] for name in ("first", "last", "sizes", "left", "coverage"))
         return PendingMatches(self.found.chosen(which), self.missing.take(pa.array(which)), *values)
 
@@ -114,14 +130,24 @@ NOTHING_SHORT = ShortRows(_NONE, _NONE, np.zeros(0), np.zeros(0, dtype=np.uint8)
 
 @dataclass(frozen=True)
 class BudgetState:
-    """The runs from which a search under a BUDGET resumes in partitions that may still grow.
+    """The saved state of the best-effort search, for partitions that still grow. Row numbers count over all kept rows.
 
-    int64 (partitions): ``rows``, how many of each are kept; ``known``, how many of those were searched, the first ones; ``next``,
-    the position of the row behind these; ``number`` of the last match; ``lone``, how many rows stand apart in front of the others,
-    which follow one another; ``intervals`` and ``steps``, in how many intervals of the window the vectors, and the states of
-    agents, are told. ``worn``, how many of the kept rows are no more in the last window; ``floors`` int64 (partitions, variables):
-    see :class:`sparkcep.kernels.budget.save_runs.SavedRuns`. ``places`` int64: positions of the rows that stand apart. ``short``,
-    ``lists`` and ``held`` count rows over all kept ones. ``variables``: the names of the pattern's variables."""
+    Attributes:
+        rows: int64 (partitions), the kept rows.
+        known: int64 (partitions), how many of them were searched, the first ones.
+        next: int64 (partitions), the position of the first row that was not searched.
+        number: int64 (partitions), the number of the last emitted match.
+        lone: int64 (partitions), how many of the first kept rows are isolated. The rows after them are consecutive.
+        intervals: int64 (partitions), the intervals of the window for the counts of features.
+        steps: int64 (partitions), the intervals of the window for the values of agents.
+        worn: int64 (partitions), how many kept rows are no longer in the last window.
+        floors: int64 (partitions, variables), see :class:`sparkcep.kernels.budget.save_runs.SavedRuns`.
+        places: int64, the positions of the isolated rows.
+        short: the rows of the last window where checks were left out or ways tied.
+        lists: the saved runs, counts and agents.
+        held: the matches that are not emitted yet.
+        variables: the names of the pattern's variables.
+    """
 
     rows: np.ndarray = field(default_factory=lambda: _NONE)
     known: np.ndarray = field(default_factory=lambda: _NONE)
@@ -139,7 +165,7 @@ class BudgetState:
     variables: tuple[str, ...] = ()
 
     def columns(self) -> StateColumns:
-        """As :class:`sparkcep.engine.core.state_codec.State` has it."""
+        """The columns of the state, see :class:`sparkcep.engine.core.state_codec.State`."""
         count, lists, short = len(self.rows), self.lists, self.short
         offsets = np.concatenate([[0], np.cumsum(self.rows)])
         sizes = np.diff(lists.until, axis=0)
@@ -176,33 +202,38 @@ class BudgetState:
 
     @property
     def stays(self) -> np.ndarray:
-        """bool (partitions): whether something is kept of each, if no row: what it has shown of vectors. Its rows are counted on
-        then, and its floors are known, since runs to come are told apart by these as they would be in a table."""
+        """Whether rows or lists of each partition are saved. bool (partitions).
+
+        A partition without rows may have counts of its features. Its row positions and floors are saved too, because they
+        distinguish future runs as over a table.
+        """
         return (self.rows > 0) | (np.diff(self.lists.until, axis=0) > 0).any(axis=1)
 
     def positions(self, offsets: np.ndarray) -> np.ndarray:
-        """The number of each row of a buffer in its partition."""
+        """The position of each row of a buffer in its partition."""
         out = ranges(self.next - self.known, np.diff(offsets))
         out[ranges(offsets[:-1], self.lone)] = self.places
         return out
 
     def forgetting(self, numbers: bool, positions: bool) -> BudgetState:
-        """Without the numbers of matches, and without the positions of partitions of which nothing is kept, unless they are asked
-        for."""
+        """Drops match numbers, and positions of partitions without rows and lists, unless something asks for them."""
         number = self.number if numbers else np.zeros_like(self.rows)
         return replace(self, number=number, next=self.next if positions else np.where(self.stays, self.next, 0))
 
     def floors_of(self, variables: int) -> np.ndarray:
-        """int64 (partitions, variables): the floors, 0 where none are known."""
+        """The floors, 0 if none are known. int64 (partitions, variables)."""
         return self.floors if self.floors.shape[1] else np.zeros((len(self.rows), variables), dtype=np.int64)
 
     def rows_in(self, chunk: Chunk) -> np.ndarray:
-        """int64 (kept rows): where each stands in a chunk, in which it is in front of those that came."""
+        """The row of a chunk that each kept row is. A partition's kept rows come before its new rows. int64 (kept rows)."""
         return ranges(chunk.offsets[:-1], self.rows)
 
     def lists_in(self, chunk: Chunk, intervals: int, steps: int) -> SavedLists:
-        """What the kernel goes on from in a chunk. What is told in other intervals of the window than these is not known any more:
-        of vectors their places and costs still are."""
+        """The saved lists, for the rows of a chunk. The kernel resumes from them.
+
+        Counts of features and values of agents are dropped if they were saved in other intervals of the window than ``intervals``
+        and ``steps``. The counts for places and costs stay valid.
+        """
         lists, parts = self.lists, np.arange(len(self.rows))
         other, unlike = self.intervals != intervals, self.steps != steps
         lists = without(lists, L_VECTORS, parts[other])
@@ -214,8 +245,11 @@ class BudgetState:
         return lists._replace(entries=entries, agents=agents)
 
     def unmeasured(self, lists: SavedLists, idle: np.ndarray) -> SavedLists:
-        """The lists that a call leaves. Partitions that are ``idle`` (bool), of which no row was searched in it, keep what was told
-        in the intervals before: only a row brings them into those of another history."""
+        """The lists that a step saves, with the earlier counts and values of idle partitions.
+
+        ``idle``: bool (partitions), whether no row of the partition was searched. Only a searched row converts counts and values to
+        the intervals of another history.
+        """
         before = self.lists
         agents = lists.agents.copy()
         those = np.repeat(idle, np.diff(lists.until[:, L_AGENTS]))
@@ -225,7 +259,7 @@ class BudgetState:
 
 
 def without(lists: SavedLists, kind: int, parts: np.ndarray) -> SavedLists:
-    """Lists without those of one kind of some partitions."""
+    """Removes the lists of one kind from some partitions."""
     if not len(parts):
         return lists
     sizes = np.diff(lists.until[:, kind])
@@ -237,7 +271,7 @@ def without(lists: SavedLists, kind: int, parts: np.ndarray) -> SavedLists:
 
 
 def instead(lists: SavedLists, kind: int, those: np.ndarray, before: SavedLists) -> SavedLists:
-    """Lists with those of one kind as they were ``before``, in partitions that are marked (bool)."""
+    """Replaces the lists of one kind by those ``before``, in the partitions that ``those`` marks (bool)."""
     now, was = np.diff(lists.until[:, kind]), np.diff(before.until[:, kind])
     sizes = np.where(those, was, now)
     table = np.concatenate([lists[kind], before[kind]])
@@ -247,7 +281,7 @@ def instead(lists: SavedLists, kind: int, those: np.ndarray, before: SavedLists)
     return SavedLists(*(table[rows] if i == kind else other for i, other in enumerate(lists[:LISTS])), until, lists.saved)
 
 
-_MATCH = 8  # numbers of a match that is held
+_MATCH = 8  # numbers that are saved of a pending match
 _NUMBERS = ("known", "next", "number", "lone", "intervals", "steps", "worn", "saved")
 _RUN_LISTS = dict(zip(("entries", "runs", "vectors", "sums", "agents", "values", "begun"), (np.int32, np.int32, np.int64, np.int64, np.int64, np.int64, np.int64)))
 _LISTS = {
@@ -260,10 +294,10 @@ def budget_schema(net: tuple[np.ndarray, ...], source: np.ndarray, kinds: int, a
     """The schema of :class:`BudgetState`.
 
     Args:
-        net: the arrays that number edges (the first one), places and costs, and standings of agents.
-        source: the node that each edge leaves. int64 (edges).
+        net: the arrays that number edges (the first one), places and costs, and positions of agents.
+        source: int64 (edges), the node that each edge leaves.
         kinds: how many pairs of a place and a cost there are.
-        standings: how many standings of agents there are.
+        agent_states: how many positions agents may have.
         variables: the names of the pattern's variables.
     """
     restoring = _Restoring(net[0], source, kinds, agent_states, variables)
@@ -277,7 +311,7 @@ class _Restoring:
         self.edges, self.source, self.kinds, self.agent_states, self.variables = edges, source, kinds, agent_states, variables
 
     def state(self, columns: StateColumns) -> BudgetState:
-        """The state with these columns. Raises ValueError."""
+        """The state with these columns. Raises ValueError if no search can have left it."""
         rows = columns.rows
         count, offsets = len(rows), np.cumsum(rows) - rows
         known, next, number, lone, intervals, steps, worn, saved = (columns.numbers[name] for name in _NUMBERS)
@@ -312,7 +346,7 @@ class _Restoring:
         return SavedLists(*tables, until, np.zeros(count, dtype=np.int64))
 
     def _check(self, lists: SavedLists, rows: np.ndarray, intervals: np.ndarray) -> None:
-        """Raises ValueError for numbers that are no rows, edges, entries, places or standings."""
+        """Raises ValueError for numbers that are not rows, edges, entries, places or agent positions of the state."""
         sizes = np.diff(lists.until, axis=0)
         entries, own = lists.entries, sizes[:, L_ENTRIES]
         number = ranges(0, own)

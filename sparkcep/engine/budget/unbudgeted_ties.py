@@ -1,9 +1,10 @@
-"""What the clause without its BUDGET tells of match points at which nothing was left out.
+"""Breaks ties between ways to one match as the clause without its BUDGET does, at match points with no check left out.
 
-Of several ways to the same rows at the same cost a report tells one: which variables took the rows, and which are missing. Under a
-budget that way comes first whose places do, since candidates are told apart by their places. Where no check was left out the report
-is that of the clause without a budget, so where a search noticed such ways, that clause is asked. It sees the rows only that lie in
-the windows of these match points, in which it has no more to do than the search under the budget had.
+Of several ways to one match (same rows, same cost) a report shows one: which variables took the rows, and which are missing. Under
+a budget the way with the earliest pattern positions wins, because candidates are identified by position.
+
+If no check was left out, the report must equal that of the clause without a budget. So if a search noticed ties, this clause is
+run. It sees only the rows in the windows of these match points, where it does no more work than the search under the budget did.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ _ALIKE = ("errors", "mno", "bundle_size", "bundle_start", "bundle_end", "complet
 
 
 def distinguishes_ways(plan: Plan) -> bool:
-    """Whether a report tells more of a match than its rows and its errors."""
+    """Whether a report shows more of a match than its rows and its errors."""
     approx = plan.approximate
     assert approx is not None
     if approx.budget is None or approx.report == ALL:
-        return False  # of all matches each way that differs in variables is told
+        return False  # ALL MATCHES reports every way that differs in its variables.
     return plan.rows != "one" or any(spec.kind not in _ALIKE and (spec.kind != "nav" or spec.mask != ALL_ROWS) for _, spec in plan.leaves)
 
 
 @dataclass(frozen=True)
 class UnbudgetedSearch:
-    """The search of a clause without its budget, and what it says of matches."""
+    """The search of a clause without its budget, and the describer of its matches."""
 
     task: Task
     front: Frontier
@@ -53,7 +54,7 @@ class UnbudgetedSearch:
 
     @staticmethod
     def of(task: Task) -> UnbudgetedSearch | None:
-        """Of the clause of a task; None where that goes through all matches, or has too many states."""
+        """The unbudgeted search of a task's clause. None if it would list all matches or have too many states."""
         strategy = _strategy(task.prepared)
         if strategy is None:
             return None
@@ -62,8 +63,16 @@ class UnbudgetedSearch:
         return UnbudgetedSearch(plain, Frontier(plain), DescribeErrors(strategy.plan, strategy.automaton))
 
     def with_ways(self, found: MatchBatch, chunk: Chunk, since: np.ndarray, left: np.ndarray, tied: np.ndarray, costs: np.ndarray) -> MatchBatch:
-        """Described matches, told as the clause without a budget does where nothing was ``left`` out and ways were ``tied`` in the
-        window before their last rows, which begins at the row ``since``; ``costs``: of the matches."""
+        """Replaces labels and missing variables of described matches by those of the clause without a budget.
+
+        A match is replaced if ways tied, and no check was left out, in the window before its last row.
+
+        Args:
+            since: int64 (rows), the first row whose window holds each row.
+            left: int64 (rows), checks left out.
+            tied: uint8 (rows), whether ways tied.
+            costs: int64 (matches).
+        """
         points = finding.last_rows(found.events, found.rows)
         lost, ties = _sums(left), _sums(tied)
         asked = np.flatnonzero((lost[points + 1] == lost[since[points]]) & (ties[points + 1] > ties[since[points]]))
@@ -73,7 +82,7 @@ class UnbudgetedSearch:
         search = CheapestRuns(self.front, chunk, self.reporter.by_cost)
         outside = np.ones(chunk.rows, dtype=bool)
         outside[ranges(begin, end - begin)] = False
-        search.data.rows.letters[outside] = 0  # no variable takes such a row
+        search.data.rows.letters[outside] = 0  # so that no variable takes such a row
         (plain,) = search.rounds()
         places = {place: at for at, place in enumerate(zip(finding.last_rows(plain.events, plain.rows).tolist(), self._costs(plain)))}
         costs = costs.tolist()
@@ -103,7 +112,7 @@ def _strategy(prepared: Prepared) -> Strategy | None:
     except ClauseError as error:
         if error.error_class != "SPARKCEP.PATTERN_TOO_COMPLEX":
             raise
-        return None  # there is no report without a budget that could be told
+        return None  # The clause cannot be answered without a budget.
     return strategy if strategy.search in (CLASSES, PROXIES) else None
 
 

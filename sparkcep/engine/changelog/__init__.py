@@ -1,1 +1,2 @@
-"""Matches of rows that are inserted and deleted (AFA, section 5). Changes of rows go in; changes of matches come out."""
+"""Changelogs of matches over rows that are inserted and deleted (AFA, section 5). Changes of rows go in. Changes of matches come
+out."""

@@ -1,9 +1,13 @@
-"""Changelogs of partitions in which no match is ever taken back: each comes with the last of its rows to come, so that one pass
-over the rows finds them all.
+"""Append-only fast path of the changelog: if no change can retract a match, one pass over the rows yields the changelog.
 
-That is so where rows only come, no arc comes or goes that is valid before it does, and either come in their order, or are numbered
-one after the other: a computation that steps from a number to the next one (CONSECUTIVE BY) never steps over a place at which a row
-may still come (AFA paper, section 5.3, AFA+O). So rows in order do not pay for disorder.
+The class :class:`sparkcep.engine.changelog.changelog.Changelog` uses it for the partitions to which it applies. So ordered input
+does not pay for disorder (AFA paper, section 5.3, AFA+O). Each match is inserted with the last of its rows to arrive.
+
+A partition is append-only if rows are only inserted, and no change of an arc reaches back to rows that have arrived. In addition
+the rows arrive in their order, or all of them have ascending numbers of CONSECUTIVE BY. A run that steps from a number to the next
+one never steps over a place where a row may still arrive. The clause must speculate on all rows and may not have arcs ON EXPIRY.
+
+Example: rows with the numbers 1, 3 and 2 of CONSECUTIVE BY arrive. A match of rows 1 to 3 is inserted by the arrival of row 2.
 """
 
 from __future__ import annotations
@@ -25,13 +29,16 @@ from sparkcep.kernels.common import layout
 
 
 class AppendOnly:
-    """Reports what each row that comes does, for those partitions."""
+    """Makes the changelog of append-only partitions."""
 
     def __init__(self, task: Task, search: RegisterRuns) -> None:
         self.task, self.search, self.net = task, search, NetReport(task, search)
 
     def partitions(self, chunk: Chunk, turns: InputChanges, absent: np.ndarray) -> np.ndarray:
-        """bool (partitions): which they are; ``absent`` bool (rows): those without a time."""
+        """Whether each partition is append-only. bool (partitions).
+
+        ``absent``: bool (rows), whether the row does not have a time.
+        """
         changes = self.task.plan.changes
         if changes.speculate != "ALL" or self.search.expires:
             return np.zeros(chunk.parts, dtype=bool)
@@ -56,7 +63,7 @@ class AppendOnly:
         came = np.empty(chunk.rows, dtype=np.int64)
         came[turns.order] = np.arange(chunk.rows)
         came, held = came[rows], {}
-        if (np.diff(came) > 0).all():  # each match comes with its last row
+        if (np.diff(came) > 0).all():  # The rows arrived in order, so each match is inserted by its last row.
             for found in self.search.rounds(some):
                 described = self._with_changes(some, found, found.events[:, layout.E_START] + found.events[:, layout.E_ROWS] - 1)
                 yield from self.search.tables.of(some, logged(self.task, some, self.search.described(described), held))
@@ -75,7 +82,7 @@ class AppendOnly:
         yield from self.search.tables.of(some, logged(self.task, some, described, held))
 
     def _with_changes(self, chunk: Chunk, found: MatchBatch, cause: np.ndarray) -> MatchBatch:
-        """What measures say of changes; ``cause``: the rows with which the matches came."""
+        """The matches with the values of change functions. ``cause``: int64 (matches), the rows that inserted them."""
         count = len(found.events)
         by_event = found.by_event | {"change": pa.array(["insert"] * count, pa.string()), "change_number": pa.array(found.events[:, layout.E_NUMBER])}
         for leaf in self.task.plan.leaves:
@@ -85,14 +92,17 @@ class AppendOnly:
 
 
 def _rising(rows: np.ndarray, values: np.ndarray, chunk: Chunk) -> np.ndarray:
-    """bool (partitions): those in which the values of the rows, partition by partition, rise."""
+    """Whether the values of each partition's rows ascend strictly. bool (partitions). ``rows`` is ordered by partition."""
     parts = chunk.partition_of(rows)
     falls = np.flatnonzero((values[1:] <= values[:-1]) & (parts[1:] == parts[:-1])) + 1
     return np.bincount(parts[falls], minlength=chunk.parts) == 0
 
 
 def _latest(came: np.ndarray, first: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """int64: of each stretch of rows the one that came last, by tables of the last of 1, 2, 4, ... rows."""
+    """The row of each range of rows that arrived last. int64.
+
+    It is a range maximum by a sparse table: table i holds the latest of each 2**i neighbours, and two entries cover a range.
+    """
     if not len(first):
         return first
     tables = [np.arange(len(came))]

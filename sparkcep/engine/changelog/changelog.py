@@ -1,13 +1,19 @@
-"""Changes of the matches of an automaton, REPORT CHANGES: what each row that comes or goes does to them (AFA paper, section 5.1).
+"""Changelog of an automaton (REPORT CHANGES): which matches each inserted or deleted row inserts or retracts (AFA paper, section
+5.1).
 
-Behind each row that is there stand the records of the computations that have read it last, as the paper's lists of *pmatch*, and
-the matches that end there. A row that comes takes the records behind the row before it (Algorithm 1, Insert). Where it comes late,
-what had stepped over its place is taken away behind the rows that follow (RemoveInvalidatedSequences), and what goes on through it
-is carried over them (PropagateInsert), both as far as there is any. A row that goes takes its own away, and what steps over its
-place instead is carried on (Delete). Records of a list stand in the order of their first rows, so what is taken away stands at its
-head, and what comes new is put there. A punctuation drops records behind which nothing can come in any
-more. Where an arc comes or goes that is valid at rows which are there, computations are made anew from the first of them on, as far
-as anything differs.
+The engine uses it over tables; streams use :mod:`sparkcep.engine.stream.retractions`. After each live row the log keeps the records
+of the runs that read it last (the paper's lists of *pmatch*), and the matches that end there.
+:mod:`sparkcep.kernels.automaton.run_log` has an example.
+
+An inserted row extends the records after the previous row (Algorithm 1, Insert). If the row is late, the runs that had stepped over
+its place are removed after the later rows (RemoveInvalidatedSequences). Then the runs that go on through it are propagated over
+those rows (PropagateInsert). Both stop when no run is left.
+
+A deleted row removes its own runs, and the runs that now step over its place are propagated (Delete). Records of a list are in the
+order of their first rows. So records are removed from the head of a list, and new ones are put there. A punctuation drops the
+records that no future row can follow.
+
+If an inserted or deleted arc is valid at existing rows, runs are recomputed from the first such row until nothing changes.
 """
 
 from __future__ import annotations
@@ -40,18 +46,26 @@ from sparkcep.kernels.automaton import register_runs as c
 from sparkcep.kernels.automaton import run_log as kernels
 from sparkcep.kernels.common import layout
 
-FLUSH, FLUSH_ROWS = 8192, 1 << 19  # changes of matches that are told together, and their rows
-BLOCK = 64  # rows that are taken at first where computations are made anew
+FLUSH, FLUSH_ROWS = 8192, 1 << 19  # changes of matches that are emitted together, and the limit of their rows
+BLOCK = 64  # the first number of rows when runs are recomputed; it doubles
 _WITHOUT = -(1 << 63)
 _NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
 @dataclass
 class _Partition:
-    """What is known of a partition beside its log. ``number``: of the last change told; ``promised``: the time of the last
-    punctuation; ``settled``: how many of the first rows have seen all their computations expire; ``needed``: what PUNCTUATE BY
-    tells, ``forgotten``: behind how many of the first rows it has left no record; ``arcs``, ``effects``: the lifetimes of its arcs,
-    and what their rows do to these; ``held``: the ids of its matches."""
+    """The state of a partition beside its log.
+
+    Attributes:
+        number: the number of the last emitted change.
+        promised: the time of the last punctuation.
+        settled: the number of first rows whose runs have all expired or never expire.
+        arcs: the arcs with their current lifetimes. int64 (arcs, members of ValidArc).
+        effects: the effects of rows on these arcs.
+        forgotten: how many of the first rows have lost all their records by PUNCTUATE BY.
+        needed: finds the records that PUNCTUATE BY leaves needed; None if it does not apply.
+        held: the ids of the partition's matches.
+    """
 
     number: int = 0
     promised: int = _WITHOUT
@@ -65,8 +79,14 @@ class _Partition:
 
 @dataclass(frozen=True)
 class _Change:
-    """What happens: rows that come or go (``kind`` is INSERT; ``comes`` uint8), each by its cause, or else the one row that an arc,
-    a punctuation or a promise is in. The cause of what the end of the input does is -1."""
+    """One step of the changelog.
+
+    Attributes:
+        kind: INSERT for rows that are inserted or deleted, else PUNCTUATE, ARC or ARC_PUNCTUATE.
+        rows: int64, the changed rows; for another kind the one row of the arc or punctuation, -1 for the end of the input.
+        causes: int64, the input row that causes each change, -1 for the end of the input.
+        comes: uint8, 1 if the row is inserted, 0 if it is deleted.
+    """
 
     kind: int
     rows: np.ndarray
@@ -75,8 +95,13 @@ class _Change:
 
 
 class Changelog:
-    """Reports what each change of the rows does to the matches. ``cleans``: drops records that punctuations leave without use, by
-    which no answer changes."""
+    """Reports what each change of the rows does to the matches.
+
+    Attributes:
+        cleans: whether records that punctuations make useless are dropped. The output does not depend on it.
+        foreseen: the fast path for append-only partitions.
+        whole, graph: the graph of arcs, with and without the arcs ON EXPIRY.
+    """
 
     cleans = True
 
@@ -143,7 +168,7 @@ class Changelog:
         self.here.number = yield from report(self.search, self.chunk, self.alive, int(self.state[c.S_PART]), self.log.changes(), self.here.number, self.here.held)
 
     def _acting(self, order: np.ndarray) -> np.ndarray:
-        """The rows that do anything when they come: most changes of arcs in default mode are foreseen from the start."""
+        """The rows that do anything when they arrive. Most arcs in default mode have their changes from the start."""
         arcs = self.turns.arcs
         if arcs is None:
             return order
@@ -154,10 +179,12 @@ class Changelog:
         return order[~quiet[order]]
 
     def _actions(self, order: np.ndarray) -> Iterator[_Change]:
-        """What happens by the rows in their order of arrival: of punctuations what holds for rows and arcs, where one of either has
-        come."""
+        """The steps of a partition, in order of arrival.
+
+        If rows wait for punctuations of the arcs, too, the earlier one of the last two punctuations counts.
+        """
         held: list[int] = []
-        limit = None  # rows with times before it are not held back
+        limit = None  # rows before this time are not held back
         promises = _LastPunctuations(self.turns.arcs)
         kinds = self.turns.kinds[order]
         others = np.flatnonzero((kinds != INSERT) & (kinds != RETRACT))
@@ -186,7 +213,11 @@ class Changelog:
         yield _one(PUNCTUATE, -1, -1)
 
     def _changes(self, rows: np.ndarray, held: list[int], limit: int | None) -> Iterator[_Change]:
-        """Rows that come and go one behind the other, less those that are ``held`` back from the time ``limit`` on."""
+        """The inserted and deleted rows, without those that SPECULATE holds back. ``limit``: the first time that is held back, None
+        for all.
+
+        A deletion of a row in ``held`` removes the row from there.
+        """
         rows = rows[self.rows.absent[rows] == 0]
         comes = self.turns.kinds[rows] == INSERT
         changed = np.where(comes, rows, self.turns.partner[rows])
@@ -220,7 +251,7 @@ class Changelog:
             self._change(row, cause)
 
     def _change_rows(self, action: _Change) -> Iterator[pa.Table]:
-        """Rows that come and go, one behind the other."""
+        """Inserts and deletes rows, one after the other."""
         state, search, limits = self.state, self.search, self.task.limits
         state[kernels.S_AT] = 0
 
@@ -238,11 +269,11 @@ class Changelog:
 
     @property
     def _most_records(self) -> int:
-        """How many records the rows of a partition may have behind them."""
+        """The limit of records in the log of a partition."""
         return self.task.limits.max_state_bytes // self.search.room.made.nbytes
 
     def _expire(self, row: int, cause: int) -> None:
-        """Takes the arcs ON EXPIRY that are due by a punctuation, or by the end of the input. They are never undone."""
+        """Takes the arcs ON EXPIRY that are due by a punctuation or by the end of the input. They are never retracted."""
         here, log = self.here, self.log
         self.state[kernels.S_TURN] += 1
         until = c.ENDLESS - 1 if row < 0 else int(self.alive.when[row])
@@ -255,7 +286,8 @@ class Changelog:
             if self.alive.when[q] >= until:
                 break
             ends = log.records(q)[:, c.I_END]
-            if at == here.settled and not ((ends > until) & (ends < c.ENDLESS)).any():  # nothing new begins before a punctuation
+            # no run is left that may expire, and a new one cannot begin before a punctuation
+            if at == here.settled and not ((ends > until) & (ends < c.ENDLESS)).any():
                 here.settled += 1
             if ((ends > since) & (ends <= until)).any():
                 before = int(live[at - 1]) if at else -1
@@ -268,14 +300,13 @@ class Changelog:
     # -- what punctuations leave without use --------------------------------------------------------------------------
 
     def _clean(self, row: int) -> None:
-        """Drops what is behind rows that no change can come behind any more: the last row before the punctuation keeps its
-        records."""
+        """Drops the records that no future change can follow. The last row before the punctuation keeps its records."""
         here, log = self.here, self.log
         if row < 0 or not self.cleans:
             return
         times = self.turns.times
         until = bisect_left(log.live, times[row], key=lambda q: times[q]) - 1
-        if self.search.expires:  # such arcs are taken by what stands behind the row before
+        if self.search.expires:  # Arcs ON EXPIRY are taken by the records after the previous row.
             until = min(until, here.settled - 1)
         until = max(log.cleaned, until)
         log.clean(until)
@@ -283,8 +314,12 @@ class Changelog:
             self._forget(row)
 
     def _promised(self, order: np.ndarray) -> NeededRuns | None:
-        """What tells which records are needed where punctuations are of rows with one value; None where they are not, or where it
-        cannot be told: rows that go, or arcs that come, make neighbours of others, and what is held back has come already."""
+        """Finds which records are needed if punctuations have values of PUNCTUATE BY. None without such punctuations, or if it
+        cannot be known.
+
+        It cannot be known with deletions and dynamic arcs, because both make rows neighbours of others. Nor can it be known with
+        arcs ON EMPTY and ON EXPIRY, or with held-back rows: they are inserted after punctuations before which they arrived.
+        """
         plan, turns = self.task.plan, self.turns
         if not self.cleans or not (turns.kinds[order] == ARC_PUNCTUATE).any() or turns.arcs is not None or self.held is not None:
             return None
@@ -295,7 +330,7 @@ class Changelog:
         return NeededRuns(self.search.automaton, is_text, self.rows.packed, turns.times, values(self.chunk, column))
 
     def _forget(self, row: int) -> None:
-        """Drops records from which no row that may still come leads to a match."""
+        """Drops the records that no future row can continue to a match."""
         here, log = self.here, self.log
         if here.needed is None:
             return
@@ -311,7 +346,7 @@ class Changelog:
         here.forgotten = max(here.forgotten, place)
 
     def _drop(self, row: int, states: int) -> None:
-        """Keeps records of these states alone behind a row."""
+        """Keeps only the records in ``states`` (bits) after a row."""
         records, crossed = self.log.records(row), self.log.arrays.crossed
         needed = np.array([states >> int(state) & 1 for state in records[:, c.I_STATE]], dtype=bool)
         if not needed.all():
@@ -321,7 +356,7 @@ class Changelog:
     # -- arcs ---------------------------------------------------------------------------------------------------------
 
     def _arrange(self) -> None:
-        """Has the kernel see the arcs of the partition as they are now."""
+        """Makes the kernel use the partition's arcs as they are now."""
         search, part = self.search, int(self.state[c.S_PART])
         low, high = self.chunk.offsets[part : part + 2]
         present = timetable(search.automaton, [self.here.arcs])
@@ -331,7 +366,7 @@ class Changelog:
         self.state[c.S_BASE] = -1
 
     def _change(self, row: int, cause: int) -> None:
-        """An arc that comes or goes, or ends earlier."""
+        """Applies the effect of an arc's row: the arc appears, disappears or gets another lifetime."""
         here, log, clock = self.here, self.log, self.turns.arcs.clock
         self.state[kernels.S_TURN] += 1
         effect = here.effects[row]
@@ -356,12 +391,14 @@ class Changelog:
             at, size = at + len(rows), 2 * size
 
     def _as_before(self, old: np.ndarray, new: np.ndarray) -> bool:
-        """Whether what goes on behind a row is what went on before; labels of rows are not compared."""
+        """Whether the records after a row are the same as before. Labels of rows are not compared, so the answer is False if labels
+        matter."""
         others = np.arange(old.shape[1]) != c.I_WAY
         return old.shape == new.shape and not (self.search.labelled and len(old)) and np.array_equal(old[:, others], new[:, others])
 
     def _exchange(self, row: int, found: list[int], cause: int) -> None:
-        """Other matches end at the row now. None of them has expired, as no arc changes before a punctuation."""
+        """Replaces the matches that end at a row, and notes the differences. No match has expired, since no arc changes before a
+        punctuation."""
         old = self.log.matches(row)
         before, after = ({self._same(match) for match in some} for some in (old, found))
         self.log.note([match for match in old if self._same(match) not in after], False, cause)
@@ -369,7 +406,7 @@ class Changelog:
         self.log.put(row, found)
 
     def _same(self, match: int) -> tuple:
-        """What equal matches have in common."""
+        """A key that equal matches share."""
         room = self.search.room
         words = np.where((room.floating == 1) & (room.matches[match] == c.NEGATIVE_ZERO), 0, room.matches[match])
         first, size, begin = (int(room.events[match, i]) for i in (layout.E_START, layout.E_ROWS, layout.E_LABELS))
@@ -378,8 +415,16 @@ class Changelog:
     # -- the kernel ---------------------------------------------------------------------------------------------------
 
     def _walk(self, rows: np.ndarray, before: int, graph: c.ArcGraph | None = None, further: int = -1) -> list[tuple[int, int, list[int]]]:
-        """Of each of the rows where the records behind it stand that come of those behind the row ``before`` and begin at the rows,
-        how many, and the matches. ``further``: the row behind the one row, if an arc ON EXPIRY asks."""
+        """Computes the records after each of ``rows``, one row after the other, from the records after the row ``before``.
+
+        Args:
+            before: the live row before the first one, -1 if there is none.
+            graph: the arcs; by default those without arcs ON EXPIRY.
+            further: the live row after a single row, whose time an arc ON EXPIRY needs; -1 if there is none.
+
+        Returns:
+            For each row: where its records begin in the log, their number, and the matches that end there.
+        """
         state, search, log = self.state, self.search, self.log
         records = log.records(before)
         while search.room.ids.shape[1] < len(records):
@@ -412,7 +457,7 @@ class Changelog:
         return out
 
     def _step(self, call, walking: bool = False) -> None:
-        """Calls a kernel until it is through, or enough is to be told. Raises MatchRuntimeError."""
+        """Calls a kernel until it is done or enough changes are ready to be emitted. Raises MatchRuntimeError."""
         while True:
             outcome = call()
             if outcome == layout.DONE:
@@ -465,19 +510,19 @@ def _one(kind: int, row: int, cause: int) -> _Change:
 
 
 def _coming(rows: list[int], cause: int) -> _Change:
-    """Rows that were held back."""
+    """The insertion of rows that were held back."""
     return _Change(INSERT, np.array(rows, dtype=np.int64), np.full(len(rows), cause), np.ones(len(rows), dtype=np.uint8))
 
 
 class _LastPunctuations:
-    """The last punctuations of rows and of arcs. ``arcs``: None where there are none, or nothing need be promised of them."""
+    """The last punctuations of rows and of arcs. ``arcs``: None if the clause does not have dynamic arcs."""
 
     def __init__(self, arcs: of_arcs.ArcRows | None) -> None:
         self.arcs = arcs
         self.of_rows = self.of_arcs = -1
 
     def effective(self, row: int, of_arc: bool) -> int:
-        """The row whose time no change comes before, once this punctuation has come; -1 where there is none."""
+        """The row with the time that no future change can precede, after this punctuation. -1 if there is none."""
         if self.arcs is None or not self.arcs.punctuates:
             return row
         clock = self.arcs.clock
@@ -489,7 +534,7 @@ class _LastPunctuations:
 
 
 def _between(old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int]:
-    """From and before which times two lifetimes differ."""
+    """The first time and the end time of the range where two lifetimes differ."""
     if old[0] >= old[1] or new[0] >= new[1]:
         return new if old[0] >= old[1] else old
     low = min(old[0], new[0]) if old[0] != new[0] else min(old[1], new[1])
@@ -497,15 +542,15 @@ def _between(old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int]:
 
 
 def _without_expiry(graph: c.ArcGraph) -> c.ArcGraph:
-    """The graph in which arcs ON EXPIRY are not taken."""
+    """The graph without arcs ON EXPIRY."""
     kept = graph.arcs[graph.silent, c.A_ON] != c.ON_EXPIRY
     counts = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
     return graph._replace(silent=graph.silent[kept], first_silent=counts[graph.first_silent])
 
 
 def _timed(task: Task, chunk: Chunk, found: InputChanges) -> Chunk:
-    """The chunk in which rows of ARCS FROM have their own times, and like punctuations no end of a lifetime, which nobody need give
-    them."""
+    """The chunk with times of arcs: a row of ARCS FROM gets its own time. Arcs and punctuations lose the end of a lifetime, because
+    they need none."""
     columns, automaton = dict(chunk.columns), task.plan.automaton
     if found.arcs is not None:
         columns[automaton.time] = found.arcs.timed
@@ -517,15 +562,19 @@ def _timed(task: Task, chunk: Chunk, found: InputChanges) -> Chunk:
 
 @dataclass(frozen=True)
 class Delay:
-    """How far rows are held back (SPECULATE): ``when`` each row is, and the time before which each punctuation releases them
-    (``until``)."""
+    """How long rows are held back (SPECULATE).
+
+    Attributes:
+        when: int64 (rows), the time of each row.
+        until: int64 (rows), the time before which a punctuation releases rows.
+    """
 
     when: np.ndarray
     until: np.ndarray
 
 
 def _held(task: Task, chunk: Chunk, found: InputChanges) -> Delay | None:
-    """None where no rows are held back."""
+    """The delay of rows; None if no rows are held back."""
     changes = task.plan.changes
     if changes.speculate == "ALL":
         return None

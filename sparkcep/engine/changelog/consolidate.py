@@ -1,7 +1,8 @@
-"""Changes of matches as output: what one change of the rows would take away and give again is left out.
+"""Consolidates the output of a change: a retraction and an insertion of equal matches by one change of the rows cancel.
 
-A match stays the same where its first and last row, its registers, EMIT's values, its lifetime and all its measures do. Measures
-are compared by the values that the engine gives for them.
+The changelog (:mod:`sparkcep.engine.changelog.changelog`) emits its output by :func:`report`. Matches are equal if their first and
+last rows, registers, EMIT values, lifetimes and all measures are. Measures are compared by the values that the engine returns for
+them.
 """
 
 from __future__ import annotations
@@ -26,8 +27,13 @@ _WORDS = np.array(["retract", "insert"], dtype=object)
 
 
 def report(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, changes: MatchChanges, number: int, held: Ids) -> Generator[pa.Table, None, int]:
-    """Yields the output rows of the changes of a partition, of which ``number`` were told before, and returns how many are told by
-    now. ``held``: the ids of the matches that are there, which goes on."""
+    """Yields the output rows of a partition's changes, and returns the number of its last change.
+
+    Args:
+        alive: the lifetimes of the chunk's rows.
+        number: the number of the last change that was emitted before.
+        held: the ids of the existing matches, which the changes update.
+    """
     if not len(changes.turn):
         return number
     left = _differing(search, chunk, alive, part, changes)
@@ -53,8 +59,11 @@ def _found(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, some
 
 
 def _differing(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, changes: MatchChanges) -> np.ndarray:
-    """int64: those that do not come and go by one change. Such a match has other rows than before, so that it is another where all
-    its rows are given. Not so where rows are passed over: matches of one way have all in common."""
+    """The changes without pairs that cancel. int64.
+
+    With ALL ROWS PER MATCH no pair cancels: the match has other rows than before, so its output differs. If rows may be skipped,
+    two matches with equal paths are equal in all respects, so their measures are not compared.
+    """
     count = len(changes.turn)
     if search.task.plan.rows != "one" and not search.by_ways:
         return np.arange(count)
@@ -82,6 +91,6 @@ def _differing(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, 
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:
-    """int64: numbers that equal values have in common."""
+    """A number for each value, which equal values share. int64."""
     known: dict[object, int] = {}
     return np.array([known.setdefault(value, len(known)) for value in equal_keys(column)], dtype=np.int64)

@@ -1,8 +1,10 @@
-"""Rows that come and go: what each row of CHANGES IN does, and the matches of those that are left.
+"""Changes of the input: what each row of CHANGES IN does, and the matches of the rows that remain (REPORT NET).
 
-AUTOMATON, REPORT NET. A retraction takes the last row away that came before it and that Spark has given the same number
-(:mod:`sparkcep.plan.extend.changes`). Without ARRIVAL BY the changes are a bag: all insertions come before all retractions, and
-punctuations say nothing.
+The changelog uses :func:`turns`; :class:`NetReport` answers an AUTOMATON with REPORT NET. A retraction deletes the last earlier row
+with the same number. Spark gives equal numbers to rows that a retraction cannot distinguish (:mod:`sparkcep.plan.extend.changes`).
+Without ARRIVAL BY the changes are a bag: all insertions come before all retractions, and punctuations have no effect.
+
+Example: the rows are (insert, 1), (insert, 1), (retract, 1) with equal values. The retraction's partner is row 1, so row 0 remains.
 """
 
 from __future__ import annotations
@@ -30,13 +32,14 @@ from sparkcep.plan.extend.arcs import BASE, NUMBER
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Changes
 
-# a row of ARCS FROM says itself what it does; a punctuation with a value of PUNCTUATE BY promises something of such rows alone
+# ARC: a row of ARCS FROM, which has its own operation. ARC_PUNCTUATE: a punctuation with a value of PUNCTUATE BY, which covers
+# only rows with this value.
 INSERT, RETRACT, PUNCTUATE, ARC, ARC_PUNCTUATE = range(5)
 _WORDS = pa.array(["insert", "retract", "punctuate"])
 
 
 def check_changes(plan: Plan, schema: pa.Schema) -> None:
-    """Raises ClauseError where the columns of CHANGES IN are of types that say nothing there."""
+    """Raises ClauseError if a column of CHANGES IN has a type that does not fit."""
     changes = plan.changes
     if changes is None:
         return
@@ -55,10 +58,15 @@ def check_changes(plan: Plan, schema: pa.Schema) -> None:
 
 @dataclass(frozen=True)
 class InputChanges:
-    """What the rows of a chunk do. ``kinds`` int8 (rows): of INSERT, RETRACT, PUNCTUATE, ARC, PROMISE; ``order`` int64: the rows by
-    partition and arrival; ``partner`` int64 (rows): of a retraction the row that it takes away, of that row the retraction, -1 of
-    all others; ``times`` int64 (rows): numbers that rise with t, from partition to partition; ``arcs``: the rows of ARCS FROM, None
-    without that."""
+    """The changes that the rows of a chunk make.
+
+    Attributes:
+        kinds: int8 (rows), INSERT, RETRACT, PUNCTUATE, ARC or ARC_PUNCTUATE.
+        order: int64, the rows by partition and arrival.
+        partner: int64 (rows), the row that a retraction deletes, or the retraction that deletes the row; -1 for other rows.
+        times: int64 (rows), numbers that ascend with time, also from partition to partition.
+        arcs: the rows of ARCS FROM; None without that clause.
+    """
 
     kinds: np.ndarray
     order: np.ndarray
@@ -68,12 +76,12 @@ class InputChanges:
 
     @property
     def left(self) -> np.ndarray:
-        """The rows that are left at the end."""
+        """The rows that remain at the end."""
         return np.flatnonzero((self.kinds == INSERT) & (self.partner < 0))
 
 
 def turns(task: Task, chunk: Chunk) -> InputChanges:
-    """What the rows of whole partitions do. Raises MatchRuntimeError for changes that make no sense."""
+    """The changes of whole partitions. Raises MatchRuntimeError for impossible changes."""
     plan, changes = task.plan, task.plan.changes
     arcs = ArcRows(task, chunk) if plan.arcs is not None else None
     kinds = _kinds(task, chunk, changes) if changes is not None else np.zeros(chunk.rows, dtype=np.int8)
@@ -82,7 +90,7 @@ def turns(task: Task, chunk: Chunk) -> InputChanges:
     if arcs is not None:
         kinds[arcs.marks] = ARC
         arrival = arcs.arrival(arrival)
-    # rows of one moment stay in their order; numbers of arrival are those of rows, and far from 62 bits
+    # Rows of one moment keep their order. Arrival numbers count rows, so the product is far from 62 bits.
     turn = arrival.astype(np.int64) * (ARC + 1) + kinds
     order = np.argsort(turn, kind="stable") if chunk.parts == 1 else np.lexsort((turn, parts))
     if changes is None:
@@ -104,7 +112,7 @@ def _times(chunk: Chunk, time: pa.Array) -> np.ndarray:
 
 
 def _ranked(parts: np.ndarray, clock: np.ndarray) -> np.ndarray:
-    """Numbers of rows that are in no order."""
+    """Ranks rows by partition and time, in any order of the rows."""
     order = np.lexsort((clock, parts))
     times = np.empty(len(order), dtype=np.int64)
     times[order] = np.cumsum((np.diff(parts[order], prepend=-1) != 0) | (np.diff(clock[order], prepend=0) != 0))
@@ -116,7 +124,7 @@ def _kinds(task: Task, chunk: Chunk, changes: Changes) -> np.ndarray:
 
 
 def kinds_of(task: Task, column: pa.Array, columns: dict[str, pa.Array]) -> np.ndarray:
-    """int8: what rows do by the column of CHANGES IN. ``columns``: those that an error may tell a row by."""
+    """The operations of rows by the column of CHANGES IN. int8 (rows). ``columns``: those that identify a row in an error."""
     written = column.cast(pa.string())
     kinds = pc.fill_null(pc.index_in(pc.utf8_lower(written), value_set=_WORDS), -1).to_numpy(zero_copy_only=False).astype(np.int8)
     kinds[null_marks(written) == 1] = INSERT
@@ -157,7 +165,7 @@ def _partners(task: Task, chunk: Chunk, kinds: np.ndarray, order: np.ndarray, pa
 
 
 def _check_punctuations(task: Task, chunk: Chunk, found: InputChanges, absent: np.ndarray) -> None:
-    """Refuses punctuations that say nothing, and what comes behind one that promised that it would not."""
+    """Raises MatchRuntimeError for punctuations without a time, and for changes that an earlier punctuation excludes."""
     punctuations = np.flatnonzero((found.kinds == PUNCTUATE) | (found.kinds == ARC_PUNCTUATE))
     if not len(punctuations):
         return
@@ -182,8 +190,7 @@ def _check_punctuations(task: Task, chunk: Chunk, found: InputChanges, absent: n
 
 
 def _late_of_values(chunk: Chunk, found: InputChanges, punctuate: str, absent: np.ndarray) -> np.ndarray:
-    """The first change that comes behind what was promised of all rows, or of those with its value, before its time, if there is
-    one."""
+    """The first change that an earlier punctuation excludes, of all rows or of its value; empty if there is none."""
     of, kinds, times, parts = values(chunk, punctuate).tolist(), found.kinds.tolist(), found.times.tolist(), chunk.partition_of(found.order).tolist()
     promises, part = Punctuations(), -1
     for row, its in zip(found.order.tolist(), parts):
@@ -197,14 +204,14 @@ def _late_of_values(chunk: Chunk, found: InputChanges, punctuate: str, absent: n
 
 
 def taken(chunk: Chunk, rows: np.ndarray) -> Chunk:
-    """Those rows of whole partitions alone; ``rows`` in their order."""
+    """The chunk with only the ``rows``, which are in order."""
     sizes = np.bincount(chunk.partition_of(rows), minlength=chunk.parts) if len(rows) else np.zeros(chunk.parts, dtype=np.int64)
     table = chunk.table.take(pa.array(rows)).combine_chunks()
     return Chunk.whole(table, chunk.columns, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
 
 class NetReport:
-    """Reports the matches of the rows that are left at the end."""
+    """Reports the matches of the rows that remain at the end."""
 
     def __init__(self, task: Task, search: RegisterRuns) -> None:
         self.task, self.search = task, search
@@ -223,7 +230,7 @@ class NetReport:
             yield from self.search.tables.of(left, found)
 
     def placed(self, chunk: Chunk, found: InputChanges, arcs: ArcRows) -> Chunk:
-        """The chunk with a column that says which arcs each row finds. Partitions with the same arcs share them."""
+        """The chunk with a column that has the arc list of each row. Partitions with equal arcs share their lists."""
         punctuations = found.kinds == PUNCTUATE
         numbers = words(chunk.columns[NUMBER])
         sets, known = [], {}
@@ -231,7 +238,7 @@ class NetReport:
         for part in range(chunk.parts):
             order = found.order[chunk.offsets[part] : chunk.offsets[part + 1]]
             key: object = numbers[order[arcs.marks[order]]].tobytes()
-            if punctuations[order].any():  # these may make a change of the arcs come too late
+            if punctuations[order].any():  # a punctuation may make a change of the arcs too late
                 key = part
             if key not in known:
                 known[key] = len(sets)

@@ -1,14 +1,19 @@
-"""What punctuations promise of rows that have one value (PUNCTUATE BY), and which computations may still go on then (AFA paper,
-appendix F.2).
+"""Punctuations with values (PUNCTUATE BY): which rows may still arrive, and which saved runs are needed then (AFA paper, appendix
+F.2).
 
-A record of a computation behind a row is needed only while a row may come right behind that one, take an arc from the record's
-state, and bring the computation, by it and by what stands behind or may come, to a match. Which rows may come before a time is
-known by arcs: one whose WHEN compares the column of PUNCTUATE BY with constants takes no row before the least time that was
-promised of these values, any other none before the last punctuation of all rows.
+The changelog (:mod:`sparkcep.engine.changelog.changelog`) drops the other runs. A run is needed only if a future row may follow its
+last row, take an arc from its state, and lead it to a match. Existing rows and further future rows may help on the way.
 
-The paper's Algorithm 2 takes the time from which the last arc of a path may be taken. That drops too much: a row that comes before
-it may begin the path where rows that are there, or come later, end it. Here states are followed from the last row back instead,
-which keeps what the definition needs.
+The arcs say which rows may arrive. If WHEN compares the column of PUNCTUATE BY with constants, the arc takes no row before the
+least time promised for these values. Any other arc takes no row before the last punctuation of all rows.
+
+The paper's Algorithm 2 uses the first time for the last arc of a path. That drops too much: an earlier row may begin the path if
+existing or later rows end it. This module follows states from the last row back instead, which keeps exactly what the definition
+needs.
+
+Example: the arcs are S to T WHEN kind = 'a', and T to the final state U WHEN kind = 'b'. Live rows have the times 1 to 9 and take
+no arc. A punctuation promises that no further 'b' comes before 20. After the last row runs in S and T are needed, because an 'a'
+and a 'b' may follow. After each earlier row no run is needed: an 'a' may still arrive there, but no 'b' can follow it.
 """
 
 from __future__ import annotations
@@ -26,11 +31,11 @@ from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Automaton
 
-NEVER = -(1 << 63)  # of a promise that nobody has made
+NEVER = -(1 << 63)  # the time without a promise
 
 
 def check_punctuations(plan: Plan, schema: pa.Schema) -> None:
-    """Raises ClauseError where values of PUNCTUATE BY are of a type in which it is hard to say what is equal."""
+    """Raises ClauseError if the column of PUNCTUATE BY has a type without a clear equality."""
     changes = plan.changes
     if changes is None or not changes.punctuate:
         return
@@ -41,7 +46,7 @@ def check_punctuations(plan: Plan, schema: pa.Schema) -> None:
 
 
 def values(chunk: Chunk, column: str) -> np.ndarray:
-    """int64 (rows): numbers that rows with one value of PUNCTUATE BY have in common, -1 of NULL."""
+    """A number for each row, which rows with one value of PUNCTUATE BY share; -1 for NULL. int64 (rows)."""
     found = chunk.columns[column]
     if pa.types.is_null(found.type):
         return np.full(chunk.rows, -1, dtype=np.int64)
@@ -51,7 +56,7 @@ def values(chunk: Chunk, column: str) -> np.ndarray:
 
 
 class Punctuations:
-    """What was promised in a partition so far: of all rows, and of those with one value. Times are numbers that rise with t."""
+    """The promises in a partition so far, for all rows and for rows with one value. Times are numbers that ascend with time."""
 
     def __init__(self) -> None:
         self.of_all = NEVER
@@ -64,13 +69,18 @@ class Punctuations:
             self.of[value] = max(self.of.get(value, NEVER), time)
 
     def before(self, value: int) -> int:
-        """The time before which no row of a value comes; of a row without one -1."""
+        """The time before which no row with this value can arrive. ``value`` -1: a row without a value."""
         return max(self.of_all, self.of.get(value, NEVER))
 
 
 class NeededRuns:
-    """Which records are needed behind rows, as far as promises tell. ``packed`` int64: the letters of the rows; ``times`` int64;
-    ``values``: as :func:`values` gives them."""
+    """Finds the states whose records are needed after rows, given the promises so far.
+
+    Args:
+        packed: int64 (rows), the letters of the rows.
+        times: int64 (rows), numbers that ascend with time.
+        values: int64 (rows), see :func:`values`.
+    """
 
     def __init__(self, automaton: Automaton, is_text: bool, packed: np.ndarray, times: np.ndarray, values: np.ndarray) -> None:
         self.packed, self.times, self.values = packed, times, values
@@ -78,7 +88,8 @@ class NeededRuns:
         self.limits = [arc.limits if arc.limits and (arc.limits[2] or not is_text) else () for arc in automaton.arcs]
         self.ends = [bool(arc.emits) or arc.target in automaton.final for arc in automaton.arcs]
         self.promises = Punctuations()
-        self.taken: list[dict[int, int]] = [{} for _ in self.arcs]  # the values that an arc takes and that were promised, with a row
+        # for each arc, the promised values that it takes, with a row that has the value
+        self.taken: list[dict[int, int]] = [{} for _ in self.arcs]
 
     def promise(self, row: int) -> None:
         """Takes a punctuation."""
@@ -89,18 +100,21 @@ class NeededRuns:
                 taken[value] = row
 
     def _since(self, arc: int) -> int:
-        """The time before which no row comes that the arc takes."""
+        """The time before which no row that the arc takes can arrive."""
         limits, taken = self.limits[arc], self.taken[arc]
         if not limits or len(taken) < limits[1]:
             return self.promises.of_all
         return min(map(self.promises.before, taken))
 
     def states(self, live: list[int]) -> Iterator[tuple[int, int]]:
-        """From the last row back, (place in ``live``, states of which records are needed behind that row, as bits), up to the place
-        behind which nothing that an arc takes can come any more."""
+        """Yields (place in ``live``, needed states as bits) from the last row back: after this row records in these states are
+        needed.
+
+        Ends with (place, 0) at the first place after which no arc can take a future row.
+        """
         since = [self._since(arc) for arc in range(len(self.arcs))]
         least = min(since, default=NEVER)
-        alive = 0  # states from which a match may come about, by rows behind this place that are there or may come
+        alive = 0  # the states that may reach a match by existing or future rows after this place
         for place in range(len(live) - 1, -1, -1):
             after = live[place + 1] if place + 1 < len(live) else -1
             if after >= 0 and least > self.times[after]:
@@ -117,7 +131,7 @@ class NeededRuns:
             yield place, self._back(alive, coming)
 
     def _back(self, alive: int, arcs: list[int]) -> int:
-        """The states from which one of the arcs ends a match, or leads to a state that is alive."""
+        """The states that one of the arcs leads to a match, or to one of the states ``alive``. As bits."""
         found = 0
         for i in arcs:
             if self.ends[i] or alive >> self.arcs[i].target & 1:

@@ -1,7 +1,8 @@
-"""What punctuations promise over a stream of rows that have one value (PUNCTUATE BY), kept from micro-batch to micro-batch.
+"""Saved state of punctuations with values (PUNCTUATE BY), for the keys of a stream.
 
-A promise is of the rows of later micro-batches, as in one of them all rows come before its punctuations. It is kept until the
-watermark has passed all times before which it promises that nothing comes: what would come there then is late in any case.
+:class:`sparkcep.engine.stream.retractions.RetractingStream` advances it once per micro-batch. A punctuation covers the rows of
+later micro-batches, because within a micro-batch all rows come before its punctuations. It is kept until the watermark has passed
+the times that it covers: any such row would be late anyway.
 """
 
 from __future__ import annotations
@@ -21,19 +22,26 @@ from sparkcep.errors import MatchRuntimeError
 
 
 class PunctuationState:
-    """The promises of keys. ``time``: the column of the rows' times, whose types ``schema`` has."""
+    """The punctuations of keys. ``time``: the column of the rows' times. ``schema``: the types of the columns."""
 
     def __init__(self, task: Task, schema: pa.Schema, time: str) -> None:
         self.task, self.value, self.time = task, task.plan.changes.punctuate, time
         self.bytes = StateBytes(pa.schema([schema.field(self.value), schema.field(time)]), rows_only(PUNCTUATED))
 
     def advance(self, states: pa.Array, rows: pa.Table, keys: np.ndarray, kinds: np.ndarray, watermark: int) -> tuple[pa.Array, np.ndarray]:
-        """What is kept of each key behind a micro-batch, as bytes, and int64 (keys): the watermark behind which nothing is, NEVER
-        where nothing is now.
+        """Applies a micro-batch. Raises MatchRuntimeError for rows that an earlier punctuation excludes, and for punctuations
+        without a value or a key.
 
-        ``states``: what the call before gave, of type large_binary; ``rows``: those that came, with int64 ``keys`` and int8
-        ``kinds``; ``watermark``: in microseconds. Raises MatchRuntimeError for rows that were promised not to come, and for
-        punctuations that are of no value, or of no key.
+        Args:
+            states: the state of each key from the previous call, large_binary.
+            rows: the new rows.
+            keys: int64 (rows), the number of the key.
+            kinds: int8 (rows), the operation.
+            watermark: in microseconds.
+
+        Returns:
+            The states after the micro-batch, large_binary. Then int64 (keys), the watermark that empties each state; NEVER if
+            it is empty now.
         """
         said = np.flatnonzero(kinds == PUNCTUATE)
         self._check_keys(rows, said)
@@ -59,7 +67,7 @@ class PunctuationState:
         return self.bytes.column(ResumeState.of(sizes), both.take(pa.array(left))), due
 
     def _check_keys(self, rows: pa.Table, said: np.ndarray) -> None:
-        """Refuses punctuations that would be of all partitions over a table."""
+        """Raises MatchRuntimeError for punctuations that would cover all partitions over a table."""
         keys = [column for _, column, _ in self.task.plan.partition]
         if not keys or not len(said):
             return
@@ -70,7 +78,7 @@ class PunctuationState:
             )
 
     def _check_values(self, rows: pa.Table, said: np.ndarray, number: np.ndarray) -> None:
-        """Refuses punctuations of all rows."""
+        """Raises MatchRuntimeError for punctuations that cover all values."""
         plain = said[number[said] < 0]
         if len(plain):
             where = self._where(rows, int(plain[0]))

@@ -1,7 +1,12 @@
-"""The rows of a partition that are there, with the records of computations and the matches behind each (AFA paper, section 5.1).
+"""Run log of a partition: the live rows, with the records of the runs after each row and the matches that end there (AFA paper,
+section 5.1).
 
-They stand in arrays that the kernel of :mod:`sparkcep.kernels.automaton.run_log` reads and writes. Records are written behind those
-that are used, so that what a list leaves behind is dropped once there is no room: then the lists are written anew.
+The changelog (:mod:`sparkcep.engine.changelog.changelog`) owns it. The kernel :mod:`sparkcep.kernels.automaton.run_log` reads and
+writes its arrays. Records are appended to the used part of an array. If the array is full, the lists are rewritten without the gaps
+that replaced records left.
+
+Example: ``kept`` has three used records. Row 0 has records 0 and 1 (``place`` 0, ``count`` 2), and row 1 has record 2. If row 0
+gets other records, they are written from 3 on, and ``place`` of row 0 is 3. Records 0 and 1 are a gap.
 """
 
 from __future__ import annotations
@@ -17,16 +22,22 @@ from sparkcep.kernels.automaton import register_runs as c
 from sparkcep.kernels.automaton import run_log as kernels
 from sparkcep.kernels.common import layout
 
-KEPT = 1024  # records of which there is room at first
-CHANGES = 1024  # changes of matches of which there is, and their rows
+KEPT = 1024  # initial size, in records
+CHANGES = 1024  # initial size, in changes of matches, and of their rows
 
 
 @dataclass(frozen=True)
 class MatchChanges:
-    """Changes of matches, in the order in which they were noted. By changes: the ``turn`` int64 in which each is, whether the match
-    ``comes`` (bool), the row that is the ``cause`` int64 (-1: the end of the input), how many rows the match has (``sizes``), and
-    its ``words`` int64 (changes, width) as the kernel wrote them. ``rows`` int64 and ``labels`` uint8: those of all matches, one
-    behind the other."""
+    """Changes of matches, in order of their notes.
+
+    Attributes:
+        turn: int64 (changes), the number of the change of the rows.
+        comes: bool (changes), whether the match is inserted; else it is retracted.
+        cause: int64 (changes), the row that causes the change, -1 for the end of the input.
+        sizes: int64 (changes), how many rows the match has.
+        words: int64 (changes, width), the match as the kernel wrote it.
+        rows, labels: int64 and uint8, the rows of all matches and their labels, one match after the other.
+    """
 
     turn: np.ndarray
     comes: np.ndarray
@@ -43,8 +54,12 @@ class MatchChanges:
 
 
 class RunLog:
-    """What is there of the partition at hand; of the chunk's other ones nothing. ``numbers`` int64 and ``unnumbered`` uint8: those
-    of CONSECUTIVE BY, by rows; empty without that."""
+    """The log of the current partition.
+
+    Attributes:
+        arrays: the arrays of the kernel.
+        cleaned: how many of the first live rows have lost their records.
+    """
 
     def __init__(self, search: RegisterRuns, state: np.ndarray, rows: int, numbers: np.ndarray, unnumbered: np.ndarray) -> None:
         self.search, self.state = search, state
@@ -55,10 +70,10 @@ class RunLog:
             next=np.zeros(matches, dtype=np.int64), stands=np.zeros(matches, dtype=np.uint8), changes=np.zeros((CHANGES, kernels.T_WIDTH), dtype=np.int64),
             change_rows=np.zeros(CHANGES, dtype=np.int64), numbers=numbers, unnumbered=unnumbered,
         )  # fmt: skip
-        self.cleaned = 0  # behind how many of the first rows no records are kept any more
+        self.cleaned = 0  # how many of the first live rows have lost their records
 
     def begin(self) -> None:
-        """The rows of a partition begin."""
+        """Starts a partition, with an empty log."""
         self.state[kernels.S_AT : kernels.CHANGES_STATE_SIZE] = 0
         self.state[kernels.S_OF] = -1
         self.state[c.S_COUNT] = self.state[c.S_EVENTS] = self.state[c.S_LABELS] = self.state[c.S_WAYS] = self.state[c.S_NUMBER] = 0
@@ -66,18 +81,18 @@ class RunLog:
 
     @property
     def live(self) -> np.ndarray:
-        """int64: the rows that are there, in their order."""
+        """The live rows in order. int64."""
         return self.arrays.live[: self.state[kernels.S_LIVE]]
 
     # -- records ------------------------------------------------------------------------------------------------------
 
     def records(self, row: int) -> np.ndarray:
-        """int64 (n, width): the records behind a row; none behind -1."""
+        """The records after a row, none after row -1. int64 (n, width)."""
         begin, count = (int(self.arrays.place[row]), int(self.arrays.count[row])) if row >= 0 else (0, 0)
         return self.arrays.kept[begin : begin + count]
 
     def keep(self, row: int, records: np.ndarray) -> None:
-        """Puts other records behind a row, no more than there are."""
+        """Replaces the records after a row. There may be no more than before."""
         arrays = self.arrays
         begin, count = int(arrays.place[row]), int(arrays.count[row])
         assert len(records) <= count
@@ -87,7 +102,7 @@ class RunLog:
         self.state[kernels.S_OF] = -1
 
     def move(self, row: int, begin: int, count: int) -> None:
-        """Has the records that the kernel wrote from ``begin`` on be those behind a row."""
+        """Attaches the records that the kernel wrote from ``begin`` on to a row."""
         state = self.state
         state[kernels.S_RECORDS] += count - int(self.arrays.count[row])
         state[kernels.S_MOST] = max(state[kernels.S_MOST], state[kernels.S_RECORDS])
@@ -95,7 +110,7 @@ class RunLog:
         self.arrays.place[row], self.arrays.count[row] = begin, count
 
     def clean(self, until: int) -> None:
-        """Drops what stands behind the first ``until`` rows."""
+        """Drops the records and matches of the first ``until`` live rows."""
         rows = self.live[self.cleaned : until]
         self.state[kernels.S_RECORDS] -= int(self.arrays.count[rows].sum())
         self.arrays.count[rows] = 0
@@ -114,7 +129,7 @@ class RunLog:
         return found
 
     def put(self, row: int, matches: list[int]) -> None:
-        """Has these matches end at a row, and no others."""
+        """Replaces the matches that end at a row."""
         arrays = self.arrays
         arrays.stands[self.matches(row)] = 0
         arrays.head[row] = matches[0] if matches else -1
@@ -122,7 +137,7 @@ class RunLog:
             arrays.next[match], arrays.stands[match] = next, 1
 
     def note(self, matches: list[int], comes: bool, cause: int) -> None:
-        """Notes that matches come or go; their rows are those that are there now."""
+        """Notes that matches are inserted or retracted, with their rows as they are now."""
         state, room = self.state, self.search.room
         state[c.S_NUMBER] += len(matches) if comes else -len(matches)
         for match in matches:
@@ -141,7 +156,7 @@ class RunLog:
             state[kernels.S_CHANGES], state[kernels.S_CHANGE_ROWS] = at + 1, begin + len(rows)
 
     def changes(self) -> MatchChanges:
-        """What was noted, which is forgotten then."""
+        """The noted changes. They are removed from the log."""
         state, room = self.state, self.search.room
         changes = self.arrays.changes[: state[kernels.S_CHANGES]].copy()
         matches, sizes = changes[:, kernels.T_MATCH], changes[:, kernels.T_ROWS]
@@ -150,7 +165,8 @@ class RunLog:
             sizes, rows, labels = self.search.ways(words[:, c.M_WORDS + self.search.compiled.way])
         else:
             rows, labels = self.arrays.change_rows[: state[kernels.S_CHANGE_ROWS]].copy(), np.zeros(int(sizes.sum()), dtype=np.uint8)
-            if self.search.labelled:  # of rows that are not there any label stands first
+            # labels of rows that are not live come first
+            if self.search.labelled:
                 ends = room.events[matches, layout.E_LABELS] + room.events[matches, layout.E_ROWS]
                 labels = room.labels[ranges(ends - sizes, sizes)]
         state[kernels.S_CHANGES] = state[kernels.S_CHANGE_ROWS] = 0
@@ -158,13 +174,13 @@ class RunLog:
         return MatchChanges(changes[:, kernels.T_TURN], changes[:, kernels.T_INSERT] == 1, changes[:, kernels.T_CAUSE], sizes, words, rows, labels)
 
     def _renumber(self) -> None:
-        """Drops the matches that are there no more, where these are most."""
+        """Drops the matches that no longer exist, if they are the majority."""
         state, arrays, room = self.state, self.arrays, self.search.room
         count = int(state[c.S_EVENTS])
         left = np.flatnonzero(arrays.stands[:count])
         if 2 * len(left) > count:
             return
-        number = np.full(count + 1, -1)  # the last one: of no match
+        number = np.full(count + 1, -1)  # the last one is for index -1
         number[left] = np.arange(len(left))
         sizes = room.events[left, layout.E_ROWS] if self.search.labelled else np.zeros(len(left), dtype=np.int64)
         labels = room.labels[ranges(room.events[left, layout.E_LABELS], sizes)]
@@ -182,7 +198,8 @@ class RunLog:
     # -- room ---------------------------------------------------------------------------------------------------------
 
     def grow(self, what: int, walking: bool = False) -> None:
-        """Room for more of ``what`` the kernel lacks; ``walking``: it has written records that are behind no row yet."""
+        """Makes room for ``what`` the kernel lacks. ``walking``: whether the kernel has written records that are not attached to a
+        row yet."""
         arrays = self.arrays
         if what == kernels.KEPT and walking:
             self.arrays = arrays._replace(kept=doubled(arrays.kept))
@@ -197,7 +214,7 @@ class RunLog:
             self.arrays = arrays._replace(next=doubled(arrays.next), stands=doubled(arrays.stands))
 
     def _rewrite(self) -> None:
-        """Writes the lists of records one behind the other; with room for twice as many where they are most of what is there."""
+        """Rewrites the lists of records without gaps. The array is doubled if the lists take more than half of it."""
         arrays, state = self.arrays, self.state
         rows = self.live[self.cleaned :]
         counts = arrays.count[rows]

@@ -1,2 +1,2 @@
-"""Stages after a search. Matches go in; matches with their errors and missing variables come out, or bundles of them (ACEP,
+"""Stages after a search. Matches go in. Matches with their errors and missing variables, or bundles of matches, come out (ACEP,
 Definition 3)."""

@@ -1,4 +1,11 @@
-"""Bundles of match points that may go on (ACEP, Definition 3): their best match so far, and how they are kept as bytes."""
+"""Match bundles that may still grow, with their best matches so far, and their saved state (ACEP, Definition 3).
+
+Two operators of MATCH BUNDLES over a stream use it: :mod:`sparkcep.engine.frontier.cheapest_per_state` and
+:mod:`sparkcep.engine.stream.recompute_bundles`. A bundle is a sequence of match points (last rows of matches). Its neighbours are
+no farther apart than the window.
+
+Example: the window has size 10 and the match points are at 3, 9, 25 and 30. They form the bundles (3, 9) and (25, 30).
+"""
 
 from __future__ import annotations
 
@@ -16,8 +23,8 @@ from sparkcep.engine.stages.describe_errors import bundle_groups
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.frontier import traceback as finding
 
-# The columns of a saved bundle: how many match points it has, the rows of the first and the last one, and the accepting edge of its
-# best match; lists of the rows and the edges of that match.
+# The columns of a saved bundle: its number of match points, the rows of the first and the last one, and the accepting edge of its
+# best match. The lists are the rows and the edges of that match.
 NUMBERS = ("points", "first_point", "last_point", "accepting")
 LISTS = {"matched": np.dtype(np.int32), "paths": np.dtype(np.int32)}
 _NONE = np.zeros(0, dtype=np.int64)
@@ -26,8 +33,14 @@ _NO_TOTALS = np.zeros(0, dtype=object)
 
 @dataclass(frozen=True)
 class Bundles:
-    """Bundles by partition: the ``best`` match of each, and int64 the rows of its first and last match points and their number.
-    ``totals``: how many matches end at these, as Python's own numbers; nothing where nobody asks."""
+    """Bundles by partition. All arrays are by bundles.
+
+    Attributes:
+        best: the best match of each bundle.
+        first, last: int64, the rows of the first and the last match point.
+        sizes: int64, the number of match points.
+        totals: Python ints, the number of matches that end at the match points; empty if nothing asks for it.
+    """
 
     best: MatchBatch
     first: np.ndarray
@@ -37,16 +50,16 @@ class Bundles:
 
     @property
     def parts(self) -> np.ndarray:
-        """int64: the partition of each."""
+        """The partition of each bundle. int64."""
         return self.best.events[:, layout.E_PART]
 
     @property
     def newest(self) -> np.ndarray:
-        """bool: whether each is the last one of its partition."""
+        """Whether each bundle is the last one of its partition. bool."""
         return np.diff(self.parts, append=-1) != 0
 
     def moved(self, parts: np.ndarray, place: Callable[[np.ndarray], np.ndarray]) -> Bundles:
-        """The same where partitions have the numbers ``parts``, and rows those that ``place`` gives."""
+        """The bundles with new numbers: ``parts`` for their partitions, and ``place`` of their rows."""
         if not len(self.sizes):
             return self
         best = replace(self.best, events=self.best.events.copy(), rows=place(self.best.rows))
@@ -54,20 +67,27 @@ class Bundles:
         return replace(self, best=best, first=place(self.first), last=place(self.last))
 
     def chosen(self, which: np.ndarray) -> Bundles:
-        """Those that are marked (bool)."""
+        """The bundles that ``which`` marks (bool)."""
         totals = self.totals[which] if len(self.totals) else self.totals
         return Bundles(self.best.chosen(np.flatnonzero(which)), self.first[which], self.last[which], self.sizes[which], totals)
 
     def ends(self, due: np.ndarray, kept: RowsAtWatermark) -> np.ndarray:
-        """``due`` of each partition, or when no match point can join its bundle, if that is earlier."""
+        """``due`` of each partition, or when no further match point can join its bundle, if that is earlier. A watermark."""
         if len(self.sizes):
             ends = kept.time[self.last] + kept.size
             due[self.parts] = np.where(ends > kept.watermark, np.minimum(due[self.parts], ends), due[self.parts])
         return due
 
     def with_points(self, found: MatchBatch, totals: np.ndarray, places: Measured, edges: np.ndarray) -> Bundles:
-        """These, of each partition one at most, and the bundles of match points behind them: ``found`` are the best matches of
-        these, by partition and in order, and ``totals`` how many end there."""
+        """Adds match points to these bundles. Before, each partition has at most one bundle, which later match points extend or
+        follow.
+
+        Args:
+            found: the best match of each new match point, by partition and in order.
+            totals: the number of matches that end at each new match point; empty if nothing asks for it.
+            places: the rows in the measure of the window.
+            edges: the edges of the net.
+        """
         points = finding.last_rows(found.events, found.rows)
         firsts, sizes = points, np.ones(len(points), dtype=np.int64)
         if len(self.sizes):
@@ -87,7 +107,7 @@ class Bundles:
         return Bundles(best, firsts[heads], points[tails], np.add.reduceat(sizes, heads), totals)
 
     def columns(self, rows: np.ndarray) -> StateColumns:
-        """The bundles as columns of a saved state. ``rows``: how many rows are kept of each partition, int64 (partitions)."""
+        """The bundles as columns of a saved state. ``rows``: int64 (partitions), the number of kept rows."""
         numbers = np.zeros((len(NUMBERS), len(rows)), dtype=np.int64)
         begins, sizes = np.cumsum(rows) - rows, np.zeros(len(rows), dtype=np.int64)
         begin = begins[self.parts]
@@ -99,8 +119,10 @@ class Bundles:
 
     @staticmethod
     def restored(columns: StateColumns, edges: np.ndarray, source: np.ndarray) -> Bundles:
-        """The bundles with these columns. ``edges``: of their net; ``source``: the node that each edge leaves, int64. Raises
-        ValueError for columns that cannot be of such rows and edges."""
+        """The bundles with these columns. Raises ValueError for columns that are impossible for such rows and edges.
+
+        ``edges``: the edges of the net. ``source``: int64 (edges), the node that each edge leaves.
+        """
         rows, (matched, sizes), (paths, lengths) = columns.rows, columns.lists["matched"], columns.lists["paths"]
         points, first, last, accepting = (columns.numbers[name] for name in NUMBERS)
         check_numbers(

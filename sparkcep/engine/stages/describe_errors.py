@@ -1,4 +1,7 @@
-"""What is said of approximate matches: their errors, what they miss, and their bundles."""
+"""Describes approximate matches: their errors, their missing variables and their bundles (ACEP, Definition 3).
+
+The searches of :mod:`sparkcep.engine.frontier` and :mod:`sparkcep.engine.budget` pass their matches through it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from sparkcep.plan.plan import Plan
 
 
 class DescribeErrors:
-    """Describes the matches of one plan."""
+    """Describes the matches of one plan. ``found``: its net."""
 
     def __init__(self, plan: Plan, found: Net) -> None:
         assert plan.approximate is not None
@@ -38,8 +41,8 @@ class DescribeErrors:
         return measured(window, chunk.columns.get(window.order), chunk.positions, self.descending)
 
     def by_event(self, events: np.ndarray, paths: np.ndarray, missing: pa.Array | None = None) -> dict[str, pa.Array]:
-        """MATCH_ERRORS() and MISSING() of each event; NULL of rows in no match. ``missing``: the names, where paths are not
-        known."""
+        """MATCH_ERRORS() and MISSING() of each event, NULL for rows in no match. ``missing``: the names of the variables, if paths
+        are not known."""
         out = {"kind": self._kinds}
         none = events[:, E_ROWS] < 0
         if "errors" in self._asked:
@@ -57,7 +60,7 @@ class DescribeErrors:
         return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), names)
 
     def reported(self, best: MatchBatch, places: Measured, chunk: Chunk) -> MatchBatch:
-        """The matches to report of the best ones of each last row, in that order: themselves, or the best of each bundle."""
+        """The matches to report: the best matches of last rows, or the best match of each bundle. They are described."""
         if not self.bundling:
             return self.described(best)
         points = finding.last_rows(best.events, best.rows)
@@ -68,11 +71,17 @@ class DescribeErrors:
         return self.bundles(best.chosen(chosen), points[firsts], points[firsts + sizes - 1], sizes, chunk)
 
     def bundles(self, best: MatchBatch, first: np.ndarray, last: np.ndarray, sizes: np.ndarray, chunk: Chunk) -> MatchBatch:
-        """Bundles by their best match, rows of their first and last match points, and the numbers of these."""
+        """Describes bundles.
+
+        Args:
+            best: the best match of each bundle.
+            first, last: int64, the rows of the first and the last match point.
+            sizes: int64, the number of match points.
+        """
         return self.spanned(self.described(best), first, last, sizes, chunk)
 
     def spanned(self, found: MatchBatch, first: np.ndarray, last: np.ndarray, sizes: np.ndarray, chunk: Chunk) -> MatchBatch:
-        """The same of matches that are described."""
+        """Adds the values of bundle functions to described matches, see :meth:`bundles`."""
         timed = self.plan.windows[0].order
         values = chunk.columns[timed] if timed else pa.array(chunk.positions)
         found.by_event["bundle_start"] = values.take(pa.array(first))
@@ -83,14 +92,14 @@ class DescribeErrors:
         return found
 
     def described(self, found: MatchBatch) -> MatchBatch:
-        """With errors and missing variables, numbered anew in each partition."""
+        """Adds errors and missing variables to matches, and numbers them from 1 in each partition."""
         found.events[:, E_NUMBER] = numbered(found.events[:, E_PART]) + 1
         found.by_event.update(self.by_event(found.events, found.paths))
         return found
 
 
 def bundle_groups(parts: np.ndarray, points: np.ndarray, places: Measured) -> np.ndarray:
-    """int64 (n): the bundle of each match point, in order (ACEP, Definition 3: neighbours no farther apart than the window)."""
+    """The bundle of each match point, which are in order: neighbours no farther apart than the window share a bundle. int64 (n)."""
     if not len(points):
         return points
     apart = (np.diff(parts) != 0) | (places.when[points[1:]] > places.near[points[:-1]])

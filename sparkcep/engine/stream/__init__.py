@@ -1,2 +1,2 @@
-"""The engine over a stream. Rows of many keys in any order and a watermark go in; final matches and the saved state of each key
+"""The engine over a stream. Rows of many keys in any order and a watermark go in. Final matches and the saved state of each key
 come out."""

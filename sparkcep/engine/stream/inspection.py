@@ -1,4 +1,7 @@
-"""What the states of a stream's keys say of the matches under way: since when a key waits, and how much is kept of it."""
+"""Reads saved states for reports: how long each key has had a match in progress, and how many rows it keeps.
+
+The reports of :mod:`sparkcep.spark.report` use it.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,16 @@ from sparkcep.plan.options import MICROS
 
 @dataclass(frozen=True)
 class StateSummary:
-    """Of each state: ``open``, whether a match may be under way; ``since`` int64, the time (in microseconds) of the row at which
-    the search stands, or of the first row that is kept where it goes on from runs or searches a window again, and ``timed``,
-    whether it is known; ``rows`` and ``pending`` int64, how many rows are kept that are released, and that are not."""
+    """A summary of states. All arrays are by states.
+
+    Attributes:
+        open: bool, whether a match may be in progress.
+        since: int64, the time in microseconds of the row where the search resumes; or of the first kept row, if the search resumes
+            from runs or recomputes a window.
+        timed: whether the times are known.
+        rows: int64, how many released rows are kept.
+        pending: int64, how many rows the watermark has not released.
+    """
 
     open: np.ndarray
     since: np.ndarray
@@ -28,7 +38,7 @@ class StateSummary:
 
 
 def summary(stream: KeyedStream, states: pa.Array) -> StateSummary:
-    """Reads states, a column of type large_binary. Raises MatchRuntimeError for bytes that are not the stream's."""
+    """Reads states, a column of type large_binary. Raises MatchRuntimeError for bytes that are not a state of the stream."""
     inner, outer = parted(states)
     _, outer = stream.clocks(outer)
     waiting, _ = stream.pending.read(parted(outer)[0] if isinstance(stream, RetractingStream) else outer)
@@ -43,7 +53,7 @@ def summary(stream: KeyedStream, states: pa.Array) -> StateSummary:
 
 
 def _time(stream: KeyedStream) -> str:
-    """The kept column of the time; none where nothing of the clause reads it."""
+    """The kept column with the time; "" if the clause does not read it."""
     window, first = window_of(stream.plan), stream.plan.order[0].column
     if window.kind == MICROS:
         return window.order

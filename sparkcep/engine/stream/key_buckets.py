@@ -1,9 +1,11 @@
-"""A clause over a stream by buckets of keys, for operators that call Python once for each of their own keys.
+"""Key buckets: runs a clause over a stream for operators that call Python once for each key.
 
-Such a call costs milliseconds, so what is a key to the operator is a bucket: many keys of the clause, by a hash of their values.
-Rows go to it as *pieces*, which are Arrow streams, and of all its keys one value is kept, which is another: each key with its state
-as :mod:`sparkcep.engine.stream.keyed_stream` has it. In each micro-batch with rows every bucket gets a piece, if only an empty one.
-So each knows up to when rows have been released before, by which late ones are told.
+:mod:`sparkcep.spark.stream.frames` uses it, without the JVM extension. Such a call costs milliseconds. So the operator's key is a
+bucket: many keys of the clause, chosen by a hash of their values.
+
+The rows of a bucket are sent as *pieces*, which are Arrow streams. One value is saved for each bucket, also an Arrow stream: each
+key with its state, see :mod:`sparkcep.engine.stream.keyed_stream`. Every bucket gets a piece in each micro-batch with rows,
+possibly an empty one. So each bucket knows the previous watermark and can detect late rows.
 """
 
 from __future__ import annotations
@@ -28,15 +30,15 @@ from sparkcep.engine.core.state_codec import NO_BYTES, damaged
 from sparkcep.engine.stream.keyed_stream import KeyedStream
 from sparkcep.errors import MatchRuntimeError
 
-LAYOUT, LAYOUT_UNCHECKED = 2, 1  # of the bytes of a bucket: what Arrow's stream of layout 2 has before it, layout 1 does without
-_BEGIN, _MAGIC = struct.Struct("<4sHI"), b"SCEB"  # then the layout, and a checksum of the stream
-_HEAD = b"sparkcep"  # the metadata of a bucket's Arrow stream that is this module's
+LAYOUT, LAYOUT_UNCHECKED = 2, 1  # of a saved bucket: layout 2 has a header before the Arrow stream, layout 1 does not
+_BEGIN, _MAGIC = struct.Struct("<4sHI"), b"SCEB"  # the header: magic, layout, CRC-32 of the stream
+_HEAD = b"sparkcep"  # the metadata key with a bucket's numbers in its Arrow stream
 _LARGEST_STATEMENT = 1 << 26  # bytes
-_GATHERED_ROWS, _GATHERED_BYTES = 1 << 18, 1 << 27  # so much is gathered before pieces are made of it
-_OUTPUT_BYTES = 1 << 26  # of one piece of output
+_GATHERED_ROWS, _GATHERED_BYTES = 1 << 18, 1 << 27  # pieces are made when so much has been gathered
+_OUTPUT_BYTES = 1 << 26  # size of one piece of output
 _KEY, _LARGEST = "key", 2**31 - 1
 _FARTHEST = np.iinfo(np.int64).max
-_BUCKET, _AGAIN = "a bucket of keys", "begin with a new checkpoint"  # of errors
+_BUCKET, _AGAIN = "a bucket of keys", "begin with a new checkpoint"  # words of errors
 _NO_KEYS = pa.schema([(_KEY, pa.binary()), ("state", pa.large_binary()), ("due", pa.int64())])
 
 
@@ -45,8 +47,15 @@ _NO_KEYS = pa.schema([(_KEY, pa.binary()), ("state", pa.large_binary()), ("due",
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of rows as they come, known by their places: ``columns``, the engine's input; whether a variable wants the row;
-    as many of ORDER BY as ``ordered`` says. ``keys``: the places of the keys among ``columns``; ``buckets``: how many there are."""
+    """The columns of incoming rows, by place: the engine's input, then whether a variable wants the row, then the ORDER BY
+    expressions.
+
+    Attributes:
+        columns: names of the engine's input columns.
+        keys: places of the keys among ``columns``.
+        ordered: the number of ORDER BY expressions.
+        buckets: the number of buckets.
+    """
 
     columns: tuple[str, ...]
     keys: tuple[int, ...]
@@ -59,13 +68,13 @@ class Layout:
         return [f"order {i}" for i in range(self.ordered)]
 
     def piece_schema(self, schema: pa.Schema) -> pa.Schema:
-        """The engine's input and the columns of ORDER BY, of rows with ``schema``."""
+        """The schema of a piece: the engine's input and the ORDER BY expressions. ``schema``: of the incoming rows."""
         places = [*range(len(self.columns)), *range(len(self.columns) + 1, len(self.columns) + 1 + self.ordered)]
         return pa.schema([pa.field(name, schema.field(i).type) for name, i in zip([*self.columns, *self.order], places, strict=True)])
 
 
 def pieces(batches: Iterable[pa.RecordBatch], layout: Layout) -> Iterator[list[bytes | None]]:
-    """Of each bucket a piece of the rows of a task, None without rows; more than once where there are many."""
+    """Yields for each bucket a piece of a task's rows, None if it gets no rows. Yields several times if there are many rows."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -104,7 +113,7 @@ def _pieces(batches: list[pa.RecordBatch], layout: Layout) -> list[bytes | None]
 
 
 def _within(bucket: np.ndarray) -> tuple[np.ndarray, dict[int, np.ndarray]]:
-    """Of each key its number among those of its bucket, and the keys of each bucket."""
+    """The number of each key among those of its bucket, and the keys of each bucket."""
     within, keys = np.zeros(len(bucket), dtype=np.int64), {}
     for i in np.unique(bucket):
         keys[int(i)] = np.flatnonzero(bucket == i)
@@ -113,9 +122,9 @@ def _within(bucket: np.ndarray) -> tuple[np.ndarray, dict[int, np.ndarray]]:
 
 
 def distinct(columns: Sequence[pa.Array], rows: int) -> tuple[np.ndarray, list[bytes]]:
-    """int64 (rows): the number of the key of each row; and the keys as bytes, which are equal where the keys are.
+    """The number of each row's key, int64 (rows), and the keys as bytes, which are equal if and only if the keys are.
 
-    NULL is a key as any other is, 0.0 and -0.0 are one, and so are all NaN.
+    NULL is a key like any other. 0.0 equals -0.0, and all NaN are equal.
     """
     number, known = np.zeros(rows, dtype=np.int64), [()]
     for column in columns:
@@ -126,7 +135,7 @@ def distinct(columns: Sequence[pa.Array], rows: int) -> tuple[np.ndarray, list[b
 
 
 def _coded(column: pa.Array) -> tuple[np.ndarray, list[object]]:
-    """A column as numbers of its values, and these as plain Python values by whose texts they are known."""
+    """The column as numbers of its values, and these as plain Python values with distinct texts."""
     if pa.types.is_nested(column.type):
         values = _plain(column)
         numbers: dict[str, int] = {}
@@ -139,11 +148,12 @@ def _coded(column: pa.Array) -> tuple[np.ndarray, list[object]]:
 
 
 def _simple(column: pa.Array) -> pa.Array:
-    """A column of values that are known by their texts, in no zone and beyond no calendar."""
+    """A column whose equal values have equal texts. Dates and times become numbers, so zones and the range of Python's calendar do
+    not matter."""
     t = type_of(column.type)
     if t.is_float:
         null = np.asarray(column.is_null())
-        values = np.asarray(pc.fill_null(column, 0)) + 0.0  # one zero
+        values = np.asarray(pc.fill_null(column, 0)) + 0.0  # -0.0 becomes 0.0
         values[np.isnan(values)] = np.nan
         return pa.array(values.view(np.int64 if values.itemsize == 8 else np.int32), mask=null)
     if t.kind in ("date", "timestamp", "timestamp_ntz", "interval"):
@@ -152,7 +162,7 @@ def _simple(column: pa.Array) -> pa.Array:
 
 
 def _plain(column: pa.Array) -> list[object]:
-    """The values of a column, of whatever type, as Python's of which equal ones have one text."""
+    """The values of a column of any type, as Python values. Equal values have equal texts."""
     t = column.type
     valid = np.asarray(column.is_valid())
     if pa.types.is_struct(t):
@@ -164,14 +174,21 @@ def _plain(column: pa.Array) -> list[object]:
     return column.to_pylist() if pa.types.is_null(t) else _simple(column).to_pylist()
 
 
-# -- what is kept of a bucket -------------------------------------------------------------------------------------------
+# -- the saved bucket ---------------------------------------------------------------------------------------------------
 
 
 class CountedKeys(NamedTuple):
-    """What one call came to. Of the micro-batch: rows that were ``late``, rows without a time, keys that were searched, and
-    matches. Of the bucket behind it: keys of which something is kept, rows of these that are released, those that wait, bytes.
-    ``micros``: microseconds that the call took, where somebody measured them. Of a clause with BUDGET what its checks came to, as
-    :class:`sparkcep.engine.core.effort.Totals` has it."""
+    """The counts of one call.
+
+    Attributes:
+        late, untimed: rows of the micro-batch that were late, or without a time.
+        searched, matches: keys that were searched, and matches.
+        open: keys that have a state after the call.
+        kept, pending: their kept rows that are released, and those that wait.
+        bytes: the size of their states.
+        micros: microseconds that the call took, 0 if not measured.
+        checks, left_out, short, complete, lost: for BUDGET, see :class:`sparkcep.engine.core.effort.Totals`.
+    """
 
     late: int = 0
     untimed: int = 0
@@ -191,8 +208,15 @@ class CountedKeys(NamedTuple):
 
 @dataclass(frozen=True)
 class Bucket:
-    """What is kept of a bucket: ``keys``, a table of each key with its state and when it is due; ``watermark``, in microseconds, of
-    the last call; ``statement``, that of the checkpoint; how many rows are ``kept`` of all keys, and how many wait."""
+    """The saved state of a bucket.
+
+    Attributes:
+        keys: a table of each key with its state and when it is due.
+        watermark: of the last call, in microseconds.
+        statement: the statement of the checkpoint.
+        kept: how many released rows are kept, for all keys.
+        pending: how many rows wait.
+    """
 
     keys: pa.Table
     watermark: int
@@ -202,16 +226,16 @@ class Bucket:
 
     @staticmethod
     def new(statement: bytes) -> Bucket:
-        """One of which nothing is known: before the first micro-batch the watermark is the epoch."""
+        """An empty bucket. Before the first micro-batch its watermark is the epoch."""
         return Bucket(_NO_KEYS.empty_table(), 0, statement)
 
     def counted(self, of: CountedKeys) -> CountedKeys:
-        """``of`` with what is kept of the bucket."""
+        """Fills in the counts of the saved state."""
         size = int(bytes_of(flat(self.keys.column("state")))[1][[0, -1]] @ [-1, 1]) if self.keys.num_rows else 0
         return of._replace(open=self.keys.num_rows, kept=self.kept, pending=self.pending, bytes=size)
 
     def written(self) -> bytes:
-        """The bucket as bytes."""
+        """The bucket as bytes. Raises MatchRuntimeError if it is too large."""
         head = {"layout": LAYOUT, "watermark": self.watermark, "kept": self.kept, "pending": self.pending, "statement": len(self.statement)}
         stream = _written(self.keys.replace_schema_metadata({_HEAD: json.dumps(head), b"statement": zlib.compress(self.statement)}))
         data = _BEGIN.pack(_MAGIC, LAYOUT, zlib.crc32(stream)) + stream
@@ -224,7 +248,7 @@ class Bucket:
 
     @staticmethod
     def read(data: bytes) -> Bucket:
-        """A bucket that was written. Raises MatchRuntimeError for bytes that are not one, or are damaged."""
+        """Reads a bucket. Raises MatchRuntimeError if the bytes are not a bucket, or are damaged."""
         try:
             stream, layout = memoryview(data), LAYOUT_UNCHECKED
             if data[:4] == _MAGIC:
@@ -250,7 +274,7 @@ class Bucket:
 
 
 def _statement(data: bytes, size: int) -> bytes:
-    """A statement of at most ``size`` bytes uncompressed. Raises ValueError for more."""
+    """Decompresses a statement of at most ``size`` bytes. Raises ValueError if it is larger."""
     if size > _LARGEST_STATEMENT:
         raise ValueError("a statement of that size")
     whole = zlib.decompressobj()
@@ -271,10 +295,9 @@ def _written(table: pa.Table) -> bytes:
 
 
 def advance(stream: KeyedStream, came: Sequence[bytes], before: Bucket, watermark: int) -> Generator[pa.Table, None, tuple[Bucket, CountedKeys]]:
-    """Yields output of the matches of a bucket that are decided at a watermark, and returns what is kept of it, and what was
-    counted.
+    """Runs a micro-batch of a bucket. Yields output of the matches that are final, and returns the bucket and the counts.
 
-    ``came``: the pieces with rows; ``watermark``: in microseconds.
+    ``came``: the pieces with rows. ``watermark``: in microseconds.
     """
     rows, number, keys = _rows(stream, came)
     late = untimed = 0
@@ -283,7 +306,7 @@ def advance(stream: KeyedStream, came: Sequence[bytes], before: Bucket, watermar
         null = null_marks(time) == 1
         is_late = ~null & (words(time) <= before.watermark)
         late, untimed = int(is_late.sum()), int(null.sum())
-        goes = ~is_late if stream.plan.rows == "unmatched" else ~is_late & ~null  # a key of which no other row came is none
+        goes = ~is_late if stream.plan.rows == "unmatched" else ~is_late & ~null  # only rows with a time make a key
         rows, number = rows.filter(pa.array(goes)), number[goes]
         some, number = np.unique(number, return_inverse=True)
         keys = keys.take(pa.array(some))
@@ -313,7 +336,7 @@ def advance(stream: KeyedStream, came: Sequence[bytes], before: Bucket, watermar
 
 
 def _rows(stream: KeyedStream, came: Sequence[bytes]) -> tuple[pa.Table, np.ndarray, pa.Array]:
-    """The rows of pieces, the number of the key of each, and the keys."""
+    """The rows of pieces, the number of each row's key, and the keys."""
     tables = [pa.ipc.open_stream(piece).read_all() for piece in came]
     if not tables:
         return stream.schema.empty_table(), np.zeros(0, dtype=np.int64), pa.array([], pa.binary())
@@ -330,7 +353,7 @@ def _rows(stream: KeyedStream, came: Sequence[bytes]) -> tuple[pa.Table, np.ndar
 
 
 def output(tables: Iterable[pa.Table]) -> Iterator[bytes]:
-    """Tables of output rows as pieces."""
+    """Splits tables of output rows into pieces."""
     for table in tables:
         step = max(1, table.num_rows * _OUTPUT_BYTES // max(table.nbytes, 1))
         for begin in range(0, table.num_rows, step):
@@ -338,6 +361,6 @@ def output(tables: Iterable[pa.Table]) -> Iterator[bytes]:
 
 
 def read(piece: bytes, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The batches of a piece of output, under the names of ``schema``."""
+    """The batches of a piece of output, with the names of ``schema``."""
     for batch in pa.ipc.open_stream(piece):
         yield pa.RecordBatch.from_arrays(batch.columns, names=schema.names)

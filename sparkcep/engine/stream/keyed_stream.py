@@ -1,8 +1,13 @@
-"""The engine over a stream: rows of many keys in any order, of which a watermark says up to when all are there.
+"""The engine over a stream: rows of many keys arrive in any order, and a watermark releases them.
 
-Between two micro-batches a key's state is bytes: how many of them are the engine's (:mod:`sparkcep.engine.core.state_codec`),
-these, and the rows that the watermark has not released, in the same form. Rows that are released go to the engine in the clause's
-order; all partitions are open, so that it tells only what no row to come can change.
+Spark's operators for streams call :meth:`KeyedStream.advance` once per micro-batch. Released rows go to the engine in the clause's
+order. All partitions may still grow, so the engine emits only matches that no future row can change.
+
+Between two micro-batches the state of a key is bytes: the length of the engine's state, the engine's state
+(:mod:`sparkcep.engine.core.state_codec`), and the rows that the watermark has not released, in the same format.
+
+Example: the engine's state of a key has 5 bytes, and its pending rows have 9. The state of the key is 05 00 00 00, the 5 bytes and
+the 9 bytes. If both are empty, so is the state.
 """
 
 from __future__ import annotations
@@ -34,14 +39,20 @@ from sparkcep.kernels.jit import fallback
 from sparkcep.plan.options import MICROS, ROWS
 from sparkcep.plan.records import Order, has
 
-_HEAD = 4  # bytes before the engine's, which say how many these are
+_HEAD = 4  # bytes of the length before the engine's state
 
 
 @dataclass(frozen=True)
 class KeyStates:
-    """What is kept of keys: ``column`` of bytes, none where nothing is; ``due`` int64: the watermark (in microseconds) at which the
-    key has something to decide though no row of it came, or NOTHING_DUE; ``rows`` and ``pending``: how many rows the engine keeps,
-    and how many are not released; ``more``: by how many both are more than before."""
+    """The saved states of keys after a micro-batch.
+
+    Attributes:
+        column: the states, large_binary; empty bytes if nothing is kept.
+        due: int64 (keys), the watermark in microseconds at which the key has work without a new row; NOTHING_DUE if none.
+        rows: how many rows the engine keeps.
+        pending: how many rows are not released.
+        more: by how many ``rows`` and ``pending`` have grown.
+    """
 
     column: pa.Array
     due: np.ndarray
@@ -58,11 +69,17 @@ class KeyStates:
 class KeyedStream:
     """One clause over a stream.
 
-    Rows have the plan's input columns and those of ``order``, one for each expression of ORDER BY, of which the first is the time.
+    Rows have the plan's input columns and one column for each expression of ORDER BY. The first of these is the time.
     """
 
     def __init__(self, prepared: Prepared, schema: pa.Schema, order: Sequence[str], limits: Limits | None = None, arcs: JournalArcs | None = None) -> None:
-        """``schema``: of the rows; ``order``: the names of the columns by which they are sorted; ``arcs``: those of ARCS FROM."""
+        """The stream of a clause.
+
+        Args:
+            schema: the schema of the rows.
+            order: the names of the columns that sort the rows.
+            arcs: the arcs of ARCS FROM.
+        """
         self.plan, self.order = prepared.plan, list(order)
         inner = pa.schema([field for field in schema if field.name not in set(order)])
         self.engine = OpenPartitions(prepared, inner, limits, endless=True, arcs=arcs)
@@ -73,16 +90,20 @@ class KeyedStream:
         self.positioned = has(self.plan.pattern, "start") or prepared.strategy.emission.positions
 
     def use(self, history: list[dict[str, Any]]) -> None:
-        """Takes the rows of the table of USING HISTORY, by which rows that are released from now on are searched. Raises
+        """Takes the rows of a new history (USING HISTORY). The rows released from now on are searched with it. Raises
         MatchRuntimeError."""
         self.engine.operator.use(history)
 
     def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes] | pa.Array, watermark: int) -> Generator[pa.Table, None, KeyStates]:
-        """Yields output of the matches that are decided at a watermark, and returns what is kept of the keys.
+        """Runs a micro-batch. Yields output of the matches that are final at the watermark, and returns the states of the keys.
 
-        ``rows``: those that came, in any order; ``keys`` int64 (rows): the number of the key of each; ``states``: of each key what
-        the last call gave, b"" for a new one, as they are or as a column of type large_binary; ``watermark``: in microseconds. Rows
-        at or before the watermark of the call before are not among ``rows``.
+        Rows at or before the previous watermark may not be among ``rows``.
+
+        Args:
+            rows: the new rows in any order.
+            keys: int64 (rows), the number of each row's key.
+            states: the state of each key from the previous call, b"" for a new key; a list or a column of type large_binary.
+            watermark: in microseconds.
         """
         parts = len(states)
         inner, outer = parted(states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary()))
@@ -119,21 +140,25 @@ class KeyedStream:
     # -- sessions -----------------------------------------------------------------------------------------------------
 
     def clocks(self, outer: pa.Array) -> tuple[np.ndarray, pa.Array]:
-        """int64 (keys): when the last released row of each was, where its rows are cut into sessions; and the rest of its state."""
+        """The time of the last released row of each key, if rows are cut into sessions, int64 (keys); and the rest of the key's
+        state."""
         if not self.plan.idle:
             return np.full(len(outer), sessions.NO_CLOCK), outer
         clocks, outer = parted(outer)
         return sessions.read(clocks), outer
 
     def sessions(self, of: np.ndarray, time: np.ndarray, clock: np.ndarray, watermark: int | None) -> sessions.Sessions:
-        """The sessions of rows ``of`` keys, in order."""
+        """Cuts rows into sessions. ``of``: int64 (rows), their keys. The rows are in order."""
         if not self.plan.idle:
             return sessions.Sessions.whole(of, len(clock))
         return sessions.Sessions.cut(of, time, clock, self.plan.idle, watermark)
 
     def clocked(self, clock: np.ndarray, kept: np.ndarray, outer: pa.Array, due: np.ndarray) -> pa.Array:
-        """A key's state with the time of its last released row, where something is ``kept`` of its session, which then is
-        ``due`` to end. Of a session of which nothing is kept a further row begins as good a one."""
+        """The states with the time of the last released row, for keys with something ``kept`` of their session. Lowers their
+        ``due`` to its end.
+
+        If nothing is kept of a session, the next row may begin a new one without a difference.
+        """
         if not self.plan.idle:
             return outer
         clock = np.where(kept, clock, sessions.NO_CLOCK)
@@ -142,7 +167,7 @@ class KeyedStream:
         return whole(sessions.written(clock), outer)
 
     def left(self, chunk: Chunk, left: Saved, cut: sessions.Sessions, watermark: int) -> tuple[pa.Array, np.ndarray, int]:
-        """What a search leaves of each key as bytes, when the key is due, and how many rows are kept of all."""
+        """The saved states that a search leaves for each key, when each key is due, and how many rows are kept in all."""
         last = chunk.table.take(pa.array(left.rows))
         operator = self.engine.operator
         state = operator.forgetting(left.state, self.numbered, self.positioned)
@@ -152,24 +177,28 @@ class KeyedStream:
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def typed(self, rows: pa.Table) -> pa.Table:
-        """Rows with the schema's types. A cast would look at fields of structs outside of the rows, too, which may be NULL."""
+        """The rows with the schema's types. Rows of the right types are not cast: a cast also reads struct fields outside of the
+        rows, which may be NULL."""
         return rows if rows.schema.equals(self.schema) else rows.cast(self.schema)
 
     def in_order(self, table: pa.Table, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """int64 (rows): rows ``of`` keys in the clause's order, and the time of each row."""
+        """The order of the rows by key and the clause's ORDER BY, and the time of each row. Both int64 (rows). ``of``: int64
+        (rows), the keys."""
         columns = [table.column(name).combine_chunks() for name in self.order]
         return _sorted(of, columns, self.plan.order), words(columns[0])
 
     def known(self, chunk: Chunk, watermark: int) -> Chunk:
-        """The chunk with what a watermark says of it. Raises MatchRuntimeError unless the rows are in order: those that came are,
-        but those of a state may be in any."""
+        """The chunk with the facts that a watermark implies. Raises MatchRuntimeError if its rows are not in order.
+
+        New rows are in order, but a damaged state may have rows in any order.
+        """
         if not are_in_order(self._times(chunk), chunk.offsets):
             raise damaged("a key", "begin with a new checkpoint", "its rows are in another order")
         limits = np.where(chunk.going, watermark + 1, ENDLESS)
         return replace(chunk, closed=self._closed(chunk, watermark), watermark=watermark, limits=limits)
 
     def _times(self, chunk: Chunk) -> np.ndarray:
-        """int64: the times of the rows; nothing where the engine reads no time. NULLs would come last, but there are none."""
+        """The times of the rows, int64; empty if the engine does not read the time. A NULL would sort last, but there are none."""
         automaton = self.plan.automaton
         window = window_of(self.plan)
         name = automaton.time if automaton is not None else window.order if window.kind == MICROS else ""
@@ -179,7 +208,7 @@ class KeyedStream:
         return np.where(null_marks(column) == 1, NOTHING_DUE, words(column)) if column.null_count else words(column)
 
     def _closed(self, chunk: Chunk, watermark: int) -> np.ndarray:
-        """int64 (partitions): the first row whose window a row to come may still enter."""
+        """The first row of each partition whose window a future row may enter. int64 (partitions)."""
         window, low, high = window_of(self.plan), chunk.offsets[:-1], chunk.offsets[1:]
         if window.kind not in (MICROS, ROWS):
             return low
@@ -189,13 +218,13 @@ class KeyedStream:
         return low + ended[high] - ended[low]
 
     def _alone(self, rows: pa.Table) -> Generator[pa.Table, None, None]:
-        """Output of rows without a time: they are in no match."""
+        """Output of rows without a time, which are in no match."""
         chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.array([0, rows.num_rows]))
         yield from self.engine.operator.in_no_match(chunk, self.tables)
 
 
 def parted(states: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The engine's bytes of each state, and those of the rows that are not released."""
+    """Splits each state into the engine's state and the bytes of the rows that are not released."""
     data, ends = bytes_of(states)
     begins, ends = ends[:-1], ends[1:]
     known = np.flatnonzero(ends > begins)
@@ -210,7 +239,7 @@ def parted(states: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def whole(inner: pa.Array, outer: pa.Array) -> pa.Array:
-    """The two put together again, as columns of bytes."""
+    """Joins the two parts of states. The inverse of :func:`parted`."""
     sizes = np.diff(bytes_of(inner)[1])
     head = Sections(sizes.astype("<u4"), np.arange(len(sizes) + 1)).pieces()
     both = pc.binary_join_element_wise(head, inner, outer, NO_BYTES)
@@ -219,7 +248,7 @@ def whole(inner: pa.Array, outer: pa.Array) -> pa.Array:
 
 
 def are_in_order(values: np.ndarray, offsets: np.ndarray) -> bool:
-    """Whether the values of no partition descend. ``offsets`` int64 (partitions + 1): where each begins."""
+    """Whether the values of each partition ascend. ``offsets``: int64 (partitions + 1), where each begins."""
     descends = values[1:] < values[:-1]
     begins = offsets[1:-1]
     descends[begins[(begins > 0) & (begins < len(values))] - 1] = False
@@ -227,7 +256,7 @@ def are_in_order(values: np.ndarray, offsets: np.ndarray) -> bool:
 
 
 def _sorted(keys: np.ndarray, columns: list[pa.Array], order: Sequence[Order]) -> np.ndarray:
-    """int64 (rows): their places by key, then as Spark sorts; rows that tie stay as they came."""
+    """The rows sorted by key, then as Spark sorts them; ties keep their order. int64 (rows)."""
     by: list[np.ndarray] = []
     for column, item in zip(columns, order, strict=True):
         values, null = _places(column), null_marks(column)
@@ -238,11 +267,11 @@ def _sorted(keys: np.ndarray, columns: list[pa.Array], order: Sequence[Order]) -
 
 
 def _places(column: pa.Array) -> np.ndarray:
-    """int64 (rows): numbers in the order of the values as Spark has it; those of NULLs say nothing."""
+    """The values as numbers in Spark's order. int64 (rows); arbitrary for NULL."""
     t = type_of(column.type)
     if t.is_float:
-        values = words(column) + 0.0  # one zero
-        values[np.isnan(values)] = np.nan  # and one NaN, which is behind all
+        values = words(column) + 0.0  # -0.0 becomes 0.0
+        values[np.isnan(values)] = np.nan  # one NaN, which sorts last
         bits = values.view(np.int64)
         return np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
     if t.kind in ("null", "boolean", "date", "timestamp", "timestamp_ntz", "interval") or pa.types.is_integer(column.type):

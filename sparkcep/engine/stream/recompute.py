@@ -1,15 +1,20 @@
-"""Answers for each last row of a match over open partitions: the rows of a window are searched again, and only what is new is told.
+"""Window recomputation over a stream: a search for the matches of each last row starts over with the rows of open windows, and only
+new matches are emitted.
 
-What ends at a row depends on the rows of the window that ends there. So of a partition are kept the rows of which a row to come may
-have one in its window, and each search goes through them and those that came. Told is what ends at rows that were not told before,
-and behind which stand all rows that conditions and measures may look ahead at.
+The engine uses it if the answer at a row depends on all rows of the window that ends there. It keeps the rows that may share a
+window with a future row, and each step searches these and the new rows. A match is emitted once: when its last row is new and every
+row that NEXT may read has arrived.
 
-A negation behind the last row looks at rows up to the end of the match's window. Then what ends at a row waits for the windows of
-all matches that end there (:class:`HeldBack`), and what ends at later rows waits behind it. Where a negated row is one by rows to
-come, it counts as none, so that no match is hidden that they may show.
+A negation after the last row looks at rows up to the end of the match's window. Then the matches that end at a row wait for the
+windows of all of them (:class:`HeldBack`), and so do the matches at later rows. A row whose negation depends on future rows does
+not block a match yet.
 
-A row is in no match once all is told that ends at rows of its window, and no row to come has it in its window. Rows from that one
-on are kept, and marks of those that are in a match, since its first row may be gone.
+A row is in no match once all matches in windows with the row are emitted, and no future row can share a window with it. Rows that
+may still get a match are kept. Marks of the kept rows in an emitted match are saved, since the first row of that match may be
+dropped.
+
+Example: WINDOW is 10, the rows 1, 4 and 12 have been searched, and the watermark is 12. A row at 13 may share a window with row 4,
+so rows 4 and 12 are searched again, and row 1 is dropped. Only matches that end after row 12 are emitted.
 """
 
 from __future__ import annotations
@@ -35,10 +40,16 @@ from sparkcep.kernels.common import layout
 
 @dataclass
 class EmittedRows:
-    """Which rows of each partition are told now: int64 (partitions) from ``begin`` to before ``end``; ``sure``: the first row whose
-    window may still change; ``waits``: a row whose window has to end before more can be told, or behind all rows; ``number``: of
-    the last match, counted on; ``first``: from which row on rows may be in a match that is told later. ``taken`` uint8 (rows):
-    marks of those in a match that is told."""
+    """The last rows for which a step emits matches. All arrays but ``taken`` are int64 (partitions).
+
+    Attributes:
+        begin, end: matches are emitted that end from row ``begin`` to before row ``end``.
+        sure: the first row whose window may still change.
+        waits: the first row whose window must end before more is emitted, or the partition's end.
+        number: the number of the last match, counted on.
+        first: the first row that may be in a match emitted later.
+        taken: uint8 (rows), marks of the rows in an emitted match.
+    """
 
     begin: np.ndarray
     end: np.ndarray
@@ -49,8 +60,10 @@ class EmittedRows:
     taken: np.ndarray
 
     def hold_back(self, latest: np.ndarray, chunk: Chunk) -> None:
-        """Nothing is told from the first row on at which a match ends whose window may still change. ``latest`` int64 (rows): the
-        last one at which a match begins that ends at each, -1 without one."""
+        """Lowers ``end`` to the first row at which a match ends whose window may still change.
+
+        ``latest``: int64 (rows), the latest first row of the matches that end at the row, -1 if none does.
+        """
         rows = np.flatnonzero(latest >= np.repeat(self.sure, np.diff(chunk.offsets)))
         part = chunk.partition_of(rows)
         held = rows >= self.begin[part]
@@ -61,12 +74,12 @@ class EmittedRows:
 
 
 class NewMatchTables(Tables):
-    """Makes output of the matches alone that end at rows which are told now."""
+    """Makes output only of the matches whose last rows are emitted now."""
 
     emitted: EmittedRows | None = None
 
     def new(self, found: MatchBatch) -> np.ndarray:
-        """int64: the matches that end at rows which are told now."""
+        """The matches whose last rows are emitted now. int64."""
         assert self.emitted is not None
         matches = np.flatnonzero(found.events[:, layout.E_ROWS] > 0)
         if not len(matches):
@@ -89,13 +102,13 @@ class NewMatchTables(Tables):
         yield from super().of(chunk, chosen)
 
     def unmatched(self, chunk: Chunk, nothing: MatchBatch, rows: np.ndarray) -> Iterator[pa.Table]:
-        """Output of those ``rows`` that are in no match; ``nothing``: no match, with all that is said of one."""
+        """Output of those ``rows`` that are in no match. ``nothing``: an empty batch with all columns of a match."""
         assert self.emitted is not None
         yield from super().of(chunk, with_unmatched(nothing, rows, chunk, self.emitted.taken))
 
 
 class HeldBack:
-    """Lists matches, and holds back what ends at rows at which one ends whose window may still change."""
+    """Lists matches, and holds back the rows that must wait: those where a match ends whose window may still change."""
 
     early = None
 
@@ -118,8 +131,14 @@ class HeldBack:
 
 
 class Recompute(BaseOperator):
-    """Searches the rows of windows again. ``answer``: makes output of whole partitions by ``tables``; ``nothing``: no match of a
-    chunk, with all that is said of one, where rows in no match are asked for."""
+    """The operator that recomputes windows.
+
+    Attributes:
+        answer: makes the output of whole partitions by ``tables``.
+        said: makes an empty batch with all columns of a match; only needed if rows in no match are asked for.
+        unmatched: whether they are.
+        behind: whether a negation looks at rows after a match.
+    """
 
     saves, initial = AT_START, NOTHING_OPEN
 
@@ -129,18 +148,18 @@ class Recompute(BaseOperator):
 
     @property
     def waits(self) -> bool:
-        """Whether something may be told when a window ends though no row came."""
+        """Whether something may be emitted when a window ends, without a new row."""
         return self.unmatched or self.behind
 
     def ends(self, state: ResumeState, kept: RowsAtWatermark) -> np.ndarray:
-        """When nothing is kept of a partition if no row of it comes, or the window of a row ends that something waits for."""
+        """When the last kept row of each partition is dropped, or the window of an awaited row ends."""
         return window_ends(kept, state.covered if self.waits else None)
 
     def nothing(self, chunk: Chunk) -> MatchBatch:
         return self.said(chunk) if self.said is not None else super().nothing(chunk)
 
     def step(self, chunk: Chunk, state: ResumeState) -> Generator[pa.Table, None, Saved]:
-        """Tells what is new, and leaves the rows that one to come may have in its window."""
+        """Emits the new matches, and saves the rows that may share a window with a future row."""
         assert chunk.closed is not None
         opens = state.opens(chunk)
         low, high = chunk.offsets[:-1], chunk.offsets[1:]

@@ -1,12 +1,13 @@
-"""MATCH BUNDLES over open partitions where conditions look at the match: the rows of windows are searched again
-(:mod:`sparkcep.engine.stream.recompute`), and what is new are match points.
+"""MATCH BUNDLES by window recomputation over a stream, if conditions look at the match (ACEP, Definition 3).
 
-A bundle is told when no match point can join it. Its best match may be of any of them, so the rows of that match are kept with
-their neighbours, and those of the first and the last match point. They stand apart, in front of the rows that are searched again,
-and no search sees them.
+Each step recomputes the windows (:mod:`sparkcep.engine.stream.recompute`), which yields new match points.
+:mod:`sparkcep.engine.stages.bundles` joins them to bundles. A bundle is emitted when no further match point can join it.
 
-A row is in no match once no bundle to be told can have one with it. Rows of a match that is the best one so far wait until its
-bundle is told, or another match is better.
+The best match of a bundle may belong to any of its match points. So the rows of that match are kept with their neighbours, and the
+rows of the first and the last match point. These isolated rows come before the rows that are searched again. No search reads them.
+
+A row is in no match once it cannot be in the best match of a future bundle. The rows of the best match so far wait until its bundle
+is emitted, or until another match is better.
 """
 
 from __future__ import annotations
@@ -38,20 +39,20 @@ _NONE = np.zeros(0, dtype=np.int64)
 _NO_MARKS = np.zeros(0, dtype=np.uint8)
 _NO_TOTALS = np.zeros(0, dtype=object)
 _WORD = 64  # bits
-_TOTALS = ("total_high", "total_low")  # the two words of how many matches a bundle has
+_TOTALS = ("total_high", "total_low")  # the two words of a bundle's number of matches
 
 
 @dataclass(frozen=True)
 class BundleState(ResumeState):
-    """Where the recomputation of windows resumes, and the bundles that match points to come may join.
+    """The state of the recomputation of windows, and the bundles that future match points may join.
 
     Attributes:
         start, covered: counted from the first kept row.
-        dropped: the position of the first row that is searched again, less the lone rows.
-        number: the number of the last bundle emitted.
-        lone: how many rows of each partition lie before those that are searched again, for a bundle alone. int64 (partitions).
-        places: the positions of the lone rows. int64.
-        bundles: those that may go on. They count rows over the kept rows of all partitions.
+        dropped: the position of the first row that is searched again, less the number of isolated rows.
+        number: the number of the last emitted bundle.
+        lone: int64 (partitions), how many isolated rows are kept for a bundle alone. They precede those that are searched again.
+        places: int64, the positions of the isolated rows.
+        bundles: the bundles that may still grow. They count rows over the kept rows of all partitions.
     """
 
     lone: np.ndarray = field(default_factory=lambda: _NONE)
@@ -59,17 +60,17 @@ class BundleState(ResumeState):
     bundles: Bundles = NO_BUNDLES
 
     def positions(self, offsets: np.ndarray) -> np.ndarray:
-        """The number of each row of a buffer in its partition."""
+        """The position of each row of a buffer in its partition."""
         out = super().positions(offsets)
         out[ranges(offsets[: len(self.rows)], self.lone)] = self.places
         return out
 
     def columns(self) -> StateColumns:
-        """As :class:`sparkcep.engine.core.state_codec.State` has it."""
+        """The columns of the state, see :class:`sparkcep.engine.core.state_codec.State`."""
         own, bundles = super().columns(), self.bundles.columns(self.rows)
         words = np.zeros((2, len(self.rows)), dtype=np.int64)
         if len(self.bundles.totals):
-            # a total larger than a DECIMAL(38) is an error when it is emitted
+            # A total beyond 128 bits is capped: it is larger than a DECIMAL(38), which is an error when it is emitted.
             totals = [min(total, (1 << 2 * _WORD) - 1) for total in self.bundles.totals.tolist()]
             parts = [[total >> _WORD, total & (1 << _WORD) - 1] for total in totals]
             words[:, self.bundles.parts] = np.array(parts, dtype=np.uint64).view(np.int64).T
@@ -77,13 +78,17 @@ class BundleState(ResumeState):
         return StateColumns(self.rows, numbers, own.lists | {"places": Ragged(self.places, self.lone)} | bundles.lists)
 
     def searched(self) -> ResumeState:
-        """The state of the rows that are searched again alone."""
+        """The state for only the rows that are searched again."""
         return ResumeState(self.rows - self.lone, self.start - self.lone, np.zeros_like(self.rows), self.covered - self.lone, self.dropped + self.lone, _NO_MARKS)
 
 
 class MatchPoints(NewMatchTables):
-    """Takes the match points that are told now, in place of making output. ``found``: their best matches; ``totals``: how many
-    matches end at each, where it is asked."""
+    """Collects the match points that are new, instead of making output.
+
+    Attributes:
+        found: their best matches.
+        totals: the number of matches that end at each; empty if nothing asks for it.
+    """
 
     found, totals = MatchBatch.none(WITH_ERRORS), _NO_TOTALS
 
@@ -94,7 +99,7 @@ class MatchPoints(NewMatchTables):
 
 
 class RecomputeBundles(BaseOperator):
-    """Tells bundles of the match points of windows that are searched again. ``best`` finds these; ``points`` takes them."""
+    """The operator of MATCH BUNDLES by recomputation. ``best`` finds the match points, and ``points`` collects them."""
 
     initial = BundleState.of(_NONE)
 
@@ -104,24 +109,24 @@ class RecomputeBundles(BaseOperator):
         self.edges = task.prepared.strategy.automaton.edges
         self.saves = bundle_schema(task.prepared.strategy.automaton, task.plan.sizing)
         self.unmatched = task.plan.rows == "unmatched"
-        # how far leaves look at the neighbours of a row of a match
+        # how many rows before and after a row of a match leaves read
         self.back, self.ahead = Reach.of_measures(task.plan)
 
     @property
     def waits(self) -> bool:
-        """Whether something may be told when a window ends though no row came."""
+        """Whether something may be emitted when a window ends, without a new row."""
         return self.unmatched or self.recompute.waits
 
     def ends(self, state: BundleState, kept: RowsAtWatermark) -> np.ndarray:
-        """As :meth:`Recompute.ends` has it, or when a bundle is known."""
+        """See :meth:`Recompute.ends`; or when no match point can join a bundle, if that is earlier."""
         return state.bundles.ends(window_ends(kept, state.covered if self.waits else None), kept)
 
     def nothing(self, chunk: Chunk) -> MatchBatch:
         return self.best.nothing(chunk)
 
     def step(self, chunk: Chunk, state: BundleState) -> Generator[pa.Table, None, Saved]:
-        """Tells the bundles that are complete, and leaves the rows of those that are not, and those that one to come may have in
-        its window."""
+        """Emits the bundles that are final. Saves the rows of the others, and the rows that may share a window with a future
+        row."""
         self.points.found, self.points.totals = MatchBatch.none(WITH_ERRORS), _NO_TOTALS
         searched, rows = _searched(chunk, state)
         left = yield from self.recompute.step(searched, state.searched())
@@ -136,7 +141,7 @@ class RecomputeBundles(BaseOperator):
 
 
 def _searched(chunk: Chunk, state: BundleState) -> tuple[Chunk, np.ndarray]:
-    """The rows that are searched again, and int64 their places in the chunk."""
+    """The rows that are searched again as a chunk, and their numbers in the given chunk, int64."""
     lone = state.lone
     low, sizes = chunk.offsets[:-1] + lone, np.diff(chunk.offsets) - lone
     rows = ranges(low, sizes)
@@ -150,8 +155,18 @@ def _searched(chunk: Chunk, state: BundleState) -> tuple[Chunk, np.ndarray]:
 
 
 class _BundleStep:
-    """One call over some partitions. ``rows`` int64: places of the rows that were searched; ``offsets``: of these in their
-    partitions."""
+    """One step over a chunk.
+
+    Attributes:
+        rows: int64, the chunk's rows that were searched.
+        offsets: int64 (partitions + 1), the searched rows of each partition.
+        before: the bundles from the state.
+        bundles: the bundles that may still grow.
+        number: int64 (partitions), the number of the last emitted bundle.
+        taken: uint8 (rows), marks of the rows in an emitted match.
+        end: int64 (partitions), the first row whose match points are not known yet.
+        first: int64 (partitions), the first row that may be in a match found later.
+    """
 
     def __init__(self, search: RecomputeBundles, chunk: Chunk, state: BundleState, emitted: EmittedRows, offsets: np.ndarray, rows: np.ndarray) -> None:
         self.search, self.chunk, self.resumed, self.rows, self.offsets = search, chunk, state, rows, offsets
@@ -164,16 +179,16 @@ class _BundleStep:
         self.taken = np.zeros(chunk.rows, dtype=np.uint8)
         if len(state.taken):
             self.taken[kept] = state.taken
-        # the first row of which is not told yet what ends there, and the first one that may be in a match found later
+        # ``emitted`` counts the searched rows.
         self.end, self.first = self._place(emitted.end), self._place(emitted.first)
 
     def _place(self, at: np.ndarray) -> np.ndarray:
-        """int64 (partitions): rows of the searched ones, or their ends, in the chunk."""
+        """The chunk's rows with the numbers ``at`` among the searched ones, or the partitions' ends. int64 (partitions)."""
         return np.where(at < self.offsets[1:], np.append(self.rows, 0)[np.minimum(at, len(self.rows))], self.chunk.offsets[1:])
 
     def emitted(self, found: MatchBatch, totals: np.ndarray) -> Iterator[pa.Table]:
-        """Output of the bundles that no match point can join, and of rows that are in no match; ``found``: of the match points that
-        are new the best matches."""
+        """Output of the bundles that no match point can join, and of rows in no match. ``found``: the best matches of the new match
+        points."""
         search, chunk = self.search, self.chunk
         events = found.events.copy()
         events[:, layout.E_START] = self.rows[events[:, layout.E_START]]
@@ -191,11 +206,11 @@ class _BundleStep:
         yield from search.tables.of(chunk, out)
 
     def _next(self, parts: np.ndarray) -> np.ndarray:
-        """Where the next match point of each of some partitions may stand."""
+        """The first place of the window's measure where each of ``parts`` may have another match point."""
         return next_places(self.search.task.plan.windows[0], self.chunk, self.places, parts, self.end[parts])
 
     def _certain(self) -> np.ndarray:
-        """int64: the rows of which it is now known whether a match has them."""
+        """The rows for which it is now final whether a match has them. int64."""
         covered = self.low + self.resumed.covered
         waited = self.before.best.rows
         waited = waited[waited < covered[self.chunk.partition_of(waited)]]
@@ -203,11 +218,11 @@ class _BundleStep:
         return np.setdiff1d(rows, self.bundles.best.rows)
 
     def left(self, left: Saved) -> Saved:
-        """What is left; ``left``: of the rows that were searched."""
+        """The state to save. ``left``: the state of the recomputation, for the searched rows."""
         search, chunk, bundles = self.search, self.chunk, self.bundles
         parts = np.flatnonzero(chunk.going)
         low, high = chunk.offsets[parts], chunk.offsets[parts + 1]
-        begin = chunk.first_of(self.rows[left.rows])[parts]  # from there on all rows are searched again
+        begin = chunk.first_of(self.rows[left.rows])[parts]  # all rows from here on are searched again
         around = bundles.best.rows[:, None] + np.arange(-search.back, search.ahead + 1)
         own = chunk.partition_of(bundles.best.rows)
         inside = (around >= chunk.offsets[own, None]) & (around < chunk.offsets[own + 1, None])
@@ -230,7 +245,7 @@ class _BundleStep:
 
 
 def bundle_schema(net: Net, sizing: bool) -> StateSchema:
-    """The schema of :class:`BundleState`. ``sizing``: whether the clause asks for numbers of matches."""
+    """The schema of :class:`BundleState`. ``sizing``: whether the clause asks for the number of matches."""
     source = np.repeat(np.arange(net.nodes), np.diff(net.first))
     numbers = (*ResumeState.numbers, "lone", *NUMBERS, *_TOTALS)
     lists = {"taken": np.dtype(np.uint8), "places": np.dtype(np.int64)} | LISTS
@@ -238,7 +253,7 @@ def bundle_schema(net: Net, sizing: bool) -> StateSchema:
 
 
 def _restored(edges: np.ndarray, source: np.ndarray, sizing: bool, columns: StateColumns) -> BundleState:
-    """The state with these columns. Raises ValueError."""
+    """The state with these columns. Raises ValueError if no step can have left it."""
     rows, (taken, marks), (places, apart) = columns.rows, columns.lists["taken"], columns.lists["places"]
     start, number, covered, dropped, lone = (columns.numbers[name] for name in (*ResumeState.numbers, "lone"))
     check_numbers(

@@ -1,9 +1,13 @@
-"""REPORT CHANGES over a stream: after each micro-batch the matches of the rows that are there, less those told.
+"""Retractions: REPORT CHANGES over a stream emits the difference between a micro-batch's matches and those emitted before.
 
-The rows that the watermark has passed are there for good, and so are the matches that end at one of them: the stream's own search
-(:mod:`sparkcep.engine.stream.keyed_stream`) finds these, each once. What the rows behind it come to is searched from where that
-search stands, and what becomes of that search is forgotten. So of a key are kept, beside what its search keeps and its rows that
-wait, the output rows of the matches that were told and may still go.
+The rows up to the watermark are final, and so are the matches that end there. The stream's own search
+(:mod:`sparkcep.engine.stream.keyed_stream`) finds each of them once. Matches of later rows are provisional: they are searched from
+the state of that search, and the state of this second search is dropped. So a key saves the output rows of its provisional matches,
+beside the state of its search and its pending rows.
+
+Example, with SPECULATE ALL: the watermark is 10, and the rows 8 and 12 match. The match is inserted at once, and it is provisional.
+If row 12 is deleted in the next micro-batch, the match is no longer found, so it is retracted. If the watermark passes 12 first,
+the match is final, and its rows are no longer saved.
 """
 
 from __future__ import annotations
@@ -46,27 +50,33 @@ class Emitted:
     """The output rows of matches that were emitted and may still be retracted.
 
     Attributes:
-        rows: how many each partition has. int64 (partitions).
-        number: the number of its last change. int64 (partitions).
+        rows: int64 (partitions), how many each partition has.
+        number: int64 (partitions), the number of its last change.
     """
 
     rows: np.ndarray
     number: np.ndarray
 
     def columns(self) -> StateColumns:
-        """As :class:`sparkcep.engine.core.state_codec.State` has it."""
+        """The columns of the state, see :class:`sparkcep.engine.core.state_codec.State`."""
         return StateColumns(self.rows, {"number": self.number}, {})
 
     @staticmethod
     def restored(columns: StateColumns) -> Emitted:
-        """The state with these columns. Raises ValueError."""
+        """The state with these columns. Raises ValueError for impossible numbers."""
         number = columns.numbers["number"]
         check_numbers(number >= 0, number < FAR)
         return Emitted(columns.rows, number)
 
 
 class RetractingStream(KeyedStream):
-    """One clause with REPORT CHANGES over a stream."""
+    """One clause with REPORT CHANGES over a stream.
+
+    Attributes:
+        emitted: the format of saved output rows.
+        promises: the punctuations with values; None without PUNCTUATE BY.
+        counting: whether a measure asks for the number of a change.
+    """
 
     def __init__(self, prepared: Prepared, schema: pa.Schema, order: Sequence[str], limits: Limits | None = None, arcs: JournalArcs | None = None) -> None:
         super().__init__(prepared, schema, order, limits, arcs)
@@ -75,7 +85,7 @@ class RetractingStream(KeyedStream):
         assert isinstance(search, RegisterRuns) and isinstance(search.tables, MatchTables)
         self.tables = search.tables
         self.out = self.engine.task.prepared.output_schema
-        # rows of one match stand together, and so do matches of one partition
+        # Rows of one match are adjacent, and so are matches of one partition.
         self.emitted = StateBytes(pa.schema([*self.out, pa.field(MATCH, pa.int64())]), StateSchema(EMITTED, Emitted.restored, ("number",)))
         self.promises = PunctuationState(self.engine.task, schema, self.order[0]) if self.changes.punctuate else None
         self.counting = any(leaf.spec.kind == "change_number" for leaf in self.plan.leaves)
@@ -119,7 +129,7 @@ class RetractingStream(KeyedStream):
         waits = np.bincount(of[later], minlength=parts)
         if not self.counting:
             number = np.zeros_like(number)
-        if self.plan.idle:  # with its session a key's changes are forgotten, once none of them may be taken back
+        if self.plan.idle:  # A key's change number ends with its session, once none of its changes may be retracted.
             number[~(cut.goes | (waits > 0) | (sizes > 0))] = 0
         outer = self.pending.column(ResumeState.of(waits), table.take(pa.array(later)))
         remembered = self.emitted.column(Emitted(sizes, number), kept)
@@ -138,8 +148,10 @@ class RetractingStream(KeyedStream):
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def _left(self, table: pa.Table, of: np.ndarray, kinds: np.ndarray) -> np.ndarray:
-        """int64: the rows that are there; ``kinds`` are those of the last ones, which came. Of one micro-batch all insertions come
-        before its retractions."""
+        """The rows that remain after the changes. int64. ``kinds``: the operations of the last rows, which are new.
+
+        In one micro-batch all insertions come before the retractions.
+        """
         old = table.num_rows - len(kinds)
         said = old + np.flatnonzero(kinds == PUNCTUATE)
         if len(said) and self.promises is None:
@@ -175,7 +187,7 @@ class RetractingStream(KeyedStream):
         )
 
     def _limit(self, watermark: int) -> int:
-        """The last time of rows that are told of."""
+        """The last time of rows for which matches are emitted."""
         if self.changes.speculate == "ALL":
             return _EVER
         return watermark + (whole_micros(self.changes.size.size) if self.changes.size is not None else 0)
@@ -183,8 +195,11 @@ class RetractingStream(KeyedStream):
     # -- matches ------------------------------------------------------------------------------------------------------
 
     def _settled(self, rows: pa.Table, cut: Sessions, inner: pa.Array, watermark: int):
-        """The matches that end at ``rows`` which the watermark has passed; and what the search keeps, when it is due, how many rows
-        that is, and how many it was."""
+        """The final matches: those that end at ``rows``, which the watermark has passed.
+
+        Returns:
+            The matches, the engine's states, when each key is due, how many rows are kept, and how many were kept before.
+        """
         found, due, count = self._matches([]), np.full(len(inner), NOTHING_DUE), 0
         chunk, state = self.engine.joined(rows, cut.sizes, cut.spread(inner), cut.going)
         held = int(state.rows.sum())
@@ -196,15 +211,17 @@ class RetractingStream(KeyedStream):
         return found, inner, due, count, held
 
     def _guessed(self, rows: pa.Table, cut: Sessions, inner: pa.Array, watermark: int) -> pa.Table:
-        """The matches that end at ``rows`` behind the watermark, as far as rows are there. Arcs ON EXPIRY are taken by the
-        watermark alone."""
+        """The provisional matches: those that end at ``rows``, which are later than the watermark.
+
+        Arcs ON EXPIRY are taken only as far as the watermark allows.
+        """
         if not rows.num_rows:
             return self._matches([])
         chunk, state = self.engine.joined(rows, cut.sizes, cut.spread(inner), cut.going)
         return self._searched(replace(chunk, limits=np.full(chunk.parts, watermark + 1)), state, cut)[0]
 
     def _searched(self, chunk: Chunk, state: ResumeState, cut: Sessions) -> tuple[pa.Table, Saved]:
-        """The matches that a search finds, by their keys, and what it leaves."""
+        """The matches that a search finds, with their keys, and the state that it leaves."""
         search, found = self.engine.operator.step(chunk, state), []
         while True:
             try:
@@ -213,16 +230,17 @@ class RetractingStream(KeyedStream):
                 matches = self._matches(found)
                 keys = pa.array(cut.key[matches.column(PART).to_numpy()])
                 matches = matches.set_column(matches.column_names.index(PART), PART, keys)
-                return apart(self.plan, matches), done.value  # those of which one id is made end at one time, so that they are found together
+                return apart(self.plan, matches), done.value  # Matches with one id end at one time, so one search finds them all.
 
     def _matches(self, found: list[pa.Table]) -> pa.Table:
         schema = pa.schema([*self.out, pa.field(PART, pa.int64()), pa.field(MATCH, pa.int64())])
         return pa.concat_tables([schema.empty_table(), *found]).combine_chunks()
 
-    # -- what is told -------------------------------------------------------------------------------------------------
+    # -- output -------------------------------------------------------------------------------------------------------
 
     def _differences(self, old: pa.Table, sizes: np.ndarray, final: pa.Table, guessed: pa.Table, number: np.ndarray) -> Iterator[pa.Table]:
-        """Output rows of the changes, those of a partition together, retractions first; ``number`` of its last change goes on."""
+        """Output rows of the changes, by partition, retractions first. ``number``: the number of each partition's last change,
+        counted on."""
         old = old.append_column(PART, pa.array(np.repeat(np.arange(len(sizes)), sizes))).select(final.column_names)
         new = pa.concat_tables([final, guessed])
         kept = self._unlike(old, new)
@@ -248,7 +266,7 @@ class RetractingStream(KeyedStream):
         yield table
 
     def _unlike(self, old: pa.Table, new: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-        """bool: of the rows of either those of matches that the other has not, or has fewer of."""
+        """Marks the rows of matches that the other table does not have, or has fewer times. bool, for ``old`` and ``new``."""
         here = np.isin(new.column(PART).to_numpy(), np.unique(old.column(PART).to_numpy()))
         gone, come = np.ones(old.num_rows, dtype=bool), np.ones(new.num_rows, dtype=bool)
         if not here.any():
@@ -264,7 +282,7 @@ class RetractingStream(KeyedStream):
 
 
 def _by_match(table: pa.Table, rows: np.ndarray, names: list[str]) -> dict[tuple, list[list[int]]]:
-    """The rows of matches by what these are compared by: their partition and all their output rows."""
+    """The rows of matches by what identifies them: the partition and the values of ``names`` in all output rows of the match."""
     some = table.take(pa.array(rows))
     of = list(zip(some.column(PART).to_pylist(), some.column(MATCH).to_pylist(), strict=True))
     values = list(zip(*map(equal_keys, some.select(names).columns), strict=True)) if names else [()] * some.num_rows

@@ -1,9 +1,14 @@
-"""TOP k of sliding windows over matches that are found one behind the other, of open partitions.
+"""Sliding TOP k over sequential (non-overlapping) matches of a stream.
 
-Where there is one match for each first row that no match before it has, or conditions ask for a match's number, what begins at a
-row depends on the rows before. So the search over the rows that are kept begins where it stood at the first of them, and ends where
-rows to come decide. A window is told when it has ended and the search stands behind its rows; of those that are left the search
-begins again where it stood at their first row, behind the match that has rows on both sides.
+It is :mod:`sparkcep.engine.stream.window_close` for searches whose matches depend on earlier matches: if a match may not begin
+inside an earlier one, or if conditions read MATCH_NUMBER().
+
+The search resumes with the state that it had at the first kept row, and stops where future rows decide. A window is emitted when it
+has ended and the search has passed its rows. For the remaining windows the search resumes at their first row. If a match lies
+across this row, the search resumes after the match.
+
+Example: windows have size 10 and slide 10, and a match has the rows 8 to 12. Window 0 to 10 is emitted, and the next search resumes
+at row 13, not at row 10.
 """
 
 from __future__ import annotations
@@ -28,8 +33,8 @@ from sparkcep.kernels.common import layout
 
 @dataclass(frozen=True)
 class SequentialState(ResumeState):
-    """Where a search of sequential matches resumes, and ``matched``: the number of the last match before that row. int64
-    (partitions)."""
+    """The state of a search for sequential matches. ``matched``: int64 (partitions), the number of the last match before the start
+    row."""
 
     numbers: ClassVar[tuple[str, ...]] = (*ResumeState.numbers, "matched")
 
@@ -46,8 +51,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 class SequentialWindowClose(ClosingWindows):
-    """Searches the rows of windows that have ended from where the search stood. ``search`` lists the matches, of which ``report``
-    makes output."""
+    """The operator of sliding TOP k over sequential matches. ``search`` lists the matches, and ``report`` makes output of them."""
 
     saves, initial = resume_schema(IN_TURN, _restored, SequentialState.numbers), SequentialState.of(_NONE)
 
@@ -56,7 +60,7 @@ class SequentialWindowClose(ClosingWindows):
         self.search, self.report = search, report
 
     def step(self, chunk: Chunk, state: SequentialState) -> Generator[pa.Table, None, Saved]:
-        """Tells the windows that have ended and behind whose rows the search stands, and leaves the rows of the others."""
+        """Emits the windows that have ended and that the search has passed, and saves the rows of the others."""
         at = self._at(chunk, state)
         high, start, passed = chunk.offsets[1:], at.start.copy(), _Passed()
         resume, matched = high.copy(), np.pad(state.matched, (0, chunk.parts - len(state.rows)))
@@ -74,7 +78,7 @@ class SequentialWindowClose(ClosingWindows):
             passed = passed.moved(due, moved)
         until = at.closable(resume)
         start = np.maximum(start, self.first_row(chunk, at.places, until))
-        if not self.task.plan.reports_all:  # what begins inside a match is none
+        if not self.task.plan.reports_all:  # A match cannot begin inside another one, so the search resumes after it.
             inside = np.flatnonzero((passed.first < start[passed.part]) & (passed.last >= start[passed.part]))
             start[passed.part[inside]] = passed.last[inside] + 1
         before = np.flatnonzero(passed.first < start[passed.part])
@@ -85,10 +89,10 @@ class SequentialWindowClose(ClosingWindows):
         return replace(left, state=SequentialState.extended(left.state, matched=matched[chunk.going]))
 
     def _held(self, found: Iterator[MatchBatch], chunk: Chunk) -> list[MatchBatch]:
-        """The matches that may be among the best, which are told when it is known how far the search came."""
+        """The matches that may be among the best. They are emitted when it is known how far the search came."""
         held, size = [], 0
         for some in found:
-            held.append(some.chosen(np.arange(len(some.events))))  # the search writes over what it gave
+            held.append(some.chosen(np.arange(len(some.events))))  # a copy, because the search reuses its batches
             size += sum(a.nbytes for a in (held[-1].events, held[-1].labels, held[-1].rows, held[-1].paths))
             if size > self.task.limits.max_state_bytes:
                 raise self.task.failures.state(int(some.events[0, layout.E_START]), chunk.columns, LESS)
@@ -97,7 +101,13 @@ class SequentialWindowClose(ClosingWindows):
 
 @dataclass
 class _Passed:
-    """The matches that a search found, int64 (matches): their ``part``, ``first`` and ``last`` row, and ``number``."""
+    """The matches that a search found. All arrays are int64 (matches).
+
+    Attributes:
+        part: the partition.
+        first, last: the first and the last row.
+        number: the match number.
+    """
 
     part: np.ndarray = field(default_factory=lambda: _NONE)
     first: np.ndarray = field(default_factory=lambda: _NONE)
@@ -105,7 +115,7 @@ class _Passed:
     number: np.ndarray = field(default_factory=lambda: _NONE)
 
     def noted(self, rounds: Iterator[MatchBatch]) -> Iterator[MatchBatch]:
-        """Notes the matches, an empty one at the row where it is shown, and passes them on."""
+        """Notes the matches and passes them on. An empty match counts at the row where it is shown."""
         for found in rounds:
             events = found.events
             last = np.append(found.rows, 0)[np.maximum(events[:, layout.E_LABELS] + events[:, layout.E_ROWS] - 1, 0)]
@@ -114,5 +124,5 @@ class _Passed:
             yield found
 
     def moved(self, parts: np.ndarray, by: np.ndarray) -> _Passed:
-        """The same where partitions have the numbers ``parts``, and rows ones that are larger ``by`` that of each partition."""
+        """The matches with the partition numbers ``parts``, and with row numbers raised ``by`` an amount for each partition."""
         return _Passed(parts[self.part], self.first + by[self.part], self.last + by[self.part], self.number)

@@ -1,15 +1,17 @@
-"""TOP k of sliding windows over open partitions: a window is told as a whole once no row of it can come.
+"""Window close: sliding TOP k over a stream. A window is emitted as a whole once no further row can enter it.
 
-Of a partition are kept the rows from the first window on that has not ended. A search goes through them as if the partition were
-there as a whole, where a window has ended that holds rows, and of its output are given the windows that have ended since the search
-before.
+Rows are kept from the first window on that has not ended. If a window with rows has ended, a search runs over the kept rows as over
+a whole partition. Its output is limited to the windows that have ended since the previous search.
 
-Which match ends at a row may depend on all rows whose WINDOW holds it: the cheapest approximate match that ends there is none of a
-window that begins behind its first row, and no other takes its place. Then, and where a negation may stand before a match, rows are
-kept by WINDOW longer.
+The matches of a last row may depend on all rows that share a window with it. If the cheapest approximate match starts before the
+window, there is not a match in the window. In this case, and if a negation may look at rows before a match, rows are kept for one
+WINDOW longer.
 
-A sliding window that has ended may still wait, up to a row from which on nothing is decided: NEXT may look at a row to come, and a
-negation behind a match at those in its WINDOW.
+A window that has ended may still wait for rows that are not final. NEXT may read a future row, and a negation after a match reads
+the rows in the match's WINDOW.
+
+Example: windows have size 10 and slide 5, so window n is from 5n to before 5n + 10. Windows up to 10 have been emitted, and the
+watermark moves to 20. Then windows 1 (5 to 15) and 2 (10 to 20) are emitted, and rows are kept from 15 on.
 """
 
 from __future__ import annotations
@@ -34,8 +36,18 @@ NEVER = np.iinfo(np.int64).min
 
 
 class ClosingWindows(BaseOperator):
-    """What searches of windows that have ended share. Where a search stands is the first row of those that were not told; the
-    number kept is the place up to which windows were, and the row covered the first one that is not decided."""
+    """The base of operators that emit closed windows.
+
+    In their state ``start`` is the first row of the windows that were not emitted. ``number`` is the place up to which windows were
+    emitted, and ``covered`` is the first row that is not final.
+
+    Attributes:
+        timed: whether WINDOW is one of time.
+        size, pace: the size and the slide of windows.
+        longer: how much longer rows are kept than for their windows.
+        late: whether a window waits for the WINDOWs of all its rows.
+        delay: how much later windows are emitted, if all keys wait together.
+    """
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -43,16 +55,18 @@ class ClosingWindows(BaseOperator):
         assert slide is not None and ranking is not None
         self.timed = window.kind == MICROS
         self.size, self.pace = int(Fraction(window.size)), int(Fraction(slide.step))
-        # how far before a window a match may begin that ends in it and hides others, or a negation look
+        # How far before a window a match may begin that hides matches in the window, or a negation may look.
         emission = task.prepared.strategy.emission
         self.longer = self.size if emission.hides or emission.looks_before else 0
         self.late = emission.late
-        # the matches of all keys are told in one micro-batch, so all wait as long as any may
+        # With one ranking for all keys, a window is emitted in one micro-batch. So every key waits as long as any key may.
         self.delay = self.size if self.late and ranking.overall else 0
 
     def ends(self, state: ResumeState, kept: RowsAtWatermark) -> np.ndarray:
-        """When the first window ends that was not emitted, or what it waits for. Of a partition that keeps rows for those to come
-        alone, when these go."""
+        """When the first window ends that was not emitted, or the row that it waits for becomes final.
+
+        If a partition keeps rows only because future matches may look at them: when the last of these is dropped.
+        """
         due, time, first = np.full(len(state.rows), NOTHING_DUE), kept.time, kept.first
         some = np.flatnonzero(state.start < state.rows)
         ends = self._first_end(time[first[some] + state.start[some]], state.number[some])
@@ -62,12 +76,12 @@ class ClosingWindows(BaseOperator):
             begun = time[first[some[waits]] + state.covered[some[waits]]]
             waits, begun = waits[begun < ends[waits]], begun[begun < ends[waits]]
             last = begun + self.size - 1
-            # else it waits for a row to come
+            # otherwise it waits for a future row
             due[some[waits]] = np.where(self.late & (last > kept.watermark), last, NOTHING_DUE)
         if self.longer:
             alone = np.flatnonzero((state.rows > 0) & (state.start == state.rows))
             last = time[first[alone] + state.start[alone] - 1]
-            gone = (last + self.longer) // self.pace * self.pace + self.size  # where a window ends, before which rows up to the last are kept
+            gone = (last + self.longer) // self.pace * self.pace + self.size  # the end of the window that drops the last row
             due[alone] = np.where(gone > state.number[alone], gone - 1 + self.delay, due[alone])
         return due
 
@@ -75,11 +89,11 @@ class ClosingWindows(BaseOperator):
         return state.start
 
     def forgetting(self, state: ResumeState, numbers: bool, positions: bool) -> ResumeState:
-        """The number is a place, which says something as long as rows are kept."""
+        """The number is a place, which is needed as long as rows are kept."""
         return replace(state.forgetting(True, positions), number=np.where(state.rows > 0, state.number, 0))
 
     def _at(self, chunk: Chunk, state: ResumeState) -> _At:
-        """What is known of each partition before the search."""
+        """The state of each partition before the search."""
         assert chunk.watermark is not None
         opens = state.opens(chunk)
         low, high = chunk.offsets[:-1], chunk.offsets[1:]
@@ -89,42 +103,41 @@ class ClosingWindows(BaseOperator):
         return _At(chunk, opens, self._places(chunk), np.where(known, opens[:, layout.O_NUMBER], NEVER), ended)
 
     def _due(self, at: _At, until: np.ndarray) -> np.ndarray:
-        """The partitions of which a window that holds rows ends up to a place."""
+        """The partitions with a window that has rows and ends at ``until`` or before."""
         some = np.flatnonzero(at.start < at.chunk.offsets[1:])
         return some[self._first_end(at.places[at.start[some]], at.after[some]) <= until[some]]
 
     def _left(self, state: ResumeState, at: _At, start: np.ndarray, until: np.ndarray, resume: np.ndarray) -> Saved:
-        """Leaves the rows from ``start`` on, and those that a match to come may ask about."""
+        """Saves the rows from ``start`` on, and those that a future match may look at."""
         chunk, opens = at.chunk, at.opens
         opens[:, layout.O_START], opens[:, layout.O_NUMBER], opens[:, layout.O_COVERED] = start, until, resume
         first = _from(chunk, at.places, self._begin(until) - self.longer) if self.longer else start
         return state.left(chunk, opens, first[chunk.going], self.task.back)
 
     def asked(self, after: np.ndarray, until: np.ndarray) -> np.ndarray:
-        """int64 (2, partitions): the numbers of the first and the last window that end behind ``after`` and not behind
-        ``until``."""
+        """The numbers of the first and the last window that end after ``after``, and not after ``until``. int64 (2, partitions)."""
         first = np.where(after == NEVER, NEVER, (np.maximum(after, NEVER + self.size) - self.size) // self.pace + 1)
         return np.stack([first, (until - self.size) // self.pace])
 
     def first_row(self, chunk: Chunk, places: np.ndarray, until: np.ndarray) -> np.ndarray:
-        """int64 (partitions): the first row of the windows that end behind ``until``, or the end."""
+        """The first row of the windows that end after ``until``, or the partition's end. int64 (partitions)."""
         return _from(chunk, places, self._begin(until))
 
     def _places(self, chunk: Chunk) -> np.ndarray:
         return words(chunk.columns[self.task.plan.windows[0].order]) if self.timed else chunk.positions
 
     def _begin(self, until: np.ndarray) -> np.ndarray:
-        """Where the first window begins that ends behind ``until``."""
+        """The begin of the first window that ends after ``until``."""
         number = (until - self.size) // self.pace + 1
         return (number if self.timed else np.maximum(number, 0)) * self.pace
 
     def _first_end(self, place: np.ndarray, after: np.ndarray) -> np.ndarray:
-        """Where the first window ends that holds a place and ends behind ``after``."""
+        """The end of the first window that ends after both ``place`` and ``after``."""
         return self._begin(np.maximum(place, after)) + self.size
 
 
 class WindowClose(ClosingWindows):
-    """Searches the rows of windows that have ended. ``answer``: makes output of whole partitions."""
+    """The operator of sliding TOP k. ``answer``: makes the output of whole partitions."""
 
     saves, initial = AT_PLACE, NOTHING_OPEN
 
@@ -133,7 +146,7 @@ class WindowClose(ClosingWindows):
         self.answer = answer
 
     def step(self, chunk: Chunk, state: ResumeState) -> Generator[pa.Table, None, Saved]:
-        """Tells the windows that have ended, and leaves the rows of those that have not."""
+        """Emits the windows that have ended, and saves the rows of the others."""
         at = self._at(chunk, state)
         resume = self._undecided(chunk)
         until = at.closable(resume)
@@ -143,7 +156,7 @@ class WindowClose(ClosingWindows):
         return self._left(state, at, self.first_row(chunk, at.places, until), until, resume)
 
     def _undecided(self, chunk: Chunk) -> np.ndarray:
-        """int64 (partitions): the first row of each that may be in a match which rows to come decide, or its end."""
+        """The first row of each partition that may be in a match which future rows decide, or its end. int64 (partitions)."""
         low, high = chunk.offsets[:-1], chunk.offsets[1:]
         limit = np.where(chunk.going, np.maximum(high - self.task.awaited, low), high)
         if not self.late:
@@ -156,8 +169,14 @@ class WindowClose(ClosingWindows):
 
 @dataclass(frozen=True)
 class _At:
-    """Where the search of a chunk begins. ``opens``: as kernels have it; ``places`` of the rows in the measure of WINDOW; int64
-    (partitions): ``after``, the place up to which windows were told, and ``ended``, that up to which they have ended."""
+    """The state at the begin of a step.
+
+    Attributes:
+        opens: the partitions for kernels.
+        places: the rows in the measure of WINDOW.
+        after: int64 (partitions), the place up to which windows were emitted, NEVER if there were none.
+        ended: int64 (partitions), the place up to which windows have ended.
+    """
 
     chunk: Chunk
     opens: np.ndarray
@@ -167,29 +186,29 @@ class _At:
 
     @property
     def start(self) -> np.ndarray:
-        """int64 (partitions): the first row of windows that were not told."""
+        """The first row of the windows that were not emitted. int64 (partitions)."""
         return self.opens[:, layout.O_START]
 
     def closable(self, resume: np.ndarray) -> np.ndarray:
-        """int64 (partitions): the place up to which windows can be told, where nothing from the rows ``resume`` on is decided."""
+        """The place up to which windows can be emitted if the rows from ``resume`` on are not final. int64 (partitions)."""
         until, some = self.ended.copy(), np.flatnonzero(resume < self.chunk.offsets[1:])
         until[some] = np.minimum(until[some], self.places[resume[some]])
         return np.maximum(until, self.after)
 
 
 def _from(chunk: Chunk, places: np.ndarray, begin: np.ndarray) -> np.ndarray:
-    """int64 (partitions): the first row of each from its place ``begin`` on, or its end."""
+    """The first row of each partition at the place ``begin`` or later, or its end. int64 (partitions)."""
     return _first(chunk, places >= np.repeat(begin, np.diff(chunk.offsets)))
 
 
 def _first(chunk: Chunk, marks: np.ndarray) -> np.ndarray:
-    """int64 (partitions): the first of the marked rows of each, behind which all are marked, or its end."""
+    """The first marked row of each partition, or its end. int64 (partitions). All rows after a marked one must be marked."""
     low, high = chunk.offsets[:-1], chunk.offsets[1:]
     return high - np.add.reduceat(np.append(marks, 0).astype(np.int64), low) * (high > low)
 
 
 def parts_of(chunk: Chunk, parts: np.ndarray, *, growing: bool = False) -> Chunk:
-    """Some partitions of a chunk, as if they were there as a whole, or ``open`` as they are."""
+    """Some partitions of a chunk, as whole ones; with ``growing`` as they are."""
     sizes = np.diff(chunk.offsets)[parts]
     rows = ranges(chunk.offsets[parts], sizes)
     positions = chunk.positions[rows]
