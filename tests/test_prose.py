@@ -31,8 +31,11 @@ FOUND = {name: re.compile(pattern, re.IGNORECASE if name != "what" else 0) for n
 ENTRY = re.compile(r"\n(?= *(?:[-*] |\d+\. |[\w`*, ]+: |[A-Z]\w+:$|>>> |\|))", re.MULTILINE)  # an item, or a parameter of Args
 
 # Docstrings and comments of packages, messages of all, and pages.
-CEILINGS: dict[str, int] = {}
-NAMES_TOLD = 0
+CEILINGS = {
+    "clause": 1, "cli": 0, "columns": 1, "compiler": 13, "dialect": 1, "draw": 1, "engine": 42, "kernels": 15, "notebook":
+    0, "plan": 5, "spark": 5, "sql": 2, "tools": 0, "modules": 0, "messages": 337, "pages": 1130
+}  # fmt: skip
+NAMES_TOLD = 2  # a field that older clients pickle, and the plan's text beside it
 
 
 def sentences(text: str) -> Iterator[str]:

@@ -34,7 +34,7 @@ from sparkcep.engine.automaton.lifetimes import in_order, lifetimes
 from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.changelog.append_only import AppendOnly
 from sparkcep.engine.changelog.consolidate import report
-from sparkcep.engine.changelog.input_changes import ARC, ARC_PUNCTUATE, INSERT, PUNCTUATE, RETRACT, InputChanges, turns
+from sparkcep.engine.changelog.input_changes import ARC, INSERT, PUNCTUATE, RETRACT, VALUE_PUNCTUATE, InputChanges, turns
 from sparkcep.engine.changelog.punctuation import NeededRuns, values
 from sparkcep.engine.changelog.run_log import RunLog
 from sparkcep.engine.core.chunk import Chunk
@@ -82,7 +82,7 @@ class _Change:
     """One step of the changelog.
 
     Attributes:
-        kind: INSERT for rows that are inserted or deleted, else PUNCTUATE, ARC or ARC_PUNCTUATE.
+        kind: INSERT for rows that are inserted or deleted, else PUNCTUATE, ARC or VALUE_PUNCTUATE.
         rows: int64, the changed rows; for another kind the one row of the arc or punctuation, -1 for the end of the input.
         causes: int64, the input row that causes each change, -1 for the end of the input.
         comes: uint8, 1 if the row is inserted, 0 if it is deleted.
@@ -197,8 +197,8 @@ class Changelog:
             row, kind = int(order[at]), int(kinds[at])
             if kind == ARC and row in self.here.effects:
                 yield _one(ARC, row, row)
-            elif kind == ARC_PUNCTUATE:
-                yield _one(ARC_PUNCTUATE, row, row)
+            elif kind == VALUE_PUNCTUATE:
+                yield _one(VALUE_PUNCTUATE, row, row)
             else:
                 said = promises.effective(row, kind == ARC)
                 if said < 0:
@@ -245,7 +245,7 @@ class Changelog:
         if action.kind == PUNCTUATE:
             self._expire(row, cause)
             self._clean(row)
-        elif action.kind == ARC_PUNCTUATE:
+        elif action.kind == VALUE_PUNCTUATE:
             self._forget(row)
         else:
             self._change(row, cause)
@@ -321,7 +321,7 @@ class Changelog:
         arcs ON EMPTY and ON EXPIRY, or with held-back rows: they are inserted after punctuations before which they arrived.
         """
         plan, turns = self.task.plan, self.turns
-        if not self.cleans or not (turns.kinds[order] == ARC_PUNCTUATE).any() or turns.arcs is not None or self.held is not None:
+        if not self.cleans or not (turns.kinds[order] == VALUE_PUNCTUATE).any() or turns.arcs is not None or self.held is not None:
             return None
         if (turns.kinds[order] == RETRACT).any() or any(arc.on != "row" for arc in self.search.automaton.arcs):
             return None

@@ -32,9 +32,9 @@ from sparkcep.plan.extend.arcs import BASE, NUMBER
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Changes
 
-# ARC: a row of ARCS FROM, which has its own operation. ARC_PUNCTUATE: a punctuation with a value of PUNCTUATE BY, which covers
+# ARC: a row of ARCS FROM, which has its own operation. VALUE_PUNCTUATE: a punctuation with a value of PUNCTUATE BY, which covers
 # only rows with this value.
-INSERT, RETRACT, PUNCTUATE, ARC, ARC_PUNCTUATE = range(5)
+INSERT, RETRACT, PUNCTUATE, ARC, VALUE_PUNCTUATE = range(5)
 _WORDS = pa.array(["insert", "retract", "punctuate"])
 
 
@@ -61,7 +61,7 @@ class InputChanges:
     """The changes that the rows of a chunk make.
 
     Attributes:
-        kinds: int8 (rows), INSERT, RETRACT, PUNCTUATE, ARC or ARC_PUNCTUATE.
+        kinds: int8 (rows), INSERT, RETRACT, PUNCTUATE, ARC or VALUE_PUNCTUATE.
         order: int64, the rows by partition and arrival.
         partner: int64 (rows), the row that a retraction deletes, or the retraction that deletes the row; -1 for other rows.
         times: int64 (rows), numbers that ascend with time, also from partition to partition.
@@ -98,7 +98,7 @@ def turns(task: Task, chunk: Chunk) -> InputChanges:
     time = chunk.columns[plan.automaton.time]
     times = _times(chunk, time) if arcs is None else _ranked(parts, arcs.clock)
     if changes.punctuate:
-        kinds[(kinds == PUNCTUATE) & (values(chunk, changes.punctuate) >= 0)] = ARC_PUNCTUATE
+        kinds[(kinds == PUNCTUATE) & (values(chunk, changes.punctuate) >= 0)] = VALUE_PUNCTUATE
     found = InputChanges(kinds, order, _partners(task, chunk, kinds, order, parts), times, arcs)
     _check_punctuations(task, chunk, found, null_marks(time).astype(bool))
     return found
@@ -166,7 +166,7 @@ def _partners(task: Task, chunk: Chunk, kinds: np.ndarray, order: np.ndarray, pa
 
 def _check_punctuations(task: Task, chunk: Chunk, found: InputChanges, absent: np.ndarray) -> None:
     """Raises MatchRuntimeError for punctuations without a time, and for changes that an earlier punctuation excludes."""
-    punctuations = np.flatnonzero((found.kinds == PUNCTUATE) | (found.kinds == ARC_PUNCTUATE))
+    punctuations = np.flatnonzero((found.kinds == PUNCTUATE) | (found.kinds == VALUE_PUNCTUATE))
     if not len(punctuations):
         return
     columns, plan = chunk.columns, task.plan
@@ -179,7 +179,7 @@ def _check_punctuations(task: Task, chunk: Chunk, found: InputChanges, absent: n
     order = found.order
     promised = np.maximum.accumulate(np.where(found.kinds[order] == PUNCTUATE, found.times[order], 0))
     late = order[(found.times[order] < promised) & (found.kinds[order] < PUNCTUATE) & ~absent[order]]
-    if (found.kinds == ARC_PUNCTUATE).any():
+    if (found.kinds == VALUE_PUNCTUATE).any():
         late = _late_of_values(chunk, found, plan.changes.punctuate, absent)
     if len(late):
         row = int(late[0])
@@ -196,7 +196,7 @@ def _late_of_values(chunk: Chunk, found: InputChanges, punctuate: str, absent: n
     for row, its in zip(found.order.tolist(), parts):
         if its != part:
             promises, part = Punctuations(), its
-        if kinds[row] in (PUNCTUATE, ARC_PUNCTUATE):
+        if kinds[row] in (PUNCTUATE, VALUE_PUNCTUATE):
             promises.promise(of[row], times[row])
         elif kinds[row] != ARC and not absent[row] and times[row] < promises.before(of[row]):
             return np.array([row])

@@ -20,7 +20,7 @@ from sparkcep.kernels.jit.cache import kernel
 INSERT, DELETE, RETRACT, PUNCTUATE, VANISH = range(5)
 # Words of an arc that is present:
 # T_ROW, T_BEGIN, T_END: its row, the first time and the end time of its validity.
-# T_WRITTEN, T_FORESEEN: the end in its row, and the end by rows that do not write one.
+# T_WRITTEN, T_EXPECTED: the end in its row, and the end by rows that do not write one.
 # T_APPEARS: whether an effect makes it appear.
 # T_ENDED, T_GONE: whether a DELETE has ended it, and whether a RETRACT has undone it.
 # T_BEFORE: the earlier arc of this name (-1: none).

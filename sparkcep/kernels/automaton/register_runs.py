@@ -74,9 +74,9 @@ BEFORE_ALL = -(1 << 63)  # before all times
 # Columns of a partition after OPEN_FIELDS:
 # O_UPTO: the row before which rows are taken.
 # O_LIMIT: the time before which no further row can arrive.
-# O_TOLD: O_LIMIT as of the call that emitted the row before O_START.
+# O_EXPIRED: O_LIMIT as of the call that emitted the row before O_START.
 O_UPTO, O_LIMIT, O_EXPIRED, OPEN_WIDTH = range(OPEN_FIELDS, OPEN_FIELDS + 4)
-# Bits of a row in Rows.absent: it does not have a time; runs do not step to it from the row before (CONSECUTIVE BY).
+# Bits of a row in RegisterRows.absent: it does not have a time; runs do not step to it from the row before (CONSECUTIVE BY).
 NO_TIME, APART = 1, 2
 NEGATIVE_ZERO = -(1 << 63)  # the bits of -0.0
 CAST = -1000  # added to an error of the interpreter: the conversion to a register's type failed

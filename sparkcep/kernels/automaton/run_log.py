@@ -48,7 +48,7 @@ from sparkcep.kernels.jit.cache import embedded, kernel
 # S_NEW: the first match that has not been emitted.
 # S_LIVE, S_USED, S_RECORDS, S_MOST: live rows, used part of ``kept``, records that are kept, their maximum.
 # S_TURN: number of the change.
-# S_TOLD, S_TOLD_ROWS: match changes to emit, and their rows.
+# S_CHANGES, S_CHANGE_ROWS: match changes to emit, and their rows.
 # S_OF: the row whose records are the current ones, all of them; -1 if there is none.
 (
     S_AT, S_STEP, S_PLACE, S_CROSSING, S_NEW, S_LIVE, S_USED, S_RECORDS, S_MOST, S_TURN, S_CHANGES, S_CHANGE_ROWS, S_OF, CHANGES_STATE_SIZE,
@@ -70,8 +70,8 @@ class LogArrays(NamedTuple):
         head: int64 (rows), the first match that ends there (-1: none).
         next: int64 (matches), the next match with this last row.
         stands: uint8 (matches), whether the match exists.
-        told: int64 (room, T_WIDTH), output: match changes to emit.
-        told_rows: int64, output: their rows.
+        changes: int64 (room, T_WIDTH), output: match changes to emit.
+        change_rows: int64, output: their rows.
         numbers, unnumbered: int64 and uint8 (rows), the numbers of CONSECUTIVE BY and whether there is none; empty without that
             option.
     """
@@ -409,7 +409,7 @@ def change(changed, comes, causes, flush, flush_rows, graph, values, rows, room,
 
 
 @kernel
-def walk(order, before, high, graph, values, rows, room, labelled, max_steps, max_matches, log, sizes, changes, state):
+def walk(order, before, high, graph, values, rows, room, labelled, max_steps, max_matches, log, sizes, matches_so_far, state):
     """Takes the rows ``order`` int64 one after the other, from the position in ``state``, and begins new runs at each of them.
 
     The current records are those after the row ``before``. Returns DONE, FULL, GROW (S_DETAIL: what is full), or an error.
@@ -417,7 +417,7 @@ def walk(order, before, high, graph, values, rows, room, labelled, max_steps, ma
     Args:
         high: row q sees the time of row q + 1 if that is less than ``high``.
         sizes: int64, output: how many records are written for each row, after the used part of ``kept``.
-        told: int64, output: how many matches there are after each row.
+        matches_so_far: int64, output: how many matches there are after each row.
     """
     while state[S_AT] < order.shape[0]:
         at = state[S_AT]
@@ -431,7 +431,7 @@ def walk(order, before, high, graph, values, rows, room, labelled, max_steps, ma
         for match in range(events, state[S_EVENTS]):
             log.stands[match] = 0
         sizes[at] = state[S_COUNT]
-        changes[at] = state[S_EVENTS]
+        matches_so_far[at] = state[S_EVENTS]
         state[S_USED] += state[S_COUNT]
         state[S_AT] = at + 1
     return DONE

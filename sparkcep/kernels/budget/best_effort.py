@@ -94,7 +94,7 @@ from sparkcep.kernels.frontier.run_classes import (
 )
 from sparkcep.kernels.jit.cache import allocating, embedded, kernel
 
-# Order of the tries. COVERING is the paper's, and equals PLAIN without a history. PROMISING is ours, by utility. FIRST_IN is the
+# Order of the tries. COVERING is the paper's, and equals PLAIN without a history. BY_UTILITY is ours, by utility. FIRST_IN is the
 # paper's baseline ("ACEPMATCH with timeout"), for comparisons only.
 PLAIN = COVERING = 0
 FIRST_IN, BY_UTILITY = 1, 2
@@ -1045,7 +1045,7 @@ def budgeted_partitions(
     Args:
         net: :class:`BudgetNet`.
         checks: how many candidates of a row are tried, 0 for all.
-        order: the order of the tries, PLAIN to PROMISING.
+        order: the order of the tries, PLAIN to BY_UTILITY.
         proxies: whether only the best of runs with equal futures is kept; else all are.
         merging: whether runs with equal futures form one class.
         letters: int64 (rows), the variables that each row may be.

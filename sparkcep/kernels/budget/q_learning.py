@@ -42,8 +42,8 @@ class Agents(NamedTuple):
     Attributes:
         wanted: whether there are agents.
         need: rows of the shortest match.
-        standings: int64 (n, STANDING_FIELDS), the positions: a node, a place up to which the pattern is matched or skipped, and a
-            cost.
+        agent_states: int64 (n, AGENT_STATE_FIELDS), the positions: a node, a place up to which the pattern is matched or skipped,
+            and a cost.
         options: int64 (m, OPTION_FIELDS), the places that come next.
         rewards: float64 (m), the reward for getting there.
         edges: int64, the edges of the options.

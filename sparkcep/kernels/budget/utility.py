@@ -35,10 +35,10 @@ class Utilities(NamedTuple):
         intervals: the intervals of the window.
         prior: float64 (features), match points for each visit by the history.
         overall: float64 (places x costs), the same numbers for places and costs.
-        counts: int64 (features, PROMISE_FIELDS), the counts of the current partition.
-        sums: int64 (places x costs, PROMISE_FIELDS), its counts for places and costs.
+        counts: int64 (features, UTILITY_FIELDS), the counts of the current partition.
+        sums: int64 (places x costs, UTILITY_FIELDS), its counts for places and costs.
         best: int64 (places x costs), 1 + a candidate of the row.
-        promise: float64 (candidates), their utilities.
+        utility: float64 (candidates), their utilities.
         vector: int64 (entries), the features of each entry.
         met, met_kinds: int64 (features) and int64 (places x costs), those counted in the partition.
         many: int64 (2), how many both are.

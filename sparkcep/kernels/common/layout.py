@@ -34,7 +34,7 @@ S_DEPTH, S_ACTIVE, S_FOUND, S_BEST, S_BEST_START, S_BEST_END, S_REPEATS, S_KEPT,
 # O_CUT: 1 if rows of the partition before the buffer were dropped.
 # O_GOING: 1 if the partition still grows.
 # O_CLOSED: the first row whose window is still open.
-# O_TOLD: with early emission, matches that end before this row have been emitted.
+# O_EMITTED: with early emission, matches that end before this row have been emitted.
 # O_PUT_OFF: with early emission, 1 if start rows with an open window are not searched in this call.
 O_START, O_NUMBER, O_COVERED, O_CUT, O_GOING, O_CLOSED, O_EMITTED, O_PUT_OFF, OPEN_FIELDS = range(9)
 
