@@ -45,8 +45,8 @@ _OPENING = frozenset("PATTERN AUTOMATON EMIT AND BETWEEN DIV ILIKE IN LIKE OR RL
 # follows, else what was begun is an error.
 _STOP = frozenset("AS FROM WHERE THEN WHEN ELSE END AND OR GROUP BY USING OVER CASE NOT".split())
 _QUERIES = frozenset("SELECT WITH VALUES FROM TABLE".split())
-# names that are quoted where an expression is moved, because Spark might read them as words of the grammar there
-TO_QUOTE = _STOP | _QUERIES | frozenset(["DISTINCT", "ALL", "INTERVAL", "EXISTS", "CAST"])
+# names that are quoted where an expression is moved, because Spark might read them as words of the grammar or values there
+TO_QUOTE = _STOP | _QUERIES | CONSTANTS | frozenset(["DISTINCT", "ALL", "INTERVAL", "EXISTS", "CAST", "CURRENT_PATH"])
 # words that stand behind an operand
 _INFIX = frozenset("AND OR IS NOT BETWEEN IN LIKE ILIKE RLIKE REGEXP DIV COLLATE".split())
 _BEHIND = _INFIX | frozenset("AS ASC DESC NULLS THEN WHEN ELSE END FROM FOR PLACING ESCAPE AT ORDER IGNORE RESPECT".split())
