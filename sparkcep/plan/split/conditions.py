@@ -342,7 +342,7 @@ class ConditionSplitter:
         return chosen
 
     def _computed_in_part(self, tree: tuple) -> bool:
-        """Whether a tree holds values of another row that are not columns of the input as they are, or a CAST, which may be of a string."""
+        """Whether a tree holds values of another row that are not plain columns of the input, or a CAST, perhaps of a string."""
         texts = dict(self.inputs.columns())
         nodes = list(walk(tree))
         return any(n[0] in ("off", "nav") and not _NAMED.fullmatch(texts[n.column]) or n[:2] in (("call", "cast"), ("call", "try_cast")) for n in nodes)
