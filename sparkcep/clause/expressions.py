@@ -44,8 +44,8 @@ _OPENING = frozenset("PATTERN AUTOMATON EMIT AND BETWEEN DIV ILIKE IN LIKE OR RL
 # follows; otherwise the unfinished expression is an error.
 _STOP = frozenset("AS FROM WHERE THEN WHEN ELSE END AND OR GROUP BY USING OVER CASE NOT".split())
 _QUERIES = frozenset("SELECT WITH VALUES FROM TABLE".split())
-# names to quote when an expression is moved, because Spark might read them as keywords in the new place
-TO_QUOTE = _STOP | _QUERIES | frozenset(["DISTINCT", "ALL", "INTERVAL", "EXISTS", "CAST"])
+# names to quote when an expression is moved, because Spark might read them as keywords or values in the new place
+TO_QUOTE = _STOP | _QUERIES | CONSTANTS | frozenset(["DISTINCT", "ALL", "INTERVAL", "EXISTS", "CAST", "CURRENT_PATH"])
 # words that may follow an operand
 _INFIX = frozenset("AND OR IS NOT BETWEEN IN LIKE ILIKE RLIKE REGEXP DIV COLLATE".split())
 _BEHIND = _INFIX | frozenset("AS ASC DESC NULLS THEN WHEN ELSE END FROM FOR PLACING ESCAPE AT ORDER IGNORE RESPECT".split())

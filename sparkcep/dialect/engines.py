@@ -343,6 +343,15 @@ def _to_date(node: exp.Expr, note: Note) -> exp.Expr:
     return node
 
 
+def _oracle_text(node: exp.Expr, note: Note) -> exp.Expr:
+    """TO_CHAR, in which MON, Mon and mon are three texts. The other parts of a format are numbers."""
+    month = re.search("MON", literal(node.args.get("format")) or "", re.I)
+    made = date_text(node, note)
+    if month is None or month[0][:2] == "Mo":
+        return made
+    return call("upper" if month[0][0] == "M" else "lower", made)
+
+
 def _to_number(node: exp.Expr, note: Note) -> exp.Expr:
     if node.args.get("format") is not None:
         raise Refused(node, "formats of TO_NUMBER are not those of Spark")
@@ -395,7 +404,7 @@ _ORACLE = Engine(
         "AVG": _AVERAGE, "ADD_MONTHS": months_later, "MONTHS_BETWEEN": lambda node, note: call("months_between", node.this, node.expression, exp.false()),
         "LAST_DAY": "keeps the time of day there, and is a DATE here",
         "NEXT_DAY": "takes names of days in the session's language there, and keeps the time of day",
-        "TO_CHAR": date_text, "TO_DATE": _to_date, "TO_TIMESTAMP": _to_date, "TO_NUMBER": _to_number,
+        "TO_CHAR": _oracle_text, "TO_DATE": _to_date, "TO_TIMESTAMP": _to_date, "TO_NUMBER": _to_number,
         "SYSDATE": EQUAL, "SYSTIMESTAMP": lambda node, note: call("current_timestamp"),
         "CURRENT_DATE": lambda node, note: call("date_trunc", text("SECOND"), call("current_timestamp")),
     },

@@ -524,7 +524,7 @@ def _beside_a_number(node: exp.Expr) -> bool:
 
 
 _FORMATS = {"YYYY": "yyyy", "MM": "MM", "MON": "MMM", "DD": "dd", "HH24": "HH", "MI": "mm", "SS": "ss", "FF6": "SSSSSS", "FF3": "SSS"}
-_FORMAT = re.compile(r"YYYY|MM|MON|DD|HH24|MI|SS|FF6|FF3|\W")
+_FORMAT = re.compile(r"YYYY|MM|MON|DD|HH24|MI|SS|FF6|FF3|[-/,.;: ]")  # other marks quote texts, there or in Java
 
 
 def java_format(form: exp.Expr | None) -> str | None:
@@ -544,7 +544,7 @@ def date_text(node: exp.Expr, note: Note) -> exp.Expr:
     java = java_format(form)
     if java is not None:
         return call("date_format", node.this, text(java))
-    if literal(form) is None or not re.fullmatch(r"[09.,$GDSLFM]+", literal(form) or "", re.I):
+    if literal(form) is None or not re.fullmatch(r"(?=.*[09])[09.,$GDSLFM]+", literal(form) or "", re.I):
         raise Refused(node, "Spark's formats are those of Java: write date_format(x, 'yyyy-MM-dd') with this format in its words")
     note(node, "formats of to_char are not those of Spark: blanks in front are not there")
     return call("to_char", node.this, form)

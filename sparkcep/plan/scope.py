@@ -64,7 +64,7 @@ OF_MATCHES = frozenset([*ENDINGS, *APPROXIMATE, *RANKED, *SLIDING, *LIFETIMES]) 
 MATCH_FUNCTIONS = NAVIGATIONS | AGGREGATES | OF_MATCHES | {PRIOR, "CLASSIFIER", "MATCH_NUMBER"}
 
 
-_FIRST_WORD = re.compile(r"[A-Za-z]+(?![A-Za-z0-9_])")
+_FIRST_WORD = re.compile(r"[A-Za-z_]+(?![A-Za-z0-9_])")
 _QUOTED = re.compile(r"`([A-Za-z_][A-Za-z0-9_]*)`")
 _NO_COLUMNS = frozenset("TRUE FALSE NULL CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER SESSION_USER USER CURRENT_PATH".split())  # values if they are not quoted
 
@@ -85,7 +85,7 @@ def _unquoted(text: str) -> str:
 
 
 def _with_quotes(text: str) -> str:
-    """A column reference, quoted if Spark might read its name as a keyword."""
+    """A column reference, quoted if Spark might read its name as a keyword or a value."""
     first = _FIRST_WORD.match(text)
     return f"`{first[0]}`{text[first.end():]}" if first is not None and first[0].upper() in TO_QUOTE else text
 

@@ -421,6 +421,11 @@ TO_CHAR(ts, 'YYYY-MM-DD HH24:MI:SS') | 2023-12-31 23:59:59
 TO_CHAR(k) ~ are written in another way
 TO_CHAR(12, '99') ~ formats of to_char
 TO_CHAR(d, 'Day') ! formats are those of Java
+TO_CHAR(d, 'D') ! formats are those of Java
+TO_CHAR(d, 'YYYY"/"MM') ! formats are those of Java
+TO_CHAR(d, 'DD-MON-YYYY') | 31-DEC-2023
+TO_CHAR(d, 'DD-Mon-YYYY') | 31-Dec-2023
+TO_CHAR(d, 'mon') | dec
 TO_DATE('2024-01-31', 'YYYY-MM-DD') | 2024-01-31
 TO_DATE('2024-01-31 10:30', 'YYYY-MM-DD HH24:MI') | 2024-01-31 10:30:00
 TO_DATE(s) ~ this format was not compared
@@ -646,6 +651,7 @@ TO_CHAR(ts, 'YYYY-MM-DD HH24:MI:SS') | 2023-12-31 23:59:59
 TO_CHAR(7) | 7
 TO_VARCHAR(f) ~ are written in another way
 TO_VARCHAR(d, 'DY') ! formats are those of Java
+TO_VARCHAR(d, 'D') ! formats are those of Java
 TO_DATE(ts) ~ finds out the format
 TO_DATE(DATE '2024-01-31') | 2024-01-31
 TO_TIMESTAMP(s) ~ finds out the format

@@ -365,9 +365,10 @@ class ConditionSplitter:
         return chosen
 
     def _computed_in_part(self, tree: tuple) -> bool:
-        """Whether a tree holds values of another row that are not plain columns of the input."""
+        """Whether a tree holds values of another row that are not plain columns of the input, or a CAST, perhaps of a string."""
         texts = dict(self.inputs.columns())
-        return any(leaf[0] in ("off", "nav") and not _NAMED.fullmatch(texts[leaf.column]) for leaf in walk(tree))
+        nodes = list(walk(tree))
+        return any(n[0] in ("off", "nav") and not _NAMED.fullmatch(texts[n.column]) or n[:2] in (("call", "cast"), ("call", "try_cast")) for n in nodes)
 
     def _compares_for_spark(self, expr: Expr, tree: tuple, rows: set[Row]) -> bool:
         """Whether Spark should compute a whole comparison, because Spark computes one of its operands at the same rows.

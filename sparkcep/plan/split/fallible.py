@@ -38,6 +38,7 @@ _OF_DOUBLES = frozenset(
     DATE_TRUNC TRUNC""".split()
 )
 _CONVERSION, ANY = "CAST_INVALID_INPUT", "EXPRESSION_FAILED"
+_CALLS = {"ABS": "ARITHMETIC_OVERFLOW", "NEGATIVE": "ARITHMETIC_OVERFLOW", "MOD": "DIVIDE_BY_ZERO", "PMOD": "DIVIDE_BY_ZERO"}  # which fail as operators do
 _TEXT_TYPES = ("string", "varchar", "char", "binary")
 
 
@@ -69,6 +70,8 @@ def _error_class(node: Expr) -> str:
         return "ARITHMETIC_OVERFLOW"
     if node.op == "index":
         return "INVALID_ARRAY_INDEX"
+    if node.op == "call" and node.value in _CALLS:
+        return _CALLS[node.value]
     return ANY if node.op in ("call", "like") and node.value not in _JOINING else _CONVERSION
 
 

@@ -197,8 +197,8 @@ def _check_ordered(plan: Plan, schema: pa.Schema) -> None:
     for key in plan.partition:
         t = type_of(schema.field(key.column).type)
         if t.kind == "opaque":
-            message = f"{key.name}, of type {t}, cannot be a key of PARTITION BY: Spark does not compare such values; take a part of it that has an order"
-            raise ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, line=plan.place.line, column=plan.place.column, fragment=plan.place.text)
+            message = f"{key.column}, of type {t}, cannot be a key of PARTITION BY: Spark does not compare such values; take a part of it that has an order"
+            raise ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, fragment=key.column)  # the rewriter has its text and place
 
 
 def stream_error(place: records.Place | None = None) -> ClauseError:

@@ -305,7 +305,10 @@ class _Rewriter:
             self.found.append(Rewritten(clause, plan, _input(plan, source, None), self.text[begin:end], source, origin, choice, native))
             return
         months = self.months[len(self.found)] if len(self.found) < len(self.months) else None
-        frame = self._frame(plan, source, begin, months)
+        try:
+            frame = self._frame(plan, source, begin, months)
+        except ClauseError as error:
+            raise _at_key(error, clause) if moved is None else error from None
         filtering = UNFILTERED if frame else self._filtering(plan, source, begin, months)
         slicing = WHOLE if frame else self._slicing(plan, source, begin, months)
         windows = self.settings.windows and frame is None and months is None and slicing.slices is None
@@ -487,6 +490,16 @@ def _check_automaton(plan: Plan) -> None:
     from sparkcep.compiler.strategy import strategy_of
 
     strategy_of(plan)
+
+
+def _at_key(error: ClauseError, clause: MatchClause) -> ClauseError:
+    """An error that names a key of PARTITION BY by the rewriter's column, with the key's text and place; others as they are."""
+    named = re.fullmatch(r"__p(\d+)", error.fragment)
+    if named is None or int(named[1]) >= len(clause.partition_by):
+        return error
+    span = clause.partition_by[int(named[1])].span
+    message = error.message.replace(error.fragment, span.of(clause.text))
+    return error_at(clause.text, span.start, span.end, error.error_class.removeprefix("SPARKCEP."), message, error.sqlstate)
 
 
 def _who_runs(clause: MatchClause, settings: Settings) -> tuple[str, bool]:
