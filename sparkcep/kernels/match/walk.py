@@ -117,8 +117,8 @@ from sparkcep.kernels.vm.vm import EXTEND, MAP, SEARCH, UNTAKEN
 F_STOP = F_FIRST  # with sides, whose edges have candidates of their own: the row behind the last one
 
 # Remembering costs about as much as a few steps, and most start rows need none: it begins when a start row has taken
-# as many steps as there are rows in reach, four for each, and some more for short windows.
-PATIENCE_ROW, PATIENCE = 4, 256
+# ``patience`` steps, and as many again for each 64 rows in reach.
+PATIENT_ROWS = 64
 # A condition with DISTINCT compares the match's rows; 64 such comparisons are counted as one step.
 DISTINCT_SHIFT = 6
 # A row that is passed over by its letters costs about an eighth of a step.
@@ -165,7 +165,7 @@ class WalkOptions(NamedTuple):
     """What is asked. ``strategy``: STRICT, NEXT or ANY; ``monotone``: where a match that goes on with a row completes too late, so
     do those that go on with later rows; ``report_all``: ALL MATCHES; ``shortest``: of all the one that completes first;
     ``ambiguous``: a match may be found several times, and is reported once; ``windowed``: window 0 bounds the whole match;
-    ``memo``: failures are remembered; ``unmatched``: rows in no match are reported, too; ``skip``, ``skip_mask``: AFTER MATCH SKIP
+    ``memo``: failures are remembered, from so many steps on as ``patience`` says; ``unmatched``: rows in no match are reported, too; ``skip``, ``skip_mask``: AFTER MATCH SKIP
     and its variables; ``ahead``: by how many rows navigation may leave a match; ``waits``: rows to come may decide what is found;
     ``at_once``: a match is reported with its last row, whatever else begins where it does; ``behind``: a negation looks at rows
     after the last one of a match; ``releases``: a row whose window has ended is searched to the end of it, and waits for rows that
@@ -178,6 +178,7 @@ class WalkOptions(NamedTuple):
     ambiguous: bool
     windowed: bool
     memo: bool
+    patience: int
     unmatched: bool
     skip: int
     skip_mask: int
@@ -541,7 +542,7 @@ def _from_row(
     here = (low, high, s)
     several = sides is not None or how.strategy == ANY  # an edge may have several candidates
     outcome, touched, ahead, reported = DONE, False, False, np.int64(-1)  # ahead: NEXT decides, though the window has ended
-    patience = PATIENCE_ROW * (stop_all - s) + PATIENCE
+    patience = how.patience + how.patience * (stop_all - s) // PATIENT_ROWS
     depth, steps, effort = np.int64(0), np.int64(0), np.int64(0)  # effort: steps and rows looked at since the last match
     if state[S_ACTIVE] == 1:
         depth = state[S_DEPTH]
@@ -551,6 +552,9 @@ def _from_row(
         if sides is not None:
             fill(work.since[0], -1)
     while True:
+        if touched and undecided and not how.report_all:
+            outcome = SUSPENDED  # rows to come may complete this run, and all that follow are less preferred: going through them decides nothing
+            break
         node = frames[depth, F_NODE]
         e = frames[depth, F_EDGE]
         last = frames[depth, F_ROW]
@@ -597,7 +601,7 @@ def _from_row(
                 outcome = _failed(got, state)
                 break
             if got == 1 and touched and undecided and not how.report_all:
-                outcome = SUSPENDED  # rows to come may lead to a match that is preferred
+                outcome = SUSPENDED  # rows that NEXT reads may make it none, and it is preferred to what follows
                 break
             if got == 1 and how.shortest:
                 stop_all = _keep_best(s, depth, stop_all, edges, sides, labels, work, state)
