@@ -390,7 +390,8 @@ def _negated(plan: Plan, automaton: Net) -> tuple[Reason, ...]:
 
 
 def _negated_elsewhere(plan: Plan, automaton: Net, looking: tuple[int, ...]) -> tuple[Reason, ...]:
-    """Negations that the two rows of a run that they lie between do not decide: of groups, at an end of the match, or with a condition that looks at it."""
+    """Negations that the two rows of a run around them do not decide: of groups, at an end of the match, or with a condition that
+    looks at it."""
     crossed = automaton.edges[:, E_NOT]
     at_start = bool(len(automaton.checks) or crossed[: automaton.first[1]].any())
     if plan.without or at_start or automaton.negates_behind or any(int(mask) >> v & 1 for mask in crossed for v in looking):

@@ -1,6 +1,7 @@
 """Searches of ambiguous patterns that fail end within a number of steps, over tables and over partitions that still grow.
 
-Each pattern here lets a row be taken for two variables, so that n rows can be taken in 2^n ways. A search that goes through all ways needs more steps than it may take.
+Each pattern here lets a row be taken for two variables, so that n rows can be taken in 2^n ways. A search that goes through all
+ways needs more steps than it may take.
 """
 
 from __future__ import annotations

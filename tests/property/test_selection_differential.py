@@ -106,7 +106,7 @@ def test_non_overlapping_matches_need_no_table_of_completions(seed, monkeypatch)
 
 @pytest.mark.parametrize("seed", first(range(6), wider=3))
 def test_failed_runs_remembered_from_the_first_step(seed, monkeypatch):
-    """The memo, which otherwise begins only when a search backtracks a lot, on every run, with and without a table of completions."""
+    """The memo, which otherwise begins only when a search backtracks a lot, with and without a table of completions."""
     monkeypatch.setattr(task, "Limits", functools.partial(task.Limits, patience=0))
     if seed % 2:
         monkeypatch.setattr("sparkcep.engine.match.gap_walk.MAX_ENDS_BYTES", 0)

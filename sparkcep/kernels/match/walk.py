@@ -165,8 +165,9 @@ class WalkOptions(NamedTuple):
     """What is asked. ``strategy``: STRICT, NEXT or ANY; ``monotone``: where a match that goes on with a row completes too late, so
     do those that go on with later rows; ``report_all``: ALL MATCHES; ``shortest``: of all the one that completes first;
     ``ambiguous``: a match may be found several times, and is reported once; ``windowed``: window 0 bounds the whole match;
-    ``memo``: failures are remembered, from so many steps on as ``patience`` says; ``unmatched``: rows in no match are reported, too; ``skip``, ``skip_mask``: AFTER MATCH SKIP
-    and its variables; ``ahead``: by how many rows navigation may leave a match; ``waits``: rows to come may decide what is found;
+    ``memo``: failures are remembered, from so many steps on as ``patience`` says; ``unmatched``: rows in no match are reported,
+    too; ``skip``, ``skip_mask``: AFTER MATCH SKIP and its variables; ``ahead``: by how many rows navigation may leave a match;
+    ``waits``: rows to come may decide what is found;
     ``at_once``: a match is reported with its last row, whatever else begins where it does; ``behind``: a negation looks at rows
     after the last one of a match; ``releases``: a row whose window has ended is searched to the end of it, and waits for rows that
     NEXT reads only where a match may end that far."""
@@ -553,7 +554,7 @@ def _from_row(
             fill(work.since[0], -1)
     while True:
         if touched and undecided and not how.report_all:
-            outcome = SUSPENDED  # rows to come may complete this run, and all that follow are less preferred: going through them decides nothing
+            outcome = SUSPENDED  # rows to come may complete a run, and all that follow are less preferred
             break
         node = frames[depth, F_NODE]
         e = frames[depth, F_EDGE]
@@ -599,9 +600,6 @@ def _from_row(
                 got = _judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state)
             if got < 0:
                 outcome = _failed(got, state)
-                break
-            if got == 1 and touched and undecided and not how.report_all:
-                outcome = SUSPENDED  # rows that NEXT reads may make it none, and it is preferred to what follows
                 break
             if got == 1 and how.shortest:
                 stop_all = _keep_best(s, depth, stop_all, edges, sides, labels, work, state)
