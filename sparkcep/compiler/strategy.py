@@ -15,7 +15,7 @@ from typing import NamedTuple
 from sparkcep.compiler.emission import Emission, emission_of
 from sparkcep.compiler.net.conjunction import conjunction_automaton
 from sparkcep.compiler.net.gap_net import negated_groups, selection_automaton
-from sparkcep.compiler.net.net import E_AT_END, E_AT_START, Net
+from sparkcep.compiler.net.net import E_AT_END, E_AT_START, E_NOT, Net
 from sparkcep.compiler.net.orders import Arrangement, arrangements
 from sparkcep.compiler.net.row_equalities import Far, Links, agreements_among, comparisons_of, links_of
 from sparkcep.compiler.net.skip_net import approximate_automaton
@@ -227,7 +227,7 @@ def _selection(plan: Plan) -> Strategy:
     program, automaton = selection_automaton(plan)
     looking = _looking(plan)
     looked_up, negated = tuple(_looked_up(plan)), _negated(plan, automaton)
-    forgets = next(iter((*looked_up, *negated)), None)
+    forgets = next(iter((*looked_up, *_negated_elsewhere(plan, automaton, looking))), None)
     every = plan.reports_all
     found = Strategy(plan, EVERY if every else FIRST, WALK, _walked(every, looking, forgets), _looks(plan, looking) or (_LOCAL,), program, looking, forgets, net=automaton)
     if plan.counting or plan.graphing:
@@ -371,7 +371,7 @@ def _walked(every: bool, looking: tuple[int, ...], forgets: Reason | None) -> st
     """The cost of a walk, as text."""
     if every:
         return "O(matches), at least"
-    if looking and forgets is not None:
+    if forgets is not None:
         return "exponential in the rows of a match, at worst"
     return "O(rows x rows of a match x states" + (" x values of the match that conditions still need)" if looking else ")")
 
@@ -403,6 +403,16 @@ def _looked_up(plan: Plan, numbers: bool = True) -> Iterator[Reason]:
 
 def _negated(plan: Plan, automaton: Net) -> tuple[Reason, ...]:
     return (_at_pattern(plan, "a negation looks at rows that the run did not take"),) if automaton.negates else ()
+
+
+def _negated_elsewhere(plan: Plan, automaton: Net, looking: tuple[int, ...]) -> tuple[Reason, ...]:
+    """Negations that the two rows of a run around them do not decide: of groups, at an end of the match, or with a condition that
+    looks at it."""
+    crossed = automaton.edges[:, E_NOT]
+    at_start = bool(len(automaton.checks) or crossed[: automaton.first[1]].any())
+    if plan.without or at_start or automaton.negates_behind or any(int(mask) >> v & 1 for mask in crossed for v in looking):
+        return _negated(plan, automaton)
+    return ()
 
 
 def _ambiguous(plan: Plan, automaton: Net) -> tuple[Reason, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from dataclasses import replace
 
 import pytest
 
 from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.core import task
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT
@@ -100,6 +102,19 @@ def test_non_overlapping_matches_need_no_table_of_completions(seed, monkeypatch)
         tally.compare(replace(query, skip=("past last row",)), partitions(rng))
     assert tally.pairs >= 0.45 * QUERIES * PARTITIONS
     assert tally.matched >= 0.25 * tally.pairs
+
+
+@pytest.mark.parametrize("seed", first(range(6), wider=3))
+def test_failed_runs_remembered_from_the_first_step(seed, monkeypatch):
+    """The memo, which otherwise begins only when a search backtracks a lot, with and without a table of completions."""
+    monkeypatch.setattr(task, "Limits", functools.partial(task.Limits, patience=0))
+    if seed % 2:
+        monkeypatch.setattr("sparkcep.engine.match.gap_walk.MAX_ENDS_BYTES", 0)
+    rng, tally = random.Random(12_000 + seed), Tally()
+    for _ in range(QUERIES):
+        tally.compare(selection.random_query(rng, shapes=("plain", "negation", "negation")), partitions(rng))
+    assert tally.pairs >= 0.8 * QUERIES * PARTITIONS
+    assert tally.matched >= 0.2 * tally.pairs
 
 
 def loop_and_what_follows(rng):

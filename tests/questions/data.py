@@ -261,3 +261,94 @@ def letters() -> Rows:
     """Letters of three groups in the order of a number."""
     rng = random.Random(8)
     return _listed("g INT, t INT, k STRING", [(t % 3, t, rng.choice("abc")) for t in range(300)])
+
+
+# Generated: tickets, machines, meters, a chat, football and cards
+
+
+@cache
+def tickets() -> Rows:
+    """Events of 160 tickets, of which some come at one time: columns called match and rank."""
+    rng = random.Random(106)
+    rows: list[tuple] = []
+    for ticket in range(160):
+        at = datetime.datetime(2024, 6, 3, 7) + MINUTE * rng.randrange(4000)
+        kinds = ["opened", *rng.choices(["assigned", "assigned", "note", "waiting", "answered", "answered", "reopened", "escalated"], k=rng.randrange(1, 9))]
+        kinds += ["closed"] * (rng.random() < 0.7) + ["reopened", "answered"] * (rng.random() < 0.2)
+        for kind in kinds:
+            rows.append((ticket, len(rows), at, kind, rng.choice(["low", "mid", "high"]), rng.choice(["ann", "bob", "eve", None])))
+            at += MINUTE * rng.choice([0, 5, 30, 60, 119, 240, 241, 1440])
+    return _listed("ticket INT, seq INT, at TIMESTAMP, match STRING, rank STRING, agent STRING", rows)
+
+
+@cache
+def machines() -> Rows:
+    """A reading of 12 machines each half minute, with gaps, arrays, and columns called key, time and current."""
+    rng = random.Random(105)
+    rows = []
+    for machine in range(12):
+        temperature, state = 60.0, "run"
+        for i in range(260):
+            temperature = max(20.0, min(110.0, temperature + rng.gauss(0, 5)))
+            state = rng.choice(["run", "run", "idle", "fail", "setup"]) if rng.random() < 0.2 else state
+            shown = None if rng.random() < 0.04 else round(temperature, 1)
+            codes = [rng.randrange(10) for _ in range(rng.randrange(4))]
+            rows.append((f"m{machine}", datetime.datetime(2024, 2, 29, 23) + 30 * SECOND * i, shown, state, codes, round(rng.uniform(0, 3), 2)))
+    return _listed("key STRING, time TIMESTAMP, temperature DOUBLE, state STRING, codes ARRAY<INT>, current DOUBLE", rows)
+
+
+@cache
+def meters() -> Rows:
+    """Hourly kWh of 20 meters over the end of summer time in Berlin; some hours are missing, some values are."""
+    rng = random.Random(108)
+    rows = []
+    for meter in range(20):
+        for hour in range(24 * 6):
+            value = Decimal(rng.choice([0, 0, 120, 250, 250, 400, 900, 1500, 2750]) + rng.randrange(30)) / 1000
+            if rng.random() < 0.96:
+                rows.append((meter, datetime.datetime(2024, 10, 24, 22) + HOUR * hour, None if rng.random() < 0.05 else value))
+    return _listed("meter INT, hour TIMESTAMP, kwh DECIMAL(8,3)", rows)
+
+
+@cache
+def messages() -> Rows:
+    """Messages of three rooms; some have no text."""
+    rng = random.Random(110)
+    rows: list[tuple] = []
+    for room in ("ops", "sales", "\N{ROCKET} launch"):
+        ts = datetime.datetime(2024, 2, 28, 22)
+        for _ in range(220):
+            ts += SECOND * rng.choice([1, 2, 5, 30, 61, 300, 4000])
+            rows.append((len(rows), room, ts, rng.choice(["ann", "bob", "eve", "mallory"]), rng.choice(["hi", "hi!", "ok?", "why?", "", None, "it's done", "100%"])))
+    return _listed("id INT, room STRING, ts TIMESTAMP, author STRING, text STRING", rows)
+
+
+@cache
+def moves() -> Rows:
+    """What the players of eight football games do with the ball."""
+    rng = random.Random(107)
+    rows = []
+    for game in range(8):
+        team, ts = "home", datetime.datetime(2024, 6, 14, 19)
+        for number in range(330):
+            ts += SECOND * rng.randrange(1, 9)
+            kind = rng.choices(["pass", "dribble", "shot", "foul", "loss", "goal", "corner"], [50, 12, 6, 4, 16, 1, 3])[0]
+            rows.append((game, ts, number, team, kind, rng.randrange(1, 12), round(rng.uniform(0, 105), 1), round(rng.uniform(0, 68), 1)))
+            if kind in ("loss", "goal", "foul"):
+                team = "away" if team == "home" else "home"
+    return _listed("game INT, ts TIMESTAMP, number INT, team STRING, kind STRING, player INT, x DOUBLE, y DOUBLE", rows)
+
+
+@cache
+def payments() -> Rows:
+    """Payments of 70 cards in shops with odd names; some are declined, some come at one time."""
+    rng = random.Random(104)
+    shops = ['Caf\u00e9 "Gr\u00f6\u00dfe"', "O'Reilly's", "a,b;c", "50% off\\now", "", "line\nbreak"]
+    rows: list[tuple] = []
+    for card in range(70):
+        ts = datetime.datetime(2024, 10, 26, 20) + SECOND * rng.randrange(9000)
+        for _ in range(rng.randrange(8, 40)):
+            ts += SECOND * rng.choice([0, 5, 20, 60, 60, 240, 900, 3600, 9000])
+            amount = Decimal(rng.choice([1, 2, 3, 150, 499, 2000, 4999, 10000, 75000, -2000]) * rng.choice([1, 1, 1, 3])) / 100
+            rows.append((len(rows), f"card {card}", ts, amount, rng.choice(shops), rng.choice(["DE", "DE", "DE", "FR", "US", None]), rng.random() < 0.8))
+    return _listed("id INT, card STRING, ts TIMESTAMP, amount DECIMAL(12,2), shop STRING, country STRING, ok BOOLEAN", rows)

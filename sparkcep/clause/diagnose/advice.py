@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from sparkcep.clause.diagnose.slips import HEADS, OF_THE_PARTS, PARTS, Slip, before, span_of, whole_clause
 from sparkcep.clause.expressions import Cursor
-from sparkcep.clause.tokens import END, NUMBER, OP, QUOTED, WORD, Span, tokenize
+from sparkcep.clause.tokens import END, NUMBER, OP, QUOTED, STRING, WORD, Span, tokenize
 from sparkcep.errors import ClauseError, error_at, nearest
 
 # first words of the options, and of the parts among them
@@ -158,8 +158,9 @@ def _misspelled(cursor: Cursor, said: str) -> Slip | None:
 
 def _unit_without_interval(cursor: Cursor, said: str) -> Slip | None:
     number, unit = before(cursor), cursor.token.upper.removesuffix("S")
-    if number.kind == NUMBER and cursor.token.kind == WORD and unit in _UNITS:
-        return Span(number.start, cursor.token.end), f"a length of time is an interval; write INTERVAL '{number.text}' {unit}"
+    length = number.text.strip("'\"") if number.kind == STRING else number.text
+    if number.kind in (NUMBER, STRING) and length.replace(".", "", 1).isdigit() and cursor.token.kind == WORD and unit in _UNITS:
+        return Span(number.start, cursor.token.end), f"a length of time is an interval; write INTERVAL '{length}' {unit}"
     return None
 
 
@@ -203,9 +204,10 @@ def _weight_with_equals(cursor: Cursor, said: str) -> Slip | None:
 
 def _foreign_pattern(cursor: Cursor, said: str) -> Slip | None:
     """Finds operators of other pattern languages between variables."""
-    if "to close PATTERN" not in said or cursor.token.kind == END:
-        return None
     text = cursor.token.text
+    begun = text == "!" and said.startswith("expected a row pattern variable")
+    if not (begun or "to close PATTERN" in said) or cursor.token.kind == END:
+        return None
     if text == "," or (text == "-" and cursor.peek().text == ">"):
         return span_of(cursor.token), f"variables stand side by side in PATTERN, as in (A B C); take {',' if text == ',' else '->'} out"
     if text == ".":

@@ -18,6 +18,7 @@ _WHOLE = {"PARTITION": "PARTITION BY", "ORDER": "ORDER BY", "ONE": "ONE ROW PER 
 _DIRECTIONS = {"ASCENDING": "ASC", "DESCENDING": "DESC"}
 _SHORT_UNITS = {"SEC": "SECOND", "S": "SECOND", "MIN": "MINUTE", "M": "MINUTE", "HR": "HOUR", "H": "HOUR", "D": "DAY", "MS": "MILLISECOND"}
 _OF_A_REPORT = {"BUNDLES": "MATCH BUNDLES", "PROXY": "PROXY MATCHES", "PROXIES": "PROXY MATCHES", "HISTORY": "MATCH HISTORY"}
+_REPORTS = ("ALL MATCHES", "FIRST MATCH", "PROXY MATCHES", "MATCH BUNDLES", "MATCH HISTORY")
 _ROWS_OF_ALL = {"WITH": "WITH UNMATCHED ROWS", "SHOW": "SHOW EMPTY MATCHES", "OMIT": "OMIT EMPTY MATCHES"}
 
 Slip = tuple[Span, str]  # its place and the message
@@ -68,6 +69,14 @@ def _of_a_key(cursor: Cursor, said: str) -> Slip | None:
         return span_of(token), f"{token.upper} stands right behind its expression, before NULLS FIRST or LAST"
     if token.upper == "AS":
         return span_of(token), "a key has no name of its own here; name it in a subquery below the clause, or behind the clause"
+    return None
+
+
+def _report_after_define(cursor: Cursor, said: str) -> Slip | None:
+    token, part = cursor.token, _part_before(cursor)
+    report = f"{token.upper} {cursor.peek().upper}"
+    if whole_clause(said) and part in ("DEFINE", "SUBSET") and report in _REPORTS:
+        return Span(token.start, cursor.peek().end), f"{report} goes before {part}, with its option; move it up"
     return None
 
 
@@ -159,9 +168,14 @@ def _of_the_rows(cursor: Cursor, said: str) -> Slip | None:
         return Span(start, timeout.end), "matches that are not finished are not reported. Leave WITH TIMEOUT ROWS out; PATTERN (A ~B) beside WINDOW finds an A without a B"
     if said.startswith("expected UNMATCHED in") and _is(token, "EMPTY"):
         return Span(before(cursor).start, token.end), "empty matches are shown where nothing is written; ALL ROWS PER MATCH OMIT EMPTY MATCHES leaves them out"
+    if said.startswith("expected EMPTY in") and _is(token, "UNMATCHED"):
+        verb = before(cursor)
+        return Span(verb.start, token.end), "rows in no match are left out if nothing is written" if _is(verb, "OMIT") else "rows in no match are shown by WITH UNMATCHED ROWS"
     words = [t.upper for t in cursor.tokens[max(cursor.i - 4, 0) : cursor.i]]
     if whole_clause(said) and _is(token, *_ROWS_OF_ALL) and words == ["ONE", "ROW", "PER", "MATCH"]:
         return span_of(token), f"{_ROWS_OF_ALL[token.upper]} goes with ALL ROWS PER MATCH"
+    if whole_clause(said) and _is(token, *_ROWS_OF_ALL) and _is(cursor.peek(), "UNMATCHED", "EMPTY"):
+        return Span(token.start, cursor.peek().end), f"write ALL ROWS PER MATCH {_ROWS_OF_ALL[token.upper]} after MEASURES, before AFTER MATCH SKIP, the options and PATTERN"
     return None
 
 
@@ -309,6 +323,6 @@ def _of_an_automaton(cursor: Cursor, said: str) -> Slip | None:
 
 
 OF_THE_PARTS: tuple[Callable[[Cursor, str], Slip | None], ...] = (
-    _by_forgotten, _of_a_key, _head_again, _semicolon, _of_a_measure, _of_the_rows, _of_a_skip, _of_the_pattern, _of_a_condition, _of_a_size, _of_a_ranking,
+    _by_forgotten, _of_a_key, _report_after_define, _head_again, _semicolon, _of_a_measure, _of_the_rows, _of_a_skip, _of_the_pattern, _of_a_condition, _of_a_size, _of_a_ranking,
     _of_an_automaton,
 )  # fmt: skip

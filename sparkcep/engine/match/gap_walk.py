@@ -210,7 +210,8 @@ class GapWalk:
             shortest=plan.non_overlapping,
             ambiguous=self.sided or (plan.reports_all and bool(automaton.ambiguous)),
             windowed=windowed(task),
-            memo=limits.merging and not self.sided and prepared.conditions.has_history and prepared.strategy.forgets is None,
+            memo=False,  # each chunk decides it
+            patience=limits.patience,
             unmatched=plan.rows == "unmatched",
             skip=SKIPS[plan.skip.mode],
             skip_mask=plan.skip.targets,
@@ -223,6 +224,9 @@ class GapWalk:
             # if provisional rows hide no match, a search that fails although it takes all of them has failed for good
             releases=strategy != layout.NEXT and not (self.sided or automaton.negates or automaton.copies) and (at_once or not plan.reports_all) and not plan.slide,
         )
+        self.remembers = limits.merging and not self.sided and prepared.strategy.forgets is None
+        # whether a run may fail that the table of completions lets begin
+        self.fails = prepared.conditions.has_history or len(plan.windows) > 1 or automaton.negates
         looks = prepared.conditions.has_history or len(plan.windows) > 1 or self.sided or automaton.negates
         self.early = EarlyEmission(plan.windows[0], looks, task.awaited) if at_once else None
 
@@ -251,13 +255,14 @@ class _WalkMatches(Matches):
             some = bool((self.opens[:, layout.O_EMITTED] > chunk.offsets[:-1]).any())
         latest = latest_ends(search.net, self.data, search.how.strategy == layout.STRICT and not search.sided, task.ahead, task.limits.merging and some)
         self.spans = walking.Spans(self.windows, self.backs, completion_ends(task.prepared, search.net, self.data, tabled), *latest)
+        self.how = search.how._replace(memo=search.remembers and (search.fails or self.spans.ends.shape[1] == 0))
         self.negated = search.negations.over(task, self.data)
         longest = int(np.diff(chunk.offsets).max(initial=0))
         if search.how.windowed:
             longest = min(longest, int((self.windows[0] - np.arange(rows)).max(initial=0)))
         depth = longest * automaton.sides + 2  # most (row, variable) pairs of a match, and a frame before and after them
         key = 3 + len(task.plan.windows) - 1 + 2 * len(conditions.slots)
-        entries = self._memo_entries(key) if search.how.memo else 1
+        entries = self._memo_entries(key) if self.how.memo else 1
         # values of rows, with sides those after each pair of a match, and two to judge a finished match
         self.scratch = scratch(conditions, rows + (depth if search.sided else 0) + 2, entries=entries, width=key)
         self.scratch.labels[:] = vm.UNTAKEN
@@ -294,7 +299,7 @@ class _WalkMatches(Matches):
         if search.how.ambiguous:
             work = work._replace(seen=np.zeros((1 << (2 * len(room.events)).bit_length(), 2), dtype=np.int64))
         return walking.walk_partitions(
-            search.net, search.plain, search.sides, search.how, self.spans, self.negated, self.data.conditions, self.data.rows, self.scratch, work,
+            search.net, search.plain, search.sides, self.how, self.spans, self.negated, self.data.conditions, self.data.rows, self.scratch, work,
             self.opens, self.state, walking.Output(room.events, room.labels, room.rows, room.paths), self.floors,
         )
 

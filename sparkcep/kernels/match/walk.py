@@ -118,9 +118,9 @@ from sparkcep.kernels.vm.vm import EXTEND, MAP, SEARCH, UNTAKEN
 
 F_STOP = F_FIRST  # with sides, whose edges have candidates of their own: the row after the last candidate
 
-# Remembering costs about as much as a few steps, and most start rows need no memo. So it begins once a start row has taken four
-# steps for each row in reach, and some more for short windows.
-PATIENCE_ROW, PATIENCE = 4, 256
+# Remembering costs about as much as a few steps, and most start rows need no memo. So it begins once a start row has taken
+# ``patience`` steps, and as many again for each 64 rows in reach.
+PATIENT_ROWS = 64
 # A condition with DISTINCT compares the match's rows. 64 comparisons are counted as one step.
 DISTINCT_SHIFT = 6
 # Skipping a row by its letters costs about an eighth of a step.
@@ -188,10 +188,10 @@ class WalkOptions(NamedTuple):
         shortest: of all matches, the one that completes first.
         ambiguous: a match may be found several times, and is reported once.
         windowed: window 0 bounds the whole match.
-        memo: failures are remembered.
+        memo: failures are remembered, once a start row has taken as many steps as ``patience`` says.
         unmatched: unmatched rows are reported, too.
         skip, skip_mask: AFTER MATCH SKIP and its variables.
-        max_steps, max_matches: the limits of the search.
+        max_steps, max_matches, patience: the limits of the search.
         ahead: how many rows after a match navigation may read.
         waits: future rows may change which matches are found.
         at_once: early emission: a match is reported with its last row, before other matches of its start row are known.
@@ -207,6 +207,7 @@ class WalkOptions(NamedTuple):
     ambiguous: bool
     windowed: bool
     memo: bool
+    patience: int
     unmatched: bool
     skip: int
     skip_mask: int
@@ -627,7 +628,7 @@ def _from_row(
     here = (low, high, s)
     several = sides is not None or how.strategy == ANY  # whether an edge may have several candidates
     outcome, touched, ahead, reported = DONE, False, False, np.int64(-1)  # ahead: NEXT decides, although the window has closed
-    patience = PATIENCE_ROW * (stop_all - s) + PATIENCE
+    patience = how.patience + how.patience * (stop_all - s) // PATIENT_ROWS
     depth, steps, effort = np.int64(0), np.int64(0), np.int64(0)  # effort: steps and rows looked at since the last match
     if state[S_ACTIVE] == 1:
         depth = state[S_DEPTH]
@@ -637,6 +638,9 @@ def _from_row(
         if sides is not None:
             fill(work.since[0], -1)
     while True:
+        if touched and undecided and not how.report_all:
+            outcome = SUSPENDED  # rows to come may complete a run, and all that follow are less preferred
+            break
         node = frames[depth, F_NODE]
         e = frames[depth, F_EDGE]
         last = frames[depth, F_ROW]
@@ -681,9 +685,6 @@ def _from_row(
                 got = _judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state)
             if got < 0:
                 outcome = _failed(got, state)
-                break
-            if got == 1 and touched and undecided and not how.report_all:
-                outcome = SUSPENDED  # future rows may lead to a match that is preferred
                 break
             if got == 1 and how.shortest:  # only matches that complete earlier are of interest from now on
                 stop_all = _keep_best(s, depth, stop_all, edges, sides, labels, work, state)

@@ -397,10 +397,12 @@ def _asked(plan: Plan, strategy: Strategy) -> str:
 
 def _pruned(strategy: Strategy) -> str:
     """Describes the runs that a search over an automaton prunes."""
-    if not strategy.looking:
+    if not strategy.looking and (strategy.search == by.CONJUNCTION or not strategy.automaton.negates):
         return "a run that cannot complete inside its window is never begun, because every condition is local to its row and its neighbours"
     if strategy.forgets is not None:
         return f"runs that failed are not remembered, because {strategy.forgets.text}"
+    if not strategy.looking:
+        return "runs that failed are remembered"
     return f"runs that failed are remembered with the values of the match that {_names(strategy)} still need"
 
 

@@ -1,0 +1,59 @@
+"""Searches of ambiguous patterns that fail end within a number of steps, over tables and over partitions that still grow.
+
+Each pattern here lets a row be taken for two variables, so that n rows can be taken in 2^n ways. A search that goes through all
+ways needs more steps than it may take.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from sparkcep.settings import DEFAULT
+from tests.property.in_process import run
+
+STEPS = 30_000
+HEAD = "PARTITION BY p ORDER BY id MEASURES FIRST(id) AS a, LAST(id) AS z "
+NEXT, ANY = "EVENT SELECTION SKIP TILL NEXT MATCH", "EVENT SELECTION SKIP TILL ANY MATCH FIRST MATCH"
+BOTH = "L AS v < 2, M AS v < 3"
+
+
+def rows(of: list[int]) -> dict[int, list[dict]]:
+    return {0: [{"id": i, "v": v, "w": 1, "s": "x"} for i, v in enumerate(of)]}
+
+
+NEVER = [i % 2 for i in range(90)]  # no row ends a match
+HIDDEN = [5 if i % 30 == 29 else 3 if i % 30 == 28 else i % 2 for i in range(90)]  # each row that ends a match has a negated one before it
+FAILING = [
+    ("", f"((L | M)+ G) WINDOW 1000 DEFINE {BOTH}, G AS v = 7", NEVER),
+    ("", f"((L | M)+? G) WINDOW 1000 DEFINE {BOTH}, G AS v = 7", NEVER),
+    ("", f"((L | M)+ G) WINDOW 40 DEFINE {BOTH}, G AS v = 7", NEVER),
+    ("", f"((L | M){{1,25}} G) WINDOW 1000 DEFINE {BOTH}, G AS v = 7", NEVER),
+    ("", f"((L | M)+ G) DEFINE {BOTH}, G AS v = 7", NEVER),
+    ("", f"((L | M)+ G) WINDOW 1000 DEFINE {BOTH}, G AS v + FIRST(v) = 9", NEVER),
+    ("", "(((L | M)+ G) WITHIN 20 H) WINDOW 1000 DEFINE L AS v >= 0, M AS v < 4, G AS v = 5, H AS v = 7", HIDDEN),
+    ("EVENT SELECTION STRICT CONTIGUITY ALL MATCHES", f"((L | M)+ G) WINDOW 1000 DEFINE {BOTH}, G AS v = 7", NEVER),
+    (NEXT, f"((L | M)+ G) WINDOW 1000 DEFINE {BOTH}, G AS v + FIRST(v) = 9", NEVER),
+    (NEXT, f"((L | M)+ ~N G) WINDOW 1000 DEFINE {BOTH}, N AS v = 3, G AS v = 5", HIDDEN),
+    (ANY, f"((L | M)+ ~N G) WINDOW 1000 DEFINE {BOTH}, N AS v = 3, G AS v = 5", HIDDEN),
+    (ANY, "(L+ ~N G) WINDOW 1000 DEFINE L AS v < 2, N AS v = 3, G AS v = 5", HIDDEN),
+    (NEXT, f"((L | M)+ ~N G) WINDOW 1000 DEFINE {BOTH}, N AS v = 3, G AS v = 5 + 0 * L.v", HIDDEN),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("grows", [False, True])
+@pytest.mark.parametrize(("options", "pattern", "values"), FAILING)
+def test_ambiguous_runs_that_fail_are_tried_once(options, pattern, values, grows):
+    found = run(f"{HEAD}{options} PATTERN {pattern}", rows(values), settings=replace(DEFAULT, max_steps=STEPS), cuts=random.Random(1) if grows else None)
+    assert not found.get(0)
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_the_match_behind_runs_that_failed_is_found(grows):
+    """The table of completions lets the first rows begin, since the window of the group alone tells that they fail."""
+    clause = f"{HEAD}PATTERN (((L | M)+ G) WITHIN 25 H) WINDOW 1000 DEFINE {BOTH}, G AS v = 5, H AS v = 1"
+    values = [1] * 40 + [5, 1] + [0] * 10
+    found = run(clause, rows(values), settings=replace(DEFAULT, max_steps=STEPS), cuts=random.Random(1) if grows else None)
+    assert [(row["a"], row["z"]) for row in found[0]] == [(16, 41)]
