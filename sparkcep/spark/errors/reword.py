@@ -414,6 +414,8 @@ def _about_function(names: list[str], fragment: str) -> str:
     if name.upper() in NAVIGATIONS:
         column = _CALL.fullmatch(fragment)
         return f"write {name.upper()}({names[0]}{'.' + column[1] if column else ''})" if len(names) > 1 else ""
+    if name.upper() in ("FINAL", "RUNNING"):
+        return f"{name.upper()} goes before FIRST, LAST and aggregates; write {name.upper()} LAST{fragment[len(name) :].strip()}"
     if name.upper() in ELSEWHERE:
         return ELSEWHERE[name.upper()]
     own = nearest(name, sorted(_OWN), 0.8)
