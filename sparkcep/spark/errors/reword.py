@@ -14,7 +14,7 @@ from sparkcep.clause.diagnose.advice import ELSEWHERE, not_begun
 from sparkcep.clause.nodes import Var, walk
 from sparkcep.clause.tokens import QUOTED, WORD, Span, tokenize
 from sparkcep.clause.tree import ONE_ROW, MatchClause
-from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, excerpt, nearest, position
+from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, excerpt, nearest, position, printable
 from sparkcep.plan.extend.automaton import like_a_column
 from sparkcep.plan.extend.budget import COLUMNS
 from sparkcep.plan.extend.changes import ALL_COLUMNS
@@ -119,11 +119,12 @@ class ErrorText:
         return self.redact(self.span.of(self.statement).split("\n")[0]) if self.span else ""
 
     def __str__(self) -> str:
+        message = printable(self.message)
         if self.span is None:
-            return self.redact(self.message)
+            return self.redact(message)
         place = f"; line {self.line}, column {self.column}"
         fragment = self.span.of(self.statement).split("\n")[0]
-        return self.redact.of_error(self.message + place + excerpt(self.statement, self.line, self.column, fragment))
+        return self.redact.of_error(message + place + excerpt(self.statement, self.line, self.column, fragment))
 
 
 def reworded(failure: Failure, statement: str, places: Places | None = None) -> ErrorText | ClauseError:
