@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import typing
+from dataclasses import replace
 from importlib import resources
 
 import pyarrow as pa
@@ -248,6 +249,14 @@ def input_of(plan: Plan) -> dict[str, pa.Array]:
         own = [[None if name in failed else True] * (n + 1) for n in (1, 2, 3)] if kind == "list" else [None] * 3 if name in failed else [True] * 3 if kind == "boolean" else [1, 2, 3]
         found[name] = pa.array(own, pa.list_(pa.bool_()) if kind == "list" else pa.bool_() if kind == "boolean" else pa.int64())
     return found
+
+
+def test_ranks_of_a_search_that_tells_none():
+    plan = without_catching(make_plan(parse_clause("ORDER BY i MEASURES LAST(v) AS l EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A C) PREF MAX (A.v + C.v) TOP 1"))).ranked_by_engine()
+    schema = pa.schema([(name, pa.int64()) for name, _ in plan.inputs])
+    assert "rank" in [spec.kind for _, spec in prepare(plan, schema).plan.leaves]
+    with pytest.raises(ClauseError, match="takes ranks from a search that tells none"):
+        prepare(replace(plan, selection=plan.selection._replace(strategy="NEXT")), schema)
 
 
 def test_columns_that_the_input_has_not():
