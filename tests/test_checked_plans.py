@@ -149,6 +149,7 @@ def test_numbers_that_no_clause_gives(member, value):
 @pytest.mark.parametrize(
     ("path", "value"),
     [
+        (("time",), "__c0"),  # the first column of ORDER BY is the rows' time
         (("start",), 3), (("final", 0), 3), (("arcs", 0, "source"), -1), (("arcs", 0, "target"), 3), (("arcs", 0, "letter"), 63), (("arcs", 0, "label"), 2),
         (("arcs", 0, "on"), "nothing"), (("arcs", 0, "sets", 0, "register"), 2), (("arcs", 1, "emits"), [["mno"], ["mno"]]),
         (("arcs", 0, "sets", 0, "tree"), {"kind": "no such thing"}), (("registers",), []), (("arcs", 0, "on"), None), (("states",), ["q0"]), (("emits",), []),
