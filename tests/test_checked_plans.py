@@ -260,6 +260,13 @@ def test_ranks_of_a_search_that_tells_none():
         prepare(replace(plan, selection=plan.selection._replace(strategy="NEXT")), schema)
 
 
+def test_the_largest_label_of_no_variable():
+    whole = json.loads(without_catching(make_plan(parse_clause("ORDER BY i MEASURES max(CLASSIFIER()) AS m, count(*) AS n PATTERN (A B*)"))).to_json())
+    next(leaf["spec"] for leaf in whole["leaves"] if leaf["spec"].get("column") == "cls")["mask"] = 0
+    found = match_table(Plan.from_json(json.dumps(whole)), pa.table({"__o0": pa.array([1, 2], pa.int64())}))
+    assert [list(row.values()) for row in found.to_pylist()] == [[None, 2]]
+
+
 def test_columns_that_the_input_has_not():
     plan = without_catching(make_plan(parse_clause(FILTERED)))
     whole = input_of(plan)
