@@ -214,7 +214,10 @@ def unknown(key: str) -> str | None:
     head = OPERATOR_HEAD if key.startswith(OPERATOR_HEAD) else ""
     if OPERATOR_HEAD + key in _OPERATORS:
         return f"{key} has no effect in a session; the operator sets {OPERATOR_HEAD}{key} when the application starts"
-    near = nearest(key, [*(head + k for k in known), *(_OPERATORS if head else ())])
+    names = {k.removeprefix(OPERATOR_HEAD).removeprefix(_HEAD): k for k in (*(head + k for k in known), *(_OPERATORS if head else ()))}
+    name = key.removeprefix(OPERATOR_HEAD).removeprefix(_HEAD)
+    longer = [k for k in names if name and k.lower().startswith(name.lower())]
+    near = names.get(longer[0] if len(longer) == 1 else nearest(name, names) or "")  # without the head, which all of them have
     return f"{key} is not a setting of sparkcep, and has no effect; " + (f"did you mean {near}?" if near is not None else f"the settings are {', '.join(known)}")
 
 

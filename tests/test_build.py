@@ -123,3 +123,16 @@ def test_facts(pattern, least, first, leader, straight):
 def test_how_often_variables_occur():
     assert facts.occurrences(tree("A (B | C B?) C{2,5}")) == {0: (1, 1), 1: (0, 1), 2: (2, 2)}
     assert facts.variables_in(tree("A ~B C")) == 0b111 and facts.variables_in(tree("A ~B C"), "not") == 0b010
+
+
+@pytest.mark.parametrize(
+    ("condition", "fails"),
+    [
+        ("levenshtein(A.s, s) > 2", False), ("length(PREV(s)) > -1", False), ("PREV(length(s)) IN (1, 2)", False), ("levenshtein(A.s, s) BETWEEN 1 AND 2", False),
+        ("length(PREV(s)) = size(a)", False), ("concat(PREV(s), s) > 2", True), ("year(PREV(s)) > 2000", True), ("length(PREV(s)) = PREV(v)", True),
+    ],
+)  # fmt: skip
+def test_a_function_whose_value_is_a_number_is_compared_with_one_without_a_mark(condition, fails):
+    """Spark would compute the function twice or more for a mark of rows on which it fails."""
+    plan = make_plan(parse_clause(f"ORDER BY t MEASURES LAST(t) AS x PATTERN (A B) DEFINE B AS {condition}"))
+    assert any("try_add(" in column.text for column in (*plan.inputs, *plan.ordered_inputs)) == fails

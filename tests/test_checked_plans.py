@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import typing
+from dataclasses import replace
 from importlib import resources
 
 import pyarrow as pa
@@ -130,6 +131,7 @@ def test_text_that_is_no_plan(text):
         ("conditions", [{"variable": 0, "trees": [["call", "cast", ["mno"], ["mno"]]]}]),
         ("conditions", [{"variable": 0, "trees": [{"kind": "lit", "type": "int", "text": "9" * 5000}]}]),
         ("conditions", [{"variable": 0, "trees": [{"kind": "lit", "type": "long", "text": "9223372036854775808"}]}]),
+        ("failing", [{"error_class": "1e999999999", "line": 1, "column": 1, "text": "a"}]),  # a class that no expression has
         ("windows", [{"kind": "number", "size": "1e999999999", "order": "__o0", "line": 0, "column": 0, "text": ""}]),
         ("bounds", [{"name": "max_steps", "value": 1 << 63}]),
         ("idle", 1 << 62),
@@ -147,6 +149,7 @@ def test_numbers_that_no_clause_gives(member, value):
 @pytest.mark.parametrize(
     ("path", "value"),
     [
+        (("time",), "__c0"),  # the first column of ORDER BY is the rows' time
         (("start",), 3), (("final", 0), 3), (("arcs", 0, "source"), -1), (("arcs", 0, "target"), 3), (("arcs", 0, "letter"), 63), (("arcs", 0, "label"), 2),
         (("arcs", 0, "on"), "nothing"), (("arcs", 0, "sets", 0, "register"), 2), (("arcs", 1, "emits"), [["mno"], ["mno"]]),
         (("arcs", 0, "sets", 0, "tree"), {"kind": "no such thing"}), (("registers",), []), (("arcs", 0, "on"), None), (("states",), ["q0"]), (("emits",), []),
@@ -247,6 +250,21 @@ def input_of(plan: Plan) -> dict[str, pa.Array]:
         own = [[None if name in failed else True] * (n + 1) for n in (1, 2, 3)] if kind == "list" else [None] * 3 if name in failed else [True] * 3 if kind == "boolean" else [1, 2, 3]
         found[name] = pa.array(own, pa.list_(pa.bool_()) if kind == "list" else pa.bool_() if kind == "boolean" else pa.int64())
     return found
+
+
+def test_ranks_of_a_search_that_tells_none():
+    plan = without_catching(make_plan(parse_clause("ORDER BY i MEASURES LAST(v) AS l EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A C) PREF MAX (A.v + C.v) TOP 1"))).ranked_by_engine()
+    schema = pa.schema([(name, pa.int64()) for name, _ in plan.inputs])
+    assert "rank" in [spec.kind for _, spec in prepare(plan, schema).plan.leaves]
+    with pytest.raises(ClauseError, match="takes ranks from a search that tells none"):
+        prepare(replace(plan, selection=plan.selection._replace(strategy="NEXT")), schema)
+
+
+def test_the_largest_label_of_no_variable():
+    whole = json.loads(without_catching(make_plan(parse_clause("ORDER BY i MEASURES max(CLASSIFIER()) AS m, count(*) AS n PATTERN (A B*)"))).to_json())
+    next(leaf["spec"] for leaf in whole["leaves"] if leaf["spec"].get("column") == "cls")["mask"] = 0
+    found = match_table(Plan.from_json(json.dumps(whole)), pa.table({"__o0": pa.array([1, 2], pa.int64())}))
+    assert [list(row.values()) for row in found.to_pylist()] == [[None, 2]]
 
 
 def test_columns_that_the_input_has_not():

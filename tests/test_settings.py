@@ -59,5 +59,6 @@ def test_misspelled_names_are_told():
     wrong = list(all_unknown(["spark.sparkcep.maxStep", "sparkcep.prefiltr", "spark.master", "sparkcep.warm", "spark.sparkcep.warm", "spark.sparkcep.rewriter.memory"]))
     assert [text.partition(" ")[0] for text in wrong] == ["spark.sparkcep.maxStep", "sparkcep.prefiltr"]
     assert "did you mean spark.sparkcep.maxSteps?" in wrong[0] and "did you mean sparkcep.prefilter?" in wrong[1]
+    assert "did you mean spark.sparkcep.maxMatchesPerPartition?" in unknown("spark.sparkcep.maxMatches") and "the settings are sparkcep.prefilter, " in unknown("sparkcep.nothing")
     assert "did you mean spark.sparkcep.rewriter.timeout?" in unknown("spark.sparkcep.rewriter.timeot")
     assert "the operator sets spark.sparkcep.rewriter.memory when the application starts" in unknown("sparkcep.rewriter.memory")

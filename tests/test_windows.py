@@ -209,8 +209,9 @@ def test_listed_matches_of_windows_whose_numbers_are_beyond_64_bits(order, monke
 
 def test_too_many_sliding_windows_are_an_error():
     for clause in ("PREF MAX (A.v) TOP 1", "PREF MAX (A.v * B.v / 3) TOP 1"):
-        with pytest.raises(MatchRuntimeError, match=r"STATE_LIMIT.*maxStateBytes = 1000000"):
-            answer(f"MEASURES MATCH_SCORE() AS s PATTERN (A B) WINDOW 1000000000 SLIDE 1 {clause}", list(range(9)), max_state_bytes=1_000_000)
+        for size in (10**9, 1 << 61, 1 << 62):  # whose numbers of windows have a sum beyond 64 bits
+            with pytest.raises(MatchRuntimeError, match=r"STATE_LIMIT.*maxStateBytes = 1000000"):
+                answer(f"MEASURES MATCH_SCORE() AS s PATTERN (A B) WINDOW {size} SLIDE 1 {clause}", list(range(9)), max_state_bytes=1_000_000)
 
 
 def test_a_window_wider_than_the_type_holds_everything():

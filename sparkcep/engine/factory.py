@@ -57,7 +57,7 @@ from sparkcep.engine.topk.topk_sides import TopkSides
 from sparkcep.errors import LIMIT, SEMANTIC, ClauseError
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.jit import fallback
-from sparkcep.plan.json import marked
+from sparkcep.plan.json import marked, wrong
 from sparkcep.plan.limits import Column
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.reach import Reach, variables_ahead
@@ -88,6 +88,8 @@ def _prepared(plan: Plan, schema: pa.Schema) -> Prepared:
         plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.adjacent, zone=plan.zone, months=plan.months, looks=looks,
     )
     out = output_schema(plan, schema)
+    if plan.ranking and plan.ranking.by_engine and strategy.search != s.PATHS:
+        raise wrong("it takes ranks from a search that tells none")
     if plan.ranking:
         _check_objectives(plan, plan.ranking, schema, out)
     if plan.selection:

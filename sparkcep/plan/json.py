@@ -301,7 +301,7 @@ def is_right(found: Mapping) -> bool:
         and _differ(found["given"])
         and _are_groups(found)
         and _are_windows(found)
-        and (automaton is None or _is_automaton(automaton, count))
+        and (automaton is None or (_is_automaton(automaton, count) and automaton.time in [key.column for key in found["order"][:1]]))
         and all(_is_leaf(spec, found) for spec in specs)
         and all(_is_aggregate(part) for mark_tree in _trees(found) for part in walk(mark_tree) if part[0] == "agg")
         and (approx is None or _is_approximate(approx, found))

@@ -541,7 +541,7 @@ class IsFirst(NamedTuple):
 class Failing(NamedTuple):
     """The place of an expression that Spark may fail to compute for a row, and Spark's error class if there is only one."""
 
-    error_class: str
+    error_class: Literal["ARITHMETIC_OVERFLOW", "CAST_INVALID_INPUT", "DIVIDE_BY_ZERO", "EXPRESSION_FAILED", "INVALID_ARRAY_INDEX"]
     line: Line
     column: Line
     text: str

@@ -203,8 +203,28 @@ class Scope:
             if node.op == "call" and node.value in NOT_OF_A_ROW:
                 raise self.error(node, "NOT_A_ROW_EXPRESSION", f"{node.value} {NOT_OF_A_ROW[node.value]}")
             if node.op == "call" and node.flags & {"running", "final"} and node.value not in ("FIRST", "LAST", *AGGREGATES):
-                message = f"RUNNING and FINAL stand before FIRST, LAST and aggregates, not before {node.value}"
+                word = "FINAL" if "final" in node.flags else "RUNNING"
+                message = f"{word} goes before FIRST, LAST and aggregates, not before {node.value}. Write {self._with_final(node, word)}"
                 raise self.error(node, "SEMANTICS", message)
+
+    def _with_final(self, call: Expr, word: str) -> str:
+        """The text of a call with RUNNING or FINAL, the ``word``, before what takes it."""
+        text = self._without_final(call, call.span.of(self.text), word)
+        inner = [node for arg in call.args for node in self.match_functions(arg)]
+        if call.value in ("FIRST", "LAST", *AGGREGATES):
+            return f"{word} {text}"
+        if call.value == "MATCH_NUMBER":  # the same in each row of a match
+            return text
+        if call.value in ("PREV", "NEXT") and not inner and call.args:
+            swaps = {call.args[0].span: f"{word} LAST({call.args[0].span.of(self.text)})"}
+        elif not inner:
+            return f"{word} LAST({text})"
+        else:
+            swaps = {node.span: self._with_final(node, word) for node in inner}
+        return self._without_final(call, render(self.text, call, swaps), word)
+
+    def _without_final(self, call: Expr, text: str, word: str) -> str:
+        return text[len(word) :].strip() if word.lower() in call.flags else text
 
     def columns(self, expr: Expr, bound: frozenset[str] = frozenset()) -> Iterator[Expr]:
         """Free column references and stars below ``expr``. Lambda parameters do not count."""
@@ -276,22 +296,24 @@ class Scope:
                         f"{node.value[0]} is not a row pattern variable, and beside one {what.value}() takes no column without a variable; "
                         "the clause cannot use a column of an outer query",
                     )
-            message = f"one {what.value}() call names one row pattern variable. {self._of_one(expr, what) or 'Give each variable its own call'}"
+            message = f"one {what.value}() call names one row pattern variable. {self._of_one(what) or 'Give each variable its own call'}"
             raise self.error(what, "MIXED_VARIABLES", message)
         return next(iter(masks), ALL_ROWS)
 
-    def _of_one(self, expr: Expr, what: Expr) -> str:
-        """A FILTER with the variable of the aggregate's argument on its columns, "" if a missing variable is not the mistake."""
-        if "filter" not in what.flags:
-            return ""
-        named = {node.value[0] for a in what.args[:-1] for node in self.columns(a) if self.qualifier(node) is not None}
-        bare = [node for node in self.columns(what.args[-1]) if self.qualifier(node) is None]
-        labels = [n for n in what.args[-1].walk() if n.op == "call" and n.value == "CLASSIFIER" and not n.args]
+    def _of_one(self, what: Expr) -> str:
+        """A call with the one variable that it names on columns without one, "" if a missing variable is not the mistake."""
+        named = {node.value[0] for node in self.columns(what) if self.qualifier(node) is not None}
+        inside = {a.span for n in what.walk() if n.op == "call" and n.value == "CLASSIFIER" for a in n.args}
+        bare = [node for node in self.columns(what) if node.op == "col" and self.qualifier(node) is None and node.span not in inside]
+        labels = [n for n in what.walk() if n.op == "call" and n.value == "CLASSIFIER" and not n.args]
         if len(named) != 1 or not (bare or labels):
             return ""
         variable = named.pop()
         swaps = {node.span: f"{variable}.{node.span.of(self.text)}" for node in bare} | {n.span: f"CLASSIFIER({variable})" for n in labels}
-        return f"Write FILTER (WHERE {render(self.text, what.args[-1], swaps)})"
+        condition = what.args[-1] if "filter" in what.flags else None
+        if condition is not None and all(condition.span.holds(span) for span in swaps):
+            return f"Write FILTER (WHERE {render(self.text, condition, swaps)})"
+        return f"Write {render(self.text, what, swaps)}"
 
     def _masks(self, expr: Expr) -> dict[int, Expr]:
         # the argument of CLASSIFIER(A) parses as a column but is not a column reference
@@ -327,8 +349,6 @@ class Scope:
         physical = 0
         call = node
         if node.value in ("PREV", "NEXT"):
-            if node.flags & {"running", "final"}:
-                raise self.error(node, "SEMANTICS", f"RUNNING and FINAL stand before FIRST, LAST and aggregates, not {node.value}")
             offset = self._offset(node, 1)
             physical = -offset if node.value == "PREV" else offset
             inner = node.args[0].bare()
@@ -372,6 +392,8 @@ class Scope:
             message = f"the offset of {node.value} must be a whole number, 0 or more"
             if offset is not None and offset < 0 and offset.denominator == 1 and node.value in _OPPOSITE:
                 message += f". Write {_OPPOSITE[node.value]}({node.args[0].span.of(self.text)}, {-offset})"
+            elif offset is not None and offset < 0 and offset.denominator == 1:
+                message += f". Write {node.value}({node.args[0].span.of(self.text)}, {-offset})"
             raise self.error(arg, "NAVIGATION_OFFSET", message)
         if offset > MAX_OFFSET:
             raise self.error(arg, "NAVIGATION_OFFSET", f"the offset of {node.value} must be at most {MAX_OFFSET}")

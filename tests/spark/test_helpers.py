@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
+from sparkcep.redaction import REDACTED  # noqa: E402
 from tests.spark.programs import needs_javac  # noqa: E402
 
 pytestmark = [needs_javac, pytest.mark.process]
@@ -108,6 +109,17 @@ with warnings.catch_warnings(record=True) as caught:
     except Exception as error:
         said["application by Python"] = str(error)
 said["warned"] = [str(w.message) for w in caught]
+# what the session redacts
+extension.setRewriter(None)
+other.conf.set("spark.sql.redaction.string.regex", r"secret-\d")
+said["redacted"] = {}
+for name, condition in json.loads(sys.argv[2]).items():
+    clause = f"MATCH_RECOGNIZE (ORDER BY id MEASURES A.id AS a PATTERN (A B) DEFINE B AS {condition})"
+    try:
+        other._jsparkSession.sql(f"SELECT 'secret-0' AS s, id FROM range(5) {clause}").collectAsList()
+    except Exception as error:
+        said["redacted"][name] = str(error).partition("\n\nJVM stacktrace")[0]
+extension.setRewriter(ours._Rewriter())
 # a plan by hand, with the default limits
 
 from sparkcep.sql.rewrite.rewrite import rewrite
@@ -120,6 +132,12 @@ except Exception as error:
     said["by hand"] = str(error)
 Path(sys.argv[1]).write_text(json.dumps(said))
 '''
+
+
+WRONG = {
+    "clause": "id > 'secret-1' AND CLASSIFIER(X) = 'A'",
+    "parser": "id = 1) AS m WHERE s = 'secret-4' GROUP (1",
+}
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +153,7 @@ def said(tmp_path_factory):
     environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"{arguments} pyspark-shell", "PYTHONPATH": root, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     report, log = folder / "said.json", folder / "log"
     with log.open("wb") as sink:
-        subprocess.run([sys.executable, "-c", PROGRAM, str(report)], cwd=folder, env=environment, stdout=sink, stderr=sink, timeout=500, check=False)
+        subprocess.run([sys.executable, "-c", PROGRAM, str(report), json.dumps(WRONG)], cwd=folder, env=environment, stdout=sink, stderr=sink, timeout=500, check=False)
     assert report.exists(), log.read_text()[-4000:]
     return {**json.loads(report.read_text()), "log": log.read_text()}
 
@@ -163,3 +181,11 @@ def test_limits_of_the_application_bound_its_sessions(said):
 
 def test_misspelled_settings_are_told(said):
     assert said["warned"] == ["spark.sparkcep.maxStep is not a setting of sparkcep, and has no effect; did you mean spark.sparkcep.maxSteps?"]
+
+
+def test_errors_are_redacted(said):
+    assert said["redacted"].keys() == WRONG.keys()
+    for text in said["redacted"].values():
+        assert "secret-" not in text and REDACTED in text
+    *_, line, mark = said["redacted"]["clause"].rstrip().split("\n")
+    assert [c for c, m in zip(line, mark) if m == "^"] == ["X"]

@@ -36,6 +36,10 @@ WRONG = {
     "behind a variable": (over(measures="LAST(⟦A.prise⟧) AS m"), UNRESOLVED, "`price`"),
     "aggregate": (over(measures="median(⟦prise⟧) AS m"), UNRESOLVED, "`price`"),
     "partition": (over(by="PARTITION BY ⟦nope⟧"), UNRESOLVED, "`price`"),
+    "a geometry as key": (
+        over(table="(SELECT id, id AS price, st_geomfromwkb(X'0101000000000000000000f03f0000000000000040') AS g FROM range(2)) t", by="PARTITION BY ⟦g⟧"), UNORDERED,
+        "write st_asbinary(g)",
+    ),
     "order": (over(order="ORDER BY id, ⟦nope⟧ DESC"), UNRESOLVED, "`price`"),
     "table": (over(table="⟦nope⟧"), "TABLE_OR_VIEW_NOT_FOUND", "`nope`"),
     "inside the table": (over(table="(SELECT id, price + ⟦nope⟧ AS price FROM (SELECT 1 AS id, 2 AS price))"), UNRESOLVED, "`price`"),
@@ -207,3 +211,11 @@ def test_a_session_that_was_not_enabled(spark):
         check(caught.value, UNRESOLVED, clause, start, fragment)
     finally:
         sessions.enable(spark)
+
+
+def test_names_in_an_error_move_no_cursor(enabled):
+    with pytest.raises(AnalysisException) as caught:
+        enabled.sql(over(table="(SELECT id, id AS price, id AS `s\x1b[31m\u202e` FROM range(3)) t", measures="LAST(`w\x1b[31m`) AS m"))
+    text = str(caught.value)
+    assert "\x1b" not in text and "\u202e" not in text and "`w\N{REPLACEMENT CHARACTER}[31m`" in text
+    assert all("\x1b" not in context.summary() and context.summary().startswith("; line 3") for context in caught.value.getQueryContext())

@@ -88,6 +88,18 @@ def test_it_runs_as_map_in_arrow(planned):
     assert "--sparkcep engine: exact" in explained
 
 
+def test_an_explanation_has_no_character_that_is_not_printed_and_nodes_no_plan(planned):
+    query = "SELECT * FROM (SELECT *, CAST(k AS STRING) AS word FROM planned) MATCH_RECOGNIZE (PARTITION BY word ORDER BY ts MEASURES LAST(p) AS l PATTERN (A B))"
+    explained = planned.sql("EXPLAIN EXTENDED " + query).first()[0]
+    assert "EndsWith(" in explained and "chr(0)" in explained and "\0" not in explained
+    planned.sql(query).collect()
+    store = planned._jsparkSession.sharedState().statusStore()
+    executions = store.executionsList()
+    nodes = store.planGraph(executions.apply(executions.size() - 1).executionId()).allNodes()
+    shown = [nodes.apply(i).desc() for i in range(nodes.size())]
+    assert any("MapInArrow match_recognize()" in text for text in shown) and not any('"variables"' in text or "--sparkcep" in text for text in shown)
+
+
 def test_a_filter_on_keys_goes_to_the_scan(planned):
     plan = physical(planned, f"SELECT * FROM {CLAUSE.format(rows='')} WHERE k = 1 AND f > 3")
     above, below = plan.split("Exchange", 1)

@@ -140,6 +140,23 @@ def test_sparks_errors_have_their_place(shell, right, wrong, condition, fragment
         assert line == statement and mark == " " * (column - 1) + "^" * len(fragment)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "marked"),
+    [
+        ("price > 10 AND sym <> 'secret-1' AND CLASSIFIER(X) = 'A'", "X"),  # found by the rewriter
+        ("price > 10 AND sym <> 'secret-2' AND prise > PREV(prise)", "prise"),  # by Spark
+        ("array(price) > array(A.price) AND sym <> 'secret-3' AND PREV(DATE'2024-01-01') > price", None),
+    ],
+)
+def test_errors_are_redacted(shell, wrong, marked):
+    shell.run("SET spark.sql.redaction.string.regex=secret-[0-9]")
+    said = shell.run(f"SELECT * FROM quotes {MATCH.replace('price > 10', wrong)}")
+    shell.run("RESET spark.sql.redaction.string.regex")
+    assert "secret-" not in said and "*********(redacted)" in said
+    *_, line, mark = said.rstrip().split("\n")
+    assert marked is None or line[mark.index("^") : len(mark)] == marked
+
+
 def test_what_a_view_refers_to(shell):
     """The statement is analysed ahead of Spark's rules, in the context in which they note a view's tables and functions."""
     shell.run("CREATE TEMPORARY VIEW passing AS SELECT * FROM quotes")

@@ -89,7 +89,7 @@ def _list_without_item(cursor: Cursor, said: str) -> Slip | None:
         return comma
     for i in range(cursor.i, max(cursor.i - _FAR, 0), -1):
         token, last = cursor.tokens[i], cursor.tokens[i - 1]
-        if token.kind != WORD or token.upper not in (*PARTS, *HEADS):
+        if token.kind != WORD or token.upper not in (*PARTS, *HEADS) or token.upper in ("ONE", "ALL") and cursor.tokens[i + 1].upper not in ("ROW", "ROWS"):
             continue
         if last.kind == OP and last.text == ",":
             return span_of(last), f"a comma before {token.upper}: nothing follows it in its list; take the comma out"
@@ -221,5 +221,5 @@ def _foreign_pattern(cursor: Cursor, said: str) -> Slip | None:
 
 _SLIPS: tuple[Callable[[Cursor, str], Slip | None], ...] = (
     _keyword_in_the_text, *OF_THE_PARTS, _foreign_pattern, _number_forgotten, _weight_with_equals, _unit_without_interval, _final_of_a_column, _name_in_quotes, _comma_between_parts, _comma_missing,
-    _moved, _of_the_statement, _misspelled, _list_without_item,
+    _moved, _of_the_statement, _list_without_item, _misspelled,
 )  # fmt: skip

@@ -267,7 +267,7 @@ def _of_a_ranking(cursor: Cursor, said: str) -> Slip | None:
         return span_of(token), f"the number stands right behind the word; write {last.upper} {cursor.peek().text}"
     if _is(last, "PER") and said.startswith("expected PARTITION after PER"):
         if _is(token, "WINDOW"):
-            return span_of(token), "TOP ranks each window if the clause has SLIDE, as in WINDOW 10 SLIDE 5. Leave PER WINDOW out"
+            return Span(last.start, token.end), "TOP ranks each window if the clause has SLIDE, as in WINDOW 10 SLIDE 5. Leave PER WINDOW out"
         return span_of(token), "TOP ranks the matches of each partition. Name the keys in PARTITION BY, and write PER PARTITION"
     if said.startswith("expected CHECKS after") and token.text != ")":
         return span_of(before(cursor)), f"the number of checks is missing its word. Write BUDGET {last.text} CHECKS"

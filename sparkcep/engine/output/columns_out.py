@@ -469,7 +469,9 @@ def _label_extreme(fn: str, mask: int, run: Callable, variables: tuple[str, ...]
     for i in sorted(labels, key=lambda i: variables[i].encode(), reverse=fn == "min"):
         there = run(gather.COUNT, mask=1 << i)[2] > 0
         picks = np.where(there, i, -1 if picks is None else picks)
-    return pa.array([None if i < 0 else variables[i] for i in picks.tolist()] if picks is not None else [], type=pa.string())
+    if picks is None:  # of no variable
+        picks = np.full(len(run(gather.COUNT, mask=0)[2]), -1)
+    return pa.array([None if i < 0 else variables[i] for i in picks.tolist()], type=pa.string())
 
 
 _BUILDERS = {

@@ -28,6 +28,11 @@ _SAFE = frozenset(
     REVERSE RIGHT RPAD RTRIM SHA SHA1 SIZE SOUNDEX STARTSWITH STRUCT SUBSTR SUBSTRING TRANSLATE TRIM TRY_ADD TRY_DIVIDE TRY_MOD
     TRY_MULTIPLY TRY_SUBTRACT UCASE UPPER XXHASH64 CLASSIFIER MATCH_NUMBER""".split()
 )
+# functions whose value is a number for any operands
+_NUMBERS = frozenset(
+    """BIT_LENGTH CHARACTER_LENGTH CHAR_LENGTH CRC32 DATEDIFF DATE_DIFF DAY DAYOFMONTH DAYOFWEEK DAYOFYEAR HASH HOUR INSTR LEN LENGTH LEVENSHTEIN
+    LOCATE MATCH_NUMBER MINUTE MONTH OCTET_LENGTH POSITION QUARTER SIZE WEEK WEEKDAY WEEKOFYEAR XXHASH64 YEAR""".split()
+)
 # functions that never fail, for any first operand, if the other operands are literals that the analysis accepts
 _SAFE_BY_LITERALS = frozenset("REGEXP_EXTRACT REGEXP_LIKE REGEXP_REPLACE REGEXP RLIKE SPLIT".split())
 # functions that can fail under ANSI only, by converting an operand; otherwise they return NULL, NaN or infinity
@@ -121,9 +126,18 @@ def _converts(operands: tuple[Expr, ...]) -> bool:
     """
     others = [operand for operand in (o.bare() for o in operands) if operand.op != "lit"]
     literals = [operand for operand in (o.bare() for o in operands) if operand.op == "lit"]
-    if not others:
+    if not others or all(map(_is_number, others)) and not any(str(literal.value)[0] in "'\"" for literal in literals):
         return False
     return len({_shape(other) for other in others}) > 1 or any(str(literal.value)[0] in ".0123456789" for literal in literals)
+
+
+def _is_number(expr: Expr) -> bool:
+    """Whether the value is a number, as the text alone tells."""
+    expr = expr.bare()
+    while expr.op == "call" and expr.value in NAVIGATIONS and expr.args:
+        expr = expr.args[0].bare()
+    signed = expr.op == "un" and expr.args[0].bare().op == "lit" and str(expr.args[0].bare().value)[0] in ".0123456789"
+    return signed or (expr.op == "call" and expr.value in _NUMBERS)
 
 
 def _shape(expr: Expr) -> object:

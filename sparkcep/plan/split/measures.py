@@ -242,8 +242,6 @@ class MeasureSplitter:
                 raise scope.error(call, name, f"{name}() is a measure of sliding windows; write WINDOW ... SLIDE ... TOP k")
             return self._leaf(records.WindowEdge(SLIDING[name], self.timed, self.step))
         if name == "CLASSIFIER":
-            if call.flags & {"final", "running"}:
-                raise scope.error(call, "SEMANTICS", "RUNNING and FINAL stand before FIRST, LAST and aggregates; write FINAL LAST(CLASSIFIER())")
             return self._classifier(Row("L", scope.classifier_mask(call)))
         if name in NAVIGATIONS:
             return self._navigation(call)

@@ -165,7 +165,7 @@ class _Place(QueryContext):
         return self._text.redact(self._span.of(self._text.statement))
 
     def summary(self) -> str:
-        return str(self._text).removeprefix(self._text.redact(self._text.message))
+        return str(self._text).removeprefix(self._text.redact(printable(self._text.message)))
 
 
 def redacted(raised: PySparkException, redact: Redaction) -> PySparkException:

@@ -14,7 +14,7 @@ from sparkcep.clause.diagnose.advice import ELSEWHERE, not_begun
 from sparkcep.clause.nodes import Var, walk
 from sparkcep.clause.tokens import QUOTED, WORD, Span, tokenize
 from sparkcep.clause.tree import ONE_ROW, MatchClause
-from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, excerpt, nearest, position
+from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, excerpt, nearest, position, printable
 from sparkcep.plan.extend.automaton import like_a_column
 from sparkcep.plan.extend.budget import COLUMNS
 from sparkcep.plan.extend.changes import ALL_COLUMNS
@@ -129,11 +129,12 @@ class ErrorText:
         return self.redact(self.span.of(self.statement).split("\n")[0]) if self.span else ""
 
     def __str__(self) -> str:
+        message = printable(self.message)
         if self.span is None:
-            return self.redact(self.message)
+            return self.redact(message)
         place = f"; line {self.line}, column {self.column}"
         fragment = self.span.of(self.statement).split("\n")[0]
-        return self.redact.of_error(self.message + place + excerpt(self.statement, self.line, self.column, fragment))
+        return self.redact.of_error(message + place + excerpt(self.statement, self.line, self.column, fragment))
 
 
 def reworded(failure: Failure, statement: str, places: Places | None = None) -> ErrorText | ClauseError:
@@ -435,6 +436,8 @@ def _about_function(names: list[str], fragment: str) -> str:
     if name.upper() in NAVIGATIONS:
         column = _CALL.fullmatch(fragment)
         return f"write {name.upper()}({names[0]}{'.' + column[1] if column else ''})" if len(names) > 1 else ""
+    if name.upper() in ("FINAL", "RUNNING"):
+        return f"{name.upper()} goes before FIRST, LAST and aggregates; write {name.upper()} LAST{fragment[len(name) :].strip()}"
     if name.upper() in ELSEWHERE:
         return ELSEWHERE[name.upper()]
     own = nearest(name, sorted(_OWN), 0.8)

@@ -2,11 +2,13 @@ package org.sparkcep;
 
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Optional;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.sql.internal.SQLConf;
 import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
+import scala.jdk.javaapi.OptionConverters;
 
 /** Reads sparkcep's settings, as sparkcep/settings.py does: each setting has a second name that begins with {@code spark.}. */
 final class Configured {
@@ -20,6 +22,11 @@ final class Configured {
   static String get(String key, String otherwise) {
     SQLConf conf = SQLConf.get();
     return conf.getConfString(key, conf.getConfString(OPERATOR_HEAD + key, otherwise)).trim();
+  }
+
+  /** Returns the pattern of the texts that Spark redacts in the statements that it shows. */
+  static Optional<String> redaction() {
+    return OptionConverters.toJava(SQLConf.get().stringRedactionPattern()).map(Object::toString);
   }
 
   /** Returns the sparkcep settings of the session. */

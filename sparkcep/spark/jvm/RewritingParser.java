@@ -170,6 +170,7 @@ final class RewritingParser implements InvocationHandler {
         if (before != null) {
           request.set("earlier", before); // for a helper that did not rewrite the statement
         }
+        Configured.redaction().ifPresent(pattern -> request.put("redact", pattern)); // a Python driver redacts its own errors
       }
       answer = JSON.readTree(rewriter.apply(JSON.writeValueAsString(request)));
     } catch (Helpers.Refusal e) {

@@ -8,6 +8,9 @@ BYTES limits its memory (see ``_bound_memory``). The process also ends when its 
 A request with a ``kind`` may have ``earlier``: the request that rewrote its statement, for a helper that does not know the
 statement. ``restored`` in it says that the ``places`` were requested.
 
+A request may have ``redact``, a regular expression of Java's: what it matches in an error is replaced. Inside a Python driver the
+session does so (see spark/session/session).
+
 Requests, by their ``kind``:
 
 - none: rewrites the statement ``sql`` under ``settings`` (configuration key to text, see sparkcep.settings) with ``named_markers``
@@ -67,6 +70,7 @@ from typing import Any, BinaryIO
 
 from sparkcep.clause.tokens import Span
 from sparkcep.errors import INTERNAL, LIMIT, ClauseError, position
+from sparkcep.redaction import Redaction
 from sparkcep.settings import Settings, all_unknown
 from sparkcep.spark.errors.reword import Failure, clause_error, in_words_of, is_in, reworded, spots, without_clause
 from sparkcep.sql.rewrite.places import Places
@@ -84,6 +88,10 @@ _TOO_LARGE = ClauseError(
 def answer(request: str) -> str:
     """Returns the answer to one request; both are JSON text."""
     asked = json.loads(request)
+    return json.dumps(_redacted(_answered(asked), Redaction(asked.get("redact", ""))))
+
+
+def _answered(asked: dict[str, Any]) -> dict[str, Any]:
     kind = asked.get("kind")
     if "earlier" in asked:
         _learn(asked["earlier"], asked["sql"])
@@ -93,36 +101,45 @@ def answer(request: str) -> str:
         try:
             jvm_operator.CHECKS[kind](asked)
         except Exception as raised:
-            return json.dumps(_reported(_of_ours(raised)))
-        return "{}"
+            return _reported(_of_ours(raised))
+        return {}
     if kind == "arrived":
         from sparkcep.spark.stream import jvm_operator
 
         try:
-            return json.dumps(jvm_operator.arrived(asked))
+            return jvm_operator.arrived(asked)
         except Exception as raised:
-            return json.dumps(_reported(_of_ours(raised)))
+            return _reported(_of_ours(raised))
     if kind in ("functions", "analyze", "mapper", "streamer"):
         from sparkcep.spark.session import pickled  # loads pyspark, so it is imported only if needed
 
         if kind == "functions":
-            return json.dumps(pickled.describe())
+            return pickled.describe()
         try:
             if kind == "mapper":
-                return json.dumps({"command": pickled.mapper(asked["plan"], asked["columns"], asked["sent"], asked["workers"])})
+                return {"command": pickled.mapper(asked["plan"], asked["columns"], asked["sent"], asked["workers"])}
             if kind == "streamer":
                 parts = (asked[name] for name in ("plan", "columns", "sent", "ordered", "tables", "workers"))
-                return json.dumps(pickled.streamer(*parts))
+                return pickled.streamer(*parts)
         except ClauseError as error:
-            return json.dumps(_reported(error))
+            return _reported(error)
         try:
-            return json.dumps(pickled.analyze(asked["schema"], asked["distinct"], asked["streaming"], asked["application"]))
+            return pickled.analyze(asked["schema"], asked["distinct"], asked["streaming"], asked["application"])
         except Exception as raised:
-            return json.dumps(_reported_over(_of_ours(raised), asked["sql"]))
+            return _reported_over(_of_ours(raised), asked["sql"])
     answers = {None: _rewritten, "places": _places, "tell": _reworded, "told": _found, "unbegun": _unbegun}
     if kind not in answers:
         raise ValueError(f"there is no request of kind {kind!r}")
-    return json.dumps(answers[kind](asked))
+    return answers[kind](asked)
+
+
+def _redacted(reply: dict[str, Any], redact: Redaction) -> dict[str, Any]:
+    """An answer whose error, or reworded message, is redacted. Other answers are not shown."""
+    if "error" in reply:
+        error = reply["error"]
+        shown = {"message": redact(error["message"]), "fragment": redact(error["fragment"]), "description": redact.of_error(error["description"])}
+        return reply | {"error": error | shown}
+    return reply | {"message": redact.of_error(reply["message"])} if "message" in reply else reply
 
 
 def _rewritten(asked: dict[str, Any]) -> dict[str, Any]:
