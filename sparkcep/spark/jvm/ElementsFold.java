@@ -23,6 +23,8 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
 import org.apache.spark.sql.catalyst.expressions.aggregate.ImperativeAggregate;
 import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import scala.Function1;
 import scala.jdk.javaapi.CollectionConverters;
@@ -39,6 +41,7 @@ final class ElementsFold {
   private final GenericInternalRow own = new GenericInternalRow(2); // position and element
   private final JoinedRow joined = new JoinedRow();
   private final DataType type; // of elements
+  private final DataType rowType; // of the rows of which elements are made
   private final BasePredicate filter; // null where all count
   private final List<Expression> arguments; // by which elements are distinct; null where all count
   private final InterpretedOrdering order; // of these
@@ -51,19 +54,21 @@ final class ElementsFold {
   private int count;
 
   ElementsFold(ElementsAggregate aggregate) {
-    this(aggregate.position(), aggregate.element(), aggregate.function(), aggregate.filter(), aggregate.distinct(), null, false);
+    this(aggregate.position(), aggregate.element(), aggregate.function(), aggregate.filter(), aggregate.distinct(), null, null, false);
   }
 
   /** {@code elements}: an array of the new rows, for which a variable stands; {@code once}: whether equal elements count once. */
   ElementsFold(Expression elements, RunningAggregate.Variables variables, AggregateFunction function, Expression filter, boolean distinct, boolean once) {
     this(
         variables.position(), variables.element(), function, filter, distinct,
-        elements instanceof NamedLambdaVariable rows && rows.exprId().equals(variables.rows().exprId()) ? null : replaced(elements, place(1, variables.rows())), once);
+        elements instanceof NamedLambdaVariable rows && rows.exprId().equals(variables.rows().exprId()) ? null : replaced(elements, place(1, variables.rows())),
+        ((ArrayType) variables.rows().dataType()).elementType(), once);
   }
 
   private ElementsFold(
       NamedLambdaVariable position, NamedLambdaVariable element, AggregateFunction called, Expression filter, boolean distinct,
-      Expression elements, boolean once) {
+      Expression elements, DataType rowType, boolean once) {
+    this.rowType = rowType;
     UnaryOperator<Expression> place = place(own.numFields(), position, element);
     type = element.dataType();
     this.filter = filter == null ? null : Predicate.create(replaced(filter, place));
@@ -101,7 +106,7 @@ final class ElementsFold {
       take(null, null); // as OUTER has it
       return steps.end();
     }
-    return with(elements, row);
+    return with(elements, 0, row);
   }
 
   /** Starts over, without any element. */
@@ -112,21 +117,31 @@ final class ElementsFold {
     steps.begin();
   }
 
-  /** What the function gives for the elements so far and those of {@code rows}, beside {@code row}. */
-  Object with(ArrayData rows, InternalRow row) {
+  /** What the function gives for the elements so far and those of {@code rows} from {@code begin} on, beside {@code row}. */
+  Object with(ArrayData rows, int begin, InternalRow row) {
     ArrayData more = rows;
+    int at = begin;
     if (elements != null) {
-      given.update(0, rows);
+      given.update(0, begin == 0 ? rows : from(rows, begin));
       more = (ArrayData) elements.eval(joined.apply(given, row));
+      at = 0;
     }
     joined.apply(own, row);
-    for (int i = 0; i < more.numElements(); i++) {
+    for (int i = at; i < more.numElements(); i++) {
       Object element = more.isNullAt(i) ? null : more.get(i, type);
       if (had == null || had.add(new GenericInternalRow(new Object[] {InternalRow.copyValue(element)}))) {
         take(count++, element);
       }
     }
     return steps.end();
+  }
+
+  private ArrayData from(ArrayData rows, int begin) {
+    Object[] rest = new Object[rows.numElements() - begin];
+    for (int i = 0; i < rest.length; i++) {
+      rest[i] = rows.get(begin + i, rowType);
+    }
+    return new GenericArrayData(rest);
   }
 
   private void take(Integer position, Object element) {
