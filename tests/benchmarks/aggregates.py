@@ -1,11 +1,10 @@
 """Aggregates of long matches beside Spark's window functions, which take turns with them: every aggregate of Spark's under ALL ROWS
 PER MATCH over one match of many rows, and those of matches that overlap, one from each row.
 
-The rows of a statement have the plain columns, and the one sketch that its call combines. SELECT * returns all columns of its rows,
-and a table of a user's has few sketches, which are kilobytes long.
+The rows of a statement have the plain columns, and the one sketch that its call combines. SELECT * returns all columns, and a table
+of a user's has few sketches, which are kilobytes long.
 
-Ratios are of seconds and of processor seconds (the JVM and its workers). Other work on the machine makes the first unsteady, and the
-second less so.
+Ratios are of seconds and of processor seconds (the JVM and its workers). The latter are steadier beside other work.
 """
 
 from __future__ import annotations

@@ -306,7 +306,7 @@ class MeasureSplitter:
         return _Aggregate(call, name, mask, arguments, conditions, distinct, "final" in call.flags or self.one_row)
 
     def _is_repeated(self, agg: _Aggregate) -> bool:
-        """Whether each output row has the same array, which Spark then makes once for a match. The engine would send it with each row."""
+        """Whether each output row of a match has the same array. Spark makes it once. The engine would send it with each row."""
         in_order = self.approx is None and not self.step and not self.ranked and self.arrival is None
         return _NATIVE[agg.name] == "list" and agg.final and not self.one_row and in_order
 

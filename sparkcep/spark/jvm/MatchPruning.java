@@ -317,11 +317,12 @@ final class MatchPruning extends Rule<LogicalPlan> {
   }
 
   /**
-   * One projection instead of two, where the upper one only renames columns of running aggregates. Spark leaves both, since the lower
-   * one is not deterministic, and would copy each row twice. An aggregate is still computed for each row, once.
+   * One projection instead of two, where the upper one only renames columns of running aggregates. Spark leaves both, since the
+   * lower one is not deterministic, and would copy each row twice. An aggregate is still computed for each row, once.
    */
   private static Project renaming(Project project) {
-    if (!(project.child() instanceof Project below) || !below.projectList().exists(column -> column instanceof Alias alias && alias.child() instanceof RunningAggregate)) {
+    if (!(project.child() instanceof Project below)
+        || !below.projectList().exists(column -> column instanceof Alias alias && alias.child() instanceof RunningAggregate)) {
       return project;
     }
     Map<ExprId, NamedExpression> made = new HashMap<>();
