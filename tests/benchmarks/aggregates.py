@@ -1,8 +1,15 @@
 """Aggregates of long matches beside Spark's window functions, which take turns with them: every aggregate of Spark's under ALL ROWS
-PER MATCH over one match of many rows, and those of matches that overlap, one from each row."""
+PER MATCH over one match of many rows, and those of matches that overlap, one from each row.
+
+The rows of a statement have the plain columns, and the one sketch that its call combines. SELECT * returns all columns, and a table
+of a user's has few sketches, which are kilobytes long.
+
+Ratios are of seconds and of processor seconds (the JVM and its workers). The latter are steadier beside other work.
+"""
 
 from __future__ import annotations
 
+import re
 import statistics
 import time
 
@@ -13,6 +20,7 @@ from .query import session
 ROWS = """SELECT id, pmod(xxhash64(id), 100000) AS x, CAST(pmod(xxhash64(id, 3), 100) AS INT) AS k, pmod(xxhash64(id, 1), 1000) / 8 AS y,
   CAST(pmod(xxhash64(id, 2), 50) AS STRING) AS s, id % 3 = 0 AS b, unhex(lpad(hex(id % 250), 2, '0')) AS z, array(CAST(id % 7 AS INT)) AS l, {sketches}
   FROM range({rows}) CROSS JOIN (SELECT {made} FROM (SELECT id AS x, CAST(id AS INT) AS k, id / 8 AS y FROM range(8)))"""
+PLAIN = "id, x, k, y, s, b, z, l"
 CLAUSE = "SELECT * FROM rows MATCH_RECOGNIZE (ORDER BY id MEASURES {call} AS v ALL ROWS PER MATCH PATTERN (A+))"
 WINDOW = "SELECT *, {head}{call} OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND {end}){tail} AS v FROM rows"
 ENDS = {"RUNNING": "CURRENT ROW", "FINAL": "UNBOUNDED FOLLOWING"}
@@ -22,6 +30,7 @@ SIZES = (25_000, 50_000, 100_000, 200_000)
 AS_LONG = ("array_agg", "collect_list", "listagg", "string_agg")
 GOAL = 3  # times the seconds of the window function
 SLOW = 20  # seconds of a window function, beyond which it is not run over more rows
+SQUARE = 3  # processor seconds of a window function over the fewest rows, from which it takes the square of the rows
 
 OVERLAPPING = "SELECT * FROM rows MATCH_RECOGNIZE (ORDER BY id MEASURES {call} AFTER MATCH SKIP TO NEXT ROW PATTERN (A+) DEFINE A AS x >= 0)"
 FROM_THE_END = "SELECT {call} FROM rows WINDOW w AS (ORDER BY id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
@@ -49,34 +58,46 @@ def statements() -> dict[str, tuple[str, str, bool]]:
     return found
 
 
-def run(repeats: int = 3, sizes: tuple[int, ...] = SIZES) -> dict:
-    """Medians of seconds by case and number of rows, the JVM's peak of memory, and the ratio to the window function's seconds."""
+def run(repeats: int = 3, sizes: tuple[int, ...] = SIZES, cases: str = "") -> dict:
+    """Medians by case and number of rows: seconds, processor seconds, the JVM's peak of memory, and the ratios to the window
+    function's seconds. ``cases``: a regular expression that names of cases match."""
     spark = session()
     made = ", ".join(f"{text} AS {name}" for name, (text, _) in SKETCHES.items())
     for size in sizes:
-        spark.sql(ROWS.format(rows=size, sketches=", ".join(SKETCHES), made=made)).cache().createOrReplaceTempView(f"rows{size}")
-        spark.table(f"rows{size}").count()
-    pools = [pool for pool in spark._jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans() if pool.getType().toString() == "Heap memory"]
+        all_columns = spark.sql(ROWS.format(rows=size, sketches=", ".join(SKETCHES), made=made)).cache()
+        all_columns.count()
+        for sketch in ("", *SKETCHES):
+            all_columns.selectExpr(*PLAIN.split(", "), *([sketch] if sketch else [])).createOrReplaceTempView(f"rows{size}{sketch}")
+    java = spark._jvm.java.lang
+    pools = [pool for pool in java.management.ManagementFactory.getMemoryPoolMXBeans() if pool.getType().toString() == "Heap memory"]
+    jvm = java.ProcessHandle.current()
 
-    def measured(text: str, size: int) -> tuple[float, int]:
+    def processor() -> float:
+        return sum(process.info().totalCpuDuration().get().toMillis() for process in [jvm, *jvm.descendants().toList()] if process.isAlive()) / 1000
+
+    def measured(text: str, size: int) -> tuple[float, float, int]:
+        sketch = next((name for name in SKETCHES if f"({name})" in text), "")
         for pool in pools:
             pool.resetPeakUsage()
-        begin = time.perf_counter()
-        spark.sql(text.replace("FROM rows", f"FROM rows{size}")).write.format("noop").mode("overwrite").save()
-        return time.perf_counter() - begin, sum(pool.getPeakUsage().getUsed() for pool in pools) >> 20
+        used, begin = processor(), time.perf_counter()
+        spark.sql(text.replace("FROM rows", f"FROM rows{size}{sketch}")).write.format("noop").mode("overwrite").save()
+        seconds = time.perf_counter() - begin
+        return seconds, processor() - used, sum(pool.getPeakUsage().getUsed() for pool in pools) >> 20
 
     found: dict = {}
     for call, (ours, window, as_long) in statements().items():
+        if not re.search(cases, call):
+            continue
         found[call] = {}
         texts = [text for text in (ours, window) if text]
         for text in texts:
             measured(text, sizes[0])
         for size in sizes[: 1 if as_long else None]:
             rounds = [[measured(text, size) for text in texts] for _ in range(repeats)]
-            seconds, *theirs = (statistics.median(taken for taken, _ in some) for some in zip(*rounds))
-            found[call][size] = {"seconds": round(seconds, 2), "MB": max(some[0][1] for some in rounds)}
-            if theirs:
-                found[call][size] |= {"to the window function": round(seconds / theirs[0], 2), "within goal": seconds <= GOAL * theirs[0]}
-                texts = texts[:1] if theirs[0] > SLOW else texts
+            (seconds, used, peak), *theirs = ([statistics.median(values) for values in zip(*some)] for some in zip(*rounds))
+            found[call][size] = {"seconds": round(seconds, 2), "processor": round(used, 2), "MB": peak}
+            for other, others, _ in theirs:
+                found[call][size] |= {"to the window function": round(seconds / other, 2), "processor to that": round(used / others, 2), "within goal": seconds <= GOAL * other}
+                texts = texts[:1] if other > SLOW or (size == sizes[0] and others > SQUARE) else texts
         print(f"{call}: {found[call]}", flush=True)
     return found

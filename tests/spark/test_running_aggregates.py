@@ -242,10 +242,26 @@ def test_one_aggregate_that_is_no_window_function_leaves_all_to_arrays():
     assert '"stepwise":true' in slow and "O(values so far) for each output row: percentile(x, 0.5) (line 1, column" in slow
 
 
+def test_an_array_of_a_whole_match_is_made_once():
+    clause = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES {} AS l ALL ROWS PER MATCH PATTERN (A+))"
+    whole, running = (rewrite(clause.format(f"{which} array_agg(x)"), settings=Settings(windows=True)) for which in ("FINAL", "RUNNING"))
+    assert '"stepwise":true' in whole and '"function":"list"' not in whole
+    assert '"function":"list"' in running
+
+
 def test_an_array_is_sent_once(spark, plain):
     plan = spark.sql(MIXED)._jdf.queryExecution().optimizedPlan().treeString()
     assert '"stepwise":true' in plan
     assert "posexplode" not in plan
+
+
+def test_rows_are_projected_once_and_have_each_column_once(spark, plain):
+    spark.sql("SELECT * FROM plain").cache().createOrReplaceTempView("stored")
+    plan = spark.sql("SELECT * FROM stored MATCH_RECOGNIZE (ORDER BY id MEASURES stddev(x) AS s, FINAL bit_and(x) AS b ALL ROWS PER MATCH PATTERN (A+))")
+    above, engine, below = plan._jdf.queryExecution().sparkPlan().toString().partition("MapInArrow")
+    assert engine and above.count("Project") == 1 and above.count("OVER ROWS IN") == 2 and "struct(" not in above
+    below = below.partition("InMemoryRelation")[0]
+    assert "Sort" in below and "Project" not in below and "__" not in below.partition("\n")[2]
 
 
 @pytest.mark.further

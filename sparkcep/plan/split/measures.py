@@ -295,7 +295,7 @@ class MeasureSplitter:
         single = agg.plain and len(agg.arguments) <= 1
         if agg.name in _ENDS and single and by_row and not agg.conditions:
             return self._value(Row(_ENDS[agg.name], agg.mask, final=agg.final), self.scope.row_text(agg.arguments[0]))
-        if agg.name in _NATIVE and single and not agg.distinct and (by_row or self._is_of_labels(agg)):
+        if agg.name in _NATIVE and single and not agg.distinct and (by_row or self._is_of_labels(agg)) and not self._is_repeated(agg):
             return self._native(agg, _NATIVE[agg.name])
         if agg.name in _OVER_ARRAY and agg.plain and (single or agg.name == "COUNT"):
             of_rows = single and by_row and agg.arguments and self.one_row
@@ -313,6 +313,11 @@ class MeasureSplitter:
         if name == "COUNT_IF" and len(arguments) == 1 and not distinct:
             name, arguments, conditions = "COUNT", (), (*arguments, *conditions)
         return _Aggregate(call, name, mask, arguments, conditions, distinct, "final" in call.flags or self.one_row)
+
+    def _is_repeated(self, agg: _Aggregate) -> bool:
+        """Whether each output row of a match has the same array. Spark makes it once. The engine would send it with each row."""
+        in_order = self.approx is None and not self.step and not self.ranked and self.arrival is None
+        return _NATIVE[agg.name] == "list" and agg.final and not self.one_row and in_order
 
     def _looks_at_match(self, expr: Expr) -> bool:
         return any(True for _ in self.scope.match_functions(expr))

@@ -23,6 +23,8 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
 import org.apache.spark.sql.catalyst.expressions.aggregate.ImperativeAggregate;
 import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import scala.Function1;
 import scala.jdk.javaapi.CollectionConverters;
@@ -39,6 +41,7 @@ final class ElementsFold {
   private final GenericInternalRow own = new GenericInternalRow(2); // position and element
   private final JoinedRow joined = new JoinedRow();
   private final DataType type; // of elements
+  private final DataType rowType; // of the rows that elements are made of
   private final BasePredicate filter; // null if all elements count
   private final List<Expression> arguments; // elements with equal arguments count once; null if all count
   private final InterpretedOrdering order; // of the arguments
@@ -51,7 +54,7 @@ final class ElementsFold {
   private int count;
 
   ElementsFold(ElementsAggregate aggregate) {
-    this(aggregate.position(), aggregate.element(), aggregate.function(), aggregate.filter(), aggregate.distinct(), null, false);
+    this(aggregate.position(), aggregate.element(), aggregate.function(), aggregate.filter(), aggregate.distinct(), null, null, false);
   }
 
   /**
@@ -60,12 +63,14 @@ final class ElementsFold {
   ElementsFold(Expression elements, RunningAggregate.Variables variables, AggregateFunction function, Expression filter, boolean distinct, boolean once) {
     this(
         variables.position(), variables.element(), function, filter, distinct,
-        elements instanceof NamedLambdaVariable rows && rows.exprId().equals(variables.rows().exprId()) ? null : replaced(elements, place(1, variables.rows())), once);
+        elements instanceof NamedLambdaVariable rows && rows.exprId().equals(variables.rows().exprId()) ? null : replaced(elements, place(1, variables.rows())),
+        ((ArrayType) variables.rows().dataType()).elementType(), once);
   }
 
   private ElementsFold(
       NamedLambdaVariable position, NamedLambdaVariable element, AggregateFunction called, Expression filter, boolean distinct,
-      Expression elements, boolean once) {
+      Expression elements, DataType rowType, boolean once) {
+    this.rowType = rowType;
     UnaryOperator<Expression> place = place(own.numFields(), position, element);
     type = element.dataType();
     this.filter = filter == null ? null : Predicate.create(replaced(filter, place));
@@ -103,7 +108,7 @@ final class ElementsFold {
       take(null, null); // as OUTER does
       return steps.end();
     }
-    return with(elements, row);
+    return with(elements, 0, row);
   }
 
   /** Starts over, without elements. */
@@ -114,21 +119,34 @@ final class ElementsFold {
     steps.begin();
   }
 
-  /** Returns the function's value for the elements so far and those of {@code rows}; {@code row} has the other columns. */
-  Object with(ArrayData rows, InternalRow row) {
+  /**
+   * Returns the function's value for the elements so far and those of {@code rows} from {@code begin} on. {@code row} has the other
+   * columns.
+   */
+  Object with(ArrayData rows, int begin, InternalRow row) {
     ArrayData more = rows;
+    int at = begin;
     if (elements != null) {
-      given.update(0, rows);
+      given.update(0, begin == 0 ? rows : from(rows, begin));
       more = (ArrayData) elements.eval(joined.apply(given, row));
+      at = 0;
     }
     joined.apply(own, row);
-    for (int i = 0; i < more.numElements(); i++) {
+    for (int i = at; i < more.numElements(); i++) {
       Object element = more.isNullAt(i) ? null : more.get(i, type);
       if (had == null || had.add(new GenericInternalRow(new Object[] {InternalRow.copyValue(element)}))) {
         take(count++, element);
       }
     }
     return steps.end();
+  }
+
+  private ArrayData from(ArrayData rows, int begin) {
+    Object[] rest = new Object[rows.numElements() - begin];
+    for (int i = 0; i < rest.length; i++) {
+      rest[i] = rows.get(begin + i, rowType);
+    }
+    return new GenericArrayData(rest);
   }
 
   private void take(Integer position, Object element) {

@@ -14,8 +14,6 @@ import org.apache.spark.sql.catalyst.expressions.codegen.CodegenContext;
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback;
 import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
 import org.apache.spark.sql.catalyst.util.ArrayData;
-import org.apache.spark.sql.catalyst.util.GenericArrayData;
-import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
@@ -47,7 +45,6 @@ public final class RunningAggregate extends Expression implements CodegenFallbac
   private final boolean distinct;
   private final boolean once;
   private transient ElementsFold fold;
-  private transient DataType type; // of the rows in the leaf
   private transient boolean begun;
   private transient Object value; // in the previous output row
 
@@ -72,7 +69,6 @@ public final class RunningAggregate extends Expression implements CodegenFallbac
   public Object eval(InternalRow row) {
     if (fold == null) {
       fold = new ElementsFold(elements, variables, (AggregateFunction) function, filter, distinct, once);
-      type = ((ArrayType) leaf.dataType()).elementType();
     }
     ArrayData given = (ArrayData) leaf.eval(row);
     int count = given == null ? 0 : given.numElements();
@@ -86,17 +82,9 @@ public final class RunningAggregate extends Expression implements CodegenFallbac
       begun = true;
     }
     if (first || marks < count) {
-      value = fold.with(marks == 0 ? given : behind(given, marks, count), row);
+      value = fold.with(given, marks, row);
     }
     return value;
-  }
-
-  private ArrayData behind(ArrayData given, int marks, int count) {
-    Object[] fresh = new Object[count - marks];
-    for (int i = marks; i < count; i++) {
-      fresh[i - marks] = given.get(i, type);
-    }
-    return new GenericArrayData(fresh);
   }
 
   @Override
