@@ -256,7 +256,7 @@ def test_ranks_of_a_search_that_tells_none():
     plan = without_catching(make_plan(parse_clause("ORDER BY i MEASURES LAST(v) AS l EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A C) PREF MAX (A.v + C.v) TOP 1"))).ranked_by_engine()
     schema = pa.schema([(name, pa.int64()) for name, _ in plan.inputs])
     assert "rank" in [spec.kind for _, spec in prepare(plan, schema).plan.leaves]
-    with pytest.raises(ClauseError, match="takes ranks from a search that tells none"):
+    with pytest.raises(ClauseError, match="takes ranks from a search that computes none"):
         prepare(replace(plan, selection=plan.selection._replace(strategy="NEXT")), schema)
 
 

@@ -33,7 +33,7 @@ ENTRY = re.compile(r"\n(?= *(?:[-*] |\d+\. |[\w`*, ]+: |[A-Z]\w+:$|>>> |\|))", r
 # Docstrings and comments of packages, messages of all, and pages.
 CEILINGS = {
     "clause": 1, "cli": 0, "columns": 1, "compiler": 13, "dialect": 1, "draw": 1, "engine": 42, "kernels": 15, "notebook":
-    0, "plan": 5, "spark": 5, "sql": 2, "tools": 0, "modules": 0, "messages": 337, "pages": 1130
+    0, "plan": 5, "spark": 5, "sql": 2, "tools": 0, "modules": 0, "messages": 334, "pages": 1130
 }  # fmt: skip
 NAMES_TOLD = 2  # a field that older clients pickle, and the plan's text beside it
 
@@ -84,13 +84,14 @@ def page(text: str) -> Iterator[str]:
     yield from sentences("\n".join(lines))
 
 
+def broken(sentence: str) -> list[str]:
+    """The rules that a sentence breaks."""
+    return [name for name, pattern in FOUND.items() if pattern.search(sentence)] + ["long"] * (len(sentence.split()) > MOST_WORDS)
+
+
 def counted(found: Iterator[str]) -> Counter[str]:
     """How many sentences break each rule."""
-    counts: Counter[str] = Counter()
-    for sentence in found:
-        counts.update(name for name, pattern in FOUND.items() if pattern.search(sentence))
-        counts["long"] += len(sentence.split()) > MOST_WORDS
-    return counts
+    return Counter(name for sentence in found for name in broken(sentence))
 
 
 def sources(package: str) -> Iterator[str]:
@@ -99,13 +100,17 @@ def sources(package: str) -> Iterator[str]:
         yield path.read_text("utf-8")
 
 
-def count_of(area: str) -> Counter[str]:
-    """The counts of an area: a package, ``messages`` or ``pages``."""
+def texts_of(area: str) -> Iterator[str]:
+    """The sentences of an area: a package, ``messages`` or ``pages``."""
     if area == "pages":
-        return sum((counted(page(path.read_text("utf-8"))) for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if path.name != "CHANGELOG.md"), Counter())
-    if area == "messages":
-        return sum((counted(messages(path.read_text("utf-8"))) for path in sorted((ROOT / "sparkcep").rglob("*.py"))), Counter())
-    return sum((counted(notes(source)) for source in sources(area.removeprefix("modules"))), Counter())
+        for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+            yield from page(path.read_text("utf-8")) if path.name != "CHANGELOG.md" else ()
+    elif area == "messages":
+        for path in sorted((ROOT / "sparkcep").rglob("*.py")):
+            yield from messages(path.read_text("utf-8"))
+    else:
+        for source in sources(area.removeprefix("modules")):
+            yield from notes(source)
 
 
 def test_every_package_has_a_ceiling():
@@ -115,8 +120,8 @@ def test_every_package_has_a_ceiling():
 
 @pytest.mark.parametrize("area", CEILINGS)
 def test_sentences_that_style_rules_out(area):
-    counts = count_of(area)
-    assert sum(counts.values()) <= CEILINGS[area], f"{dict(counts)}; write what you added otherwise"
+    found = [f"{', '.join(rules)}: {sentence[:160]}" for sentence in texts_of(area) if (rules := broken(sentence))]
+    assert sum(counted(texts_of(area)).values()) <= CEILINGS[area], "write what you added otherwise, of\n" + "\n".join(found)
 
 
 def test_no_docstring_begins_with_what():
@@ -135,7 +140,7 @@ def test_told_is_in_hardly_any_name():
 
 def test_rules_are_counted():
     source = '"""What is told stands behind the same."""\n# It is no row\n# to come.\nx = "a row that is told of by a message"\n'
-    assert counted(notes(source)) == Counter({"told": 1, "stand": 1, "behind": 1, "the same": 1, "what": 1, "is no": 1, "idioms": 1, "long": 0})
+    assert counted(notes(source)) == Counter({"told": 1, "stand": 1, "behind": 1, "the same": 1, "what": 1, "is no": 1, "idioms": 1})
     assert counted(messages(source))["told"] == 1
     assert list(sentences("Reads rows.\n\nArgs:\n    a: one\n        more.\n    b: two.")) == ["Reads rows.", "Args:", "a: one more.", "b: two."]
     assert list(page("One. Two.\n```\nis no\n```\n| is no |\n")) == ["One.", "Two."]

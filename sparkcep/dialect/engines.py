@@ -344,7 +344,7 @@ def _to_date(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def _oracle_text(node: exp.Expr, note: Note) -> exp.Expr:
-    """TO_CHAR, in which MON, Mon and mon are three texts. The other parts of a format are numbers."""
+    """TO_CHAR. MON, Mon and mon are three texts in its formats. The other parts of a format are numbers."""
     month = re.search("MON", literal(node.args.get("format")) or "", re.I)
     made = date_text(node, note)
     if month is None or month[0][:2] == "Mo":

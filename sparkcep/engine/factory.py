@@ -89,7 +89,7 @@ def _prepared(plan: Plan, schema: pa.Schema) -> Prepared:
     )
     out = output_schema(plan, schema)
     if plan.ranking and plan.ranking.by_engine and strategy.search != s.PATHS:
-        raise wrong("it takes ranks from a search that tells none")
+        raise wrong("it takes ranks from a search that computes none")
     if plan.ranking:
         _check_objectives(plan, plan.ranking, schema, out)
     if plan.selection:

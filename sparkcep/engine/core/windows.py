@@ -348,7 +348,7 @@ def _listed(grid: _Grid, low: np.ndarray, high: np.ndarray, most: int, asked: np
         alike = np.append(False, np.diff(once) == 0)
         bottom = np.where(alike, np.maximum(bottom, np.append(bottom[:1], top[:-1] + 1)), bottom)
     counts = np.maximum(top - bottom + 1, 0)
-    many = counts.astype(np.float64)  # of which a sum passes no type's end
+    many = counts.astype(np.float64)  # sums of doubles do not wrap
     sums = many.sum() if once is None else np.bincount(once, many).max(initial=0.0)
     if sums > most:
         raise TooMuchStateError

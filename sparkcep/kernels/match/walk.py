@@ -639,7 +639,7 @@ def _from_row(
             fill(work.since[0], -1)
     while True:
         if touched and undecided and not how.report_all:
-            outcome = SUSPENDED  # rows to come may complete a run, and all that follow are less preferred
+            outcome = SUSPENDED  # future rows may complete a run, and all later runs are less preferred
             break
         node = frames[depth, F_NODE]
         e = frames[depth, F_EDGE]

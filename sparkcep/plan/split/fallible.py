@@ -132,7 +132,7 @@ def _converts(operands: tuple[Expr, ...]) -> bool:
 
 
 def _is_number(expr: Expr) -> bool:
-    """Whether the value is a number, as the text alone tells."""
+    """Whether the text alone shows that the value is a number."""
     expr = expr.bare()
     while expr.op == "call" and expr.value in NAVIGATIONS and expr.args:
         expr = expr.args[0].bare()
