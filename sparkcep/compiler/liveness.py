@@ -112,6 +112,17 @@ def largest_counts(conditions: Conditions) -> np.ndarray:
     return largest
 
 
+def memo_values(live: np.ndarray, conditions: Conditions) -> np.ndarray:
+    """How a memo of failures takes the values of slots: 0 not at all, 1 as they are, n + 1 counts up to n. uint8, as ``live``.
+
+    ``live``: uint8 (states or nodes, slots), the slots that decide the future of each. A count that only says whether there is a
+    value, or that is only compared with constants, would otherwise keep states apart that have the same future.
+    """
+    largest = largest_counts(conditions)
+    how = np.where((largest > 0) & (largest < np.iinfo(np.uint8).max), largest + 1, 1).astype(np.uint8)
+    return live * how if live.shape[1] == len(how) else live
+
+
 def columns_read(conditions: Conditions) -> np.ndarray:
     """int64 (slots): the only column that the row a FIRST or LAST slot holds, now or in a slot that takes it over, is read for
     (FLOAT_COLUMN more for floats), -1 where there are several or the row itself matters: two rows with equal values there have

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sparkcep.compiler.liveness import memo_values
 from sparkcep.compiler.searches import ADJACENT
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.kernel_loop import distinct_variables, scratch
@@ -37,7 +38,8 @@ class Backtracking:
         self.words = max(1, (self.width + 63) // 64)
         self.shares = task.prepared.strategy.shares_ends and not task.prepared.conditions.has_history
         self.distinct = distinct_variables(task.prepared.conditions)
-        self.program = kernels.ProgramArrays(program.code, program.loops, program.perms, program.targets, program.runs, task.prepared.state_live)
+        live = memo_values(task.prepared.state_live, task.prepared.conditions)
+        self.program = kernels.ProgramArrays(program.code, program.loops, program.perms, program.targets, program.runs, live)
         self.tests = tests_of(task.prepared)
 
     def over(self, chunk: Chunk, state: ResumeState) -> Matches:

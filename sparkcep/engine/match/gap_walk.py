@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparkcep.compiler.liveness import memo_values
 from sparkcep.compiler.net.net import ACCEPT, E_CHECK, E_NOT, E_OPEN, E_TARGET, E_VAR, Edge, Net
 from sparkcep.compiler.searches import CONJUNCTION, WALK
 from sparkcep.engine.core.chunk import Chunk, Saved
@@ -139,7 +140,7 @@ def net_of(prepared: Prepared, late: int = 0) -> walking.NetArrays:
         if len(looking) == 1 and all(edge[E_CHECK] <= 1 and edge[E_OPEN] <= 1 for _, edge in taking):
             alone[node] = looking[0]
             local[node] = sum({1 << int(edge[E_VAR]) for e, edge in taking if e != looking[0]})
-    live = prepared.state_live
+    live = memo_values(prepared.state_live, prepared.conditions)
     valued = np.ones(automaton.nodes, dtype=np.uint8) if late else live.any(axis=1).astype(np.uint8)
     return walking.NetArrays(automaton.first, automaton.edges, automaton.masks, automaton.accepts(), live, alone, local, valued)
 

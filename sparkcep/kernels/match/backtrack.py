@@ -82,7 +82,8 @@ from sparkcep.kernels.vm.vm import MAP, scan
 class ProgramArrays(NamedTuple):
     """The compiled pattern, see :mod:`sparkcep.compiler.pattern.program`.
 
-    ``live`` uint8 (states, slots) marks the slots that decide a memoised state's future (liveness).
+    ``live`` uint8 (states, slots) says how a memo takes the slots that decide a state's future, see
+    :func:`sparkcep.compiler.liveness.memo_values`.
     """
 
     code: np.ndarray
@@ -198,7 +199,10 @@ def _visit_hashed(here, regs, pos, first, live, hi, hbits, entries, alive, table
             key[3 + 2 * k] = -2 if first == 1 else first
             key[4 + 2 * k] = 0
         else:
-            key[3 + 2 * k] = hi[pos - 1, k]
+            value = hi[pos - 1, k]
+            if live[here, k] > 1:
+                value = min(value, np.int64(live[here, k]) - 1)
+            key[3 + 2 * k] = value
             key[4 + 2 * k] = hbits[pos - 1, k]
     h = place_of(key, entries, table)
     e = table[h] - 1

@@ -133,7 +133,8 @@ class NetArrays(NamedTuple):
     Attributes:
         first, edges, masks: as in :mod:`sparkcep.compiler.net.net`.
         accepts: uint8 (nodes).
-        live: uint8 (nodes, slots), the slots that decide a node's future (liveness).
+        live: uint8 (nodes, slots), how a memo takes the slots that decide a node's future, see
+            :func:`sparkcep.compiler.liveness.memo_values`.
         alone: int64 (nodes), a node's only edge whose condition looks at the match; -1 if there are none or several, or if a row
             opens or must lie in a group's window.
         local: int64 (nodes), the variables of the other edges.
@@ -1475,7 +1476,7 @@ def _key(depth, node, row, stop, live, scratch, opened, windows):
         key[n] = windows[w, opened[depth, w]] if opened[depth, w] >= 0 else -1
         n += 1
     for k in range(min(slots, count)):
-        if live[node, k] == 1:
-            key[n] = hi[row, k]
+        if live[node, k] > 0:
+            key[n] = hi[row, k] if live[node, k] == 1 else min(hi[row, k], np.int64(live[node, k]) - 1)
             key[n + 1] = hbits[row, k]
         n += 2
