@@ -20,12 +20,10 @@ import org.apache.spark.sql.catalyst.expressions.ArrayMin;
 import org.apache.spark.sql.catalyst.expressions.ArraysZip;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Cast;
-import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.LateralSubquery;
-import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
 import org.apache.spark.sql.catalyst.expressions.PosExplode;
@@ -119,7 +117,6 @@ final class MatchAggregates extends Rule<LogicalPlan> {
       arrays.put(i, found);
     }
     List<NamedExpression> columns = new ArrayList<>();
-    List<NamedExpression> above = new ArrayList<>();
     for (NamedExpression column : CollectionConverters.asJava(StreamAggregates.rewritten(aggregate).aggregateExpressions())) {
       Expression value = ((Alias) column).child();
       boolean kept = column.name().equals(StreamAggregates.KEPT); // any_value of a single value per row
@@ -127,29 +124,10 @@ final class MatchAggregates extends Rule<LogicalPlan> {
       if (value == null) {
         return aggregate;
       }
-      if (value instanceof CreateNamedStruct row) {
-        above.add(MatchStrategy.alias(ofColumns(row, columns), column.name(), column.exprId()));
-      } else {
-        columns.add(MatchStrategy.alias(value, column.name(), column.exprId()));
-        above.add(columns.get(columns.size() - 1).toAttribute());
-      }
+      columns.add(MatchStrategy.alias(value, column.name(), column.exprId()));
     }
     Streams.ship();
-    // Spark drops the struct where fields are taken of it above, which it does not if the aggregates are beside it
-    return new Project(MatchStrategy.seq(above), new Project(MatchStrategy.seq(columns), StreamAggregates.unnumbered(generate.child())));
-  }
-
-  /** The struct of columns instead of expressions. Adds these columns to {@code columns}. */
-  private static Expression ofColumns(CreateNamedStruct row, List<NamedExpression> columns) {
-    List<Expression> fields = new ArrayList<>();
-    for (int i = 0; i < row.valExprs().size(); i++) {
-      Expression name = row.nameExprs().apply(i);
-      NamedExpression column = MatchStrategy.named(row.valExprs().apply(i), ((Literal) name).value().toString());
-      columns.add(column);
-      fields.add(name);
-      fields.add(column.toAttribute());
-    }
-    return new CreateNamedStruct(MatchStrategy.seq(fields));
+    return new Project(MatchStrategy.seq(columns), StreamAggregates.unnumbered(generate.child()));
   }
 
   /** Returns the arrays of rows among the output columns of the table function below. */

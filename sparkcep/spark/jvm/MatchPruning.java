@@ -89,7 +89,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
     if (!(node instanceof Project given)) {
       return node;
     }
-    Project project = stepwise(renaming(given));
+    Project project = stepwise(given);
     if (project.child() instanceof Generate generate) {
       Generate pruned = pruned(generate, project.references());
       return pruned == generate ? project : new Project(project.projectList(), pruned);
@@ -314,30 +314,6 @@ final class MatchPruning extends Rule<LogicalPlan> {
 
   private static boolean readsInput(Generate generate, AttributeSet read) {
     return CollectionConverters.asJava(generate.child().output()).stream().anyMatch(read::contains);
-  }
-
-  /**
-   * Merges two projections if the upper one only renames columns of running aggregates. Spark keeps both, because the lower one is
-   * not deterministic, and would copy each row twice. Each aggregate is still computed once for each row.
-   */
-  private static Project renaming(Project project) {
-    if (!(project.child() instanceof Project below)
-        || !below.projectList().exists(column -> column instanceof Alias alias && alias.child() instanceof RunningAggregate)) {
-      return project;
-    }
-    Map<ExprId, NamedExpression> made = new HashMap<>();
-    CollectionConverters.asJava(below.projectList()).forEach(column -> made.put(column.exprId(), column));
-    Set<ExprId> taken = new HashSet<>();
-    List<NamedExpression> columns = new ArrayList<>();
-    for (NamedExpression column : CollectionConverters.asJava(project.projectList())) {
-      Expression source = column instanceof Alias alias && alias.explicitMetadata().isEmpty() ? alias.child() : (Expression) column;
-      NamedExpression from = source instanceof Attribute attribute ? made.get(attribute.exprId()) : null;
-      if (from == null || !(((Expression) from).deterministic() || taken.add(from.exprId()))) {
-        return project;
-      }
-      columns.add(from instanceof Alias alias ? MatchStrategy.alias(alias.child(), column.name(), column.exprId()) : column);
-    }
-    return new Project(MatchStrategy.seq(columns), below.child());
   }
 
   /**
