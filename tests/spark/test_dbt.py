@@ -252,7 +252,7 @@ def test_thrift(package, thrift_server, tmp_path):
     code, out = project.dbt(DBT, "build", "--target", "thrift", THRIFT_PORT=str(server.port))
     assert code == 0, out
     statuses = [r["status"] for r in project.results().values()]
-    assert statuses.count("success") == 8 and statuses.count("pass") == len(statuses) - 8
+    assert statuses.count("success") == 9 and statuses.count("pass") == len(statuses) - 9
     cursor = server.session()
 
     def rows(query: str) -> list[tuple]:
