@@ -211,6 +211,8 @@ FORMS_OF_PLANS = [
     "SELECT id, n, s FROM ({}) ORDER BY s DESC NULLS LAST, id, n LIMIT 7",
     "SELECT id, lag(d) OVER (PARTITION BY g, n ORDER BY id) AS before FROM ({})",
     "WITH w AS ({}) SELECT a.id, a.s, b.d FROM w a JOIN w b USING (id, n)",
+    "WITH w AS ({}) SELECT a.id FROM w a JOIN w b USING (id, n)",
+    "WITH w AS ({}) SELECT a.id, b.d FROM w a JOIN w b USING (id, n)",
 ]
 
 

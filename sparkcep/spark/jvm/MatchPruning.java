@@ -22,6 +22,7 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.PythonUDTF;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.expressions.SparkPartitionID;
+import org.apache.spark.sql.catalyst.plans.logical.CTERelationDef;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -38,6 +39,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.Function1;
 import scala.Option;
+import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
@@ -65,7 +67,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
     return (LogicalPlan) Streams.numbered(plan).transformDown(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
       @Override
       public boolean isDefinedAt(LogicalPlan node) {
-        return node instanceof Project || node instanceof Filter || node instanceof Generate;
+        return node instanceof Project || node instanceof Filter || node instanceof Generate || node instanceof CTERelationDef;
       }
 
       @Override
@@ -77,6 +79,9 @@ final class MatchPruning extends Rule<LogicalPlan> {
   }
 
   private static LogicalPlan improved(LogicalPlan node) {
+    if (node instanceof CTERelationDef definition) {
+      return withOwnColumns(definition);
+    }
     if (node instanceof Filter filter && filter.child() instanceof Generate generate) {
       return withKeysFiltered(filter, generate);
     }
@@ -99,6 +104,23 @@ final class MatchPruning extends Rule<LogicalPlan> {
       return pruned == generate ? project : new Project(project.projectList(), new Filter(filter.condition(), pruned));
     }
     return project;
+  }
+
+  /**
+   * Returns the definition of a CTE with its present plan instead of its first one, if their columns have different ids.
+   *
+   * <p>Spark prunes the columns of a CTE that is read several times and is not deterministic, and then reads them by their places. It
+   * keeps the first plan, to filter it once more. If a rule removes a redundant alias in between, the filter names columns that the
+   * first plan lacks, and the first plan comes back with all its columns: wrong columns are read.
+   */
+  private static LogicalPlan withOwnColumns(CTERelationDef definition) {
+    LogicalPlan first = definition.originalPlanWithPredicates().isEmpty() ? null : definition.originalPlanWithPredicates().get()._1();
+    if (first == null || definition.child().outputSet().subsetOf(first.outputSet()) || !first.exists(node -> node instanceof Generate generate && call(generate) != null)) {
+      return definition;
+    }
+    List<Object> arguments = new ArrayList<>(CollectionConverters.asJava(definition.productIterator().toSeq()));
+    arguments.set(2, Option.apply(new Tuple2<>(definition.child(), MatchStrategy.seq(List.<Expression>of()))));
+    return definition.makeCopy(arguments.toArray());
   }
 
   private static Call call(Generate generate) {
