@@ -109,9 +109,9 @@ final class MatchPruning extends Rule<LogicalPlan> {
   /**
    * Returns the definition of a CTE with its present plan instead of its first one, if their columns have different ids.
    *
-   * <p>Spark prunes the columns of a CTE that is read several times and is not deterministic, and then reads them by their places. It
-   * keeps the first plan, to filter it once more. If a rule removes a redundant alias in between, the filter names columns that the
-   * first plan lacks, and the first plan comes back with all its columns: wrong columns are read.
+   * <p>Spark prunes the columns of a CTE that is read several times and is not deterministic, and then reads them by their places.
+   * It keeps the first plan, to filter it once more. If a rule removes a redundant alias in between, the filter names columns that
+   * the first plan lacks, and the first plan comes back with all its columns: wrong columns are read.
    */
   private static LogicalPlan withOwnColumns(CTERelationDef definition) {
     LogicalPlan first = definition.originalPlanWithPredicates().isEmpty() ? null : definition.originalPlanWithPredicates().get()._1();
