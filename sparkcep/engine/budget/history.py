@@ -101,10 +101,10 @@ class HistoryReader:
                 raise wrong(f"the input has not one column {self.column}")
             self.take((values[0].as_py() if len(values) else None) or [])
         assert self.read is not None
-        recorded, promises = self.read
-        fresh = {name: np.full((len(prior), UTILITY_FIELDS), -1, dtype=np.int64) for name, prior in (("counts", promises.prior), ("sums", promises.overall))}
-        fresh |= {"met": np.zeros(len(promises.prior), dtype=np.int64), "met_kinds": np.zeros(len(promises.overall), dtype=np.int64), "many": np.zeros(2, dtype=np.int64)}
-        return recorded._replace(cover=np.full_like(recorded.cover, -1), memo=np.full_like(recorded.memo, -1)), promises._replace(**fresh)
+        recorded, utilities = self.read
+        fresh = {name: np.full((len(prior), UTILITY_FIELDS), -1, dtype=np.int64) for name, prior in (("counts", utilities.prior), ("sums", utilities.overall))}
+        fresh |= {"met": np.zeros(len(utilities.prior), dtype=np.int64), "met_kinds": np.zeros(len(utilities.overall), dtype=np.int64), "many": np.zeros(2, dtype=np.int64)}
+        return recorded._replace(cover=np.full_like(recorded.cover, -1), memo=np.full_like(recorded.memo, -1)), utilities._replace(**fresh)
 
     def _prepared(self, rows: list[dict[str, Any]]) -> tuple[searching.HistoryArrays, Utilities]:
         approx = self.task.plan.approximate
@@ -115,7 +115,7 @@ class HistoryReader:
             vectors = sketched(vectors, sketch_size(vectors, approx.budget.sketch), self.stands.places, [approx.errors(c) for c in self.stands.costs.tolist()], intervals)
         level = {approx.errors(cost): i for i, cost in enumerate(self.stands.costs.tolist())}
         levels = np.array([level.get(errors, -1) for errors in vectors.errors.tolist()], dtype=np.int64)
-        return self._arrays(vectors, levels, intervals), NO_UTILITIES if self.published else utilities(vectors, levels, intervals, self.stands)
+        return self._arrays(vectors, levels, intervals), NO_UTILITIES if self.published else utilities_of(vectors, levels, intervals, self.stands)
 
     def _arrays(self, vectors: Features, levels: np.ndarray, intervals: int) -> searching.HistoryArrays:
         """The vectors as the search looks them up.
@@ -146,7 +146,7 @@ class HistoryReader:
         )  # fmt: skip
 
 
-def utilities(vectors: Features, levels: np.ndarray, intervals: int, stands: CandidatePlaces) -> Utilities:
+def utilities_of(vectors: Features, levels: np.ndarray, intervals: int, stands: CandidatePlaces) -> Utilities:
     """The utilities of the vectors that a candidate may have: match points for each visit, by the history.
 
     The shares are smoothed by those of vectors with coarser intervals. There are as many intervals as the working memory has room

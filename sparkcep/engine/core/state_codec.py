@@ -109,7 +109,7 @@ class StateSchema:
     lists: Mapping[str, np.dtype] = field(default_factory=dict)
     signature: int | None = None
 
-    def packed(self, state: State) -> tuple[np.ndarray, list[Ragged]]:
+    def saved(self, state: State) -> tuple[np.ndarray, list[Ragged]]:
         """Returns the numbers of a state and its lists. The numbers are int64 (partitions, signature and numbers)."""
         columns = state.columns()
         lists = [Ragged(columns.lists[name].values.astype(kind, copy=False).ravel(), columns.lists[name].counts) for name, kind in self.lists.items()]
@@ -122,7 +122,7 @@ class StateSchema:
             numbers[:, 0] = np.where(known, self.signature, 0)
         return numbers, lists
 
-    def unpacked(self, rows: np.ndarray, numbers: np.ndarray, lists: list[Ragged]) -> State:
+    def loaded(self, rows: np.ndarray, numbers: np.ndarray, lists: list[Ragged]) -> State:
         """Restores a state. Raises ValueError, or MatchRuntimeError for a state of another pattern."""
         signed = self.signature is not None
         if signed and not np.isin(numbers[:, 0], (0, self.signature)).all():
@@ -197,7 +197,7 @@ class StateBytes:
         ``table`` has the retained rows of all partitions.
         """
         rows = state.rows
-        numbers, lists = self.saves.packed(state)
+        numbers, lists = self.saves.saved(state)
         bounds = np.concatenate([[0], np.cumsum(rows)])
         sections = [Sections(values, np.concatenate([[0], np.cumsum(counts)])) for values, counts in lists]
         sections += packed(table, bounds)
@@ -249,7 +249,7 @@ class StateBytes:
                 raise ValueError("parts of numbers")
             lists = [Ragged(np.frombuffer(section, dtype=t), count // t.itemsize) for (section, count), t in zip(sections, types)]
             table = unpacked(self.schema, sections[len(types) :], rows)  # first: it detects wrong row counts
-            return self.saves.unpacked(rows, heads["numbers"].astype(np.int64), lists), table
+            return self.saves.loaded(rows, heads["numbers"].astype(np.int64), lists), table
         except (ValueError, pa.ArrowException) as error:
             raise self._wrong(b"") from error
 

@@ -523,7 +523,7 @@ def _follow(arc, origin, k, on, group, q, graph, values, rows, room, state):
 
 # Arguments of _row:
 #   opening: make the records before the first row instead.
-#   told: the matches that end at the row have been emitted.
+#   emitted: whether the matches that end at the row have been emitted.
 #   limit: arcs ON EXPIRY are taken up to this time.
 #   expired: arcs ON EXPIRY up to this time have been emitted.
 #   labelled: whether matches have labels.

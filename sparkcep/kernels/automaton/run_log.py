@@ -318,7 +318,7 @@ def change(changed, comes, causes, flush, flush_rows, graph, values, rows, room,
             place = _position(q, state[S_LIVE], log.live)
             state[S_PLACE] = place
             # A deletion takes the steps GONE, REMOVE and LEAVE, an insertion REMOVE (if rows follow it) and ROW. Both continue with
-            # TELL and CARRY in turn.
+            # EMIT and CARRY in turn.
             if comes[at] == 0:
                 state[S_STEP] = GONE
             elif place == state[S_LIVE]:
@@ -384,7 +384,7 @@ def change(changed, comes, causes, flush, flush_rows, graph, values, rows, room,
             state[S_PLACE] = place + 1
             state[S_OF] = q if place + 1 == state[S_LIVE] else -1
             state[S_STEP] = EMIT
-        # TELL: new matches are emitted.
+        # EMIT: new matches are emitted.
         elif step == EMIT:
             while state[S_NEW] < state[S_EVENTS]:
                 outcome = _note(state[S_NEW], np.int64(1), causes[at], by_ways, room, log, state)

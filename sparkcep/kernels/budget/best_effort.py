@@ -111,7 +111,7 @@ REPORTED, JUDGED = 1, 2  # state[Q_PENDING]: the row's matches are known, but no
 Q_DONE, Q_PENDING, Q_VECTORS, Q_ENDS, Q_CHECKS, Q_LEFT, Q_AGENTS, Q_SAVED, Q_ENTERED, BUDGET_STATE = range(CARGO_STATE, CARGO_STATE + 10)
 # Columns of a candidate:
 # A_CLASS, A_EDGE, A_START, A_ENTRY: class (NONE: a run would begin), edge, first row, last entry.
-# A_CODE, A_TOLD, A_PROMISED: code of its features for learning, their number in the history, their code for utility.
+# A_CODE, A_FEATURES, A_CODE_OF_UTILITY: code of its features for learning, their number in the history, their code for utility.
 # A_VERSION, A_SCORE, A_RESIDUE: version of its score, the score in units, its residue.
 A_CLASS, A_EDGE, A_START, A_ENTRY, A_CODE, A_FEATURES, A_VERSION, A_SCORE, A_RESIDUE, A_CODE_OF_UTILITY, CANDIDATE_FIELDS = range(11)
 BEHIND = -1.0  # the utility of candidates that come after all others
@@ -447,7 +447,7 @@ def _sift(at, size, order, net, utilities, runs, ground):
 
 @embedded
 def _gain(at, row, version, history):
-    """Computes the score of features, given the bundles covered by now, into ``told.memo``: once for all their candidates."""
+    """Computes the score of features, given the bundles covered by now, into ``history.memo``: once for all their candidates."""
     memo, cover = history.memo, history.cover
     if memo[at, G_ROW] == row and memo[at, G_VERSION] == version:
         return
@@ -1052,7 +1052,7 @@ def budgeted_partitions(
         offsets: int64 (partitions + 1).
         opens: int64 (partitions, OPEN_FIELDS), as in :mod:`sparkcep.kernels.frontier.frontier`.
         ahead: int64 (partitions), how many last rows of a growing partition are not searched yet.
-        parked: saved runs of growing partitions.
+        saved_runs: :class:`sparkcep.kernels.budget.save_runs.SavedRuns` of growing partitions.
         looking: as in :mod:`sparkcep.kernels.frontier.frontier`.
     """
     parts = offsets.shape[0] - 1

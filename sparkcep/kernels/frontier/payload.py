@@ -63,8 +63,8 @@ from sparkcep.kernels.jit.cache import allocating, embedded, inlined, kernel
 # K_OLDEST, K_NEXT: Numbers: oldest start in the window, the start after the newest one.
 # K_NODES, K_STAMP, K_FRESH: Graph: nodes, stamp of visits, first node of the row.
 # K_ENTRIES, K_KEPT: Runs: entries, and how many of them other partitions have.
-# K_UNTOLD, K_LATEST: Runs: of the matches of the current row the first cost not yet emitted, and the latest start of those emitted
-#   (NONE: none).
+# K_UNEMITTED, K_LATEST: Runs: the lowest cost of the current row's matches that is not yet emitted, and the latest start of those
+#   emitted (NONE: none).
 K_BACK, K_OLDEST, K_NEXT, K_NODES, K_STAMP, K_FRESH, K_ENTRIES, K_KEPT, K_UNEMITTED, K_LATEST, CARGO_STATE = range(FUTURES_STATE, FUTURES_STATE + 11)
 # Columns of Graph.nodes: row, label, newest predecessor, next older member of its class, latest start, complete.
 N_ROW, N_LABEL, N_SOURCE, N_CHAIN, N_START, N_DONE = range(6)

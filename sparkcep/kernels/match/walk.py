@@ -617,7 +617,7 @@ def _spent(state):
 #   stop_all: no row from there on is taken.
 #   undecided: whether that is so because more rows may arrive.
 #   at_head: whether the anchor ``^`` holds.
-#   told: matches that end before this row have been emitted.
+#   emitted: matches that end before this row have been emitted.
 @inlined
 def _from_row(
     s, part, low, high, limit, stop_all, undecided, open_end, at_head, emitted, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, out, floors,
