@@ -51,15 +51,16 @@ def answer(spark):
 
 
 @contextmanager
-def standalone(folder: Path, workers: int = 2, cores: int = 2, pinned: bool = False, user: User | None = None):
+def standalone(folder: Path, workers: int = 2, cores: int = 2, pinned: bool = False, user: User | None = None, hosts: bool = False):
     """The address of the master of a cluster, while it runs. Its files go to ``folder``. ``pinned``: each worker, with all that it
-    starts, has one of the machine's processors for itself (Linux). ``user``: who runs the workers, and so their executors."""
+    starts, has one of the machine's processors for itself (Linux). ``user``: who runs the workers, and so their executors.
+    ``hosts``: each worker has an address of its own (127.0.0.2 and so on, Linux), so Spark takes them for two hosts."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     url = f"spark://127.0.0.1:{port}"
     commands = [[_MASTER, "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
-    commands += [[_WORKER, url, "--host", "127.0.0.1", "--cores", str(cores), "--memory", "3g", "--webui-port", "0", "--work-dir", str((user.own(folder / f"work{i}") if user else folder / f"work{i}"))] for i in range(workers)]
+    commands += [[_WORKER, url, "--host", f"127.0.0.{2 + i if hosts else 1}", "--cores", str(cores), "--memory", "3g", "--webui-port", "0", "--work-dir", str((user.own(folder / f"work{i}") if user else folder / f"work{i}"))] for i in range(workers)]
     home = find_spark_home()
     environment = {**{k: v for k, v in os.environ.items() if k != "PYTHONPATH"}, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m", "PYSPARK_PYTHON": sys.executable}
     started = []
