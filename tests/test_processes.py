@@ -14,6 +14,7 @@ import pytest
 
 import sparkcep
 from sparkcep import processes
+from sparkcep.kernels.common import hash_table  # noqa: F401 - its kernels are asked for
 from sparkcep.kernels.jit import background, cache
 
 PACKAGE = Path(sparkcep.__file__).resolve().parent
