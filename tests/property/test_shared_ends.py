@@ -6,6 +6,7 @@ row as the clause does, because its choices have the order of preferment.
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 import re
@@ -247,3 +248,14 @@ def test_labels_grow_with_the_rows(pattern):
             backtrack._BacktrackMatches.found = monkey
         assert sum(len(found.labels) for found in written) <= 4 * size
         assert sum(int(np.maximum(found.events[:, 2], 0).sum()) for found in written) > size * size / 20
+
+
+def test_sums_over_several_tiles():
+    """Each sum of fractions is added from the match's first row on, also if there are more rows than are added at a time."""
+    rng, size = random.Random(3), 5000
+    rows = [{"r": r, "letter": rng.choice("a" * 60 + "b"), "i": 1, "x": rng.choice([None, rng.uniform(-1, 1) * 10 ** rng.randint(-9, 9)]), "t": "", "d": None} for r in range(size)]
+    got = answered("(A|B)+", [rows], None, 1 << 20)
+    assert len(got) == size
+    for start in (*range(0, size, 379), size - 9, size - 1):
+        values = [row["x"] for row in rows[start:] if row["x"] is not None]
+        assert got[start]["f"] == (functools.reduce(float.__add__, values) if values else None)

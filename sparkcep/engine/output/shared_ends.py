@@ -25,6 +25,7 @@ from sparkcep.kernels.common.layout import E_LABELS, E_PART, E_ROWS, E_START
 from sparkcep.kernels.jit.cache import inlined, kernel
 
 TILE = 1 << 11  # so many sums stay in the processor's first-level cache while numbers are added to them
+TOGETHER = 8  # so many numbers are added to a sum between loading and storing it
 MOST_LABELS = 1 << 20  # at most so many labels at a time, if matches have all their labels
 _ALL = np.zeros(0, dtype=np.uint8)  # as NULL marks or filter: all rows count
 _EXACT = 2.0**53  # sums of integers below it do not depend on the order of additions
@@ -252,15 +253,31 @@ def _sums_in_order(mask: int, flts: np.ndarray, nulls: np.ndarray, keep: np.ndar
     size, matches = len(trees.labels), len(trees.events)
     many, begin, filled = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
     sums, out = np.zeros(matches, dtype=np.float64), np.zeros(matches, dtype=np.float64)
-    _spread(mask, flts, nulls, keep, trees, many, begin, filled, np.empty(size, dtype=np.int64), sums, out)
+    lows, highs, numbers = np.empty(TOGETHER, dtype=np.int64), np.empty(TOGETHER, dtype=np.int64), np.empty(TOGETHER, dtype=np.float64)
+    _spread(mask, flts, nulls, keep, trees, many, begin, filled, np.empty(size, dtype=np.int64), sums, lows, highs, numbers, out)
     return out
 
 
+@inlined
+def _add(x, part):
+    for k in range(part.shape[0]):
+        part[k] += x
+
+
+@inlined
+def _add_eight(numbers, part):
+    """Adds the numbers to each sum, one after the other."""
+    a, b, c, d, e, f, g, h = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6], numbers[7]
+    for k in range(part.shape[0]):
+        part[k] = part[k] + a + b + c + d + e + f + g + h
+
+
 @kernel
-def _spread(mask, flts, nulls, keep, forest, many, begin, filled, order, sums, out):
+def _spread(mask, flts, nulls, keep, forest, many, begin, filled, order, sums, lows, highs, numbers, out):
     """Fills ``out``.
 
-    ``many`` (labels) is how many matches have a label. They lie in ``sums`` from ``begin`` on.
+    ``many`` (labels) is how many matches have a label. They lie in ``sums`` from ``begin`` on. ``lows``, ``highs`` and ``numbers``
+    have room for some labels: the sums that have each label, and its value.
     """
     events, labels, joins, after, at, first = forest
     matches = events.shape[0]
@@ -298,13 +315,24 @@ def _spread(mask, flts, nulls, keep, forest, many, begin, filled, order, sums, o
     # Labels and sums are processed in tiles, so that the sums stay in the cache. Each sum still gets its values in row order.
     for some in range(0, steps, TILE):
         for low in range(0, matches, TILE):
-            for step in range(some, min(some + TILE, steps)):
-                n = order[step]
-                begun = max(begin[n], low)
-                x = flts[at[n]]
-                part = sums[begun : max(min(begin[n] + many[n], low + TILE), begun)]
-                for k in range(part.shape[0]):
-                    part[k] += x
+            for step in range(some, min(some + TILE, steps), TOGETHER):
+                taken = min(TOGETHER, min(some + TILE, steps) - step)
+                inner, outer = low, low + TILE  # the sums that get all of these numbers
+                for i in range(taken):
+                    n = order[step + i]
+                    lows[i] = max(begin[n], low)
+                    highs[i] = max(min(begin[n] + many[n], low + TILE), lows[i])
+                    numbers[i] = flts[at[n]]
+                    inner = max(inner, lows[i])
+                    outer = min(outer, highs[i])
+                if taken < TOGETHER or outer <= inner:
+                    for i in range(taken):
+                        _add(numbers[i], sums[lows[i] : highs[i]])
+                    continue
+                for i in range(TOGETHER):
+                    _add(numbers[i], sums[lows[i] : inner])
+                    _add(numbers[i], sums[outer : highs[i]])
+                _add_eight(numbers, sums[inner:outer])
     for e in range(matches):
         n = first[e]
         if n >= 0:
