@@ -46,6 +46,9 @@ def test_errors_point_at_their_place(capsys):
     [
         (["run"], "give a file"),
         (["run", "nowhere.sql"], "the file nowhere.sql does not exist"),
+        (["run", "SELECT * FROM t"], "the file SELECT * FROM t does not exist; write -e before a statement"),
+        (["run", f"SELECT {'x' * 300} FROM t"], "does not exist; write -e before a statement"),
+        (["lint", "x" * 300], "does not exist"),
         (["run", "-e", "SELECT 1", "--table", "x"], "NAME=PATH"),
         (["run", "-e", "SELECT 1", "--output", "x.txt"], "must end in"),
         (["run", "-e", "SELECT 1", "--output", "x.csv", "--format", "csv"], "--format csv is how results are printed; the name of --output x.csv says"),

@@ -302,7 +302,7 @@ def _completion(parser: argparse.ArgumentParser, commands: Any, options: argpars
 def _text_of(name: str) -> str:
     if name == "-":
         return sys.stdin.read()
-    if not Path(name).is_file():
+    if not os.path.isfile(name):  # False, too, for a name that is too long
         raise UsageError(f"the file {name} does not exist")
     try:
         return Path(name).read_bytes().decode("utf-8")  # line ends as they are
@@ -331,7 +331,11 @@ def _placed(text: str, file: str = "") -> Iterator[None]:
 def _given(options: argparse.Namespace) -> str:
     if (options.file is None) == (options.execute is None):
         raise UsageError("give a file of SQL statements, or -e 'SELECT ...'")
-    return _text_of(options.file) if options.execute is None else options.execute
+    if options.execute is not None:
+        return options.execute
+    if len(options.file.split()) > 2 and not os.path.exists(options.file):
+        raise UsageError(f"the file {options.file} does not exist; write -e before a statement")
+    return _text_of(options.file)
 
 
 def _statements(options: argparse.Namespace) -> list[str]:
