@@ -24,9 +24,9 @@ from sparkcep.engine.output.gather import float_less
 from sparkcep.kernels.common.layout import E_LABELS, E_PART, E_ROWS, E_START
 from sparkcep.kernels.jit.cache import inlined, kernel
 
-TILE = 1 << 11  # so many sums stay in the processor's first-level cache while numbers are added to them
-TOGETHER = 8  # so many numbers are added to a sum between loading and storing it
-MOST_LABELS = 1 << 20  # at most so many labels at a time, if matches have all their labels
+TILE = 1 << 11  # Sums that fit the first-level cache while numbers are added to them.
+TOGETHER = 8  # Numbers that are added to a sum between loading and storing it.
+MOST_LABELS = 1 << 20  # Labels at a time at most, if matches have all their labels.
 _ALL = np.zeros(0, dtype=np.uint8)  # as NULL marks or filter: all rows count
 _EXACT = 2.0**53  # sums of integers below it do not depend on the order of additions
 
