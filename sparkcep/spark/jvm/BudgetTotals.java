@@ -86,7 +86,7 @@ final class BudgetTotals extends CollectionAccumulator<byte[]> {
         changed.add(new Tuple2<>(metric.id(), added[at++]));
       }
       if (execution != null) {
-        SQLMetrics.postDriverMetricsUpdatedByValue(context, execution, MatchStrategy.seq(changed));
+        SQLMetrics.postDriverMetricsUpdatedByValue(context, execution, Scala.seq(changed));
       }
     }
     if (others != null && !rest.isEmpty()) {

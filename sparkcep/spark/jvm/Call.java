@@ -3,6 +3,7 @@ package org.sparkcep;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -30,6 +31,7 @@ record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, O
   static final String LETTERS = "__letters"; // as in plan/plan.py
   static final int FORMAT = 16; // the format of a plan's JSON, as in plan/json.py
   private static final ObjectMapper JSON = new ObjectMapper();
+  static final String TABLE_FUNCTION = "match_recognize";
 
   /** Returns the call of {@code function} over {@code input}; null for another function or another form. */
   static Call of(PythonUDTF function, LogicalPlan input) {
@@ -58,12 +60,12 @@ record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, O
       columns.add(new Literal(UTF8String.fromString(type.apply(i).name()), DataTypes.StringType));
       columns.add(new Literal(row.get(i, type.apply(i).dataType()), type.apply(i).dataType()));
     }
-    return new CreateNamedStruct(MatchStrategy.seq(columns));
+    return new CreateNamedStruct(Scala.seq(columns));
   }
 
   private static Call of(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table) {
     String name = columns.nameExprs().isEmpty() ? "" : name(columns, columns.nameExprs().size() - 1);
-    if (!PythonFunctions.TABLE_FUNCTION.equals(function.name()) || !name.startsWith(PLAN_HEAD)) {
+    if (!TABLE_FUNCTION.equals(function.name()) || !name.startsWith(PLAN_HEAD)) {
       return null;
     }
     ObjectNode plan = (ObjectNode) plan(name);
@@ -89,7 +91,7 @@ record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, O
     ObjectNode error = JSON.createObjectNode();
     error.put("error_class", "SPARKCEP.VERSION").put("sqlstate", "0A000").put("message", message).put("line", 0).put("column", 0).put("fragment", "");
     error.put("description", "[SPARKCEP.VERSION] " + message + " SQLSTATE: 0A000");
-    return PythonFunctions.<RuntimeException>unchecked(new ClauseException(null, error));
+    return Reflection.<RuntimeException>unchecked(new ClauseException(null, error));
   }
 
   /** Returns the names of the columns that the rewriter computed for the plan. All other columns are the user's. */
@@ -136,5 +138,22 @@ record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, O
       }
     }
     return found;
+  }
+
+  /** Returns the plan with the names of the columns that Spark expects, in order: Spark reads them by position. */
+  ObjectNode given() {
+    ObjectNode given = plan.deepCopy();
+    ArrayNode names = given.putArray("given");
+    List<Integer> users = users();
+    StructType schema = function.elementSchema();
+    for (int i = 0; i < schema.length(); i++) {
+      names.add(i < users.size() ? Shipment.engineName(this, users.get(i)) : schema.apply(i).name());
+    }
+    return given;
+  }
+
+  /** Whether the clause has BUDGET. */
+  boolean isBudgeted() {
+    return plan.path("approximate").path("budget").isObject();
   }
 }

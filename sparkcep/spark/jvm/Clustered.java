@@ -42,13 +42,13 @@ public final class Clustered extends Passing {
   @Override
   public Seq<Distribution> requiredChildDistribution() {
     Distribution clustered =
-        (Distribution) PythonFunctions.construct("org.apache.spark.sql.catalyst.plans.physical.ClusteredDistribution", keys);
-    return MatchStrategy.seq(List.of(clustered));
+        (Distribution) Reflection.construct("org.apache.spark.sql.catalyst.plans.physical.ClusteredDistribution", keys);
+    return Scala.seq(List.of(clustered));
   }
 
   @Override
   public Seq<Seq<SortOrder>> requiredChildOrdering() {
-    return MatchStrategy.seq(List.of(order));
+    return Scala.seq(List.of(order));
   }
 
   @Override

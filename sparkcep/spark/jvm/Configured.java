@@ -15,6 +15,7 @@ final class Configured {
   private static final String HEAD = "sparkcep.";
   private static final String OPERATOR_HEAD = "spark.";
   private static final String WORKER_MEMORY = "spark.executor.pyspark.memory";
+  private static final String MAP_IN_ARROW = "sparkcep.mapInArrow";
 
   private Configured() {}
 
@@ -56,5 +57,10 @@ final class Configured {
       }
     }
     return out;
+  }
+
+  /** Whether the session lets Spark's operator of {@code mapInArrow} run the engine. The setting allows comparison, and helps with a Spark whose operator misbehaves. */
+  static boolean mapsInArrow() {
+    return Boolean.parseBoolean(get(MAP_IN_ARROW, "true"));
   }
 }

@@ -97,7 +97,7 @@ public final class ElementsAggregate extends Expression implements CodegenFallba
   /** Variables count as references, and these two are bound here. */
   @Override
   public AttributeSet references() {
-    return super.references().$minus$minus(MatchStrategy.seq(List.<NamedExpression>of(position, element)));
+    return super.references().$minus$minus(Scala.seq(List.<NamedExpression>of(position, element)));
   }
 
   @Override
@@ -116,7 +116,7 @@ public final class ElementsAggregate extends Expression implements CodegenFallba
     if (filter != null) {
       all.add(filter);
     }
-    return MatchStrategy.seq(all);
+    return Scala.seq(all);
   }
 
   @Override

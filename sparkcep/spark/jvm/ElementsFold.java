@@ -26,9 +26,7 @@ import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
-import scala.Function1;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * Folds an aggregate function over the elements of arrays, as Spark's aggregation does over rows: initial values, an update for
@@ -63,7 +61,7 @@ final class ElementsFold {
   ElementsFold(Expression elements, RunningAggregate.Variables variables, AggregateFunction function, Expression filter, boolean distinct, boolean once) {
     this(
         variables.position(), variables.element(), function, filter, distinct,
-        elements instanceof NamedLambdaVariable rows && rows.exprId().equals(variables.rows().exprId()) ? null : replaced(elements, place(1, variables.rows())),
+        elements instanceof NamedLambdaVariable rows && rows.exprId().equals(variables.rows().exprId()) ? null : Expressions.replaced(elements, place(1, variables.rows())),
         ((ArrayType) variables.rows().dataType()).elementType(), once);
   }
 
@@ -73,12 +71,12 @@ final class ElementsFold {
     this.rowType = rowType;
     UnaryOperator<Expression> place = place(own.numFields(), position, element);
     type = element.dataType();
-    this.filter = filter == null ? null : Predicate.create(replaced(filter, place));
-    AggregateFunction function = (AggregateFunction) replaced(called, place);
+    this.filter = filter == null ? null : Predicate.create(Expressions.replaced(filter, place));
+    AggregateFunction function = (AggregateFunction) Expressions.replaced(called, place);
     arguments = distinct ? CollectionConverters.asJava(function.children()) : null;
-    order = arguments == null ? null : InterpretedOrdering.forSchema(MatchStrategy.seq(arguments.stream().map(Expression::dataType).toList()));
+    order = arguments == null ? null : InterpretedOrdering.forSchema(Scala.seq(arguments.stream().map(Expression::dataType).toList()));
     this.elements = elements;
-    values = once ? InterpretedOrdering.forSchema(MatchStrategy.seq(List.of(type))) : null;
+    values = once ? InterpretedOrdering.forSchema(Scala.seq(List.of(type))) : null;
     Steps running = function instanceof ImperativeAggregate imperative ? RunningSteps.of(imperative) : null;
     steps = running != null ? running : function instanceof DeclarativeAggregate declarative ? new Declared(declarative) : new Called((ImperativeAggregate) function);
   }
@@ -161,24 +159,8 @@ final class ElementsFold {
     return new GenericInternalRow(arguments.stream().map(argument -> InternalRow.copyValue(argument.eval(joined))).toArray());
   }
 
-  /** Returns {@code expression} with {@code change} applied to each part, bottom up. */
-  static Expression replaced(Expression expression, UnaryOperator<Expression> change) {
-    return (Expression) expression.transformUp(new AbstractPartialFunction<Expression, Expression>() {
-      @Override
-      public boolean isDefinedAt(Expression part) {
-        return true;
-      }
-
-      @Override
-      @SuppressWarnings("unchecked")
-      public <A extends Expression, B> B applyOrElse(A part, Function1<A, B> otherwise) {
-        return (B) change.apply(part);
-      }
-    });
-  }
-
   private static SpecificInternalRow buffer(AggregateFunction function) {
-    return new SpecificInternalRow(MatchStrategy.seq(CollectionConverters.asJava(function.aggBufferAttributes()).stream().map(Attribute::dataType).toList()));
+    return new SpecificInternalRow(Scala.seq(CollectionConverters.asJava(function.aggBufferAttributes()).stream().map(Attribute::dataType).toList()));
   }
 
   /** A function during its aggregation. */
@@ -238,7 +220,7 @@ final class ElementsFold {
       };
       type = function.dataType();
       buffer = buffer(function);
-      result = new SpecificInternalRow(MatchStrategy.seq(List.of(type)));
+      result = new SpecificInternalRow(Scala.seq(List.of(type)));
       initial = projection(CollectionConverters.asJava(function.initialValues()), place, buffer);
       update = projection(CollectionConverters.asJava(function.updateExpressions()), place, buffer);
       value = projection(List.of(function.evaluateExpression()), place, result);
@@ -246,8 +228,8 @@ final class ElementsFold {
 
     private static MutableProjection projection(List<? extends Expression> expressions, UnaryOperator<Expression> place, InternalRow to) {
       List<Expression> placed = new ArrayList<>();
-      expressions.forEach(expression -> placed.add(replaced(expression, place)));
-      return MutableProjection.create(MatchStrategy.seq(placed)).target(to);
+      expressions.forEach(expression -> placed.add(Expressions.replaced(expression, place)));
+      return MutableProjection.create(Scala.seq(placed)).target(to);
     }
 
     @Override

@@ -213,7 +213,7 @@ final class Helpers implements Function<String, String> {
       helper = new HelperProcess(python, milliseconds, bytes);
       return helper;
     } catch (IOException | TimeoutException e) {
-      throw PythonFunctions.<RuntimeException>unchecked(
+      throw Reflection.<RuntimeException>unchecked(
           new HelperProcess.HelperException(
               "Cannot start " + python + ", the Python that rewrites MATCH_RECOGNIZE; is sparkcep installed for it? " + PYTHON
                   + " names another Python.",

@@ -78,7 +78,7 @@ final class LateRows {
       parts.add(new Literal(UTF8String.fromString(field.name()), DataTypes.StringType));
       parts.add(rows.stream().filter(row -> cased ? row.name().equals(field.name()) : row.name().equalsIgnoreCase(field.name())).findFirst().orElseThrow());
     }
-    return Streams.own(new CreateNamedStruct(MatchStrategy.seq(parts)), COLUMN);
+    return Expressions.plain(new CreateNamedStruct(Scala.seq(parts)), COLUMN);
   }
 
   /** Returns the columns of the rows that a clause reads, without those that the rewriter computes. */

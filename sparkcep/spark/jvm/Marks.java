@@ -44,7 +44,7 @@ final class Marks extends ColumnarRule {
     rules.add(new Marks());
     Field field = SessionState.class.getDeclaredField("columnarRules");
     field.setAccessible(true);
-    field.set(state, MatchStrategy.seq(rules));
+    field.set(state, Scala.seq(rules));
   }
 
   @Override

@@ -10,8 +10,8 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
-import java.util.function.UnaryOperator;
 import java.util.function.Function;
+import java.util.function.UnaryOperator;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.ArrayDistinct;
@@ -73,7 +73,7 @@ final class MatchAggregates extends Rule<LogicalPlan> {
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    return !MatchStrategy.isOn() ? plan : (LogicalPlan) plan.transformUp(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
+    return !Configured.mapsInArrow() ? plan : (LogicalPlan) plan.transformUp(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
       @Override
       public boolean isDefinedAt(LogicalPlan node) {
         boolean wanted = node instanceof Aggregate aggregate && StreamAggregates.isOverElements(aggregate) || node instanceof Project project && hasValues(project);
@@ -97,8 +97,6 @@ final class MatchAggregates extends Rule<LogicalPlan> {
   private static boolean hasSteps(JsonNode plan) {
     return !plan.get("rows").asText().equals("one") && SEARCHES.stream().allMatch(member -> plan.path(member).isNull());
   }
-
-  // -- the aggregates
 
   /** An array of elements: the leaf with their rows, and an expression that makes elements of new rows. */
   private record Elements(Attribute leaf, Expression made, RunningAggregate.Variables variables, boolean once) {}
@@ -124,10 +122,10 @@ final class MatchAggregates extends Rule<LogicalPlan> {
       if (value == null) {
         return aggregate;
       }
-      columns.add(MatchStrategy.alias(value, column.name(), column.exprId()));
+      columns.add(Expressions.alias(value, column.name(), column.exprId()));
     }
-    Streams.ship();
-    return new Project(MatchStrategy.seq(columns), StreamAggregates.unnumbered(generate.child()));
+    ExtensionJar.ship();
+    return new Project(Scala.seq(columns), StreamAggregates.unnumbered(generate.child()));
   }
 
   /** Returns the arrays of rows among the output columns of the table function below. */
@@ -170,7 +168,7 @@ final class MatchAggregates extends Rule<LogicalPlan> {
     NamedLambdaVariable rows = variable("rows", leaf.dataType());
     NamedLambdaVariable element = variable("element", ((ArrayType) array.dataType()).elementType());
     RunningAggregate.Variables variables = new RunningAggregate.Variables(rows, variable("position", DataTypes.IntegerType), element);
-    return new Elements(leaf, MatchPruning.replaced(made, Map.of(leaf.exprId(), rows)), variables, once);
+    return new Elements(leaf, Expressions.replaced(made, Map.of(leaf.exprId(), rows)), variables, once);
   }
 
   private static NamedLambdaVariable variable(String name, DataType type) {
@@ -180,7 +178,7 @@ final class MatchAggregates extends Rule<LogicalPlan> {
   /** Returns {@code value} with each aggregate computed over the rows of a leaf; null if that is impossible for any of them. */
   private static Expression inRow(Expression value, Generate generate, Map<Integer, Elements> arrays) {
     boolean[] refused = new boolean[1];
-    Expression made = ElementsFold.replaced(value, part -> {
+    Expression made = Expressions.replaced(value, part -> {
       if (!(part instanceof AggregateExpression call)) {
         return part;
       }
@@ -219,16 +217,14 @@ final class MatchAggregates extends Rule<LogicalPlan> {
       }
       return node instanceof Attribute at && at.exprId().equals(position.exprId()) ? of.variables().position() : node;
     };
-    Expression filter = ElementsFold.replaced(call.filter().get(), placed);
-    return new RunningAggregate(of.leaf(), of.made(), ElementsFold.replaced(over, placed), filter, of.variables(), call.isDistinct(), of.once());
+    Expression filter = Expressions.replaced(call.filter().get(), placed);
+    return new RunningAggregate(of.leaf(), of.made(), Expressions.replaced(over, placed), filter, of.variables(), call.isDistinct(), of.once());
   }
 
   private static void visit(Expression expression, Consumer<Expression> visitor) {
     visitor.accept(expression);
     CollectionConverters.asJava(expression.children()).forEach(child -> visit(child, visitor));
   }
-
-  // -- functions of whole arrays
 
   /** Whether the projection has columns of the rewriter that are functions of whole arrays. */
   private static boolean hasValues(Project project) {
@@ -247,19 +243,19 @@ final class MatchAggregates extends Rule<LogicalPlan> {
     for (NamedExpression column : CollectionConverters.asJava(project.projectList())) {
       Expression value = isValue(column) ? running(((Alias) column).child(), leaves) : null;
       changed |= value != null;
-      columns.add(value == null ? column : MatchStrategy.alias(value, column.name(), column.exprId()));
+      columns.add(value == null ? column : Expressions.alias(value, column.name(), column.exprId()));
     }
     if (!changed) {
       return project;
     }
-    Streams.ship();
-    return new Project(MatchStrategy.seq(columns), project.child());
+    ExtensionJar.ship();
+    return new Project(Scala.seq(columns), project.child());
   }
 
   /** Returns the aggregate that computes a function of a whole array; null for another function, or another array. */
   private static Expression running(Expression value, Set<ExprId> leaves) {
     if (value instanceof Cast cast && cast.child() instanceof Size size) {
-      return running(size.child(), leaves, element -> new Count(MatchStrategy.seq(List.of(element))));
+      return running(size.child(), leaves, element -> new Count(Scala.seq(List.of(element))));
     }
     if (value instanceof ArrayMin least) {
       return running(least.child(), leaves, Min::new);
@@ -272,8 +268,6 @@ final class MatchAggregates extends Rule<LogicalPlan> {
     return of == null ? null
         : new RunningAggregate(of.leaf(), of.made(), function.apply(of.variables().element()), null, of.variables(), false, of.once());
   }
-
-  // -- the engine's part
 
   /** Returns the stepwise plan of a call if only running aggregates read its arrays of rows, else null. */
   static ObjectNode asStepwise(Call call, Generate generate, List<Expression> above) {

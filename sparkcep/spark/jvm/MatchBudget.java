@@ -51,7 +51,7 @@ public final class MatchBudget extends Passing {
 
   @Override
   public Iterator<Object> stringArgs() {
-    return MatchStrategy.<Object>seq(List.of()).iterator();
+    return Scala.<Object>seq(List.of()).iterator();
   }
 
   @Override

@@ -11,7 +11,6 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Alias;
-import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
@@ -85,7 +84,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
     if (node instanceof Filter filter && filter.child() instanceof Generate generate) {
       return withKeysFiltered(filter, generate);
     }
-    if (!MatchStrategy.isOn()) {
+    if (!Configured.mapsInArrow()) {
       return node; // the table function itself cannot drop unused columns
     }
     if (node instanceof Generate generate) {
@@ -119,15 +118,13 @@ final class MatchPruning extends Rule<LogicalPlan> {
       return definition;
     }
     List<Object> arguments = new ArrayList<>(CollectionConverters.asJava(definition.productIterator().toSeq()));
-    arguments.set(2, Option.apply(new Tuple2<>(definition.child(), MatchStrategy.seq(List.<Expression>of()))));
+    arguments.set(2, Option.apply(new Tuple2<>(definition.child(), Scala.seq(List.<Expression>of()))));
     return definition.makeCopy(arguments.toArray());
   }
 
   private static Call call(Generate generate) {
     return generate.generator() instanceof PythonUDTF function && !generate.outer() ? Call.of(function, generate.child()) : null;
   }
-
-  // -- filters
 
   private static LogicalPlan withKeysFiltered(Filter filter, Generate generate) {
     Call call = call(generate);
@@ -138,7 +135,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
     boolean streaming = Streams.input(call.table()) != null;
     List<Expression> below = new ArrayList<>();
     List<Expression> above = new ArrayList<>();
-    for (Expression conjunct : conjuncts(filter.condition(), new ArrayList<>())) {
+    for (Expression conjunct : Expressions.conjuncts(filter.condition(), new ArrayList<>())) {
       List<Attribute> read = CollectionConverters.asJava(conjunct.references().toSeq());
       boolean goes = conjunct.deterministic() && !read.isEmpty() && read.stream().allMatch(a -> keys.containsKey(a.exprId()));
       goes = goes && !(streaming && isComputedApart(conjunct));
@@ -147,13 +144,13 @@ final class MatchPruning extends Rule<LogicalPlan> {
     if (below.isEmpty()) {
       return filter;
     }
-    LogicalPlan table = filtered(replaced(all(below), keys), call.table());
+    LogicalPlan table = filtered(Expressions.replaced(Expressions.all(below), keys), call.table());
     if (table == null) {
       return filter;
     }
     Project packing = new Project(((Project) generate.child()).projectList(), table);
     Generate over = with(generate, generate.generator(), generate.generatorOutput(), packing);
-    return above.isEmpty() ? over : new Filter(all(above), over);
+    return above.isEmpty() ? over : new Filter(Expressions.all(above), over);
   }
 
   /**
@@ -206,38 +203,6 @@ final class MatchPruning extends Rule<LogicalPlan> {
         || type instanceof StringType
         || type instanceof org.apache.spark.sql.types.DecimalType;
   }
-
-  static List<Expression> conjuncts(Expression condition, List<Expression> found) {
-    if (condition instanceof And and) {
-      conjuncts(and.left(), found);
-      conjuncts(and.right(), found);
-    } else {
-      found.add(condition);
-    }
-    return found;
-  }
-
-  static Expression all(List<Expression> conjuncts) {
-    return conjuncts.stream().reduce(And::new).orElseThrow();
-  }
-
-  /** Returns {@code condition} with attributes replaced by {@code values}. */
-  static Expression replaced(Expression condition, Map<ExprId, ? extends Expression> values) {
-    return (Expression) condition.transformUp(new AbstractPartialFunction<Expression, Expression>() {
-      @Override
-      public boolean isDefinedAt(Expression e) {
-        return e instanceof Attribute a && values.containsKey(a.exprId());
-      }
-
-      @Override
-      @SuppressWarnings("unchecked")
-      public <A extends Expression, B> B applyOrElse(A e, Function1<A, B> otherwise) {
-        return isDefinedAt(e) ? (B) values.get(((Attribute) e).exprId()) : otherwise.apply(e);
-      }
-    });
-  }
-
-  // -- columns
 
   private static Generate pruned(Generate generate, AttributeSet read) {
     Call call = call(generate);
@@ -323,15 +288,15 @@ final class MatchPruning extends Rule<LogicalPlan> {
     List<NamedExpression> named = new ArrayList<>();
     for (Attribute column : CollectionConverters.asJava(columns.output())) {
       Attribute before = same.get(column.exprId());
-      named.add(before == null ? column : MatchStrategy.alias(before, column.name(), column.exprId()));
+      named.add(before == null ? column : Expressions.alias(before, column.name(), column.exprId()));
     }
     List<Expression> keys = new ArrayList<>();
     List<SortOrder> order = new ArrayList<>();
-    CollectionConverters.asJava(asked.partitionExpressions()).forEach(key -> keys.add(replaced(key, same)));
-    CollectionConverters.asJava(sort.order()).forEach(by -> order.add((SortOrder) replaced(by, same)));
+    CollectionConverters.asJava(asked.partitionExpressions()).forEach(key -> keys.add(Expressions.replaced(key, same)));
+    CollectionConverters.asJava(sort.order()).forEach(by -> order.add((SortOrder) Expressions.replaced(by, same)));
     RepartitionByExpression once = new RepartitionByExpression(
-        MatchStrategy.seq(keys), new Project(MatchStrategy.seq(distinct), columns.child()), asked.optNumPartitions(), asked.optAdvisoryPartitionSize());
-    return new Project(MatchStrategy.seq(named), new Sort(MatchStrategy.seq(order), sort.global(), once, sort.hint()));
+        Scala.seq(keys), new Project(Scala.seq(distinct), columns.child()), asked.optNumPartitions(), asked.optAdvisoryPartitionSize());
+    return new Project(Scala.seq(named), new Sort(Scala.seq(order), sort.global(), once, sort.hint()));
   }
 
   private static boolean readsInput(Generate generate, AttributeSet read) {
@@ -361,7 +326,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
   /** Returns {@code node} with {@code made} instead of {@code from}, which is below it. */
   private static LogicalPlan over(LogicalPlan node, LogicalPlan from, LogicalPlan made) {
     LogicalPlan child = node.children().head();
-    return (LogicalPlan) node.withNewChildren(MatchStrategy.seq(List.of(child == from ? made : over(child, from, made))).toIndexedSeq());
+    return (LogicalPlan) node.withNewChildren(Scala.seq(List.of(child == from ? made : over(child, from, made))).toIndexedSeq());
   }
 
   /** Returns the call with arrays of new rows if {@code above}, all its readers, need no other arrays. */
@@ -416,17 +381,17 @@ final class MatchPruning extends Rule<LogicalPlan> {
   private static Generate over(Call call, Generate generate, List<Expression> columns, List<Attribute> output, StructType schema) {
     Alias before = (Alias) ((Project) generate.child()).projectList().head();
     Alias packed = new Alias(
-        new CreateNamedStruct(MatchStrategy.seq(columns)), before.name(), NamedExpression.newExprId(),
-        MatchStrategy.seq(List.<String>of()), Option.empty(), MatchStrategy.seq(List.<String>of()));
+        new CreateNamedStruct(Scala.seq(columns)), before.name(), NamedExpression.newExprId(),
+        Scala.seq(List.<String>of()), Option.empty(), Scala.seq(List.<String>of()));
     PythonUDTF function = call.function();
     Object[] members = new Object[function.productArity()];
     for (int i = 0; i < members.length; i++) {
       Object member = function.productElement(i);
       members[i] = member == function.elementSchema() ? schema : member == function.children() ? arguments(function, before, packed) : member;
     }
-    PythonUDTF fewer = (PythonUDTF) PythonFunctions.construct(PythonUDTF.class.getName(), members);
-    Project packing = new Project(MatchStrategy.seq(List.<NamedExpression>of(packed)), call.table());
-    return with(generate, fewer, MatchStrategy.seq(output), packing);
+    PythonUDTF fewer = (PythonUDTF) Reflection.construct(PythonUDTF.class.getName(), members);
+    Project packing = new Project(Scala.seq(List.<NamedExpression>of(packed)), call.table());
+    return with(generate, fewer, Scala.seq(output), packing);
   }
 
   private static scala.collection.immutable.Seq<Expression> arguments(PythonUDTF function, Alias before, Alias packed) {
@@ -435,7 +400,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
       boolean table = argument instanceof Attribute attribute && attribute.exprId().equals(before.exprId());
       arguments.add(table ? packed.toAttribute() : argument);
     }
-    return MatchStrategy.seq(arguments);
+    return Scala.seq(arguments);
   }
 
   private static Generate with(

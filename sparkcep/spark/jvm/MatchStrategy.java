@@ -1,7 +1,5 @@
 package org.sparkcep;
 
-import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -10,7 +8,6 @@ import java.util.Set;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -25,7 +22,6 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
 import org.apache.spark.sql.execution.window.WindowExec;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -39,7 +35,6 @@ import scala.runtime.AbstractFunction1;
  * batches are unchanged.
  */
 final class MatchStrategy extends SparkStrategy {
-  static final String SETTING = "sparkcep.mapInArrow";
   private static final String OPERATOR = "org.apache.spark.sql.execution.python.MapInArrowExec";
   private static final int MAP_ARROW_ITER = 207; // PythonEvalType.SQL_MAP_ARROW_ITER_UDF
 
@@ -50,18 +45,13 @@ final class MatchStrategy extends SparkStrategy {
     }
   }
 
-  /** Whether the session wants it. The setting allows comparison, and helps with a Spark whose operator misbehaves. */
-  static boolean isOn() {
-    return Boolean.parseBoolean(Configured.get(SETTING, "true"));
-  }
-
   @Override
   public Seq<SparkPlan> apply(LogicalPlan plan) {
     List<SparkPlan> planned = new ArrayList<>();
-    LogicalPlan alone = plan instanceof ArrowEvalPythonUDTF call && isOn() ? Streams.alone(call) : plan;
+    LogicalPlan alone = plan instanceof ArrowEvalPythonUDTF call && Configured.mapsInArrow() ? Streams.alone(call) : plan;
     if (alone != plan) {
       planned.add(planLater(alone));
-    } else if (plan instanceof ArrowEvalPythonUDTF node && node.requiredChildOutput().isEmpty() && isOn()) {
+    } else if (plan instanceof ArrowEvalPythonUDTF node && node.requiredChildOutput().isEmpty() && Configured.mapsInArrow()) {
       Call columns = Call.of(node.udtf(), node.child());
       Call call = columns != null ? columns : Call.ofConstants(node.udtf(), node.child());
       if (call != null) {
@@ -69,9 +59,9 @@ final class MatchStrategy extends SparkStrategy {
       }
     }
     if (plan instanceof StreamRanks ranks) {
-      planned.add(new WindowExec(seq(List.<NamedExpression>of(ranks.rank())), ranks.groups(), ranks.order(), planLater(ranks.child())));
+      planned.add(new WindowExec(Scala.seq(List.<NamedExpression>of(ranks.rank())), ranks.groups(), ranks.order(), planLater(ranks.child())));
     }
-    return seq(planned);
+    return Scala.seq(planned);
   }
 
   private SparkPlan planned(Call call, Seq<Attribute> output) {
@@ -83,9 +73,9 @@ final class MatchStrategy extends SparkStrategy {
     Shipment shipment = Shipment.of(call, carried, Set.of());
     List<Expression> told = told(call);
     BudgetTotals totals = totals(call);
-    Expression function = (Expression) PythonFunctions.construct(
+    Expression function = (Expression) Reflection.construct(
         "org.apache.spark.sql.catalyst.expressions.PythonUDF",
-        PythonFunctions.TABLE_FUNCTION, mapper(call, shipment, totals), call.function().elementSchema(), seq(told), MAP_ARROW_ITER, true);
+        Call.TABLE_FUNCTION, mapper(call, shipment, totals), call.function().elementSchema(), Scala.seq(told), MAP_ARROW_ITER, true);
     SparkPlan input = projected(shipment.columns(), table(call));
     // A key passes through as the input's own attribute, so Spark sees that output rows are distributed like input rows.
     Map<ExprId, Expression> keys = MatchPruning.keys(call, output);
@@ -95,20 +85,20 @@ final class MatchStrategy extends SparkStrategy {
     for (Attribute attribute : CollectionConverters.asJava(output)) {
       boolean key = keys.get(attribute.exprId()) instanceof Attribute column && passed.add(column.exprId());
       given.add(key ? (Attribute) keys.get(attribute.exprId()) : attribute);
-      renamed.add(key ? alias(keys.get(attribute.exprId()), attribute.name(), attribute.exprId()) : attribute);
+      renamed.add(key ? Expressions.alias(keys.get(attribute.exprId()), attribute.name(), attribute.exprId()) : attribute);
     }
-    SparkPlan operator = (SparkPlan) PythonFunctions.construct(OPERATOR, function, seq(given), input, false, Option.empty());
+    SparkPlan operator = (SparkPlan) Reflection.construct(OPERATOR, function, Scala.seq(given), input, false, Option.empty());
     operator = totals == null ? operator : new MatchBudget(totals, operator);
-    return passed.isEmpty() ? operator : new ProjectExec(seq(renamed), operator);
+    return passed.isEmpty() ? operator : new ProjectExec(Scala.seq(renamed), operator);
   }
 
   /** Plans the operator of a clause over a stream, which has a state for each key. */
   private SparkPlan streaming(Call call, StreamInput input, Seq<Attribute> output) {
     Streams.keepApart(input);
     Streams.Parts parts = Streams.parts(call, input, Math.max(1, call.size() - 1));
-    SparkPlan rows = new ProjectExec(seq(parts.columns()), planLater(parts.rows()));
-    SparkPlan operator = Streams.operator(call, input, parts, output, told(call), given(call), rows, StreamTables.read(input, this::planLater));
-    return new ProjectExec(seq(new ArrayList<NamedExpression>(CollectionConverters.asJava(output))), operator);
+    SparkPlan rows = new ProjectExec(Scala.seq(parts.columns()), planLater(parts.rows()));
+    SparkPlan operator = Streams.operator(call, input, parts, output, told(call), call.given(), rows, StreamTables.read(input, this::planLater));
+    return new ProjectExec(Scala.seq(new ArrayList<NamedExpression>(CollectionConverters.asJava(output))), operator);
   }
 
   /** Returns the lines for EXPLAIN. */
@@ -126,29 +116,13 @@ final class MatchStrategy extends SparkStrategy {
   private static PythonFunction mapper(Call call, Shipment shipment, BudgetTotals totals) {
     PythonFunction like = call.function().func();
     return new SimplePythonFunction(
-        PythonFunctions.mapper(given(call), shipment),
+        PythonFunctions.mapper(call.given(), shipment),
         like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), totals == null ? like.accumulator() : totals);
-  }
-
-  static boolean isBudgeted(Call call) {
-    return call.plan().path("approximate").path("budget").isObject();
   }
 
   /** Returns the receiver of the totals of a clause with BUDGET; null for another clause. */
   private static BudgetTotals totals(Call call) {
-    return isBudgeted(call) ? BudgetTotals.registered(SparkSession.active().sparkContext(), call.function().func().accumulator()) : null;
-  }
-
-  /** Returns the plan with the names of the columns that Spark expects, in order: Spark reads them by position. */
-  static ObjectNode given(Call call) {
-    ObjectNode plan = call.plan().deepCopy();
-    ArrayNode given = plan.putArray("given");
-    List<Integer> users = call.users();
-    StructType schema = call.function().elementSchema();
-    for (int i = 0; i < schema.length(); i++) {
-      given.add(i < users.size() ? Shipment.engineName(call, users.get(i)) : schema.apply(i).name());
-    }
-    return plan;
+    return call.isBudgeted() ? BudgetTotals.registered(SparkSession.active().sparkContext(), call.function().func().accumulator()) : null;
   }
 
   /** Plans the operator of a call's input. */
@@ -182,21 +156,6 @@ final class MatchStrategy extends SparkStrategy {
       own = columns.get(i) instanceof Attribute && columns.get(i).exprId().equals(output.get(i).exprId())
           && columns.get(i).name().equals(output.get(i).name());
     }
-    return own ? child : new ProjectExec(seq(columns), child);
-  }
-
-  static NamedExpression named(Expression value, String name) {
-    if (value instanceof Attribute attribute && attribute.name().equals(name)) {
-      return attribute;
-    }
-    return alias(value, name, NamedExpression.newExprId());
-  }
-
-  static Alias alias(Expression value, String name, ExprId id) {
-    return new Alias(value, name, id, seq(List.<String>of()), Option.empty(), seq(List.<String>of()));
-  }
-
-  static <T> Seq<T> seq(List<T> list) {
-    return CollectionConverters.asScala(list).toSeq();
+    return own ? child : new ProjectExec(Scala.seq(columns), child);
   }
 }

@@ -110,13 +110,13 @@ final class Origins {
     request.put("kind", "places").put("sql", rewritten);
     ArrayNode spans = request.putArray("spans");
     out.keySet().forEach(place -> spans.addArray().add(place.start).add(place.stop + 1));
-    JsonNode answer = PythonFunctions.asked(request);
+    JsonNode answer = Rewriter.asked(request);
     Option<String> text = new Some<>(answer.get("text").asText());
     int i = 0;
     for (Map.Entry<Place, Origin> entry : out.entrySet()) {
       JsonNode found = answer.get("spans").get(i++);
       Origin old = entry.getValue();
-      entry.setValue(found.isNull() ? null : (Origin) PythonFunctions.construct(
+      entry.setValue(found.isNull() ? null : (Origin) Reflection.construct(
           Origin.class.getName(), number(found, "line"), number(found, "position"), number(found, "start"), number(found, "stop"), text,
           old.objectType(), old.objectName()));
     }

@@ -40,7 +40,7 @@ abstract class Passing extends SparkPlan {
 
   @Override
   public Seq<SparkPlan> children() {
-    return MatchStrategy.seq(List.of(child));
+    return Scala.seq(List.of(child));
   }
 
   /** Stages of a query store canonical plans and are shipped with them. */

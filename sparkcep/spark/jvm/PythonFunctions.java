@@ -8,7 +8,6 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.ref.WeakReference;
-import java.lang.reflect.Constructor;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
@@ -50,13 +49,12 @@ import scala.runtime.AbstractPartialFunction;
  * supplies their code: it pickles references to functions of the installed package.
  */
 final class PythonFunctions {
-  static final String TABLE_FUNCTION = "match_recognize";
   private static final String[] SCALARS = {"expand_matches", "count_matches", "sample_matches"};
   private static final String FAILED = "TABLE_VALUED_FUNCTION_FAILED_TO_ANALYZE_IN_PYTHON";
 
   // usage and examples of each function, in the form of Spark's own functions
   private static final Map<String, String[]> USAGE = Map.of(
-      TABLE_FUNCTION,
+      Call.TABLE_FUNCTION,
       new String[] {
         "_FUNC_(TABLE(t) PARTITION BY (k) ORDER BY (ts), clause) - Gives what MATCH_RECOGNIZE gives for the text of its clause. In a statement "
             + "the clause itself is shorter: FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES ... PATTERN (...) DEFINE ...).",
@@ -91,7 +89,7 @@ final class PythonFunctions {
 
   /** Adds the functions to the registries that each new session copies. */
   static void publish() {
-    register(TableFunctionRegistry.builtin(), TABLE_FUNCTION, "python_udtf", new TableBuilder());
+    register(TableFunctionRegistry.builtin(), Call.TABLE_FUNCTION, "python_udtf", new TableBuilder());
     for (String name : SCALARS) {
       register(FunctionRegistry.builtin(), name, "python_udf", new ScalarBuilder(name));
     }
@@ -141,9 +139,9 @@ final class PythonFunctions {
   private static final class TableBuilder extends AbstractFunction1<Seq<Expression>, LogicalPlan> {
     @Override
     public LogicalPlan apply(Seq<Expression> arguments) {
-      Definition d = definition(TABLE_FUNCTION);
-      Object udtf = construct(
-          "org.apache.spark.sql.execution.python.UserDefinedPythonTableFunction", TABLE_FUNCTION, d.function, d.evalType, true);
+      Definition d = definition(Call.TABLE_FUNCTION);
+      Object udtf = Reflection.construct(
+          "org.apache.spark.sql.execution.python.UserDefinedPythonTableFunction", Call.TABLE_FUNCTION, d.function, d.evalType, true);
       return analysedHere((LogicalPlan) build(udtf, Streams.marked(arguments)));
     }
   }
@@ -166,10 +164,10 @@ final class PythonFunctions {
    * Makes the rewriter's process analyse calls of the table function that a Python driver registered, without starting a worker.
    */
   static void analyse(FunctionRegistryBase<LogicalPlan> registry) {
-    FunctionIdentifier name = identifier(TABLE_FUNCTION);
+    FunctionIdentifier name = identifier(Call.TABLE_FUNCTION);
     Option<scala.Function1<Seq<Expression>, LogicalPlan>> builder = registry.lookupFunctionBuilder(name);
     if (builder.isDefined() && !(builder.get() instanceof AnalysingBuilder)) {
-      replace(registry, name, info(TABLE_FUNCTION, "python_udtf"), new AnalysingBuilder(builder.get()));
+      replace(registry, name, info(Call.TABLE_FUNCTION, "python_udtf"), new AnalysingBuilder(builder.get()));
     }
   }
 
@@ -198,7 +196,7 @@ final class PythonFunctions {
     @Override
     public Expression apply(Seq<Expression> arguments) {
       Definition d = definition(name);
-      Object udf = construct(
+      Object udf = Reflection.construct(
           "org.apache.spark.sql.execution.python.UserDefinedPythonFunction", name, d.function, d.returns, d.evalType, true);
       return (Expression) build(udf, arguments);
     }
@@ -234,7 +232,7 @@ final class PythonFunctions {
       Object field = udtf.productElement(i);
       fields[i] = field instanceof Function2 ? analyze : field;
     }
-    return (Expression) construct(UnresolvedPolymorphicPythonUDTF.class.getName(), fields);
+    return (Expression) Reflection.construct(UnresolvedPolymorphicPythonUDTF.class.getName(), fields);
   }
 
   private static final class Analyze
@@ -254,7 +252,7 @@ final class PythonFunctions {
       try {
         return shared(spark.apply(function, arguments));
       } catch (Throwable raised) { // Scala does not declare its exceptions
-        throw PythonFunctions.<RuntimeException>unchecked(told(raised));
+        throw Reflection.<RuntimeException>unchecked(told(raised));
       }
     }
 
@@ -274,13 +272,13 @@ final class PythonFunctions {
       }
       ObjectNode request = JsonNodeFactory.instance.objectNode();
       // Spark's own operator for table functions cannot send two columns with one name.
-      request.put("kind", "analyze").put("schema", schema.json()).put("distinct", !MatchStrategy.isOn()).put("streaming", streaming);
+      request.put("kind", "analyze").put("schema", schema.json()).put("distinct", !Configured.mapsInArrow()).put("streaming", streaming);
       Option<String> statement = CurrentOrigin.get().sqlText();
       request.put("sql", statement.isDefined() ? statement.get() : "").set("application", Configured.application());
-      JsonNode answer = granted(request);
+      JsonNode answer = Rewriter.granted(request);
       StructType result = (StructType) DataType.fromJson(answer.get("schema").asText());
-      Seq<?> none = MatchStrategy.seq(List.of());
-      return (PythonUDTFAnalyzeResult) construct(
+      Seq<?> none = Scala.seq(List.of());
+      return (PythonUDTFAnalyzeResult) Reflection.construct(
           PythonUDTFAnalyzeResult.class.getName(), result, false, none, none, none, shared(bytes(answer.get("result"))));
     }
 
@@ -291,7 +289,7 @@ final class PythonFunctions {
       ObjectNode request = JsonNodeFactory.instance.objectNode();
       request.put("kind", "told").put("text", raised.getMessage());
       try {
-        JsonNode answer = RewritingParser.ask(request);
+        JsonNode answer = Rewriter.ask(request);
         return answer.has("error") ? new ClauseException(null, answer.get("error")) : raised;
       } catch (ClauseException | HelperProcess.HelperException | JsonProcessingException e) {
         raised.addSuppressed(e);
@@ -307,31 +305,12 @@ final class PythonFunctions {
     request.set("workers", Configured.workers());
     ArrayNode sent = request.putArray("sent");
     shipment.columns().forEach(column -> sent.add(column.name()));
-    return command(granted(request));
-  }
-
-  /** Returns the answer to a request. Raises the error in it. */
-  static JsonNode granted(ObjectNode request) {
-    JsonNode answer = asked(request);
-    if (answer.has("error")) {
-      throw PythonFunctions.<RuntimeException>unchecked(new ClauseException(null, answer.get("error")));
-    }
-    return answer;
+    return command(Rewriter.granted(request));
   }
 
   /** Returns the pickled function in an answer. */
   static Seq<Object> command(JsonNode answer) {
     return list(bytes(answer.get("command")));
-  }
-
-  static JsonNode asked(ObjectNode request) {
-    try {
-      return RewritingParser.ask(request);
-    } catch (JsonProcessingException e) {
-      throw new UncheckedIOException(e);
-    } catch (ClauseException | HelperProcess.HelperException e) {
-      throw PythonFunctions.<RuntimeException>unchecked(e);
-    }
   }
 
   private static byte[] bytes(JsonNode base64) {
@@ -347,7 +326,7 @@ final class PythonFunctions {
     for (byte b : bytes) {
       out.add(b);
     }
-    return MatchStrategy.seq(out);
+    return Scala.seq(out);
   }
 
   /** Returns {@code analysis} with the array that all equal analyses share. */
@@ -357,7 +336,7 @@ final class PythonFunctions {
       Object field = analysis.productElement(i);
       fields[i] = field instanceof byte[] result ? shared(result) : field;
     }
-    return (PythonUDTFAnalyzeResult) construct(PythonUDTFAnalyzeResult.class.getName(), fields);
+    return (PythonUDTFAnalyzeResult) Reflection.construct(PythonUDTFAnalyzeResult.class.getName(), fields);
   }
 
   /**
@@ -382,7 +361,7 @@ final class PythonFunctions {
     if (definitions == null) {
       ObjectNode request = JsonNodeFactory.instance.objectNode();
       request.put("kind", "functions");
-      definitions = read(asked(request));
+      definitions = read(Rewriter.asked(request));
     }
     return definitions.get(name);
   }
@@ -413,51 +392,6 @@ final class PythonFunctions {
     return conf.get("spark.master", "").startsWith("local") ? rewriters : "python3";
   }
 
-  // Spark's constructors and builders take different numbers of arguments in 4.1 and 4.3.
-
-  static Object construct(String className, Object... first) {
-    try {
-      Class<?> type = Class.forName(className, true, PythonFunctions.class.getClassLoader());
-      for (Constructor<?> constructor : type.getConstructors()) {
-        Object[] arguments = fitting(constructor.getParameterTypes(), first, type);
-        if (arguments != null) {
-          return constructor.newInstance(arguments);
-        }
-      }
-      throw new IllegalStateException("this Spark's " + className + " is not one that sparkcep knows");
-    } catch (InvocationTargetException e) {
-      throw PythonFunctions.<RuntimeException>unchecked(e.getCause());
-    } catch (ReflectiveOperationException e) {
-      throw new IllegalStateException(e);
-    }
-  }
-
-  /** Returns {@code first} and the default values of the other parameters; null if the types do not fit. */
-  private static Object[] fitting(Class<?>[] types, Object[] first, Class<?> owner) throws ReflectiveOperationException {
-    if (types.length < first.length) {
-      return null;
-    }
-    Object[] out = new Object[types.length];
-    for (int i = 0; i < types.length; i++) {
-      if (i >= first.length) {
-        try {
-          out[i] = owner.getMethod("apply$default$" + (i + 1)).invoke(null);
-          continue;
-        } catch (NoSuchMethodException e) {
-          return null;
-        }
-      }
-      boolean fits = types[i] == int.class
-          ? first[i] instanceof Integer
-          : types[i] == boolean.class ? first[i] instanceof Boolean : first[i] == null || types[i].isInstance(first[i]);
-      if (!fits) {
-        return null;
-      }
-      out[i] = first[i];
-    }
-    return out;
-  }
-
   private static Object build(Object function, Seq<Expression> arguments) {
     try {
       for (Method method : function.getClass().getMethods()) {
@@ -469,7 +403,7 @@ final class PythonFunctions {
       }
       throw new IllegalStateException("this Spark's " + function.getClass() + " has no builder");
     } catch (InvocationTargetException e) {
-      throw PythonFunctions.<RuntimeException>unchecked(e.getCause());
+      throw Reflection.<RuntimeException>unchecked(e.getCause());
     } catch (ReflectiveOperationException e) {
       throw new IllegalStateException(e);
     }
@@ -483,10 +417,5 @@ final class PythonFunctions {
         return org.apache.spark.sql.classic.SparkSession.active().sessionState().sqlParser();
       }
     };
-  }
-
-  @SuppressWarnings("unchecked")
-  static <E extends Throwable> E unchecked(Throwable raised) throws E {
-    throw (E) raised;
   }
 }

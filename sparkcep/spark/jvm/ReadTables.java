@@ -33,7 +33,7 @@ public final class ReadTables extends SparkPlan {
 
   @Override
   public Seq<Attribute> output() {
-    return MatchStrategy.seq(List.<Attribute>of());
+    return Scala.seq(List.<Attribute>of());
   }
 
   @Override
@@ -48,7 +48,7 @@ public final class ReadTables extends SparkPlan {
 
   /** Executors receive the operator with this child, and read no table. */
   private Object writeReplace() {
-    return tables.isEmpty() ? this : new ReadTables(names, MatchStrategy.seq(List.<SparkPlan>of()));
+    return tables.isEmpty() ? this : new ReadTables(names, Scala.seq(List.<SparkPlan>of()));
   }
 
   @Override

@@ -11,7 +11,6 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.Function;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -46,7 +45,7 @@ final class RewritingParser implements InvocationHandler {
   public Object invoke(Object proxy, Method method, Object[] args) throws Throwable {
     boolean placed = false; // whether the rewritten text has a source map to the user's text
     String own = null; // the user's text, if it was rewritten here
-    if (SparkcepExtensions.isActive() && takesStatement(method, args)) {
+    if (Rewriter.isActive() && takesStatement(method, args)) {
       String text = substituted((String) args[0]);
       if (MENTION.matcher(text).find()) {
         JsonNode answer = asked(text, args);
@@ -66,7 +65,7 @@ final class RewritingParser implements InvocationHandler {
       if (own != null && cause instanceof AnalysisException error && !(cause instanceof ClauseException)) {
         throw new Telling.Unparsed(own, error, Telling.message(own, error));
       }
-      if (own == null && cause instanceof ParseException && SparkcepExtensions.isActive() && takesStatement(method, args)) {
+      if (own == null && cause instanceof ParseException && Rewriter.isActive() && takesStatement(method, args)) {
         tellUnbegun((String) args[0]);
       }
       boolean declared = !(cause instanceof AnalysisException) || cause instanceof ParseException;
@@ -79,7 +78,7 @@ final class RewritingParser implements InvocationHandler {
       throws ClauseException, HelperProcess.HelperException, JsonProcessingException {
     if (PATTERN.matcher(text).find()) {
       ObjectNode request = JSON.createObjectNode();
-      JsonNode answer = ask(request.put("kind", "unbegun").put("sql", text));
+      JsonNode answer = Rewriter.ask(request.put("kind", "unbegun").put("sql", text));
       if (answer.has("error")) {
         throw new ClauseException(text, answer.get("error"));
       }
@@ -120,7 +119,7 @@ final class RewritingParser implements InvocationHandler {
 
   private static JsonNode asked(String text, Object[] args)
       throws ClauseException, HelperProcess.HelperException, JsonProcessingException {
-    JsonNode answer = ask(request(text, isPositional(args)));
+    JsonNode answer = Rewriter.ask(request(text, isPositional(args)));
     answer.path("unknown").forEach(setting -> { if (TOLD.add(setting.asText())) LOG.warn(setting.asText()); });
     if (answer.has("error")) {
       throw new ClauseException(text, answer.get("error"));
@@ -155,41 +154,6 @@ final class RewritingParser implements InvocationHandler {
     settings.put(EXCLUDED_RULES, conf.getConfString(EXCLUDED_RULES, ""));
     request.put("named_markers", positional);
     return request;
-  }
-
-  /** Returns the rewriter's answer to a request of any kind. */
-  static JsonNode ask(ObjectNode request) throws ClauseException, HelperProcess.HelperException, JsonProcessingException {
-    String sql = request.path("sql").asText();
-    Helpers helpers = null;
-    JsonNode answer;
-    try {
-      Function<String, String> rewriter = SparkcepExtensions.rewriter();
-      if (rewriter instanceof Helpers some) {
-        helpers = some;
-        ObjectNode before = request.has("kind") ? helpers.request(sql) : null;
-        if (before != null) {
-          request.set("earlier", before); // for a helper that did not rewrite the statement
-        }
-        Configured.redaction().ifPresent(pattern -> request.put("redact", pattern)); // a Python driver redacts its own errors
-      }
-      answer = JSON.readTree(rewriter.apply(JSON.writeValueAsString(request)));
-    } catch (Helpers.Refusal e) {
-      ClauseException error = new ClauseException(request.has("kind") ? null : sql, e.fields());
-      error.addSuppressed(e);
-      throw error;
-    }
-    if (answer.has("ended")) {
-      throw new ClauseException(null, answer.get("ended"));
-    }
-    if (answer.has("failure")) {
-      throw new HelperProcess.HelperException("sparkcep's rewriter failed:\n" + answer.get("failure").asText(), null);
-    }
-    if (helpers != null && answer.path("placed").asBoolean()) {
-      helpers.remember(request, answer.get("sql").asText());
-    } else if (helpers != null && "places".equals(request.path("kind").asText())) {
-      helpers.restored(sql);
-    }
-    return answer;
   }
 
   private static NamedParameterContext named(PositionalParameterContext context, String prefix) {

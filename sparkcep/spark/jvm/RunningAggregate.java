@@ -17,7 +17,6 @@ import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.types.DataType;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * A running Spark aggregate over the rows of a match, evaluated in each output row of the match. It processes each row of the match
@@ -107,7 +106,7 @@ public final class RunningAggregate extends Expression implements CodegenFallbac
   @Override
   public AttributeSet references() {
     List<NamedExpression> own = List.of(variables.rows(), variables.position(), variables.element());
-    return super.references().$minus$minus(MatchStrategy.seq(own));
+    return super.references().$minus$minus(Scala.seq(own));
   }
 
   @Override
@@ -126,7 +125,7 @@ public final class RunningAggregate extends Expression implements CodegenFallbac
     if (filter != null) {
       all.add(filter);
     }
-    return MatchStrategy.seq(all);
+    return Scala.seq(all);
   }
 
   @Override

@@ -11,7 +11,6 @@ import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.TypeUtils;
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils;
 import org.apache.spark.util.collection.OpenHashMap;
-import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**

@@ -58,7 +58,7 @@ record Shipment(List<NamedExpression> columns, ArrayNode names) {
           // An unchanged attribute needs no copy of the row, and lets Spark know the rows' distribution.
           String name = own(value instanceof Attribute attribute ? attribute.name() : sentName(call, i), taken);
           String number = numbered ? own(call.name(i) + " number", taken) : "";
-          columns.addAll(numbered ? numbered(value, name, number) : List.of(MatchStrategy.named(value, name)));
+          columns.addAll(numbered ? numbered(value, name, number) : List.of(Expressions.named(value, name)));
           sources[i] = new String[] {name, number};
           sent.put(id, sources[i]);
         }
@@ -115,13 +115,13 @@ record Shipment(List<NamedExpression> columns, ArrayNode names) {
    * short enough and does not end in a zero byte.
    */
   private static List<NamedExpression> numbered(Expression value, String name, String number) {
-    Expression prefix = new SortPrefix(new SortOrder(value, Ascending$.MODULE$, NullsFirst$.MODULE$, MatchStrategy.seq(List.<Expression>of())));
+    Expression prefix = new SortPrefix(new SortOrder(value, Ascending$.MODULE$, NullsFirst$.MODULE$, Scala.seq(List.<Expression>of())));
     Expression longer = new GreaterThan(new OctetLength(value), new Literal(BYTES, DataTypes.IntegerType));
     Expression zero = new EndsWith(value, new Chr(new Literal(0L, DataTypes.LongType))); // EXPLAIN would print a literal as a NUL character
     Expression rest = new If(new Or(longer, zero), value, new Literal(null, DataTypes.StringType));
     // The column keeps an attribute's identity, so that Spark knows the rows' distribution.
     ExprId id = value instanceof Attribute attribute ? attribute.exprId() : NamedExpression.newExprId();
-    return List.of(MatchStrategy.alias(prefix, number, NamedExpression.newExprId()), MatchStrategy.alias(rest, name, id));
+    return List.of(Expressions.alias(prefix, number, NamedExpression.newExprId()), Expressions.alias(rest, name, id));
   }
 
   /** Returns {@code columns} without those that repeat an earlier column under another name. These go to {@code same}. */

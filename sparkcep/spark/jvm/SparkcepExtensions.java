@@ -30,9 +30,6 @@ import scala.runtime.BoxedUnit;
  * Helpers}).
  */
 public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
-  private static volatile Function<String, String> rewriter;
-  private static volatile boolean active = true;
-
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     extensions.injectParser(new ParserBuilder());
@@ -55,7 +52,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
 
   /** Sets the function that answers requests; null returns to helper processes. */
   public static void setRewriter(Function<String, String> function) {
-    rewriter = function;
+    Rewriter.set(function);
   }
 
   /** From now on callbacks into the Python driver send it this token. */
@@ -63,23 +60,14 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     TokenClient.install(server, token);
   }
 
-  static Function<String, String> rewriter() {
-    Function<String, String> function = rewriter;
-    return function == null ? Helpers.running() : function;
-  }
-
   /** Turns rewriting on or off for the whole JVM. If it is off, every text reaches Spark's parser unchanged. */
   public static void setActive(boolean on) {
-    active = on;
+    Rewriter.setActive(on);
   }
 
   /** Whether this Spark can run a clause over a stream with the operator. */
   public static boolean hasOperator() {
     return Streams.isKnown();
-  }
-
-  static boolean isActive() {
-    return active;
   }
 
   /**
@@ -122,7 +110,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
 
   /** Whether this session's statements pass through the rewriter. */
   public static boolean isInstalled(org.apache.spark.sql.classic.SparkSession session) {
-    return active && isOurs(session.sessionState().sqlParser());
+    return Rewriter.isActive() && isOurs(session.sessionState().sqlParser());
   }
 
   private static boolean isOurs(ParserInterface parser) {
@@ -150,7 +138,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
       for (Field field : c.getDeclaredFields()) {
         if (field.getName().equals(name)) {
           field.setAccessible(true);
-          field.set(analyzer, MatchStrategy.seq(rules));
+          field.set(analyzer, Scala.seq(rules));
         }
       }
     }

@@ -90,7 +90,7 @@ final class StreamAggregates extends Rule<LogicalPlan> {
   private static LogicalPlan inRows(Aggregate aggregate) {
     Generate generate = (Generate) aggregate.child();
     LogicalPlan rows = unnumbered(generate.child());
-    NamedExpression elements = Streams.own(((PosExplode) generate.generator()).child(), "__z");
+    NamedExpression elements = Expressions.plain(((PosExplode) generate.generator()).child(), "__z");
     List<NamedExpression> below = new ArrayList<>(CollectionConverters.asJava(rows.output()));
     below.add(elements);
     Spread spread = Spread.of(elements.toAttribute(), generate.generatorOutput());
@@ -99,14 +99,14 @@ final class StreamAggregates extends Rule<LogicalPlan> {
       Expression value = ((Alias) column).child();
       boolean kept = column.name().equals(KEPT); // any_value of a single value per row
       value = kept ? ((AggregateExpression) value).aggregateFunction().children().head() : inRow(value, aggregate, spread);
-      columns.add(MatchStrategy.alias(value, column.name(), column.exprId()));
+      columns.add(Expressions.alias(value, column.name(), column.exprId()));
     }
-    return new Project(MatchStrategy.seq(columns), new Project(MatchStrategy.seq(below), rows));
+    return new Project(Scala.seq(columns), new Project(Scala.seq(below), rows));
   }
 
   /** Returns the aggregates as Spark's optimizer rewrites them before planning, so that the values are Spark's. */
   static Aggregate rewritten(Aggregate aggregate) {
-    LogicalPlan alone = (LogicalPlan) aggregate.withNewChildren(MatchStrategy.seq(List.<LogicalPlan>of(new OneRowRelation())).toIndexedSeq());
+    LogicalPlan alone = (LogicalPlan) aggregate.withNewChildren(Scala.seq(List.<LogicalPlan>of(new OneRowRelation())).toIndexedSeq());
     return (Aggregate) DecimalAggregates$.MODULE$.apply(ReplaceExpressions$.MODULE$.apply(alone));
   }
 
@@ -120,9 +120,9 @@ final class StreamAggregates extends Rule<LogicalPlan> {
     List<NamedExpression> columns = new ArrayList<>();
     for (NamedExpression column : CollectionConverters.asJava(((Project) rows).projectList())) {
       boolean number = column instanceof Alias alias && alias.child() instanceof MonotonicallyIncreasingID;
-      columns.add(number ? MatchStrategy.alias(new Literal((Object) 0L, DataTypes.LongType), column.name(), column.exprId()) : column);
+      columns.add(number ? Expressions.alias(new Literal((Object) 0L, DataTypes.LongType), column.name(), column.exprId()) : column);
     }
-    return new Project(MatchStrategy.seq(columns), ((Project) rows).child());
+    return new Project(Scala.seq(columns), ((Project) rows).child());
   }
 
   /** Returns {@code value} with each aggregate computed over the elements of the row. */
@@ -143,8 +143,8 @@ final class StreamAggregates extends Rule<LogicalPlan> {
         if (!(function instanceof DeclarativeAggregate) && !(function instanceof ImperativeAggregate)) {
           throw refused(aggregate, function.prettyName());
         }
-        Expression over = MatchPruning.replaced(call.isDistinct() ? normalized(function) : function, spread.variables());
-        Expression filter = call.filter().isEmpty() ? null : MatchPruning.replaced(call.filter().get(), spread.variables());
+        Expression over = Expressions.replaced(call.isDistinct() ? normalized(function) : function, spread.variables());
+        Expression filter = call.filter().isEmpty() ? null : Expressions.replaced(call.filter().get(), spread.variables());
         ElementsAggregate inRow = new ElementsAggregate(spread.elements(), spread.position(), spread.element(), over, filter, call.isDistinct());
         if (!inRow.deterministic()) {
           throw refused(aggregate, "");
@@ -159,13 +159,13 @@ final class StreamAggregates extends Rule<LogicalPlan> {
     List<Expression> arguments = new ArrayList<>();
     CollectionConverters.asJava(function.children()).forEach(argument ->
         arguments.add(argument.foldable() ? argument : NormalizeFloatingNumbers$.MODULE$.normalize(argument)));
-    return (Expression) function.withNewChildren(MatchStrategy.seq(arguments).toIndexedSeq());
+    return (Expression) function.withNewChildren(Scala.seq(arguments).toIndexedSeq());
   }
 
   /** Raises the error of an aggregate that cannot be computed in a row. {@code function}: "" if an argument is the cause. */
   private static RuntimeException refused(Aggregate aggregate, String function) {
     String plan = Streams.plans(aggregate).get(0);
-    Streams.raise(PythonFunctions.asked(JsonNodeFactory.instance.objectNode().put("kind", "aggregated").put("plan", plan).put("function", function)));
+    Streams.raise(Rewriter.asked(JsonNodeFactory.instance.objectNode().put("kind", "aggregated").put("plan", plan).put("function", function)));
     return new IllegalStateException("the rewriter's process has an error for " + function);
   }
 }

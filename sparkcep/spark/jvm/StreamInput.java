@@ -98,13 +98,13 @@ public final class StreamInput extends LogicalPlan {
   public Seq<LogicalPlan> children() {
     List<LogicalPlan> all = new ArrayList<>(List.of(child));
     all.addAll(CollectionConverters.asJava(tables));
-    return MatchStrategy.seq(all);
+    return Scala.seq(all);
   }
 
   @Override
   public LogicalPlan withNewChildrenInternal(IndexedSeq<LogicalPlan> children) {
     List<LogicalPlan> all = CollectionConverters.asJava(children);
-    return new StreamInput(keys, order, texts, late, number, names, MatchStrategy.seq(all.subList(1, all.size())), all.get(0));
+    return new StreamInput(keys, order, texts, late, number, names, Scala.seq(all.subList(1, all.size())), all.get(0));
   }
 
   @Override

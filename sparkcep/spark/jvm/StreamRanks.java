@@ -40,8 +40,8 @@ public final class StreamRanks extends LogicalPlan {
   Alias rank() {
     List<Expression> by = new ArrayList<>();
     CollectionConverters.asJava(order).forEach(item -> by.add(item.child()));
-    DenseRank function = new DenseRank(MatchStrategy.seq(by));
-    return MatchStrategy.alias(new WindowExpression(function, new WindowSpecDefinition(groups, order, function.frame())), name, id);
+    DenseRank function = new DenseRank(Scala.seq(by));
+    return Expressions.alias(new WindowExpression(function, new WindowSpecDefinition(groups, order, function.frame())), name, id);
   }
 
   Seq<Expression> groups() {
@@ -60,12 +60,12 @@ public final class StreamRanks extends LogicalPlan {
   public Seq<Attribute> output() {
     List<Attribute> all = new ArrayList<>(CollectionConverters.asJava(child.output()));
     all.add(rank().toAttribute());
-    return MatchStrategy.seq(all);
+    return Scala.seq(all);
   }
 
   @Override
   public Seq<LogicalPlan> children() {
-    return MatchStrategy.seq(List.of(child));
+    return Scala.seq(List.of(child));
   }
 
   @Override

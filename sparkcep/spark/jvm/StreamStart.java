@@ -75,7 +75,7 @@ final class StreamStart extends Rule<LogicalPlan> {
       request.put("trigger", asked.trigger().getClass().getSimpleName()).put("plan", Streams.plans(asked.inputQuery()).get(0));
       request.put("aggregated", isAggregated(asked.inputQuery())).put("over", Streams.over(asked.inputQuery(), false));
       request.put("untimed", untimed(asked.inputQuery())).put("refused", refused(asked));
-      Streams.raise(PythonFunctions.asked(request));
+      Streams.raise(Rewriter.asked(request));
       return replaced(asked, Now.class, now -> new CurrentTimestamp());
     }
     if (plan instanceof WriteToStream write && Streams.isBelow(write.inputQuery())) {
@@ -95,7 +95,7 @@ final class StreamStart extends Rule<LogicalPlan> {
       if (e instanceof AnalysisException told) {
         return told.getSimpleMessage();
       }
-      throw PythonFunctions.<RuntimeException>unchecked(e);
+      throw Reflection.<RuntimeException>unchecked(e);
     }
   }
 
@@ -139,7 +139,7 @@ final class StreamStart extends Rule<LogicalPlan> {
     ObjectNode request = JsonNodeFactory.instance.objectNode().put("kind", "restarted");
     ArrayNode now = request.putArray("now");
     calls(optimized, new ArrayList<>()).forEach(call -> now.add(Streams.statement(call, Streams.input(call.table())).toString()));
-    Streams.raise(PythonFunctions.asked(request.set("before", before)));
+    Streams.raise(Rewriter.asked(request.set("before", before)));
   }
 
   /** Returns the statements in a checkpoint, in the order of its operators; null before its first micro-batch. */

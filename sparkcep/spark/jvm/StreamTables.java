@@ -103,7 +103,7 @@ record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tabl
     for (NamedExpression column : CollectionConverters.asJava(columns.projectList())) {
       out.add(isHistory(column) ? valueless((Alias) column) : column);
     }
-    return new Project(MatchStrategy.seq(out), child);
+    return new Project(Scala.seq(out), child);
   }
 
   /** Returns a table without row numbers, which Spark refuses with a stream. The engine numbers the rows itself. */
@@ -115,7 +115,7 @@ record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tabl
       return table;
     }
     List<NamedExpression> others = CollectionConverters.asJava(project.projectList()).stream().filter(column -> !isNumber(column)).toList();
-    return new Project(MatchStrategy.seq(others), unnumbered(project.child()));
+    return new Project(Scala.seq(others), unnumbered(project.child()));
   }
 
   private static boolean isNumber(NamedExpression column) {
@@ -166,12 +166,12 @@ record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tabl
     for (NamedExpression column : CollectionConverters.asJava(project.projectList())) {
       columns.add(column instanceof Alias alias ? valueless(alias) : column);
     }
-    return new Project(MatchStrategy.seq(columns), own);
+    return new Project(Scala.seq(columns), own);
   }
 
   private static NamedExpression valueless(Alias alias) {
     Expression nothing = new Literal(null, alias.child().dataType());
-    return new Alias(nothing, alias.name(), alias.exprId(), MatchStrategy.seq(List.<String>of()), Option.empty(), MatchStrategy.seq(List.<String>of()));
+    return new Alias(nothing, alias.name(), alias.exprId(), Scala.seq(List.<String>of()), Option.empty(), Scala.seq(List.<String>of()));
   }
 
   /** Returns the input columns of a clause's plan that come from tables, and not with rows. */
@@ -207,6 +207,6 @@ record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tabl
       table.refresh();
       found.add(planned.apply(table));
     }
-    return new ReadTables(input.names(), MatchStrategy.seq(found));
+    return new ReadTables(input.names(), Scala.seq(found));
   }
 }

@@ -5,7 +5,6 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -48,11 +47,9 @@ import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.MetadataBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
-import scala.Function1;
 import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractPartialFunction;
 
 /** Clauses over streams: finds them in a plan, checks them, and plans the operator that runs them. */
 final class Streams {
@@ -82,8 +79,6 @@ final class Streams {
 
   private Streams() {}
 
-  // -- analysis
-
   /**
    * Returns the arguments of a call; a table that is a stream is marked instead of sorted. Raises the errors of a clause over a
    * stream.
@@ -99,7 +94,7 @@ final class Streams {
     }
     if (!table.plan().isStreaming()) {
       if (plan.contains(REPORTED)) { // a feature that only streams have is an error before any job
-        raise(PythonFunctions.asked(JsonNodeFactory.instance.objectNode().put("kind", "table").put("plan", plan)));
+        raise(Rewriter.asked(JsonNodeFactory.instance.objectNode().put("kind", "table").put("plan", plan)));
       }
       return arguments;
     }
@@ -109,7 +104,7 @@ final class Streams {
     }
     List<Expression> out = new ArrayList<>(CollectionConverters.asJava(arguments));
     out.set(0, table.withNewPlan(marked));
-    return MatchStrategy.seq(out);
+    return Scala.seq(out);
   }
 
   /**
@@ -130,7 +125,7 @@ final class Streams {
     }
     // The keys come before the order. Without keys the rewriter distributes by a constant.
     long keys = CollectionConverters.asJava(asked.partitionExpressions()).stream().filter(key -> key instanceof Attribute).count();
-    Seq<SortOrder> order = MatchStrategy.seq(
+    Seq<SortOrder> order = Scala.seq(
         CollectionConverters.asJava(sort.order()).stream().skip(keys).filter(by -> !StreamTables.isBefore(by.child())).toList());
     StreamTables beside = StreamTables.of(asked.child());
     beside = above == null ? beside : beside.with(above);
@@ -143,12 +138,12 @@ final class Streams {
       throw new IllegalStateException("the rows of a stream are not those that the rewriter computes");
     }
     LogicalPlan input = new StreamInput(
-        asked.partitionExpressions(), order, texts(rows, StreamTables.columns(Call.plan(plan))).toString(), MatchStrategy.seq(late), 0, MatchStrategy.seq(beside.names()),
-        MatchStrategy.seq(beside.tables()), rows);
+        asked.partitionExpressions(), order, texts(rows, StreamTables.columns(Call.plan(plan))).toString(), Scala.seq(late), 0, Scala.seq(beside.names()),
+        Scala.seq(beside.tables()), rows);
     // The plan must remain the last column of the table, although the mark has columns after the rewriter's.
     LogicalPlan kept = condition.isEmpty() ? input : new Filter(condition.get(0), input);
     List<NamedExpression> before = new ArrayList<>(CollectionConverters.asJava(sort.output()));
-    return condition.isEmpty() && late.isEmpty() ? input : new Project(MatchStrategy.seq(before), kept);
+    return condition.isEmpty() && late.isEmpty() ? input : new Project(Scala.seq(before), kept);
   }
 
   /**
@@ -168,11 +163,11 @@ final class Streams {
       LogicalPlan child = unfiltered(project.child(), condition, late);
       columns.addAll(condition);
       columns.addAll(late == null ? List.of() : late);
-      return new Project(MatchStrategy.seq(columns), child);
+      return new Project(Scala.seq(columns), child);
     }
     LogicalPlan source = project.child();
     if (source instanceof Filter filter) {
-      NamedExpression needed = own(filter.condition(), NEEDED);
+      NamedExpression needed = Expressions.plain(filter.condition(), NEEDED);
       columns.add(needed);
       condition.add(needed.toAttribute());
       source = filter.child();
@@ -182,7 +177,7 @@ final class Streams {
       columns.add(carried);
       late.add(carried.toAttribute());
     }
-    return new Project(MatchStrategy.seq(columns), source);
+    return new Project(Scala.seq(columns), source);
   }
 
   /** Whether late rows of a clause over these rows go to a table. The output of another clause is never late. */
@@ -223,7 +218,7 @@ final class Streams {
   private static void check(String plan, Seq<SortOrder> order, StreamTables beside) {
     LogicalPlan rows = beside.rows();
     ObjectNode request = JsonNodeFactory.instance.objectNode();
-    request.put("kind", "stream").put("plan", plan).put("on", MatchStrategy.isOn()).put("known", isKnown());
+    request.put("kind", "stream").put("plan", plan).put("on", Configured.mapsInArrow()).put("known", isKnown());
     Expression time = order.isEmpty() ? null : order.head().child();
     request.put("time", time == null ? "" : time.dataType().catalogString());
     request.put("marked", time != null && isMarked(time));
@@ -245,12 +240,12 @@ final class Streams {
     if (tellsLate(rows) && source != null) {
       request.set("late", LateRows.described(LateRows.rows(source)));
     }
-    raise(PythonFunctions.asked(request));
+    raise(Rewriter.asked(request));
   }
 
   static void raise(JsonNode answer) {
     if (answer.has("error")) {
-      throw PythonFunctions.<RuntimeException>unchecked(new ClauseException(null, answer.get("error")));
+      throw Reflection.<RuntimeException>unchecked(new ClauseException(null, answer.get("error")));
     }
   }
 
@@ -350,7 +345,7 @@ final class Streams {
 
   /** Returns an expression's text, including its subqueries, which Spark leaves out. */
   private static String text(Expression value) {
-    StringBuilder text = new StringBuilder(unqualified(value).sql());
+    StringBuilder text = new StringBuilder(Expressions.unqualified(value).sql());
     subqueries(value, text);
     return text.toString();
   }
@@ -367,21 +362,6 @@ final class Streams {
     text.append(node instanceof LocalRelation rows ? " " + rows.data().hashCode() : "");
     CollectionConverters.asJava(node.expressions()).forEach(part -> text.append(' ').append(text(part)));
     CollectionConverters.asJava(node.children()).forEach(child -> describe(child, text.append(" of ")));
-  }
-
-  private static Expression unqualified(Expression value) {
-    return (Expression) value.transformUp(new AbstractPartialFunction<Expression, Expression>() {
-      @Override
-      public boolean isDefinedAt(Expression e) {
-        return e instanceof Attribute;
-      }
-
-      @Override
-      @SuppressWarnings("unchecked")
-      public <A extends Expression, B> B applyOrElse(A e, Function1<A, B> otherwise) {
-        return isDefinedAt(e) ? (B) ((Attribute) e).withQualifier(MatchStrategy.seq(List.<String>of())) : otherwise.apply(e);
-      }
-    });
   }
 
   /** Whether the operator was compiled, and extends the class that it was written for. */
@@ -406,8 +386,6 @@ final class Streams {
     }
   }
 
-  // -- optimizing
-
   /** Raises an error if a stateful node is above a clause over a stream and does not fit it. */
   static void checkChained(LogicalPlan plan) {
     if (isBelow(plan)) {
@@ -422,7 +400,7 @@ final class Streams {
       if (call != null && input(call.table()) != null) {
         ObjectNode request = JsonNodeFactory.instance.objectNode().put("kind", "chained").put("plan", call.plan().toString());
         request.put("above", above.nodeName()).put("several", Boolean.parseBoolean(SQLConf.get().getConfString(SEVERAL, "true")));
-        raise(PythonFunctions.asked(request.put("timed", isTimed(above))));
+        raise(Rewriter.asked(request.put("timed", isTimed(above))));
       }
     }
     for (LogicalPlan child : CollectionConverters.asJava(node.children())) {
@@ -459,8 +437,6 @@ final class Streams {
     return plan.isStreaming() && (plan instanceof StreamInput || CollectionConverters.asJava(plan.children()).stream().anyMatch(Streams::isBelow));
   }
 
-  // -- planning
-
   /**
    * Returns a call over a stream below the conditions, and joins with tables, that Spark moved between the call and its mark. Spark
    * moves nodes that read no column of a generator. These nodes must apply when matches are emitted.
@@ -488,7 +464,7 @@ final class Streams {
       return over(input, alone(child, above));
     }
     List<Expression> own = new ArrayList<>();
-    for (Expression conjunct : MatchPruning.conjuncts(filter.condition(), new ArrayList<>())) {
+    for (Expression conjunct : Expressions.conjuncts(filter.condition(), new ArrayList<>())) {
       if (conjunct.references().isEmpty()) {
         above.add(rows -> new Filter(conjunct, rows));
       } else {
@@ -496,7 +472,7 @@ final class Streams {
       }
     }
     LogicalPlan rows = alone(child, above);
-    return own.isEmpty() ? rows : new Filter(MatchPruning.all(own), rows);
+    return own.isEmpty() ? rows : new Filter(Expressions.all(own), rows);
   }
 
   private static boolean leadsToMark(LogicalPlan node) {
@@ -556,22 +532,22 @@ final class Streams {
     }
     List<NamedExpression> columns = new ArrayList<>();
     for (NamedExpression column : shipment.columns()) {
-      columns.add(own(column instanceof Alias alias ? alias.child() : (Expression) column, column.name()));
+      columns.add(Expressions.plain(column instanceof Alias alias ? alias.child() : (Expression) column, column.name()));
     }
     int ordered = 0;
     for (SortOrder by : CollectionConverters.asJava(input.order())) {
       Expression value = ordered > 0 ? by.child() : new If(new IsNotNull(new Literal((Object) input.number(), DataTypes.IntegerType)), by.child(), by.child());
-      columns.add(own(value, "__s" + ordered++));
+      columns.add(Expressions.plain(value, "__s" + ordered++));
     }
     List<Attribute> keys = new ArrayList<>();
     for (Expression key : CollectionConverters.asJava(input.keys())) {
-      NamedExpression column = own(oneZero(key), "__g" + keys.size());
+      NamedExpression column = Expressions.plain(oneZero(key), "__g" + keys.size());
       columns.add(column);
       keys.add(column.toAttribute());
     }
     for (Attribute late : CollectionConverters.asJava(input.late())) { // after the keys, because it does not go to Python either
       read.add(late);
-      columns.add(own(late, LateRows.COLUMN));
+      columns.add(Expressions.plain(late, LateRows.COLUMN));
     }
     return new Parts(with(call.table(), read), columns, keys, shipment.names(), ordered);
   }
@@ -584,18 +560,12 @@ final class Streams {
     if (table instanceof StreamInput) {
       return above;
     }
-    String own = table instanceof Filter filter && !NEEDED.equals(name(filter.condition())) ? unqualified(filter.condition()).sql() : "";
+    String own = table instanceof Filter filter && !NEEDED.equals(name(filter.condition())) ? Expressions.unqualified(filter.condition()).sql() : "";
     return where(table.children().head(), above + own);
   }
 
   private static String name(Expression value) {
     return value instanceof Attribute attribute ? attribute.name() : "";
-  }
-
-  /** Returns a new column without watermark metadata, because the operator itself detects late rows. */
-  static NamedExpression own(Expression value, String name) {
-    return new Alias(
-        value, name, NamedExpression.newExprId(), MatchStrategy.seq(List.<String>of()), Option.apply(Metadata.empty()), MatchStrategy.seq(List.<String>of()));
   }
 
   /** Returns a key that can be compared by bytes: 0.0 and -0.0 become one key, in structs and arrays too, and so do all NaN. */
@@ -616,12 +586,12 @@ final class Streams {
     Set<ExprId> there = new HashSet<>();
     columns.forEach(column -> there.add(column.exprId()));
     read.stream().filter(attribute -> !there.contains(attribute.exprId())).forEach(columns::add);
-    return new Project(MatchStrategy.seq(columns), with(project.child(), read));
+    return new Project(Scala.seq(columns), with(project.child(), read));
   }
 
   /** Returns a clause as it is stored next to its state in a checkpoint, to recognise another clause. */
   static ObjectNode statement(Call call, StreamInput input) {
-    return statement(call, input, parts(call, input, Math.max(1, call.size() - 1)), MatchStrategy.given(call));
+    return statement(call, input, parts(call, input, Math.max(1, call.size() - 1)), call.given());
   }
 
   private static ObjectNode statement(Call call, StreamInput input, Parts parts, ObjectNode plan) {
@@ -662,11 +632,11 @@ final class Streams {
     parts.columns().subList(0, sent - parts.ordered()).forEach(column -> names.add(column.name()));
     ObjectNode limited = request.deepCopy();
     limited.set("workers", Configured.workers());
-    JsonNode answer = PythonFunctions.granted(limited);
+    JsonNode answer = Rewriter.granted(limited);
     if (!input.names().isEmpty()) {
       said = said.putString(READING, reading(request, parts.columns().subList(0, sent)));
     }
-    if (MatchStrategy.isBudgeted(call)) {
+    if (call.isBudgeted()) {
       said = said.putBoolean(BUDGETED, true);
     }
     said = answer.get("behind").isNull() ? said : said.putLong(BEHIND, answer.get("behind").asLong());
@@ -679,18 +649,18 @@ final class Streams {
     }
     PythonFunction function = new SimplePythonFunction(
         PythonFunctions.command(answer), like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), like.accumulator());
-    Expression udf = (Expression) PythonFunctions.construct(
+    Expression udf = (Expression) Reflection.construct(
         "org.apache.spark.sql.catalyst.expressions.PythonUDF",
-        PythonFunctions.TABLE_FUNCTION, function, schema, MatchStrategy.seq(lines), MAP_ARROW_ITER, true);
-    ship();
+        Call.TABLE_FUNCTION, function, schema, Scala.seq(lines), MAP_ARROW_ITER, true);
+    ExtensionJar.ship();
     List<Object> given = new ArrayList<>(List.of(
-        udf, MatchStrategy.seq(parts.keys()), MatchStrategy.seq(all), org.apache.spark.sql.streaming.OutputMode.Append(),
+        udf, Scala.seq(parts.keys()), Scala.seq(all), org.apache.spark.sql.streaming.OutputMode.Append(),
         org.apache.spark.sql.streaming.TimeMode.EventTime()));
     given.addAll(java.util.Collections.nCopies(parameters() - TOLD, Option.empty())); // set by Spark for each micro-batch
     given.addAll(List.of(
         org.apache.spark.sql.catalyst.plans.logical.TransformWithStateInPySpark.UserFacingDataType$.MODULE$.PANDAS(), child, true, false, tables,
-        MatchStrategy.seq(List.<Attribute>of()), new StructType()));
-    Object operator = PythonFunctions.construct(OPERATOR, given.toArray());
+        Scala.seq(List.<Attribute>of()), new StructType()));
+    Object operator = Reflection.construct(OPERATOR, given.toArray());
     return (SparkPlan) operator;
   }
 
@@ -707,17 +677,6 @@ final class Streams {
   }
 
   private static Attribute column(String name, DataType type, Metadata metadata) {
-    return new AttributeReference(name, type, true, metadata, NamedExpression.newExprId(), MatchStrategy.seq(List.<String>of()));
-  }
-
-  private static String shipped = ""; // the application whose executors have the jar
-
-  /** Ships the classes of this jar to executors, once. */
-  static synchronized void ship() {
-    org.apache.spark.SparkContext context = org.apache.spark.sql.classic.SparkSession.active().sparkContext();
-    if (!shipped.equals(context.applicationId())) {
-      context.addJar(Streams.class.getProtectionDomain().getCodeSource().getLocation().getPath());
-      shipped = context.applicationId();
-    }
+    return new AttributeReference(name, type, true, metadata, NamedExpression.newExprId(), Scala.seq(List.<String>of()));
   }
 }

@@ -64,7 +64,7 @@ final class Telling extends Rule<LogicalPlan> {
       return analysed(plan);
     } catch (AnalysisException error) {
       Throwable told = error instanceof ClauseException ? error : told(error, statement);
-      throw PythonFunctions.<RuntimeException>unchecked(told == null ? error : told);
+      throw Reflection.<RuntimeException>unchecked(told == null ? error : told);
     } finally {
       UNDER_WAY.set(false);
     }
@@ -77,7 +77,7 @@ final class Telling extends Rule<LogicalPlan> {
       analyzer.checkAnalysis(analysed);
       return analysed;
     } catch (InvocationTargetException e) {
-      throw PythonFunctions.<RuntimeException>unchecked(e.getCause());
+      throw Reflection.<RuntimeException>unchecked(e.getCause());
     } catch (IllegalAccessException e) {
       throw new IllegalStateException(e);
     }
@@ -134,7 +134,7 @@ final class Telling extends Rule<LogicalPlan> {
     }
     ObjectNode parameters = request.putObject("parameters");
     error.getMessageParameters().forEach(parameters::put);
-    return PythonFunctions.asked(request);
+    return Rewriter.asked(request);
   }
 
   /** Returns the message for an error that Spark found when it parsed the rewritten text of {@code text}. */

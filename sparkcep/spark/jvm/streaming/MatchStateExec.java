@@ -50,8 +50,8 @@ import scala.Enumeration;
 import scala.Option;
 import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
-import scala.collection.immutable.Seq;
 import scala.collection.immutable.Map$;
+import scala.collection.immutable.Seq;
 import scala.reflect.ClassTag;
 import scala.reflect.ClassTag$;
 import scala.runtime.AbstractFunction2;
@@ -133,7 +133,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     }
     own[CHILD] = rows;
     own[TABLES] = tables;
-    return (TransformWithStateInPySparkExec) PythonFunctions.construct(Streams.OPERATOR, own);
+    return (TransformWithStateInPySparkExec) Reflection.construct(Streams.OPERATOR, own);
   }
 
   /** Spark stores this next to the state, and uses it to decide whether a micro-batch without rows is needed. */
@@ -156,12 +156,12 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   public Seq<Distribution> requiredChildDistribution() {
     @SuppressWarnings({"unchecked", "rawtypes"})
     Distribution keys = StatefulOperatorPartitioning.getCompatibleDistribution((Seq) groupingAttributes(), getStateInfo(), conf());
-    return MatchStrategy.seq(List.of(keys, UnspecifiedDistribution$.MODULE$));
+    return Scala.seq(List.of(keys, UnspecifiedDistribution$.MODULE$));
   }
 
   @Override
   public Seq<Seq<SortOrder>> requiredChildOrdering() {
-    return MatchStrategy.seq(List.of(MatchStrategy.seq(List.<SortOrder>of()), MatchStrategy.seq(List.<SortOrder>of())));
+    return Scala.seq(List.of(Scala.seq(List.<SortOrder>of()), Scala.seq(List.<SortOrder>of())));
   }
 
   /** Returns the watermark of the output in milliseconds; none if matches may have any time. */
@@ -185,10 +185,8 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     if (output().last().metadata().contains(Streams.BUDGETED)) {
       Counts.checks((name, about) -> metrics.add(new StatefulOperatorCustomSumMetric(name, about)));
     }
-    return MatchStrategy.seq(metrics);
+    return Scala.seq(metrics);
   }
-
-  // -- the state store
 
   StructType keySchema() {
     return DataTypeUtils.fromAttributes(groupingAttributes());
@@ -258,8 +256,6 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     return KeptStates.reader(this);
   }
 
-  // -- a micro-batch
-
   @Override
   public RDD<InternalRow> doExecute() {
     metrics();
@@ -306,12 +302,12 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   private MapInBatchEvaluatorFactory evaluators() {
     PythonUDF function = (PythonUDF) functionExpr();
     List<scala.Tuple2<ChainedPythonFunctions, Object>> chained = new ArrayList<>();
-    chained.add(new scala.Tuple2<>(new ChainedPythonFunctions(MatchStrategy.seq(List.of(function.func()))), (Object) function.resultId().id()));
+    chained.add(new scala.Tuple2<>(new ChainedPythonFunctions(Scala.seq(List.of(function.func()))), (Object) function.resultId().id()));
     StructType sent = new StructType().add("__k", DataTypes.IntegerType).add("__state", DataTypes.BinaryType);
     for (StructField field : sent().fields()) {
       sent = sent.add("c" + sent.length(), field.dataType(), true); // a user's column may have any name; Python uses indexes
     }
-    return SparkVersion.evaluators(this, MatchStrategy.seq(chained), sent);
+    return SparkVersion.evaluators(this, Scala.seq(chained), sent);
   }
 
   /** Appends late rows to their table, if there is one. */
@@ -403,7 +399,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       List<Iterator<InternalRow>> inputs = new ArrayList<>();
       inputs.add(input);
       @SuppressWarnings({"unchecked", "rawtypes"})
-      Iterator<InternalRow> out = factory.createEvaluator().eval(TaskContext.getPartitionId(), (Seq) MatchStrategy.seq(inputs));
+      Iterator<InternalRow> out = factory.createEvaluator().eval(TaskContext.getPartitionId(), (Seq) Scala.seq(inputs));
       return new Output(this, store, counts, input, out, began);
     }
 
@@ -720,6 +716,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       return row;
     }
   }
+
   /** Writes timers in bytes that sort by time: the highest byte first, with its sign flipped. */
   private static final class Timer {
     private final UnsafeRowWriter writer = new UnsafeRowWriter(2, 64);

@@ -93,7 +93,7 @@ final class TableReads {
     ObjectNode request = (ObjectNode) Call.plan(asked);
     request.put("read", read.get(arcs)).put("before", before == null ? null : before.read().get(arcs)).put("journal", before == null ? null : before.given().get(arcs));
     request.put("largest", before == null || before.largest() == TableLog.NONE ? null : (Long) before.largest()).put("late", late).put("watermark", watermark);
-    JsonNode answer = PythonFunctions.asked(request);
+    JsonNode answer = Rewriter.asked(request);
     Streams.raise(answer);
     if (answer.get("journal").isNull()) { // only the order of its rows has changed
       return new TableLog.Entry(before.since(), TableLog.NONE, false, before.read(), before.given());

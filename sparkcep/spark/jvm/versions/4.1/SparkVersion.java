@@ -38,6 +38,6 @@ final class SparkVersion {
       UnsafeRow value = store.get(key, family);
       found.add(value == null ? null : value.copy()); // the next call may overwrite it
     }
-    return MatchStrategy.seq(found).iterator();
+    return Scala.seq(found).iterator();
   }
 }
