@@ -90,7 +90,7 @@ final class MatchAggregates extends Rule<LogicalPlan> {
 
   /** Whether a clause over a stream emits several rows per match, and each match as a unit. */
   private static boolean hasSteps(LogicalPlan node) {
-    List<String> plans = Streams.isBelow(node) ? Streams.plans(node) : List.of();
+    List<String> plans = StreamMark.isBelow(node) ? StreamMark.plans(node) : List.of();
     return plans.size() == 1 && hasSteps(Call.plan(plans.get(0)));
   }
 

@@ -62,8 +62,8 @@ final class MatchPruning extends Rule<LogicalPlan> {
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    Streams.checkChained(plan);
-    return (LogicalPlan) Streams.numbered(plan).transformDown(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
+    StreamChecks.checkChained(plan);
+    return (LogicalPlan) StreamMark.numbered(plan).transformDown(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
       @Override
       public boolean isDefinedAt(LogicalPlan node) {
         return node instanceof Project || node instanceof Filter || node instanceof Generate || node instanceof CTERelationDef;
@@ -132,7 +132,7 @@ final class MatchPruning extends Rule<LogicalPlan> {
       return filter;
     }
     Map<ExprId, Expression> keys = keys(call, generate.generatorOutput());
-    boolean streaming = Streams.input(call.table()) != null;
+    boolean streaming = StreamMark.input(call.table()) != null;
     List<Expression> below = new ArrayList<>();
     List<Expression> above = new ArrayList<>();
     for (Expression conjunct : Expressions.conjuncts(filter.condition(), new ArrayList<>())) {

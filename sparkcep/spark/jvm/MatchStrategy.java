@@ -48,7 +48,7 @@ final class MatchStrategy extends SparkStrategy {
   @Override
   public Seq<SparkPlan> apply(LogicalPlan plan) {
     List<SparkPlan> planned = new ArrayList<>();
-    LogicalPlan alone = plan instanceof ArrowEvalPythonUDTF call && Configured.mapsInArrow() ? Streams.alone(call) : plan;
+    LogicalPlan alone = plan instanceof ArrowEvalPythonUDTF call && Configured.mapsInArrow() ? StreamPlanning.alone(call) : plan;
     if (alone != plan) {
       planned.add(planLater(alone));
     } else if (plan instanceof ArrowEvalPythonUDTF node && node.requiredChildOutput().isEmpty() && Configured.mapsInArrow()) {
@@ -65,7 +65,7 @@ final class MatchStrategy extends SparkStrategy {
   }
 
   private SparkPlan planned(Call call, Seq<Attribute> output) {
-    StreamInput stream = Streams.input(call.table());
+    StreamInput stream = StreamMark.input(call.table());
     if (stream != null) {
       return streaming(call, stream, output);
     }
@@ -94,10 +94,10 @@ final class MatchStrategy extends SparkStrategy {
 
   /** Plans the operator of a clause over a stream, which has a state for each key. */
   private SparkPlan streaming(Call call, StreamInput input, Seq<Attribute> output) {
-    Streams.keepApart(input);
-    Streams.Parts parts = Streams.parts(call, input, Math.max(1, call.size() - 1));
+    StreamPlanning.keepApart(input);
+    StreamPlanning.Parts parts = StreamPlanning.parts(call, input, Math.max(1, call.size() - 1));
     SparkPlan rows = new ProjectExec(Scala.seq(parts.columns()), planLater(parts.rows()));
-    SparkPlan operator = Streams.operator(call, input, parts, output, told(call), call.given(), rows, StreamTables.read(input, this::planLater));
+    SparkPlan operator = StreamOperator.operator(call, input, parts, output, told(call), call.given(), rows, StreamTables.read(input, this::planLater));
     return new ProjectExec(Scala.seq(new ArrayList<NamedExpression>(CollectionConverters.asJava(output))), operator);
   }
 

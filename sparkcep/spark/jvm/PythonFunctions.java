@@ -142,7 +142,7 @@ final class PythonFunctions {
       Definition d = definition(Call.TABLE_FUNCTION);
       Object udtf = Reflection.construct(
           "org.apache.spark.sql.execution.python.UserDefinedPythonTableFunction", Call.TABLE_FUNCTION, d.function, d.evalType, true);
-      return analysedHere((LogicalPlan) build(udtf, Streams.marked(arguments)));
+      return analysedHere((LogicalPlan) build(udtf, StreamMark.marked(arguments)));
     }
   }
 
@@ -156,7 +156,7 @@ final class PythonFunctions {
 
     @Override
     public LogicalPlan apply(Seq<Expression> arguments) {
-      return analysedHere(spark.apply(Streams.marked(arguments)));
+      return analysedHere(spark.apply(StreamMark.marked(arguments)));
     }
   }
 

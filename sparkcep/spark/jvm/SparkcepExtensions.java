@@ -67,7 +67,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
 
   /** Whether this Spark can run a clause over a stream with the operator. */
   public static boolean hasOperator() {
-    return Streams.isKnown();
+    return StreamOperator.isKnown();
   }
 
   /**

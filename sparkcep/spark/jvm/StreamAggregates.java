@@ -58,7 +58,7 @@ final class StreamAggregates extends Rule<LogicalPlan> {
     return !plan.isStreaming() ? plan : (LogicalPlan) plan.transformUp(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
       @Override
       public boolean isDefinedAt(LogicalPlan node) {
-        return node instanceof Aggregate aggregate && aggregate.resolved() && isOverElements(aggregate) && Streams.isBelow(aggregate);
+        return node instanceof Aggregate aggregate && aggregate.resolved() && isOverElements(aggregate) && StreamMark.isBelow(aggregate);
       }
 
       @Override
@@ -164,8 +164,8 @@ final class StreamAggregates extends Rule<LogicalPlan> {
 
   /** Raises the error of an aggregate that cannot be computed in a row. {@code function}: "" if an argument is the cause. */
   private static RuntimeException refused(Aggregate aggregate, String function) {
-    String plan = Streams.plans(aggregate).get(0);
-    Streams.raise(Rewriter.asked(JsonNodeFactory.instance.objectNode().put("kind", "aggregated").put("plan", plan).put("function", function)));
+    String plan = StreamMark.plans(aggregate).get(0);
+    StreamChecks.raise(Rewriter.asked(JsonNodeFactory.instance.objectNode().put("kind", "aggregated").put("plan", plan).put("function", function)));
     return new IllegalStateException("the rewriter's process has an error for " + function);
   }
 }

@@ -30,7 +30,7 @@ final class StreamRanking extends Rule<LogicalPlan> {
     return !plan.isStreaming() ? plan : (LogicalPlan) plan.transformUp(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
       @Override
       public boolean isDefinedAt(LogicalPlan node) {
-        return node instanceof Window window && window.resolved() && Streams.isBelow(window) && isRank(window);
+        return node instanceof Window window && window.resolved() && StreamMark.isBelow(window) && isRank(window);
       }
 
       @Override

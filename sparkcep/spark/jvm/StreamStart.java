@@ -70,15 +70,15 @@ final class StreamStart extends Rule<LogicalPlan> {
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    if (plan instanceof WriteToStreamStatement asked && Streams.isBelow(asked.inputQuery())) {
+    if (plan instanceof WriteToStreamStatement asked && StreamMark.isBelow(asked.inputQuery())) {
       ObjectNode request = JsonNodeFactory.instance.objectNode().put("kind", "started").put("mode", asked.outputMode().toString());
-      request.put("trigger", asked.trigger().getClass().getSimpleName()).put("plan", Streams.plans(asked.inputQuery()).get(0));
-      request.put("aggregated", isAggregated(asked.inputQuery())).put("over", Streams.over(asked.inputQuery(), false));
+      request.put("trigger", asked.trigger().getClass().getSimpleName()).put("plan", StreamMark.plans(asked.inputQuery()).get(0));
+      request.put("aggregated", isAggregated(asked.inputQuery())).put("over", StreamChecks.over(asked.inputQuery(), false));
       request.put("untimed", untimed(asked.inputQuery())).put("refused", refused(asked));
-      Streams.raise(Rewriter.asked(request));
+      StreamChecks.raise(Rewriter.asked(request));
       return replaced(asked, Now.class, now -> new CurrentTimestamp());
     }
-    if (plan instanceof WriteToStream write && Streams.isBelow(write.inputQuery())) {
+    if (plan instanceof WriteToStream write && StreamMark.isBelow(write.inputQuery())) {
       check(write);
     }
     return plan;
@@ -138,8 +138,8 @@ final class StreamStart extends Rule<LogicalPlan> {
     }
     ObjectNode request = JsonNodeFactory.instance.objectNode().put("kind", "restarted");
     ArrayNode now = request.putArray("now");
-    calls(optimized, new ArrayList<>()).forEach(call -> now.add(Streams.statement(call, Streams.input(call.table())).toString()));
-    Streams.raise(Rewriter.asked(request.set("before", before)));
+    calls(optimized, new ArrayList<>()).forEach(call -> now.add(StreamStatement.statement(call, StreamMark.input(call.table())).toString()));
+    StreamChecks.raise(Rewriter.asked(request.set("before", before)));
   }
 
   /** Returns the statements in a checkpoint, in the order of its operators; null before its first micro-batch. */
@@ -213,17 +213,17 @@ final class StreamStart extends Rule<LogicalPlan> {
   /** Whether Spark aggregates the output of each clause of an analysed query. */
   private static boolean isAggregated(LogicalPlan node) {
     List<LogicalPlan> children = CollectionConverters.asJava(node.children());
-    return node instanceof Aggregate || (!(node instanceof StreamInput) && children.stream().filter(Streams::isBelow).allMatch(StreamStart::isAggregated));
+    return node instanceof Aggregate || (!(node instanceof StreamInput) && children.stream().filter(StreamMark::isBelow).allMatch(StreamStart::isAggregated));
   }
 
   /** Returns an aggregate above a clause without a watermark column among its keys; "" without one. */
   private static String untimed(LogicalPlan node) {
-    if (!Streams.isBelow(node)) {
+    if (!StreamMark.isBelow(node)) {
       return "";
     }
     boolean distinct = node instanceof Distinct || (node instanceof Except except && !except.isAll()); // all columns are keys
     Seq<? extends Expression> keys = node instanceof Aggregate aggregate ? aggregate.groupingExpressions() : distinct ? node.output() : null;
-    if (keys != null && CollectionConverters.asJava(keys).stream().noneMatch(Streams::isMarked)) {
+    if (keys != null && CollectionConverters.asJava(keys).stream().noneMatch(StreamChecks::isMarked)) {
       return node.nodeName();
     }
     return CollectionConverters.asJava(node.children()).stream().map(StreamStart::untimed).filter(name -> !name.isEmpty()).findFirst().orElse("");
@@ -231,12 +231,12 @@ final class StreamStart extends Rule<LogicalPlan> {
 
   /** Returns the calls over streams in an optimized plan, from its top. */
   private static List<Call> calls(LogicalPlan node, List<Call> found) {
-    LogicalPlan alone = node instanceof ArrowEvalPythonUDTF moved ? Streams.alone(moved) : node;
+    LogicalPlan alone = node instanceof ArrowEvalPythonUDTF moved ? StreamPlanning.alone(moved) : node;
     if (alone != node) {
       return calls(alone, found);
     }
     Call call = node instanceof ArrowEvalPythonUDTF planned ? Call.of(planned.udtf(), planned.child()) : null;
-    if (call != null && Streams.input(call.table()) != null) {
+    if (call != null && StreamMark.input(call.table()) != null) {
       found.add(call);
     }
     CollectionConverters.asJava(node.children()).forEach(child -> calls(child, found));

@@ -74,7 +74,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   static final String STATE = "match";
   private static final String TIMERS = "timers";
   private static final String COUNTS = "counts";
-  private static final int FORMAT = Streams.STATE_FORMAT;
+  private static final int FORMAT = StreamStatement.STATE_FORMAT;
   private static final int HEAD = 2; // columns before those of a row
   private static final int SAID = Integer.MIN_VALUE; // the number of a row without a key
   private static final String UNTIMED = "rowsWithoutTime";
@@ -133,7 +133,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     }
     own[CHILD] = rows;
     own[TABLES] = tables;
-    return (TransformWithStateInPySparkExec) Reflection.construct(Streams.OPERATOR, own);
+    return (TransformWithStateInPySparkExec) Reflection.construct(StreamOperator.OPERATOR, own);
   }
 
   /** Spark stores this next to the state, and uses it to decide whether a micro-batch without rows is needed. */
@@ -168,7 +168,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   @Override
   public Option<Object> produceOutputWatermark(long watermark) {
     var said = output().last().metadata();
-    return said.contains(Streams.BEHIND) ? Option.apply((Object) (watermark - said.getLong(Streams.BEHIND))) : Option.empty();
+    return said.contains(StreamOperator.BEHIND) ? Option.apply((Object) (watermark - said.getLong(StreamOperator.BEHIND))) : Option.empty();
   }
 
   @Override
@@ -182,7 +182,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
         new StatefulOperatorCustomSumMetric(Counts.BYTES, "bytes of the states"),
         new StatefulOperatorCustomSumMetric(Counts.MATCHES, "matches told"),
         new StatefulOperatorCustomSumMetric(ENGINE, "milliseconds of the engine")));
-    if (output().last().metadata().contains(Streams.BUDGETED)) {
+    if (output().last().metadata().contains(StreamOperator.BUDGETED)) {
       Counts.checks((name, about) -> metrics.add(new StatefulOperatorCustomSumMetric(name, about)));
     }
     return Scala.seq(metrics);
@@ -234,7 +234,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   /** Spark calls this before the first micro-batch of a run. */
   @Override
   public scala.collection.immutable.List<StateSchemaValidationResult> validateAndMaybeEvolveStateSchema(Configuration conf, long batchId, int version) {
-    StatementFile.check(getStateInfo(), output().last().metadata().getString(Streams.STATEMENT), batchId, conf);
+    StatementFile.check(getStateInfo(), output().last().metadata().getString(StreamOperator.STATEMENT), batchId, conf);
     return StateSchema.written(this, conf, batchId, version);
   }
 
@@ -282,7 +282,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     if (tables().names().isEmpty()) {
       return Beside.NOTHING;
     }
-    TableReads reads = new TableReads(session(), tables(), getStateInfo(), output().last().metadata().getString(Streams.READING));
+    TableReads reads = new TableReads(session(), tables(), getStateInfo(), output().last().metadata().getString(StreamOperator.READING));
     TableLog.Entry read = reads.read(came, time(), Input.micros(eventTimeWatermarkForLateEvents()), Input.micros(eventTimeWatermarkForEviction()));
     ClassTag<byte[][]> tag = ClassTag$.MODULE$.apply(byte[][].class);
     return new Beside(session().sparkContext().broadcast(read.given().toArray(new byte[0][]), tag), read.again());
@@ -324,7 +324,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   /** Returns the table of late rows; null without one. */
   private String lateTable() {
     var said = output().last().metadata();
-    return said.contains(Streams.LATE) ? said.getString(Streams.LATE) : null;
+    return said.contains(StreamOperator.LATE) ? said.getString(StreamOperator.LATE) : null;
   }
 
   /** Returns the number of a row's columns that go to Python. */
@@ -510,7 +510,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
       nothing = new GenericInternalRow(operator.left().output().size());
       joined = new Sent(HEAD + operator.count());
       time = operator.time();
-      keepsUntimed = operator.output().last().metadata().getString(Streams.STATEMENT).contains("\\\"rows\\\":\\\"unmatched\\\"");
+      keepsUntimed = operator.output().last().metadata().getString(StreamOperator.STATEMENT).contains("\\\"rows\\\":\\\"unmatched\\\"");
       late = micros(operator.eventTimeWatermarkForLateEvents());
       watermark = micros(operator.eventTimeWatermarkForEviction());
       checkpoint = operator.getStateInfo().checkpointLocation().getBytes(StandardCharsets.UTF_8);

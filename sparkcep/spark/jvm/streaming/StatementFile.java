@@ -26,7 +26,7 @@ final class StatementFile {
         ObjectNode request = JsonNodeFactory.instance.objectNode();
         request.put("kind", "restarted").putArray("now").add(statement);
         request.putArray("before").add(StreamStart.kept(path.getFileSystem(conf), operator));
-        Streams.raise(Rewriter.asked(request));
+        StreamChecks.raise(Rewriter.asked(request));
       } else {
         write(path, statement, conf);
       }

@@ -32,7 +32,7 @@ final class TableReads {
   private final StatefulOperatorStateInfo info;
   private final String asked;
 
-  /** {@code asked}: the request to Python when arcs change, see {@code Streams}. */
+  /** {@code asked}: the request to Python when arcs change, see {@code StreamOperator}. */
   TableReads(SparkSession session, ReadTables tables, StatefulOperatorStateInfo info, String asked) {
     this.session = session;
     this.tables = tables;
@@ -94,7 +94,7 @@ final class TableReads {
     request.put("read", read.get(arcs)).put("before", before == null ? null : before.read().get(arcs)).put("journal", before == null ? null : before.given().get(arcs));
     request.put("largest", before == null || before.largest() == TableLog.NONE ? null : (Long) before.largest()).put("late", late).put("watermark", watermark);
     JsonNode answer = Rewriter.asked(request);
-    Streams.raise(answer);
+    StreamChecks.raise(answer);
     if (answer.get("journal").isNull()) { // only the order of its rows has changed
       return new TableLog.Entry(before.since(), TableLog.NONE, false, before.read(), before.given());
     }
