@@ -78,7 +78,7 @@ final class MatchStrategy extends SparkStrategy {
         Call.TABLE_FUNCTION, mapper(call, shipment, totals), call.function().elementSchema(), Scala.seq(told), MAP_ARROW_ITER, true);
     SparkPlan input = projected(shipment.columns(), table(call));
     // A key passes through as the input's own attribute, so Spark sees that output rows are distributed like input rows.
-    Map<ExprId, Expression> keys = MatchPruning.keys(call, output);
+    Map<ExprId, Expression> keys = KeyFilters.keys(call, output);
     Set<ExprId> passed = new HashSet<>();
     List<Attribute> given = new ArrayList<>();
     List<NamedExpression> renamed = new ArrayList<>();
@@ -116,7 +116,7 @@ final class MatchStrategy extends SparkStrategy {
   private static PythonFunction mapper(Call call, Shipment shipment, BudgetTotals totals) {
     PythonFunction like = call.function().func();
     return new SimplePythonFunction(
-        PythonFunctions.mapper(call.given(), shipment),
+        FunctionCode.mapper(call.given(), shipment),
         like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), totals == null ? like.accumulator() : totals);
   }
 

@@ -1,46 +1,20 @@
 package org.sparkcep;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.JsonNodeFactory;
-import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.lang.ref.WeakReference;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
-import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
-import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
-import org.apache.spark.SparkConf;
-import org.apache.spark.SparkEnv;
-import org.apache.spark.api.python.PythonFunction;
-import org.apache.spark.api.python.SimplePythonFunction;
-import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistryBase;
 import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
-import org.apache.spark.sql.catalyst.expressions.FunctionTableSubqueryArgumentExpression;
-import org.apache.spark.sql.catalyst.expressions.PythonUDTFAnalyzeResult;
-import org.apache.spark.sql.catalyst.expressions.UnresolvedPolymorphicPythonUDTF;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.trees.CurrentOrigin;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.StructType;
 import scala.Function0;
-import scala.Function2;
 import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction0;
 import scala.runtime.AbstractFunction1;
-import scala.runtime.AbstractFunction2;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * The functions {@code match_recognize}, {@code expand_matches}, ... for a JVM without a Python driver.
@@ -50,7 +24,6 @@ import scala.runtime.AbstractPartialFunction;
  */
 final class PythonFunctions {
   private static final String[] SCALARS = {"expand_matches", "count_matches", "sample_matches"};
-  private static final String FAILED = "TABLE_VALUED_FUNCTION_FAILED_TO_ANALYZE_IN_PYTHON";
 
   // usage and examples of each function, in the form of Spark's own functions
   private static final Map<String, String[]> USAGE = Map.of(
@@ -79,13 +52,7 @@ final class PythonFunctions {
         examples("SELECT _FUNC_(g, 3, 42) FROM graphs")
       });
 
-  private static final Map<String, WeakReference<byte[]>> RESULTS = new HashMap<>();
-  private static Map<String, Definition> definitions;
-
   private PythonFunctions() {}
-
-  /** A function as Python describes it; {@code returns} is null for the table function. */
-  private record Definition(PythonFunction function, int evalType, DataType returns) {}
 
   /** Adds the functions to the registries that each new session copies. */
   static void publish() {
@@ -139,10 +106,10 @@ final class PythonFunctions {
   private static final class TableBuilder extends AbstractFunction1<Seq<Expression>, LogicalPlan> {
     @Override
     public LogicalPlan apply(Seq<Expression> arguments) {
-      Definition d = definition(Call.TABLE_FUNCTION);
+      FunctionCode.Definition d = FunctionCode.definition(Call.TABLE_FUNCTION);
       Object udtf = Reflection.construct(
-          "org.apache.spark.sql.execution.python.UserDefinedPythonTableFunction", Call.TABLE_FUNCTION, d.function, d.evalType, true);
-      return analysedHere((LogicalPlan) build(udtf, StreamMark.marked(arguments)));
+          "org.apache.spark.sql.execution.python.UserDefinedPythonTableFunction", Call.TABLE_FUNCTION, d.function(), d.evalType(), true);
+      return CallAnalysis.analysedHere((LogicalPlan) build(udtf, StreamMark.marked(arguments)));
     }
   }
 
@@ -156,7 +123,7 @@ final class PythonFunctions {
 
     @Override
     public LogicalPlan apply(Seq<Expression> arguments) {
-      return analysedHere(spark.apply(StreamMark.marked(arguments)));
+      return CallAnalysis.analysedHere(spark.apply(StreamMark.marked(arguments)));
     }
   }
 
@@ -182,10 +149,6 @@ final class PythonFunctions {
     }
   }
 
-  private static LogicalPlan analysedHere(LogicalPlan call) {
-    return (LogicalPlan) call.transformExpressions(new OwnAnalysis());
-  }
-
   private static final class ScalarBuilder extends AbstractFunction1<Seq<Expression>, Expression> {
     private final String name;
 
@@ -195,201 +158,11 @@ final class PythonFunctions {
 
     @Override
     public Expression apply(Seq<Expression> arguments) {
-      Definition d = definition(name);
+      FunctionCode.Definition d = FunctionCode.definition(name);
       Object udf = Reflection.construct(
-          "org.apache.spark.sql.execution.python.UserDefinedPythonFunction", name, d.function, d.returns, d.evalType, true);
+          "org.apache.spark.sql.execution.python.UserDefinedPythonFunction", name, d.function(), d.returns(), d.evalType(), true);
       return (Expression) build(udf, arguments);
     }
-  }
-
-  /**
-   * Calls that the rewriter's process analyses. A Python worker analyses calls with a clause's text; its errors become sparkcep's
-   * own.
-   */
-  private static final class OwnAnalysis extends AbstractPartialFunction<Expression, Expression> {
-    @Override
-    public boolean isDefinedAt(Expression expression) {
-      return expression instanceof UnresolvedPolymorphicPythonUDTF;
-    }
-
-    @Override
-    public <A extends Expression, B> B applyOrElse(A expression, scala.Function1<A, B> otherwise) {
-      if (!isDefinedAt(expression)) {
-        return otherwise.apply(expression);
-      }
-      UnresolvedPolymorphicPythonUDTF udtf = (UnresolvedPolymorphicPythonUDTF) expression;
-      Analyze analyze = new Analyze(udtf.resolveElementMetadata());
-      @SuppressWarnings("unchecked")
-      B told = (B) withAnalyze(udtf, analyze);
-      return told;
-    }
-  }
-
-  /** Returns {@code udtf} with another analyze function. Its other fields, whose number grows with Spark versions, are kept. */
-  private static Expression withAnalyze(UnresolvedPolymorphicPythonUDTF udtf, Analyze analyze) {
-    Object[] fields = new Object[udtf.productArity()];
-    for (int i = 0; i < fields.length; i++) {
-      Object field = udtf.productElement(i);
-      fields[i] = field instanceof Function2 ? analyze : field;
-    }
-    return (Expression) Reflection.construct(UnresolvedPolymorphicPythonUDTF.class.getName(), fields);
-  }
-
-  private static final class Analyze
-      extends AbstractFunction2<PythonFunction, Seq<Expression>, PythonUDTFAnalyzeResult> {
-    private final Function2<PythonFunction, Seq<Expression>, PythonUDTFAnalyzeResult> spark;
-
-    Analyze(Function2<PythonFunction, Seq<Expression>, PythonUDTFAnalyzeResult> spark) {
-      this.spark = spark;
-    }
-
-    @Override
-    public PythonUDTFAnalyzeResult apply(PythonFunction function, Seq<Expression> arguments) {
-      PythonUDTFAnalyzeResult known = planned(arguments);
-      if (known != null) {
-        return known;
-      }
-      try {
-        return shared(spark.apply(function, arguments));
-      } catch (Throwable raised) { // Scala does not declare its exceptions
-        throw Reflection.<RuntimeException>unchecked(told(raised));
-      }
-    }
-
-    /**
-     * Returns the analysis of a call in the rewriter's form; null for another form. Raises the call's errors, and an error for any
-     * other call over a stream.
-     */
-    private static PythonUDTFAnalyzeResult planned(Seq<Expression> arguments) {
-      if (arguments.isEmpty() || !(arguments.head() instanceof FunctionTableSubqueryArgumentExpression table)) {
-        return null;
-      }
-      StructType schema = table.plan().schema();
-      boolean streaming = table.plan().isStreaming();
-      boolean planned = !schema.isEmpty() && schema.apply(schema.length() - 1).name().startsWith(Call.PLAN_HEAD);
-      if (!planned && !streaming) {
-        return null;
-      }
-      ObjectNode request = JsonNodeFactory.instance.objectNode();
-      // Spark's own operator for table functions cannot send two columns with one name.
-      request.put("kind", "analyze").put("schema", schema.json()).put("distinct", !Configured.mapsInArrow()).put("streaming", streaming);
-      Option<String> statement = CurrentOrigin.get().sqlText();
-      request.put("sql", statement.isDefined() ? statement.get() : "").set("application", Configured.application());
-      JsonNode answer = Rewriter.granted(request);
-      StructType result = (StructType) DataType.fromJson(answer.get("schema").asText());
-      Seq<?> none = Scala.seq(List.of());
-      return (PythonUDTFAnalyzeResult) Reflection.construct(
-          PythonUDTFAnalyzeResult.class.getName(), result, false, none, none, none, shared(bytes(answer.get("result"))));
-    }
-
-    private static Throwable told(Throwable raised) {
-      if (!(raised instanceof AnalysisException) || !FAILED.equals(((AnalysisException) raised).getCondition())) {
-        return raised;
-      }
-      ObjectNode request = JsonNodeFactory.instance.objectNode();
-      request.put("kind", "told").put("text", raised.getMessage());
-      try {
-        JsonNode answer = Rewriter.ask(request);
-        return answer.has("error") ? new ClauseException(null, answer.get("error")) : raised;
-      } catch (ClauseException | HelperProcess.HelperException | JsonProcessingException e) {
-        raised.addSuppressed(e);
-        return raised;
-      }
-    }
-  }
-
-  /** Returns the pickled function that runs the engine for a clause's plan under {@code mapInArrow}. */
-  static Seq<Object> mapper(ObjectNode plan, Shipment shipment) {
-    ObjectNode request = JsonNodeFactory.instance.objectNode();
-    request.put("kind", "mapper").put("plan", plan.toString()).set("columns", shipment.names());
-    request.set("workers", Configured.workers());
-    ArrayNode sent = request.putArray("sent");
-    shipment.columns().forEach(column -> sent.add(column.name()));
-    return command(Rewriter.granted(request));
-  }
-
-  /** Returns the pickled function in an answer. */
-  static Seq<Object> command(JsonNode answer) {
-    return list(bytes(answer.get("command")));
-  }
-
-  private static byte[] bytes(JsonNode base64) {
-    try {
-      return base64.binaryValue();
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    }
-  }
-
-  private static Seq<Object> list(byte[] bytes) {
-    List<Object> out = new ArrayList<>();
-    for (byte b : bytes) {
-      out.add(b);
-    }
-    return Scala.seq(out);
-  }
-
-  /** Returns {@code analysis} with the array that all equal analyses share. */
-  private static PythonUDTFAnalyzeResult shared(PythonUDTFAnalyzeResult analysis) {
-    Object[] fields = new Object[analysis.productArity()];
-    for (int i = 0; i < fields.length; i++) {
-      Object field = analysis.productElement(i);
-      fields[i] = field instanceof byte[] result ? shared(result) : field;
-    }
-    return (PythonUDTFAnalyzeResult) Reflection.construct(PythonUDTFAnalyzeResult.class.getName(), fields);
-  }
-
-  /**
-   * Returns one array for all equal arrays in use. Spark compares arrays by identity. If each analysis of a view had its own array,
-   * Spark would never find the view's plan among cached plans.
-   */
-  private static byte[] shared(byte[] result) {
-    String key = new String(result, StandardCharsets.ISO_8859_1);
-    synchronized (RESULTS) {
-      WeakReference<byte[]> before = RESULTS.get(key);
-      byte[] known = before == null ? null : before.get();
-      if (known != null) {
-        return known;
-      }
-      RESULTS.values().removeIf(unused -> unused.get() == null);
-      RESULTS.put(key, new WeakReference<>(result));
-      return result;
-    }
-  }
-
-  private static synchronized Definition definition(String name) {
-    if (definitions == null) {
-      ObjectNode request = JsonNodeFactory.instance.objectNode();
-      request.put("kind", "functions");
-      definitions = read(Rewriter.asked(request));
-    }
-    return definitions.get(name);
-  }
-
-  private static Map<String, Definition> read(JsonNode answer) {
-    Map<String, Definition> out = new HashMap<>();
-    for (JsonNode one : answer.get("functions")) {
-      Map<String, String> environment = new HashMap<>();
-      environment.put("PYTHONHASHSEED", "0"); // as a Python driver sets it for its workers
-      PythonFunction function = new SimplePythonFunction(
-          list(bytes(one.get("command"))), environment, new ArrayList<>(), workerPython(answer.get("python").asText()), answer.get("version").asText(),
-          new ArrayList<>(), null);
-      DataType returns = one.get("returns").isNull() ? null : DataType.fromJson(one.get("returns").asText());
-      out.put(one.get("name").asText(), new Definition(function, one.get("eval_type").asInt(), returns));
-    }
-    return out;
-  }
-
-  /**
-   * Returns the Python of workers: on this machine the rewriter's own unless another was chosen. Elsewhere its path is meaningless.
-   */
-  private static String workerPython(String rewriters) {
-    SparkConf conf = SparkEnv.get().conf();
-    String chosen = conf.get("spark.pyspark.python", System.getenv("PYSPARK_PYTHON"));
-    if (chosen != null && !chosen.isEmpty()) {
-      return chosen;
-    }
-    return conf.get("spark.master", "").startsWith("local") ? rewriters : "python3";
   }
 
   private static Object build(Object function, Seq<Expression> arguments) {

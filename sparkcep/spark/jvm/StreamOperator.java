@@ -103,7 +103,7 @@ final class StreamOperator {
       lines.add(new Literal(UTF8String.fromString("late rows are appended to " + LateRows.table()), DataTypes.StringType));
     }
     PythonFunction function = new SimplePythonFunction(
-        PythonFunctions.command(answer), like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), like.accumulator());
+        FunctionCode.command(answer), like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), like.accumulator());
     Expression udf = (Expression) Reflection.construct(
         "org.apache.spark.sql.catalyst.expressions.PythonUDF",
         Call.TABLE_FUNCTION, function, schema, Scala.seq(lines), MAP_ARROW_ITER, true);
