@@ -88,11 +88,11 @@ final class KeptStates {
       StateStoreProviderId id = new StateStoreProviderId(new StateStoreId(location, operator, part, "default"), UUID.randomUUID());
       NoPrefixKeyStateEncoderSpec encoder = new NoPrefixKeyStateEncoderSpec(keys);
       StateStoreProvider provider = StateStoreProvider$.MODULE$.createAndInit(
-          id, keys, MatchStateExec.valueSchema(), encoder, true, stores, hadoop.value(), false, Option.empty());
+          id, keys, StateLayout.valueSchema(), encoder, true, stores, hadoop.value(), false, Option.empty());
       atEnd(context -> provider.close());
-      ReadStateStore store = ReadStore.opened(provider, version, MatchStateExec.STATE, keys, MatchStateExec.valueSchema(), encoder);
+      ReadStateStore store = ReadStore.opened(provider, version, StateLayout.STATE, keys, StateLayout.valueSchema(), encoder);
       atEnd(context -> store.abort()); // the last listener is called first
-      StateStoreIterator<UnsafeRowPair> pairs = store.iterator(MatchStateExec.STATE);
+      StateStoreIterator<UnsafeRowPair> pairs = store.iterator(StateLayout.STATE);
       atEnd(context -> pairs.close());
       return new Iterator<>() {
         @Override
