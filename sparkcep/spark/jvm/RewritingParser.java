@@ -63,7 +63,7 @@ final class RewritingParser implements InvocationHandler {
     } catch (InvocationTargetException e) {
       Throwable cause = e.getCause();
       if (own != null && cause instanceof AnalysisException error && !(cause instanceof ClauseException)) {
-        throw new Telling.Unparsed(own, error, Telling.message(own, error));
+        throw new UnparsedException(own, error, Telling.message(own, error));
       }
       if (own == null && cause instanceof ParseException && Rewriter.isActive() && takesStatement(method, args)) {
         tellUnbegun((String) args[0]);

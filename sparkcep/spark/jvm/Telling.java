@@ -13,11 +13,8 @@ import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
 import org.apache.spark.sql.catalyst.analysis.Analyzer;
-import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
-import org.apache.spark.sql.catalyst.trees.CurrentOrigin;
-import org.apache.spark.sql.catalyst.trees.Origin;
 import org.apache.spark.sql.catalyst.trees.SQLQueryContext;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
@@ -120,7 +117,7 @@ final class Telling extends Rule<LogicalPlan> {
     if (answer.has("error")) {
       return new ClauseException(text, answer.get("error"));
     }
-    return answer.has("message") ? new Told(error, answer.get("message").asText()) : null;
+    return answer.has("message") ? new RewordedException(error, answer.get("message").asText()) : null;
   }
 
   private static JsonNode answer(String text, AnalysisException error) {
@@ -141,79 +138,5 @@ final class Telling extends Rule<LogicalPlan> {
   static String message(String text, AnalysisException error) {
     JsonNode told = answer(text, error).get("message");
     return told == null ? error.getMessage() : told.asText();
-  }
-
-  /** An error of Spark's parser with its position in the user's text. */
-  static final class Unparsed extends ParseException {
-    private static final long serialVersionUID = 1L;
-
-    private final String text;
-
-    Unparsed(String statement, AnalysisException error, String text) {
-      super(
-          Option.apply(statement),
-          error instanceof ParseException parsing ? parsing.start() : CurrentOrigin.get(),
-          error.getCondition(),
-          scala.collection.immutable.Map.from(CollectionConverters.asScala(error.getMessageParameters())),
-          error.getQueryContext());
-      this.text = text;
-    }
-
-    @Override
-    public String getMessage() {
-      return text;
-    }
-
-    @Override
-    public String message() {
-      return text;
-    }
-
-    @Override
-    public String getSimpleMessage() {
-      return text;
-    }
-
-    @Override
-    public ParseException withCommand(String command) {
-      return this;
-    }
-  }
-
-  /** A Spark error with another message. */
-  private static final class Told extends AnalysisException {
-    private static final long serialVersionUID = 1L;
-
-    private final String text;
-
-    Told(AnalysisException error, String text) {
-      super(
-          error.getCondition(),
-          scala.collection.immutable.Map.from(CollectionConverters.asScala(error.getMessageParameters())),
-          error.getQueryContext(),
-          Option.apply(error.getCause()));
-      this.text = text;
-      setStackTrace(error.getStackTrace());
-    }
-
-    @Override
-    public String getMessage() {
-      return text;
-    }
-
-    @Override
-    public String message() {
-      return text;
-    }
-
-    @Override
-    public String getSimpleMessage() {
-      return text;
-    }
-
-    @Override
-    public AnalysisException withPosition(Origin origin) {
-      return this;
-    }
   }
 }

@@ -8,8 +8,8 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreColFamilySchema;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
-import scala.collection.immutable.Map$;
 import scala.collection.immutable.Map;
+import scala.collection.immutable.Map$;
 
 /** The layout of the operator's state: column families, and the types of keys and values. */
 final class StateLayout {
