@@ -37,7 +37,7 @@ Requests, by their ``kind``:
 - ``aggregated``: checks an aggregate of a ``plan`` over a stream that cannot be computed in the row of a match: ``function``, see
   ``jvm_operator._refuse_aggregate``. Answer: ``{}`` or ``error``.
 - ``restarted``: checks whether the statements ``now`` of a query may resume from the states of the statements ``before``. Both
-  are lists as Streams.java writes them. Answer: ``{}`` or ``error``.
+  are lists as StreamStatement.java writes them. Answer: ``{}`` or ``error``.
 - ``arrived``: reads the table of ARCS FROM for a micro-batch, see spark/stream/jvm_operator. Answer: the arcs' ``journal`` in
   base64 (null: unchanged) and ``again``, or ``error``.
 - ``places``: maps ``spans`` (half-open offsets) of ``sql``, a rewritten statement, to the user's text. Answer: the user's ``text``,

@@ -1,0 +1,15 @@
+package org.sparkcep.catalyst;
+
+import java.util.List;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Converts Java's collections to Scala's. */
+public final class Scala {
+  private Scala() {}
+
+  /** Returns the elements of a list as an immutable sequence. */
+  public static <T> Seq<T> seq(List<T> list) {
+    return CollectionConverters.asScala(list).toSeq();
+  }
+}
