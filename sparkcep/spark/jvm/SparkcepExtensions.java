@@ -21,10 +21,10 @@ import org.sparkcep.batch.MatchStrategy;
 import org.sparkcep.catalyst.Scala;
 import org.sparkcep.functions.PythonFunctions;
 import org.sparkcep.parse.RewritingParser;
-import org.sparkcep.parse.Telling;
-import org.sparkcep.rewriter.Helpers;
+import org.sparkcep.parse.Rewording;
 import org.sparkcep.rewriter.Rewriter;
 import org.sparkcep.rewriter.TokenClient;
+import org.sparkcep.stream.StreamMark;
 import org.sparkcep.stream.StreamOperator;
 import org.sparkcep.stream.StreamRanking;
 import org.sparkcep.stream.StreamStart;
@@ -42,27 +42,27 @@ import scala.runtime.BoxedUnit;
  * {@link #install} adds it to a running session, whose Python driver registers the functions. Python does the rewriting, through a
  * function from a JSON request to a JSON answer (see sparkcep/spark/session/rewrite_service.py). It is a Py4J callback if there is
  * a Python driver ({@link #setRewriter}), otherwise a helper process. The first statement that needs a helper starts it ({@link
- * Helpers}).
+ * Rewriter}).
  */
 public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     extensions.injectParser(new ParserBuilder());
     injectPlanning(extensions);
-    extensions.injectHintResolutionRule(new Telling.Builder());
-    PythonFunctions.publish();
+    extensions.injectHintResolutionRule(session -> new Rewording((org.apache.spark.sql.classic.SparkSession) session));
+    PythonFunctions.publish(StreamMark::marked);
     return BoxedUnit.UNIT;
   }
 
   private static void injectPlanning(SparkSessionExtensions extensions) {
-    extensions.injectOptimizerRule(new MatchPruning.Builder());
-    extensions.injectPlannerStrategy(new MatchStrategy.Builder());
-    extensions.injectColumnar(new Marks.Builder());
-    extensions.injectPostHocResolutionRule(new MatchAggregates.Builder());
-    extensions.injectPostHocResolutionRule(new StreamAggregates.Builder()); // for the remaining aggregates
-    extensions.injectPostHocResolutionRule(new StreamRanking.Builder());
-    extensions.injectPostHocResolutionRule(new StreamStart.Builder());
-    extensions.injectHintResolutionRule(new StreamStart.Builder()); // before Spark's rules
+    extensions.injectOptimizerRule(session -> new MatchPruning());
+    extensions.injectPlannerStrategy(session -> new MatchStrategy());
+    extensions.injectColumnar(session -> new Marks());
+    extensions.injectPostHocResolutionRule(session -> new MatchAggregates());
+    extensions.injectPostHocResolutionRule(session -> new StreamAggregates()); // for the remaining aggregates
+    extensions.injectPostHocResolutionRule(session -> new StreamRanking());
+    extensions.injectPostHocResolutionRule(session -> new StreamStart((org.apache.spark.sql.classic.SparkSession) session));
+    extensions.injectHintResolutionRule(session -> new StreamStart((org.apache.spark.sql.classic.SparkSession) session)); // before Spark's rules
   }
 
   /** Sets the function that answers requests; null returns to helper processes. */
@@ -117,8 +117,8 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
    * has registered them in a session.
    */
   public static void analyse(org.apache.spark.sql.classic.SparkSession session) {
-    PythonFunctions.analyse(session.sessionState().tableFunctionRegistry());
-    PythonFunctions.analyse(TableFunctionRegistry.builtin());
+    PythonFunctions.analyse(session.sessionState().tableFunctionRegistry(), StreamMark::marked);
+    PythonFunctions.analyse(TableFunctionRegistry.builtin(), StreamMark::marked);
     PythonFunctions.describe(session.sessionState().functionRegistry());
     PythonFunctions.describe(org.apache.spark.sql.catalyst.analysis.FunctionRegistry.builtin());
   }

@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback;
 import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.types.DataType;
+import org.sparkcep.catalyst.Members;
 import org.sparkcep.catalyst.Scala;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
@@ -28,7 +29,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * the row. The function is a child, so that Spark's rules rewrite its arguments. Only {@link ElementsFold} treats it as an
  * aggregate.
  */
-public final class ElementsAggregate extends Expression implements CodegenFallback, Serializable {
+public final class ElementsAggregate extends Expression implements Members, CodegenFallback, Serializable {
   private static final long serialVersionUID = 1L;
 
   private final Expression elements;
@@ -131,18 +132,8 @@ public final class ElementsAggregate extends Expression implements CodegenFallba
   }
 
   @Override
-  public int productArity() {
-    return 6;
-  }
-
-  @Override
-  public Object productElement(int i) {
-    return new Object[] {elements, position, element, function, filter, distinct}[i];
-  }
-
-  @Override
-  public boolean canEqual(Object other) {
-    return other instanceof ElementsAggregate;
+  public Object[] members() {
+    return new Object[] {elements, position, element, function, filter, distinct};
   }
 
   @Override

@@ -12,7 +12,6 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.UnaryOperator;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.ArrayDistinct;
 import org.apache.spark.sql.catalyst.expressions.ArrayMax;
@@ -49,14 +48,12 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.sparkcep.catalyst.Expressions;
 import org.sparkcep.catalyst.ExtensionJar;
+import org.sparkcep.catalyst.Replacement;
 import org.sparkcep.catalyst.Scala;
 import org.sparkcep.functions.Call;
 import org.sparkcep.rewriter.Configured;
 import org.sparkcep.stream.StreamMark;
-import scala.Function1;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractFunction1;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * Computes Spark's aggregates over a match's rows by {@link RunningAggregate}, in a table, and over a stream if a match has several
@@ -70,28 +67,15 @@ public final class MatchAggregates extends Rule<LogicalPlan> {
   private static final Set<String> SEARCHES = Set.of("approximate", "slide", "ranking", "automaton", "changes"); // their output rows may have another order
   private static final String VALUE = "__u[0-9]+"; // as in plan/split/measures.py
 
-  public static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
-    @Override
-    public Rule<LogicalPlan> apply(SparkSession session) {
-      return new MatchAggregates();
-    }
-  }
-
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    return !Configured.mapsInArrow() ? plan : (LogicalPlan) plan.transformUp(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
-      @Override
-      public boolean isDefinedAt(LogicalPlan node) {
-        boolean wanted = node instanceof Aggregate aggregate && StreamAggregates.isOverElements(aggregate) || node instanceof Project project && hasValues(project);
-        return wanted && node.resolved() && (!node.isStreaming() || hasSteps(node));
-      }
+    return !Configured.mapsInArrow() ? plan : (LogicalPlan) plan.transformUp(Replacement.of(
+        MatchAggregates::isWanted, node -> node instanceof Aggregate aggregate ? inRows(aggregate) : running((Project) node)));
+  }
 
-      @Override
-      @SuppressWarnings("unchecked")
-      public <A extends LogicalPlan, B> B applyOrElse(A node, Function1<A, B> otherwise) {
-        return !isDefinedAt(node) ? otherwise.apply(node) : (B) ((LogicalPlan) node instanceof Aggregate aggregate ? inRows(aggregate) : running((Project) (LogicalPlan) node));
-      }
-    });
+  private static boolean isWanted(LogicalPlan node) {
+    boolean wanted = node instanceof Aggregate aggregate && StreamAggregates.isOverElements(aggregate) || node instanceof Project project && hasValues(project);
+    return wanted && node.resolved() && (!node.isStreaming() || hasSteps(node));
   }
 
   /** Whether a clause over a stream emits several rows per match, and each match as a unit. */

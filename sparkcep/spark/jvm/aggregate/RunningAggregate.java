@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback;
 import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.types.DataType;
+import org.sparkcep.catalyst.Members;
 import org.sparkcep.catalyst.Scala;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
@@ -34,7 +35,7 @@ import scala.collection.immutable.Seq;
  * <p>The value depends on earlier rows, so Spark must evaluate the expression for each of the engine's rows, in order. Therefore
  * the expression is non-deterministic and stays in the projection where {@link MatchAggregates} put it.
  */
-public final class RunningAggregate extends Expression implements CodegenFallback, Serializable {
+public final class RunningAggregate extends Expression implements Members, CodegenFallback, Serializable {
   private static final long serialVersionUID = 1L;
 
   private final Expression leaf;
@@ -141,18 +142,8 @@ public final class RunningAggregate extends Expression implements CodegenFallbac
   }
 
   @Override
-  public int productArity() {
-    return 7;
-  }
-
-  @Override
-  public Object productElement(int i) {
-    return new Object[] {leaf, elements, function, filter, variables, distinct, once}[i];
-  }
-
-  @Override
-  public boolean canEqual(Object other) {
-    return other instanceof RunningAggregate;
+  public Object[] members() {
+    return new Object[] {leaf, elements, function, filter, variables, distinct, once};
   }
 
   @Override

@@ -5,7 +5,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
@@ -31,15 +30,12 @@ import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.types.DataTypes;
 import org.sparkcep.catalyst.Expressions;
+import org.sparkcep.catalyst.Replacement;
 import org.sparkcep.catalyst.Scala;
 import org.sparkcep.rewriter.Rewriter;
-import org.sparkcep.stream.StreamChecks;
 import org.sparkcep.stream.StreamMark;
-import scala.Function1;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractFunction1;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * Computes Spark's aggregates over a match's rows, over a stream, in the row of the match. The rewriter spreads arrays and groups
@@ -51,27 +47,9 @@ public final class StreamAggregates extends Rule<LogicalPlan> {
   private static final String ROW = "__row_id"; // the rewriter's number of a row
   static final String KEPT = "__t"; // the rewriter's column with the other values of the row
 
-  public static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
-    @Override
-    public Rule<LogicalPlan> apply(SparkSession session) {
-      return new StreamAggregates();
-    }
-  }
-
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    return !plan.isStreaming() ? plan : (LogicalPlan) plan.transformUp(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
-      @Override
-      public boolean isDefinedAt(LogicalPlan node) {
-        return node instanceof Aggregate aggregate && aggregate.resolved() && isOverElements(aggregate) && StreamMark.isBelow(aggregate);
-      }
-
-      @Override
-      @SuppressWarnings("unchecked")
-      public <A extends LogicalPlan, B> B applyOrElse(A node, Function1<A, B> otherwise) {
-        return isDefinedAt(node) ? (B) inRows((Aggregate) (LogicalPlan) node) : otherwise.apply(node);
-      }
-    });
+    return !plan.isStreaming() ? plan : (LogicalPlan) plan.transformUp(Replacement.of(node -> node instanceof Aggregate aggregate && aggregate.resolved() && isOverElements(aggregate) && StreamMark.isBelow(aggregate), node -> inRows((Aggregate) node)));
   }
 
   static boolean isOverElements(Aggregate aggregate) {
@@ -132,31 +110,21 @@ public final class StreamAggregates extends Rule<LogicalPlan> {
 
   /** Returns {@code value} with each aggregate computed over the elements of the row. */
   private static Expression inRow(Expression value, Aggregate aggregate, Spread spread) {
-    return (Expression) value.transformUp(new AbstractPartialFunction<Expression, Expression>() {
-      @Override
-      public boolean isDefinedAt(Expression part) {
-        return part instanceof AggregateExpression;
-      }
+    return (Expression) value.transformUp(Replacement.of(part -> part instanceof AggregateExpression, part -> inRow((AggregateExpression) part, aggregate, spread)));
+  }
 
-      @Override
-      @SuppressWarnings("unchecked")
-      public <A extends Expression, B> B applyOrElse(A part, Function1<A, B> otherwise) {
-        if (!(part instanceof AggregateExpression call)) {
-          return otherwise.apply(part);
-        }
-        AggregateFunction function = call.aggregateFunction();
-        if (!(function instanceof DeclarativeAggregate) && !(function instanceof ImperativeAggregate)) {
-          throw refused(aggregate, function.prettyName());
-        }
-        Expression over = Expressions.replaced(call.isDistinct() ? normalized(function) : function, spread.variables());
-        Expression filter = call.filter().isEmpty() ? null : Expressions.replaced(call.filter().get(), spread.variables());
-        ElementsAggregate inRow = new ElementsAggregate(spread.elements(), spread.position(), spread.element(), over, filter, call.isDistinct());
-        if (!inRow.deterministic()) {
-          throw refused(aggregate, "");
-        }
-        return (B) inRow;
-      }
-    });
+  private static Expression inRow(AggregateExpression call, Aggregate aggregate, Spread spread) {
+    AggregateFunction function = call.aggregateFunction();
+    if (!(function instanceof DeclarativeAggregate) && !(function instanceof ImperativeAggregate)) {
+      throw refused(aggregate, function.prettyName());
+    }
+    Expression over = Expressions.replaced(call.isDistinct() ? normalized(function) : function, spread.variables());
+    Expression filter = call.filter().isEmpty() ? null : Expressions.replaced(call.filter().get(), spread.variables());
+    ElementsAggregate inRow = new ElementsAggregate(spread.elements(), spread.position(), spread.element(), over, filter, call.isDistinct());
+    if (!inRow.deterministic()) {
+      throw refused(aggregate, "");
+    }
+    return inRow;
   }
 
   /** For DISTINCT, Spark treats 0.0 and -0.0 as one value and passes on the first. */
@@ -170,7 +138,7 @@ public final class StreamAggregates extends Rule<LogicalPlan> {
   /** Raises the error of an aggregate that cannot be computed in a row. {@code function}: "" if an argument is the cause. */
   private static RuntimeException refused(Aggregate aggregate, String function) {
     String plan = StreamMark.plans(aggregate).get(0);
-    StreamChecks.raise(Rewriter.asked(JsonNodeFactory.instance.objectNode().put("kind", "aggregated").put("plan", plan).put("function", function)));
+    Rewriter.granted(JsonNodeFactory.instance.objectNode().put("kind", "aggregated").put("plan", plan).put("function", function));
     return new IllegalStateException("the rewriter's process has an error for " + function);
   }
 }

@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.plans.physical.Distribution;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.sparkcep.catalyst.Members;
 import org.sparkcep.catalyst.Passing;
 import org.sparkcep.catalyst.Reflection;
 import org.sparkcep.catalyst.Scala;
@@ -22,7 +23,7 @@ import scala.jdk.javaapi.CollectionConverters;
  *
  * <p>Rows pass unchanged. Spark puts an exchange and a sort below this operator if they are needed.
  */
-public final class Clustered extends Passing {
+public final class Clustered extends Passing implements Members {
   private static final long serialVersionUID = 1L;
   private final Seq<Expression> keys;
   private final Seq<SortOrder> order;
@@ -60,17 +61,7 @@ public final class Clustered extends Passing {
   }
 
   @Override
-  public int productArity() {
-    return 3;
-  }
-
-  @Override
-  public Object productElement(int i) {
-    return new Object[] {keys, order, child}[i];
-  }
-
-  @Override
-  public boolean canEqual(Object other) {
-    return other instanceof Clustered;
+  public Object[] members() {
+    return new Object[] {keys, order, child};
   }
 }

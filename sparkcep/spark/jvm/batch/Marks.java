@@ -3,16 +3,13 @@ package org.sparkcep.batch;
 import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.ColumnarRule;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.internal.SessionState;
+import org.sparkcep.catalyst.Replacement;
 import org.sparkcep.catalyst.Scala;
-import scala.Function1;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractFunction1;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * Removes {@link Clustered} from a plan after Spark has planned exchanges and sorts for it, because executors lack the class.
@@ -20,13 +17,6 @@ import scala.runtime.AbstractPartialFunction;
  * <p>Spark offers this extension point, after that planning, for rules about columnar operators.
  */
 public final class Marks extends ColumnarRule {
-  public static final class Builder extends AbstractFunction1<SparkSession, ColumnarRule> {
-    @Override
-    public ColumnarRule apply(SparkSession session) {
-      return new Marks();
-    }
-  }
-
   /** Whether the session of the query being planned has this rule. */
   static boolean areTakenOut() {
     return areTakenOut(org.apache.spark.sql.classic.SparkSession.active().sessionState());
@@ -53,18 +43,7 @@ public final class Marks extends ColumnarRule {
     return new Rule<>() {
       @Override
       public SparkPlan apply(SparkPlan plan) {
-        return (SparkPlan) plan.transformUp(new AbstractPartialFunction<SparkPlan, SparkPlan>() {
-          @Override
-          public boolean isDefinedAt(SparkPlan node) {
-            return node instanceof Clustered;
-          }
-
-          @Override
-          @SuppressWarnings("unchecked")
-          public <A extends SparkPlan, B> B applyOrElse(A node, Function1<A, B> otherwise) {
-            return isDefinedAt(node) ? (B) node.children().head() : otherwise.apply(node);
-          }
-        });
+        return (SparkPlan) plan.transformUp(Replacement.of(node -> node instanceof Clustered, node -> node.children().head()));
       }
     };
   }

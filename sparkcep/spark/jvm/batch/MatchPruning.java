@@ -3,7 +3,6 @@ package org.sparkcep.batch;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
@@ -16,17 +15,15 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.sparkcep.aggregate.MatchAggregates;
+import org.sparkcep.catalyst.Replacement;
 import org.sparkcep.catalyst.Scala;
 import org.sparkcep.functions.Call;
 import org.sparkcep.rewriter.Configured;
 import org.sparkcep.stream.StreamChecks;
 import org.sparkcep.stream.StreamMark;
-import scala.Function1;
 import scala.Option;
 import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractFunction1;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * Optimizes around the table function as Spark's optimizer does around any operator. It pushes filters on partition keys below the
@@ -35,28 +32,10 @@ import scala.runtime.AbstractPartialFunction;
  * <p>It runs among Spark's own rules, which push both further towards the scan.
  */
 public final class MatchPruning extends Rule<LogicalPlan> {
-  public static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
-    @Override
-    public Rule<LogicalPlan> apply(SparkSession session) {
-      return new MatchPruning();
-    }
-  }
-
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
     StreamChecks.checkChained(plan);
-    return (LogicalPlan) StreamMark.numbered(plan).transformDown(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
-      @Override
-      public boolean isDefinedAt(LogicalPlan node) {
-        return node instanceof Project || node instanceof Filter || node instanceof Generate || node instanceof CTERelationDef;
-      }
-
-      @Override
-      @SuppressWarnings("unchecked")
-      public <A extends LogicalPlan, B> B applyOrElse(A node, Function1<A, B> otherwise) {
-        return isDefinedAt(node) ? (B) improved(node) : otherwise.apply(node);
-      }
-    });
+    return (LogicalPlan) StreamMark.numbered(plan).transformDown(Replacement.of(node -> node instanceof Project || node instanceof Filter || node instanceof Generate || node instanceof CTERelationDef, node -> improved(node)));
   }
 
   private static LogicalPlan improved(LogicalPlan node) {

@@ -40,7 +40,6 @@ import org.sparkcep.stream.StreamTables;
 import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractFunction1;
 
 /**
  * Runs the table function with Spark's operator of {@code mapInArrow} if the rewriter wrote the call.
@@ -52,13 +51,6 @@ import scala.runtime.AbstractFunction1;
 public final class MatchStrategy extends SparkStrategy {
   private static final String OPERATOR = "org.apache.spark.sql.execution.python.MapInArrowExec";
   private static final int MAP_ARROW_ITER = 207; // PythonEvalType.SQL_MAP_ARROW_ITER_UDF
-
-  public static final class Builder extends AbstractFunction1<SparkSession, SparkStrategy> {
-    @Override
-    public SparkStrategy apply(SparkSession session) {
-      return new MatchStrategy();
-    }
-  }
 
   @Override
   public Seq<SparkPlan> apply(LogicalPlan plan) {

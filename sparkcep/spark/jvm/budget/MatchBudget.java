@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.sparkcep.catalyst.Members;
 import org.sparkcep.catalyst.Passing;
 import org.sparkcep.catalyst.Scala;
 import scala.collection.Iterator;
@@ -13,7 +14,7 @@ import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Map;
 
 /** Is above the operator of a clause with BUDGET and has the totals of its checks as metrics. Rows pass unchanged. */
-public final class MatchBudget extends Passing {
+public final class MatchBudget extends Passing implements Members {
   private static final long serialVersionUID = 1L;
   private final transient BudgetTotals totals;
 
@@ -57,17 +58,7 @@ public final class MatchBudget extends Passing {
   }
 
   @Override
-  public int productArity() {
-    return 2;
-  }
-
-  @Override
-  public Object productElement(int i) {
-    return i == 0 ? totals : child;
-  }
-
-  @Override
-  public boolean canEqual(Object other) {
-    return other instanceof MatchBudget;
+  public Object[] members() {
+    return new Object[] {totals, child};
   }
 }

@@ -10,9 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.types.Metadata;
-import scala.Function1;
 import scala.Option;
-import scala.runtime.AbstractPartialFunction;
 
 /** Builds and changes Spark's expressions. */
 public final class Expressions {
@@ -55,49 +53,16 @@ public final class Expressions {
 
   /** Returns {@code condition} with attributes replaced by {@code values}. */
   public static Expression replaced(Expression condition, Map<ExprId, ? extends Expression> values) {
-    return (Expression) condition.transformUp(new AbstractPartialFunction<Expression, Expression>() {
-      @Override
-      public boolean isDefinedAt(Expression e) {
-        return e instanceof Attribute a && values.containsKey(a.exprId());
-      }
-
-      @Override
-      @SuppressWarnings("unchecked")
-      public <A extends Expression, B> B applyOrElse(A e, Function1<A, B> otherwise) {
-        return isDefinedAt(e) ? (B) values.get(((Attribute) e).exprId()) : otherwise.apply(e);
-      }
-    });
+    return (Expression) condition.transformUp(Replacement.of(e -> e instanceof Attribute a && values.containsKey(a.exprId()), e -> values.get(((Attribute) e).exprId())));
   }
 
   /** Returns {@code expression} with {@code change} applied to each part, bottom up. */
   public static Expression replaced(Expression expression, UnaryOperator<Expression> change) {
-    return (Expression) expression.transformUp(new AbstractPartialFunction<Expression, Expression>() {
-      @Override
-      public boolean isDefinedAt(Expression part) {
-        return true;
-      }
-
-      @Override
-      @SuppressWarnings("unchecked")
-      public <A extends Expression, B> B applyOrElse(A part, Function1<A, B> otherwise) {
-        return (B) change.apply(part);
-      }
-    });
+    return (Expression) expression.transformUp(Replacement.of(part -> true, change));
   }
 
   /** Returns {@code value} with attributes that have no qualifier. */
   public static Expression unqualified(Expression value) {
-    return (Expression) value.transformUp(new AbstractPartialFunction<Expression, Expression>() {
-      @Override
-      public boolean isDefinedAt(Expression e) {
-        return e instanceof Attribute;
-      }
-
-      @Override
-      @SuppressWarnings("unchecked")
-      public <A extends Expression, B> B applyOrElse(A e, Function1<A, B> otherwise) {
-        return isDefinedAt(e) ? (B) ((Attribute) e).withQualifier(Scala.seq(List.<String>of())) : otherwise.apply(e);
-      }
-    });
+    return (Expression) value.transformUp(Replacement.of(e -> e instanceof Attribute, e -> ((Attribute) e).withQualifier(Scala.seq(List.<String>of()))));
   }
 }

@@ -20,6 +20,7 @@ import org.apache.spark.sql.catalyst.trees.CurrentOrigin;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.sparkcep.catalyst.Reflection;
+import org.sparkcep.catalyst.Replacement;
 import org.sparkcep.catalyst.Scala;
 import org.sparkcep.errors.ClauseException;
 import org.sparkcep.rewriter.Configured;
@@ -29,7 +30,6 @@ import scala.Function2;
 import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction2;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * Analyses calls of the table function. The rewriter's process analyses calls in the rewriter's form, without starting a worker. A
@@ -42,35 +42,15 @@ final class CallAnalysis {
 
   private CallAnalysis() {}
 
-  static LogicalPlan analysedHere(LogicalPlan call) {
-    return (LogicalPlan) call.transformExpressions(new OwnAnalysis());
+  /** Returns a plan whose calls of the table function are analysed here. */
+  static LogicalPlan analysedHere(LogicalPlan plan) {
+    return (LogicalPlan) plan.transformExpressions(Replacement.of(
+        expression -> expression instanceof UnresolvedPolymorphicPythonUDTF, expression -> withAnalyze((UnresolvedPolymorphicPythonUDTF) expression)));
   }
 
-  /**
-   * Calls that the rewriter's process analyses. A Python worker analyses calls with a clause's text; its errors become sparkcep's
-   * own.
-   */
-  static final class OwnAnalysis extends AbstractPartialFunction<Expression, Expression> {
-    @Override
-    public boolean isDefinedAt(Expression expression) {
-      return expression instanceof UnresolvedPolymorphicPythonUDTF;
-    }
-
-    @Override
-    public <A extends Expression, B> B applyOrElse(A expression, scala.Function1<A, B> otherwise) {
-      if (!isDefinedAt(expression)) {
-        return otherwise.apply(expression);
-      }
-      UnresolvedPolymorphicPythonUDTF udtf = (UnresolvedPolymorphicPythonUDTF) expression;
-      Analyze analyze = new Analyze(udtf.resolveElementMetadata());
-      @SuppressWarnings("unchecked")
-      B told = (B) withAnalyze(udtf, analyze);
-      return told;
-    }
-  }
-
-  /** Returns {@code udtf} with another analyze function. Its other fields, whose number grows with Spark versions, are kept. */
-  private static Expression withAnalyze(UnresolvedPolymorphicPythonUDTF udtf, Analyze analyze) {
+  /** Returns {@code udtf} with {@link Analyze} as its analyze function. Its other fields, whose number grows with Spark versions, are kept. */
+  private static Expression withAnalyze(UnresolvedPolymorphicPythonUDTF udtf) {
+    Analyze analyze = new Analyze(udtf.resolveElementMetadata());
     Object[] fields = new Object[udtf.productArity()];
     for (int i = 0; i < fields.length; i++) {
       Object field = udtf.productElement(i);
@@ -79,7 +59,7 @@ final class CallAnalysis {
     return (Expression) Reflection.construct(UnresolvedPolymorphicPythonUDTF.class.getName(), fields);
   }
 
-  static final class Analyze
+  private static final class Analyze
       extends AbstractFunction2<PythonFunction, Seq<Expression>, PythonUDTFAnalyzeResult> {
     private final Function2<PythonFunction, Seq<Expression>, PythonUDTFAnalyzeResult> spark;
 

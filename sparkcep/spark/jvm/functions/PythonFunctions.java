@@ -3,6 +3,7 @@ package org.sparkcep.functions;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.Map;
+import java.util.function.UnaryOperator;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistryBase;
@@ -11,7 +12,6 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.sparkcep.catalyst.Reflection;
-import org.sparkcep.stream.StreamMark;
 import scala.Function0;
 import scala.Option;
 import scala.collection.immutable.Seq;
@@ -56,9 +56,12 @@ public final class PythonFunctions {
 
   private PythonFunctions() {}
 
-  /** Adds the functions to the registries that each new session copies. */
-  public static void publish() {
-    register(TableFunctionRegistry.builtin(), Call.TABLE_FUNCTION, "python_udtf", new TableBuilder());
+  /**
+   * Adds the functions to the registries that each new session copies. {@code marked} changes the arguments of calls of the table
+   * function.
+   */
+  public static void publish(UnaryOperator<Seq<Expression>> marked) {
+    register(TableFunctionRegistry.builtin(), Call.TABLE_FUNCTION, "python_udtf", new TableBuilder(marked));
     for (String name : SCALARS) {
       register(FunctionRegistry.builtin(), name, "python_udf", new ScalarBuilder(name));
     }
@@ -106,37 +109,46 @@ public final class PythonFunctions {
   }
 
   private static final class TableBuilder extends AbstractFunction1<Seq<Expression>, LogicalPlan> {
+    private final UnaryOperator<Seq<Expression>> marked;
+
+    TableBuilder(UnaryOperator<Seq<Expression>> marked) {
+      this.marked = marked;
+    }
+
     @Override
     public LogicalPlan apply(Seq<Expression> arguments) {
       FunctionCode.Definition d = FunctionCode.definition(Call.TABLE_FUNCTION);
       Object udtf = Reflection.construct(
           "org.apache.spark.sql.execution.python.UserDefinedPythonTableFunction", Call.TABLE_FUNCTION, d.function(), d.evalType(), true);
-      return CallAnalysis.analysedHere((LogicalPlan) build(udtf, StreamMark.marked(arguments)));
+      return CallAnalysis.analysedHere((LogicalPlan) build(udtf, marked.apply(arguments)));
     }
   }
 
   /** Spark's own builder of a registered table function. The calls it builds are analysed here. */
   private static final class AnalysingBuilder extends AbstractFunction1<Seq<Expression>, LogicalPlan> {
     private final scala.Function1<Seq<Expression>, LogicalPlan> spark;
+    private final UnaryOperator<Seq<Expression>> marked;
 
-    AnalysingBuilder(scala.Function1<Seq<Expression>, LogicalPlan> spark) {
+    AnalysingBuilder(scala.Function1<Seq<Expression>, LogicalPlan> spark, UnaryOperator<Seq<Expression>> marked) {
       this.spark = spark;
+      this.marked = marked;
     }
 
     @Override
     public LogicalPlan apply(Seq<Expression> arguments) {
-      return CallAnalysis.analysedHere(spark.apply(StreamMark.marked(arguments)));
+      return CallAnalysis.analysedHere(spark.apply(marked.apply(arguments)));
     }
   }
 
   /**
    * Makes the rewriter's process analyse calls of the table function that a Python driver registered, without starting a worker.
+   * {@code marked} changes the calls' arguments.
    */
-  public static void analyse(FunctionRegistryBase<LogicalPlan> registry) {
+  public static void analyse(FunctionRegistryBase<LogicalPlan> registry, UnaryOperator<Seq<Expression>> marked) {
     FunctionIdentifier name = identifier(Call.TABLE_FUNCTION);
     Option<scala.Function1<Seq<Expression>, LogicalPlan>> builder = registry.lookupFunctionBuilder(name);
     if (builder.isDefined() && !(builder.get() instanceof AnalysingBuilder)) {
-      replace(registry, name, info(Call.TABLE_FUNCTION, "python_udtf"), new AnalysingBuilder(builder.get()));
+      replace(registry, name, info(Call.TABLE_FUNCTION, "python_udtf"), new AnalysingBuilder(builder.get(), marked));
     }
   }
 

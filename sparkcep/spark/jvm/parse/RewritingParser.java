@@ -23,7 +23,6 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.VariableSubstitution;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import org.sparkcep.SparkcepExtensions;
 import org.sparkcep.errors.ClauseException;
 import org.sparkcep.errors.UnparsedException;
 import org.sparkcep.rewriter.Configured;
@@ -37,7 +36,7 @@ public final class RewritingParser implements InvocationHandler {
   static final Pattern MENTION = Pattern.compile("match_recognize", Pattern.CASE_INSENSITIVE);
   private static final Pattern PATTERN = Pattern.compile("\\bpattern\\s*\\(", Pattern.CASE_INSENSITIVE);
   private static final String EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"; // as in settings.py
-  private static final Logger LOG = LoggerFactory.getLogger(SparkcepExtensions.class);
+  private static final Logger LOG = LoggerFactory.getLogger("org.sparkcep.SparkcepExtensions");
   private static final Set<String> TOLD = ConcurrentHashMap.newKeySet(); // the logged messages about unknown settings
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -69,7 +68,7 @@ public final class RewritingParser implements InvocationHandler {
     } catch (InvocationTargetException e) {
       Throwable cause = e.getCause();
       if (own != null && cause instanceof AnalysisException error && !(cause instanceof ClauseException)) {
-        throw new UnparsedException(own, error, Telling.message(own, error));
+        throw new UnparsedException(own, error, Rewording.message(own, error));
       }
       if (own == null && cause instanceof ParseException && Rewriter.isActive() && takesStatement(method, args)) {
         tellUnbegun((String) args[0]);

@@ -5,6 +5,7 @@ import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.sparkcep.catalyst.Members;
 import org.sparkcep.catalyst.Scala;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
@@ -13,7 +14,7 @@ import scala.collection.immutable.Seq;
  * The tables that a clause over a stream reads at each micro-batch, by name. It is the second child of the clause's operator, which
  * collects each table before a micro-batch begins. It returns no rows itself.
  */
-public final class ReadTables extends SparkPlan {
+public final class ReadTables extends SparkPlan implements Members {
   private static final long serialVersionUID = 1L;
   private final Seq<String> names;
   private final Seq<SparkPlan> tables;
@@ -53,17 +54,7 @@ public final class ReadTables extends SparkPlan {
   }
 
   @Override
-  public int productArity() {
-    return 2;
-  }
-
-  @Override
-  public Object productElement(int i) {
-    return i == 0 ? names : tables;
-  }
-
-  @Override
-  public boolean canEqual(Object other) {
-    return other instanceof ReadTables;
+  public Object[] members() {
+    return new Object[] {names, tables};
   }
 }

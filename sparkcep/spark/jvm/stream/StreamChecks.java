@@ -79,13 +79,7 @@ public final class StreamChecks {
     if (StreamMark.tellsLate(rows) && source != null) {
       request.set("late", LateRows.described(LateRows.rows(source)));
     }
-    raise(Rewriter.asked(request));
-  }
-
-  public static void raise(JsonNode answer) {
-    if (answer.has("error")) {
-      throw Reflection.<RuntimeException>unchecked(new ClauseException(null, answer.get("error")));
-    }
+    Rewriter.granted(request);
   }
 
   /** Whether an expression is an unchanged watermark column. */
@@ -174,7 +168,7 @@ public final class StreamChecks {
       if (call != null && StreamMark.input(call.table()) != null) {
         ObjectNode request = JsonNodeFactory.instance.objectNode().put("kind", "chained").put("plan", call.plan().toString());
         request.put("above", above.nodeName()).put("several", Boolean.parseBoolean(SQLConf.get().getConfString(SEVERAL, "true")));
-        raise(Rewriter.asked(request.put("timed", isTimed(above))));
+        Rewriter.granted(request.put("timed", isTimed(above)));
       }
     }
     for (LogicalPlan child : CollectionConverters.asJava(node.children())) {

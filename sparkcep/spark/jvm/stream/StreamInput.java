@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.sparkcep.catalyst.Members;
 import org.sparkcep.catalyst.Scala;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
@@ -20,7 +21,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * table of late rows, if any. {@code number}: the mark's number in its plan. {@code tables}: the tables that the clause reads at
  * each micro-batch in addition to its rows, by {@code names} ({@link StreamTables}).
  */
-public final class StreamInput extends LogicalPlan {
+public final class StreamInput extends LogicalPlan implements Members {
   private static final long serialVersionUID = 1L;
 
   private final Seq<Expression> keys;
@@ -109,17 +110,7 @@ public final class StreamInput extends LogicalPlan {
   }
 
   @Override
-  public int productArity() {
-    return 8;
-  }
-
-  @Override
-  public Object productElement(int i) {
-    return new Object[] {keys, order, texts, late, number, names, tables, child}[i];
-  }
-
-  @Override
-  public boolean canEqual(Object other) {
-    return other instanceof StreamInput;
+  public Object[] members() {
+    return new Object[] {keys, order, texts, late, number, names, tables, child};
   }
 }

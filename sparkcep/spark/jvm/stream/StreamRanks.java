@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.WindowExpression;
 import org.apache.spark.sql.catalyst.expressions.WindowSpecDefinition;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.sparkcep.catalyst.Expressions;
+import org.sparkcep.catalyst.Members;
 import org.sparkcep.catalyst.Scala;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
@@ -21,7 +22,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * Ranks the matches in the sliding windows of a stream, instead of Spark's own window function, which Spark refuses over a stream.
  * All matches of a window come in one micro-batch, so ranks among the micro-batch's rows are ranks among all.
  */
-public final class StreamRanks extends LogicalPlan {
+public final class StreamRanks extends LogicalPlan implements Members {
   private static final long serialVersionUID = 1L;
 
   private final String name; // the rank's column; Spark only lets its own nodes hold a window function
@@ -76,17 +77,7 @@ public final class StreamRanks extends LogicalPlan {
   }
 
   @Override
-  public int productArity() {
-    return 5;
-  }
-
-  @Override
-  public Object productElement(int i) {
-    return new Object[] {name, id, groups, order, child}[i];
-  }
-
-  @Override
-  public boolean canEqual(Object other) {
-    return other instanceof StreamRanks;
+  public Object[] members() {
+    return new Object[] {name, id, groups, order, child};
   }
 }

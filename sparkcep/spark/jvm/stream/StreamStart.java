@@ -20,7 +20,6 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.AnalysisException;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker$;
 import org.apache.spark.sql.catalyst.expressions.CurrentBatchTimestamp;
 import org.apache.spark.sql.catalyst.expressions.CurrentDate;
@@ -38,15 +37,12 @@ import org.apache.spark.sql.catalyst.streaming.WriteToStream;
 import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement;
 import org.apache.spark.sql.internal.SQLConf;
 import org.sparkcep.catalyst.Reflection;
-import org.sparkcep.catalyst.Scala;
+import org.sparkcep.catalyst.Replacement;
 import org.sparkcep.functions.Call;
 import org.sparkcep.rewriter.Rewriter;
-import scala.Function1;
 import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractFunction1;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * Raises errors that are only known when a query over a stream starts. They are an output mode or a trigger that does not fit a
@@ -58,13 +54,6 @@ import scala.runtime.AbstractPartialFunction;
 public final class StreamStart extends Rule<LogicalPlan> {
   public static final String STATEMENT = "_sparkcep/statement.json"; // next to an operator's state
   private static final Pattern OPERATOR_NAME = Pattern.compile("\"operatorName\":\"([^\"]*)\""); // in Spark's metadata of a state
-
-  public static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
-    @Override
-    public Rule<LogicalPlan> apply(SparkSession session) {
-      return new StreamStart((org.apache.spark.sql.classic.SparkSession) session);
-    }
-  }
 
   private final org.apache.spark.sql.classic.SparkSession session;
 
@@ -79,7 +68,7 @@ public final class StreamStart extends Rule<LogicalPlan> {
       request.put("trigger", asked.trigger().getClass().getSimpleName()).put("plan", StreamMark.plans(asked.inputQuery()).get(0));
       request.put("aggregated", isAggregated(asked.inputQuery())).put("over", StreamChecks.over(asked.inputQuery(), false));
       request.put("untimed", untimed(asked.inputQuery())).put("refused", refused(asked));
-      StreamChecks.raise(Rewriter.asked(request));
+      Rewriter.granted(request);
       return replaced(asked, Now.class, now -> new CurrentTimestamp());
     }
     if (plan instanceof WriteToStream write && StreamMark.isBelow(write.inputQuery())) {
@@ -105,18 +94,7 @@ public final class StreamStart extends Rule<LogicalPlan> {
 
   /** Returns a plan with expressions of one kind replaced. */
   private static LogicalPlan replaced(LogicalPlan plan, Class<? extends Expression> kind, UnaryOperator<Expression> by) {
-    return (LogicalPlan) plan.transformAllExpressions(new AbstractPartialFunction<Expression, Expression>() {
-      @Override
-      public boolean isDefinedAt(Expression e) {
-        return kind.isInstance(e);
-      }
-
-      @Override
-      @SuppressWarnings("unchecked")
-      public <A extends Expression, B> B applyOrElse(A e, Function1<A, B> otherwise) {
-        return isDefinedAt(e) ? (B) by.apply(e) : otherwise.apply(e);
-      }
-    });
+    return (LogicalPlan) plan.transformAllExpressions(Replacement.of(kind::isInstance, by));
   }
 
   /**
@@ -143,7 +121,7 @@ public final class StreamStart extends Rule<LogicalPlan> {
     ObjectNode request = JsonNodeFactory.instance.objectNode().put("kind", "restarted");
     ArrayNode now = request.putArray("now");
     calls(optimized, new ArrayList<>()).forEach(call -> now.add(StreamStatement.statement(call, StreamMark.input(call.table())).toString()));
-    StreamChecks.raise(Rewriter.asked(request.set("before", before)));
+    Rewriter.granted(request.set("before", before));
   }
 
   /** Returns the statements in a checkpoint, in the order of its operators; null before its first micro-batch. */

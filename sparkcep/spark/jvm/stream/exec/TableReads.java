@@ -21,7 +21,6 @@ import org.sparkcep.functions.Call;
 import org.sparkcep.rewriter.Rewriter;
 import org.sparkcep.stream.ReadTables;
 import org.sparkcep.stream.StreamChecks;
-import org.sparkcep.stream.StreamOperator;
 import org.sparkcep.stream.StreamTables;
 import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
@@ -99,8 +98,7 @@ final class TableReads {
     ObjectNode request = (ObjectNode) Call.plan(asked);
     request.put("read", read.get(arcs)).put("before", before == null ? null : before.read().get(arcs)).put("journal", before == null ? null : before.given().get(arcs));
     request.put("largest", before == null || before.largest() == TableLog.NONE ? null : (Long) before.largest()).put("late", late).put("watermark", watermark);
-    JsonNode answer = Rewriter.asked(request);
-    StreamChecks.raise(answer);
+    JsonNode answer = Rewriter.granted(request);
     if (answer.get("journal").isNull()) { // only the order of its rows has changed
       return new TableLog.Entry(before.since(), TableLog.NONE, false, before.read(), before.given());
     }

@@ -10,7 +10,6 @@ import java.util.Objects;
 import java.util.stream.Stream;
 import org.apache.spark.QueryContext;
 import org.apache.spark.sql.AnalysisException;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
 import org.apache.spark.sql.catalyst.analysis.Analyzer;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -22,7 +21,6 @@ import org.sparkcep.errors.RewordedException;
 import org.sparkcep.rewriter.Rewriter;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractFunction1;
 
 /**
  * Raises Spark's own errors about a statement with the clause in the rewriter's words: for the user's text, without the plan.
@@ -31,14 +29,7 @@ import scala.runtime.AbstractFunction1;
  * this rule, which runs before those that resolve names, analyses the whole statement and returns the result, which Spark's later
  * rules leave unchanged.
  */
-public final class Telling extends Rule<LogicalPlan> {
-  public static final class Builder extends AbstractFunction1<SparkSession, Rule<LogicalPlan>> {
-    @Override
-    public Rule<LogicalPlan> apply(SparkSession session) {
-      return new Telling((org.apache.spark.sql.classic.SparkSession) session);
-    }
-  }
-
+public final class Rewording extends Rule<LogicalPlan> {
   /** Analyses in the context of the calling rule, which has the statement's references; null if Spark lacks the method. */
   private static final Method ANALYSIS = analysis();
 
@@ -46,7 +37,7 @@ public final class Telling extends Rule<LogicalPlan> {
 
   private final org.apache.spark.sql.classic.SparkSession session;
 
-  private Telling(org.apache.spark.sql.classic.SparkSession session) {
+  public Rewording(org.apache.spark.sql.classic.SparkSession session) {
     this.session = session;
   }
 
@@ -100,7 +91,7 @@ public final class Telling extends Rule<LogicalPlan> {
       return text.get();
     }
     return Stream.concat(CollectionConverters.asJava(plan.children()).stream(), CollectionConverters.asJava(plan.subqueries()).stream())
-        .map(Telling::statement).filter(Objects::nonNull).findFirst().orElse(null);
+        .map(Rewording::statement).filter(Objects::nonNull).findFirst().orElse(null);
   }
 
   /**
