@@ -14,7 +14,6 @@ import org.apache.spark.util.CollectionAccumulator;
 import org.sparkcep.catalyst.Scala;
 import scala.Option;
 import scala.Tuple2;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Adds the totals of the checks of a clause with BUDGET, as its tasks report them, to the driver's metrics.
@@ -120,10 +119,5 @@ public final class BudgetTotals extends CollectionAccumulator<byte[]> {
   @Override
   public int hashCode() {
     return System.identityHashCode(others);
-  }
-
-  /** Returns the metrics in the form of Spark's plans. */
-  static scala.collection.immutable.Map<String, SQLMetric> immutable(Map<String, SQLMetric> metrics) {
-    return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(metrics));
   }
 }

@@ -25,7 +25,7 @@ public final class MatchBudget extends Passing implements Members {
 
   @Override
   public Map<String, SQLMetric> metrics() {
-    return BudgetTotals.immutable(totals.metrics());
+    return Scala.map(totals.metrics());
   }
 
   /**

@@ -5,18 +5,16 @@ import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.QueryContext;
 import org.apache.spark.sql.AnalysisException;
-import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.trees.CurrentOrigin;
 import org.apache.spark.sql.catalyst.trees.Origin;
+import org.sparkcep.catalyst.Scala;
 import scala.Option;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** An error in the clause, as a parse error of Spark's. */
-public final class ClauseException extends ParseException {
+public final class ClauseException extends MessageException {
   private static final long serialVersionUID = 1L;
 
   private final String text;
-  private final String description;
   private final String condition;
   private final String sqlState;
   private final HashMap<String, String> parameters = new HashMap<>();
@@ -28,31 +26,15 @@ public final class ClauseException extends ParseException {
         Option.apply(text),
         CurrentOrigin.get(),
         "PARSE_SYNTAX_ERROR",
-        scala.collection.immutable.Map.from(
-            CollectionConverters.asScala(Map.of("error", error.get("message").asText(), "hint", ""))),
-        new QueryContext[0]);
+        Scala.map(Map.of("error", error.get("message").asText(), "hint", "")),
+        new QueryContext[0],
+        error.get("description").asText());
     this.text = text;
-    description = error.get("description").asText();
     condition = error.get("error_class").asText();
     sqlState = error.get("sqlstate").asText();
     for (String field : new String[] {"message", "line", "column", "fragment"}) {
       parameters.put(field, error.get(field).asText());
     }
-  }
-
-  @Override
-  public String getMessage() {
-    return description;
-  }
-
-  @Override
-  public String message() {
-    return description;
-  }
-
-  @Override
-  public String getSimpleMessage() {
-    return description;
   }
 
   @Override
@@ -68,11 +50,6 @@ public final class ClauseException extends ParseException {
   @Override
   public Map<String, String> getMessageParameters() {
     return new HashMap<>(parameters);
-  }
-
-  @Override
-  public ParseException withCommand(String command) {
-    return this;
   }
 
   @Override

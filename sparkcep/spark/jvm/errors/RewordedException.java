@@ -2,8 +2,8 @@ package org.sparkcep.errors;
 
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.trees.Origin;
+import org.sparkcep.catalyst.Scala;
 import scala.Option;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** A Spark error with another message. */
 public final class RewordedException extends AnalysisException {
@@ -14,7 +14,7 @@ public final class RewordedException extends AnalysisException {
   public RewordedException(AnalysisException error, String text) {
     super(
         error.getCondition(),
-        scala.collection.immutable.Map.from(CollectionConverters.asScala(error.getMessageParameters())),
+        Scala.map(error.getMessageParameters()),
         error.getQueryContext(),
         Option.apply(error.getCause()));
     this.text = text;

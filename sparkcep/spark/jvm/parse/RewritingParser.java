@@ -23,13 +23,13 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.VariableSubstitution;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.sparkcep.catalyst.Scala;
 import org.sparkcep.errors.ClauseException;
 import org.sparkcep.errors.UnparsedException;
 import org.sparkcep.rewriter.Configured;
 import org.sparkcep.rewriter.HelperProcess;
 import org.sparkcep.rewriter.Rewriter;
 import scala.Option;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** Rewrites the text of statements, and leaves all other calls to Spark's parser. */
 public final class RewritingParser implements InvocationHandler {
@@ -99,7 +99,7 @@ public final class RewritingParser implements InvocationHandler {
             Option.apply(args != null && args.length > 0 && args[0] instanceof String ? (String) args[0] : null),
             CurrentOrigin.get(),
             error.getCondition(),
-            scala.collection.immutable.Map.from(CollectionConverters.asScala(error.getMessageParameters())),
+            Scala.map(error.getMessageParameters()),
             error.getQueryContext());
     out.addSuppressed(error); // its cause is already set
     return out;
@@ -167,6 +167,6 @@ public final class RewritingParser implements InvocationHandler {
       named.put(prefix + (i + 1), context.params().apply(i));
     }
     return new NamedParameterContext(
-        scala.collection.immutable.Map.from(CollectionConverters.asScala(named)));
+        Scala.map(named));
   }
 }

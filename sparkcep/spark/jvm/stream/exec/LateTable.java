@@ -12,8 +12,8 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo;
 import org.apache.spark.sql.types.StructType;
+import scala.Function1;
 import scala.reflect.ClassTag$;
-import scala.runtime.AbstractFunction1;
 
 /**
  * Appends the late rows of a micro-batch to a table, before its other rows are searched. A retried micro-batch has the same late
@@ -55,32 +55,14 @@ final class LateTable {
     }
   }
 
-  private static final class IsLate extends AbstractFunction1<InternalRow, Object> implements Serializable {
-    private static final long serialVersionUID = 1L;
-    private final int time;
-    private final long watermark;
-
-    IsLate(int time, long watermark) {
-      this.time = time;
-      this.watermark = watermark;
-    }
-
+  private record IsLate(int time, long watermark) implements Function1<InternalRow, Object>, Serializable {
     @Override
     public Object apply(InternalRow row) {
       return isLate(row, time, watermark);
     }
   }
 
-  private static final class Part extends AbstractFunction1<InternalRow, InternalRow> implements Serializable {
-    private static final long serialVersionUID = 1L;
-    private final int place;
-    private final int fields;
-
-    Part(int place, int fields) {
-      this.place = place;
-      this.fields = fields;
-    }
-
+  private record Part(int place, int fields) implements Function1<InternalRow, InternalRow>, Serializable {
     @Override
     public InternalRow apply(InternalRow row) {
       return row.getStruct(place, fields).copy();

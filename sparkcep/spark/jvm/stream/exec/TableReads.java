@@ -20,12 +20,11 @@ import org.apache.spark.sql.types.StructType;
 import org.sparkcep.functions.Call;
 import org.sparkcep.rewriter.Rewriter;
 import org.sparkcep.stream.ReadTables;
-import org.sparkcep.stream.StreamChecks;
 import org.sparkcep.stream.StreamTables;
+import scala.Function2;
 import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.reflect.ClassTag$;
-import scala.runtime.AbstractFunction2;
 
 /**
  * Reads a stream's tables before the rows of a micro-batch are searched, once per micro-batch. The content is written to the {@link
@@ -135,25 +134,14 @@ final class TableReads {
     return (Long) rows.aggregate((Object) before, new Later(time, late), new Largest(), ClassTag$.MODULE$.apply(Object.class));
   }
 
-  private static final class Later extends AbstractFunction2<Object, InternalRow, Object> implements Serializable {
-    private static final long serialVersionUID = 1L;
-    private final int time;
-    private final long late;
-
-    Later(int time, long late) {
-      this.time = time;
-      this.late = late;
-    }
-
+  private record Later(int time, long late) implements Function2<Object, InternalRow, Object>, Serializable {
     @Override
     public Object apply(Object before, InternalRow row) {
       return row.isNullAt(time) || LateTable.isLate(row, time, late) ? before : (Object) Math.max((Long) before, row.getLong(time));
     }
   }
 
-  private static final class Largest extends AbstractFunction2<Object, Object, Object> implements Serializable {
-    private static final long serialVersionUID = 1L;
-
+  private record Largest() implements Function2<Object, Object, Object>, Serializable {
     @Override
     public Object apply(Object one, Object other) {
       return Math.max((Long) one, (Long) other);
