@@ -41,6 +41,7 @@ final class ColumnPruning {
 
   private ColumnPruning() {}
 
+  /** Returns a call without the columns that are not {@code read}, as far as they can be left out. */
   static Generate pruned(Generate generate, AttributeSet read) {
     Call call = GeneratedCall.call(generate);
     // If a measure of a match changes, the match is reported again, even if nobody reads the measure.
@@ -108,7 +109,7 @@ final class ColumnPruning {
         : GeneratedCall.with(generate, generate.generator(), generate.generatorOutput(), new Project(packing.projectList(), table));
   }
 
-  static LogicalPlan exchangedOnce(LogicalPlan table) {
+  private static LogicalPlan exchangedOnce(LogicalPlan table) {
     if (table instanceof Project project) {
       LogicalPlan child = exchangedOnce(project.child());
       return child == project.child() ? project : new Project(project.projectList(), child);

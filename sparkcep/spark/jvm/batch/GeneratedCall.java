@@ -22,10 +22,12 @@ import scala.jdk.javaapi.CollectionConverters;
 final class GeneratedCall {
   private GeneratedCall() {}
 
+  /** Returns the call of the table function that a node makes; null for any other node. */
   static Call call(Generate generate) {
     return generate.generator() instanceof PythonUDTF function && !generate.outer() ? Call.of(function, generate.child()) : null;
   }
 
+  /** Returns a call with other input {@code columns} (names and values in turn), whose {@code output} has a {@code schema}. */
   static Generate over(Call call, Generate generate, List<Expression> columns, List<Attribute> output, StructType schema) {
     Alias before = (Alias) ((Project) generate.child()).projectList().head();
     Alias packed = new Alias(
@@ -51,6 +53,7 @@ final class GeneratedCall {
     return Scala.seq(arguments);
   }
 
+  /** Returns a node with another generator, output and child. */
   static Generate with(
       Generate generate, org.apache.spark.sql.catalyst.expressions.Generator generator,
       scala.collection.immutable.Seq<Attribute> output, LogicalPlan child) {

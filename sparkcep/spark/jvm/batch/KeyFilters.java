@@ -27,6 +27,7 @@ import scala.jdk.javaapi.CollectionConverters;
 final class KeyFilters {
   private KeyFilters() {}
 
+  /** Returns the plan of a filter over a call, with the conjuncts that only read partition keys below the call. */
   static LogicalPlan withKeysFiltered(Filter filter, Generate generate) {
     Call call = GeneratedCall.call(generate);
     if (call == null || "false".equalsIgnoreCase(Configured.get("sparkcep.prefilter", "true"))) {

@@ -49,6 +49,7 @@ public final class BudgetTotals extends CollectionAccumulator<byte[]> {
     }
   }
 
+  /** Returns new totals, which Spark knows. {@code others} takes the values of other accumulators; it may be null. */
   public static BudgetTotals registered(SparkContext context, CollectionAccumulator<byte[]> others) {
     BudgetTotals made = new BudgetTotals(context, others);
     made.register(context, Option.empty(), false);

@@ -15,6 +15,7 @@ public final class Replacement<T> extends AbstractPartialFunction<T, T> {
     this.by = by;
   }
 
+  /** Returns the function that replaces nodes that are {@code wanted} {@code by} others. */
   public static <T> Replacement<T> of(Predicate<T> wanted, UnaryOperator<T> by) {
     return new Replacement<>(wanted, by);
   }

@@ -111,14 +111,17 @@ public record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan t
     return ((Literal) columns.nameExprs().apply(i)).value().toString();
   }
 
+  /** Returns the number of input columns. */
   public int size() {
     return columns.nameExprs().size();
   }
 
+  /** Returns the name of an input column. */
   public String name(int i) {
     return name(columns, i);
   }
 
+  /** Returns the expression of an input column. */
   public Expression value(int i) {
     return columns.valExprs().apply(i);
   }
@@ -128,6 +131,7 @@ public record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan t
     return i < size() - 1 && !oneRow() && !plans.contains(name(i));
   }
 
+  /** Whether the clause has ONE ROW PER MATCH. */
   public boolean oneRow() {
     return plan.get("rows").asText().equals("one");
   }

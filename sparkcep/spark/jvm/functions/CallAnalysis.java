@@ -48,7 +48,10 @@ final class CallAnalysis {
         expression -> expression instanceof UnresolvedPolymorphicPythonUDTF, expression -> withAnalyze((UnresolvedPolymorphicPythonUDTF) expression)));
   }
 
-  /** Returns {@code udtf} with {@link Analyze} as its analyze function. Its other fields, whose number grows with Spark versions, are kept. */
+  /**
+   * Returns {@code udtf} with {@link Analyze} as its analyze function. Its other fields, whose number grows with Spark versions, are
+   * kept.
+   */
   private static Expression withAnalyze(UnresolvedPolymorphicPythonUDTF udtf) {
     Analyze analyze = new Analyze(udtf.resolveElementMetadata());
     Object[] fields = new Object[udtf.productArity()];

@@ -29,6 +29,7 @@ public final class FunctionCode {
   /** A function as Python describes it; {@code returns} is null for the table function. */
   record Definition(PythonFunction function, int evalType, DataType returns) {}
 
+  /** Returns the description of a function. Python is asked once. */
   static synchronized Definition definition(String name) {
     if (definitions == null) {
       ObjectNode request = JsonNodeFactory.instance.objectNode();
@@ -79,6 +80,7 @@ public final class FunctionCode {
     return list(bytes(answer.get("command")));
   }
 
+  /** Returns the bytes that a text represents in base64. */
   static byte[] bytes(JsonNode base64) {
     try {
       return base64.binaryValue();

@@ -59,7 +59,10 @@ public final class Configured {
     return out;
   }
 
-  /** Whether the session lets Spark's operator of {@code mapInArrow} run the engine. The setting allows comparison, and helps with a Spark whose operator misbehaves. */
+  /**
+   * Whether the session lets Spark's operator of {@code mapInArrow} run the engine. The setting allows comparison, and helps with a
+   * Spark whose operator misbehaves.
+   */
   public static boolean mapsInArrow() {
     return Boolean.parseBoolean(get(MAP_IN_ARROW, "true"));
   }

@@ -90,6 +90,7 @@ public final class Rewriter {
     return callback == null ? Helpers.running() : callback;
   }
 
+  /** Whether statements are rewritten. */
   public static boolean isActive() {
     return active;
   }

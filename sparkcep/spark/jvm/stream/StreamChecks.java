@@ -162,7 +162,7 @@ public final class StreamChecks {
   }
 
   /** {@code above}: the nearest stateful node above; null without one. */
-  public static void checkChained(LogicalPlan node, LogicalPlan above) {
+  private static void checkChained(LogicalPlan node, LogicalPlan above) {
     if (above != null && node instanceof Generate generate && generate.generator() instanceof PythonUDTF function) {
       Call call = Call.of(function, StreamPlanning.alone(generate.child(), new ArrayList<>()));
       if (call != null && StreamMark.input(call.table()) != null) {

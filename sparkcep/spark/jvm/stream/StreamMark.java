@@ -64,7 +64,7 @@ public final class StreamMark {
    * Returns {@code table} with a mark instead of distribution and order, below the columns {@code above}; null if they are not the
    * rewriter's.
    */
-  public static LogicalPlan marked(LogicalPlan table, String plan, Project above) {
+  private static LogicalPlan marked(LogicalPlan table, String plan, Project above) {
     if (table instanceof Project project) {
       LogicalPlan child = marked(project.child(), plan, above == null ? project : above);
       return child == null ? null : StreamTables.withoutHistory(project, child);
@@ -175,7 +175,7 @@ public final class StreamMark {
     return isBelow(plan) ? numbered(plan, new int[1]) : plan;
   }
 
-  public static LogicalPlan numbered(LogicalPlan node, int[] count) {
+  private static LogicalPlan numbered(LogicalPlan node, int[] count) {
     List<LogicalPlan> before = CollectionConverters.asJava(node.children());
     List<LogicalPlan> children = new ArrayList<>();
     before.forEach(child -> children.add(isBelow(child) ? numbered(child, count) : child));

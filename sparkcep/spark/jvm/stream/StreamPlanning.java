@@ -55,7 +55,7 @@ public final class StreamPlanning {
   }
 
   /** Returns the input of a call without the nodes that Spark moved there. {@code above} receives these, from the top. */
-  public static LogicalPlan alone(LogicalPlan input, List<UnaryOperator<LogicalPlan>> above) {
+  static LogicalPlan alone(LogicalPlan input, List<UnaryOperator<LogicalPlan>> above) {
     if (!leadsToMark(input) || input instanceof StreamInput) {
       return input;
     }
@@ -102,6 +102,9 @@ public final class StreamPlanning {
    */
   public record Parts(LogicalPlan rows, List<NamedExpression> columns, List<Attribute> keys, ArrayNode names, int ordered) {}
 
+  /**
+   * Returns the parts of the operator for a call over {@code input}. {@code carried}: how many of the call's columns go to Python.
+   */
   public static Parts parts(Call call, StreamInput input, int carried) {
     Shipment shipment = Shipment.of(call, carried, StreamTables.columns(call.plan()));
     Set<ExprId> needed = new HashSet<>();

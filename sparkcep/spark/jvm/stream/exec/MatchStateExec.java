@@ -192,15 +192,19 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     return false;
   }
 
-  /** A report reads these states while the query runs: see {@link KeptStates}. */
+  // A report reads states while the query runs, by these three methods.
+
+  /** Returns the last committed version of the states, see {@link KeptStates#committed}. */
   public long keptVersion() throws java.io.IOException {
     return KeptStates.committed(this);
   }
 
+  /** Returns the keys and states of a version. */
   public org.apache.spark.sql.Dataset<org.apache.spark.sql.Row> keptStates(long version) {
     return KeptStates.read(this, version);
   }
 
+  /** Returns the inputs of the reader of states in Python. */
   public String[] keptReader() {
     return KeptStates.reader(this);
   }
