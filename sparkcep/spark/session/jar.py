@@ -86,7 +86,7 @@ def _sources(jars: Path) -> dict[str, str]:
 
 
 def _files(folder: Traversable, head: str, without: set[str]) -> Iterator[tuple[str, Traversable]]:
-    """Yields the Java files in a folder and those below it, by ``head`` and their path, without those in the folders ``without``."""
+    """Yields the Java files below a folder, by ``head`` and their path, without those in the folders ``without``."""
     for f in folder.iterdir():
         if f.name.endswith(".java"):
             yield head + f.name, f
