@@ -78,7 +78,7 @@ ALIASES = {
     "spark.results": "spark.files.results",
     "spark.stream_ranks": "spark.stream.frames.ranks",
     "spark.stream_search": "spark.stream.frames.worker",
-    "spark.streaming": "spark.stream.jvm_operator",
+    "spark.streaming": "spark.stream.micro_batch",
     "spark.table_function": "spark.exec.table_function",
 }
 # A process under its former name, by which jars of older versions start it.

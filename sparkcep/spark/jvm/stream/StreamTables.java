@@ -39,8 +39,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * @param names the tables' names in the engine
  */
 public record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tables) {
-  public static final String ARCS = "arcs"; // as in spark/stream/jvm_operator.py
-  private static final String HISTORY = "history"; // as in spark/stream/jvm_operator.py
+  public static final String ARCS = "arcs"; // as in spark/stream/start_checks.py
+  private static final String HISTORY = "history"; // as in spark/stream/start_checks.py
   private static final String HISTORY_COLUMN = "__history"; // as in plan/extend/budget.py: the rows of USING HISTORY, as one value
   private static final String ARC = "__a_is"; // as in plan/extend/arcs.py: whether a row is of ARCS FROM
   private static final String NUMBER = "__a_no"; // as in plan/extend/arcs.py: the number of such a row
