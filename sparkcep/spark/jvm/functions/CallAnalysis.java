@@ -49,8 +49,8 @@ final class CallAnalysis {
   }
 
   /**
-   * Returns {@code udtf} with {@link Analyze} as its analyze function. Its other fields, whose number grows with Spark versions, are
-   * kept.
+   * Returns {@code udtf} with {@link Analyze} as its analyze function. Its other fields, whose number grows with Spark versions,
+   * are kept.
    */
   private static Expression withAnalyze(UnresolvedPolymorphicPythonUDTF udtf) {
     Analyze analyze = new Analyze(udtf.resolveElementMetadata());
