@@ -78,11 +78,11 @@ public final class MatchStrategy extends SparkStrategy {
     }
     int carried = Math.max(1, call.size() - 1); // the last column only carries the plan, but rows without a column would be lost
     Shipment shipment = Shipment.of(call, carried, Set.of());
-    List<Expression> told = told(call);
+    List<Expression> lines = lines(call);
     BudgetTotals totals = totals(call);
     Expression function = (Expression) Reflection.construct(
         "org.apache.spark.sql.catalyst.expressions.PythonUDF",
-        Call.TABLE_FUNCTION, mapper(call, shipment, totals), call.function().elementSchema(), Scala.seq(told), MAP_ARROW_ITER, true);
+        Call.TABLE_FUNCTION, mapper(call, shipment, totals), call.function().elementSchema(), Scala.seq(lines), MAP_ARROW_ITER, true);
     SparkPlan input = projected(shipment.columns(), table(call));
     // A key passes through as the input's own attribute, so Spark sees that output rows are distributed like input rows.
     Map<ExprId, Expression> keys = KeyFilters.keys(call, output);
@@ -104,19 +104,19 @@ public final class MatchStrategy extends SparkStrategy {
     StreamPlanning.keepApart(input);
     StreamPlanning.Parts parts = StreamPlanning.parts(call, input, Math.max(1, call.size() - 1));
     SparkPlan rows = new ProjectExec(Scala.seq(parts.columns()), planLater(parts.rows()));
-    SparkPlan operator = StreamOperator.operator(call, input, parts, output, told(call), call.given(), rows, StreamTables.read(input, this::planLater));
+    SparkPlan operator = StreamOperator.operator(call, input, parts, output, lines(call), call.given(), rows, StreamTables.read(input, this::planLater));
     return new ProjectExec(Scala.seq(new ArrayList<NamedExpression>(CollectionConverters.asJava(output))), operator);
   }
 
   /** Returns the lines for EXPLAIN. */
-  private static List<Expression> told(Call call) {
-    List<Expression> told = new ArrayList<>();
+  private static List<Expression> lines(Call call) {
+    List<Expression> lines = new ArrayList<>();
     for (Expression argument : CollectionConverters.asJava(call.function().children())) {
       if (argument.foldable() && argument.dataType().equals(DataTypes.StringType)) {
-        told.add(argument);
+        lines.add(argument);
       }
     }
-    return told;
+    return lines;
   }
 
   /** Returns the function that runs the engine over batches, in the Python that would run the table function. */

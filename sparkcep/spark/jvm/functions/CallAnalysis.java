@@ -79,7 +79,7 @@ final class CallAnalysis {
       try {
         return shared(spark.apply(function, arguments));
       } catch (Throwable raised) { // Scala does not declare its exceptions
-        throw Reflection.<RuntimeException>unchecked(told(raised));
+        throw Reflection.<RuntimeException>unchecked(reworded(raised));
       }
     }
 
@@ -109,7 +109,7 @@ final class CallAnalysis {
           PythonUDTFAnalyzeResult.class.getName(), result, false, none, none, none, shared(FunctionCode.bytes(answer.get("result"))));
     }
 
-    private static Throwable told(Throwable raised) {
+    private static Throwable reworded(Throwable raised) {
       if (!(raised instanceof AnalysisException) || !FAILED.equals(((AnalysisException) raised).getCondition())) {
         return raised;
       }

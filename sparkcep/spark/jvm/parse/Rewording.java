@@ -55,8 +55,8 @@ public final class Rewording extends Rule<LogicalPlan> {
     try {
       return analysed(plan);
     } catch (AnalysisException error) {
-      Throwable told = error instanceof ClauseException ? error : told(error, statement);
-      throw Reflection.<RuntimeException>unchecked(told == null ? error : told);
+      Throwable reworded = error instanceof ClauseException ? error : reworded(error, statement);
+      throw Reflection.<RuntimeException>unchecked(reworded == null ? error : reworded);
     } finally {
       UNDER_WAY.set(false);
     }
@@ -98,7 +98,7 @@ public final class Rewording extends Rule<LogicalPlan> {
    * Returns {@code error} of {@code statement} in the rewriter's words; null if its text was not rewritten, so that Spark raises it
    * itself.
    */
-  private static Throwable told(AnalysisException error, String statement) {
+  private static Throwable reworded(AnalysisException error, String statement) {
     String text = error.getQueryContext().length == 0 ? statement : null;
     for (QueryContext context : error.getQueryContext()) {
       if (context instanceof SQLQueryContext sql && sql.sqlText().isDefined()) {
@@ -131,7 +131,7 @@ public final class Rewording extends Rule<LogicalPlan> {
 
   /** Returns the message for an error that Spark found when it parsed the rewritten text of {@code text}. */
   static String message(String text, AnalysisException error) {
-    JsonNode told = answer(text, error).get("message");
-    return told == null ? error.getMessage() : told.asText();
+    JsonNode message = answer(text, error).get("message");
+    return message == null ? error.getMessage() : message.asText();
   }
 }

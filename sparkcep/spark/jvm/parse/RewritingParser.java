@@ -37,7 +37,7 @@ public final class RewritingParser implements InvocationHandler {
   private static final Pattern PATTERN = Pattern.compile("\\bpattern\\s*\\(", Pattern.CASE_INSENSITIVE);
   private static final String EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"; // as in settings.py
   private static final Logger LOG = LoggerFactory.getLogger("org.sparkcep.SparkcepExtensions");
-  private static final Set<String> TOLD = ConcurrentHashMap.newKeySet(); // the logged messages about unknown settings
+  private static final Set<String> LOGGED = ConcurrentHashMap.newKeySet(); // the logged messages about unknown settings
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private final ParserInterface spark;
@@ -71,7 +71,7 @@ public final class RewritingParser implements InvocationHandler {
         throw new UnparsedException(own, error, Rewording.message(own, error));
       }
       if (own == null && cause instanceof ParseException && Rewriter.isActive() && takesStatement(method, args)) {
-        tellUnbegun((String) args[0]);
+        raiseUnbegun((String) args[0]);
       }
       boolean declared = !(cause instanceof AnalysisException) || cause instanceof ParseException;
       throw declared ? cause : asParseException((AnalysisException) cause, args);
@@ -79,7 +79,7 @@ public final class RewritingParser implements InvocationHandler {
   }
 
   /** Raises the error of a statement that Spark cannot parse if it was meant to have a clause. */
-  private static void tellUnbegun(String text)
+  private static void raiseUnbegun(String text)
       throws ClauseException, HelperProcess.HelperException, JsonProcessingException {
     if (PATTERN.matcher(text).find()) {
       ObjectNode request = JSON.createObjectNode();
@@ -125,7 +125,7 @@ public final class RewritingParser implements InvocationHandler {
   private static JsonNode asked(String text, Object[] args)
       throws ClauseException, HelperProcess.HelperException, JsonProcessingException {
     JsonNode answer = Rewriter.ask(request(text, isPositional(args)));
-    answer.path("unknown").forEach(setting -> { if (TOLD.add(setting.asText())) LOG.warn(setting.asText()); });
+    answer.path("unknown").forEach(setting -> { if (LOGGED.add(setting.asText())) LOG.warn(setting.asText()); });
     if (answer.has("error")) {
       throw new ClauseException(text, answer.get("error"));
     }

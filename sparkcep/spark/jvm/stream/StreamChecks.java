@@ -76,7 +76,7 @@ public final class StreamChecks {
     ArrayNode below = request.putArray("below");
     LogicalPlan source = StreamMark.source(rows);
     (source == null ? List.<String>of() : StreamMark.plans(source)).forEach(below::add);
-    if (StreamMark.tellsLate(rows) && source != null) {
+    if (StreamMark.keepsLate(rows) && source != null) {
       request.set("late", LateRows.described(LateRows.rows(source)));
     }
     Rewriter.granted(request);

@@ -85,9 +85,9 @@ public final class StreamMark {
     StreamChecks.check(plan, order, beside);
     List<Attribute> condition = new ArrayList<>();
     List<Attribute> late = new ArrayList<>();
-    boolean tells = tellsLate(beside.rows());
-    LogicalPlan rows = unfiltered(beside.rows(), condition, tells ? late : null);
-    if (tells && late.isEmpty()) {
+    boolean keepsLate = keepsLate(beside.rows());
+    LogicalPlan rows = unfiltered(beside.rows(), condition, keepsLate ? late : null);
+    if (keepsLate && late.isEmpty()) {
       throw new IllegalStateException("the rows of a stream are not those that the rewriter computes");
     }
     LogicalPlan input = new StreamInput(
@@ -134,7 +134,7 @@ public final class StreamMark {
   }
 
   /** Whether late rows of a clause over these rows go to a table. The output of another clause is never late. */
-  static boolean tellsLate(LogicalPlan rows) {
+  static boolean keepsLate(LogicalPlan rows) {
     return !LateRows.table().isEmpty() && hasSource(rows);
   }
 

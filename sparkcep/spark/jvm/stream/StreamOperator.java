@@ -38,7 +38,7 @@ public final class StreamOperator {
   public static final String BUDGETED = "sparkcep.budgeted";
   private static final String PARENT = "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkExec";
   private static final String VERSION = "org.sparkcep.versions.SparkVersion"; // the Spark version that the operator is compiled for
-  private static final int TOLD = 12; // parameters of the operator that its plan sets
+  private static final int PLANNED = 12; // parameters of the operator that its plan sets
   public static final String READING = "sparkcep.reading"; // metadata: the request about tables that are read in addition to the rows
   public static final String LATE = "sparkcep.late"; // metadata: the table of late rows
   public static final String BEHIND = "sparkcep.behind"; // metadata: how many milliseconds the watermark that it passes on trails its own
@@ -73,16 +73,16 @@ public final class StreamOperator {
    * columns describe states, not matches.
    */
   public static SparkPlan operator(
-      Call call, StreamInput input, StreamPlanning.Parts parts, Seq<Attribute> output, List<Expression> told, ObjectNode plan, SparkPlan child,
+      Call call, StreamInput input, StreamPlanning.Parts parts, Seq<Attribute> output, List<Expression> described, ObjectNode plan, SparkPlan child,
       SparkPlan tables) {
     ObjectNode statement = StreamStatement.statement(call, input, parts, plan);
     int sent = parts.columns().size() - parts.keys().size() - input.late().size();
     List<Attribute> all = new ArrayList<>(CollectionConverters.asJava(output));
     all.add(column("__k", DataTypes.IntegerType, Metadata.empty()));
     all.add(column("__state", DataTypes.BinaryType, Metadata.empty()));
-    MetadataBuilder said = new MetadataBuilder().putString(STATEMENT, statement.toString());
-    boolean tells = !input.late().isEmpty();
-    said = tells ? said.putString(LATE, LateRows.table()) : said;
+    MetadataBuilder metadata = new MetadataBuilder().putString(STATEMENT, statement.toString());
+    boolean keepsLate = !input.late().isEmpty();
+    metadata = keepsLate ? metadata.putString(LATE, LateRows.table()) : metadata;
     StructType schema = call.function().elementSchema();
     schema = schema.add("__k", DataTypes.IntegerType).add("__state", DataTypes.BinaryType).add("__due", DataTypes.LongType);
     PythonFunction like = call.function().func();
@@ -96,17 +96,17 @@ public final class StreamOperator {
     limited.set("workers", Configured.workers());
     JsonNode answer = Rewriter.granted(limited);
     if (!input.names().isEmpty()) {
-      said = said.putString(READING, reading(request, parts.columns().subList(0, sent)));
+      metadata = metadata.putString(READING, reading(request, parts.columns().subList(0, sent)));
     }
     if (call.isBudgeted()) {
-      said = said.putBoolean(BUDGETED, true);
+      metadata = metadata.putBoolean(BUDGETED, true);
     }
-    said = answer.get("behind").isNull() ? said : said.putLong(BEHIND, answer.get("behind").asLong());
-    all.add(column("__due", DataTypes.LongType, said.build()));
-    List<Expression> lines = new ArrayList<>(told); // for EXPLAIN
+    metadata = answer.get("behind").isNull() ? metadata : metadata.putLong(BEHIND, answer.get("behind").asLong());
+    all.add(column("__due", DataTypes.LongType, metadata.build()));
+    List<Expression> lines = new ArrayList<>(described); // for EXPLAIN
     lines.add(new Literal(UTF8String.fromString(answer.get("kept").asText()), DataTypes.StringType));
     lines.add(new Literal(UTF8String.fromString(answer.get("passed").asText()), DataTypes.StringType));
-    if (tells) {
+    if (keepsLate) {
       lines.add(new Literal(UTF8String.fromString("late rows are appended to " + LateRows.table()), DataTypes.StringType));
     }
     PythonFunction function = new SimplePythonFunction(
@@ -118,7 +118,7 @@ public final class StreamOperator {
     List<Object> given = new ArrayList<>(List.of(
         udf, Scala.seq(parts.keys()), Scala.seq(all), org.apache.spark.sql.streaming.OutputMode.Append(),
         org.apache.spark.sql.streaming.TimeMode.EventTime()));
-    given.addAll(java.util.Collections.nCopies(parameters() - TOLD, Option.empty())); // set by Spark for each micro-batch
+    given.addAll(java.util.Collections.nCopies(parameters() - PLANNED, Option.empty())); // set by Spark for each micro-batch
     given.addAll(List.of(
         org.apache.spark.sql.catalyst.plans.logical.TransformWithStateInPySpark.UserFacingDataType$.MODULE$.PANDAS(), child, true, false, tables,
         Scala.seq(List.<Attribute>of()), new StructType()));

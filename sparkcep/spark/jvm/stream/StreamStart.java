@@ -85,8 +85,8 @@ public final class StreamStart extends Rule<LogicalPlan> {
       }
       return "";
     } catch (Exception e) { // Scala declares no exceptions
-      if (e instanceof AnalysisException told) {
-        return told.getSimpleMessage();
+      if (e instanceof AnalysisException objection) {
+        return objection.getSimpleMessage();
       }
       throw Reflection.<RuntimeException>unchecked(e);
     }

@@ -84,7 +84,7 @@ final class Counts {
    * Adds Python's counts: how many more rows are kept and pending than before, matches, microseconds, and with BUDGET the totals of
    * its checks. Returns milliseconds.
    */
-  long told(byte[] numbers) {
+  long add(byte[] numbers) {
     ByteBuffer read = ByteBuffer.wrap(numbers).order(ByteOrder.LITTLE_ENDIAN);
     counted[1] += read.getLong();
     counted[2] += read.getLong();

@@ -145,8 +145,8 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   /** Returns the watermark of the output in milliseconds; none if matches may have any time. */
   @Override
   public Option<Object> produceOutputWatermark(long watermark) {
-    var said = output().last().metadata();
-    return said.contains(StreamOperator.BEHIND) ? Option.apply((Object) (watermark - said.getLong(StreamOperator.BEHIND))) : Option.empty();
+    var metadata = output().last().metadata();
+    return metadata.contains(StreamOperator.BEHIND) ? Option.apply((Object) (watermark - metadata.getLong(StreamOperator.BEHIND))) : Option.empty();
   }
 
   @Override
@@ -214,8 +214,8 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     metrics();
     appendLate();
     ClassTag<InternalRow> tag = ClassTag$.MODULE$.apply(InternalRow.class);
-    RDD<InternalRow> came = left().execute();
-    var rows = org.apache.spark.sql.execution.streaming.state.package$.MODULE$.StateStoreOps(came, tag);
+    RDD<InternalRow> input = left().execute();
+    var rows = org.apache.spark.sql.execution.streaming.state.package$.MODULE$.StateStoreOps(input, tag);
     org.apache.spark.sql.classic.SparkSession session = session(); // a query's own
     session.sessionState().conf().setConfString(TRACKED, "false"); // it would cost a read per write, and Counts counts already
     if (!session.sessionState().conf().contains(CHANGES)) { // a commit then writes the changes, not the whole store
@@ -223,7 +223,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     }
     return rows.mapPartitionsWithStateStore(
         getStateInfo(), keySchema(), StateLayout.valueSchema(), StateLayout.encoder(keySchema()), session.sessionState(), Option.apply(session.streams().stateStoreCoordinator()), true,
-        Map$.MODULE$.<String, String>empty(), false, new MatchTask(this, evaluators(), beside(came)), tag);
+        Map$.MODULE$.<String, String>empty(), false, new MatchTask(this, evaluators(), beside(input)), tag);
   }
 
   /** Returns the tables that are read in addition to the rows. Tasks receive their contents as of the start of the micro-batch. */
@@ -231,12 +231,12 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     return (ReadTables) children().apply(1);
   }
 
-  private TaskInput.Beside beside(RDD<InternalRow> came) {
+  private TaskInput.Beside beside(RDD<InternalRow> input) {
     if (tables().names().isEmpty()) {
       return TaskInput.Beside.NOTHING;
     }
     TableReads reads = new TableReads(session(), tables(), getStateInfo(), output().last().metadata().getString(StreamOperator.READING));
-    TableLog.Entry read = reads.read(came, time(), TaskInput.micros(eventTimeWatermarkForLateEvents()), TaskInput.micros(eventTimeWatermarkForEviction()));
+    TableLog.Entry read = reads.read(input, time(), TaskInput.micros(eventTimeWatermarkForLateEvents()), TaskInput.micros(eventTimeWatermarkForEviction()));
     ClassTag<byte[][]> tag = ClassTag$.MODULE$.apply(byte[][].class);
     return new TaskInput.Beside(session().sparkContext().broadcast(read.given().toArray(new byte[0][]), tag), read.again());
   }
@@ -265,8 +265,8 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
 
   /** Returns the table of late rows; null without one. */
   private String lateTable() {
-    var said = output().last().metadata();
-    return said.contains(StreamOperator.LATE) ? said.getString(StreamOperator.LATE) : null;
+    var metadata = output().last().metadata();
+    return metadata.contains(StreamOperator.LATE) ? metadata.getString(StreamOperator.LATE) : null;
   }
 
   /** Returns the number of a row's columns that go to Python. */

@@ -30,7 +30,7 @@ import scala.collection.Iterator;
  */
 final class TaskInput extends AbstractIterator<InternalRow> {
   private static final int HEAD = 2; // columns before those of a row
-  private static final int SAID = Integer.MIN_VALUE; // the number of a row without a key
+  private static final int NO_KEY = Integer.MIN_VALUE; // the number of a row without a key
   private static final int TOGETHER = 1024; // the number of states that are read at once
 
   /**
@@ -60,9 +60,9 @@ final class TaskInput extends AbstractIterator<InternalRow> {
   private final SQLMetric untimed;
   private final SQLMetric searched;
   private InternalRow row;
-  private int said; // how many rows without a key were passed
-  private int came = -1; // how many keys have rows, known after the rows have passed
-  private int told; // how many keys have been examined after the rows
+  private int yielded; // how many rows without a key were passed
+  private int arrived = -1; // how many keys have rows, known after the rows have passed
+  private int examined; // how many keys have been examined after the rows
 
   TaskInput(MatchStateExec operator, StateStore store, Iterator<InternalRow> rows, Beside beside) {
     this.store = store;
@@ -99,7 +99,7 @@ final class TaskInput extends AbstractIterator<InternalRow> {
 
   @Override
   public boolean hasNext() {
-    while (row == null && came < 0 && rows.hasNext()) {
+    while (row == null && arrived < 0 && rows.hasNext()) {
       InternalRow next = rows.next();
       if (next.isNullAt(time)) {
         untimed.add(1);
@@ -113,16 +113,16 @@ final class TaskInput extends AbstractIterator<InternalRow> {
     if (row != null) {
       return true;
     }
-    if (came < 0) {
-      came = keys.size();
+    if (arrived < 0) {
+      arrived = keys.size();
       addDue();
       readStates();
       searched.add(keys.size());
     }
-    while (told < came && values.get(told) == null) {
-      told++;
+    while (examined < arrived && values.get(examined) == null) {
+      examined++;
     }
-    return told < keys.size();
+    return examined < keys.size();
   }
 
   private void addDue() {
@@ -165,14 +165,14 @@ final class TaskInput extends AbstractIterator<InternalRow> {
     if (!hasNext()) {
       throw new NoSuchElementException();
     }
-    if (said <= beside.count()) {
-      byte[] told = said == 0 ? ByteBuffer.allocate(Long.BYTES + checkpoint.length).putLong(watermark).put(checkpoint).array() : beside.tables().value()[said - 1];
-      said++;
-      return joined.of(SAID, told, nothing);
+    if (yielded <= beside.count()) {
+      byte[] content = yielded == 0 ? ByteBuffer.allocate(Long.BYTES + checkpoint.length).putLong(watermark).put(checkpoint).array() : beside.tables().value()[yielded - 1];
+      yielded++;
+      return joined.of(NO_KEY, content, nothing);
     }
     if (row == null) {
-      UnsafeRow value = values.get(told);
-      return joined.of(-1 - told++, value == null ? null : value.getBinary(2), nothing);
+      UnsafeRow value = values.get(examined);
+      return joined.of(-1 - examined++, value == null ? null : value.getBinary(2), nothing);
     }
     InternalRow given = row;
     row = null;

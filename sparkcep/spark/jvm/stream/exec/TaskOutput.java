@@ -57,7 +57,7 @@ final class TaskOutput extends AbstractIterator<InternalRow> {
         ready = row;
         given.add(1);
       } else if (row.getInt(at) < 0) {
-        task.operator.longMetric(MatchStateExec.ENGINE).add(counts.told(row.getBinary(at + 1)));
+        task.operator.longMetric(MatchStateExec.ENGINE).add(counts.add(row.getBinary(at + 1)));
       } else {
         keep(row);
       }
