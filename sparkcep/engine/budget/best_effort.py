@@ -6,7 +6,6 @@ partitions that still grow. Both drive :mod:`sparkcep.kernels.budget.best_effort
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,13 +13,12 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
 from sparkcep.compiler.liveness import live_windows
-from sparkcep.compiler.net.net import E_CHECK, E_COST, E_OPEN, E_TARGET, E_VAR, Net
+from sparkcep.compiler.net.net import E_CHECK, E_OPEN, E_TARGET, E_VAR, Net
 from sparkcep.compiler.searches import BUDGETED
 from sparkcep.engine.budget.exploration import NO_AGENTS, Explorer
 from sparkcep.engine.budget.history import NO_HISTORY, NO_UTILITIES, CandidatePlaces, HistoryReader
 from sparkcep.engine.budget.negation import NO_NEGATIONS, NegationRules
 from sparkcep.engine.budget.saved_runs import BudgetState, empty_lists
-from sparkcep.engine.budget.unbudgeted_ties import UnbudgetedSearch, distinguishes_ways
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.effort import MILLIONTHS
 from sparkcep.engine.core.kernel_loop import OutputRoom, doubled
@@ -75,10 +73,9 @@ def budget_net(prepared: Prepared, proxies: bool, negation_rules: NegationRules 
         slots[own] = np.unique(np.stack([places[own], costs[own]], axis=1), axis=0, return_inverse=True)[1].reshape(-1) if own else 0
     apart = _apart(prepared, net, negation_rules) if proxies else np.ones(len(edges), dtype=np.uint8)
     original = np.array([net.copies.original[v] if v >= 0 else NONE for v in edges[:, E_VAR].tolist()], dtype=np.int64)
-    ranks = np.array([net.sources[net.first_source[e] : net.first_source[e + 1], 2].min(initial=1 << 31) for e in range(len(edges))], dtype=np.int64)
     return searching.BudgetNet(
         edges, front.masks, front.accept, front.accept_end, front.tested, by_variable.astype(np.int64), stretches.astype(np.int64), order.astype(np.int64), ways,
-        places, costs, np.searchsorted(levels, costs).astype(np.int64), buckets.reshape(-1).astype(np.int64), apart, slots, original, ranks,
+        places, costs, np.searchsorted(levels, costs).astype(np.int64), buckets.reshape(-1).astype(np.int64), apart, slots, original,
     )  # fmt: skip
 
 
@@ -111,17 +108,13 @@ class BestEffort:
     Attributes:
         order: how candidates are ordered without a history.
         proxies: whether only the best of runs with equal futures is kept.
-        distinguishing: whether the search notes the rows where ways to one match tie.
         reader: reads the history from the first row of a task; None if none is used.
         explorer: makes the agents that explore; None if EXPLORE is not asked for.
-        plain: the search without the budget, which breaks ties; None if there is none that can.
     """
 
     order = np.int64(searching.PLAIN)
 
-    def __init__(self, task: Task, reporter: DescribeErrors, tables: Tables, *, distinguishing: bool | None = None) -> None:
-        """``distinguishing``: whether to break ties between ways to one match as without the budget. By default, if a measure shows
-        the difference."""
+    def __init__(self, task: Task, reporter: DescribeErrors, tables: Tables) -> None:
         self.task, self.reporter, self.tables = task, reporter, tables
         approx = task.plan.approximate
         assert approx is not None
@@ -130,8 +123,6 @@ class BestEffort:
         self.front = Frontier(task)
         self.negation_rules = NegationRules(task.prepared) if task.prepared.strategy.automaton.negates else None
         self.net = budget_net(task.prepared, self.proxies, self.negation_rules)
-        # With negations, the clause without a budget lists all matches. That costs more than any budget.
-        self.distinguishing = self.negation_rules is None and (distinguishes_ways(task.plan) if distinguishing is None else distinguishing)
         self.costs = np.unique(self.net.costs[self.net.edges[:, E_VAR] >= 0])
         self.reader = None
         self.explorer = Explorer(task.prepared.strategy.automaton, self.net, approx) if approx.budget is not None and approx.budget.explore else None
@@ -154,7 +145,7 @@ class BestEffort:
         if self.approx.report == ALL:
             found = self.reporter.described(in_order(found))
         else:
-            found = self.with_ways(self.reporter.reported(found, places, chunk), search)
+            found = self.reporter.reported(found, places, chunk)
         last = finding.last_rows(found.events, found.rows)
         first = last
         if self.reporter.bundling:
@@ -165,18 +156,6 @@ class BestEffort:
     def search(self, chunk: Chunk, state: BudgetState) -> BestEffortSearch:
         """The search over partitions that still grow."""
         return BestEffortSearch(self, chunk, state)
-
-    def with_ways(self, found: MatchBatch, search: BestEffortSearch) -> MatchBatch:
-        """Breaks ties between ways to one match as the clause without its budget does. ``found``: described matches."""
-        if not search.ground.tied.any() or self.plain is None:
-            return found
-        costs = self.net.edges[found.events[:, layout.E_ACCEPT], E_COST]
-        return self.plain.with_ways(found, search.chunk, search.since, search.ground.left, search.ground.tied, costs)
-
-    @functools.cached_property
-    def plain(self) -> UnbudgetedSearch | None:
-        """The clause without its budget. It is built when the first tie needs it. None if it cannot break ties."""
-        return UnbudgetedSearch.of(self.task)
 
     def count(self, search: BestEffortSearch) -> None:
         """Adds the work and the omissions of the search to the totals of the task."""
@@ -292,7 +271,7 @@ class BestEffortSearch(FrontierSearch):
         self.ground = searching.Ground(
             np.zeros((CANDIDATES, searching.CANDIDATE_FIELDS), dtype=np.int64), np.zeros(CANDIDATES, dtype=np.int64), np.zeros(buckets, dtype=np.int64),
             np.zeros((CANDIDATES, 3), dtype=np.int64), np.zeros(ENTRIES, dtype=np.int64), np.zeros(4 * CANDIDATES, dtype=np.int64),
-            np.zeros(rows, dtype=np.int64), np.ones(rows if "coverage" in asked else 0), np.zeros(rows if search.distinguishing else 0, dtype=np.uint8),
+            np.zeros(rows, dtype=np.int64), np.ones(rows if "coverage" in asked else 0),
         )  # fmt: skip
         slots = int(search.net.slots.max(initial=0)) + 1
         wanted = search.learning
@@ -317,9 +296,8 @@ class BestEffortSearch(FrontierSearch):
         self.over, self.near = windows_open(task, chunk, self.search.reporter.places(chunk), np.maximum(self.begin, chunk.offsets[1:] - self.ahead))
         at = state.rows_in(chunk)[short.rows]
         ground.left[at] = short.left
-        for to, values in ((ground.coverage, short.coverage), (ground.tied, short.tied)):
-            if len(to) and len(values):
-                to[at] = values
+        if len(ground.coverage) and len(short.coverage):
+            ground.coverage[at] = short.coverage
         before = state.lists_in(chunk, *self.measured_in)
         if (before.values[:, 0] >= len(self.agents.values)).any() or (before.agents[:, 2] >= len(self.agents.values)).any():
             raise lost()

@@ -53,8 +53,6 @@ from sparkcep.kernels.common.cursor import bounds
 from sparkcep.kernels.common.hash_table import BASIS, fill, mixed
 from sparkcep.kernels.common.layout import DONE, ERROR, FULL, GROW, O_START, S_DETAIL, S_NUMBER, S_PART, S_START
 from sparkcep.kernels.common.run_chains import (
-    C_DEPTH,
-    C_EDGE,
     C_EDGES,
     C_JUMP,
     C_PARENT,
@@ -66,8 +64,6 @@ from sparkcep.kernels.common.run_chains import (
 )
 from sparkcep.kernels.frontier.frontier import fulfils, inside, new_class, timed
 from sparkcep.kernels.frontier.payload import (
-    B_EDGE,
-    B_RUN,
     CARGO_STATE,
     K_ENTRIES,
     K_UNEMITTED,
@@ -139,7 +135,6 @@ class BudgetNet(NamedTuple):
         apart: uint8 (edges), 1 if something distinguishes runs.
         slots: int64 (edges), place and cost among those of the node.
         variables: int64 (edges), the variable of the pattern that takes the row.
-        ranks: int64 (edges), the rank of the choices made on the way; smaller is preferred.
     """
 
     edges: np.ndarray
@@ -158,7 +153,6 @@ class BudgetNet(NamedTuple):
     apart: np.ndarray
     slots: np.ndarray
     variables: np.ndarray
-    ranks: np.ndarray
 
 
 class HistoryArrays(NamedTuple):
@@ -220,7 +214,6 @@ class Ground(NamedTuple):
         table: int64 (4n), complete matches by hash.
         left: int64 (rows), output: how many candidates were left out.
         coverage: float64 (rows, or 0 if not asked for), output: the covered share of the bundles.
-        tied: uint8 (as ``coverage``), output: whether one of two ways to the same rows was dropped there.
     """
 
     candidates: np.ndarray
@@ -231,7 +224,6 @@ class Ground(NamedTuple):
     table: np.ndarray
     left: np.ndarray
     coverage: np.ndarray
-    tied: np.ndarray
 
 
 # -- candidates -----------------------------------------------------------------------------------------------------
@@ -252,16 +244,7 @@ def _number(code, codes):
 
 
 @embedded
-def _compare(a, b, row, runs, ground):
-    """Notes at a row that two runs, one of them dropped, took the same rows in different ways."""
-    if ground.tied.shape[0] > 0:
-        pool = runs.pool
-        if a == b or (a != NONE and b != NONE and pool[a, C_ROWS] == pool[b, C_ROWS] and pool[a, C_DEPTH] == pool[b, C_DEPTH]):
-            ground.tied[row] = 1
-
-
-@embedded
-def _propose(place, e, row, count, proxies, net, runs, ground):
+def _propose(place, e, count, proxies, net, runs, ground):
     """Notes a candidate. Returns the number of candidates, or -1 if the array is full.
 
     Of runs that nothing can distinguish only the best one becomes a candidate.
@@ -274,7 +257,6 @@ def _propose(place, e, row, count, proxies, net, runs, ground):
         known = ground.bucket[net.buckets[e]] - 1
         if known != NONE:
             other = candidates[known, A_ENTRY]
-            _compare(entry, other, row, runs, ground)
             # A run that begins here began last. The first of its ways is preferred.
             if other == NONE or (entry != NONE and not preferred(runs.pool, entry, other)):
                 return count
@@ -328,7 +310,7 @@ def _collect(row, here, proxies, net, looking, negations, classes, runs, ground,
                             if negations.some and place != NONE and blocked(e, runs.at[runs.run[place]], row, net.edges, negations):
                                 continue
                             way = net.ways[e]
-                            count = _propose(place, e, row, count, proxies, net, runs, ground)
+                            count = _propose(place, e, count, proxies, net, runs, ground)
                             if count < 0:
                                 return -1
                     place = after
@@ -635,19 +617,10 @@ def _room(tried, learned, classes, runs, ground, state):
 
 
 @embedded
-def _complete(entry, accepting, first, row, edges, runs, ground, state):
-    """Compares a complete run with the best one of the row. ``first``: none was complete before."""
-    best = runs.best[runs.rank[accepting]]
-    if not first and best[B_RUN] != NONE and edges[accepting, E_COST] == edges[best[B_EDGE], E_COST]:
-        _compare(entry, best[B_RUN], row, runs, ground)
-    complete(entry - state[K_ENTRIES], accepting, first, edges, None, None, runs, state)
-
-
-@embedded
-def _complete_all(row, edges, runs, ground, state):
+def _complete_all(edges, runs, ground, state):
     """Compares all judged runs with the best one of the row."""
     for i in range(state[Q_DONE]):
-        _complete(ground.done[i, 0], ground.done[i, 1], i == 0, row, edges, runs, ground, state)
+        complete(ground.done[i, 0] - state[K_ENTRIES], ground.done[i, 1], i == 0, edges, None, None, runs, state)
 
 
 @embedded
@@ -678,7 +651,7 @@ def _take(place, e, before, vector, utility_code, row, low, high, proxies, net, 
         accepting = completing(np.int64(0), target, free, row, low, high, first_row(entry, row, runs), looking.windows, edges, negations)
     if accepting != NONE:
         if proxies and not negations.late:
-            _complete(entry, accepting, state[Q_DONE] == 0, row, edges, runs, ground, state)
+            complete(np.int64(0), accepting, state[Q_DONE] == 0, edges, None, None, runs, state)
         at = state[Q_DONE]
         ground.done[at, 0] = entry
         ground.done[at, 1] = accepting
@@ -712,7 +685,7 @@ def _try(i, part, row, low, high, count, proxies, net, looking, negations, class
 
 
 @embedded
-def _settle(row, count, proxies, merging, looking, classes, learned, runs, ground, state):
+def _settle(row, count, proxies, merging, looking, classes, learned, runs, state):
     """Adds the runs of a row to the waiting ones. With ``proxies`` only the best run of each future is kept."""
     for i in range(count):
         c = classes.pending[i, 0]
@@ -725,7 +698,6 @@ def _settle(row, count, proxies, merging, looking, classes, learned, runs, groun
             state[F_ALIVE] += 1
         else:
             give_back(c, classes, state)
-            _compare(entry, runs.run[known], row, runs, ground)
             if row <= classes.until[known] and not preferred(runs.pool, entry, runs.run[known]):
                 continue
             classes.until[known] = classes.until[c]
@@ -937,22 +909,9 @@ def _entered(part, low, high, saved_runs, net, clock, agents, utilities, learned
 
 
 @embedded
-def _earlier_way(a, edge_a, b, edge_b, ranks, pool):
-    """Whether the way of run ``a`` is preferred to that of ``b``, which has the same rows. Each is completed by its edge."""
-    found = ranks[edge_a] < ranks[edge_b]
-    while a != NONE:
-        x, y = ranks[pool[a, C_EDGE]], ranks[pool[b, C_EDGE]]
-        if x != y:
-            found = x < y
-        a = pool[a, C_PARENT]
-        b = pool[b, C_PARENT]
-    return found
-
-
-@embedded
 def _distinct(runs, ground, net, state):
     """Reduces the complete matches of a row to one for each sequence of rows and variables: the cheapest, among equally cheap ones
-    the preferred."""
+    the first."""
     table, done, edges = ground.table, ground.done, net.edges
     mask = table.shape[0] - 1
     kept = 0
@@ -972,8 +931,7 @@ def _distinct(runs, ground, net, state):
             table[h] = kept
         else:
             at = table[h] - 1
-            cost, least = edges[accepting, E_COST], edges[done[at, 1], E_COST]
-            if cost < least or (cost == least and _earlier_way(entry, accepting, done[at, 0], done[at, 1], net.ranks, runs.pool)):
+            if edges[accepting, E_COST] < edges[done[at, 1], E_COST]:
                 done[at, 0] = entry
                 done[at, 1] = accepting
     for i in range(kept):
@@ -1116,7 +1074,7 @@ def budgeted_partitions(
                 if added < 0:
                     outcome = ERROR
                     break
-                _settle(row, added, proxies, merging, looking, classes, learned, runs, ground, state)
+                _settle(row, added, proxies, merging, looking, classes, learned, runs, state)
                 if negations.late and state[Q_DONE] > 0:
                     state[Q_PENDING] = JUDGED
                     state[S_DETAIL] = UNJUDGED
@@ -1128,7 +1086,7 @@ def budgeted_partitions(
                     row += 1
                     continue
                 if proxies and negations.late:
-                    _complete_all(row, net.edges, runs, ground, state)
+                    _complete_all(net.edges, runs, ground, state)
                 if learned.wanted or utilities.wanted:
                     for i in range(state[Q_DONE]):
                         _reached(ground.done[i, 0], part, row, utilities, learned, runs, state)
