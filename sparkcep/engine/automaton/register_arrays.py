@@ -167,6 +167,11 @@ class RegisterArrays:
             _table(compiled.parameters), given, given.view(np.float64), null, np.array([I_WORDS + compiled.way if self.by_ways else -1], dtype=np.int64),
         )
 
+    def context(self, graph: kernels.ArcGraph, rows: kernels.RegisterRows, code: kernels.RegisterCode) -> kernels.RunContext:
+        """Returns the arguments of the kernels for these arcs and rows."""
+        limits = self.task.limits
+        return kernels.RunContext(graph, code, rows, self.room, self.labelled, limits.max_steps, limits.max_matches)
+
     def _give(self, held: Held, values: pa.Array, given: np.ndarray) -> None:
         """Writes the values of a parameter into its words."""
         if held.is_string:

@@ -168,8 +168,7 @@ class _SideBySide(RegisterLoop):
             self.rows.absent[apart(chunk, changes.consecutive)] |= APART
 
     def run(self) -> int:
-        runs, limits = self.runs, self.task.limits
-        return kernels.run(runs.graph, self.code, self.rows, runs.room, self.opens, runs.labelled, limits.max_steps, limits.max_matches, self.state)
+        return kernels.run(self.runs.context(self.runs.graph, self.rows, self.code), self.opens, self.state)
 
     def more_ways(self) -> None:
         """Drops the path steps that no current run uses. If almost none is dropped, makes room for twice as many."""

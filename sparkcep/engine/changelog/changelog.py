@@ -152,7 +152,7 @@ class Changelog:
             self.runs.use(self.runs.present, arcs.given())
             self._arrange()
         here.needed = self._promised(order)
-        self.log.finish(lambda: kernels.begin(int(order[0]), self.graph, self.values, self.rows, self.runs.room, self.task.limits.max_steps, state))
+        self.log.finish(lambda: kernels.begin(int(order[0]), self.runs.context(self.graph, self.rows, self.values), state))
         for action in self._actions(self._acting(order)):
             yield from self._act(action)
             if state[kernels.S_CHANGES] >= FLUSH:
@@ -247,14 +247,11 @@ class Changelog:
 
     def _change_rows(self, action: _Change) -> Iterator[pa.Table]:
         """Inserts and deletes rows, one after the other."""
-        state, runs, limits = self.state, self.runs, self.task.limits
-        state[kernels.S_AT] = 0
+        self.state[kernels.S_AT] = 0
 
         def call() -> int:
-            return kernels.change(
-                action.rows, action.comes, action.causes, FLUSH, FLUSH_ROWS, self.graph, self.values, self.rows, runs.room, runs.labelled, limits.max_steps, limits.max_matches,
-                self._most_records, self.log.arrays, state,
-            )
+            context = self.runs.context(self.graph, self.rows, self.values)
+            return kernels.change(action.rows, action.comes, action.causes, FLUSH, FLUSH_ROWS, context, self._most_records, self.log.arrays, self.state)
 
         for full in self.log.calls(call):
             if full:
@@ -427,18 +424,15 @@ class Changelog:
         number, begin, match = int(state[c.S_NUMBER]), int(state[kernels.S_USED]), int(state[c.S_EVENTS])
         rows = rows.copy()
         sizes, changes = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
-        limits, high = self.task.limits, 0
+        high = 0
         if further >= 0:
             high = int(rows[0]) + 2
             seen = self.rows.when[high - 1], self.rows.absent[high - 1]
             self.rows.when[high - 1], self.rows.absent[high - 1] = self.alive.when[further], 0
         try:
             log.finish(
-                lambda: kernels.walk(
-                    rows, before, high, graph or self.graph, self.values, self.rows, runs.room, runs.labelled, limits.max_steps, limits.max_matches, log.arrays,
-                    sizes, changes, state,
-                ), walking=True
-            )  # fmt: skip
+                lambda: kernels.walk(rows, before, high, runs.context(graph or self.graph, self.rows, self.values), log.arrays, sizes, changes, state), walking=True
+            )
         finally:
             if further >= 0:
                 self.rows.when[high - 1], self.rows.absent[high - 1] = seen
