@@ -248,12 +248,11 @@ class Changelog:
     def _change_rows(self, action: _Change) -> Iterator[pa.Table]:
         """Inserts and deletes rows, one after the other."""
         self.state[kernels.S_AT] = 0
-
-        def call() -> int:
-            context = self.runs.context(self.graph, self.rows, self.values)
-            return kernels.change(action.rows, action.comes, action.causes, FLUSH, FLUSH_ROWS, context, self._most_records, self.log.arrays, self.state)
-
-        for full in self.log.calls(call):
+        for full in self.log.calls(
+            lambda: kernels.change(
+                action.rows, action.comes, action.causes, FLUSH, FLUSH_ROWS, self.runs.context(self.graph, self.rows, self.values), self._most_records, self.log.arrays, self.state,
+            )
+        ):  # fmt: skip
             if full:
                 yield from self._report()
 

@@ -248,40 +248,33 @@ def _evaluate(entry, q, values, rows, room):
 
 
 @embedded
+def _load_value(column, how, words, floats, at, null, q, rows):
+    """Writes a value into row ``q``, where the bytecode reads it as a column. The value's words begin at ``at``."""
+    if how == FLOAT:
+        rows.flts[column, q] = floats[at]
+        rows.fnull[column, q] = null
+    else:
+        rows.ints[column, q] = words[at]
+        rows.inull[column, q] = null
+        if how == WIDE:
+            rows.ints[column + 1, q] = words[at + 1]
+            rows.inull[column + 1, q] = null
+
+
+@embedded
 def _load(words, floats, q, values, rows):
-    """Writes the registers of a record into row ``q``, where the bytecode reads them as columns."""
-    nulls = words[I_NULLS]
+    """Writes the registers of a record into row ``q``."""
     for r in range(values.registers.shape[0]):
-        column = values.registers[r, V_COLUMN]
-        at = I_WORDS + values.registers[r, V_WORD]
-        null = (nulls >> r) & 1
-        if values.registers[r, V_HOW] == FLOAT:
-            rows.flts[column, q] = floats[at]
-            rows.fnull[column, q] = null
-        else:
-            rows.ints[column, q] = words[at]
-            rows.inull[column, q] = null
-            if values.registers[r, V_HOW] == WIDE:
-                rows.ints[column + 1, q] = words[at + 1]
-                rows.inull[column + 1, q] = null
+        how, column, at = values.registers[r, V_HOW], values.registers[r, V_COLUMN], I_WORDS + values.registers[r, V_WORD]
+        _load_value(column, how, words, floats, at, (words[I_NULLS] >> r) & 1, q, rows)
 
 
 @embedded
 def _load_given(arc, q, graph, values, rows):
     """Writes the parameters of an arc into row ``q``."""
     for p in range(graph.arcs[arc, A_GIVEN], graph.arcs[arc, A_GIVEN_END]):
-        column = values.parameters[p, V_COLUMN]
-        at = values.parameters[p, V_WORD]
-        null = values.given_null[arc, p]
-        if values.parameters[p, V_HOW] == FLOAT:
-            rows.flts[column, q] = values.float_given[arc, at]
-            rows.fnull[column, q] = null
-        else:
-            rows.ints[column, q] = values.given[arc, at]
-            rows.inull[column, q] = null
-            if values.parameters[p, V_HOW] == WIDE:
-                rows.ints[column + 1, q] = values.given[arc, at + 1]
-                rows.inull[column + 1, q] = null
+        how, column, at = values.parameters[p, V_HOW], values.parameters[p, V_COLUMN], values.parameters[p, V_WORD]
+        _load_value(column, how, values.given[arc], values.float_given[arc], at, values.given_null[arc, p], q, rows)
 
 
 @embedded
