@@ -368,7 +368,7 @@ class DatedRegisterRuns(RegisterRuns):
     def __init__(self, task: Task, tables: Tables, journal: JournalArcs) -> None:
         super().__init__(task, tables)
         self.journal = journal
-        self.use(journal.present, journal.given)
+        self.runs.use(journal.present, journal.given)
 
     def step(self, chunk: Chunk, state: ResumeState) -> Generator[pa.Table, None, Saved]:
         return super().step(self.journal.placed(chunk), state)

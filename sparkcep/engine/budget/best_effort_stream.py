@@ -22,7 +22,6 @@ import pyarrow as pa
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine.budget.best_effort import BestEffort, BestEffortSearch, in_order
 from sparkcep.engine.budget.saved_runs import NOTHING_PENDING, BudgetState, PendingMatches, ShortRows, budget_schema
-from sparkcep.engine.budget.unbudgeted_ties import distinguishes_ways
 from sparkcep.engine.core.chunk import Chunk, Retained, Saved
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator, RowsAtWatermark
@@ -39,7 +38,6 @@ class BestEffortStream(BaseOperator):
     """The operator of the best-effort search. It resumes from saved runs.
 
     Attributes:
-        distinguishing: whether ties between ways to one match are broken as without the budget.
         behind: whether a negation looks at rows after a match.
         in_turn: whether matches wait because they are numbered in the order of their first rows.
         neighbours: whether measures read neighbours of a match's rows.
@@ -49,14 +47,12 @@ class BestEffortStream(BaseOperator):
 
     def __init__(self, task: Task, reporter: DescribeErrors, tables: Tables) -> None:
         self.task, self.reporter, self.tables = task, reporter, tables
-        # The state also serves measures that are added when the query is restarted, so it always notes ties.
-        self.budgeted = BestEffort(task, reporter, tables, distinguishing=reporter.approx.report != ALL)
+        self.budgeted = BestEffort(task, reporter, tables)
         net, agents = self.budgeted.net, self.budgeted.explorer
         agent_states = agents.agents(1).agent_states if agents is not None else np.zeros((0, 0), dtype=np.int64)
         kinds = (int(net.places.max(initial=0)) + 1) * max(len(self.budgeted.costs), 1)
         arrays = (net.edges, net.accept_end, net.places, net.costs, agent_states)
         self.saves = budget_schema(arrays, self.budgeted.front.net.source, kinds, len(agent_states), task.plan.variables)
-        self.distinguishing = distinguishes_ways(task.plan)
         self.behind = task.prepared.strategy.emission.looks_behind
         # A match gets its number when no future match can begin before it.
         self.in_turn = self.budgeted.approx.report == ALL and task.plan.numbered
@@ -116,7 +112,6 @@ class _BestEffortStep:
             found = in_order(found)
         elif not self.reporter.bundling:
             found = self.reporter.described(found)
-            found = self.budgeted.with_ways(found, search) if self.stream.distinguishing else found
         if not self.reporter.bundling and not self.stream.in_turn and not len(self.held):
             last = finding.last_rows(found.events, found.rows)
             if "kind" not in found.by_event:
@@ -179,7 +174,7 @@ class _BestEffortStep:
         fresh = best[best >= len(before)] - len(before)
         chosen = found.chosen(fresh)
         chosen.by_event["missing"] = self.reporter.missing(chosen.events, chosen.paths)
-        emitted = self._described(self.budgeted.with_ways(chosen, search), points[fresh], points[fresh], np.ones(len(fresh), dtype=np.int64))
+        emitted = self._described(chosen, points[fresh], points[fresh], np.ones(len(fresh), dtype=np.int64))
         # The best match of each group has a new number, now among the pending ones and the described new ones.
         number = np.zeros(len(both.events), dtype=np.int64)
         number[: len(before)] = np.arange(len(before))
@@ -245,10 +240,9 @@ class _BestEffortStep:
         )
 
     def _short(self, kept: Retained, begin: np.ndarray, high: np.ndarray) -> ShortRows:
-        """The rows of the last window where checks were left out or ways to one match tied."""
+        """The rows of the last window where checks were left out."""
         ground = self.search.ground
         rows = ranges(begin, high - begin)
-        rows = rows[(ground.left[rows] > 0) | (ground.tied[rows] > 0 if len(ground.tied) else False)]
-        tied = ground.tied[rows] if len(ground.tied) else np.zeros(len(rows), dtype=np.uint8)
-        return ShortRows(kept.moved(rows), ground.left[rows], ground.coverage[rows] if len(ground.coverage) else ground.coverage, tied)
+        rows = rows[ground.left[rows] > 0]
+        return ShortRows(kept.moved(rows), ground.left[rows], ground.coverage[rows] if len(ground.coverage) else ground.coverage)
 

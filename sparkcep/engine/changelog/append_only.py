@@ -66,7 +66,7 @@ class AppendOnly:
         if (np.diff(came) > 0).all():  # The rows arrived in order, so each match is inserted by its last row.
             for found in self.search.rounds(some):
                 described = self._with_changes(some, found, found.events[:, layout.E_START] + found.events[:, layout.E_ROWS] - 1)
-                yield from self.search.tables.of(some, logged(self.task, some, self.search.described(described), held))
+                yield from self.search.tables.of(some, logged(self.task, some, self.search.output.described(described), held))
             return
         pieces = list(self.search.rounds(some))
         found = together(pieces)
@@ -78,7 +78,7 @@ class AppendOnly:
         first = np.searchsorted(of, of)
         events[:, layout.E_NUMBER] = np.arange(1, len(of) + 1) - first
         by_event = {name: pa.concat_arrays([piece.by_event[name] for piece in pieces]).take(pa.array(order)) for name in (pieces[0].by_event if pieces else ())}
-        described = self.search.described(self._with_changes(some, replace(found, events=events, by_event=by_event), cause))
+        described = self.search.output.described(self._with_changes(some, replace(found, events=events, by_event=by_event), cause))
         yield from self.search.tables.of(some, logged(self.task, some, described, held))
 
     def _with_changes(self, chunk: Chunk, found: MatchBatch, cause: np.ndarray) -> MatchBatch:

@@ -20,6 +20,7 @@ from sparkcep.engine.core.chunk import Chunk, Retained, Saved
 from sparkcep.engine.core.kernel_loop import KernelLoop, OutputRoom
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
 from sparkcep.engine.core.operator import BaseOperator, RowsAtWatermark, window_ends
+from sparkcep.engine.core.predicates import kernel_data
 from sparkcep.engine.core.state_codec import (
     CHEAPEST,
     FAR,
@@ -176,6 +177,7 @@ class _CheapestStep(KernelLoop):
 
     def __init__(self, search: CheapestPerState, chunk: Chunk, state: RunState) -> None:
         super().__init__(search.task, chunk)
+        self.data = kernel_data(search.task.prepared, chunk)
         self.search, self.resumed = search, state
         self.reported_bundles = np.zeros(chunk.parts, dtype=np.int64)
         self.reported_bundles[: len(state.rows)] = state.reported
