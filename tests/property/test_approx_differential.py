@@ -75,7 +75,7 @@ def _as_cheap(case, match, choice) -> bool:
 
 
 def _of_any_way(case, match):
-    """The match. Under a budget, which reports any of equally cheap ways, the cost of what is missing takes the place of its names."""
+    """The match. Under a budget, which reports any of equally cheap ways, it has the cost of what is missing instead of names."""
     return dataclasses.replace(match, missing=(_cost(case, match.missing),)) if case.checks else match
 
 
