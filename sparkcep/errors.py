@@ -182,7 +182,7 @@ def offered(name: str, known: Iterable[str]) -> str:
     near = nearest(name, names)
     if near is not None:
         return f"; did you mean {near}?"
-    return f"; there {'is' if len(names) == 1 else 'are'} {', '.join(names[:8])}{' and more' if len(names) > 8 else ''}" if names else ""
+    return f"; known {'name' if len(names) == 1 else 'names'}: {', '.join(names[:8])}{' and more' if len(names) > 8 else ''}" if names else ""
 
 
 def shown(text: str) -> str:

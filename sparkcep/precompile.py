@@ -68,7 +68,7 @@ def compile_all() -> Iterator[float]:
         _compile(text)
         yield time.perf_counter() - start
     if helper is not None and helper.wait() != 0:
-        log.warning("the process that compiles beside this one ended with %d; what it left was compiled here", helper.returncode)
+        log.warning("the parallel compilation process ended with %d; this process compiled the rest", helper.returncode)
 
 
 def _compile(text: str) -> None:

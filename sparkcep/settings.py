@@ -100,7 +100,7 @@ class Settings:
         """
         excluded = get(EXCLUDED_RULES) or ""
         if _NEEDED_RULE in excluded:
-            message = f"{EXCLUDED_RULES} holds {_NEEDED_RULE}, without which Spark calls a table function for each row by itself; leave that rule in"
+            message = f"{EXCLUDED_RULES} holds {_NEEDED_RULE}, without which Spark calls a table function once per row. Keep that rule"
             raise ClauseError("SETTING", message, fragment=_NEEDED_RULE)
         given = {name: given_in(get, key) for name, (key, _) in _READERS.items()}
         found = Settings(**{name: _READERS[name][1](*pair) for name, pair in given.items() if pair is not None})
@@ -153,7 +153,7 @@ def allowed(application: Reader) -> dict[str, int]:
 def beyond(what: str, value: int, name: str, most: int) -> ClauseError:
     """Returns the error for a limit above the application's."""
     key = OPERATOR_HEAD + _READERS[name][0]
-    return ClauseError("SETTING", f"{what} is {value}, and the application allows at most {most} ({key}); set it to at most {most}")
+    return ClauseError("SETTING", f"{what} is {value}, and the application allows at most {most} ({key}). Set it to at most {most}")
 
 
 def _number(most: int, units: bool = True) -> Callable[[str, str], int]:
@@ -213,12 +213,12 @@ def unknown(key: str) -> str | None:
         return None
     head = OPERATOR_HEAD if key.startswith(OPERATOR_HEAD) else ""
     if OPERATOR_HEAD + key in _OPERATORS:
-        return f"{key} has no effect in a session; the operator sets {OPERATOR_HEAD}{key} when the application starts"
+        return f"{key} cannot be set in a session. The operator sets {OPERATOR_HEAD}{key} when the application starts"
     names = {k.removeprefix(OPERATOR_HEAD).removeprefix(_HEAD): k for k in (*(head + k for k in known), *(_OPERATORS if head else ()))}
     name = key.removeprefix(OPERATOR_HEAD).removeprefix(_HEAD)
     longer = [k for k in names if name and k.lower().startswith(name.lower())]
     near = names.get(longer[0] if len(longer) == 1 else nearest(name, names) or "")  # without the head, which all of them have
-    return f"{key} is not a setting of sparkcep, and has no effect; " + (f"did you mean {near}?" if near is not None else f"the settings are {', '.join(known)}")
+    return f"{key} is not a setting of sparkcep and is ignored; " + (f"did you mean {near}?" if near is not None else f"the settings are {', '.join(known)}")
 
 
 def all_unknown(keys: Iterable[str]) -> Iterator[str]:

@@ -50,7 +50,7 @@ def places(wanted: Path | None) -> tuple[Path, ...]:
     ``wanted`` is the folder that is used alone if it is trusted and writable.
     """
     if wanted is None:
-        log.info("there is no home directory; what is compiled is kept in a temporary folder unless SPARKCEP_CACHE_DIR names one")
+        log.info("the home directory does not exist; compiled code is cached in a temporary folder, unless SPARKCEP_CACHE_DIR names another")
         return (_temporary(),)
     problem = distrust = None
     try:
@@ -65,12 +65,12 @@ def places(wanted: Path | None) -> tuple[Path, ...]:
     own = _temporary()
     if distrust:
         log.warning(
-            "%s is not used for what is compiled: %s. What lies there is run, so it must belong to you or to root, and nobody else may write to it; "
-            "%s takes its place. SPARKCEP_CACHE_DIR names another folder",
+            "%s is not used for compiled code: %s. Its files are executed, so it must belong to you or root, and other users must not be able to write to it. "
+            "%s is used instead; set SPARKCEP_CACHE_DIR to another folder",
             wanted, distrust, own,
         )  # fmt: skip
         return (own,)
-    log.info("what is compiled cannot be kept in %s (%s), and is kept in %s; SPARKCEP_CACHE_DIR names a folder that is writable", wanted, problem, own)
+    log.info("compiled code cannot be cached in %s (%s), and is cached in %s instead; set SPARKCEP_CACHE_DIR to a writable folder", wanted, problem, own)
     return (wanted, own) if there else (own,)
 
 
@@ -138,7 +138,7 @@ def _others(found: os.stat_result, *, above: bool = False) -> str | None:
     if above and found.st_mode & stat.S_ISVTX:  # as in /tmp: users can only remove their own files
         return None
     if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _private(found.st_gid)):
-        return f"others may write to it (mode {stat.S_IMODE(found.st_mode):o})"
+        return f"other users can write to it (mode {stat.S_IMODE(found.st_mode):o})"
     return None
 
 
@@ -176,10 +176,10 @@ def _temporary() -> Path:
             return Path(given)
         own = Path(tempfile.mkdtemp(prefix=f"{_NAME}-"))
     except OSError as error:
-        log.warning("there is no folder to keep what is compiled (%s): each process compiles for itself. SPARKCEP_CACHE_DIR names a folder", error)
+        log.warning("a folder for compiled code is missing (%s), so each process compiles again. Set SPARKCEP_CACHE_DIR to a folder", error)
         return _NOWHERE
     log.warning(
-        "%s is not used for what is compiled: %s. %s takes its place until this process ends, so each process compiles again. SPARKCEP_CACHE_DIR names a folder to keep it",
+        "%s is not used for compiled code: %s. %s is used until this process ends, so each process compiles again. Set SPARKCEP_CACHE_DIR to a permanent folder",
         path, problem, own,
     )  # fmt: skip
     os.environ[_GIVEN] = str(own)  # for processes that this one starts

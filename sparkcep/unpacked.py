@@ -28,8 +28,8 @@ def folder(package: Path) -> str | None:
     place = storage.places(storage.cache_root())[-1]
     if not place.is_dir():
         raise ImportError(
-            f"sparkcep was imported from the archive {archive}, and there is no folder to unpack it in; set SPARKCEP_CACHE_DIR to a folder that this user may write to, on the "
-            "executors too (spark.executorEnv.SPARKCEP_CACHE_DIR)"
+            f"sparkcep was imported from the archive {archive}, but it cannot be unpacked without a cache folder. Set SPARKCEP_CACHE_DIR to a folder that this user can write to, also on the "
+            "executors (spark.executorEnv.SPARKCEP_CACHE_DIR)"
         )
     there = place / name
     if not (there.is_dir() and storage.trusted(there)):

@@ -50,7 +50,7 @@ def test_arguments_of_another_kind(call, said):
 
 
 def test_the_text_of_a_clause_has_no_keyword():
-    with pytest.raises(ClauseError, match=r"leave MATCH_RECOGNIZE \( \) out"):
+    with pytest.raises(ClauseError, match=r"Leave out MATCH_RECOGNIZE \( \)"):
         parse_clause("MATCH_RECOGNIZE (ORDER BY ts PATTERN (A))")
 
 

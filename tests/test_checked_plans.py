@@ -302,7 +302,7 @@ def test_numbers_of_rows_that_lie_outside_the_arrays(which, values):
     pair = next(part for condition in plan.conditions for tree in condition.trees for part in records.walk(tree) if part[0] == "pair")
     whole = input_of(plan)
     name = getattr(pair, which)
-    with pytest.raises(ClauseError, match="have not an element for each row"):
+    with pytest.raises(ClauseError, match="lack an element for some row"):
         match_table(plan, pa.table(whole | {name: pa.array(values, whole[name].type)}))
 
 

@@ -51,8 +51,8 @@ def test_errors_point_at_their_place(capsys):
         (["lint", "x" * 300], "does not exist"),
         (["run", "-e", "SELECT 1", "--table", "x"], "NAME=PATH"),
         (["run", "-e", "SELECT 1", "--output", "x.txt"], "must end in"),
-        (["run", "-e", "SELECT 1", "--output", "x.csv", "--format", "csv"], "--format csv is how results are printed; the name of --output x.csv says"),
-        (["run", "-e", "SELECT 1", "--stream", "t=x", "--watermark", "t.ts=1 second", "--format", "json"], "write --format jsonl"),
+        (["run", "-e", "SELECT 1", "--output", "x.csv", "--format", "csv"], "--format csv only applies to printed results. The file name in --output x.csv selects"),
+        (["run", "-e", "SELECT 1", "--stream", "t=x", "--watermark", "t.ts=1 second", "--format", "json"], "Write --format jsonl"),
     ],
 )
 def test_wrong_arguments_say_what_is_right(arguments, said, capsys):
@@ -71,9 +71,9 @@ def test_without_java_there_is_a_clear_message(monkeypatch, capsys, tmp_path):
 def test_the_doctor_runs_a_statement_and_names_what_is_missing(tmp_path):
     command = [sys.executable, "-m", "sparkcep", "doctor"]
     well = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert well.returncode == 0 and "MEND" not in well.stdout and "a statement runs" in well.stdout.replace("statement  ", "statement ")
+    assert well.returncode == 0 and "FIX " not in well.stdout and "a statement runs" in well.stdout.replace("statement  ", "statement ")
     ill = subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ | {"JAVA_HOME": str(tmp_path)})
-    assert ill.returncode == 2 and "MEND  Java" in ill.stdout and "Install a JDK" in ill.stdout
+    assert ill.returncode == 2 and "FIX   Java" in ill.stdout and "Install a JDK" in ill.stdout
 
 
 def test_version(capsys):
@@ -175,7 +175,7 @@ def test_a_worker_whose_task_was_ended_says_nothing(raised, said):
     ("arguments", "said", "help"),
     [
         (["rnu", "x.sql"], "unknown command rnu; did you mean run?", "--help"),
-        (["xyz"], "unknown command xyz; there are shell, run,", "--help"),
+        (["xyz"], "unknown command xyz; known names: shell, run,", "--help"),
         (["help", "rnu"], "unknown command rnu; did you mean run?", "help help"),
         (["--hepl"], "unknown option --hepl; did you mean --help?", "--help"),
         (["run", "x.sql", "--tabel", "t=t.csv"], "unknown option --tabel; did you mean --table?", "help run"),

@@ -97,7 +97,7 @@ def test_what_a_picture_shows(rest):
 
 def test_substituted_and_extra_rows_are_told_apart():
     found = edges(graph("EVENT SELECTION STRICT CONTIGUITY PATTERN (A B) APPROX 0.5 WEIGHTS (A 0.5, EXTRA 0.5) DEFINE A AS k = 1"))
-    assert any("a row that stands for it" in e for e in found) and any("any row [a row too many]" in e for e in found)
+    assert any("a substitute row" in e for e in found) and any("any row [an extra row]" in e for e in found)
 
 
 def test_the_exact_picture_says_what_event_selection_says():
@@ -197,9 +197,9 @@ def test_the_page_is_whole_and_loads_nothing():
 
 
 def test_unknown_formats_and_statements_without_a_clause():
-    with pytest.raises(ValueError, match="no format 'dot'; there are text, svg, html"):
+    with pytest.raises(ValueError, match="unknown format 'dot'; the formats are text, svg, html"):
         sparkcep.explain("SELECT 1", "dot")
-    with pytest.raises(ValueError, match="no automaton to draw"):
+    with pytest.raises(ValueError, match="an automaton cannot be drawn"):
         sparkcep.explain("SELECT 1", "svg")
     assert "no MATCH_RECOGNIZE clause" in text_of(check(sparkcep.explain("SELECT 1", "html")))
 

@@ -190,9 +190,9 @@ def test_a_plan_goes_through_json():
 
 def test_explain_says_why():
     text = describe(plan("A B C", FUNNEL))
-    assert "further partition keys, because all rows of a match must agree in them:\n  u (__c" in text
+    assert "additional partition keys, because all rows of a match must agree in them:\n  u (__c" in text
     assert "): B AS u = A.u; C AS u = B.u\n" in text
-    assert "further partition keys" not in describe(plan("A B C", FUNNEL, prefilter=False))
+    assert "additional partition keys" not in describe(plan("A B C", FUNNEL, prefilter=False))
 
 
 def test_a_clause_text_is_sorted_by_it():

@@ -89,7 +89,7 @@ def test_whether_matches_share_their_ends(skip, measure):
 @pytest.mark.parametrize("pattern", SELECTED)
 def test_whether_failed_runs_are_remembered(pattern, define):
     engine, text = engine_and_text(f"{pattern} DEFINE {define}{', C AS v = 2' if '~C' in pattern else ''}")
-    assert ("runs that failed are remembered" in text) == (engine.operator.search.search.remembers and engine.operator.search.search.fails)
+    assert ("failed runs are remembered" in text) == (engine.operator.search.search.remembers and engine.operator.search.search.fails)
 
 
 @pytest.mark.parametrize("define", CONDITIONS)
@@ -106,7 +106,7 @@ def test_how_matches_are_counted(pattern, define):
     engine, text = engine_and_text(f"EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES {pattern} DEFINE {define}", "MATCH_COUNT()")
     search = engine.prepared.strategy.search
     assert ("dynamic programming" in text) == (search == NUMBERS)
-    assert ("side by side" in text) == (search == FRONT)
+    assert ("in parallel" in text) == (search == FRONT)
     assert ("listed one by one" in text) == (search == WALK)
 
 
@@ -132,15 +132,15 @@ def test_where_branches_end_is_told_only_to_those_who_ask(clause, asked, monkeyp
 # -- the whole corpus: what EXPLAIN says, and which search ran ----------------------------------------------------------
 
 SAID = {
-    "row by row, all runs side by side": BUDGETED,
+    "row by row, all runs in parallel": BUDGETED,
     "rank join of the best matches of the sides": SIDES,
-    "the sides of & side by side": CONJUNCTION,
+    "the sides of & in parallel": CONJUNCTION,
     "with one run for each node, ": PROXIES,
     "with one run for each node and ": CLASSES,
     "k best paths over (node, row)": PATHS,
     "rank join of the rows of each variable": SEQUENCES,
     "dynamic programming": NUMBERS,
-    "runs side by side over a shared buffer": FRONT,
+    "runs in parallel over a shared buffer": FRONT,
     "engine: automaton": COMPUTATIONS,
     "engine: exact, depth-first": ADJACENT,
     "depth-first": WALK,

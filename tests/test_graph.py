@@ -38,22 +38,22 @@ def test_all_of_very_many_matches_are_an_error_that_names_a_bound():
 @pytest.mark.parametrize(
     ("nodes", "why"),
     [
-        ([(0, "A", 0, 1, True)], "a predecessor of it is not earlier"),
-        ([(1, "A", 1, 2, True), (2, "B", 0, 1, False)], "a predecessor of it is not earlier"),
-        ([(0, "A", None, None, True), (1, "B", 0, 7, True)], "0 to 7 are no nodes of the 2"),
+        ([(0, "A", 0, 1, True)], "one of its predecessors is not earlier"),
+        ([(1, "A", 1, 2, True), (2, "B", 0, 1, False)], "one of its predecessors is not earlier"),
+        ([(0, "A", None, None, True), (1, "B", 0, 7, True)], "0 to 7 are not among the 2 nodes"),
         ([(0, "A", None, None, True), (1, "B", -1, 1, True)], "-1 to 1"),
         ([(0, "A", None, None, True), (1, "B", 1, 1, True)], "1 to 1"),
         ([(0, "A", None, 1, True)], "only one of"),
-        ([(None, "A", None, None, True)], "position is no whole number"),
+        ([(None, "A", None, None, True)], "position is not a whole number"),
         ([(0, "A", None, None, None)], "complete is not known"),
-        ([None], "no struct"),
-        (["abcde"], "no struct"),
-        ([(0, "A")], "no struct"),
+        ([None], "not a struct"),
+        (["abcde"], "not a struct"),
+        ([(0, "A")], "not a struct"),
     ],
 )
 def test_what_is_no_graph_is_an_error(nodes, why):
     for function in (lambda: match_graph.expand_matches(nodes, 1), lambda: match_graph.count_matches(nodes), lambda: match_graph.sample_matches(nodes, 1, 1)):
-        with pytest.raises(MatchRuntimeError, match=f"ARGUMENT.*no graph.*{why}"):
+        with pytest.raises(MatchRuntimeError, match=f"ARGUMENT.*not a graph.*{why}"):
             function()
 
 
@@ -99,7 +99,7 @@ def _graph(rng: random.Random) -> list[list[int]]:
     used = [max([node[3] for members in classes for node in members if node[2] == i], default=0) for i in range(len(classes))]
     whole = [i for i, members in enumerate(classes) if used[i] or members[0][0] == 5]
     if sorted(used[i] or 1 for i in whole) != sorted(len(classes[i]) for i in range(len(classes))):
-        return _graph(rng)  # a node that leads nowhere is in no graph
+        return _graph(rng)  # a node that leads nowhere is in not a graph
     return _flat(classes)
 
 

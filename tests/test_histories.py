@@ -69,7 +69,7 @@ def test_scores_of_very_many_bundles():
         (worth(float("nan"), [0]), "errors is nan"),
         (worth(-1.0, [0]), "errors is -1.0"),
         (worth(0.1, [0], visits=1 << 61), f"more than {1 << 60} visits"),
-        (worth(0.1, [0]) + worth(float(np.float32(0.1)), [0]), "is there twice"),
+        (worth(0.1, [0]) + worth(float(np.float32(0.1)), [0]), "occurs twice"),
     ],
 )  # fmt: skip
 def test_a_history_that_is_none(rows, why):

@@ -258,7 +258,7 @@ def test_misspelled_variables():
     text = f"{HEAD}\n MEASURES LAST({{}}.x) AS a PATTERN (STRT DOWN+) DEFINE DOWN AS x > 1)"
     (found,) = (f for f in lint(text.format("DONW")) if f.code == "MISSPELLED_VARIABLE")
     assert (found.severity, found.line, found.column, found.fragment) == ("warning", 2, 16, "DONW.x")
-    assert found.message == "no variable of PATTERN is called DONW; did you mean DOWN?"
+    assert found.message == "PATTERN does not have a variable DONW; did you mean DOWN?"
     for right in ("down", "Strt", "address"):  # a variable, another case, what is near none
         assert "MISSPELLED_VARIABLE" not in [f.code for f in lint(text.format(right))]
     aliased = text.replace(" MATCH", " AS donw MATCH", 1).format("DONW")
@@ -344,7 +344,7 @@ def test_ignore_comments():
         f.code
         for f in lint(f"SELECT '-- sparkcep: ignore RELUCTANT_END'\nFROM t MATCH_RECOGNIZE (ORDER BY x {clause.format('', '')})")
     ]
-    for comment, said in (("-- sparkcep: ignore NO_SUCH", "no rule NO_SUCH"), ("-- sparkcep: ignore", "name the rules")):
+    for comment, said in (("-- sparkcep: ignore NO_SUCH", "unknown rule NO_SUCH"), ("-- sparkcep: ignore", "name the rules")):
         (found,) = lint(f"{comment}\nSELECT 1")
         assert (found.code, found.severity) == ("IGNORE", "warning") and said in found.message
 

@@ -47,17 +47,17 @@ def test_options(line, cell, expected):
     ("line", "said"),
     [
         ("", "no SQL"),
-        ("--limt 3 SELECT 1", "no option --limt; there are --into"),
+        ("--limt 3 SELECT 1", "unknown option --limt; the options are --into"),
         ("--limit SELECT 1", "--limit takes a number"),
         ("--limit 0 SELECT 1", "above 0"),
         ("--into", "--into needs a value"),
         ("--into a.b SELECT 1", "a Python name"),
         ("--plot --pandas SELECT 1", "--plot draws"),
         ("--x day SELECT 1", "belong to --plot"),
-        ("--seconds soon SELECT 1", "--seconds takes a number of them above 0, not soon"),
-        ("--seconds 3 --once SELECT 1", "write one of them"),
-        ("x << --once SELECT 1", "nothing is run"),
-        ("--seconds 2 --explain SELECT 1", "nothing is run"),
+        ("--seconds soon SELECT 1", "--seconds takes a number of seconds above 0, not soon"),
+        ("--seconds 3 --once SELECT 1", "Write one of them"),
+        ("x << --once SELECT 1", "the query does not run"),
+        ("--seconds 2 --explain SELECT 1", "the query does not run"),
     ],
 )
 def test_wrong_options_say_what_is_right(line, said):
@@ -106,7 +106,7 @@ def test_a_table_as_text_and_html():
     assert repr(table) == "name  n\n----  -----\na<b       1\nNULL  12.50\n(2 rows)"
     text = table._repr_html_()
     assert "<td style=\"text-align: left\">a&lt;b</td>" in text and ">NULL</i></td>" in text and "<small>2 rows</small>" in text
-    assert "the first 2 rows; there are more (--limit" in repr(Table(["n"], [(1,), (2,)], more=True))
+    assert "the first 2 rows; --limit" in repr(Table(["n"], [(1,), (2,)], more=True))
     assert repr(Table(["n"], [], more=False)).endswith("(0 rows)")
 
 
@@ -130,7 +130,7 @@ def test_the_columns_of_a_picture():
     [
         (COLUMNS[:2], Options(""), "ALL ROWS PER MATCH WITH UNMATCHED ROWS with MEASURES CLASSIFIER\\(\\) AS variable"),
         (COLUMNS[:4], Options(""), "name them with --x and --y"),
-        (COLUMNS, Options("", x="dy"), "--x dy: there is no such column; there are symbol, day"),
+        (COLUMNS, Options("", x="dy"), "--x dy: unknown column; the columns are symbol, day"),
     ],
 )
 def test_a_picture_says_what_it_lacks(columns, options, said):
@@ -359,7 +359,7 @@ def test_the_command_says_what_is_wrong(tmp_path, capsys):
     (tmp_path / "bad.ipynb").write_text("{}")
     for arguments, said in (
         ([str(tmp_path / "no.py")], "cannot be read"), ([str(tmp_path / "plain.py")], "line 1: a Databricks notebook in source form begins"),
-        ([str(tmp_path / "bad.ipynb")], "is no Jupyter notebook"), ([str(tmp_path / "plain.py"), "--output", "x.html"], "must end in .ipynb"),
+        ([str(tmp_path / "bad.ipynb")], "is not a Jupyter notebook"), ([str(tmp_path / "plain.py"), "--output", "x.html"], "must end in .ipynb"),
     ):
         assert main(["notebook", *arguments]) == 2
         assert said in capsys.readouterr().err

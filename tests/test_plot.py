@@ -99,9 +99,9 @@ def test_values_are_drawn_as_they_are(tmp_path):
 
 
 def test_what_is_missing_or_wrong_is_named():
-    with pytest.raises(KeyError, match="no column cost, kind in rows; there are day, price, variable, match"):
+    with pytest.raises(KeyError, match="no column cost, kind in rows; the columns are day, price, variable, match"):
         sparkcep.plot(found(), "day", "cost", kind="kind")
-    with pytest.raises(KeyError, match="no column until in matches; there are since"):
+    with pytest.raises(KeyError, match="no column until in matches; the columns are since"):
         sparkcep.plot(found(), "day", "price", matches=pd.DataFrame({"since": [1]}), start="since", end="until")
     with pytest.raises(ValueError, match="all three: matches, start and end"):
         sparkcep.plot(found(), "day", "price", start="day")

@@ -159,7 +159,7 @@ def test_the_chooser_decides():
 
 
 def test_explain_tells():
-    assert "partitions are not filtered: no session is at hand" in explain(QUERY)
+    assert "partitions are not filtered: its table cannot be sampled without a session" in explain(QUERY)
     assert "partitions without a row of A: (x = 1); sparkcep.prefilter is always" in explain(QUERY, settings=Settings(prefilter=ALWAYS))
     assert "filtered" not in explain(QUERY, settings=Settings(prefilter=False)).partition("further")[0]
 

@@ -69,7 +69,7 @@ def test_matches_are_shown_below_their_rows():
 @pytest.mark.parametrize(
     ("text", "rows", "said"),
     [
-        ("A B", "A X", "the row 'X' has X, which is no variable of the pattern; there are A, B"),
+        ("A B", "A X", "the row 'X' has X, which is not a variable of the pattern; the variables are A, B"),
         ("LOW HIGH", "LOW HIHG|LOW", "did you mean HIGH"),
         ("A B", "A@x", "cannot be read"),
         ("A B", "A@5 B@3", "row 2 has the time 3"),
@@ -113,9 +113,9 @@ def test_at_the_command_line(tmp_path, capsys):
     assert main(["preview", "A (", "A"]) == 2 and "SYNTAX" in capsys.readouterr().err
     (tmp_path / "v.sql").write_text(V.format(skip=""))
     (tmp_path / "v.cases").write_text(". DOWN UP -> 1-3\n")
-    assert main(["test", str(tmp_path / "v.sql")]) == 0 and "1 of 1 cases hold" in capsys.readouterr().out
+    assert main(["test", str(tmp_path / "v.sql")]) == 0 and "1 of 1 cases pass" in capsys.readouterr().out
     (tmp_path / "v.cases").write_text(". DOWN UP -> 1-2\n")
-    assert main(["test", str(tmp_path / "v.sql")]) == 1 and "0 of 1 cases hold" in capsys.readouterr().out
+    assert main(["test", str(tmp_path / "v.sql")]) == 1 and "0 of 1 cases pass" in capsys.readouterr().out
     assert main(["test", "sql_examples/v_shape.sql"]) == 0
     (tmp_path / "v.cases").write_text(". DOWN UP\n")
     assert main(["test", str(tmp_path / "v.sql")]) == 2 and "v.cases, line 1: write ROWS -> MATCHES" in capsys.readouterr().err

@@ -80,7 +80,7 @@ def test_a_report_of_one_row_per_match(pages, session):
 def test_a_report_of_all_rows(pages):
     page = check((pages / "all.html").read_text(encoding="utf-8"))
     counts, partitions, variables, sample, _, jobs = tables(page)
-    assert counts[-6:] == ["rows that the engine gives", "13", "matches", "2", "rows of the result", "13"]
+    assert counts[-6:] == ["rows that the engine returns", "13", "matches", "2", "rows of the result", "13"]
     assert partitions == ["symbol", "matches", "ACME", "1", "OMEGA", "1"]
     assert variables == ["what", "rows", "NULL", "4", "DOWN", "4", "UP", "3", "STRT", "2"]
     assert len(sample) == 5 + 13 * 5 and page.count("img") == 1
@@ -91,7 +91,7 @@ def test_what_a_report_cannot_tell_has_its_reason(session):
     inside = check(sparkcep.report(session, ONE_ROW.format(table="named", rest="WHERE symbol > 'M'")))
     assert "cannot be read by itself" in text_of(inside) and inside.count("img") == 0
     twice = check(sparkcep.report(session, f"SELECT * FROM ({ALL_ROWS}) AS a JOIN VALUES ('ACME') AS t(SYMBOL) ON a.symbol = t.symbol"))
-    assert "its columns are not in the result, each under" in text_of(twice) and "are not all in the result" in text_of(twice)
+    assert "the result lacks its columns, each with" in text_of(twice) and "are not all in the result" in text_of(twice)
     plain = check(sparkcep.report(session, "SELECT '\x01<i>' AS x, CAST(NULL AS INT) AS n"))
     assert "no MATCH_RECOGNIZE clause" in text_of(plain) and ["x", "n", "\ufffd<i>", "NULL"] in tables(plain)
 
@@ -113,7 +113,7 @@ def test_matches_without_partitions_are_counted_in_a_job_of_their_own(session):
     page = check(sparkcep.report(session, whole))
     counts, variables, _, _, jobs = tables(page)
     assert counts[-4:-2] == ["matches", "2"] and "number of matches, from the cache" in jobs
-    assert variables[2:4] == ["DOWN", "5"] and "symbol is no number" in text_of(page)
+    assert variables[2:4] == ["DOWN", "5"] and "symbol is not a number" in text_of(page)
 
 
 def test_only_queries_have_reports(session, capsys, tmp_path):

@@ -162,6 +162,6 @@ def test_a_worker_without_the_package_says_what_to_do():
         f"try:\n    pickle.loads(base64.b64decode({base64.b64encode(command)!r}))\nexcept RuntimeError as error:\n    print(error)\n"
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert said.startswith("[SPARKCEP.NOT_INSTALLED] the Python of Spark's workers has no sparkcep; install") and "`sparkcep pack`" in said
+    assert said.startswith("[SPARKCEP.NOT_INSTALLED] the Python of Spark's workers does not have sparkcep. Install") and "`sparkcep pack`" in said
     function, _ = CPickleSerializer().loads(command)
     assert function.func is pickled.match_batches and len(command) < 2_500

@@ -48,7 +48,7 @@ def test_the_application_has_the_most(key):
     assert getattr(Settings.read({}.get, application.get), member) == 100 == getattr(Settings.read(application.get, application.get), member)
     assert getattr(Settings.read({key: "99"}.get, application.get), member) == 99
     for name in (key, f"spark.{key}"):
-        with pytest.raises(ClauseError, match=rf"SETTING\] {name} is 101, and the application allows at most 100 \(spark.{key}\); set it to at most 100"):
+        with pytest.raises(ClauseError, match=rf"SETTING\] {name} is 101, and the application allows at most 100 \(spark.{key}\). Set it to at most 100"):
             Settings.read({name: "101"}.get, application.get)
     with pytest.raises(ClauseError, match=rf"spark.{key} must be a number"):
         Settings.read({}.get, {f"spark.{key}": "much"}.get)
@@ -61,4 +61,4 @@ def test_misspelled_names_are_told():
     assert "did you mean spark.sparkcep.maxSteps?" in wrong[0] and "did you mean sparkcep.prefilter?" in wrong[1]
     assert "did you mean spark.sparkcep.maxMatchesPerPartition?" in unknown("spark.sparkcep.maxMatches") and "the settings are sparkcep.prefilter, " in unknown("sparkcep.nothing")
     assert "did you mean spark.sparkcep.rewriter.timeout?" in unknown("spark.sparkcep.rewriter.timeot")
-    assert "the operator sets spark.sparkcep.rewriter.memory when the application starts" in unknown("sparkcep.rewriter.memory")
+    assert "The operator sets spark.sparkcep.rewriter.memory when the application starts" in unknown("sparkcep.rewriter.memory")

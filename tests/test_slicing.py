@@ -30,15 +30,15 @@ TOP = f"{ANY} {{}} PREF MAX (A.x) TOP 2{{}}"
 BEHIND = "a row outside the match"
 REFUSED = {
     "WINDOW counts rows": clause(window="WINDOW 5 ROWS"),
-    "goes from match to match": clause(skip="AFTER MATCH SKIP PAST LAST ROW"),
-    "AFTER MATCH goes": clause(skip=""),
+    "depends on the previous match": clause(skip="AFTER MATCH SKIP PAST LAST ROW"),
+    "AFTER MATCH depends": clause(skip=""),
     "with SKIP TO NEXT ROW": clause(skip="AFTER MATCH SKIP TO LAST B"),
     "each start row": clause(skip=f"AFTER MATCH SKIP PAST LAST ROW {ANY}"),
-    "a row without a match": clause(measures="A.x AS a ALL ROWS PER MATCH WITH UNMATCHED ROWS"),
-    "empty matches are told": clause("A*"),
-    "the pattern matches no row at all": clause("A? B*", measures="A.x AS a ALL ROWS PER MATCH SHOW EMPTY MATCHES"),
+    "an unmatched row": clause(measures="A.x AS a ALL ROWS PER MATCH WITH UNMATCHED ROWS"),
+    "empty matches are returned": clause("A*"),
+    "the pattern matches the empty sequence": clause("A? B*", measures="A.x AS a ALL ROWS PER MATCH SHOW EMPTY MATCHES"),
     "MATCH_COUNT() and MATCH_GRAPH()": clause(measures="MATCH_COUNT() AS n", skip=ANY),
-    "put matches together": clause(measures="MATCH_GRAPH() AS n", skip=ANY),
+    "group matches": clause(measures="MATCH_GRAPH() AS n", skip=ANY),
     "proxies and bundles": clause(more="APPROX 1 PROXY MATCHES", skip=""),
     "chosen among matches": clause(more="APPROX 1 MATCH BUNDLES", skip="", measures="BUNDLE_SIZE() AS n"),
     "before it are missing": clause("A ~C B", more="APPROX 1 ALL MATCHES", skip=""),
@@ -46,24 +46,24 @@ REFUSED = {
     "^ and $": clause("^ A B"),
     "first and last row": clause("A B $"),
     "~ at the start": clause("~C A B", skip=ANY, define="A AS x = 1, C AS x = 2"),
-    "looks at rows before the match": clause("A & (~C B)", skip=ANY, define="A AS x = 1, C AS x = 2"),
+    "reads rows before the match": clause("A & (~C B)", skip=ANY, define="A AS x = 1, C AS x = 2"),
     "MATCH_NUMBER() counts": clause(measures="MATCH_NUMBER() AS n"),
     "counts the matches": clause(define="B AS MATCH_NUMBER() > 2"),
     "matches of the partition": clause(measures="1 + MATCH_NUMBER() AS n ALL ROWS PER MATCH"),
     "TOP ranks the matches of whole partitions": clause(skip="", window=TOP.format("WINDOW 5", "")),
     "ranks the matches of all windows": clause(skip="", window=TOP.format("WINDOW 5 SLIDE 5", " OVERALL")),
-    "ORDER BY is descending": clause(skip="", window=TOP.format("WINDOW 5 SLIDE 5", ""), head="PARTITION BY k ORDER BY o DESC"),
+    "ORDER BY descends": clause(skip="", window=TOP.format("WINDOW 5 SLIDE 5", ""), head="PARTITION BY k ORDER BY o DESC"),
     "several rows in DEFINE": clause(define="B AS concat(x, PREV(x)) = 'ab'"),
-    f"in the condition of A may look at {BEHIND}": clause(define="A AS x > PREV(x)"),
-    f"in the condition of B may look at {BEHIND}": clause(define="B AS x > PREV(x, 2)"),
+    f"in the condition of A may read {BEHIND}": clause(define="A AS x > PREV(x)"),
+    f"in the condition of B may read {BEHIND}": clause(define="B AS x > PREV(x, 2)"),
     "in the condition of B may": clause("A? B", define="B AS x > PREV(x)"),
-    "of B may look": clause("(A | B) B", define="B AS x > PREV(x)"),
+    "of B may read": clause("(A | B) B", define="B AS x > PREV(x)"),
     "PREV or NEXT in the condition of B": clause(define="B AS x > NEXT(x)"),
     "or NEXT in the condition of B": clause(define="B AS x > PREV(FIRST(A.x))"),
     "NEXT in the condition of C": clause("A B ~C", skip=ANY, define="C AS x > NEXT(x)"),
     "PREV or NEXT in a measure": clause(measures="NEXT(LAST(B.x)) AS n"),
-    "in a measure may look": clause(measures="PREV(A.x) AS n"),
-    "a measure may look": clause("PERMUTE(A, B)", measures="PREV(B.x) AS n"),
+    "in a measure may read": clause(measures="PREV(A.x) AS n"),
+    "a measure may read": clause("PERMUTE(A, B)", measures="PREV(B.x) AS n"),
 }
 CUT = [
     clause(),
@@ -108,12 +108,12 @@ def test_cut(text):
 
 def test_where_no_session_can_be_asked():
     assert told(clause(), Settings()) == [
-        "partitions are not cut into slices of o: no session is at hand that could sample its table, as spark.sql has"
+        "partitions are not cut into slices of o: its table cannot be sampled without a session, as in spark.sql"
     ]
     (line,) = told(clause(head="ORDER BY o"), Settings())
     assert line == (
-        "the input cut into slices of o, 16 windows wide, a window of the next one shipped twice; a match is told by the slice its first row lies in; "
-        "there is no PARTITION BY"
+        "the input cut into slices of o, 16 windows wide, a window of the next slice shipped twice; a match belongs to the slice of its first row; "
+        "the clause lacks PARTITION BY"
     )
     assert told(clause(head="ORDER BY o"), OFF) == [] == told(clause(window=""), ON)
     named = "SELECT * FROM (WITH t AS (SELECT 1) SELECT * FROM t MATCH_RECOGNIZE ({}))"

@@ -92,7 +92,7 @@ def test_nothing_is_kept_of_a_partition_of_which_nothing_is_known():
         (lambda state: state[:10], "damaged"),
         (lambda state: state[:-1], "damaged"),
         (lambda state: state + b"x", "damaged"),
-        (lambda state: b"XXXX" + state[4:], "no state of sparkcep's"),
+        (lambda state: b"XXXX" + state[4:], "not a state of sparkcep"),
         (lambda state: state[:4] + b"\x09\x00" + state[6:], "of format 9, and this version of sparkcep reads formats 1 and 2"),
     ],
 )
@@ -187,7 +187,7 @@ def test_states_of_other_columns_and_searches():
     for other in (pa.schema([("a", pa.int32())]), pa.schema([("b", pa.int64())]), pa.schema([("a", pa.int64()), ("b", pa.int64())])):
         with pytest.raises(MatchRuntimeError, match="rows with other columns"):
             StateBytes(other, AT_START).read([state])
-    with pytest.raises(MatchRuntimeError, match="searched in another way"):
+    with pytest.raises(MatchRuntimeError, match="with another search"):
         StateBytes(table.schema, WHOLE_PARTITIONS).read([state])
 
 

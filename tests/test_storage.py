@@ -141,14 +141,14 @@ def test_no_folder_at_all(caplog, monkeypatch):
     assert not storage.trusted(path / "f")
     with pytest.raises(OSError):
         storage.create(path)
-    assert "each process compiles for itself" in caplog.text
+    assert "each process compiles again" in caplog.text
 
 
 def test_an_archive_without_a_place_for_its_files_says_what_to_set(tmp_path, monkeypatch):
     (tmp_path / "sparkcep.zip").write_bytes(b"PK")
     monkeypatch.setattr(tempfile, "tempdir", "/dev/null")
     monkeypatch.setenv("SPARKCEP_CACHE_DIR", "/dev/null/nothing")
-    with pytest.raises(ImportError, match=r"imported from the archive .*sparkcep.zip, and there is no folder to unpack it in; set SPARKCEP_CACHE_DIR"):
+    with pytest.raises(ImportError, match=r"imported from the archive .*sparkcep.zip, but it cannot be unpacked without a cache folder. Set SPARKCEP_CACHE_DIR"):
         unpacked.folder(tmp_path / "sparkcep.zip" / "sparkcep")
 
 
@@ -184,4 +184,4 @@ def test_a_temporary_folder_of_its_own_is_handed_on_and_removed(tmp_path):
     done = subprocess.run([sys.executable, "-c", both], env=variables, capture_output=True, text=True, check=True)
     first, second = done.stdout.split()
     assert first == second and Path(first).parent == tmp_path and not Path(first).exists()
-    assert done.stderr.count("is not used for what is compiled: it is a link") == 1 and "SPARKCEP_CACHE_DIR" in done.stderr
+    assert done.stderr.count("is not used for compiled code: it is a link") == 1 and "SPARKCEP_CACHE_DIR" in done.stderr

@@ -27,13 +27,13 @@ CHANGES = {
     "pattern": ("B+", "B*", "PATTERN"),
     "window": ("'5'", "'6'", "WINDOW"),
     "no window": ("WINDOW INTERVAL '5' SECOND", "", "WINDOW"),
-    "rows": (" AFTER", " ALL ROWS PER MATCH AFTER", "the rows that are given of a match"),
+    "rows": (" AFTER", " ALL ROWS PER MATCH AFTER", "the rows returned for a match"),
     "a number in DEFINE": ("x > 2", "x > 3", "DEFINE"),
     "what a row fulfils": ("abs(y) = 2", "abs(y) = 3", "DEFINE"),
     "what Spark computes": ("abs(x)", "sign(x)", "values that are sign(x) and were abs(x)"),
     "a subset in DEFINE": ("S = (A, B)", "S = (B)", "DEFINE"),
     "MATCH_NUMBER": ("PREV(FIRST(x), 2)", "MATCH_NUMBER()", "MATCH_NUMBER()"),
-    "farther back": ("PREV(FIRST(x), 2)", "PREV(FIRST(x), 3)", "by how many rows PREV looks behind a match"),
+    "farther back": ("PREV(FIRST(x), 2)", "PREV(FIRST(x), 3)", "how many rows PREV reads before a match"),
 }
 SAME = [("AS m", "AS other"), ("PREV(FIRST(x), 2)", "PREV(FIRST(x))"), ("PREV(FIRST(x), 2)", "LAST(x)"), ("PATTERN", "\n\nPATTERN")]
 
@@ -76,7 +76,7 @@ LAST_ROWS = "PARTITION BY k ORDER BY ts MEASURES LAST(ts) AS z{} EVENT SELECTION
         (("", "", "APPROX 1 BUDGET 3 CHECKS"), ("", "", "APPROX 1 BUDGET 4 CHECKS"), ["APPROX"]),
         (("", "", "APPROX 1 BUDGET 3 CHECKS"), (", COMPLETE() AS c, MISSING() AS m", "", "APPROX 1 BUDGET 3 CHECKS"), []),
         (("", "", "APPROX 1 BUDGET 3 CHECKS"), (", COVERAGE() AS c", "", "APPROX 1 BUDGET 3 CHECKS"), ["COVERAGE()"]),
-        ((", NEXT(LAST(x), 1) AS m", "", "APPROX 1 MATCH BUNDLES"), (", NEXT(LAST(x), 2) AS m", "", "APPROX 1 MATCH BUNDLES"), ["by how many rows NEXT looks behind a match"]),
+        ((", NEXT(LAST(x), 1) AS m", "", "APPROX 1 MATCH BUNDLES"), (", NEXT(LAST(x), 2) AS m", "", "APPROX 1 MATCH BUNDLES"), ["how many rows NEXT reads after a match"]),
         (("", "", "APPROX 1 MATCH BUNDLES"), (", BUNDLE_START() AS s", "", "APPROX 1 MATCH BUNDLES"), ["BUNDLE_START()"]),
         ((", BUNDLE_START() AS s", "", "APPROX 1 MATCH BUNDLES"), ("", "", "APPROX 1 MATCH BUNDLES"), []),
     ],
@@ -93,14 +93,14 @@ def test_what_ends_at_a_row_is_another_statement(before, now, what):
         (LAST_ROWS.format(", MATCH_COUNT() AS n", "", "").replace("WINDOW INTERVAL '5' SECOND", ""), "MATCH_COUNT() without WINDOW would keep all rows"),
         (LAST_ROWS.format(", MATCH_COUNT() AS n", "", "").replace("x = 1", "x = MATCH_NUMBER()"), "MATCH_NUMBER() in DEFINE for MATCH_COUNT() does not stream yet"),
         (LAST_ROWS.format("", "", "APPROX 1 MATCH BUNDLES").replace("x = 1", "x = MATCH_NUMBER()"), "MATCH_NUMBER() in DEFINE for MATCH BUNDLES does not stream yet"),
-        (TOP.format("ALL MATCHES", "(A B)", "", "3"), "TOP k without SLIDE ranks a partition as a whole"),
-        (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3 OVERALL").replace("x = 1", "x = NEXT(x, 2)"), "NEXT waits for further rows of each key"),
+        (TOP.format("ALL MATCHES", "(A B)", "", "3"), "TOP k without SLIDE ranks a whole partition"),
+        (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3 OVERALL").replace("x = 1", "x = NEXT(x, 2)"), "NEXT waits for future rows of each key"),
         (TOP.format("", "(A B)", SLIDE + " APPROX 1 PROXY MATCHES", "3").replace("x = 1", "x = MATCH_NUMBER()"), "TOP of PROXY MATCHES with MATCH_NUMBER() in DEFINE"),
         (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("INTERVAL '5' SECOND", "5 ROWS").replace("INTERVAL '1' SECOND", "1 ROWS").replace("TOP 3", "TOP 3 OVERALL"), "TOP OVERALL ranks the matches of all keys"),
         (LAST_ROWS.format("", "", "APPROX 1 WEIGHTS (D 9) BUDGET 3 CHECKS").replace("A B", "A ~(B C) D"), "a negated group before the first row of a match"),
-        (LAST_ROWS.format("", " ALL MATCHES CHANGES IN op", ""), "add REPORT CHANGES"),
-        (LAST_ROWS.format("", "", "APPROX 1 MATCH HISTORY").replace("MEASURES LAST(ts) AS z ", ""), "record it of a table of past rows"),
-        (LAST_ROWS.format("", "", "").replace("x = 1", "levenshtein(x, PREV(x)) = 1"), "compare the rows outside of it"),
+        (LAST_ROWS.format("", " ALL MATCHES CHANGES IN op", ""), "needs REPORT CHANGES"),
+        (LAST_ROWS.format("", "", "APPROX 1 MATCH HISTORY").replace("MEASURES LAST(ts) AS z ", ""), "Record it from a table of past rows"),
+        (LAST_ROWS.format("", "", "").replace("x = 1", "levenshtein(x, PREV(x)) = 1"), "instead of f(x, PREV(x))"),
         (LAST_ROWS.format("", "", "APPROX 1 ALL MATCHES").replace("WINDOW INTERVAL '5' SECOND", ""), "ALL MATCHES without WINDOW would keep all rows"),
     ],
 )
@@ -138,9 +138,9 @@ def test_rows_before_a_match_are_kept_where_prev_looks_there(measure, pattern, d
 
 def test_what_is_kept_and_warned_of():
     plan = make_plan(parse_clause(BEFORE.replace("PREV(FIRST(x), 2)", "PREV(FIRST(x), 2) + NEXT(LAST(x), 3)").replace("WINDOW INTERVAL '5' SECOND", "WINDOW 7 ROWS")))
-    assert "the last 5 rows for ever, at which PREV and NEXT look" in kept(plan)
-    assert "rows of a match under way, until 7 rows of its key have come" in kept(plan)
-    assert [text.partition(":")[0] for text in warnings(plan)] == ["it has WINDOW n ROWS", "NEXT reads 3 rows after a match"]
+    assert "the last 5 rows, which PREV and NEXT read, indefinitely" in kept(plan)
+    assert "rows of a match in progress, until 7 rows of its key have arrived" in kept(plan)
+    assert [text.partition(":")[0] for text in warnings(plan)] == ["the clause has WINDOW n ROWS", "NEXT reads 3 rows after a match"]
     assert warnings(make_plan(parse_clause(BEFORE))) == []
 
 
@@ -164,60 +164,60 @@ def test_what_an_error_advises_streams(text):
     [
         (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3"), "", []),
         (TOP.format("ALL MATCHES", "(A ~B C)", SLIDE, "3"), "", []),
-        (TOP.format("FIRST MATCH", "(A B)", SLIDE, "3"), ", or hold a row whose WINDOW has not", []),
-        (TOP.format("ALL MATCHES", "(A B ~C)", SLIDE, "3"), ", or hold a row whose WINDOW has not", []),
-        (TOP.format("ALL MATCHES", "(~A B C)", SLIDE, "3"), ", and of such a time before them", []),
-        (TOP.format("ALL MATCHES", "((A B ~C) & D)", SLIDE, "3"), ", or hold a row whose WINDOW has not, and of such a time before them", []),
-        (TOP.format("ALL MATCHES", "(^ A B)", SLIDE, "3"), "", ["that it had rows, for ever: ^ holds for the first alone"]),
-        (TOP.format("FIRST MATCH", "(A B)", SLIDE, "3").replace("x = 1", "x > MATCH_NUMBER()"), ", or hold a row whose WINDOW has not", ["the number of the last match for ever"]),
-        (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("x = 1", "x > NEXT(x, 2)"), ", or behind which not 1 row of the key has come", ["the last row for ever, at which PREV and NEXT look"]),
+        (TOP.format("FIRST MATCH", "(A B)", SLIDE, "3"), ", or that contain a row whose WINDOW has not ended", []),
+        (TOP.format("ALL MATCHES", "(A B ~C)", SLIDE, "3"), ", or that contain a row whose WINDOW has not ended", []),
+        (TOP.format("ALL MATCHES", "(~A B C)", SLIDE, "3"), ", and rows of an equally long time before them", []),
+        (TOP.format("ALL MATCHES", "((A B ~C) & D)", SLIDE, "3"), ", or that contain a row whose WINDOW has not ended, and rows of an equally long time before them", []),
+        (TOP.format("ALL MATCHES", "(^ A B)", SLIDE, "3"), "", ["whether it had rows, indefinitely: ^ matches only before the first"]),
+        (TOP.format("FIRST MATCH", "(A B)", SLIDE, "3").replace("x = 1", "x > MATCH_NUMBER()"), ", or that contain a row whose WINDOW has not ended", ["the number of the last match, indefinitely"]),
+        (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("x = 1", "x > NEXT(x, 2)"), ", or that wait for 1 more row of the key after them", ["the last row, which PREV and NEXT read, indefinitely"]),
         (
             TOP.format("FIRST MATCH", "(A B)", SLIDE, "3").replace("x = 1", "x > NEXT(x, 2)"),
-            ", or hold a row whose WINDOW has not, or behind whose WINDOW not 1 row of the key has come", ["the last row for ever, at which PREV and NEXT look"],
+            ", or that contain a row whose WINDOW has not ended, or that wait for 1 more row of the key after their WINDOW", ["the last row, which PREV and NEXT read, indefinitely"],
         ),
     ],
 )  # fmt: skip
 def test_what_is_kept_of_sliding_windows(text, rows, more):
-    assert kept(make_plan(parse_clause(text))) == ["rows behind the watermark, until it has passed them", f"rows of the windows that have not ended{rows}", *more]
+    assert kept(make_plan(parse_clause(text))) == ["rows later than the watermark, until it passes them", f"rows of the windows that have not ended{rows}", *more]
 
 
 @pytest.mark.parametrize(
     "more, budget, what",
     [
         ("", "", []),
-        (", MATCH_NUMBER() AS n", "ALL MATCHES", ["matches that are found and not numbered, until no match to come can begin before them"]),
+        (", MATCH_NUMBER() AS n", "ALL MATCHES", ["matches that are found but not yet numbered, until no future match can begin before them"]),
         ("", "MATCH BUNDLES", ["the best match of a bundle, until no match point can join it"]),
     ],
 )
 def test_what_is_kept_under_a_budget(more, budget, what):
     found = kept(make_plan(parse_clause(LAST_ROWS.format(more, "", f"APPROX 1 {budget} BUDGET 3 CHECKS"))))
-    assert {"rows of the last window, until the watermark is INTERVAL '5' SECOND behind them", "which of these rows each partial match took, and what was left out at them, as long as these rows", *what} <= set(found)
+    assert {"rows of the last window, until the watermark is INTERVAL '5' SECOND past them", "which of these rows each partial match took, and what was left out at them, as long as these rows are kept", *what} <= set(found)
 
 
 @pytest.mark.parametrize("measures, options", [(", MATCH_COUNT() AS n", ""), ("", "APPROX 1"), ("", "APPROX 1 MATCH BUNDLES"), ("", "APPROX 1 BUDGET 3 CHECKS"), ("", "APPROX 1 ALL MATCHES BUDGET 3 CHECKS")])
 def test_what_is_kept_where_a_negation_looks_behind_the_match(measures, options):
     text = LAST_ROWS.format(measures, "", options).replace("(A B)", "(^ A B ~N)").replace("x = 1", "x = 1, N AS x > A.x")
     found, of_rows = (kept(make_plan(parse_clause(some))) for some in (text, text.replace("INTERVAL '5' SECOND", "5 ROWS")))
-    assert {"rows of the last two windows, until the watermark is INTERVAL '10' SECOND behind them", "that it had rows, for ever: ^ holds for the first alone"} <= set(found)
-    assert "rows of the last two windows, until 10 rows of its key have come" in of_rows
+    assert {"rows of the last two windows, until the watermark is INTERVAL '10' SECOND past them", "whether it had rows, indefinitely: ^ matches only before the first"} <= set(found)
+    assert "rows of the last two windows, until 10 rows of its key have arrived" in of_rows
     before = kept(make_plan(parse_clause(text.replace("B ~N", "~N B"))))
-    assert "rows of the last window, until the watermark is INTERVAL '5' SECOND behind them" in before or "APPROX" in text  # B may be missing
+    assert "rows of the last window, until the watermark is INTERVAL '5' SECOND past them" in before or "APPROX" in text  # B may be missing
 
 
 CHANGELOG = LAST_ROWS.format(", CHANGE() AS c, CHANGE_NUMBER() AS n", " ALL MATCHES CHANGES IN op REPORT CHANGES", "")
 
 
 def test_what_is_kept_of_changes():
-    told = "what was told of matches that rows behind the watermark have, until it has passed their last row"
-    assert {told, "the number of the last change for ever"} <= set(kept(make_plan(parse_clause(CHANGELOG))))
-    assert "the number of the last change for ever" not in kept(make_plan(parse_clause(CHANGELOG.replace(", CHANGE_NUMBER() AS n", ""))))
+    told = "the reported matches with rows later than the watermark, until it passes their last row"
+    assert {told, "the number of the last change, indefinitely"} <= set(kept(make_plan(parse_clause(CHANGELOG))))
+    assert "the number of the last change, indefinitely" not in kept(make_plan(parse_clause(CHANGELOG.replace(", CHANGE_NUMBER() AS n", ""))))
 
 
 @pytest.mark.parametrize(
     "old, new, what",
     [
         ("REPORT CHANGES", "REPORT CHANGES SPECULATE NONE", ["CHANGES IN, REPORT or SPECULATE"]),
-        (", CHANGE_NUMBER() AS n", ", LAST(x) AS n", ["MEASURES, of which some rows were told under REPORT CHANGES"]),
+        (", CHANGE_NUMBER() AS n", ", LAST(x) AS n", ["MEASURES, with rows already reported under REPORT CHANGES"]),
         ("PATTERN", "\n\nPATTERN", []),
     ],
 )

@@ -179,7 +179,7 @@ def test_a_statement_with_a_clause_has_a_bound(monkeypatch):
     monkeypatch.setattr("sparkcep.sql.rewrite.occurrences.MAX_STATEMENT", 1_000)
     long = f"SELECT * FROM (VALUES {', '.join(f'({i})' for i in range(400))}) AS t(i) MATCH_RECOGNIZE (ORDER BY i MEASURES count(*) AS n PATTERN (A))"
     for call in (rewrite, lambda sql: translated(sql, settings=DEFAULT, named_markers=True)):
-        with pytest.raises(ClauseError, match=r"STATEMENT_TOO_LARGE.*with MATCH_RECOGNIZE at most 1000 are read. Move long lists into a table") as caught:
+        with pytest.raises(ClauseError, match=r"STATEMENT_TOO_LARGE.*with MATCH_RECOGNIZE at most 1000 are allowed. Move long lists into a table") as caught:
             call(long)
         assert (caught.value.line, caught.value.column) == (1, 1)
     assert "match_recognize(" in rewrite(f"SELECT * {CLAUSE}")

@@ -102,7 +102,7 @@ def test_a_call_without_a_line_is_noted_with_its_place(read):
     done = sparkcep.transpile("SELECT 1,\n  soundex(s) AS a, no_function(1) AS b FROM t", read)
     assert [str(note) for note in done.notes] == [
         f"line 2, column 3: SOUNDEX: its values in Spark were not compared with those of {ENGINES[read].name}",
-        "line 2, column 20: NO_FUNCTION: sqlglot knows no function of this name, so it stays as it is",
+        "line 2, column 20: NO_FUNCTION: sqlglot does not know a function of this name, so it stays unchanged",
     ]
 
 
@@ -158,7 +158,7 @@ def test_the_command_prints_statements_and_notes(capsys):
 def test_a_function_that_sqlglot_does_not_know_stays_and_is_told():
     done = sparkcep.transpile("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY x MEASURES ORA_HASH(LAST(y)) AS h PATTERN (a))", "oracle")
     assert "ORA_HASH(LAST(y))" in done.sql and [str(note) for note in done.notes] == [
-        "line 1, column 54: ORA_HASH: sqlglot knows no function of this name, so it stays as it is"
+        "line 1, column 54: ORA_HASH: sqlglot does not know a function of this name, so it stays unchanged"
     ]
 
 
@@ -196,7 +196,7 @@ def test_flink_has_within():
     sql = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES LAST(B.price) AS p PATTERN (A B+) WINDOW INTERVAL '1' HOUR)"
     done = sparkcep.transpile(sql, "spark", "flink")
     assert "PATTERN (A B+) WITHIN INTERVAL '1' HOUR\nDEFINE A AS TRUE\n" in done.sql
-    assert [note.text.split(";")[0] for note in done.notes] == ["WITHIN takes a match of just this length"]
+    assert [note.text.split(";")[0] for note in done.notes] == ["WITHIN takes a match of exactly this length, and WINDOW does not"]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_flink_has_within():
         ("struct(1, 2)", "ROW(1, 2)", []),
         ("a[0]", "a[0]", ["elements of an array are counted from 1 there"]),
         ("x / y", "x / y", ["/ of two integers cuts off there"]),
-        ("soundex(s)", "SOUNDEX(s)", ["Flink has no function SOUNDEX", "SOUNDEX: its values in flink were not compared"]),
+        ("soundex(s)", "SOUNDEX(s)", ["Flink does not have the function SOUNDEX", "SOUNDEX: its values in flink were not compared"]),
     ],
 )
 def test_functions_have_the_names_of_flink(spark, flink, notes):
@@ -230,7 +230,7 @@ def test_functions_have_the_names_of_flink(spark, flink, notes):
 
 def test_between_two_engines_the_functions_of_flink_stay_and_are_told():
     done = sparkcep.transpile("SELECT SPLIT_INDEX(s, ',', 1) FROM t", "flink", "trino")
-    assert done.sql == "SELECT SPLIT_INDEX(s, ',', 1) FROM t" and [note.text for note in done.notes] == ["SPLIT_INDEX: Flink's function stays as it is"]
+    assert done.sql == "SELECT SPLIT_INDEX(s, ',', 1) FROM t" and [note.text for note in done.notes] == ["SPLIT_INDEX: Flink's function stays unchanged"]
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_window_functions_have_no_filter_before_spark_4_2(version, has):
 @needs_java
 def test_commands_say_what_to_install(monkeypatch, capsys):
     monkeypatch.setattr(pyspark, "__version__", "4.0.1")
-    for begin in (lambda: local.start_spark("no session"), launch.settings, lambda: list(doctor.of_executors("local[1]", {}))):
+    for begin in (lambda: local.start_spark("without a session"), launch.settings, lambda: list(doctor.of_executors("local[1]", {}))):
         with pytest.raises(SparkVersionError, match="needs Spark 4.1 or later 4.x, found 4.0.1"):
             begin()
     assert main(["run", "-e", "SELECT 1"]) == 3
@@ -59,7 +59,7 @@ def test_the_doctor_runs_no_statement_before_pyspark_is_mended(monkeypatch):
     monkeypatch.setattr(doctor, "_statement", None)
     found = {finding.what: finding for finding in doctor.examined()}
     assert not found["pyspark"].good and "pip install" in found["pyspark"].advice
-    assert not found["a statement"].good and "not run before" in found["a statement"].found and "pyspark" in found["a statement"].found
+    assert not found["a statement"].good and "not run until" in found["a statement"].found and "pyspark" in found["a statement"].found
 
 
 def test_what_is_asked_of_an_executor_needs_no_library():

@@ -227,7 +227,7 @@ class AutomatonParser:
         name, span = self._name("a name for the register")
         start, kind, like = c.token.start, "", None
         if c.take_word("LIKE"):
-            c.expect_op("(", "after LIKE, and an expression of which the register has the type")
+            c.expect_op("(", "after LIKE, and the expression whose type the register takes")
             like = self.expressions.parse()
             c.expect_op(")", "to close LIKE")
         else:

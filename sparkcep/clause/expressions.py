@@ -264,12 +264,12 @@ class Cursor:
 
     def error(self, message: str, error_class: str = "SYNTAX", sqlstate: str = SYNTAX) -> ClauseError:
         t = self.token
+        problem, semicolon, advice = message.partition(";")
         if t.kind == END:
-            message += ", but the clause ends"
-            return error_at(self.text, max(t.start - 1, 0), t.end, error_class, message, sqlstate)
+            return error_at(self.text, max(t.start - 1, 0), t.end, error_class, f"{problem}, but the clause ends{semicolon}{advice}", sqlstate)
         if error_class == "SYNTAX":
-            message += f", found '{t.text[:40]}'"
-        return error_at(self.text, t.start, t.end, error_class, message, sqlstate)
+            problem += f", found '{t.text[:40]}'"
+        return error_at(self.text, t.start, t.end, error_class, problem + semicolon + advice, sqlstate)
 
 
 _PREDICATES = ("BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP")
@@ -294,7 +294,7 @@ class ExpressionParser:
     def parse(self) -> Expr:
         self.nesting += 1
         if self.nesting > MAX_DEPTH:
-            raise self.c.error(f"the expression is nested more than {MAX_DEPTH} deep; split it up", "EXPRESSION_TOO_DEEP", LIMIT)
+            raise self.c.error(f"the expression is nested more than {MAX_DEPTH} levels deep; split it up", "EXPRESSION_TOO_DEEP", LIMIT)
         try:
             return self._or()
         finally:
@@ -561,7 +561,7 @@ class ExpressionParser:
             c.next()
             call = self._word(c.token, c.token.start)
             if call.op != "call":
-                raise c.error(f"{upper} must stand before a function call")
+                raise c.error(f"{upper} must be followed by a function call")
             return Expr("call", call.value, call.args, call.flags | {upper.lower()}, Span(start, call.span.end), call.depth)
         if nxt.kind == OP and nxt.text == "(":
             return self._call(start)
@@ -627,7 +627,7 @@ class ExpressionParser:
             c.expect_op(")", "to close FILTER")
             flags.add("filter")
         if c.at_word("OVER"):
-            message = "a window function cannot stand inside MATCH_RECOGNIZE; compute it in a subquery below the clause"
+            message = "MATCH_RECOGNIZE cannot contain a window function. Compute it in a subquery below the clause"
             raise c.error(message, "WINDOW_FUNCTION")
         return self._node("call", upper, tuple(args), start, frozenset(flags))
 

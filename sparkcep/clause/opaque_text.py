@@ -76,7 +76,7 @@ def _islands(text: str) -> Iterator[tuple[int, int, str]]:
         instead = m.group()
         if m["open"]:
             what = "quoted identifier" if instead == "`" else "string literal"
-            raise error_at(text, start, start + 20, "UNTERMINATED_LITERAL", f"the {what} that starts here has no closing {instead}")
+            raise error_at(text, start, start + 20, "UNTERMINATED_LITERAL", f"the {what} that starts here is not closed by {instead}")
         if m["comment"]:
             if instead == "/*":
                 pos = comment_end(text, start)
@@ -94,7 +94,7 @@ def comment_end(text: str, start: int) -> int:
     while depth:
         m = _COMMENT_EDGE.search(text, pos)
         if m is None:
-            message = "the comment that starts here has no closing */"
+            message = "the comment that starts here is not closed by */"
             raise error_at(text, start, start + 20, "UNTERMINATED_COMMENT", message, SYNTAX)
         depth += 1 if m.group() == "/*" else -1
         pos = m.end()

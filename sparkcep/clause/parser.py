@@ -160,7 +160,7 @@ class _ClauseParser:
         if "automaton" in options:
             span = options["automaton"].span
             if "pattern" in options:
-                raise error_at(c.text, span.start, span.start + 9, "AUTOMATON", "AUTOMATON stands in place of PATTERN and DEFINE; leave one of them out")
+                raise error_at(c.text, span.start, span.start + 9, "AUTOMATON", "AUTOMATON replaces PATTERN and DEFINE. Leave out one or the other")
             options["pattern"] = nodes.Empty(span=span)
         if "pattern" not in options:
             raise c.error(f"expected PATTERN (...) or AUTOMATON (...); the order is {_ORDER}")
@@ -364,7 +364,7 @@ class _ClauseParser:
         begin = c.token.start
         explore = c.take_word("EXPLORE")
         if explore and history is None:
-            raise error_at(c.text, begin, c.span(begin).end, "BUDGET", "EXPLORE looks for what a history does not know, so it stands behind USING HISTORY and a table", SEMANTIC)
+            raise error_at(c.text, begin, c.span(begin).end, "BUDGET", "EXPLORE looks for vectors that a history does not contain. Write USING HISTORY and a table before it", SEMANTIC)
         return tree.Budget(checks, history, explore, c.span(start))
 
     def _history(self, start: int) -> tree.HistoryTable:
@@ -472,7 +472,7 @@ class _PatternParser:
     def parse(self) -> nodes.Node:
         self.nesting += 1
         if self.nesting > MAX_NESTING:
-            message = f"the row pattern is nested more than {MAX_NESTING} deep; flatten its groups"
+            message = f"the row pattern is nested more than {MAX_NESTING} levels deep; flatten its groups"
             raise self.c.error(message, "PATTERN_TOO_DEEP", LIMIT)
         try:
             return self._joined("|", self._conjunction, nodes.Alternate)
@@ -512,8 +512,8 @@ class _PatternParser:
             what = node.span.of(c.text)
             raise error_at(
                 c.text, start, node.span.end, "NEGATION",
-                f"~ cannot have a quantifier itself; write ~({what[1:]}{c.token.text if c.token.text != '{' else '{...}'}) for what must not be there so often, or quantify "
-                "a group with a variable beside it, as (A ~B)+", SEMANTIC,
+                f"~ cannot be quantified. Write ~({what[1:]}{c.token.text if c.token.text != '{' else '{...}'}) to forbid that many rows, or quantify "
+                "a group with another variable, as in (A ~B)+", SEMANTIC,
             )
         return node
 
@@ -537,7 +537,7 @@ class _PatternParser:
             if c.take_op(op):
                 return bounds
         if c.at_op("{-") and c.peek(2).kind == NUMBER:
-            message = "a quantifier's bound cannot be negative; write {n}, {n,}, {,m} or {n,m}"
+            message = "a quantifier's bound cannot be negative. Write {n}, {n,}, {,m} or {n,m}"
             raise error_at(c.text, start, c.peek(2).end, "QUANTIFIER", message)
         if c.token.kind != OP or not self._at_bounds():
             return None
@@ -554,7 +554,7 @@ class _PatternParser:
         if high is not None and high < 1:
             raise error_at(c.text, start, end, "QUANTIFIER", "the upper bound must be at least 1")
         if high is not None and high < low:
-            message = f"the upper bound {high} is below the lower bound {low}; write {{{high},{low}}}"
+            message = f"the upper bound {high} is below the lower bound {low}. Write {{{high},{low}}}"
             raise error_at(c.text, start, end, "QUANTIFIER", message)
         return low, high
 

@@ -67,7 +67,7 @@ def sqlglot_tokens(text: str, read: Dialect) -> list[Token]:
     try:
         return _tokenizer(type(read))(dialect=read).tokenize(text)
     except TokenError:
-        raise error_at(text, 0, 20, "SYNTAX", "a literal, a quoted name or a comment of this text has no end in the SQL of that engine") from None
+        raise error_at(text, 0, 20, "SYNTAX", "a literal, a quoted name or a comment in this text is not closed in the SQL of that engine") from None
 
 
 def cut(text: str, read: str = "") -> Iterator[tuple[Token, str, int]]:

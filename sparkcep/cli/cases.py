@@ -46,7 +46,7 @@ def cases(text: str) -> Iterator[Case]:
             continue
         rows, arrow, matches = line.partition("->")
         if not arrow or not rows.strip() or not matches.strip():
-            raise CaseError(f"line {number}: write ROWS -> MATCHES, such as A B . -> 1-2, or ROWS -> none")
+            raise CaseError(f"line {number}: write ROWS -> MATCHES, as in A B . -> 1-2, or ROWS -> none")
         expected = [] if matches.strip() == "none" else [tuple(_items(match, number)) for match in matches.split(",")]
         yield Case(number, rows.strip(), tuple(expected))
 

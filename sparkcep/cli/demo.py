@@ -107,7 +107,7 @@ def run(spark: SparkSession, folder: Path, examples: list[Example], month: int |
         paths = load(spark, folder, month)
         legs, hours = (spark.table(name).count() for name in paths)
     print(f"{legs:,} departures of known aircraft, {hours:,} hours of weather", flush=True)
-    print("starting Python's workers and loading kernels, which are compiled the first time ...", flush=True)
+    print("starting Python workers and loading kernels, which are compiled the first time ...", flush=True)
     began = time.perf_counter()
     with running():
         _warm_up(spark, paths, examples)

@@ -42,7 +42,7 @@ class Finding(NamedTuple):
     advice: str = ""
 
     def __str__(self) -> str:
-        line = f"{'ok  ' if self.good else 'MEND'}  {self.what:<12}{self.found}"
+        line = f"{'ok  ' if self.good else 'FIX '}  {self.what:<12}{self.found}"
         return f"{line}\n{'':<18}{self.advice}" if self.advice else line
 
 
@@ -57,7 +57,7 @@ def examined() -> Iterator[Finding]:
     yield _folder()
     yield _kernels()
     missing = [finding.what for finding in (java, *libraries) if not finding.good and finding.what in ("Java", "pyspark", "pyarrow", "pandas")]
-    yield Finding("a statement", f"not run before {' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} mended", good=False) if missing else _statement()
+    yield Finding("a statement", f"not run until {' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} fixed", good=False) if missing else _statement()
 
 
 def of_executors(master: str, settings: Mapping[str, str]) -> Iterator[Finding]:
@@ -108,7 +108,7 @@ def _executors(spark: SparkSession) -> Iterator[Finding]:
     for host, executor, seen, problem in sorted(set(spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(look).collect())):
         there = dict(part.split(" ", 1) for part in seen.split("\n") if part)
         differ = [f"{name} {there.get(name, 'none')} there, {version} here" for name, version in here.items() if name != "place" and there.get(name) != version]
-        advice = problem or ("; ".join(differ) + "; sparkcep, Python and PySpark must have equal versions, the others should have them" if differ else "")
+        advice = problem or ("; ".join(differ) + "; sparkcep, Python and PySpark must have the same versions on both sides, and the other packages should" if differ else "")
         if problem:
             advice += "; install the package there, or send it along: sparkcep pack"
         needed = all(there.get(name) == here[name] for name in ("sparkcep", "Python", "pyspark"))
@@ -163,7 +163,7 @@ def _java() -> Finding:
 
 def _compiler() -> Finding:
     path = find_java_tool("javac")
-    advice = "" if path else "without it spark.sql, frames and notebooks work; spark-sql, thriftserver, dbt and fewer columns shipped need a JDK once"
+    advice = "" if path else "spark.sql, DataFrames and notebooks work without it; spark-sql, thriftserver, dbt and shipping fewer columns need a JDK once"
     return Finding("javac", str(path or "none"), advice=advice)
 
 
@@ -192,15 +192,15 @@ def _folder() -> Finding:
     places = storage.places(wanted)
     if wanted is not None and places[-1] == wanted.resolve():
         return Finding("cache", f"{wanted}, can be written")
-    advice = "what is compiled there is gone when the folder is; SPARKCEP_CACHE_DIR names a folder that is yours and nobody else's to write"
-    return Finding("cache", f"{places[-1]}, in place of {wanted or 'one in the home folder'}", good=False, advice=advice)
+    advice = "compiled code is lost when this folder is deleted. Set SPARKCEP_CACHE_DIR to a folder that only you can write to"
+    return Finding("cache", f"{places[-1]}, instead of {wanted or 'a folder in the home directory'}", good=False, advice=advice)
 
 
 def _kernels() -> Finding:
     from sparkcep.precompile import load_first
 
     there = load_first()
-    advice = "" if there else "they are compiled in the background when they are needed, or now, by `sparkcep compile`"
+    advice = "" if there else "kernels are compiled in the background when a query needs them; `sparkcep compile` compiles them now"
     return Finding("kernels", "compiled" if there else "not compiled yet", advice=advice)
 
 
@@ -219,5 +219,5 @@ def _statement_in(spark: SparkSession) -> Finding:
         found = int(spark.sql(_STATEMENT).first().n)
     except Exception as error:  # any problem of this machine is a finding
         return Finding("a statement", f"{type(error).__name__}: {str(error).splitlines()[0]}", good=False, advice="docs/troubleshooting.md has the usual causes")
-    return Finding("a statement", "runs", found == 3, "" if found == 3 else f"it gives {found} rows in place of 3")
+    return Finding("a statement", "runs", found == 3, "" if found == 3 else f"it gives {found} rows instead of 3")
 

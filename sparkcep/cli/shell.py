@@ -59,7 +59,7 @@ class Shell:
             history=_history(), completer=Proposals(self.session), lexer=PygmentsLexer(SqlLexer), complete_in_thread=True,
             multiline=Condition(lambda: not finished(lines.default_buffer.text)), prompt_continuation=_MORE, **terminal,
         )  # fmt: skip
-        self.say("sparkcep shell; :help tells what there is")
+        self.say("sparkcep shell; type :help for help")
         while True:
             try:
                 text = lines.prompt(_PROMPT)
@@ -124,7 +124,7 @@ class Shell:
             ":help": self._help, ":explain": self._explain, ":fmt": self._fmt, ":read": self._read, ":table": self._table, ":limit": self._limit, ":save": self._save,
         }  # fmt: skip
         if command not in known:
-            raise ToolError(f"there is no command {command}; there are {', '.join(known)} and :quit")
+            raise ToolError(f"unknown command {command}; the commands are {', '.join(known)} and :quit")
         known[command](rest)
 
     def _help(self, rest: str) -> None:
@@ -171,7 +171,7 @@ class Shell:
         from sparkcep.spark.files import results
 
         if self.last is None:
-            raise ToolError("there is no result yet; :save writes the one shown last")
+            raise ToolError("nothing to save yet; :save writes the last result shown")
         results.checked(path, ":save")
         results.write(self.last, path)
         self.say(f"written to {path}")

@@ -104,13 +104,13 @@ def preview(text: str, rows: str | Iterable[str]) -> Preview:
 
     clauses = [item.clause for item in rewrite_all(text)[1]]
     if len(clauses) != 1:
-        raise ClauseError("PREVIEW", f"a preview is of one clause; the statement has {len(clauses)}")
+        raise ClauseError("PREVIEW", f"a preview takes one clause; the statement has {len(clauses)}")
     return _tried(clauses[0], rows)
 
 
 def _tried(clause: MatchClause, rows: str | Iterable[str]) -> Preview:
     if clause.automaton is not None or clause.pref is not None or clause.approx is not None and clause.approx.report == "BUNDLES":
-        raise ClauseError("PREVIEW", "a preview over letters knows row patterns; automata, preferences and bundles look at values: run the statement over a few rows")
+        raise ClauseError("PREVIEW", "a preview over letters supports row patterns only. Automata, preferences and bundles read values: run the statement over a few rows instead")
     variables = list(dict.fromkeys(node.name for node in walk(clause.pattern) if isinstance(node, Var)))
     letters = list(rows.split() if isinstance(rows, str) else rows)
     read = [_row(row, variables) for row in letters]
@@ -142,7 +142,7 @@ def _row(text: str, variables: list[str]) -> tuple[set[str], int | None]:
         if part.upper() not in names:
             close = nearest(part, variables)
             raise ClauseError(
-                "PREVIEW", f"the row {text!r} has {part}, which is no variable of the pattern; there are {', '.join(variables)}" + (f"; did you mean {close}?" if close else ""),
+                "PREVIEW", f"the row {text!r} has {part}, which is not a variable of the pattern; the variables are {', '.join(variables)}" + (f"; did you mean {close}?" if close else ""),
                 sqlstate=SEMANTIC,
             )  # fmt: skip
     return {names[part.upper()] for part in parts}, int(found["time"]) if found["time"] else None
@@ -170,7 +170,7 @@ def _found(plan: Plan, rows: list[tuple[set[str], int | None]]) -> Iterable[tupl
     for i, (_, time) in enumerate(rows):
         last = last + 1 if time is None else time
         if times and last < times[-1]:
-            raise ClauseError("PREVIEW", f"row {i + 1} has the time {last}, and the one before {times[-1]}; write rows in the order of their times")
+            raise ClauseError("PREVIEW", f"row {i + 1} has the time {last}, and the row before has {times[-1]}. Write the rows in the order of their times")
         times.append(last)
     seconds = any(window.kind == "micros" for window in plan.windows)
     order = pa.array([time * 1_000_000 for time in times], pa.timestamp("us")) if seconds else pa.array(times, pa.int64())

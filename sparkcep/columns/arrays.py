@@ -90,7 +90,7 @@ def _decimal_words(column: pa.Array) -> np.ndarray:
     if wide.any():
         raise MatchRuntimeError(
             "DECIMAL_RANGE",
-            f"a value of {column.type} is beyond 64 bits, where a window or a score is measured by it; cast the column to DOUBLE or a smaller decimal",
+            f"a value of {column.type} does not fit into 64 bits, which a window or a score needs. Cast the column to DOUBLE or a smaller decimal",
             sqlstate="22003",
         )
     return low

@@ -58,17 +58,17 @@ def passed(plan: Plan) -> Passed:
 def _why_none(plan: Plan) -> str:
     """Why nothing bounds how long a match of the clause may take, "" if something does."""
     if plan.changes is not None:
-        return "REPORT CHANGES tells matches that it may take back"
+        return "REPORT CHANGES may retract a match later"
     if plan.automaton is not None and plan.automaton.lifetime:
-        return "by LIFETIME TO each row says itself how long a match may take"
+        return "with LIFETIME TO each row says how long a match may take"
     if window_of(plan).kind != MICROS:
         return "without WINDOW INTERVAL '...' a match may take any time"
     if placed_strategy(plan).question == BUNDLED:
-        return "of MATCH BUNDLES the last match point may come long after the first"
+        return "the last match point of a bundle may come long after the first"
     if plan.rows == "unmatched" and (plan.approximate is not None or plan.automaton is not None):
-        return "a row WITH UNMATCHED ROWS of APPROX or AUTOMATON may be told long after its WINDOW"
+        return "WITH UNMATCHED ROWS of APPROX or AUTOMATON may emit a row long after its WINDOW"
     if Reach.of(plan).ahead:
-        return "NEXT waits for further rows, whatever WINDOW is"
+        return "NEXT waits for future rows, regardless of WINDOW"
     return ""
 
 

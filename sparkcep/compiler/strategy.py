@@ -59,14 +59,14 @@ from sparkcep.plan.split.conditions import looks_at_match, reads_labels
 MAX_RANKED = 100_000  # most matches that TOP k keeps for each window without enumeration
 
 _COSTS = {
-    NUMBERS: "O(rows x states), whatever the window",
+    NUMBERS: "O(rows x states), for any window",
     FRONT: "O(rows x classes of runs)",
-    PROXIES: "O(rows x states), whatever the window",
+    PROXIES: "O(rows x states), for any window",
     CLASSES: "O(rows x classes of runs)",
     PATHS: "O(rows x states x k)",
-    SEQUENCES: "O(rows), and the combinations of rows whose score may be among the k best",
-    COMPUTATIONS: "O(rows x computations that go on: one for each first row, state and values of registers)",
-    SIDES: "O(rows x states x k), and the pairs of matches whose score may be among the k best",
+    SEQUENCES: "O(rows), plus the combinations of rows whose score may be among the k best",
+    COMPUTATIONS: "O(rows x computations in progress: one for each first row, state and values of registers)",
+    SIDES: "O(rows x states x k), plus the pairs of matches whose score may be among the k best",
 }
 
 
@@ -190,7 +190,7 @@ def placed_strategy(plan: Plan) -> Strategy:
 def _with_changes(plan: Plan) -> Strategy:
     """The automaton of a PATTERN over changing rows. ``net`` is the net that it was made from."""
     program, net = selection_automaton(plan)
-    reason = _at_pattern(plan, "rows come and go, and the matches with them")
+    reason = _at_pattern(plan, "rows are inserted and retracted, and the matches with them")
     return Strategy(translated(plan, net), EVERY, COMPUTATIONS, _COSTS[COMPUTATIONS], (reason,), program, _looking(plan), net=net)
 
 
@@ -199,7 +199,7 @@ def _adjacent(plan: Plan) -> Strategy:
     looking = _looking(plan)
     found = Strategy(plan, FIRST, ADJACENT, "", (), program, looking)
     if not program.states:
-        reason = _at_pattern(plan, "the pattern leaves no choice, so that no failed states need be remembered")
+        reason = _at_pattern(plan, "the pattern leaves no choice, so failed states need not be remembered")
         return replace(found, cost="O(rows x rows of an attempt)", reasons=(reason,), forgets=reason)
     if reason := next(_looked_up(plan, numbers=False), None):
         return replace(found, cost="exponential in the rows of an attempt, at worst", reasons=(reason,), forgets=reason)
@@ -317,7 +317,7 @@ def _budgeted(plan: Plan, approx: Approx) -> Strategy:
     program, automaton = approximate_automaton(copied, copies, merge=False, placed=True)
     for reason in _looked_up(plan):
         raise ClauseError(
-            "BUDGET", f"{reason.text}, which a BUDGET and MATCH HISTORY do not go with; compare values of the variables instead", sqlstate=UNSUPPORTED,
+            "BUDGET", f"{reason.text}, which cannot be combined with BUDGET or MATCH HISTORY. Compare values of the variables instead", sqlstate=UNSUPPORTED,
             line=reason.line, column=reason.column, fragment=reason.fragment,
         )  # fmt: skip
     looking, budget = _looking(plan), approx.budget
@@ -361,7 +361,7 @@ _REPORTED = {ALL: EVERY, PROXY: CHEAPEST, PER_ERROR: BY_COST, BUNDLES: BUNDLED, 
 # -- criteria ------------------------------------------------------------------------------------------------------
 
 _LOCAL = Reason("every condition is local to its row and its neighbours")
-_WHOLE = Reason("AFTER MATCH SKIP lets matches overlap, and each is written with all its rows")
+_WHOLE = Reason("AFTER MATCH SKIP lets matches overlap, and each match is returned with all its rows")
 
 
 def _walked(every: bool, looking: tuple[int, ...], forgets: Reason | None) -> str:
@@ -399,7 +399,7 @@ def _looked_up(plan: Plan, numbers: bool = True) -> Iterator[Reason]:
 
 
 def _negated(plan: Plan, automaton: Net) -> tuple[Reason, ...]:
-    return (_at_pattern(plan, "a negation looks at rows that the run did not take"),) if automaton.negates else ()
+    return (_at_pattern(plan, "a negation reads rows that the run did not take"),) if automaton.negates else ()
 
 
 def _negated_elsewhere(plan: Plan, automaton: Net, looking: tuple[int, ...]) -> tuple[Reason, ...]:
@@ -440,7 +440,7 @@ def _unranked(plan: Plan, ranking: Ranking, found: Strategy) -> tuple[Reason, ..
     if plan.approximate is not None:
         return (Reason("approximate matches are ranked by their errors too"),)
     if plan.selection != ("ANY", "ALL"):
-        return (_at_pattern(plan, "only all matches of SKIP TILL ANY MATCH are ranked otherwise"),)
+        return (_at_pattern(plan, "only all matches of SKIP TILL ANY MATCH are ranked without enumeration"),)
     if ranking.top > MAX_RANKED:
         return (Reason(f"TOP is more than {MAX_RANKED}", *ranking.place or ()),)
     shape = _negated(plan, found.automaton)
@@ -448,7 +448,7 @@ def _unranked(plan: Plan, ranking: Ranking, found: Strategy) -> tuple[Reason, ..
         shape = (*shape, _at_pattern(plan, "several sides of & take rows of one variable"))
     looks = _looks(plan, found.looking) if comparisons_of(plan) is None else ()
     known = ranking.terms or ranking.scored
-    score = () if known else (Reason("the score is not made of numbers of single rows, and sums and counts of others, by arithmetic that the engine knows", *ranking.place),)
+    score = () if known else (Reason("the score is not made of numbers of single rows, and sums and counts of other rows, by arithmetic that the engine knows", *ranking.place),)
     return (*shape, *looks, *score)
 
 

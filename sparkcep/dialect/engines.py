@@ -66,7 +66,7 @@ def _either(node: exp.Expr, note: Note) -> exp.Expr:
     return exp.Paren(this=exp.NEQ(this=exp.Paren(this=node.this), expression=exp.Paren(this=node.expression)))
 
 
-_COMMON = {exp.Xor: _either, exp.SimilarTo: refused("Spark has no SIMILAR TO: write RLIKE with a regular expression of Java, as in x RLIKE '^(a|b)$'")}
+_COMMON = {exp.Xor: _either, exp.SimilarTo: refused("Spark does not support SIMILAR TO: write RLIKE with a Java regular expression, as in x RLIKE '^(a|b)$'")}
 _WINDOWS = names("ROW_NUMBER RANK DENSE_RANK PERCENT_RANK CUME_DIST NTILE LAG LEAD FIRST_VALUE LAST_VALUE")
 _AGGREGATES = names("COUNT SUM STDDEV_SAMP STDDEV_POP VARIANCE VAR_SAMP VAR_POP") | {"MIN": of_one, "MAX": of_one} | _WINDOWS
 _MATHS = names("ABS CEIL FLOOR ROUND EXP SQRT POWER SIN COS TAN ASIN ACOS ATAN ATAN2 SIGN")
@@ -74,17 +74,17 @@ _ANGLES = names("DEGREES RADIANS PI")
 _TEXT = names("UPPER LOWER REVERSE")
 _NULLS = names("COALESCE NULLIF")
 _FIELDS = names("YEAR QUARTER MONTH DAY HOUR MINUTE SECOND")
-_REPLACE = silent_if(searches_text, "REPLACE: an empty text to search for is found between all characters there, and not at all here")
+_REPLACE = silent_if(searches_text, "REPLACE: an empty search string is found between all characters there, and not at all here")
 _LOGARITHM = silent_if(lambda node: all(kind(arg) in ("integer", "number") and not isinstance(arg, exp.Neg) for arg in node.iter_expressions()),
                        "a logarithm of 0 or less is NULL here, and -Infinity, NaN or an error there")  # fmt: skip
 _SUBSTRING = silent_if(from_first_character, "SUBSTR: a start that is 0, or before the first character, was not compared")
 _CHARACTER = silent_if(lambda node: (whole(argument(node)) or (whole(node.expressions[0]) if node.expressions else None) or 999) < 256,
-    "CHR: codes from 256 on are others here")
+    "CHR: codes from 256 on differ here")
 _AVERAGE = "the average of DECIMALs has another scale there"
-_FLOATS = "numbers with a fraction and times are written in another way there (1.0E1, 10:00:00.000)"
+_FLOATS = "numbers with a fraction and times are formatted differently there (1.0E1, 10:00:00.000)"
 _NULLS_KEPT = "ARRAY_AGG: keeps NULLs there and drops them here"
-_INITCAP = "words end at each character that is no letter or digit there, and at blanks alone here"
-_ESTIMATE = "an estimate in both, and not the same one"
+_INITCAP = "words end at each character that is not a letter or digit there, and only at spaces here"
+_ESTIMATE = "an estimate in both engines, but not an equal one"
 
 
 # -- Trino ------------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ _ESTIMATE = "an estimate in both, and not the same one"
 
 def _first_if_one(node: exp.Expr, note: Note) -> exp.Expr:
     if node.args.get("occurrence") is not None or node.args.get("position") is not None:
-        raise Refused(node, "Spark finds the first place of a text only: write LOCATE from the place behind the one before")
+        raise Refused(node, "Spark finds only the first occurrence: write LOCATE with a start after the previous occurrence")
     return node
 
 
@@ -147,12 +147,12 @@ def _seconds(node: exp.Expr, note: Note) -> exp.Expr:
 
 def _moment(node: exp.Expr, note: Note) -> exp.Expr:
     if len(list(node.iter_expressions())) > 1:
-        raise Refused(node, "a TIMESTAMP has no time zone of its own in Spark: write from_unixtime with one argument")
+        raise Refused(node, "a TIMESTAMP does not carry a time zone in Spark: write from_unixtime with one argument")
     return call("timestamp_seconds", node.this)
 
 
 def _json_text(node: exp.Expr, note: Note) -> exp.Expr:
-    note(node, "JSON is a type there, and a text here")
+    note(node, "JSON is a type there, and a string here")
     path = node.expression
     value = "$" + path.sql() if isinstance(path, exp.JSONPath) and not path.sql().startswith("$") else path.sql() if isinstance(path,
         exp.JSONPath) else literal(path)
@@ -200,8 +200,8 @@ _TRINO = Engine(
         "APPROX_DISTINCT": _ESTIMATE, "APPROX_PERCENTILE": _ESTIMATE,
         "TRUNCATE": truncation, "LN": _LOGARITHM, "LOG": _LOGARITHM, "LOG2": _LOGARITHM, "LOG10": _LOGARITHM,
         "RAND": _random, "RANDOM": _random, "SPLIT": _split,
-        "TRIM": silent_if(lambda node: node.expression is not None, "TRIM: takes tabs and line ends there, too, and blanks alone here"),
-        "LTRIM": "takes tabs and line ends there, too, and blanks alone here", "RTRIM": "takes tabs and line ends there, too, and blanks alone here",
+        "TRIM": silent_if(lambda node: node.expression is not None, "TRIM: also takes tabs and line ends there, and only spaces here"),
+        "LTRIM": "also takes tabs and line ends there, and only spaces here", "RTRIM": "also takes tabs and line ends there, and only spaces here",
         "SPLIT_PART": _part_or_null, "STRPOS": _first_if_one, "SUBSTR": part_of_text, "SUBSTRING": part_of_text, "REPLACE": _REPLACE, "CHR": _CHARACTER,
         "CODEPOINT": _renamed("ascii"), "REGEXP_EXTRACT": extracted,
         "DAY_OF_WEEK": iso_day_of_week, "DOW": iso_day_of_week, "YEAR_OF_WEEK": iso_year, "YOW": iso_year,
@@ -211,8 +211,8 @@ _TRINO = Engine(
         "LOCALTIMESTAMP": lambda node, note: call("localtimestamp"),
         "ARRAY_MAX": _extreme_or_null("array_max"), "ARRAY_MIN": _extreme_or_null("array_min"),
         "ANY_MATCH": _renamed("exists"), "ALL_MATCH": _renamed("forall"), "NONE_MATCH": _no_match,
-        "JSON_EXTRACT_SCALAR": "objects and arrays are NULL there, and their text here", "JSON_EXTRACT": _json_text,
-        "IS_NAN": _is_nan, "TRY": refused("Spark has no TRY: write try_divide, try_cast, try_element_at or another try_ function inside"),
+        "JSON_EXTRACT_SCALAR": "objects and arrays are NULL there, and JSON strings here", "JSON_EXTRACT": _json_text,
+        "IS_NAN": _is_nan, "TRY": refused("Spark does not support TRY: write try_divide, try_cast, try_element_at or another try_ function inside"),
     },
     {
         exp.Div: integer_division, exp.Like: like, exp.Bracket: _subscript,
@@ -281,7 +281,7 @@ def _oracle_replace(node: exp.Expr, note: Note) -> exp.Expr:
     elif literal(by) is None:
         by = call("coalesce", by, text(""))
     if not searches_text(node):
-        note(node, "REPLACE: a NULL to search for gives the text there, and NULL here")
+        note(node, "REPLACE: a NULL as search string gives the input string there, and NULL here")
     return _nulled(call("replace", node.this, node.expression, by))
 
 
@@ -289,7 +289,7 @@ def _found_from(node: exp.Expr, note: Note) -> exp.Expr:
     """Translates INSTR(text, part, position, occurrence)."""
     position, occurrence = node.args.get("position"), node.args.get("occurrence")
     if occurrence is not None and whole(occurrence) != 1:
-        raise Refused(node, "Spark finds no second occurrence: write LOCATE from the place behind the first one")
+        raise Refused(node, "Spark cannot find the second occurrence: write LOCATE with a start after the first one")
     if position is not None and (whole(position) or 0) < 1:
         raise Refused(node, "Spark searches forward from a place of 1 or more, and this place is not a literal that is one")
     return call("locate", node.args["substr"], node.this, *([position] if position is not None else []))
@@ -315,19 +315,19 @@ def _oracle_trunc(node: exp.Expr, note: Note) -> exp.Expr:
     if literal(form) is not None:
         unit = _UNITS.get(form.name.upper())
         if unit is None:
-            raise Refused(node, f"Spark cuts no date off to '{form.name}'")
+            raise Refused(node, f"Spark cannot truncate a date to '{form.name}'")
         made = call("date_trunc", text(unit), value)
         return made if unit in ("HOUR", "MINUTE") else cast(made, "DATE")
     if isinstance(form, exp.Var) or (form is None and kind(value) in ("date", "timestamp")):
         return cast(value, "DATE")
     if form is None and kind(value) not in ("integer", "number"):
-        raise Refused(node, "TRUNC of a number or of a date: write TRUNC(x, 0) or TRUNC(x, 'DD'), which tell the two apart")
+        raise Refused(node, "TRUNC of a number or of a date: write TRUNC(x, 0) for a number, or TRUNC(x, 'DD') for a date")
     return truncated(value, form)
 
 
 def _oracle_round(node: exp.Expr, note: Note) -> exp.Expr:
     if literal(node.args.get("decimals")) is not None:
-        raise Refused(node, "Spark rounds no dates")
+        raise Refused(node, "Spark cannot round dates")
     if node.args.get("decimals") is None and kind(node.this) not in ("integer", "number"):
         note(node, "ROUND: of a date is the nearest day there, and an error here")
     return node
@@ -367,7 +367,7 @@ def _oracle_now(node: exp.Expr, note: Note) -> exp.Expr:
 def _oracle_column(node: exp.Expr, note: Note) -> exp.Expr:
     name = node.name.upper()
     if node.args.get("join_mark"):
-        raise Refused(node, "Spark has no (+): write LEFT JOIN ... ON")
+        raise Refused(node, "Spark does not support (+): write LEFT JOIN ... ON")
     if name in ("ROWNUM", "ROWID", "LEVEL") and not node.args.get("table") and not getattr(node.this, "quoted", False):
         raise Refused(node, f"Spark has no {name}" + (": write LIMIT, or ROW_NUMBER() OVER (ORDER BY ...)" if name == "ROWNUM" else ""))
     return node
@@ -412,7 +412,7 @@ _ORACLE = Engine(
         exp.Literal: _not_empty, exp.DPipe: _skipping_nulls, exp.Like: like, exp.Mod: remainder_or_all, exp.Column: _oracle_column,
         exp.Pseudocolumn: _oracle_column, exp.Add: _days_from, exp.Sub: _days_from,
         exp.CurrentTimestamp: _oracle_now,
-        exp.Div: noted("/ has 40 digits there, and of two integers is a DOUBLE here"), exp.Connect: refused("Spark has no CONNECT BY: write WITH RECURSIVE"),
+        exp.Div: noted("/ has 40 digits there, and of two integers is a DOUBLE here"), exp.Connect: refused("Spark does not support CONNECT BY: write WITH RECURSIVE"),
         exp.Extract: extraction({}, "YEAR MONTH DAY HOUR MINUTE SECOND"),
         exp.Cast: casts(cuts=True, decimal=None, texts=f"CAST: {_FLOATS}", dates="CAST AS DATE keeps the time of day there, and does not here"),
     } | _COMMON,
@@ -424,7 +424,7 @@ _ORACLE = Engine(
 
 def _snowflake_trunc(node: exp.Expr, note: Note) -> exp.Expr:
     if isinstance(node, exp.Anonymous):
-        raise Refused(node, "TRUNC of a number or of a date: write a literal for the places or the unit, which tells the two apart")
+        raise Refused(node, "TRUNC of a number or of a date: write the number of digits or the unit as a literal")
     return cut_date(node, note) if isinstance(node, (exp.DateTrunc, exp.TimestampTrunc)) or node.args.get("unit") is not None else truncation(node, note)
 
 
@@ -462,7 +462,7 @@ def _element(node: exp.Expr, note: Note) -> exp.Expr:
     if kind(index) == "integer":
         return call("get", node.this, index)
     if index is not None and kind(index) != "text":
-        note(node, "an index behind the end of an array gives NULL there, and an error here: write get(a, i)")
+        note(node, "an index past the end of an array gives NULL there, and an error here: write get(a, i)")
     return node
 
 
@@ -508,15 +508,15 @@ _SNOWFLAKE = Engine(
         "DAYOFWEEK": day_of_week_from_0, "DAYOFWEEKISO": iso_day_of_week, "DAYOFWEEK_ISO": iso_day_of_week,
         "WEEK": _renamed("weekofyear"), "WEEKOFYEAR": _renamed("weekofyear"), "YEAROFWEEK": iso_year, "YEAROFWEEKISO": iso_year,
         "DATE_TRUNC": cut_date, "TRUNC": _snowflake_trunc, "TRUNCATE": _snowflake_trunc, "LAST_DAY": _first_unit, "INSERT": _spliced,
-        "TIME_SLICE": refused("Spark has no TIME_SLICE: write timestamp_seconds(floor(unix_seconds(ts) / n) * n) for slices of n seconds"),
+        "TIME_SLICE": refused("Spark does not have TIME_SLICE: write timestamp_seconds(floor(unix_seconds(ts) / n) * n) for slices of n seconds"),
         "RLIKE": whole_pattern, "REGEXP_LIKE": whole_pattern, "REGEXP_SUBSTR": extracted, "REGEXP_REPLACE": substituted,
         "SUBSTR": _SUBSTRING, "SUBSTRING": _SUBSTRING, "REPLACE": _REPLACE, "CHR": _CHARACTER, "INITCAP": _INITCAP,
         "SPLIT_PART": silent_if(lambda node: whole(node.args.get("part_index")) not in (None, 0),
             "SPLIT_PART: a part 0 is the first one there, and an error here"),
         "TO_CHAR": date_text, "TO_VARCHAR": date_text, "TO_NUMBER": _snowflake_number, "TO_DECIMAL": _snowflake_number, "TO_NUMERIC": _snowflake_number,
         "TRY_TO_NUMBER": _snowflake_number,
-        "TO_DATE": silent_if(lambda node: kind(node.this) in ("date", "timestamp"), "TO_DATE: finds out the format of a text there, and takes yyyy-MM-dd here"),
-        "TO_TIMESTAMP": "finds out the format of a text there, and takes yyyy-MM-dd HH:mm:ss here", "AVG": _AVERAGE, "LN": _LOGARITHM, "LOG": _LOGARITHM,
+        "TO_DATE": silent_if(lambda node: kind(node.this) in ("date", "timestamp"), "TO_DATE: detects the format of a string there, and takes yyyy-MM-dd here"),
+        "TO_TIMESTAMP": "detects the format of a string there, and takes yyyy-MM-dd HH:mm:ss here", "AVG": _AVERAGE, "LN": _LOGARITHM, "LOG": _LOGARITHM,
         "SHA2": lambda node, note: call("sha2", node.this, node.args.get("length") or number(256)), "GET": _get,
     },
     {
@@ -560,10 +560,10 @@ _FLINK = Engine(
         "GREATEST": null_if_any, "LEAST": null_if_any, "CONCAT_WS": _skipping, "AVG": integer_average, "LN": _LOGARITHM, "LOG": _LOGARITHM,
         "LOG2": _LOGARITHM, "LOG10": _LOGARITHM,
         "SUBSTR": _SUBSTRING, "SUBSTRING": _SUBSTRING, "REPLACE": _REPLACE,
-        "CHR": silent_if(lambda node: (whole(node.expressions[0]) or 999) < 256, "CHR: codes from 256 on are others here"),
+        "CHR": silent_if(lambda node: (whole(node.expressions[0]) or 999) < 256, "CHR: codes from 256 on differ here"),
         "INITCAP": _INITCAP, "TIMESTAMPDIFF": _flink_difference,
         "DATE_FORMAT": silent_if(_java_dates, "DATE_FORMAT: formats are those of SimpleDateFormat there"),
-        "JSON_VALUE": "objects and arrays are NULL there, and their text here", "JSON_QUERY": "texts and numbers are NULL there",
+        "JSON_VALUE": "objects and arrays are NULL there, and JSON strings here", "JSON_QUERY": "strings and numbers are NULL there",
         "JSON_EXISTS": "finds a null of JSON there, and does not here",
         "RAND": "draws other numbers", "RAND_INTEGER": "draws other numbers", "UUID": "draws another one", "ARRAY_AGG": unordered(_NULLS_KEPT),
         "FLOOR": EQUAL, "CEIL": EQUAL, "LOCALTIMESTAMP": lambda node, note: call("localtimestamp"),
@@ -589,7 +589,7 @@ def _from_one(node: exp.Expr, note: Note) -> exp.Expr:
 
 def _without_weeks(node: exp.Expr, note: Note) -> exp.Expr:
     if (node.args.get("unit") or text("DAY")).name.upper().startswith("WEEK"):
-        raise Refused(node, "weeks of date_diff have no counterpart in Spark: write a difference of days")
+        raise Refused(node, "date_diff in Spark cannot count weeks: write a difference of days")
     return boundaries(node, note)
 
 
@@ -625,7 +625,7 @@ _DUCKDB = Engine(
         "TRUNC": truncation, "SPLIT_PART": EQUAL, "SUBSTR": _SUBSTRING, "SUBSTRING": _SUBSTRING, "REPLACE": _REPLACE,
         "ARRAY_AGG": unordered(_NULLS_KEPT), "LIST": unordered(_NULLS_KEPT), "LN": _LOGARITHM, "LOG": _base_10, "LOG2": _LOGARITHM, "LOG10": _LOGARITHM,
         **dict.fromkeys(("MIN_BY", "MAX_BY", "ARG_MIN", "ARG_MAX"), "rows with a NULL in the first argument are left out there"),
-        **dict.fromkeys(("LIST_CONTAINS", "ARRAY_CONTAINS"), "false there, and NULL here, where a list with NULLs has no such element"),
+        **dict.fromkeys(("LIST_CONTAINS", "ARRAY_CONTAINS"), "false there, and NULL here, if the element is not in a list with NULLs"),
         "DAYOFYEAR": EQUAL, "WEEK": _renamed("weekofyear"), "WEEKOFYEAR": EQUAL, "DAYOFMONTH": EQUAL,
         "REGEXP_EXTRACT": silent_if(plain_pattern, f"REGEXP_EXTRACT: {REGEX_NOTE}"),
     },

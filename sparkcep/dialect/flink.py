@@ -157,7 +157,7 @@ def unmarked(tree: exp.Expr, mark: str, note: Note) -> exp.Expr:
         name = _name(node, mark)
         if not name:
             return node
-        note(f"{name}: Flink's function stays as it is")
+        note(f"{name}: Flink's function stays unchanged")
         return _call(name, *node.expressions)
 
     return _replaced(tree, of)
@@ -176,7 +176,7 @@ def _made(calls: dict[str, Callable[..., exp.Expr | None]], node: exp.Expr, name
         raise ValueError(f"{name} takes no {len(node.expressions)} arguments") from None
     found = made(*node.expressions)
     if found is None:
-        note(f"{name}: these arguments do not tell which function of Spark's it is, so it stays as it is")
+        note(f"{name}: these arguments do not determine which Spark function it is, so it stays unchanged")
         return _call(name, *node.expressions)
     return found
 
@@ -231,7 +231,7 @@ def in_flink(tree: exp.Expr, mark: str, note: Note) -> exp.Expr:
         new = _flink_node(node)
         name = new.name.upper() if isinstance(new, exp.Anonymous) else type(new).sql_name() if isinstance(new, exp.Func) else ""
         if name and not name.startswith(mark) and name not in _KNOWN and not isinstance(new, (exp.Connector, exp.Predicate, exp.Binary)):
-            note(f"Flink has no function {name}")
+            note(f"Flink does not have the function {name}")
         return new
 
     return _replaced(tree, of)

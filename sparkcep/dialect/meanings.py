@@ -89,7 +89,7 @@ def in_spark(tree: exp.Expr, engine: Engine, written: Callable[[exp.Expr], tuple
         if callable(meaning):
             return meaning(node, note)
         if meaning is None and isinstance(node, exp.Anonymous) and name not in known:
-            note(node, f"{name}: sqlglot knows no function of this name, so it stays as it is")
+            note(node, f"{name}: sqlglot does not know a function of this name, so it stays unchanged")
         elif meaning is None:
             note(node, f"{name}: its values in Spark were not compared with those of {engine.name}")
         elif meaning:
@@ -207,7 +207,7 @@ def unordered(words: str) -> Rewrite:
 
     def of(node: exp.Expr, note: Note) -> exp.Expr:
         if node.find(exp.Order) is not None:
-            raise Refused(node, "Spark has no ORDER BY inside of ARRAY_AGG: write array_sort(array_agg(x))")
+            raise Refused(node, "Spark does not support ORDER BY inside ARRAY_AGG: write array_sort(array_agg(x))")
         if words:
             note(node, words)
         return node
@@ -323,7 +323,7 @@ def searches_text(node: exp.Expr) -> bool:
 def extracted(node: exp.Expr, note: Note) -> exp.Expr:
     """Translates a function that returns NULL if a regular expression finds nothing. Spark's returns an empty text."""
     if any(node.args.get(key) is not None for key in ("position", "occurrence", "parameters")):
-        raise Refused(node, "a position, an occurrence or flags of a regular expression have no counterpart in Spark")
+        raise Refused(node, "Spark does not support a position, an occurrence or flags for a regular expression")
     pattern, group = node.expression, node.args.get("group")
     found = call("regexp_extract", node.this, pattern, group if group is not None else number(0))
     return exp.If(this=call("regexp_like", node.this.copy(), pattern.copy()), true=found, false=exp.null())
@@ -334,7 +334,7 @@ def plain_regex(node: exp.Expr | None) -> bool:
     return found is not None and _PLAIN_REGEX.fullmatch(found) is not None
 
 
-REGEX_NOTE = "its patterns are not quite those of Java, which Spark has"
+REGEX_NOTE = "its patterns differ slightly from Java's, which Spark uses"
 
 
 def plain_pattern(node: exp.Expr) -> bool:
@@ -376,7 +376,7 @@ def whole_pattern(node: exp.Expr, note: Note) -> exp.Expr:
 def substituted(node: exp.Expr, note: Note) -> exp.Expr:
     """Translates REGEXP_REPLACE with groups as ``\\1``; Spark has ``$1``."""
     if any(node.args.get(key) is not None for key in ("position", "occurrence", "modifiers")):
-        raise Refused(node, "a position, an occurrence or flags of REGEXP_REPLACE have no counterpart in Spark")
+        raise Refused(node, "Spark does not support a position, an occurrence or flags for REGEXP_REPLACE")
     if node.args.get("replacement") is None:
         node.set("replacement", text(""))
     value = literal(node.args["replacement"])
@@ -424,7 +424,7 @@ def extraction(parts: dict[str, str | Callable[[exp.Expr], exp.Expr]], same: str
         if other is not None:
             return exp.Extract(this=exp.Var(this=other), expression=node.expression)
         if part not in equal:
-            raise Refused(node, f"EXTRACT has no part {part} in Spark with the same values")
+            raise Refused(node, f"Spark's EXTRACT does not have a part {part} with the same values")
         return node
 
     return of
@@ -457,7 +457,7 @@ def boundaries(node: exp.Expr, note: Note) -> exp.Expr:
     sunday = unit == "WEEK(SUNDAY)"
     unit = "WEEK" if sunday or unit in ("ISOWEEK", "WEEK(MONDAY)") else unit
     if unit not in _SIMPLE_UNITS:
-        raise Refused(node, f"Spark has no difference in {unit.lower()}s")
+        raise Refused(node, f"Spark cannot compute a difference in {unit.lower()}s")
 
     def cut(moment: exp.Expr) -> exp.Expr:
         return call("date_trunc", text(unit), exp.Add(this=exp.Paren(this=moment), expression=interval("1", "DAY")) if sunday else moment)
@@ -485,7 +485,7 @@ def later(node: exp.Expr, note: Note) -> exp.Expr:
     ``transpile`` turns a literal amount into an interval, and the sum stays a DATE; DATEADD does not keep it.
     """
     if whole(node.expression) is None and kind(node.this) != "timestamp":
-        note(node, "an amount that is not a literal makes a TIMESTAMP of a DATE here")
+        note(node, "an amount that is not a literal turns a DATE into a TIMESTAMP here")
     return node
 
 
@@ -494,7 +494,7 @@ def cut_date(node: exp.Expr, note: Note) -> exp.Expr:
     found = kind(node.this)
     made = call("date_trunc", text(unit_of(node)), node.this)
     if unit_of(node) not in _SIMPLE_UNITS:
-        raise Refused(node, f"Spark's DATE_TRUNC has no unit {unit_of(node)}")
+        raise Refused(node, f"Spark's DATE_TRUNC does not support the unit {unit_of(node)}")
     if found == "date":
         return cast(made, "DATE")
     if found != "timestamp":
@@ -539,14 +539,14 @@ def date_text(node: exp.Expr, note: Note) -> exp.Expr:
     form = node.args.get("format")
     if form is None:
         if kind(node.this) not in ("integer", "text"):
-            note(node, "TO_CHAR: numbers with a fraction, dates and times are written in another way there")
+            note(node, "TO_CHAR: numbers with a fraction, dates and times are formatted differently there")
         return cast(node.this, "STRING")
     java = java_format(form)
     if java is not None:
         return call("date_format", node.this, text(java))
     if literal(form) is None or not re.fullmatch(r"(?=.*[09])[09.,$GDSLFM]+", literal(form) or "", re.I):
-        raise Refused(node, "Spark's formats are those of Java: write date_format(x, 'yyyy-MM-dd') with this format in its words")
-    note(node, "formats of to_char are not those of Spark: blanks in front are not there")
+        raise Refused(node, "Spark's formats are those of Java: write date_format(x, 'yyyy-MM-dd') with an equivalent format")
+    note(node, "formats of to_char are not those of Spark: leading spaces are missing there")
     return call("to_char", node.this, form)
 
 
@@ -574,7 +574,7 @@ def casts(*, rounds: bool = True, to_even: bool = False, cuts: bool = False, dec
             elif found not in ("integer", "text", "boolean", "null"):
                 note(node, "CAST to an integer rounds there and cuts off here: write CAST(round(x) AS ...) where x may have a fraction")
         elif to.this in (exp.DType.CHAR, exp.DType.NCHAR):
-            note(node, "CHAR(n) has blanks at its end there, and a cast to it has none here")
+            note(node, "CHAR(n) is padded with spaces there, and a cast to it is not here")
         elif to.this in exp.DataType.TEXT_TYPES:
             if texts and found not in ("integer", "text", "boolean", "null"):
                 note(node, texts)
@@ -588,7 +588,7 @@ def casts(*, rounds: bool = True, to_even: bool = False, cuts: bool = False, dec
             note(node, dates)
         elif to.this in (exp.DType.TIME, exp.DType.TIMETZ):
             if to.this == exp.DType.TIMETZ:
-                raise Refused(node, "Spark has no TIME WITH TIME ZONE")
+                raise Refused(node, "Spark does not support TIME WITH TIME ZONE")
             note(node, "TIME is off in Spark unless spark.sql.timeType.enabled is true")
             node.set("to", exp.DataType(this=exp.DType.USERDEFINED, kind="TIME"))  # sqlglot would turn it into a TIMESTAMP
         elif to.this in (exp.DType.JSON, exp.DType.VARIANT, exp.DType.OBJECT):

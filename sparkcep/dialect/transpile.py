@@ -164,7 +164,7 @@ class _Translation:
             try:
                 rewrite(text)
             except ClauseError as error:
-                message = f"Spark's clause does not take what this becomes: {error.message}"
+                message = f"Spark's clause does not accept the translation: {error.message}"
                 start, stop = self._place(error.fragment)
                 raise error_at(self.sql, start, stop, error.error_class.removeprefix("SPARKCEP."), message, error.sqlstate) from None
 
@@ -203,13 +203,13 @@ class _Translation:
         try:
             text = generator.generate(found if self.target or self.read == _SPARK else found.transform(_dates))
         except _FAULTS as error:  # a call with arguments that sqlglot's generator does not expect
-            message = f"sqlglot cannot say this in the SQL of {self.write}: {error}"
+            message = f"sqlglot cannot express this in the SQL of {self.write}: {error}"
             raise error_at(self.sql, at, at + 1, "TRANSPILE", message, UNSUPPORTED) from error
         for message in generator.unsupported_messages:
             if message in _SAID_ALREADY:
                 continue
             if self.write in _LIKE_SPARK and self.read not in _LIKE_SPARK:  # the text leaves something out
-                raise error_at(self.sql, at, at + 1, "TRANSPILE", f"sqlglot cannot say all of this in Spark's SQL: {message}", UNSUPPORTED)
+                raise error_at(self.sql, at, at + 1, "TRANSPILE", f"sqlglot cannot express all of this in Spark SQL: {message}", UNSUPPORTED)
             self._note(at, message)
         return text
 
@@ -249,7 +249,7 @@ class _Translation:
             return (text.upper(),) if text.isidentifier() else (*names, *(other for name in names for other in _ALSO.get(name, ())))
 
         if isinstance(found, exp.Command):
-            note(found, f"{found.name.upper()}: sqlglot reads this statement no closer, so the text behind this word stays as it is")
+            note(found, f"{found.name.upper()}: sqlglot does not parse this statement further, so the text after this word stays unchanged")
         if self.read == self.write or (self.read in _LIKE_SPARK and self.write in _LIKE_SPARK):
             return found
         if self.write in _LIKE_SPARK:
@@ -281,7 +281,7 @@ class _Translation:
             return node_of(clause)
         keys = [item.expr.span.of(self.sql).lower() for item in clause.order_by]
         if self.read == _TRINO and clause.rows != tree.ONE_ROW and len(set(keys)) < len(keys):
-            self._note(clause.order_by[0].expr.span.start, "a column that ORDER BY names twice is there twice in SELECT *, and once here")
+            self._note(clause.order_by[0].expr.span.start, "a column that ORDER BY names twice appears twice in SELECT * there, and once here")
         window = clause.window
         clause = replace(clause, window=None)
         match = node_of(clause, lambda expr: exp.Var(this=self._expression(expr)))
@@ -295,7 +295,7 @@ class _Translation:
         if upper or self.read == _FLINK:  # Flink distinguishes "a" from "A" as well
             twice = variables.differing_in_case(clause, upper)
             if twice is not None:
-                message = "names that differ in upper and lower case only are one name in Spark: rename one of them"
+                message = "names that differ only in case are one name in Spark: rename one of them"
                 raise error_at(self.sql, twice.start, twice.end, "TRANSPILE", message, UNSUPPORTED)
         if upper and not there:
             return variables.in_upper_case(clause)
@@ -308,10 +308,10 @@ class _Translation:
     def _foreign(self, clause: tree.MatchClause, target: Target) -> exp.MatchRecognize:
         """Returns a node that represents the clause's text in the target's SQL."""
         for span, words in unsaid(clause, target):
-            message = f"{target.name} cannot say {words}"
+            message = f"{target.name} cannot express {words}"
             raise error_at(self.sql, span.start, max(span.end, span.start + 1), "TRANSPILE", message, UNSUPPORTED)
         if clause.window is not None and self.read != target.name:
-            self._note(clause.window.span.start, "WITHIN takes a match of just this length; WINDOW does not")
+            self._note(clause.window.span.start, "WITHIN takes a match of exactly this length, and WINDOW does not")
 
         def quoted(name: str) -> str:
             return exp.to_identifier(name, quoted=True).sql(self.into)
@@ -340,9 +340,9 @@ class _Translation:
             return text
         found = _INTERVAL.fullmatch(window.size.span.of(self.sql).strip())
         if found is None or found[2].upper() not in _SECONDS or len(found[1]) > 100:
-            self._note(window.span.start, "WITHIN takes a match of just this length; WINDOW does not: make it a little larger where that matters")
+            self._note(window.span.start, "WITHIN takes a match of exactly this length, and WINDOW does not: make it slightly larger if that matters")
             return text
-        self._note(window.span.start, "WITHIN takes a match of just this length: WINDOW is a microsecond longer")
+        self._note(window.span.start, "WITHIN takes a match of exactly this length: WINDOW is a microsecond longer")
         micros = round(float(found[1]) * _SECONDS[found[2].upper()] * 1_000_000) + 1
         return f"INTERVAL '{micros // 1_000_000}.{micros % 1_000_000:06}' SECOND"
 
@@ -418,7 +418,7 @@ class _Translation:
         if token.upper == "MATCH_SEQUENCE_NUMBER":
             return "count(*)"
         if token.upper == "MATCH_PROCTIME" or not self.order:
-            instead = "write current_timestamp(), the time of the query" if token.upper == "MATCH_PROCTIME" else "write LAST of the column that is the time of a row"
+            instead = "write current_timestamp(), the time of the query" if token.upper == "MATCH_PROCTIME" else "write LAST of the column that holds the time of a row"
             message = f"Spark lacks {token.upper}(); {instead}"
             raise error_at(self.sql, token.start, token.end, "TRANSPILE", message, UNSUPPORTED)
         return f"{_MARK}LAST({self.order})"

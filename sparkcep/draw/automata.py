@@ -43,7 +43,7 @@ def graph_of(plan: Plan, clause: MatchClause) -> Graph:
     if plan.approximate is not None:
         graph = _approximate(plan, strategy.plan, strategy.automaton, texts)
     elif strategy.conjoined:
-        passed = "any row may be passed over" if plan.selection.strategy == "ANY" else "each side passes over rows that it could not take"
+        passed = "any row may be skipped" if plan.selection.strategy == "ANY" else "each side skips rows that it could not take"
         graph = _of_net(plan, strategy.automaton, texts, f"conjunction, {STRATEGIES[plan.selection.strategy]}: {passed}")
     elif strategy.net is not None:
         graph = _of_net(plan, strategy.net, texts, f"event selection, {STRATEGIES[plan.selection.strategy]}")
@@ -242,7 +242,7 @@ def _distinct(ways: list[tuple[int, tuple[str, ...]]]) -> list[tuple[int, tuple[
 
 # -- the other engines: the nodes of their net ----------------------------------------------------------------------
 
-_KINDS = {MATCHED: (), SUBSTITUTED: ("a row that stands for it",), EXTRA: ("a row too many",)}
+_KINDS = {MATCHED: (), SUBSTITUTED: ("a substitute row",), EXTRA: ("an extra row",)}
 
 
 def _of_net(plan: Plan, net: Net, texts: tuple[str, ...], title: str) -> Graph:

@@ -48,7 +48,7 @@ def explain(sql: str, format: str = TEXT, *, settings: Settings | None = None) -
         raise TypeError(f"explain takes the text of a statement, not {type(sql).__name__}")
 
     if format not in FORMATS:
-        raise ValueError(f"no format {format!r}; there are {', '.join(FORMATS)}")
+        raise ValueError(f"unknown format {format!r}; the formats are {', '.join(FORMATS)}")
     if format == AUTOMATON:
         from sparkcep.sql.explain.as_automaton import restated
 
@@ -81,7 +81,7 @@ def drawn(statements: Sequence[str], format: str, settings: Settings = DEFAULT) 
         return page("explain.html", no_clause=NO_CLAUSE, statements=[explained(*one, settings.redaction) for one in rewritten])
     graphs = [graph_of(item.plan, item.clause) for *_, found in rewritten for item in found]
     if not graphs:
-        raise ValueError(f"{NO_CLAUSE}; there is no automaton to draw")
+        raise ValueError(f"{NO_CLAUSE}; an automaton cannot be drawn")
     if len(graphs) > 1:
         graphs = [replace(g, title=f"{i}. {g.title}") for i, g in enumerate(graphs, 1)]
     return settings.redaction.of_picture(svg_text(picture(graphs)))

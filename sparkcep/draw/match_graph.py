@@ -50,7 +50,7 @@ def _listed(function: str, matches: Iterator[Match], number: int, bounds: Settin
         if pairs * PAIR_BYTES > bounds.max_state_bytes:
             raise MatchRuntimeError(
                 "STATE_LIMIT",
-                f"{function} would list {number} matches, of which {len(found)} already need more than sparkcep.maxStateBytes = "
+                f"{function} would list {number} matches, and the first {len(found)} already need more than sparkcep.maxStateBytes = "
                 f"{bounds.max_state_bytes} bytes; ask for fewer, or use count_matches or sample_matches",
                 sqlstate=LIMIT,
             )
@@ -89,7 +89,7 @@ def _sums(graph: Graph) -> list[int]:
             counts[n] = 1
         else:
             if seen.before(until) - seen.before(first) < until - first:
-                raise _no_graph(n, "a predecessor of it is not earlier")
+                raise _no_graph(n, "one of its predecessors is not earlier")
             counts[n] = ready.before(until) - ready.before(first)
         ready.add(n, counts[n])
         seen.add(n, 1)
@@ -100,18 +100,18 @@ def _sums(graph: Graph) -> list[int]:
 
 def _check(node: tuple, n: int, size: int) -> None:
     if not isinstance(node, Sequence) or isinstance(node, str) or len(node) != 5:
-        raise _no_graph(n, "it is no struct of position, variable, before_from, before_until, complete")
+        raise _no_graph(n, "it is not a struct of position, variable, before_from, before_until, complete")
     position, _, first, until, complete = node
     if not isinstance(position, int) or not isinstance(complete, bool):
-        raise _no_graph(n, "its position is no whole number, or complete is not known")
+        raise _no_graph(n, "its position is not a whole number, or complete is not known")
     if (first is None) != (until is None):
         raise _no_graph(n, "only one of before_from and before_until is NULL")
     if first is not None and not (isinstance(first, int) and isinstance(until, int) and 0 <= first < until <= size):
-        raise _no_graph(n, f"its predecessors {first} to {until} are no nodes of the {size}")
+        raise _no_graph(n, f"its predecessors {first} to {until} are not among the {size} nodes")
 
 
 def _no_graph(n: int, why: str) -> MatchRuntimeError:
-    return MatchRuntimeError("ARGUMENT", f"this array is no graph as MATCH_GRAPH() gives: node {n}: {why}", sqlstate="22023")
+    return MatchRuntimeError("ARGUMENT", f"this array is not a graph from MATCH_GRAPH(): node {n}: {why}", sqlstate="22023")
 
 
 class _Prefix:

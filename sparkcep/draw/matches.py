@@ -153,7 +153,7 @@ def _fetched(rows: Any, what: str, columns: list[str], limit: int) -> pd.DataFra
     """Returns the columns as a pandas DataFrame."""
     missing = [c for c in columns if c not in rows.columns]
     if missing:
-        raise KeyError(f"no column {', '.join(missing)} in {what}; there are {', '.join(map(str, rows.columns))}")
+        raise KeyError(f"no column {', '.join(missing)} in {what}; the columns are {', '.join(map(str, rows.columns))}")
     if not hasattr(rows, "toPandas"):
         return rows[columns]
     names = ["`" + c.replace("`", "``") + "`" for c in columns]

@@ -93,7 +93,7 @@ def parse(line: str, cell: str | None) -> Options:
                 found[key], rest = value[value.lastindex], rest[value.end() :]
             else:
                 known = ", ".join(f"--{f.name}" for f in fields(Options) if f.name != "sql")
-                raise CellError(f"there is no option --{option[1]}; there are {known}. A comment needs a blank behind --")
+                raise CellError(f"unknown option --{option[1]}; the options are {known}. A comment needs a space after --")
         else:
             break
     options = replace(Options("\n".join(part for part in (rest.strip(), cell) if part)), **found)
@@ -102,18 +102,18 @@ def parse(line: str, cell: str | None) -> Options:
 
 def _checked(options: Options) -> Options:
     if not options.sql.strip():
-        raise CellError("there is no SQL: write it below %%sql, or behind %sql in its line")
-    limit, seconds = _number(options.limit, "--limit takes a number of rows"), _number(options.seconds, "--seconds takes a number of them")
+        raise CellError("the SQL is missing: write it below %%sql, or after %sql on the same line")
+    limit, seconds = _number(options.limit, "--limit takes a number of rows"), _number(options.seconds, "--seconds takes a number of seconds")
     if options.into is not None and not options.into.isidentifier():
         raise CellError(f"--into takes a Python name, not {options.into}")
     if options.plot and (options.pandas or options.into):
-        raise CellError("--plot draws the result; it goes neither with --pandas nor with a variable. Use two cells")
+        raise CellError("--plot draws the result, and cannot be combined with --pandas or a variable. Use two cells")
     if any((options.x, options.y, options.variable, options.match)) and not options.plot:
         raise CellError("--x, --y, --variable and --match belong to --plot")
     if options.once and seconds is not None:
-        raise CellError("--once ends a query when it has read what is there, --seconds after a time; write one of them")
+        raise CellError("--once ends a query when it has read the available rows, --seconds after a time. Write one of them")
     if (options.once or seconds is not None) and (options.into or options.explain):
-        raise CellError("--once and --seconds belong to a query that runs; with --explain, or into a variable, nothing is run")
+        raise CellError("--once and --seconds need a query that runs, but with --explain or a variable the query does not run")
     return replace(options, limit=limit, seconds=seconds)
 
 

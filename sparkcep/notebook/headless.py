@@ -34,7 +34,7 @@ def load(path: Path) -> NotebookNode:
         try:
             return nbformat.reads(text, as_version=4)
         except (nbformat.reader.NotJSONError, nbformat.ValidationError) as error:
-            raise NotebookError(f"{path} is no Jupyter notebook: {str(error)[:200]}") from None
+            raise NotebookError(f"{path} is not a Jupyter notebook: {str(error)[:200]}") from None
     from sparkcep.notebook.databricks import SourceError, to_notebook
 
     try:

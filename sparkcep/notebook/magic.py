@@ -111,7 +111,7 @@ class Cells:
         except ClauseError as error:
             raise CellError(error.over(options.sql)) from None
         if not statements:
-            raise CellError("there is no SQL in this cell, only comments")
+            raise CellError("this cell contains only comments. Write SQL in it")
         return self._explained(statements) if options.explain else self._run(statements, options)
 
     def _sparks(self, options: Options) -> str:
@@ -148,7 +148,7 @@ class Cells:
         outcome = "failed"
         try:
             if session_of(self.namespace, start=False) is None:
-                reporter.say("there is no Spark session; a local one is being started")
+                reporter.say("no Spark session found; starting a local one")
             session = session_of(self.namespace)
             result, outcome = self._results(session, statements, options, reporter)
         finally:
@@ -167,13 +167,13 @@ class Cells:
                 last = (*found, statement)
         if last is None:
             if options.into or options.plot or options.pandas:
-                raise CellError("no statement of this cell has a result")
+                raise CellError("no statement of this cell returns a result")
             return None, "done"
         frame, schema, streams, of = last
         if streams and not options.into:
             return self._live(frame, schema, of, options, reporter)
         if options.once or options.seconds is not None:
-            raise CellError("--once and --seconds belong to a statement over a stream, and this one reads none; leave them out")
+            raise CellError("--once and --seconds need a statement over a stream, and this one does not read a stream. Leave them out")
         if options.plot:
             columns = picture.kinds(schema)
             axes = picture.choose(columns, options)
@@ -190,7 +190,7 @@ class Cells:
         from sparkcep.notebook.live import follow
 
         if options.pandas:
-            raise CellError("--pandas takes all rows of a result, and a stream has no last one; leave it out, or write the stream somewhere (name <<, then name.writeStream)")
+            raise CellError("--pandas needs all rows of a result, and a stream never ends. Leave it out, or write the stream elsewhere (name <<, then name.writeStream)")
         with self._reporting(statement):
             return follow(frame, schema, options, reporter)
 
@@ -220,4 +220,4 @@ class Cells:
         missing = [name for name in parameters(statement) if name not in self.namespace]
         if condition != "UNBOUND_SQL_PARAMETER" or not missing:
             return ""
-        return f"\nThe notebook has no variable {', '.join(missing)}; set it, or write another value in place of :{missing[0]}"
+        return f"\nThe notebook does not define {', '.join(missing)}. Set the variable, or write a value instead of :{missing[0]}"

@@ -69,7 +69,7 @@ def choose(columns: Sequence[tuple[str, str]], options: Options) -> Axes:
     def named(asked: str, option: str) -> str:
         found = [n for n in names if n == asked] or [n for n in names if n.lower() == asked.lower()]
         if not found:
-            raise CellError(f"--{option} {asked}: there is no such column; there are {', '.join(names)}")
+            raise CellError(f"--{option} {asked}: unknown column; the columns are {', '.join(names)}")
         return found[0]
 
     labels = {}
@@ -91,7 +91,7 @@ def choose(columns: Sequence[tuple[str, str]], options: Options) -> Axes:
 def draw(rows: pd.DataFrame, axes: Axes, columns: Sequence[tuple[str, str]]) -> Picture:
     """Returns the picture of all ``rows``. Raises CellError without matplotlib, or without rows."""
     if rows.empty:
-        raise CellError("--plot: the result has no rows")
+        raise CellError("--plot: the result is empty")
     if find_spec("matplotlib") is None:
         raise CellError("--plot needs matplotlib: pip install 'sparkcep[notebook]'")
     from sparkcep.draw.matches import plot

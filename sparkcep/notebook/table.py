@@ -40,7 +40,7 @@ class Table:
         """The number of rows, in words."""
         number = len(self.rows)
         if self.more:
-            return f"the first {number} rows; there are more ({self._limit} shows them)"
+            return f"the first {number} rows; {self._limit} shows more"
         return "1 row" if number == 1 else f"{number} rows"
 
     def __repr__(self) -> str:

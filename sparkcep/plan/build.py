@@ -153,7 +153,7 @@ def options(draft: Draft) -> Draft:
     clause = draft.clause
     check_options(clause)
     if clause.lifetime is not None:
-        raise draft.error(clause.lifetime.span, "AUTOMATON", "LIFETIME TO is of an AUTOMATON; beside PATTERN write WINDOW")
+        raise draft.error(clause.lifetime.span, "AUTOMATON", "LIFETIME TO needs an AUTOMATON. With PATTERN write WINDOW")
     if clause.changes is not None or clause.report is not None or clause.speculate is not None:
         check_pattern_changes(clause)
     if clause.approx is not None:
@@ -171,7 +171,7 @@ def names(draft: Draft) -> Draft:
     if len(ids) > MAX_VARIABLES:
         last = next(n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Var) and ids[n.name.lower()] == MAX_VARIABLES)
         raise draft.error(last.span, "TOO_MANY_VARIABLES", f"the pattern has more than {MAX_VARIABLES} row pattern variables", LIMIT)
-    scope = replace(draft.scope, subsets=_subsets(draft, ids, "variable of PATTERN; a subset lists variables of the pattern"))
+    scope = replace(draft.scope, subsets=_subsets(draft, ids, "variable of PATTERN. A subset lists variables of the pattern"))
     # conditions under ~ and in a side of & are evaluated on the finished match
     negated = negated_in(draft.plan.pattern, draft.plan.without)
     finished = reduce(or_, (variables_in(part) for part in walk(draft.plan.pattern) if part[0] == "and"), reduce(or_, negated.values(), 0))
@@ -187,13 +187,13 @@ def _subsets(draft: Draft, ids: Mapping[str, int], members: str) -> dict[str, in
     for subset in clause.subsets:
         name = subset.name.lower()
         if name in ids:
-            raise draft.error(subset.span, "SUBSET_NAME", f"{subset.name} is a row pattern variable; give the subset another name")
+            raise draft.error(subset.span, "SUBSET_NAME", f"{subset.name} is a row pattern variable. Give the subset another name")
         if name in subsets:
             raise draft.error(subset.span, "SUBSET_NAME", f"the subset {subset.name} is defined twice")
         mask = 0
         for member in subset.members:
             if member.name.lower() not in ids:
-                raise draft.error(member.span, "UNKNOWN_VARIABLE", f"{member.name} is no {members}{offered(member.name, draft.scope.variables)}")
+                raise draft.error(member.span, "UNKNOWN_VARIABLE", f"{member.name} is not a {members}{offered(member.name, draft.scope.variables)}")
             mask |= 1 << ids[member.name.lower()]
         subsets[name] = mask
     return subsets
@@ -208,14 +208,14 @@ def pattern(draft: Draft) -> Draft:
     defined = {define.variable.upper() for define in draft.clause.defines}
     for node in nodes.walk(draft.clause.pattern):
         if isinstance(node, nodes.Var) and (word := node.name.upper()) in NO_VARIABLES and word not in defined and node.span.of(draft.clause.text)[0] != "`":
-            message = f"{node.name} is not an operator of row patterns, and DEFINE has no condition for a variable {node.name}. {NO_VARIABLES[word]}"
+            message = f"{node.name} is not an operator of row patterns, and DEFINE does not name a variable {node.name}. {NO_VARIABLES[word]}"
             raise draft.error(node.span, "PATTERN_WORD", message)
         if isinstance(node, nodes.Permute) and len(node.items) > MAX_PERMUTE:
             raise draft.error(node.span, "PERMUTE_TOO_LARGE", f"PERMUTE takes at most {MAX_PERMUTE} patterns", LIMIT)
         if isinstance(node, nodes.Exclude) and draft.clause.rows == WITH_UNMATCHED:
             raise draft.error(
                 node.span, "EXCLUSION",
-                "an exclusion {- -} cannot be used with WITH UNMATCHED ROWS; use SHOW EMPTY MATCHES or OMIT EMPTY MATCHES",
+                "an exclusion {- -} cannot be used with WITH UNMATCHED ROWS. Use SHOW EMPTY MATCHES or OMIT EMPTY MATCHES",
             )
     return draft
 
@@ -227,7 +227,7 @@ def keys(draft: Draft) -> Draft:
     def parts(expr: Expr, column: str, where: str) -> tuple[str, str, bool]:
         node = expr.bare()
         if node.op == "star":
-            raise draft.error(expr.span, "NOT_A_ROW_EXPRESSION", f"{where} takes expressions, and {expr.span.of(clause.text)} stands for all columns; name those that are meant")
+            raise draft.error(expr.span, "NOT_A_ROW_EXPRESSION", f"{where} takes expressions, but {expr.span.of(clause.text)} means all columns. List the columns")
         name = node.value[-1] if node.op == "col" else node.value if node.op == "field" else expr.span.of(clause.text)
         # a column of the input under its own name, not a field of a struct, not an expression
         plain = node.op == "col" and (len(node.value) == 1 or (len(node.value) == 2 and node.value[0].lower() in draft.qualifiers))
@@ -266,11 +266,11 @@ def _split(draft: Draft, implied: Mapping[Span, str]) -> Draft:
         name = define.variable.lower()
         if name not in ids:
             subset = name in draft.scope.subsets
-            hint = "a subset takes no condition of its own" if subset else "take it out of DEFINE or add it to PATTERN"
+            hint = "A subset cannot have a condition" if subset else "Remove it from DEFINE, or add it to PATTERN"
             near = "" if subset else offered(define.variable, draft.scope.variables)
-            raise draft.error(define.span, "UNKNOWN_VARIABLE", f"{define.variable} is defined but is no variable of PATTERN; {hint}{near}")
+            raise draft.error(define.span, "UNKNOWN_VARIABLE", f"{define.variable} is defined but is not a variable of PATTERN. {hint}{near}")
         if name in seen:
-            raise draft.error(define.span, "DUPLICATE_DEFINE", f"{define.variable} is defined twice; join the conditions with AND")
+            raise draft.error(define.span, "DUPLICATE_DEFINE", f"{define.variable} is defined twice. Join the conditions with AND")
         seen.add(name)
         local, others, spans = draft.splitter.split(define.condition, ids[name], implied)
         if local:
@@ -290,8 +290,8 @@ def conjunction(draft: Draft) -> Draft:
         if draft.scope.ids[define.variable.lower()] in unclear:
             raise draft.error(
                 define.condition.span, "CONJUNCTION",
-                "beside a conjunction & a condition cannot use DISTINCT aggregates, or CLASSIFIER() of a neighbouring row; "
-                "compare the variables' values instead",
+                "with a conjunction & a condition cannot use DISTINCT aggregates, or CLASSIFIER() of a neighbouring row. "
+                "Compare the variables' values instead",
                 UNSUPPORTED,
             )
     return draft
@@ -319,7 +319,7 @@ def _check_apart(draft: Draft) -> None:
             named = [part.mask for tree in trees for part in walk(tree) if hasattr(part, "mask") and part.mask != ALL_ROWS]
             named += [row.mask for tree in trees for part in walk(tree) if part[0] == "pair" for row in part.rows if row.mask != ALL_ROWS]
             if inside >> ids[define.variable.lower()] & 1 and any(mask & taken for mask in named):
-                message = f"with APPROX the condition of {define.variable} cannot name variables outside of {group.text}, which may be missing; compare with constants, or leave APPROX out"
+                message = f"with APPROX the condition of {define.variable} cannot name variables outside of {group.text}, which may be missing. Compare with constants, or leave APPROX out"
                 raise draft.error(define.condition.span, "NEGATION", message, UNSUPPORTED)
 
 
@@ -362,7 +362,7 @@ def _outputs(draft: Draft, splitter: MeasureSplitter) -> tuple[Computed, ...]:
         seen.add(key)
         for node in measure.expr.walk():
             if node.op == "call" and node.value == PRIOR:
-                raise draft.error(node.span, "PRIOR", "PRIOR stands in DEFINE only; a measure sees the finished match")
+                raise draft.error(node.span, "PRIOR", "PRIOR can be used only in DEFINE. A measure reads the finished match")
         outputs.append(Computed(measure.name, splitter.split(measure.expr)))
     return tuple(outputs)
 
@@ -378,7 +378,7 @@ def one_column(draft: Draft) -> Draft:
         start = draft.clause.span.start
         raise draft.error(
             Span(start, start + 20), "NO_OUTPUT_COLUMN",
-            "ONE ROW PER MATCH without PARTITION BY and MEASURES has no output column; add MEASURES or ALL ROWS PER MATCH",
+            "ONE ROW PER MATCH without PARTITION BY and MEASURES would not return any column. Add MEASURES or ALL ROWS PER MATCH",
         )
     draft.measures.ensure_leaf()
     return draft
@@ -399,17 +399,17 @@ def counting(draft: Draft) -> Draft:
     if plan.sizing and not plan.graphing:
         return _sizing(draft, calls)
     if clause.approx or clause.pref or clause.top:
-        raise draft.error(at.span, name, f"{name}() stands for all matches that end at a row; leave APPROX, PREF and TOP out")
+        raise draft.error(at.span, name, f"{name}() summarizes all matches that end at a row. Leave out APPROX, PREF and TOP")
     if not plan.reports_all or (clause.skip is not None and clause.skip.mode != NEXT_ROW):
-        raise draft.error(at.span, name, f"{name}() is of ALL MATCHES, with AFTER MATCH SKIP TO NEXT ROW; ask for them")
+        raise draft.error(at.span, name, f"{name}() needs ALL MATCHES with AFTER MATCH SKIP TO NEXT ROW. Add both")
     if clause.rows != ONE_ROW:
-        raise draft.error(at.span, name, f"{name}() gives one row for each last row, so it needs ONE ROW PER MATCH")
+        raise draft.error(at.span, name, f"{name}() returns one row for each last row, so it needs ONE ROW PER MATCH")
     for _, spec in plan.leaves:
         of_last = spec.kind == "nav" and (spec.which, spec.mask, spec.logical) == ("L", ALL_ROWS, 0)
         if spec.kind not in ENDINGS.values() and not of_last:
             raise draft.error(
                 at.span, name,
-                f"beside {name}() only values of the last row can stand, such as LAST(ts): the matches it stands for differ in all others",
+                f"{name}() can be combined only with values of the last row, such as LAST(ts), because its matches differ in all other rows",
             )
     return draft
 
@@ -418,15 +418,15 @@ def _sizing(draft: Draft, calls: list[Expr]) -> Draft:
     """Checks MATCH_COUNT() under APPROX, where it counts the match points that a match represents."""
     clause, at = draft.clause, calls[0]
     if clause.top or draft.plan.approximate.report == ALL:
-        message = "MATCH_COUNT() with APPROX counts the matches that a proxy or a bundle stands for; write PROXY MATCHES or MATCH BUNDLES, and no TOP"
+        message = "MATCH_COUNT() with APPROX counts the matches that a proxy or a bundle represents. Write PROXY MATCHES or MATCH BUNDLES, without TOP"
         raise draft.error(at.span, at.value, message)
     if clause.pref and any(n.op == "call" and n.value == at.value for _, e in clause.pref.objectives for n in e.walk()):
-        raise draft.error(calls[-1].span, at.value, "MATCH_COUNT() is a measure, and no value of one match that PREF could look at; take it out of PREF")
+        raise draft.error(calls[-1].span, at.value, "MATCH_COUNT() is not a value of one match, so PREF cannot use it. Take it out of PREF")
     return draft
 
 
-_TO_A_ROW = "; write PAST LAST ROW for behind the match, TO NEXT ROW for its second row, or TO FIRST or TO LAST and a variable"
-_INSTEAD = {"NEXT": "; write TO NEXT ROW"} | dict.fromkeys(("ROW", "FIRST", "LAST", "END", "MATCH"), _TO_A_ROW)  # as other engines write it
+_TO_A_ROW = ". Write PAST LAST ROW to resume after the match, TO NEXT ROW for its second row, or TO FIRST or TO LAST and a variable"
+_INSTEAD = {"NEXT": ". Write TO NEXT ROW"} | dict.fromkeys(("ROW", "FIRST", "LAST", "END", "MATCH"), _TO_A_ROW)  # as other engines write it
 
 
 def skip(draft: Draft) -> Draft:
@@ -497,7 +497,7 @@ def automaton(draft: Draft) -> Draft:
     scope = replace(draft.scope, variables=names)
     if found.by_ways:  # arcs have names, like variables
         ids = {name.lower(): i for i, name in enumerate(names)}
-        scope = replace(scope, ids=ids, subsets=_subsets(replace(draft, scope=scope), ids, "name of an arc; a subset lists names of arcs"))
+        scope = replace(scope, ids=ids, subsets=_subsets(replace(draft, scope=scope), ids, "name of an arc. A subset lists names of arcs"))
     return replace(draft, scope=scope).with_(automaton=found, letters=letters, variables=names, failing=failing)
 
 

@@ -128,7 +128,7 @@ def _interval(node: Expr, text: str, parameters: Parameters) -> Fraction:
     if unknown:
         raise no_value(node, text, unknown)
     if re.search(r"(?i)\b(year|quarter|month)s?\b", body):
-        message = "a window cannot be measured in months or years, which differ in length; use days or smaller units"
+        message = "a window cannot be measured in months or years, which differ in length. Use days or smaller units"
         raise error_at(text, node.span.start, node.span.end, "WINDOW_SIZE", message, UNSUPPORTED)
     ranged = re.fullmatch(r"(?i)([+-]?)\s*'([^']*)'\s*(day|hour|minute|second)s?\s+to\s+(hour|minute|second)s?", body)
     if ranged:
@@ -143,7 +143,7 @@ def _interval(node: Expr, text: str, parameters: Parameters) -> Fraction:
 
 def no_value(node: Expr, text: str, parameter: str) -> ClauseError:
     """The error for a parameter whose value is unknown before Spark reads the statement, or whose type is not allowed there."""
-    message = f"the value of the parameter {parameter} is not a number or interval known here. Give it by args=, as a Python int, Decimal or timedelta, or write it as a literal"
+    message = f"the value of the parameter {parameter} is not a number or interval known here. Pass it in args=, as a Python int, Decimal or timedelta, or write it as a literal"
     return error_at(text, node.span.start, node.span.end, "PARAMETER", message, SEMANTIC)
 
 

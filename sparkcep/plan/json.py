@@ -272,8 +272,8 @@ def check_version(found: Mapping, known: set[str]) -> None:
     maker = f"{made if isinstance(made, str) else 'an older sparkcep'} (format {found.get('format', 'without a number')})"
     raise ClauseError(
         "VERSION",
-        f"a plan made by {maker[:80]} was given to {MADE_BY} (format {FORMAT}); the driver and its workers need the same version of sparkcep, "
-        "and a view that an older one made must be created again",
+        f"a plan made by {maker[:80]} was given to {MADE_BY} (format {FORMAT}); the driver and its workers need the same version of sparkcep. "
+        "Create views of an older version again",
         sqlstate=UNSUPPORTED,
     )
 
@@ -281,11 +281,11 @@ def check_version(found: Mapping, known: set[str]) -> None:
 @cache
 def _say_other(made: str) -> None:
     """Warns once about another version whose plans have the same format, because its results may differ."""
-    log.warning("a plan made by %s runs with %s: the driver and its workers should have the same version of sparkcep, and views that another one made should be created again", made, MADE_BY)
+    log.warning("a plan made by %s runs with %s: the driver and its workers should have the same version of sparkcep, and views of other versions should be created again", made, MADE_BY)
 
 
 def wrong(why: str) -> ClauseError:
-    return ClauseError("ARGUMENT", f"the plan given to match_recognize was not made by the rewriter: {why}; write the clause, or its text as second argument")
+    return ClauseError("ARGUMENT", f"the plan given to match_recognize was not made by the rewriter: {why}. Write the clause, or its text as the second argument")
 
 
 def is_right(found: Mapping) -> bool:

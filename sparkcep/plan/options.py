@@ -63,9 +63,9 @@ def check_options(clause: MatchClause) -> None:
     strategy, report = selection(clause) or ("STRICT", "FIRST")
     if clause.window is not None:
         if not clause.order_by:
-            raise clause.error(clause.window.span, "WINDOW_WITHOUT_ORDER", "WINDOW needs the clause's ORDER BY, which it measures")
+            raise clause.error(clause.window.span, "WINDOW_WITHOUT_ORDER", "WINDOW measures the order of rows. Add ORDER BY to the clause")
     if report == "ALL" and clause.skip is not None and clause.skip.mode in (TO_FIRST, TO_LAST):
-        message = "with ALL MATCHES, AFTER MATCH SKIP is TO NEXT ROW (all of them) or PAST LAST ROW (non-overlapping ones)"
+        message = "with ALL MATCHES, write AFTER MATCH SKIP TO NEXT ROW (all matches) or PAST LAST ROW (non-overlapping matches)"
         raise clause.error(clause.skip.span, "SKIP_WITH_ALL_MATCHES", message)
     _check_pattern(clause, strategy, report)
 
@@ -73,37 +73,37 @@ def check_options(clause: MatchClause) -> None:
 def _check_pattern(clause: MatchClause, strategy: str, report: str) -> None:
     for node in nodes.walk(clause.pattern):
         if isinstance(node, nodes.Within) and not clause.order_by:
-            raise clause.error(node.span, "WINDOW_WITHOUT_ORDER", "WITHIN needs the clause's ORDER BY, which it measures")
+            raise clause.error(node.span, "WINDOW_WITHOUT_ORDER", "WITHIN measures the order of rows. Add ORDER BY to the clause")
         if isinstance(node, nodes.Conjunct) and strategy == "STRICT":
             raise clause.error(
                 node.span, "CONJUNCTION",
-                "under STRICT CONTIGUITY rows are adjacent, so & means nothing; add EVENT SELECTION SKIP TILL ANY MATCH",
+                "under STRICT CONTIGUITY rows are adjacent, so & cannot match. Add EVENT SELECTION SKIP TILL ANY MATCH",
             )
         if isinstance(node, nodes.Conjunct) and report == "FIRST":
-            raise clause.error(node.span, "CONJUNCTION", "a conjunction & reports ALL MATCHES; FIRST MATCH cannot be asked for")
+            raise clause.error(node.span, "CONJUNCTION", "a conjunction & cannot report FIRST MATCH. Write ALL MATCHES")
         if isinstance(node, nodes.Repeat) and isinstance(node.item, nodes.Not):
-            raise clause.error(node.span, "NEGATION", "~ cannot have a quantifier itself; quantify a group with a variable beside it, as (A ~B)+")
+            raise clause.error(node.span, "NEGATION", "~ cannot be quantified. Quantify a group with another variable, as in (A ~B)+")
         if isinstance(node, nodes.Not):
             _check_negated(clause, node)
             if strategy == "STRICT":
                 raise clause.error(
                     node.span, "NEGATION",
-                    "under STRICT CONTIGUITY no row lies between, so ~ means nothing; add EVENT SELECTION SKIP TILL NEXT MATCH",
+                    "under STRICT CONTIGUITY rows are adjacent, so ~ does not apply. Add EVENT SELECTION SKIP TILL NEXT MATCH",
                 )
     if clause.window is None:
         for backward, where in ((False, "start"), (True, "end")):
             for node in _leading(clause.pattern, backward):
                 raise clause.error(
-                    node.span, "NEGATION", f"~ at the {where} of the pattern looks at the window, so the clause needs WINDOW"
+                    node.span, "NEGATION", f"~ at the {where} of the pattern applies to the whole window. Add WINDOW"
                 )
 
 
 _NOT_NEGATED = {
-    nodes.Not: "~ cannot stand inside ~; negate the parts one by one",
-    nodes.Conjunct: "~ cannot be of a conjunction &; write its sides one behind the other, in each order that must not be there",
-    nodes.Start: "^ cannot stand inside ~, whose rows lie between others; put it in front of the first variable",
-    nodes.End: "$ cannot stand inside ~, whose rows lie between others; put it behind the last variable",
-    nodes.Exclude: "an exclusion {- -} hides rows of a match, and what ~ is of has none there; take it out",
+    nodes.Not: "~ cannot be inside ~. Negate the parts one by one",
+    nodes.Conjunct: "~ cannot negate a conjunction &. Negate its sides one after the other, in each forbidden order",
+    nodes.Start: "^ cannot be inside ~, whose rows lie between others. Put ^ before the first variable",
+    nodes.End: "$ cannot be inside ~, whose rows lie between others. Put $ after the last variable",
+    nodes.Exclude: "an exclusion {- -} hides rows of a match, but rows of ~ are not in the match. Remove the braces",
 }
 
 
@@ -113,7 +113,7 @@ def _check_negated(clause: MatchClause, node: nodes.Not) -> None:
         if type(part) in _NOT_NEGATED:
             raise clause.error(part.span, "NEGATION", _NOT_NEGATED[type(part)])
     if nullable(tree_of(node.item)[1]):
-        message = "what ~ is of matches no row at all, which is there always; let it take a row at least, as ~(B+)"
+        message = "the negated pattern matches the empty sequence, so it can never be absent. Let it take at least one row, as in ~(B+)"
         raise clause.error(node.span, "NEGATION", message)
     if isinstance(node.item, nodes.Var):
         return
@@ -121,7 +121,7 @@ def _check_negated(clause: MatchClause, node: nodes.Not) -> None:
     within = {id(part) for part in nodes.walk(node.item)}
     for part in nodes.walk(clause.pattern):
         if isinstance(part, nodes.Var) and id(part) not in within and part.name.lower() in inside:
-            message = f"{part.name} stands inside and outside of ~( ), where it would be two things; use another variable with the same condition"
+            message = f"{part.name} cannot be both inside and outside of ~( ). Use another variable with the same condition"
             raise clause.error(inside[part.name.lower()].span, "NEGATION", message)
 
 

@@ -186,7 +186,7 @@ class Plan:
         except (TypeError, ValueError, KeyError, IndexError, RecursionError):  # not the shape of a plan
             right = False
         if not right:
-            raise plan_json.wrong("its variables, masks or counts are none that a clause gives")
+            raise plan_json.wrong("its variables, masks or counts are impossible for a clause")
         return Plan(**members)
 
     @property

@@ -39,13 +39,13 @@ AGGREGATES = frozenset(
 )
 # Spark functions that no expression of the clause may call, because they change the number of input rows; with the reason for
 # each kind.
-_OVER = "is a window function, which needs OVER; PREV and NEXT look at neighbouring rows, or compute it in a subquery below the clause"
-_SPREADS = "makes several rows of one; use it in a subquery below the clause"
-_GROUPS = "belongs to GROUP BY; compute it in a subquery below the clause"
+_OVER = "is a window function and needs OVER. Use PREV or NEXT, or compute it in a subquery below the clause"
+_SPREADS = "turns one row into several. Use it in a subquery below the clause"
+_GROUPS = "belongs to GROUP BY. Compute it in a subquery below the clause"
 NOT_OF_A_ROW = {
-    "LAG": "is a window function, which needs OVER; the row before is PREV here, as in PREV(price)",
-    "LEAD": "is a window function, which needs OVER; the row behind is NEXT here, as in NEXT(price)",
-    "ROW_NUMBER": "is a window function, which needs OVER; the number of a row in its match is RUNNING count(*) here",
+    "LAG": "is a window function and needs OVER. Use PREV for the row before, as in PREV(price)",
+    "LEAD": "is a window function and needs OVER. Use NEXT for the row after, as in NEXT(price)",
+    "ROW_NUMBER": "is a window function and needs OVER. Use RUNNING count(*) for the number of a row in its match",
     **dict.fromkeys("COUNTER_DIFF CUME_DIST DENSE_RANK NTH_VALUE NTILE PERCENT_RANK RANK".split(), _OVER),
     **dict.fromkeys("EXPLODE EXPLODE_OUTER INLINE INLINE_OUTER JSON_TUPLE POSEXPLODE POSEXPLODE_OUTER STACK".split(), _SPREADS),
     **dict.fromkeys("GROUPING GROUPING_ID MEASURE".split(), _GROUPS),
@@ -74,8 +74,8 @@ COLUMN_OVERLOOKED = "COLUMN_OR_WORD"
 
 def overlooked(name: str) -> str:
     """The message for a word that was not read as a column although the table has a column of this name."""
-    instead = f"write `{name}` for the column" + (f", or {name.lower()}() for the function" if name.upper() in NAMED_FUNCTIONS else "")
-    return f"the table has a column {name}, and this {name} was not read as that column; {instead}"
+    instead = f"Write `{name}` for the column" + (f", or {name.lower()}() for the function" if name.upper() in NAMED_FUNCTIONS else "")
+    return f"the table has a column {name}, but this {name} was not read as that column. {instead}"
 
 
 def _unquoted(text: str) -> str:
@@ -199,7 +199,7 @@ class Scope:
         for node in expr.walk():
             digits = str(node.value).lstrip("0") if node.op == "lit" and node.span not in offsets else ""
             if digits.isdigit() and len(digits) > MAX_DIGITS:
-                raise self.error(node, "DATATYPE_MISMATCH", f"a whole number has at most {MAX_DIGITS} digits; a DOUBLE ends with D")
+                raise self.error(node, "DATATYPE_MISMATCH", f"a whole number has at most {MAX_DIGITS} digits. Write a DOUBLE with a D at the end")
             if node.op == "call" and node.value in NOT_OF_A_ROW:
                 raise self.error(node, "NOT_A_ROW_EXPRESSION", f"{node.value} {NOT_OF_A_ROW[node.value]}")
             if node.op == "call" and node.flags & {"running", "final"} and node.value not in ("FIRST", "LAST", *AGGREGATES):
@@ -277,7 +277,7 @@ class Scope:
         """The text of an expression that must not read the match. ``where``: the part of the clause, for the error."""
         self.check_semantics(expr)
         for node in self.match_functions(expr):
-            message = f"{node.value} cannot stand in {where}, whose expressions are of one row each"
+            message = f"{node.value} cannot be used in {where}, whose expressions read one row each"
             raise self.error(node, "NOT_A_ROW_EXPRESSION", message)
         quoted = {node.span: _with_quotes(node.span.of(self.text)) for node in self.columns(expr) if node.op == "col"}
         return render(self.text, expr, {span: text for span, text in quoted.items() if text != span.of(self.text)})
@@ -293,8 +293,8 @@ class Scope:
                 if node.op == "col" and len(node.value) > 1 and self.mask_of(node.value[0]) is None and node.value[0].lower() not in self.tables:
                     raise self.error(
                         node, "MIXED_VARIABLES",
-                        f"{node.value[0]} is not a row pattern variable, and beside one {what.value}() takes no column without a variable; "
-                        "the clause cannot use a column of an outer query",
+                        f"{node.value[0]} is not a row pattern variable, and {what.value}() cannot mix its columns with those of a variable. "
+                        "The clause cannot use a column of an outer query",
                     )
             message = f"one {what.value}() call names one row pattern variable. {self._of_one(what) or 'Give each variable its own call'}"
             raise self.error(what, "MIXED_VARIABLES", message)
@@ -334,7 +334,7 @@ class Scope:
             return ALL_ROWS
         arg = node.args[0]
         if len(node.args) > 1 or arg.op != "col" or len(arg.value) != 1:
-            raise self.error(node, "CLASSIFIER", "CLASSIFIER takes one row pattern variable or none")
+            raise self.error(node, "CLASSIFIER", "CLASSIFIER takes at most one argument, a row pattern variable")
         mask = self.mask_of(arg.value[0])
         if mask is None:
             message = f"CLASSIFIER({arg.value[0]}): no row pattern variable or subset has this name{self.offered(arg.value[0])}"
@@ -356,7 +356,7 @@ class Scope:
                 call = inner
         final = "final" in call.flags
         if final and in_define:
-            raise self.error(call, "FINAL_IN_DEFINE", "FINAL cannot stand in DEFINE, where the match is not complete; drop it")
+            raise self.error(call, "FINAL_IN_DEFINE", "FINAL cannot be used in DEFINE, where the match is not complete. Leave FINAL out")
         self._no_extras(call)
         if call.value in ("FIRST", "LAST"):
             which, logical = call.value[0], self._offset(call, 0)
@@ -370,14 +370,14 @@ class Scope:
             if below.value == "CLASSIFIER":
                 continue
             kind = "an aggregate" if below.value in AGGREGATES else f"{below.value}()"
-            message = f"{kind} cannot stand inside {call.value}(); only PREV and NEXT may wrap FIRST and LAST, directly"
+            message = f"{kind} cannot be nested in {call.value}(). Only PREV and NEXT can directly wrap FIRST and LAST"
             raise self.error(below, "NESTED_NAVIGATION", message)
         return Row(which, self.one_variable(body, call), logical, physical, final), body
 
     def _no_extras(self, node: Expr) -> None:
         extras = node.flags & {"distinct", "filter", "ordered", "named"}
         if extras:
-            raise self.error(node, "NAVIGATION", f"{node.value} takes an expression and an offset only")
+            raise self.error(node, "NAVIGATION", f"{node.value} takes only an expression and an offset")
 
     def _offset(self, node: Expr, default: int) -> int:
         if not node.args or len(node.args) > 2:

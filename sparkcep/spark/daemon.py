@@ -44,7 +44,7 @@ def main() -> None:
     if _threads() > 1:
         _give_way("a thread is running in their daemon")
     if 0 < limit < (least := _mapped() + _ROOM):
-        _give_way(f"spark.executor.pyspark.memory gives each of them {limit} MB; set {least} MB for each core of an executor")
+        _give_way(f"spark.executor.pyspark.memory gives each of them {limit} MB; set at least {least} MB for each core of an executor")
     from pyspark import daemon
 
     daemon.worker = _until_hung_up(daemon.worker)

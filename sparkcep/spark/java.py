@@ -38,7 +38,7 @@ def require_java() -> Path:
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home) / "bin") if home else None)  # if JAVA_HOME is set, Spark searches only there
     if found is None:
-        nowhere = "No Java found: JAVA_HOME is not set and there is no `java` on PATH"
-        wrong = f"JAVA_HOME is {home!r}, but there is no bin/java in it" if home else nowhere
+        nowhere = "No Java found: JAVA_HOME is not set, and `java` is not on PATH"
+        wrong = f"JAVA_HOME is {home!r}, but it does not contain bin/java" if home else nowhere
         raise JavaNotFoundError(f"{wrong}. {_WHAT_TO_DO}")
     return Path(found)

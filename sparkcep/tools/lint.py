@@ -123,7 +123,7 @@ def _ignored(text: str) -> tuple[set[tuple[int, str]], list[Finding]]:
         line, column = position(text, comment.start)
         codes = re.split(r"\s*,\s*", asked[1]) if asked[1] else []
         if unknown := [c for c in codes if c not in RULES] or ([] if codes else [""]):
-            what = f"there is no rule {unknown[0]}" if unknown[0] else "name the rules to ignore"
+            what = f"unknown rule {unknown[0]}" if unknown[0] else "name the rules to ignore"
             wrong.append(Finding(IGNORE, WARNING, line, column, comment.of(text)[:60], f"{what}; the rules are {', '.join(RULES)}"))
         if not lines[line - 1][: column - 1].strip():
             behind = enumerate(lines[line:], line + 1)
@@ -146,7 +146,7 @@ def _rule(code: str, severity: str):
 @_rule("NO_ORDER", WARNING)
 def _no_order(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     if not clause.order_by:
-        yield None, "without ORDER BY the rows of a partition come in no particular order, and matches differ from run to run"
+        yield None, "without ORDER BY the rows of a partition are in no particular order, so matches can differ from run to run"
 
 
 @_rule("TWO_OF_A_NAME", WARNING)
@@ -154,7 +154,7 @@ def _two_of_a_name(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     keys = {e.span.of(clause.text).strip("`").lower() for e in clause.partition_by}
     for measure in clause.measures:
         if measure.name.lower() in keys:
-            yield measure.name_span, f"the measure {measure.name} has the name of a column of PARTITION BY, so the result has two columns of that name; call it otherwise"
+            yield measure.name_span, f"the measure {measure.name} has the name of a column of PARTITION BY, so the result has two columns of that name. Give the measure another name"
 
 
 @_rule("NO_WINDOW", WARNING)
@@ -164,8 +164,8 @@ def _no_window(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     bounded = {id(n) for group in nodes.walk(clause.pattern) if isinstance(group, nodes.Within) for n in nodes.walk(group)}
     for node in _unbounded(clause):
         if id(node) not in bounded:
-            why = "rows are passed over and there is no WINDOW: every run stays open to the end of its partition"
-            yield node.span, f"{node.span.of(clause.text)} has no upper bound, {why}"
+            why = "rows are skipped without a WINDOW: every run stays open to the end of its partition"
+            yield node.span, f"{node.span.of(clause.text)} is unbounded, {why}"
             return
 
 
@@ -178,7 +178,7 @@ def _endless(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     leads = _leads(automaton)
     for arc in automaton.arcs:
         if arc.ends[0].lower() in _reached(leads, arc.ends[1].lower()):
-            yield arc.span, "arcs lead round in a circle and there is no WINDOW or LIFETIME TO: a computation may stay open to the end of its partition"
+            yield arc.span, "arcs form a cycle without WINDOW or LIFETIME TO: a computation may stay open to the end of its partition"
             return
 
 
@@ -204,7 +204,7 @@ def _never_taken(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
         if register is None:
             yield arc.when.span, "the parts of this condition are never true together, so this arc is never taken"
         else:
-            yield arc.when.span, f"this is never true of what {register} holds wherever an arc leads to {arc.ends[0]}, so this arc is never taken"
+            yield arc.when.span, f"this is never true for the values of {register} in the state {arc.ends[0]}, so this arc is never taken"
 
 
 @_rule("NEVER_TOGETHER", INFO)
@@ -212,8 +212,8 @@ def _never_together(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     if clause.automaton is None:
         return
     for one, other in never_together(clause.automaton):
-        what = f"never true together with {one.when.span.of(clause.text)}, which leaves {one.ends[0]}, too"
-        yield other.when.span, f"{what}: no row is taken by both arcs, as arcs side by side otherwise are"
+        what = f"never true together with {one.when.span.of(clause.text)}, which also leaves {one.ends[0]}"
+        yield other.when.span, f"{what}: no row takes both arcs, unlike other arcs of a state"
 
 
 def _start(automaton: Automaton) -> str:
@@ -269,7 +269,7 @@ def _swallows(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     for node, _, rows_follow in _followed(clause.pattern):
         if isinstance(node, nodes.Repeat) and node.greedy and node.max is None and rows_follow and _is_any(clause, node.item):
             text = node.span.of(clause.text)
-            what = "takes all rows to the end of the partition, then goes back to the last row where the rest matches"
+            what = "takes all rows to the end of the partition, then backtracks to the last row where the rest matches"
             yield node.span, f"{text} {what}; {text}? stops at the first one"
 
 
@@ -306,7 +306,7 @@ def _misspelled(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
         name = node.value[0]
         near = nearest(name, known)
         if near is not None and name.lower() not in variables | ahead:
-            yield node.span, f"no variable of PATTERN is called {name}; did you mean {near}?"
+            yield node.span, f"PATTERN does not have a variable {name}; did you mean {near}?"
 
 
 @_rule("NEVER_FIRST", WARNING)
@@ -319,7 +319,7 @@ def _never_first(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
                 yield (
                     conjunct.span,
                     f"{text} is NULL on the first row of {definition.variable}, so this is never true there and {definition.variable} takes no row; "
-                    f"PRIOR(LAST(...)) is the row before, and what is NULL because of it is true on the first row",
+                    f"PRIOR(LAST(...)) is the row before, and a comparison that is NULL because of it counts as true on the first row",
                 )
 
 
@@ -327,14 +327,14 @@ def _never_first(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
 def _selection_in_pattern(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     for node in nodes.walk(clause.pattern):
         if isinstance(node, nodes.Var) and node.name.upper() in ("SKIP", "TILL", "NEXT", "MATCH") and _is_any(clause, node):
-            yield node.span, f"{node.name} is a variable here, and any row matches it; EVENT SELECTION SKIP TILL NEXT MATCH stands outside of PATTERN"
+            yield node.span, f"{node.name} is a variable here, and any row matches it; write EVENT SELECTION SKIP TILL NEXT MATCH outside of PATTERN"
             return
 
 
 @_rule("OTHER_ENGINE", WARNING)
 def _other_engine(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     for node in (n for e in _expressions(clause) for n in e.walk() if n.op == "call" and n.value in ELSEWHERE):
-        yield node.span, f"Spark has no function {node.value}; {ELSEWHERE[str(node.value)]}"
+        yield node.span, f"Spark does not have the function {node.value}; {ELSEWHERE[str(node.value)]}"
 
 
 @_rule("QUOTED_NAME", WARNING)
@@ -350,7 +350,7 @@ def _quoted_name(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     for literal in (e.bare() for e in alone):
         text = literal.span.of(clause.text)
         if literal.op == "lit" and text.startswith('"'):
-            yield literal.span, f"{text} is a string in Spark SQL; a name is quoted as `{text[1:-1]}`"
+            yield literal.span, f"{text} is a string in Spark SQL. Quote a name as `{text[1:-1]}`"
 
 
 @_rule("SKIP_TO_ITSELF", WARNING)
@@ -365,8 +365,8 @@ def _skip_to_itself(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     wanted = sum(1 << v for v, name in enumerate(names) if name.lower() in members)
     most = sum(high for v, (_, high) in occurrences(pattern).items() if wanted >> v & 1)
     if not nullable(pattern) and not first_variables(pattern) & ~wanted and (skip.mode == TO_FIRST or most == 1):
-        why = f"every match begins with {skip.target}, so the next one would begin where this one did, which is an error at the first match"
-        yield skip.span, f"{why}; skip to a later variable, PAST LAST ROW or TO NEXT ROW"
+        why = f"every match begins with {skip.target}, so the next match would begin at the same row, which is an error at the first match"
+        yield skip.span, f"{why}. Skip to a later variable, PAST LAST ROW or TO NEXT ROW"
 
 
 # -- helpers of the rules -----------------------------------------------------------------------------------------

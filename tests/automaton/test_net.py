@@ -141,7 +141,7 @@ def test_a_variable_behind_the_last_row_is_no_reason_not_to_pass_over_a_row():
             "node 3 at cost 0", "  complete with 0 errors",
         ]),
         ("EVENT SELECTION STRICT CONTIGUITY PATTERN (A B) APPROX 0.5 WEIGHTS (A 0.5, EXTRA 0.5) ALL MATCHES DEFINE A AS s = 'a'", [
-            "node 0 (start)", "  begin A -> 1 if (s = 'a') [opens window 0]", "  begin A -> 2 [opens window 0] (a row that stands for it)",
+            "node 0 (start)", "  begin A -> 1 if (s = 'a') [opens window 0]", "  begin A -> 2 [opens window 0] (a substitute row)",
             "  begin B -> 3 [opens window 0] [skipping A]",
             "node 1 at cost 0.0", "  take B -> 4 [inside window 0]", "  take any row -> 5 (an extra row)",
             "node 2 at cost 0.5", "  take B -> 3 [inside window 0]",

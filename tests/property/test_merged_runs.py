@@ -231,9 +231,9 @@ def test_classes_taken_out_of_a_crowded_table_hide_no_others():
 @pytest.mark.parametrize(
     ("selected", "condition", "said"),
     [
-        ("MATCH_GRAPH() AS m EVENT SELECTION SKIP TILL ANY MATCH", "p > PRIOR(p)", "side by side"),
-        ("MATCH_COUNT() AS m EVENT SELECTION SKIP TILL ANY MATCH", "p > PRIOR(p)", "side by side"),
-        ("MATCH_COUNT() AS m EVENT SELECTION SKIP TILL NEXT MATCH ALL MATCHES", "p > PRIOR(p)", "side by side"),
+        ("MATCH_GRAPH() AS m EVENT SELECTION SKIP TILL ANY MATCH", "p > PRIOR(p)", "in parallel"),
+        ("MATCH_COUNT() AS m EVENT SELECTION SKIP TILL ANY MATCH", "p > PRIOR(p)", "in parallel"),
+        ("MATCH_COUNT() AS m EVENT SELECTION SKIP TILL NEXT MATCH ALL MATCHES", "p > PRIOR(p)", "in parallel"),
         ("MATCH_COUNT() AS m EVENT SELECTION SKIP TILL ANY MATCH", "p > 1", "dynamic programming"),
         ("MATCH_GRAPH() AS m EVENT SELECTION SKIP TILL ANY MATCH", "count(DISTINCT p) < 3", "listed one by one"),
     ],

@@ -200,7 +200,7 @@ DAMAGED = {
     "two layouts": lambda: checked(stream_of()),
     "a watermark beyond 64 bits": lambda: stream_of(watermark=10**25),
     "half a row": lambda: stream_of(kept=1.5),
-    "no number": lambda: stream_of(pending=None),
+    "cannot be numbered": lambda: stream_of(pending=None),
     "no statement": lambda: stream_of(packed=b"{}"),
     "no states": lambda: stream_of(KEYS.select(["key", "due"])),
     "a NULL": lambda: stream_of(KEYS.set_column(2, "due", pa.array([None], pa.int64()))),

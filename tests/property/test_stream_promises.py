@@ -145,7 +145,7 @@ def test_a_promise_is_kept_until_the_watermark_has_passed_it(idle):
     assert left.states[0] and left.due[0] == 11
     left = _advance(stream, table, [], left.states[0], 8)
     assert left.states[0] and left.due[0] == 11
-    with pytest.raises(MatchRuntimeError, match="promised no further change with that value"):
+    with pytest.raises(MatchRuntimeError, match="excluded further changes with that value"):
         _advance(stream, table, [3], left.states[0], 8)
     left = _advance(stream, table, [], left.states[0], 11)
     assert left.states == [b""] and left.due[0] == NOTHING_DUE
@@ -163,7 +163,7 @@ def test_a_change_that_was_promised_not_to_come(op):
 
 
 def test_punctuations_of_all_rows_or_all_keys_say_nothing():
-    for event, words in ((_row("punctuate", None, 6), "give it a value"), (_row("punctuate", 1, 6, None), "write one for each key")):
+    for event, words in ((_row("punctuate", None, 6), "Give it a value"), (_row("punctuate", 1, 6, None), "Write one for each key")):
         stream, table = _stream([event])
         with pytest.raises(MatchRuntimeError, match=words) as raised:
             _advance(stream, table, [0], b"", 1)
@@ -172,5 +172,5 @@ def test_punctuations_of_all_rows_or_all_keys_say_nothing():
 
 def test_an_order_is_needed_over_a_table_alone():
     planned(TEXTS[0].format(own="CHANGE() AS change,", changes=PROMISING.format(by="v", held="")))
-    with pytest.raises(ClauseError, match="add ARRIVAL BY"):
+    with pytest.raises(ClauseError, match="Add ARRIVAL BY"):
         planned(TEXTS[0].format(own="", changes="CHANGES IN op PUNCTUATE BY v"))

@@ -100,7 +100,7 @@ def test_query(spark, planted, query):
 
 def test_equivalence_tests_are_keys():
     for query, key in (("q5", "id"), ("q7", "id"), ("q8", "place")):
-        assert re.search(rf"further partition keys.*\n  {key} \(", sparkcep.explain(statement(query)))
+        assert re.search(rf"additional partition keys.*\n  {key} \(", sparkcep.explain(statement(query)))
 
 
 @pytest.mark.parametrize("query", first(["q5", "q1"], wider=1))

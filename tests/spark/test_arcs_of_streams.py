@@ -139,7 +139,7 @@ def test_a_micro_batch_that_is_tried_again_reads_what_it_read(spark, tmp_path):
     assert went(frame, tmp_path) == {last: first[last]}
     assert {path: path.read_bytes() for path in logged} == logged
     put(source, 1, [{"symbol": "k0", "at": 9, "n": 9, "price": 1, "f": None}])
-    with pytest.raises(Exception, match=r"LATE_ROW.*low\(5\).*give it a later valid_from.*line 2, column"):  # it is read now, and reaches back to rows that were decided
+    with pytest.raises(Exception, match=r"LATE_ROW.*low\(5\).*Give it a later valid_from.*line 2, column"):  # it is read now, and reaches back to rows that were decided
         went(frame, tmp_path)
     rules.hold(1, [*own, ("low", 5, at(5), None, None, None)])  # put right, and the query goes on
     spark.conf.set("spark.sql.streaming.minBatchesToRetain", "2")

@@ -146,19 +146,19 @@ def test_what_passes_no_watermark_on(spark, tmp_path):
     for statement, words in (
         (f"SELECT * FROM ({endless}) MATCH_RECOGNIZE ({GROWS})", r"clause below has none, as without WINDOW INTERVAL '...' a match may take any time"),
         (f"SELECT * FROM ({RISES.format(t='ticks_stream')}) MATCH_RECOGNIZE ({GROWS.replace('ORDER BY a', 'ORDER BY z')})", "column that has its watermark, a, as it is; here it is z"),
-        (f"SELECT * FROM ({untold.replace('symbol, c', 'symbol, a, z, c')}) MATCH_RECOGNIZE ({GROWS})", "give that clause FIRST or LAST"),
+        (f"SELECT * FROM ({untold.replace('symbol, c', 'symbol, a, z, c')}) MATCH_RECOGNIZE ({GROWS})", "Add FIRST or LAST"),
     ):
         assert re.match(rf"\[SPARKCEP.STREAM\].*{words}.*\(line 1, column \d+: '[az]'\)", refused(spark, statement)), refused(spark, statement)
     counts = spark.sql(f"SELECT symbol, count(*) AS c FROM ({endless}) GROUP BY symbol")
-    assert re.match(r"\[SPARKCEP.STREAM\].*the clause's output has none, as without WINDOW.*outputMode\(\"update\"\)", not_started(counts, checkpoint))
+    assert re.match(r"\[SPARKCEP.STREAM\].*the clause's output lacks a watermark: without WINDOW.*outputMode\(\"update\"\)", not_started(counts, checkpoint))
     timed = spark.sql(f"SELECT symbol, count(*) AS c FROM ({RISES.format(t='ticks_stream')}) GROUP BY symbol")
-    assert "group by a window of a; or write" in not_started(timed, checkpoint)
+    assert "group by a window of a, or write" in not_started(timed, checkpoint)
     again = spark.sql(RISES.format(t="ticks_stream"))
-    assert "leave it out: a has one already" in not_started(again.withWatermark("z", "1 second"), checkpoint)
+    assert "Leave it out: a already has one" in not_started(again.withWatermark("z", "1 second"), checkpoint)
     both = spark.sql(f"SELECT DISTINCT * FROM (SELECT symbol, ts, n AS c FROM ticks_stream UNION ALL SELECT symbol, a, c FROM ({endless}))")
-    assert "lets its state go by a watermark (" in not_started(both, checkpoint)
+    assert "an operator that needs a watermark (" in not_started(both, checkpoint)
     over = spark.sql(STATEMENTS["over a window"].format(t="ticks_stream"))
-    assert "reads rows that do not change any more" in not_started(over, checkpoint, "update")
+    assert "reads only final rows" in not_started(over, checkpoint, "update")
     spark.conf.set("spark.sql.streaming.statefulOperator.allowMultiple", "false")
     try:
         assert "allowMultiple is false" in not_started(spark.sql(TWO.format(t="ticks_stream")), checkpoint)

@@ -102,13 +102,13 @@ except Exception as error:
 def test_executors_without_the_package(cluster, settings, user, daemon):
     bare = {key: value for key, value in settings.items() if key not in ("spark.archives", "spark.executorEnv.PYTHONPATH")} | daemon
     raw, said = answers(LACKING, cluster, bare, python=str(user.python))
-    assert said.startswith("[SPARKCEP.NOT_INSTALLED] the Python of Spark's workers has no sparkcep; install sparkcep there") and "`sparkcep pack`" in said
+    assert said.startswith("[SPARKCEP.NOT_INSTALLED] the Python of Spark's workers does not have sparkcep; install sparkcep there") and "`sparkcep pack`" in said
     assert daemon or "[SPARKCEP.NOT_INSTALLED]" in raw
     if daemon:
         command = [sys.executable, "-m", "sparkcep", "doctor", "--master", cluster, *(part for key, value in bare.items() for part in ("--conf", f"{key}={value}"))]
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYSPARK_PYTHON": str(user.python), "SPARK_LOCAL_IP": "127.0.0.1"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert re.search(r"^MEND  executors +no Python worker starts\n +the Python of Spark's workers has no sparkcep", done.stdout, re.M), done.stdout + done.stderr[-3000:]
+        assert re.search(r"^FIX   executors +no Python worker starts\n +the Python of Spark's workers does not have sparkcep", done.stdout, re.M), done.stdout + done.stderr[-3000:]
 
 
 def test_another_version(cluster, settings, archive, folder, user):

@@ -56,5 +56,5 @@ def test_artifacts_that_are_added_after_enable(tmp_path):
         subprocess.run([sys.executable, "-c", CLIENT, str(Path(__file__).parents[2]), str(archive), str(out)], cwd=tmp_path, env=environment, stdout=sink, stderr=sink, timeout=400, check=False)
     assert out.exists(), log.read_text()[-4000:]
     before, after, again = json.loads(out.read_text())
-    assert before.startswith("[SPARKCEP.NOT_INSTALLED] the Python of Spark's workers has no sparkcep") and "spark.addArtifacts" in before
+    assert before.startswith("[SPARKCEP.NOT_INSTALLED] the Python of Spark's workers does not have sparkcep") and "spark.addArtifacts" in before
     assert after == again == [[3]]

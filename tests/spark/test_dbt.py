@@ -194,7 +194,7 @@ def test_tests_of_the_package_find_what_is_there(first):
 
 def test_an_error_of_a_clause_has_its_place(first, capsys):
     message = first.first_results["broken"]["message"]
-    assert "[SPARKCEP.UNKNOWN_VARIABLE] B is defined but is no variable of PATTERN" in message and "Traceback" not in message
+    assert "[SPARKCEP.UNKNOWN_VARIABLE] B is defined but is not a variable of PATTERN" in message and "Traceback" not in message
     line, column = map(int, re.search(r"\(line (\d+), column (\d+): 'B'\)", message).groups())
     sent = (first.folder / "target" / "run" / "row_patterns" / "models" / "broken.sql").read_text("utf-8").splitlines()
     assert sent[line - 1][column - 1 :] == "B AS price > 10"

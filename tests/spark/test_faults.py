@@ -216,7 +216,7 @@ print(json.dumps(out))
     both = [application(tmp_path, program, **variables) for _ in range(2)]
     for process in both:
         out, log = said(process)
-        assert out == {"right": True} and "what is compiled cannot be kept in" in log
+        assert out == {"right": True} and "compiled code cannot be cached in" in log
     (kept,) = (tmp_path / "temporary").glob(f"sparkcep-{os.geteuid()}")
     assert len(list(kept.glob("*.jar"))) == 1 and list(kept.rglob("*.nbc")) and not list(kept.rglob("*.tmp.*"))
 
@@ -236,7 +236,7 @@ print(json.dumps(out))
 '''
     (tmp_path / "kept").mkdir()
     out, log = said(application(tmp_path, program, SPARKCEP_CACHE_DIR=str(tmp_path / "kept")))
-    assert out == {"right": True} and "compiled kernels cannot be kept in" in log
+    assert out == {"right": True} and "compiled kernels cannot be cached in" in log
     assert not [path for path in (tmp_path / "kept").rglob("*") if ".tmp." in path.name]
 
 

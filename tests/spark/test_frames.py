@@ -172,10 +172,10 @@ def test_a_text_is_one_clause(frame, clause):
     [
         ({"partition_by": 1}, "partition_by takes names of columns"),
         ({"order_by": ["ts", None]}, "order_by takes names of columns.*not NoneType"),
-        ({"partition_by": lambda: F.upper("sym")}, "write the expression as text"),
-        ({"partition_by": lambda: F.lit("sym")}, "more than the name"),
-        ({"partition_by": lambda: F.col("sym").desc()}, "more than the name"),
-        ({"order_by": lambda: F.col("nowhere")}, "more than the name of a column of the frame"),
+        ({"partition_by": lambda: F.upper("sym")}, "Write the expression as a string"),
+        ({"partition_by": lambda: F.lit("sym")}, "not just the name"),
+        ({"partition_by": lambda: F.col("sym").desc()}, "not just the name"),
+        ({"order_by": lambda: F.col("nowhere")}, "not just the name of a column of the DataFrame"),
         ({"clause": None}, "needs pattern="),
     ],
 )
@@ -273,7 +273,7 @@ def test_a_measure_or_a_condition_is_one_expression(frame, text):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"clause": REST}, "is given beside clause"), ({"pattern": None}, "needs pattern="), ({"pattern": 1}, "pattern must be a text"), ({"define": "A AS true"}, "define must be a dict"),
+        ({"clause": REST}, "and clause cannot both be given"), ({"pattern": None}, "needs pattern="), ({"pattern": 1}, "pattern must be a text"), ({"define": "A AS true"}, "define must be a dict"),
         ({"define": {"A": True}}, "'A' has bool True"), ({"measures": ["price"]}, "measures must be a dict"), ({"subset": {"M": "A"}}, "subset must be a dict of lists"),
     ],
 )  # fmt: skip

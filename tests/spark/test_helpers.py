@@ -180,7 +180,7 @@ def test_limits_of_the_application_bound_its_sessions(said):
 
 
 def test_misspelled_settings_are_told(said):
-    assert said["warned"] == ["spark.sparkcep.maxStep is not a setting of sparkcep, and has no effect; did you mean spark.sparkcep.maxSteps?"]
+    assert said["warned"] == ["spark.sparkcep.maxStep is not a setting of sparkcep and is ignored; did you mean spark.sparkcep.maxSteps?"]
 
 
 def test_errors_are_redacted(said):

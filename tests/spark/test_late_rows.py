@@ -114,7 +114,7 @@ def test_a_table_that_does_not_fit_is_an_error_before_the_query_starts(spark, tm
     stream(spark, tmp_path).createOrReplaceTempView("ticks_stream")
     spark.conf.set(LATE, "late_nowhere")
     text = refused(spark, TEXT)
-    assert "'late_nowhere', and there is no such table" in text and "symbol STRING, ts TIMESTAMP, n INT, price INT, f DOUBLE" in text and "SPARKCEP.STREAM" in text
+    assert "'late_nowhere', but this table does not exist" in text and "symbol STRING, ts TIMESTAMP, n INT, price INT, f DOUBLE" in text and "SPARKCEP.STREAM" in text
     spark.sql("SELECT 1 AS n").createOrReplaceTempView("late_view")
     spark.conf.set(LATE, "late_view")
     assert "which is a view" in refused(spark, TEXT)

@@ -210,7 +210,7 @@ class TestWithoutAJdk:
         (tmp_path / "java").chmod(0o755)
         assert main([command]) == 3
         said = capsys.readouterr().err
-        assert "no Java compiler (javac), only a Java runtime" in said and "JDK of version 17" in said
+        assert "the Java compiler (javac) is missing, only a Java runtime" in said and "JDK 17" in said
 
     def test_a_jar_that_was_built_needs_no_compiler(self, monkeypatch, capsys, tmp_path):
         (tmp_path / "java").write_text("#!/bin/sh\n")

@@ -141,7 +141,7 @@ def test_cells(kernel):
     (html,) = [h for h in data(view, "text/html") if "<table>" in h]
     assert "<th>nested</th>" in html and "{x: 1, y: [1, NULL]}" in html and ">NULL</i>" in html and "3 rows" in html
     assert "k  day\n-  ---\na    1" in output_text(line)
-    assert "the first 2 rows; there are more" in output_text(limited) and output_text(limited).count("a  ") == 2
+    assert "the first 2 rows; " in output_text(limited) and output_text(limited).count("a  ") == 2
     assert "<table>" not in str(lazy.outputs) and output_text(collected) == "('DataFrame', 2)"
     assert output_text(shape) == "(1, 1)"
     assert output_text(done).startswith("done, ")
@@ -173,7 +173,7 @@ def test_errors_are_messages_with_a_place(kernel):
     ):
         line, mark = text.splitlines()[-2:]
         assert said in text and line[mark.index("^") :].startswith(marked), text
-    assert "The notebook has no variable unknown" in texts[3]
+    assert "The notebook does not define unknown" in texts[3]
     assert "write ALL ROWS PER MATCH WITH UNMATCHED ROWS" in texts[4]
     assert texts[6].startswith("[SPARKCEP.SKIP_TO_FIRST_ROW]")
 
@@ -245,12 +245,12 @@ def test_a_stream_is_shown_while_it_runs(kernel):
     assert len(data(plot, "image/png")) == 1 and "price over ts, 11 matches" in output_text(plot)
     assert output_text(held) == "(True, 0)"
     assert [failure(cell)[0] for cell in (no_stream, pandas, wrong)] == ["CellError"] * 3
-    assert "this one reads none" in failure(no_stream)[1][0] and "a stream has no last one" in failure(pandas)[1][0]
+    assert "this one does not read a stream" in failure(no_stream)[1][0] and "a stream never ends" in failure(pandas)[1][0]
     assert "line 2" in "\n".join(failure(wrong)[1])
 
 
 def test_a_failing_cell_is_named(kernel):
-    with pytest.raises(NotebookError, match=r"notebook, cell 2: CellError: .*there is no option --no"):
+    with pytest.raises(NotebookError, match=r"notebook, cell 2: CellError: .*unknown option --no"):
         executed(made("%reload_ext sparkcep", "%sql --no SELECT 1"), kernel)
 
 

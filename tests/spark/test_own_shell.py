@@ -45,8 +45,8 @@ def test_a_dialogue(said, tmp_path, monkeypatch):
 
 def test_commands_and_errors_are_answered(said):
     text = "\n".join(said(":help", ":nothing", ":limit 0", ":limit 1", CLAUSE, CLAUSE.replace("LAST(v)", "LAST(w)"), ":explain SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A);", ":save x.txt", ":fmt SELECT 1;"))
-    assert "Tab completes" in text and "there is no command :nothing" in text and "a number of rows above 0, not 0" in text
-    assert "the first 1 rows; there are more (:limit shows them)" in text
+    assert "Tab completes" in text and "unknown command :nothing" in text and "a number of rows above 0, not 0" in text
+    assert "the first 1 rows; :limit shows more" in text
     assert "`w` cannot be resolved" in text and "^" in text and "Traceback" not in text
     assert "SPARKCEP.SYNTAX" in text and "must end in .parquet, .csv" in text and text.endswith("SELECT 1;")
 
@@ -54,7 +54,7 @@ def test_commands_and_errors_are_answered(said):
 def test_words_of_other_shells_are_answered(said):
     for asked in ("\\?", "help", "HELP;", ".help", "?"):
         assert "Tab completes" in said(asked)[1]
-    assert "there is no command \\dt; there are :help" in said("\\dt")[1] and "no command .tables" in said(".tables")[1]
+    assert "unknown command \\dt; the commands are :help" in said("\\dt")[1] and "unknown command .tables" in said(".tables")[1]
     for left in ("\\q", ".quit", "exit;", ":exit"):
         assert said(left, "SELECT 1;")[1:] == []
 

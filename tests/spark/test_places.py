@@ -56,7 +56,7 @@ WRONG = {
         over(measures="⟦FIRST(price) + map(1, LAST(price))⟧ AS m"), "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES", '"(FIRST(price) + map(1, LAST(price)))"',
     ),
     "condition's types": (over(define="A AS ⟦price AND s = 'x'⟧"), "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES", "BOOLEAN"),
-    "no condition": (over(define="A AS ⟦price⟧"), "SPARKCEP.DATATYPE_MISMATCH", "the condition of A is of type int, not BOOLEAN; write a comparison"),
+    "no condition": (over(define="A AS ⟦price⟧"), "SPARKCEP.DATATYPE_MISMATCH", "the condition of A is of type int, not BOOLEAN. Write a comparison"),
     "no condition of two rows": (over(define="A AS ⟦price - PREV(price)⟧"), "SPARKCEP.DATATYPE_MISMATCH", "the condition of A is of type int, not BOOLEAN"),
     "partition by a map": (over(table="(SELECT map('a', 1) AS k, 1 AS id, 2 AS price)", by="PARTITION BY ⟦k⟧"), UNORDERED, "k ASC"),
     "partition by a variant": (
@@ -66,12 +66,12 @@ WRONG = {
     "order by a variant": (over(table="(SELECT parse_json('1') AS k, 2 AS price)", order="ORDER BY price, ⟦k⟧ DESC"), UNORDERED, '"k DESC NULLS LAST"'),
     "variable": (
         over(measures="LAST(⟦DONW.price⟧) AS m", pattern="STRT DOWN+", define="DOWN AS price > 0"),
-        UNRESOLVED, "no variable of PATTERN is called DONW; did you mean DOWN? SQLSTATE",
+        UNRESOLVED, "PATTERN does not have a variable DONW; did you mean DOWN? SQLSTATE",
     ),
-    "variable in a condition": (over(define="A AS price > ⟦Q.price⟧"), UNRESOLVED, "no variable of PATTERN is called Q. SQLSTATE"),
+    "variable in a condition": (over(define="A AS price > ⟦Q.price⟧"), UNRESOLVED, "PATTERN does not have a variable Q. SQLSTATE"),
     "another engine's": (over(measures="⟦MATCH_SEQUENCE_NUMBER()⟧ AS m"), "UNRESOLVED_ROUTINE", "RUNNING count(*)"),
     "python over two rows": (
-        over(pattern="A B+", define="B AS ⟦cheap(price - A.price)⟧"), "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_PYTHON_UDF", "one row only",
+        over(pattern="A B+", define="B AS ⟦cheap(price - A.price)⟧"), "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_PYTHON_UDF", "only one row",
     ),
     "syntax": (over(behind="WHERE 1 ⟦2⟧"), "PARSE_SYNTAX_ERROR", "near '2'"),
     "function form": (

@@ -147,12 +147,12 @@ def test_ids_over_a_table_are_one_column_among_others(spark, shape, adaptive):
     "table, own, changes, error_class, message",
     [
         ("ticks_stream", "CHANGE() AS change,", "CHANGES IN op ARRIVAL BY n REPORT CHANGES", "STREAM", "leave ARRIVAL BY out"),
-        ("ticks_stream", "", "CHANGES IN op", "STREAM", "add REPORT CHANGES"),
+        ("ticks_stream", "", "CHANGES IN op", "STREAM", "needs REPORT CHANGES"),
         ("ticks_stream", "", "CHANGES IN op PUNCTUATE BY n", "AUTOMATON", "over a stream REPORT CHANGES"),
         ("ticks_stream", "CHANGE() AS change,", "CHANGES IN op PUNCTUATE BY f REPORT CHANGES", "DATATYPE_MISMATCH", "a whole number, a STRING"),
-        ("ticks_stream", "CHANGE() AS change, CHANGED_BY() AS b,", "CHANGES IN op REPORT CHANGES", "AUTOMATON", "CHANGED_BY() gives the ARRIVAL BY expression"),
-        ("ticks_table", "CHANGE() AS change,", "CHANGES IN op PUNCTUATE BY n REPORT CHANGES", "AUTOMATON", "add ARRIVAL BY"),
-        ("ticks_table", "CHANGE() AS change,", "CHANGES IN op REPORT CHANGES", "AUTOMATON", "over a table needs the order in which changes come; add ARRIVAL BY"),
+        ("ticks_stream", "CHANGE() AS change, CHANGED_BY() AS b,", "CHANGES IN op REPORT CHANGES", "AUTOMATON", "CHANGED_BY() returns the ARRIVAL BY expression"),
+        ("ticks_table", "CHANGE() AS change,", "CHANGES IN op PUNCTUATE BY n REPORT CHANGES", "AUTOMATON", "Add ARRIVAL BY"),
+        ("ticks_table", "CHANGE() AS change,", "CHANGES IN op REPORT CHANGES", "AUTOMATON", "over a table needs the order of the changes. Add ARRIVAL BY"),
     ],
 )
 def test_what_is_no_changelog_of_a_stream_is_an_error_before_it_starts(spark, tmp_path, table, own, changes, error_class, message):

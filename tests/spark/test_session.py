@@ -38,7 +38,7 @@ BAD = MATCH.replace("DEFINE A", "DEFINE X")
 ROWS = "VALUES ('a', 1, 5), ('a', 2, 15), ('b', 1, 25) AS t(sym, ts, price)"
 EXPECTED = [("a", 15), ("b", 25)]
 
-needs_javac = pytest.mark.skipif(find_java_tool("javac") is None, reason="no Java compiler here")
+needs_javac = pytest.mark.skipif(find_java_tool("javac") is None, reason="the Java compiler (javac) is missing here")
 
 
 def rows(frame):
@@ -86,7 +86,7 @@ def test_a_char_column_is_one_above_the_clause(enabled, tmp_path):
         union = " UNION ALL ".join(f"{text.format('count(*) AS found')} WHERE {where}" for where, (text, _) in asked.items())
         assert [row.found for row in enabled.sql(union).collect()] == [count for _, count in asked.values()]
         for condition, place in {"c3 = A.code": "c3 = A.code", "A.code IN ('a', 'b')": "A.code IN ('a', 'b')", "PREV(code) <=> 'a'": "PREV(code) <=> 'a'"}.items():
-            with pytest.raises(ClauseError, match=r"DATATYPE_MISMATCH.*is of type char\(.*cannot be compared across rows with .*; compare rtrim\(") as raised:
+            with pytest.raises(ClauseError, match=r"DATATYPE_MISMATCH.*is of type char\(.*cannot be compared across rows with .*; Compare rtrim\(") as raised:
                 enabled.sql(f"SELECT * FROM (SELECT * FROM padded JOIN cut ON code = c3) MATCH_RECOGNIZE (ORDER BY ts MEASURES count(*) AS n PATTERN (A B) DEFINE B AS {condition})")
             assert raised.value.fragment == place
         trimmed = "SELECT * FROM padded MATCH_RECOGNIZE (ORDER BY ts MEASURES count(*) AS n PATTERN (A B C) DEFINE B AS A.code = 'a', C AS rtrim(A.code) IN ('a', 'b') AND A.code = code)"
@@ -384,7 +384,7 @@ def test_callbacks_that_somebody_opened_stay_as_they_are(monkeypatch, caplog):
     other = Gateway()
     session._open_callbacks(other, Extension())  # a Py4J that is made otherwise
     assert started == [unpinned, other] and other.callback_server_parameters.auth_token is None
-    assert "asks for no token" in caplog.text
+    assert "does not require a token" in caplog.text
 
 
 def test_without_a_compiler_the_wrapper_is_enough(enabled, monkeypatch, tmp_path, caplog):
@@ -394,7 +394,7 @@ def test_without_a_compiler_the_wrapper_is_enough(enabled, monkeypatch, tmp_path
     fresh = enabled.newSession()
     with caplog.at_level(logging.INFO, logger="sparkcep"):
         session.enable(fresh)
-    assert "no Java compiler" in caplog.text and "JDK" in caplog.text
+    assert "the Java compiler (javac) is missing" in caplog.text and "JDK" in caplog.text
     assert rows(fresh.sql(f"SELECT * FROM ticks_table {MATCH}")) == EXPECTED
 
 

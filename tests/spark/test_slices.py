@@ -205,7 +205,7 @@ CHOICES = {
     "even keys": (EVEN, LONG, False, "the key with most has an estimated 1% of all, and 4 tasks run at a time"),
     "one large key": (HALF, LONG, True, "of 20,000 sampled rows, the key with most has an estimated 50% of all, and 4 tasks"),
     "one key": (BIG.format("7"), LONG, True, "the key with most has an estimated 100% of all"),
-    "no key": (EVEN, LONG.replace("PARTITION BY k", ""), True, "there is no PARTITION BY, and there are about"),
+    "no key": (EVEN, LONG.replace("PARTITION BY k", ""), True, "the clause lacks PARTITION BY, and its table has about"),
     "a small table": (HALF.replace("1000000", "1000"), LONG, False, "its table is small"),
     "small without a key": (HALF.replace("1000000", "1000"), LONG.replace("PARTITION BY k", ""), False, "its table is small"),
     "key by key": (BIG.format("id DIV 5000"), LONG, False, "has at least 1% of all, and 4 tasks run at a time; rows come key by key"),

@@ -190,7 +190,7 @@ def test_conditions_that_spark_moves(spark, tmp_path):
     told = Counter(row.name for row in wanted)
     assert all(told[name] > 2 for name in MOVED if name not in NOTHING) and not any(told[name] for name in NOTHING), told
     again = not_started(spark.sql(moved("ticks_stream").replace("symbol <> 'k1'", "symbol <> 'k2'")), tmp_path / "out.checkpoint")
-    assert "the keys that WHERE above the clause wants differ" in again
+    assert "the keys that WHERE above the clause selects differ" in again
 
 
 @pytest.mark.further
@@ -280,8 +280,8 @@ REFUSED = {  # what Spark does not run over streams, and what is said of it
     f"SELECT symbol FROM ({{m}}) UNION ALL SELECT symbol FROM ({STATIC})": "Spark does not start the query: Union between streaming and batch",
     "SELECT symbol FROM ({m}) TABLESAMPLE (10 PERCENT)": "Spark does not start the query: Sampling is not supported",
     "SELECT symbol FROM ({m}) OFFSET 2": "Spark does not start the query: Offset is not supported",
-    f"SELECT symbol FROM ({{m}}) EXCEPT SELECT symbol FROM ({STATIC})": r"in output mode append what is aggregated \(Except\) .*; have a among its columns; or write outputMode",
-    "SELECT DISTINCT symbol, m FROM ({m})": r"in output mode append what is aggregated \(Distinct\) .*; have a among its columns; or write outputMode",
+    f"SELECT symbol FROM ({{m}}) EXCEPT SELECT symbol FROM ({STATIC})": r"in output mode append an aggregate \(Except\) .*; have a among its columns, or write outputMode",
+    "SELECT DISTINCT symbol, m FROM ({m})": r"in output mode append an aggregate \(Distinct\) .*; have a among its columns, or write outputMode",
 }  # fmt: skip
 
 

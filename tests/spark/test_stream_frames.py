@@ -119,7 +119,7 @@ def test_a_restart_goes_on_and_another_statement_is_refused(spark, tmp_path, cap
     put(source, 0, parts[0])
     with caplog.at_level("WARNING", "sparkcep"):
         first = frame()
-    assert "program of data frames" in caplog.text and "in 3 buckets" in caplog.text
+    assert "DataFrame program" in caplog.text and "in 3 buckets" in caplog.text
     ran(first, tmp_path)
     put(source, 10, parts[1])
     (source / "011.json").write_text("".join(json.dumps(row | {"ts": "2026-01-01 00:00:02" if row["at"] else None}) + "\n" for row in (late, late, nothing)))
@@ -135,19 +135,19 @@ def test_a_restart_goes_on_and_another_statement_is_refused(spark, tmp_path, cap
     assert sum(c["engineTimeMs"] for c in counted) > 0
     shown = tables(check(sparkcep.report(query)))
     now = next(dict(zip(table[1::2], table[2::2])) for table in shown if "late rows, in these" in table)
-    assert (now["late rows, in these"], now["keys of which anything is kept"]) == ("2", "1")
+    assert (now["late rows, in these"], now["keys with saved state"]) == ("2", "1")
     told_of = query._jsq.explainInternal(False)
-    assert "match_recognize by data frames, of each key are kept: rows behind the watermark, until it has passed them" in told_of
+    assert "match_recognize by data frames, state per key: rows later than the watermark, until it passes them" in told_of
     expected = wanted(spark, source, STATEMENTS["v"], "n < 1000")
     assert told(spark, tmp_path) == expected and len(expected) > 10
     put(source, 20, [{"symbol": "k0", "at": 4 * END, "n": 1, "price": 3, "f": None}])
     with pytest.raises(ParseException, match=r"SPARKCEP.STREAM.*another statement.*DEFINE differ.*line 3, column"):
         ran(sparkcep.match_recognize(stream(spark, source), partition_by="symbol", order_by=["ts", "n"], clause=V.replace("price < PREV(price)", "price < PREV(price) AND n > 3")), tmp_path)
     spark.conf.set(BUCKETS, "4")
-    with pytest.raises(ParseException, match=r"SPARKCEP.STREAM.*the checkpoint has 3 buckets of keys, and sparkcep.stream.buckets is 4; set it to 3"):
+    with pytest.raises(ParseException, match=r"SPARKCEP.STREAM.*the checkpoint has 3 buckets of keys, but sparkcep.stream.buckets is 4. Set it to 3"):
         ran(frame(), tmp_path)
     spark.conf.set(ROUTE, "operator")
-    with pytest.raises(Exception, match=r"ran as programs of data frames"):
+    with pytest.raises(Exception, match=r"ran as DataFrame programs"):
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider")
         try:
             ran(frame(), tmp_path)
@@ -207,7 +207,7 @@ def test_a_table_of_late_rows_needs_the_operator(spark, tmp_path):
     stream(spark, tmp_path).createOrReplaceTempView("ticks_stream")
     spark.conf.set("sparkcep.stream.lateRows", "late")
     try:
-        with pytest.raises(Exception, match=r"SPARKCEP.STREAM.*late rows go to a table by the JVM's extension alone"):
+        with pytest.raises(Exception, match=r"SPARKCEP.STREAM.*only the JVM extension writes late rows to a table"):
             spark.sql(STATEMENTS["v"].format(t="ticks_stream"))
     finally:
         spark.conf.unset("sparkcep.stream.lateRows")
@@ -217,7 +217,7 @@ def test_a_checkpoint_of_the_operator_is_refused(spark, tmp_path):
     kept_checkpoint.unpacked("v", tmp_path)
     kept_checkpoint.files("v", tmp_path / "in")
     stream(spark, tmp_path / "in").createOrReplaceTempView("ticks_stream")
-    with pytest.raises(ParseException, match=r"clauses ran by the operator of the JVM's extension, and now they are programs of data frames.*line 2, column"):
+    with pytest.raises(ParseException, match=r"clauses used the operator of the JVM extension. Now they run as DataFrame programs.*line 2, column"):
         ran(spark.sql(STATEMENTS["v"].format(t="ticks_stream")), tmp_path)
 
 
@@ -267,7 +267,7 @@ def test_a_checkpoint_of_a_query_without_the_clause_is_refused(spark, tmp_path):
             lambda: clause.writeStream.queryName("plain").toTable("never_written"),
         ]
         for start in starts:
-            with pytest.raises(ParseException, match=r"the checkpoint is of a query without a clause \(no statement is kept in it\).*line 1, column 112"):
+            with pytest.raises(ParseException, match=r"the checkpoint is of a query without a clause \(it does not contain a statement\).*line 1, column 112"):
                 start()
     finally:
         spark.conf.unset(own)
@@ -377,8 +377,8 @@ def test_spark_connect_whose_server_has_no_extension(spark, tmp_path):
     rows = sorted(str(row) for row in spark.sql(STATEMENTS["v"].format(t="ticks_table")).collect() if not behind(row))
     assert sorted(str(row) for row in spark.read.schema(schema).json(str(tmp_path / "text")).collect() if not behind(row)) == rows
     assert sum(counted["matches"] for progress in report["text"] for counted in progress) >= len(rows) > 5 and report["frame"]
-    assert re.search(r"SPARKCEP.STREAM\] CREATE over a stream needs the JVM's extension.*createOrReplaceTempView.*line 2, column", report["view"])
+    assert re.search(r"SPARKCEP.STREAM\] CREATE over a stream needs the JVM extension.*createOrReplaceTempView.*line 2, column", report["view"])
     assert "UNRESOLVED_COLUMN" in report["column"] and re.search(r"line 2, column \d+", report["column"])
     assert "put the WITH at the statement's begin" in report["inner"]
-    assert "sparkcep.stream.route is operator, and there is none" in report["operator"]
-    assert "program of data frames" in (tmp_path / "client.log").read_text()
+    assert "sparkcep.stream.route is operator, but the JVM extension is missing" in report["operator"]
+    assert "DataFrame program" in (tmp_path / "client.log").read_text()

@@ -63,11 +63,11 @@ def test_the_report_of_a_stream(spark, tmp_path, count):
     seconds = [int(re.search(r":(\d\d)\.", row[-5])[1]) for row in shown]
     assert sorted((*row[:-5], at) for row, at in zip(shown, seconds)) == sorted(wanted)
     assert seconds == sorted(seconds) and [row[-4] for row in shown] == [f"0:04:{51 - at:02}" for at in seconds]
-    assert batches[14:][::14][-1] == "0" and len(batches) == 14 * (1 + int(now["micro-batches that Spark remembers"]))
+    assert batches[14:][::14][-1] == "0" and len(batches) == 14 * (1 + int(now["recent micro-batches"]))
     assert any("the states of all keys" in cell for cell in jobs)
     assert dict(zip(tables(check(ended))[-4][1::2], tables(check(ended))[-4][2::2])) != now
 
 
 def test_what_report_takes(spark):
-    with pytest.raises(TypeError, match="a session and the text of a query, or a streaming query alone"):
+    with pytest.raises(TypeError, match="a session and the text of a query, or only a streaming query"):
         sparkcep.report(spark)

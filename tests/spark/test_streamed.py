@@ -61,7 +61,7 @@ def test_rows_are_shown_where_no_folder_is_named(spark, tmp_path, capfd):
     define(spark, Given.of([f"live_ticks={tmp_path / 'ticks'}"], [], ["live_ticks.ts=5 seconds"]), print)
     run(spark, spark.sql(STATEMENT), Target(None, None, True), shown_rows)
     assert "|A     |3  |8    |" in capfd.readouterr().out
-    with pytest.raises(ToolError, match="reads no stream"):
+    with pytest.raises(ToolError, match="does not read a stream"):
         run(spark, spark.sql("SELECT 1"), Target(None, None, True), shown_rows)
 
 
@@ -105,9 +105,9 @@ def test_what_a_query_fails_with_is_told(spark, tmp_path):
 @pytest.mark.parametrize(
     ("streams", "options", "watermarks", "said"),
     [
-        (["ticks=x"], [], [], "say how late its rows may come: --watermark ticks.COLUMN='5 seconds'"),
+        (["ticks=x"], [], [], "Say how late rows may be: --watermark ticks.COLUMN='5 seconds'"),
         (["ticks=x"], [], ["ticks.ts"], "write NAME.COLUMN=DELAY"),
-        (["ticks=x"], [], ["tick.ts=5 seconds"], "there is no --stream tick=...; there is ticks"),
+        (["ticks=x"], [], ["tick.ts=5 seconds"], "unknown --stream tick; the streams are ticks"),
         (["ticks"], [], [], "write NAME=PATH"),
     ],
 )
@@ -118,7 +118,7 @@ def test_wrong_arguments(streams, options, watermarks, said):
 
 @pytest.mark.parametrize(
     ("watermark", "said"),
-    [("live_ticks.day=5 seconds", "has no column day; it has price, symbol, ts"), ("live_ticks.ts=five", "live_ticks.ts=five: "), ("live_ticks.price=5 seconds", "live_ticks.price=5 seconds: ")],
+    [("live_ticks.day=5 seconds", "does not have a column day; the columns are price, symbol, ts"), ("live_ticks.ts=five", "live_ticks.ts=five: "), ("live_ticks.price=5 seconds", "live_ticks.price=5 seconds: ")],
 )
 def test_wrong_watermarks(spark, tmp_path, watermark, said):
     arrives(tmp_path / "ticks", "1.json", ("A", "00:00", 10))
@@ -136,9 +136,9 @@ def test_kafka_names_its_package(spark):
 
 def test_wrong_folders_and_options(tmp_path, capsys):
     (tmp_path / "a.json").write_text("{}")
-    with pytest.raises(SourceError, match="files in a folder"):
+    with pytest.raises(SourceError, match="written to a folder"):
         Target(str(tmp_path / "a.json"), "c", False).check()
-    with pytest.raises(SourceError, match="name a --checkpoint"):
+    with pytest.raises(SourceError, match="add --checkpoint"):
         Target(str(tmp_path / "out"), None, False).check()
     assert main(["run", "-e", "SELECT 1", "--once"]) == 2
     assert "belong to --stream" in capsys.readouterr().err

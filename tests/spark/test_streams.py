@@ -286,14 +286,14 @@ def test_a_restart_goes_on_and_late_rows_are_counted(spark, tmp_path):
     put(source, 20, [{"symbol": "k0", "at": 4 * END, "n": 1, "price": 3, "f": None}])
     others = {
         "DEFINE differ": statement.replace("price < PREV(price)", "price < PREV(price) AND n > 3"),
-        "by how many rows PREV looks behind a match differ": statement.replace("count(*) AS c", "PREV(FIRST(ts), 3) AS c"),
-        "the keys that WHERE above the clause wants differ": f"{statement} WHERE symbol = 'k1'",
+        "how many rows PREV reads before a match differ": statement.replace("count(*) AS c", "PREV(FIRST(ts), 3) AS c"),
+        "the keys that WHERE above the clause selects differ": f"{statement} WHERE symbol = 'k1'",
         "values that are f differ": statement.replace("count(*) AS c", "LAST(f) AS c"),
-        "a clause once, and in this one twice": STATEMENTS["two"],
+        "which has one clause; this query has 2 clauses": STATEMENTS["two"],
     }
     for what, other in others.items():
         text = not_started(spark.sql(other.format(t="ticks_stream")), tmp_path / "out.checkpoint")
-        assert re.search(rf"SPARKCEP.STREAM.*the checkpoint is of another.*{what}.*line 2, column ", text), (what, text)
+        assert re.search(rf"SPARKCEP.STREAM.*(?:the checkpoint is of|wrote it for) another.*{what}.*line 2, column ", text), (what, text)
 
 
 def not_started(frame, checkpoint, mode: str = "append", **trigger) -> str:
@@ -387,13 +387,13 @@ WRONG = {
     "top": (f"{HEAD} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW INTERVAL '5' SECONDS PREF MAX (A.value) TOP 3", "without SLIDE"),
     "top of all keys": (
         f"{HEAD}, NEXT(LAST(value)) AS z EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW INTERVAL '5' SECONDS SLIDE INTERVAL '1' SECOND PREF MAX (A.value) TOP 3 OVERALL",
-        "NEXT waits for further rows of each key",
+        "NEXT waits for future rows of each key",
     ),
     "count": ("PARTITION BY p ORDER BY timestamp MEASURES MATCH_COUNT() AS c, LAST(value) AS v EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B)", r"MATCH_COUNT\(\) without WINDOW"),
     "graph": ("PARTITION BY p ORDER BY timestamp MEASURES MATCH_GRAPH() AS c, LAST(value) AS v EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW INTERVAL '5' SECONDS DEFINE B AS MATCH_NUMBER() > 2", r"MATCH_GRAPH\(\) does not stream yet"),
     "history": ("PARTITION BY p ORDER BY timestamp PATTERN (A B C) WINDOW INTERVAL '5' SECONDS APPROX 1 MATCH HISTORY DEFINE A AS value = 1", "MATCH HISTORY"),
-    "collation": ("PARTITION BY p ORDER BY timestamp, word COLLATE UTF8_LCASE MEASURES count(*) AS c PATTERN (A B)", "not sorted by .*COLLATE UTF8_BINARY"),
-    "nested order": ("PARTITION BY p ORDER BY timestamp, array(value) MEASURES count(*) AS c PATTERN (A B)", "order by its parts"),
+    "collation": ("PARTITION BY p ORDER BY timestamp, word COLLATE UTF8_LCASE MEASURES count(*) AS c PATTERN (A B)", "cannot be ordered by .*COLLATE UTF8_BINARY"),
+    "nested order": ("PARTITION BY p ORDER BY timestamp, array(value) MEASURES count(*) AS c PATTERN (A B)", "Order by its fields or elements"),
 }
 
 
@@ -480,7 +480,7 @@ def test_a_checkpoint_that_the_operator_cannot_read_is_named(spark, tmp_path):
         ran(spark.sql(text), tmp_path, "frames")
     finally:
         spark.conf.unset("sparkcep.stream.route")
-    assert re.search(r"ran as programs of data frames.*sparkcep.stream.route = frames", not_started(spark.sql(text), tmp_path / "frames.checkpoint"))
+    assert re.search(r"ran as DataFrame programs.*sparkcep.stream.route = frames", not_started(spark.sql(text), tmp_path / "frames.checkpoint"))
 
 
 def test_the_encoding_of_states_is_said_before_a_query_starts(spark, rate):

@@ -31,14 +31,14 @@ s LIKE 'c\%' | false
 'c\x' LIKE 'c\%' | true
 'c%' LIKE 'c#%' ESCAPE '#' | true
 s LIKE s ~ a backslash in the pattern
-s SIMILAR TO 'a' ! Spark has no SIMILAR TO
+s SIMILAR TO 'a' ! Spark does not support SIMILAR TO
 # Trino: Conditional expressions
 if(k > 9, 1) | NULL
 if(n > 0, 1, 2) | 2
 coalesce(n, 5) | 5
 nullif(7, k) | NULL
 CASE WHEN n = 1 THEN 'a' END | NULL
-try(1 / 0) ! Spark has no TRY
+try(1 / 0) ! Spark does not support TRY
 # Trino: Mathematical functions and operators
 7 / 2 | 3
 -7 / 2 | -3
@@ -99,7 +99,7 @@ CAST(-2.5 AS bigint) | -3
 CAST(f AS integer) ~ rounds there and cuts off here
 CAST('abcdef' AS varchar(3)) | abc
 CAST(7 AS varchar) | 7
-CAST(f AS varchar) ~ are written in another way
+CAST(f AS varchar) ~ are formatted differently
 CAST(1.5 AS decimal) | 2
 TIME '10:00:00' < CAST(ts AS time) ~ TIME is off in Spark
 TRY_CAST('x' AS integer) | NULL
@@ -129,7 +129,7 @@ strpos('abab', 'b', 2) ! the first place
 position('b' IN 'abc') | 2
 replace('abab', 'b') | aa
 replace('abab', 'b', 'x') | axax
-replace('abab', s, 'x') ~ an empty text to search for
+replace('abab', s, 'x') ~ an empty search string
 split('a.b', '.')[2] | b
 array_join(split('a.b.c', '.', 2), ' ') | a b.c
 cardinality(split('', ',')) | 1
@@ -182,7 +182,7 @@ hour(ts) | 23
 minute(ts) | 59
 second(ts) | 59
 extract(second FROM ts) | 59
-extract(timezone_hour FROM ts) ! EXTRACT has no part
+extract(timezone_hour FROM ts) ! EXTRACT does not have a part
 last_day_of_month(DATE '2024-02-01') | 2024-02-29
 date(ts) | 2023-12-31
 date_diff('day', TIMESTAMP '2024-01-31 23:30:00', TIMESTAMP '2024-02-01 00:30:00') | 0
@@ -201,7 +201,7 @@ date_trunc('month', d) ~ of a DATE is a DATE there
 DATE '2024-01-31' + INTERVAL '1' MONTH | 2024-02-29
 DATE '2024-03-31' - INTERVAL '1' MONTH | 2024-02-29
 ts + INTERVAL '1' SECOND | 2024-01-01 00:00:00.75
-from_unixtime(1, 'UTC') ! no time zone of its own
+from_unixtime(1, 'UTC') ! does not carry a time zone
 from_unixtime(1.5) | 1970-01-01 00:00:01.5
 to_unixtime(TIMESTAMP '1970-01-01 00:00:01.5') | 1.5
 date_format(ts, '%Y-%m-%d %H:%i:%s') | 2023-12-31 23:59:59
@@ -231,7 +231,7 @@ every(b) | false
 min_by(s, v) | ab
 max_by(s, v) | NULL
 array_agg(v) ~ array_agg keeps NULLs
-array_agg(v ORDER BY v) ! no ORDER BY inside
+array_agg(v ORDER BY v) ! does not support ORDER BY inside
 stddev(n) | NULL
 stddev_samp(id) | 1
 stddev_pop(k - k) | 0
@@ -315,11 +315,11 @@ FLOOR(-1.5) | -2
 ROUND(2.5) | 3
 ROUND(x, 1) | -1.3
 ROUND(x) ~ of a date is the nearest day
-ROUND(d, 'MM') ! rounds no dates
+ROUND(d, 'MM') ! cannot round dates
 TRUNC(-1.9) | -1
 TRUNC(x, 1) | -1.2
 TRUNC(f, 0) | -1
-TRUNC(x) ! which tell the two apart
+TRUNC(x) ! for a number, or TRUNC(
 SIGN(-5) | -1
 SQRT(9) | 3
 EXP(0) | 1
@@ -357,13 +357,13 @@ INSTR('abcabc', 'c') | 3
 INSTR('abcabc', 'c', 4) | 6
 INSTR('abc', 'x') | 0
 INSTR('abcabc', 'c', 1, 1) | 3
-INSTR('abcabc', 'c', 1, 2) ! no second occurrence
+INSTR('abcabc', 'c', 1, 2) ! cannot find the second occurrence
 INSTR('abcabc', 'c', -1) ! searches forward
 REPLACE('abc', 'b') | ac
 REPLACE('abc', 'b', NULL) | ac
 REPLACE('b', 'b', '') | NULL
 REPLACE('abc', 'b', s) | acdc
-REPLACE('abc', s) ~ a NULL to search for
+REPLACE('abc', s) ~ a NULL as search string
 TRANSLATE('abc', 'ab', 'x') | xc
 TRIM('  a ') | a
 TRIM('  ') | NULL
@@ -376,17 +376,17 @@ REGEXP_LIKE('abc', 'b') | true
 REGEXP_LIKE('aBc', 'b', 'i') | true
 REGEXP_LIKE('aBc', 'b', 'c') | false
 REGEXP_LIKE(s, 'b', 'x') ! only the flags
-REGEXP_LIKE(s, '\d') ~ not quite those of Java
+REGEXP_LIKE(s, '\d') ~ differ slightly from Java
 REGEXP_SUBSTR('abc', '[bc]+') | bc
 REGEXP_SUBSTR('abc', 'x') | NULL
-REGEXP_SUBSTR(s, '\d') ~ not quite those of Java
+REGEXP_SUBSTR(s, '\d') ~ differ slightly from Java
 REGEXP_REPLACE('abc', '(b)', '<\1>') | a<b>c
 REGEXP_REPLACE('b', 'b') | NULL
 REGEXP_COUNT('abab', 'b') | 2
 REGEXP_INSTR('abab', 'b') | 2
 s LIKE 'c%' | true
 'c\x' LIKE 'c\_' | true
-s SIMILAR TO 'a' ! Spark has no SIMILAR TO
+s SIMILAR TO 'a' ! Spark does not support SIMILAR TO
 # Oracle: Datetime functions; Datetime/Interval arithmetic; CEIL, FLOOR, ROUND, and TRUNC Date Functions
 ADD_MONTHS(DATE '2024-02-29', 1) | 2024-03-31
 ADD_MONTHS(DATE '2024-01-31', 1) | 2024-02-29
@@ -400,7 +400,7 @@ TRUNC(d, 'MM') | 2023-12-01
 TRUNC(ts, 'DD') | 2023-12-31
 TRUNC(ts, 'HH24') | 2023-12-31 23:00:00
 TRUNC(d, 'IW') | 2023-12-25
-TRUNC(d, 'D') ! cuts no date off
+TRUNC(d, 'D') ! cannot truncate a date
 TRUNC(DATE '2024-01-31') | 2024-01-31
 TRUNC(SYSDATE) = CURRENT_DATE - 0 | false
 SYSDATE - 10 < SYSDATE | true
@@ -418,7 +418,7 @@ LAST_DAY(d) ~ keeps the time of day
 NEXT_DAY(d, 'FRIDAY') ~ names of days
 # Oracle: Conversion functions, Format models
 TO_CHAR(ts, 'YYYY-MM-DD HH24:MI:SS') | 2023-12-31 23:59:59
-TO_CHAR(k) ~ are written in another way
+TO_CHAR(k) ~ are formatted differently
 TO_CHAR(12, '99') ~ formats of to_char
 TO_CHAR(d, 'Day') ! formats are those of Java
 TO_CHAR(d, 'D') ! formats are those of Java
@@ -526,14 +526,14 @@ HOUR(ts) | 23
 MINUTE(ts) | 59
 SECOND(ts) | 59
 DATE_PART(epoch_second, ts) ~ is counted in UTC there
-DATE_PART(nanosecond, ts) ! EXTRACT has no part
+DATE_PART(nanosecond, ts) ! EXTRACT does not have a part
 DATE_TRUNC('week', TIMESTAMP '2023-12-31 10:00:00') | 2023-12-25 00:00:00
 DATE_TRUNC('month', DATE '2024-02-29') | 2024-02-01
 DATE_TRUNC('month', d) ~ of a DATE is a DATE there
 TRUNC(DATE '2024-02-29', 'month') | 2024-02-01
 LAST_DAY(DATE '2024-02-01') | 2024-02-29
 LAST_DAY(d, 'year') ! the last day of a month only
-TIME_SLICE(ts, 15, 'MINUTE') ! Spark has no TIME_SLICE
+TIME_SLICE(ts, 15, 'MINUTE') ! Spark does not have TIME_SLICE
 CURRENT_DATE > DATE '2024-01-01' | true
 CURRENT_TIMESTAMP() > DATE '2024-01-01' | true
 d - d ~ a number of days there
@@ -545,7 +545,7 @@ RLIKE('abc', 'a|abc') | true
 REGEXP_LIKE('ABC', 'abc', 'i') | true
 'abc' REGEXP 'ab' | false
 REGEXP_LIKE(s, 'a', 'e') ! only the flags
-s RLIKE '\\d' ~ not quite those of Java
+s RLIKE '\\d' ~ differ slightly from Java
 REGEXP_SUBSTR('abc', '[bc]+') | bc
 REGEXP_SUBSTR('abc', 'x') | NULL
 REGEXP_SUBSTR(s, 'x', 2) ! a position, an occurrence
@@ -555,7 +555,7 @@ REGEXP_COUNT('abab', 'b') | 2
 REGEXP_INSTR('abab', 'b') | 2
 s LIKE 'c%' | true
 s ILIKE 'C%' | true
-s SIMILAR TO 'a' ! Spark has no SIMILAR TO
+s SIMILAR TO 'a' ! Spark does not support SIMILAR TO
 # Snowflake: String functions
 s || n IS NULL | true
 CONCAT('a', n) | NULL
@@ -639,7 +639,7 @@ f::int ~ rounds there and cuts off here
 2.5::number | 3
 2.345::number(5, 2) | 2.35
 7::string | 7
-f::string ~ are written in another way
+f::string ~ are formatted differently
 TRY_CAST('x' AS INT) | NULL
 TO_NUMBER('1.5') | 2
 TO_NUMBER('1.25', 10, 1) | 1.3
@@ -649,12 +649,12 @@ TO_NUMERIC('1.5') | 2
 TO_VARCHAR(d, 'YYYY-MM-DD') | 2023-12-31
 TO_CHAR(ts, 'YYYY-MM-DD HH24:MI:SS') | 2023-12-31 23:59:59
 TO_CHAR(7) | 7
-TO_VARCHAR(f) ~ are written in another way
+TO_VARCHAR(f) ~ are formatted differently
 TO_VARCHAR(d, 'DY') ! formats are those of Java
 TO_VARCHAR(d, 'D') ! formats are those of Java
-TO_DATE(ts) ~ finds out the format
+TO_DATE(ts) ~ detects the format
 TO_DATE(DATE '2024-01-31') | 2024-01-31
-TO_TIMESTAMP(s) ~ finds out the format
+TO_TIMESTAMP(s) ~ detects the format
 # Snowflake: Aggregate functions
 COUNT(v) | 2
 SUM(n) | NULL
@@ -680,7 +680,7 @@ VAR_POP(n) | NULL
 # Snowflake: Semi-structured data functions
 arr[0] | 1
 arr[9] | NULL
-arr[k] ~ behind the end of an array
+arr[k] ~ past the end of an array
 GET(arr, 9) | NULL
 ARRAY_SIZE(arr) | 3
 ARRAY_CONTAINS(1, arr) | true
@@ -794,7 +794,7 @@ CHAR_LENGTH(SHA384('a')) | 96
 CHAR_LENGTH(SHA512('a')) | 128
 s LIKE 'c%' | true
 'c\x' LIKE 'c\_' | true
-s SIMILAR TO 'a' ! Spark has no SIMILAR TO
+s SIMILAR TO 'a' ! Spark does not support SIMILAR TO
 # Flink: Temporal Functions
 DAYOFWEEK(DATE '1994-09-27') | 3
 DAYOFWEEK(DATE '2023-12-31') | 1
@@ -834,7 +834,7 @@ CAST(1.9 AS INT) | 1
 CAST(1.5 AS DECIMAL) | 2
 CAST('abc' AS VARCHAR(2)) | ab
 CAST(7 AS STRING) | 7
-CAST(f AS STRING) ~ are written in another way
+CAST(f AS STRING) ~ are formatted differently
 TRY_CAST('x' AS INT) | NULL
 # Flink: Collection Functions, Value Construction Functions
 CARDINALITY(arr) | 3
@@ -854,7 +854,7 @@ MAP_FROM_ARRAYS(ARRAY['a'], ARRAY[1])['a'] | 1
 MAP['k', 7]['k'] | 7
 ROW(1, 'a') | {1, a}
 JSON_VALUE('{"a": 1}', '$.a') ~ objects and arrays are NULL
-JSON_QUERY('{"a": {}}', '$.a') ~ texts and numbers are NULL
+JSON_QUERY('{"a": {}}', '$.a') ~ strings and numbers are NULL
 JSON_EXISTS('{"a": 1}', '$.a') ~ a null of JSON
 # Flink: Aggregate Functions; AvgAggFunction of its planner has the type of its argument, and divides integers
 AVG(CAST(A.v AS INT)) | 1
@@ -951,13 +951,13 @@ regexp_extract('abc', '[bc]+') | bc
 s LIKE 'c%' | true
 'c\x' LIKE 'c\_' | true
 s ILIKE 'C%' | true
-s SIMILAR TO 'a' ! Spark has no SIMILAR TO
+s SIMILAR TO 'a' ! Spark does not support SIMILAR TO
 s GLOB 'c*' ~ GLOB: its values
 # DuckDB: Date Functions, Date Part Functions
 date_diff('day', TIMESTAMP '2024-01-31 23:30:00', TIMESTAMP '2024-02-01 00:30:00') | 1
 date_diff('month', DATE '2024-01-31', DATE '2024-02-01') | 1
 date_diff('year', DATE '2023-12-31', DATE '2024-01-01') | 1
-date_diff('week', d, d) ! weeks of date_diff
+date_diff('week', d, d) ! cannot count weeks
 datediff('hour', TIMESTAMP '2024-01-31 23:30:00', TIMESTAMP '2024-02-01 00:10:00') | 1
 dayofweek(DATE '2023-12-31') | 0
 weekday(DATE '2023-12-31') | 0
@@ -1062,7 +1062,7 @@ CAST(2.5 AS INT64) | 3
 CAST(f AS INT64) ~ rounds there
 CAST(1.25 AS NUMERIC) | 1.25
 SAFE_CAST('x' AS INT64) | NULL
-CAST(f AS STRING) ~ are written in another way
+CAST(f AS STRING) ~ are formatted differently
 # BigQuery: String functions
 CONCAT('a', CAST(NULL AS STRING)) | NULL
 UPPER('a') | A
@@ -1094,7 +1094,7 @@ DATE_TRUNC(DATE '2024-02-29', MONTH) | 2024-02-01
 DATE_TRUNC(d, WEEK) ! weeks begin on Monday
 EXTRACT(DAYOFWEEK FROM DATE '2023-12-31') | 1
 EXTRACT(ISOWEEK FROM DATE '2021-01-01') | 53
-EXTRACT(WEEK FROM d) ! EXTRACT has no part WEEK
+EXTRACT(WEEK FROM d) ! EXTRACT does not have a part WEEK
 CURRENT_DATE() > DATE '2024-01-01' | true
 CURRENT_TIMESTAMP() > TIMESTAMP '2024-01-01 00:00:00' | true
 # BigQuery: Aggregate functions, Array functions

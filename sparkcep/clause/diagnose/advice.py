@@ -17,15 +17,15 @@ from sparkcep.errors import ClauseError, error_at, nearest
 OPTIONS = ("PATTERN", "AUTOMATON", "EVENT", "WINDOW", "WITHIN", "LIFETIME", "CHANGES", "REPORT", "SPECULATE", "APPROX", "PREF", "TOP")
 _LISTS = {"MEASURES": "measure", "DEFINE": "condition", "SUBSET": "subset", "BY": "expression", "PREF": "objective"}
 _UNITS = ("WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
-_OF_THE_TABLE = "is no part of the clause; filter its table in a subquery below it, or its matches behind it"
+_OF_THE_TABLE = "is not part of MATCH_RECOGNIZE. Filter the input in a subquery, or the matches after the clause"
 _AROUND = {
-    "WHERE": _OF_THE_TABLE, "HAVING": _OF_THE_TABLE, "QUALIFY": _OF_THE_TABLE, "LIMIT": "is no part of the clause; it stands behind it, or write TOP k for the best matches",
-    "GROUP": "is no part of the clause; matches are grouped by what stands behind it", "OVER": "is of window functions; PARTITION BY and ORDER BY stand in the clause by themselves",
-    "OPTIONS": "is not part of the clause. Leave it out: a greedy quantifier such as A+ takes as many rows as it can, A+? as few",
-    "CLUSTER": "is no part of the clause; write PARTITION BY and ORDER BY", "DISTRIBUTE": "is no part of the clause; write PARTITION BY", "SORT": "is no part of the clause; write ORDER BY",
+    "WHERE": _OF_THE_TABLE, "HAVING": _OF_THE_TABLE, "QUALIFY": _OF_THE_TABLE, "LIMIT": "is not part of MATCH_RECOGNIZE. Write it after the clause, or write TOP k for the best matches",
+    "GROUP": "is not part of MATCH_RECOGNIZE. Write it after the clause to group the matches", "OVER": "belongs to window functions. Write PARTITION BY and ORDER BY in the clause without it",
+    "OPTIONS": "is not part of MATCH_RECOGNIZE. Leave it out: the greedy quantifier A+ takes as many rows as it can, and A+? as few as it can",
+    "CLUSTER": "is not part of MATCH_RECOGNIZE. Write PARTITION BY and ORDER BY", "DISTRIBUTE": "is not part of MATCH_RECOGNIZE. Write PARTITION BY", "SORT": "is not part of MATCH_RECOGNIZE. Write ORDER BY",
 }
 ELSEWHERE = {  # functions of other engines' clauses, and their replacements here
-    "MATCH_SEQUENCE_NUMBER": "the number of a row in its match is RUNNING count(*) here",
+    "MATCH_SEQUENCE_NUMBER": "write RUNNING count(*) for the number of a row in its match",
     "MATCH_NUM": "write MATCH_NUMBER()",
     "MATCH_ROWTIME": "write LAST of the time column",
     "MATCH_PROCTIME": "write current_timestamp()",
@@ -62,13 +62,13 @@ def not_begun(text: str) -> ClauseError | None:
         if token.kind != WORD:
             continue
         if token.upper == "MATCH" and behind.kind == WORD and nearest(behind.text, ["RECOGNIZE"], 0.8):
-            return error_at(text, token.start, behind.end, "SYNTAX", f"{token.text} {behind.text} begins no clause; did you mean MATCH_RECOGNIZE?")
+            return error_at(text, token.start, behind.end, "SYNTAX", f"{token.text} {behind.text} is not a clause; did you mean MATCH_RECOGNIZE?")
         if token.upper != _KEYWORD and behind.text == "(" and nearest(token.text, [_KEYWORD], 0.8):
-            return error_at(text, token.start, token.end, "SYNTAX", f"{token.text} begins no clause; did you mean MATCH_RECOGNIZE?")
+            return error_at(text, token.start, token.end, "SYNTAX", f"{token.text} is not a clause; did you mean MATCH_RECOGNIZE?")
         if token.upper == _KEYWORD and behind.kind == WORD and behind.upper in (*HEADS, *PARTS):
-            return error_at(text, token.start, token.end, "SYNTAX", "the clause stands in parentheses, as in MATCH_RECOGNIZE (ORDER BY ... PATTERN (...))")
+            return error_at(text, token.start, token.end, "SYNTAX", "the clause needs parentheses, as in MATCH_RECOGNIZE (ORDER BY ... PATTERN (...))")
         if token.upper == _KEYWORD and behind.text == "(" and tokens[min(i + 2, len(tokens) - 1)].upper in (*HEADS, *PARTS):
-            return error_at(text, token.start, token.end, "NOT_AFTER_TABLE", "MATCH_RECOGNIZE stands behind a table in FROM, as in FROM t MATCH_RECOGNIZE (...)")
+            return error_at(text, token.start, token.end, "NOT_AFTER_TABLE", "MATCH_RECOGNIZE must follow a table in FROM, as in FROM t MATCH_RECOGNIZE (...)")
     return None
 
 
@@ -76,14 +76,14 @@ def _keyword_in_the_text(cursor: Cursor, said: str) -> Slip | None:
     """Finds the keyword at the beginning of a clause's text, given to a function or a DataFrame method."""
     first, second = cursor.tokens[0], cursor.tokens[min(1, len(cursor.tokens) - 1)]
     if first.kind == WORD and first.upper == _KEYWORD and second.text == "(":
-        return span_of(first), "the text of a clause is what stands between the parentheses; leave MATCH_RECOGNIZE ( ) out"
+        return span_of(first), "the text of a clause is the part between the parentheses. Leave out MATCH_RECOGNIZE ( )"
     return None
 
 
 def _list_without_item(cursor: Cursor, said: str) -> Slip | None:
     """Finds a comma, or the keyword of a list, directly before the clause's next part."""
     if cursor.token.kind == END and before(cursor).text == ",":
-        return span_of(before(cursor)), "a comma at the end of the clause: nothing follows it in its list; take the comma out"
+        return span_of(before(cursor)), "no list item follows the comma at the end of the clause. Remove the comma"
     comma = _comma_before_pattern(cursor)
     if comma is not None:
         return comma
@@ -92,9 +92,9 @@ def _list_without_item(cursor: Cursor, said: str) -> Slip | None:
         if token.kind != WORD or token.upper not in (*PARTS, *HEADS) or token.upper in ("ONE", "ALL") and cursor.tokens[i + 1].upper not in ("ROW", "ROWS"):
             continue
         if last.kind == OP and last.text == ",":
-            return span_of(last), f"a comma before {token.upper}: nothing follows it in its list; take the comma out"
+            return span_of(last), f"no list item follows the comma before {token.upper}. Remove the comma"
         if last.kind == WORD and last.upper in _LISTS and token.upper not in ("ALL", "ONE", "FIRST"):
-            return span_of(last), f"{last.upper} is empty: no {_LISTS[last.upper]} stands before {token.upper}; write one, or leave the word out"
+            return span_of(last), f"{last.upper} is empty: no {_LISTS[last.upper]} comes before {token.upper}. Write one, or leave out {last.upper}"
         return None
     return None
 
@@ -108,12 +108,12 @@ def _comma_before_pattern(cursor: Cursor) -> Slip | None:
             found.append(i)
     if len(found) != 1 or found[0] == 0 or tokens[found[0] - 1].text != ",":
         return None
-    return span_of(tokens[found[0] - 1]), f"a comma before {tokens[found[0]].upper}: nothing follows it in its list; take the comma out"
+    return span_of(tokens[found[0] - 1]), f"no list item follows the comma before {tokens[found[0]].upper}. Remove the comma"
 
 
 def _comma_between_parts(cursor: Cursor, said: str) -> Slip | None:
     if whole_clause(said) and cursor.token.text == ",":
-        return span_of(cursor.token), "no comma stands between the parts of the clause; take it out"
+        return span_of(cursor.token), "the parts of the clause are not separated by commas. Remove the comma"
     return None
 
 
@@ -130,13 +130,13 @@ def _moved(cursor: Cursor, said: str) -> Slip | None:
     if not whole_clause(said) or not begun:
         return None
     if word == "SUBSET":
-        return span_of(cursor.token), "SUBSET stands before DEFINE; move it up"
+        return span_of(cursor.token), "SUBSET must come before DEFINE. Move it up"
     behind = next((t.upper for t in cursor.tokens[: cursor.i] if t.kind == WORD and t.upper in ("SUBSET", "DEFINE")), None)
     if word in OPTIONS and behind is not None:
-        return span_of(cursor.token), f"{word} stands before {behind}{'' if word in ('PATTERN', 'AUTOMATON') else ', beside PATTERN'}; move it up"
+        return span_of(cursor.token), f"{word} must come before {behind}{'' if word in ('PATTERN', 'AUTOMATON') else ', next to PATTERN'}. Move it up"
     if word in HEADS:
         names = {"PARTITION": "PARTITION BY", "ORDER": "ORDER BY", "ONE": "ONE ROW PER MATCH", "ALL": "ALL ROWS PER MATCH", "AFTER": "AFTER MATCH SKIP"}
-        return span_of(cursor.token), f"{names.get(word, word)} stands before the options and PATTERN, in the order PARTITION BY, ORDER BY, MEASURES, ROWS PER MATCH, AFTER MATCH SKIP; move it up"
+        return span_of(cursor.token), f"{names.get(word, word)} must come before the options and PATTERN, in the order PARTITION BY, ORDER BY, MEASURES, ROWS PER MATCH, AFTER MATCH SKIP. Move it up"
     return None
 
 
@@ -153,21 +153,21 @@ def _misspelled(cursor: Cursor, said: str) -> Slip | None:
     if not whole_clause(said) or token.kind != WORD or token.upper in (*HEADS, *PARTS):
         return None
     meant = nearest(token.text, (*HEADS, *PARTS))
-    return None if meant is None else (span_of(token), f"{token.text} begins no part of the clause; did you mean {meant}?")
+    return None if meant is None else (span_of(token), f"{token.text} is not a keyword of MATCH_RECOGNIZE; did you mean {meant}?")
 
 
 def _unit_without_interval(cursor: Cursor, said: str) -> Slip | None:
     number, unit = before(cursor), cursor.token.upper.removesuffix("S")
     length = number.text.strip("'\"") if number.kind == STRING else number.text
     if number.kind in (NUMBER, STRING) and length.replace(".", "", 1).isdigit() and cursor.token.kind == WORD and unit in _UNITS:
-        return Span(number.start, cursor.token.end), f"a length of time is an interval; write INTERVAL '{length}' {unit}"
+        return Span(number.start, cursor.token.end), f"a length of time must be an interval. Write INTERVAL '{length}' {unit}"
     return None
 
 
 def _final_of_a_column(cursor: Cursor, said: str) -> Slip | None:
     last = before(cursor)
     if said.startswith("expected AS") and last.upper in ("FINAL", "RUNNING") and cursor.token.upper in ("FINAL", "RUNNING"):
-        return Span(last.start, cursor.token.end), "FINAL and RUNNING exclude each other; write one of them"
+        return Span(last.start, cursor.token.end), "FINAL and RUNNING exclude each other. Write one of them"
     if said.startswith("expected AS") and last.kind == WORD and last.upper in ("FINAL", "RUNNING") and cursor.token.kind in (WORD, QUOTED):
         word, n = last.upper, 0
         while cursor.peek(n + 1).text == "." and cursor.peek(n + 2).kind in (WORD, QUOTED):
@@ -180,7 +180,7 @@ def _final_of_a_column(cursor: Cursor, said: str) -> Slip | None:
 def _name_in_quotes(cursor: Cursor, said: str) -> Slip | None:
     text = cursor.token.text
     if said.startswith(("expected a name", "expected a row pattern variable")) and text[:1] in ("'", '"'):
-        return span_of(cursor.token), f"{text} is a string in Spark SQL; a name is quoted as `{text[1:-1]}`"
+        return span_of(cursor.token), f"{text} is a string in Spark SQL. Quote a name as `{text[1:-1]}`"
     return None
 
 
@@ -209,13 +209,13 @@ def _foreign_pattern(cursor: Cursor, said: str) -> Slip | None:
     if not (begun or "to close PATTERN" in said) or cursor.token.kind == END:
         return None
     if text == "," or (text == "-" and cursor.peek().text == ">"):
-        return span_of(cursor.token), f"variables stand side by side in PATTERN, as in (A B C); take {',' if text == ',' else '->'} out"
+        return span_of(cursor.token), f"variables in PATTERN are separated by spaces, as in (A B C). Remove {',' if text == ',' else '->'}"
     if text == ".":
-        return span_of(cursor.token), "a row of any kind is a variable without a condition; write one that DEFINE does not name, as in (A X* B)"
+        return span_of(cursor.token), "PATTERN does not use a dot for any row. Write a variable that DEFINE does not name, as in (A X* B)"
     if text == "!":
-        return span_of(cursor.token), f"a negation is written with ~, as in ~{cursor.peek().text}"
+        return span_of(cursor.token), f"negation is written ~, as in ~{cursor.peek().text}"
     if text == "[":
-        return span_of(cursor.token), "one of several variables is an alternation, as in (B | C)"
+        return span_of(cursor.token), "a choice between variables is written |, as in (B | C)"
     return None
 
 

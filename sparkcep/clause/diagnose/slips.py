@@ -50,7 +50,7 @@ def _part_before(cursor: Cursor) -> str:
 def _by_forgotten(cursor: Cursor, said: str) -> Slip | None:
     token = cursor.token
     if whole_clause(said) and _is(token, "PARTITION", "ORDER") and not _is(cursor.peek(), "BY"):
-        return span_of(token), f"BY is missing; write {token.upper} BY {cursor.peek().text}"
+        return span_of(token), f"BY is missing. Write {token.upper} BY {cursor.peek().text}"
     if whole_clause(said) and _is(token, "BY") and _is(before(cursor), "PARTITION", "ORDER") and before(cursor, 2).text != ",":  # the keyword was read as a column
         return span_of(before(cursor, 2)), f"an expression is missing before {before(cursor).upper} BY"
     return None
@@ -62,13 +62,13 @@ def _of_a_key(cursor: Cursor, said: str) -> Slip | None:
     if not whole_clause(said) or part not in ("PARTITION", "ORDER") or token.kind != WORD:
         return None
     if part == "PARTITION" and token.upper in ("ASC", "DESC", "NULLS", *_DIRECTIONS):
-        return span_of(token), f"keys of PARTITION BY have no order; {token.upper} stands in ORDER BY"
+        return span_of(token), f"keys of PARTITION BY are not ordered. Write {token.upper} in ORDER BY"
     if token.upper in _DIRECTIONS:
-        return span_of(token), f"{token.upper} is no word of ORDER BY; write {_DIRECTIONS[token.upper]}"
+        return span_of(token), f"{token.upper} is not a keyword of ORDER BY. Write {_DIRECTIONS[token.upper]}"
     if token.upper in ("ASC", "DESC"):
-        return span_of(token), f"{token.upper} stands right behind its expression, before NULLS FIRST or LAST"
+        return span_of(token), f"{token.upper} must directly follow its expression, before NULLS FIRST or NULLS LAST"
     if token.upper == "AS":
-        return span_of(token), "a key has no name of its own here; name it in a subquery below the clause, or behind the clause"
+        return span_of(token), "a key cannot have an alias here. Rename it in a subquery below the clause, or in SELECT"
     return None
 
 
@@ -76,7 +76,7 @@ def _report_after_define(cursor: Cursor, said: str) -> Slip | None:
     token, part = cursor.token, _part_before(cursor)
     report = f"{token.upper} {cursor.peek().upper}"
     if whole_clause(said) and part in ("DEFINE", "SUBSET") and report in _REPORTS:
-        return Span(token.start, cursor.peek().end), f"{report} goes before {part}, with its option; move it up"
+        return Span(token.start, cursor.peek().end), f"{report} must come before {part}, next to its option. Move it up"
     return None
 
 
@@ -90,25 +90,25 @@ def _head_again(cursor: Cursor, said: str) -> Slip | None:
     for earlier in cursor.tokens[: cursor.i]:
         depth += (earlier.text == "(") - (earlier.text == ")")
         if depth == 0 and _is(earlier, *same):
-            what = "conditions are one list behind one DEFINE, with commas between them" if token.upper == "DEFINE" else f"{_WHOLE.get(token.upper, token.upper)} is written a second time; leave one out"
+            what = "DEFINE is written twice. Write one DEFINE, with commas between the conditions" if token.upper == "DEFINE" else f"{_WHOLE.get(token.upper, token.upper)} is written twice. Leave one out"
             return span_of(token), what
     if token.upper in HEADS:
         later = next((t.upper for t in cursor.tokens[: cursor.i] if _is(t, *HEADS[HEADS.index(token.upper) :])), None)
         if later is not None:
-            return span_of(token), f"{_WHOLE.get(token.upper, token.upper)} stands before {_WHOLE.get(later, later)}; move it up"
+            return span_of(token), f"{_WHOLE.get(token.upper, token.upper)} must come before {_WHOLE.get(later, later)}. Move it up"
     return None
 
 
 def _semicolon(cursor: Cursor, said: str) -> Slip | None:
     if cursor.token.text == ";":
-        return span_of(cursor.token), "a semicolon ends a statement, and the clause goes on here; take it out"
+        return span_of(cursor.token), "a semicolon ends the statement, but the clause is not complete. Remove the semicolon"
     return None
 
 
 def _of_a_measure(cursor: Cursor, said: str) -> Slip | None:
     token = cursor.token
     if said == "expected AS and a name after the measure's expression, but the clause ends":
-        return span_of(token) if token.text else Span(token.start, token.start + 1), "the clause ends at this parenthesis, in its MEASURES: one is opened too few, or closed too many"
+        return span_of(token) if token.text else Span(token.start, token.start + 1), "this parenthesis ends the clause inside MEASURES. Add a missing (, or remove an extra )"
     if said.startswith("expected AS and a name"):
         item = _item(cursor)
         if item and not _is(item[-1], "FINAL", "RUNNING") and token.kind in (WORD, QUOTED) and not _is(token, *HEADS, *PARTS) and cursor.peek().text in ("(", "."):
@@ -117,9 +117,9 @@ def _of_a_measure(cursor: Cursor, said: str) -> Slip | None:
             return Span(item[0].start, item[-1].end), f"a measure needs a name. Write {expression} AS {_proposed(item)}{next_one}"
         if len(item) > 2 and item[0].kind in (WORD, QUOTED) and item[1].text == "=" and (_is(token, *HEADS, *PARTS) or token.text == ","):
             expression = cursor.text[item[2].start : item[-1].end]
-            return Span(item[0].start, item[1].end), f"a measure's name stands behind it; write {expression} AS {item[0].text}"
+            return Span(item[0].start, item[1].end), f"a measure's name follows its expression. Write {expression} AS {item[0].text}"
         if item and item[-1].text == "*" and (len(item) == 1 or item[-2].text == "."):
-            return Span(item[0].start, item[-1].end), "a measure is an expression with a name; ALL ROWS PER MATCH gives back all columns, without measures too"
+            return Span(item[0].start, item[-1].end), "a measure is an expression with a name, not *. For all columns write ALL ROWS PER MATCH, with or without measures"
         if item and not _is(item[-1], "FINAL", "RUNNING") and not _is(item[0], *PARTS) and (token.text == "," or _is(token, *HEADS, *PARTS)):
             expression = cursor.text[item[0].start : item[-1].end]
             return Span(item[0].start, item[-1].end), f"a measure needs a name. Write {expression} AS {_proposed(item)}"
@@ -128,12 +128,12 @@ def _of_a_measure(cursor: Cursor, said: str) -> Slip | None:
         if not _is(token, *HEADS, *PARTS) and cursor.peek().text in (",", "(", ".") and nearest(token.text, (*HEADS, *PARTS), 0.8) is None:
             return span_of(token), f"a comma is missing before {token.text}"
         if not _is(token, *HEADS, *PARTS) and (cursor.peek().text == "," or _is(cursor.peek(), *HEADS, *PARTS)):
-            return Span(name.start, token.end), f"a measure has one name of one word. Write AS {token.text}, or AS `{name.text} {token.text}`"
+            return Span(name.start, token.end), f"a measure's name is one word. Write AS {token.text}, or AS `{name.text} {token.text}`"
     if whole_clause(said) and token.text == "(" and _is(name, *PARTS) and _is(before(cursor, 2), "AS"):
         return span_of(before(cursor, 2)), f"a name for the measure is missing before {name.upper}"
     if whole_clause(said) and _part_before(cursor) == "MEASURES" and _is(before(cursor, 2), "AS"):
         if token.text == ".":
-            return Span(name.start, cursor.peek().end), f"a measure's name is one word; write {name.text}_{cursor.peek().text}, or `{name.text}.{cursor.peek().text}`"
+            return Span(name.start, cursor.peek().end), f"a measure's name is one word. Write {name.text}_{cursor.peek().text}, or `{name.text}.{cursor.peek().text}`"
         if token.kind in (WORD, QUOTED, NUMBER) and not _is(token, *HEADS, *PARTS, "WITH", "SHOW", "OMIT", "SKIP", "WHERE", "GROUP", "HAVING", "LIMIT", "QUALIFY") and cursor.peek().text in ("(", "."):
             if token.kind == WORD and cursor.peek().text == "(" and nearest(token.text, (*HEADS, *PARTS), 0.8):
                 return None  # the name of a part is misspelled
@@ -165,15 +165,15 @@ def _of_the_rows(cursor: Cursor, said: str) -> Slip | None:
     timeout = token if _is(token, "TIMEOUT") else cursor.peek()
     if _is(timeout, "TIMEOUT") and (said.startswith("expected UNMATCHED in") or (whole_clause(said) and _is(token, "WITH"))):
         start = token.start if _is(token, "WITH") else before(cursor).start
-        return Span(start, timeout.end), "matches that are not finished are not reported. Leave WITH TIMEOUT ROWS out; PATTERN (A ~B) beside WINDOW finds an A without a B"
+        return Span(start, timeout.end), "unfinished matches are not reported. Leave out WITH TIMEOUT ROWS; PATTERN (A ~B) with WINDOW finds an A without a B"
     if said.startswith("expected UNMATCHED in") and _is(token, "EMPTY"):
-        return Span(before(cursor).start, token.end), "empty matches are shown where nothing is written; ALL ROWS PER MATCH OMIT EMPTY MATCHES leaves them out"
+        return Span(before(cursor).start, token.end), "empty matches are shown by default. To leave them out, write ALL ROWS PER MATCH OMIT EMPTY MATCHES"
     if said.startswith("expected EMPTY in") and _is(token, "UNMATCHED"):
         verb = before(cursor)
-        return Span(verb.start, token.end), "rows in no match are left out if nothing is written" if _is(verb, "OMIT") else "rows in no match are shown by WITH UNMATCHED ROWS"
+        return Span(verb.start, token.end), "rows outside of all matches are left out by default. Remove OMIT UNMATCHED ROWS" if _is(verb, "OMIT") else "SHOW cannot be used with UNMATCHED ROWS. Write WITH UNMATCHED ROWS"
     words = [t.upper for t in cursor.tokens[max(cursor.i - 4, 0) : cursor.i]]
     if whole_clause(said) and _is(token, *_ROWS_OF_ALL) and words == ["ONE", "ROW", "PER", "MATCH"]:
-        return span_of(token), f"{_ROWS_OF_ALL[token.upper]} goes with ALL ROWS PER MATCH"
+        return span_of(token), f"{_ROWS_OF_ALL[token.upper]} needs ALL ROWS PER MATCH"
     if whole_clause(said) and _is(token, *_ROWS_OF_ALL) and _is(cursor.peek(), "UNMATCHED", "EMPTY"):
         return Span(token.start, cursor.peek().end), f"write ALL ROWS PER MATCH {_ROWS_OF_ALL[token.upper]} after MEASURES, before AFTER MATCH SKIP, the options and PATTERN"
     return None
@@ -183,17 +183,17 @@ def _of_a_skip(cursor: Cursor, said: str) -> Slip | None:
     token = cursor.token
     if whole_clause(said) and _is(token, "SKIP"):
         asked = f"EVENT SELECTION SKIP TILL {cursor.peek(2).text} MATCH" if _is(cursor.peek(), "TILL") else "AFTER MATCH SKIP"
-        return span_of(token), f"SKIP begins no part of the clause; write {asked}"
+        return span_of(token), f"SKIP does not begin a part of the clause. Write {asked}"
     if whole_clause(said) and _is(token, "MATCH") and _is(before(cursor), "NEXT") and _is(before(cursor, 2), "TO"):
-        return Span(before(cursor).start, token.end), "the search goes on behind the match where nothing is written; write TO NEXT ROW for its second row"
+        return Span(before(cursor).start, token.end), "by default the search resumes after the match. To resume at its second row, write TO NEXT ROW"
     if said.startswith("expected LAST in ... LAST ROW") and token.kind in (WORD, QUOTED):
         instead = "TO NEXT ROW for the second row of the match" if _is(token, "FIRST", "NEXT") else f"TO LAST {token.text} for the last row of a variable"
         return Span(before(cursor).start, token.end), f"write PAST LAST ROW, or {instead}"
     if said.startswith("expected ROW in ... LAST ROW"):
-        of = f"; to the last row of a variable leads TO LAST {token.text}" if token.kind in (WORD, QUOTED) and not _is(token, *HEADS, *PARTS, "ROWS") else ""
+        of = f", or TO LAST {token.text} for the last row of a variable" if token.kind in (WORD, QUOTED) and not _is(token, *HEADS, *PARTS, "ROWS") else ""
         return Span(before(cursor, 2).start, token.end if of else before(cursor).end), f"write PAST LAST ROW{of}"
     if said.startswith("expected SKIP in ... MATCH SKIP") and _is(token, "NO") and _is(cursor.peek(), "SKIP"):
-        return Span(token.start, cursor.peek().end), "the next match may begin with the second row of this one where SKIP TO NEXT ROW is written"
+        return Span(token.start, cursor.peek().end), "NO SKIP is not an option. Write SKIP TO NEXT ROW to let the next match begin at the second row of this one"
     if said.startswith("expected TO or PAST LAST ROW") and token.kind == NUMBER:
         return span_of(token), _NO_COUNT
     if whole_clause(said) and token.kind == NUMBER and _is(before(cursor), "ROW") and _is(before(cursor, 2), "TO"):
@@ -201,7 +201,7 @@ def _of_a_skip(cursor: Cursor, said: str) -> Slip | None:
     return None
 
 
-_NO_COUNT = "the search goes on at the second row of the match (TO NEXT ROW), at a row of a variable (TO FIRST A, TO LAST A) or behind the match (PAST LAST ROW), and at no other by its number"
+_NO_COUNT = "AFTER MATCH SKIP does not take a row number. Write TO NEXT ROW (the second row of the match), TO FIRST A or TO LAST A (a row of a variable), or PAST LAST ROW"
 
 
 def _of_the_pattern(cursor: Cursor, said: str) -> Slip | None:
@@ -210,19 +210,19 @@ def _of_the_pattern(cursor: Cursor, said: str) -> Slip | None:
     if "to close PATTERN" in said and (opened := _define_inside(cursor)) is not None:
         return span_of(opened), "this parenthesis of PATTERN is not closed: DEFINE is inside it. Write ) before DEFINE"
     if token.text == "|" and last.text == "|" and last.end == token.start:
-        return Span(last.start, token.end), "one of several is written with one bar, as in (A | B)"
+        return Span(last.start, token.end), "an alternation is written with one bar, as in (A | B)"
     if token.text == "&" and last.text == "&" and last.end == token.start:
-        return Span(last.start, token.end), "&& is no operator of Spark SQL; write AND" if "row pattern" not in said else "both in any order is written with one &, as in (A & B)"
+        return Span(last.start, token.end), "&& is not an operator of Spark SQL. Write AND" if "row pattern" not in said else "a conjunction is written with one &, as in (A & B)"
     if token.text == ">" and last.text == "=" and last.end == token.start:
-        return Span(last.start, token.end), "=> is no comparison; write >="
+        return Span(last.start, token.end), "=> is not a comparison operator. Write >="
     if said.startswith("expected '}'") and token.text == "-" and last.kind == NUMBER and cursor.peek().kind == NUMBER:
-        return Span(last.start, cursor.peek().end), f"bounds have a comma between them; write {{{last.text},{cursor.peek().text}}}"
+        return Span(last.start, cursor.peek().end), f"a comma separates the bounds. Write {{{last.text},{cursor.peek().text}}}"
     if "to close PATTERN" in said and token.text == ":":
-        return span_of(token), f"conditions stand in DEFINE, as in DEFINE {last.text} AS ..."
+        return span_of(token), f"conditions go in DEFINE, as in DEFINE {last.text} AS ..."
     if whole_clause(said) and token.kind == OP and token.text in "*+?{" and last.text == ")" and _part_before(cursor) == "PATTERN":
-        return span_of(token), "a quantifier stands inside the parentheses of PATTERN, as in PATTERN ((A B)+)"
+        return span_of(token), "a quantifier goes inside the parentheses of PATTERN, as in PATTERN ((A B)+)"
     if "to close the subset" in said and token.text == "|":
-        return span_of(token), "the variables of a subset have commas between them"
+        return span_of(token), "commas separate the variables of a subset. Write , instead of |"
     return None
 
 
@@ -238,13 +238,13 @@ def _of_a_condition(cursor: Cursor, said: str) -> Slip | None:
     token = cursor.token
     if whole_clause(said) and _is(token, "AS") and _part_before(cursor) == "DEFINE" and _is(before(cursor, 2), "AND"):
         joint = before(cursor, 2)
-        return span_of(joint), f"a comma stands between the conditions of two variables; write , {before(cursor).text} AS in place of AND {before(cursor).text} AS"
+        return span_of(joint), f"a comma separates the conditions of two variables. Write , {before(cursor).text} AS instead of AND {before(cursor).text} AS"
     if said.startswith("expected AS after") and "in DEFINE" in said and token.kind == OP and token.text in ("<", ">", "=", "!", ".", "+", "-", "*", "/"):
         if token.text == "=":
-            return span_of(token), f"AS stands between a variable and its condition; write {before(cursor).text} AS"
-        return Span(before(cursor).start, token.end), "a condition stands behind its variable, as in DEFINE A AS price > 10"
+            return span_of(token), f"AS separates a variable from its condition. Write {before(cursor).text} AS"
+        return Span(before(cursor).start, token.end), "a condition follows its variable and AS, as in DEFINE A AS price > 10"
     if said.startswith("expected a row pattern variable") and token.text == "(" and _is(before(cursor), "DEFINE"):
-        return span_of(token), "the conditions of DEFINE stand without parentheses around them, as in DEFINE A AS price > 10, B AS price < 5"
+        return span_of(token), "DEFINE takes its list of conditions without parentheses, as in DEFINE A AS price > 10, B AS price < 5"
     return None
 
 
@@ -255,22 +255,22 @@ def _of_a_size(cursor: Cursor, said: str) -> Slip | None:
     if _is(token, "ROW") and last.kind == NUMBER:
         return span_of(token), f"a number of rows is written {last.text} ROWS"
     if token.kind == NUMBER and _is(last, "ROWS", "ROW") and _is(before(cursor, 2), "WINDOW", "WITHIN"):
-        return Span(last.start, token.end), f"the number stands before the word; write {token.text} ROWS"
+        return Span(last.start, token.end), f"the number comes before ROWS. Write {token.text} ROWS"
     if last.kind == NUMBER and token.kind == WORD and token.upper in _SHORT_UNITS:
-        return Span(last.start, token.end), f"a length of time is an interval; write INTERVAL '{last.text}' {_SHORT_UNITS[token.upper]}"
+        return Span(last.start, token.end), f"a length of time must be an interval. Write INTERVAL '{last.text}' {_SHORT_UNITS[token.upper]}"
     return None
 
 
 def _of_a_ranking(cursor: Cursor, said: str) -> Slip | None:
     token, last = cursor.token, before(cursor)
     if token.text == "=" and _is(last, "APPROX", "TOP", "WINDOW", "WITHIN"):
-        return span_of(token), f"the number stands right behind the word; write {last.upper} {cursor.peek().text}"
+        return span_of(token), f"the number directly follows {last.upper}. Write {last.upper} {cursor.peek().text}"
     if _is(last, "PER") and said.startswith("expected PARTITION after PER"):
         if _is(token, "WINDOW"):
             return Span(last.start, token.end), "TOP ranks each window if the clause has SLIDE, as in WINDOW 10 SLIDE 5. Leave PER WINDOW out"
         return span_of(token), "TOP ranks the matches of each partition. Name the keys in PARTITION BY, and write PER PARTITION"
     if said.startswith("expected CHECKS after") and token.text != ")":
-        return span_of(before(cursor)), f"the number of checks is missing its word. Write BUDGET {last.text} CHECKS"
+        return span_of(before(cursor)), f"CHECKS is missing after the number. Write BUDGET {last.text} CHECKS"
     if not whole_clause(said):
         return None
     if _is(token, "HISTORY", "USING") and _is(last, "CHECKS"):
@@ -285,13 +285,13 @@ def _of_a_ranking(cursor: Cursor, said: str) -> Slip | None:
     if (_is(token, "PER") and _is(last, "OVERALL")) or (_is(token, "OVERALL") and _is(last, "PARTITION")):
         return Span(token.start, cursor.peek().end if _is(token, "PER") else token.end), "OVERALL and PER PARTITION exclude each other. Write one of them"
     if _is(token, "MAX", "MIN") and _part_before(cursor) == "PREF":
-        return span_of(token), f"objectives have AND between them. Write AND {token.upper} (...)"
+        return span_of(token), f"AND separates objectives. Write AND {token.upper} (...)"
     if _is(token, "ERRORS", "ERROR") and _is(before(cursor, 2), "APPROX"):
-        return span_of(token), f"APPROX takes the number of errors alone; write APPROX {last.text}"
+        return span_of(token), f"APPROX takes only the number of errors. Write APPROX {last.text}"
     if _is(token, "BY", "ORDER") and _is(before(cursor, 2), "TOP"):
-        return span_of(token), "PREF says which matches are the best, as in PREF MAX (LAST(price)) TOP 3"
+        return span_of(token), "TOP does not take ORDER BY. Write PREF to rank the matches, as in PREF MAX (LAST(price)) TOP 3"
     if token.text == "," and _part_before(cursor) == "PREF":
-        return span_of(token), "objectives have AND between them, as in PREF MAX (A.x) AND MIN (B.y)"
+        return span_of(token), "AND separates objectives, as in PREF MAX (A.x) AND MIN (B.y)"
     return None
 
 
@@ -301,14 +301,14 @@ def _of_an_automaton(cursor: Cursor, said: str) -> Slip | None:
     if not said.startswith(("expected REGISTER, STATE", "expected ARC", "expected FROM and the state")):
         return None
     if _is(last, *items) and before(cursor, 2).text == ",":
-        return span_of(before(cursor, 2)), f"no comma separates {last.upper} from the item before it. Take the comma out"
+        return span_of(before(cursor, 2)), f"{last.upper} cannot follow a comma. Remove the comma"
     if token.text == ",":
-        return span_of(token), "no comma separates the items of AUTOMATON, except names after one STATE or REGISTER. Take the comma out"
+        return span_of(token), "the items of AUTOMATON are not separated by commas, except names after one STATE or REGISTER. Remove the comma"
     if _is(last, *items) and (_is(before(cursor, 3), "REGISTER") or before(cursor, 3).text == ","):
         name = before(cursor, 2)
-        return span_of(name), f"the register {name.text} has no type. Write REGISTER {name.text} INT, or another type"
+        return span_of(name), f"the type of the register {name.text} is missing. Write REGISTER {name.text} INT, or another type"
     if _is(before(cursor, 2), *items) and before(cursor, 3).text == ",":
-        return span_of(before(cursor, 3)), f"no comma separates {before(cursor, 2).upper} from the item before it. Take the comma out"
+        return span_of(before(cursor, 3)), f"{before(cursor, 2).upper} cannot follow a comma. Remove the comma"
     if _is(token, "INITIAL", "ACCEPTING") and (_is(before(cursor, 2), "STATE") or before(cursor, 2).text == ","):
         mark = "FINAL" if _is(token, "ACCEPTING") else "START"
         return span_of(token), f"a state is marked by START or FINAL. Write {last.text} {mark}"

@@ -291,7 +291,7 @@ class ConditionCompiler:
                 tree = chosen[0] if len(chosen) == 1 else ("call", "and", *chosen)
                 got = self.emit(tree)
                 if got.kind not in ("boolean", "null"):
-                    raise _error(f"the condition of {self.variables[variable]} is of type {got}, not BOOLEAN; write a comparison")
+                    raise _error(f"the condition of {self.variables[variable]} is of type {got}, not BOOLEAN. Write a comparison")
                 if skips is not None:
                     self.code[skips][1] = len(self.code)
                 self.op("RETURN")
@@ -579,7 +579,7 @@ class ConditionCompiler:
         if name == "exact":
             t = self.emit(args[0])
             if t.is_float:
-                raise _error(f"a sum of {t} values and MATCH_NUMBER() is not computed, as it would be rounded otherwise; cast to DECIMAL")
+                raise _error(f"a sum of {t} values and MATCH_NUMBER() is not computed, because it would be rounded differently. Cast to DECIMAL")
             return t
         if name == "if":
             return self._if(args)
@@ -703,7 +703,7 @@ class ConditionCompiler:
 
     def _comparable(self, t: Type, what: str) -> None:
         if t.kind == "opaque":
-            raise _error(f"{what} compares values of type {t}, which Spark does not compare; take parts of them, such as {_PARTS.get(t.detail, _PART)}")
+            raise _error(f"{what} compares values of type {t}, which Spark does not compare. Compare parts of them, such as {_PARTS.get(t.detail, _PART)}")
 
     def _arithmetic(self, op: str, left: tuple, right: tuple) -> Type:
         a, b = self.tree_type(left), self.tree_type(right)
@@ -1069,7 +1069,7 @@ class ConditionCompiler:
             return Type(name)
         precision, _, scale = inside.rstrip(")").partition(",")
         if max(len(precision), len(scale)) > 2 or int(precision or 10) > 38 or int(scale or 0) > int(precision or 10):
-            raise _error("a DECIMAL has at most 38 digits, and no more of them behind the point")
+            raise _error("a DECIMAL has at most 38 digits, and its scale cannot exceed its precision")
         target = Type("decimal", int(precision or 10), int(scale or 0))
         if t.is_float:
             raise _error(f"CAST of {t} to {target} across rows is not computed; cast the columns before")

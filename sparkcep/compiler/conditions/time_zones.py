@@ -50,7 +50,7 @@ def transitions(zone: str) -> np.ndarray:
     try:
         region = ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        message = f"spark.sql.session.timeZone is {zone}, which Python's zoneinfo does not know; install the package tzdata where Python runs, or take another name of the zone"
+        message = f"spark.sql.session.timeZone is {zone}, which Python's zoneinfo does not know. Install the package tzdata where Python runs, or use another name of the zone"
         raise ClauseError("SETTING", message, fragment=zone) from None
 
     def offset_at(second: int) -> int:

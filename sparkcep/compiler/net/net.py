@@ -256,7 +256,7 @@ class Net:
         if approx is None or self.copies is None:
             return text
         kind = self.copies.kinds[edge.variable] if edge.variable != ACCEPT else MATCHED
-        text += {MATCHED: "", SUBSTITUTED: " (a row that stands for it)", EXTRA: " (an extra row)"}[kind]
+        text += {MATCHED: "", SUBSTITUTED: " (a substitute row)", EXTRA: " (an extra row)"}[kind]
         text += f" [skipping {' or '.join(skipped)}]" if (skipped := self.skips(e)) else ""
         return text + (f" with {in_words(approx, edge.cost)}" if edge.cost >= 0 else "")
 

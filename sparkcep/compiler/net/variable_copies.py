@@ -109,8 +109,8 @@ class _Copier:
             found = [way for masks in found for way in self._with(v, grouped, masks)]
             if len(found) > MAX_GUESSES:  # each partial choice extends to at least one complete guess
                 raise too_complex(
-                    "too many variables are named in conditions of others: which of them are missing can be so in more than "
-                    f"{MAX_GUESSES} ways; allow fewer errors or name fewer variables"
+                    "conditions name too many other variables: these can be missing in more than "
+                    f"{MAX_GUESSES} combinations. Allow fewer errors or name fewer variables"
                 )
         # Fewest missing variables first: that is the preferred way among ways of equal cost.
         return sorted(found, key=lambda masks: masks[0].bit_count())

@@ -57,7 +57,7 @@ def _type(register: Register, schema: pa.Schema) -> str:
         return "bigint" if how == SUM else "double"
     what = {LIKE: "a value", SUM: "SUM of a value", MEAN: "AVG of a value"}[how]
     raise ClauseError(
-        "DATATYPE_MISMATCH", f"{what} of type {found} is kept in no register; cast it, or compare it in a column below the clause",
+        "DATATYPE_MISMATCH", f"{what} of type {found} cannot be kept in a register. Cast it, or compare it in a column below the clause",
         sqlstate=UNSUPPORTED, line=register.line, column=register.column, fragment=register.text,
     )
 

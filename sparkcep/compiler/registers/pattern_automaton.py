@@ -44,7 +44,7 @@ class _Translation:
         registers = (*memory.registers(), Register(WAY, WAY, Lit("lit", "int", "0"), *self._place()))
         if len(registers) > MAX_VARIABLES:
             place = self._place()
-            message = f"the conditions need {len(registers)} registers, and an automaton has at most {MAX_VARIABLES}; take smaller offsets of FIRST and LAST"
+            message = f"the conditions need {len(registers)} registers, and an automaton has at most {MAX_VARIABLES}. Use smaller offsets in FIRST and LAST"
             raise ClauseError("AUTOMATON", message, sqlstate=LIMIT, line=place.line, column=place.column, fragment=place.text)
         self.sets = {variable: memory.assignments(variable) for variable in self.fences}
         taking = [[edge for edge in map(net.edge, net.edges_of(node)) if edge.variable != ACCEPT] for node in range(net.nodes)]
@@ -55,7 +55,7 @@ class _Translation:
         arcs = []
         for node in going:
             for edge in taking[node]:
-                assert edge.target, "no row leads back to the start, at which no row is passed over"
+                assert edge.target, "no row leads back to the start, where rows are never skipped"
                 if completes[edge.target]:
                     arcs.append(self._taking(number[node], done, edge))
                 if edge.target in number:

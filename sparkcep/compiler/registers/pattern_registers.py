@@ -161,7 +161,7 @@ class Memory:
                 return self._near(tree, variable, prior)
             case At():
                 if tree.physical:
-                    raise self._error(variable, "PREV and NEXT around FIRST or LAST look at rows beside one of the match, and no register holds these")
+                    raise self._error(variable, "PREV and NEXT around FIRST or LAST read rows next to those of the match, and a register does not hold such rows")
                 return self._of_row(tree, tree.column, tree.absent, variable, prior)
             case Label(which="cur", physical=0) if not prior:
                 return Lit("lit", "string", self.plan.variables[variable])
@@ -171,8 +171,8 @@ class Memory:
                 return self._aggregate(tree, variable, prior)
             case ("call", name, *args):
                 return ("call", name, *(self._tree(arg, variable, prior) for arg in args))
-        what = {"mno": "MATCH_NUMBER()", "pair": "a function of Spark's over several rows", "by": "MIN_BY or MAX_BY", "cls": "CLASSIFIER() of a neighbouring row"}
-        raise self._error(variable, f"no register holds {what.get(tree[0], 'this')}")
+        what = {"mno": "MATCH_NUMBER()", "pair": "a Spark function over several rows", "by": "MIN_BY or MAX_BY", "cls": "CLASSIFIER() of a neighbouring row"}
+        raise self._error(variable, f"a register cannot hold {what.get(tree[0], 'this')}")
 
     def _of_row(self, tree: At | Label, column: str, absent: str | None, variable: int, prior: bool) -> tuple:
         """The value at the FIRST or LAST row of some variables."""
@@ -193,18 +193,18 @@ class Memory:
         """PREV as a register. It reads a row of the match: under STRICT CONTIGUITY, if enough rows of the match come before."""
         back = -tree.physical
         if not self.plan.adjacent or back < 0 or prior:
-            what = "NEXT looks at a row that is not there yet" if back < 0 else "PREV looks at the row beside, which may be passed over, and which another may come between"
-            raise self._error(variable, f"{what}; compare with LAST of a variable, or keep the value in a column")
+            what = "NEXT reads a row that has not arrived yet" if back < 0 else "PREV reads the neighbouring row, which may be skipped, and another row may arrive in between"
+            raise self._error(variable, f"{what}. Compare with LAST of a variable, or keep the value in a column")
         if self.before[variable] < back:
             raise self._error(
-                variable, "PREV may look at a row before the match's first one, which no register holds; begin the pattern with a variable that takes that row, as S in "
+                variable, "PREV may read a row before the first row of the match, which a register does not hold. Begin the pattern with a variable that takes that row, as S in "
                 "PATTERN (S DOWN+), or keep the value in a column",
             )
         return self.register(Kept("last", ALL_ROWS, tree.column, back - 1))
 
     def _aggregate(self, tree: Running, variable: int, prior: bool) -> tuple:
         if tree.distinct:
-            raise self._error(variable, f"no register holds {tree.function.upper()}(DISTINCT), which needs all values")
+            raise self._error(variable, f"a register cannot hold {tree.function.upper()}(DISTINCT), which needs all values")
         count = Kept("count", tree.mask, tree.column, 0, tree.keep)
         match tree.function:
             case "count":
@@ -215,7 +215,7 @@ class Memory:
                 rows = self._seen(count, variable, prior)
                 total = self._seen(Kept("mean", tree.mask, tree.column, 0, tree.keep), variable, prior)
                 return ("call", "if", ("call", "=", rows, ZERO), NULL, ("call", "/", total, rows))
-        raise self._error(variable, f"no register holds {tree.function.upper()}; COUNT, SUM, AVG, MIN, MAX, BOOL_AND and BOOL_OR are")
+        raise self._error(variable, f"a register cannot hold {tree.function.upper()}, only COUNT, SUM, AVG, MIN, MAX, BOOL_AND and BOOL_OR")
 
     def _error(self, variable: int, message: str) -> ClauseError:
         place = next(place for place in self.plan.places if place.variable == variable)

@@ -103,7 +103,7 @@ def register_type(register: Register | Parameter) -> pa.DataType:
     if found is None:
         wanted = "BOOLEAN, a number type, DATE, TIMESTAMP, TIMESTAMP_NTZ or STRING"
         what = "parameter" if isinstance(register, Parameter) else "register"
-        raise _at(register, f"the {what} {register.name} cannot be of type {register.type.upper()}; take {wanted}")
+        raise _at(register, f"the {what} {register.name} cannot be of type {register.type.upper()}. Use {wanted}")
     return found
 
 
@@ -150,7 +150,7 @@ class _Compiler:
         emits = []
         for name, t, arrow in self._emit_types():
             if t.kind in ("binary", "nested"):
-                raise ClauseError("DATATYPE_MISMATCH", f"EMIT's column {name} cannot be of type {t}; emit numbers, strings, dates, times or booleans", sqlstate=SEMANTIC)
+                raise ClauseError("DATATYPE_MISMATCH", f"EMIT's column {name} cannot be of type {t}. Emit numbers, strings, dates, times or booleans", sqlstate=SEMANTIC)
             emits.append(Held(FLOAT if t.is_float else WIDE if t.is_wide else WORD, -1, width, t, arrow))
             width += 1 + t.is_wide
         assigned = [self._assigned(r, i, r.initial, registers[i]) for i, r in enumerate(automaton.registers)]
@@ -162,7 +162,7 @@ class _Compiler:
             emitted.append([self._value(arc, tree, held.type, "EMIT") for tree, held in zip(arc.emits, emits)] or [(-1, -1)] * len(emits))
         other = next((kind for kind in machine.ranked.values() if kind != "string"), None)
         if other is not None:
-            raise ClauseError("DATATYPE_MISMATCH", f"a value of type {other} cannot stand beside registers; compare it in a column below the clause", sqlstate=SEMANTIC)
+            raise ClauseError("DATATYPE_MISMATCH", f"a value of type {other} cannot be combined with registers. Compare it in a column below the clause", sqlstate=SEMANTIC)
         stack = len(machine.code) + 4
         machine.add_zone()
         return Compiled(
@@ -182,7 +182,7 @@ class _Compiler:
             at = len(self.machine.code)
             t = self.machine.emit(arc.fence[0] if len(arc.fence) == 1 else ("call", "and", *arc.fence))
             if t.kind not in ("boolean", "null"):
-                raise _at(arc, f"WHEN is of type {t}, not BOOLEAN; write a comparison")
+                raise _at(arc, f"WHEN is of type {t}, not BOOLEAN. Write a comparison")
             self.machine.op("RETURN")
             return at
 

@@ -116,8 +116,8 @@ class JournalRows(ArcRows):
         until = times(np.array([self.least - 1]), np.array([False]), self.time.type)[0].as_py()
         return MatchRuntimeError(
             "LATE_ROW",
-            f"a change of the arc {self._name(row)} in ARCS FROM reaches back to {until} or before, up to where matches are decided, or to before a punctuation of the arcs; give it a later "
-            "valid_from (a delete: valid_to) in the table, or none, by which it begins behind all rows that have come; then start the query again", sqlstate="22000",
+            f"a change of the arc {self._name(row)} in ARCS FROM affects times up to {until}, for which matches are already final or a punctuation of the arcs has come. Give it a later "
+            "valid_from (a delete: valid_to) in the table, or none so that it begins after all rows so far; then restart the query", sqlstate="22000",
         )
 
     @property
@@ -186,7 +186,7 @@ def check_keys(plan: Plan, schema: pa.Schema) -> None:
     for i, key in enumerate(plan.partition):
         own, other = (type_of(schema.field(name).type) for name in (names.key_column(i), key.column))
         if own.kind != "null" and own != other and not (own.is_integer and other.is_integer):
-            message = f"the column {plan.arcs.keys[i]} of the table of ARCS FROM is of type {own}, and the key of PARTITION BY of type {other}; CAST it in a query behind ARCS FROM"
+            message = f"the column {plan.arcs.keys[i]} of the table of ARCS FROM is of type {own}, and the key of PARTITION BY of type {other}; CAST it in a query after ARCS FROM"
             raise ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, line=plan.arcs.line, column=plan.arcs.column, fragment=plan.arcs.text)
 
 

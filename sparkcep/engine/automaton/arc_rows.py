@@ -64,8 +64,8 @@ def check_arcs(plan: Plan, schema: pa.Schema) -> None:
         _check_all_declared(plan, place)
     if texts and not arcs.texts:
         fail(
-            "the table of ARCS FROM has a column from_state, and arcs of the clause have parameters: that arcs come as text, too, the column's name behind ARCS FROM tells; write "
-            "ARCS FROM (SELECT arc, from_state, to_state, `when`, `set`, ... FROM ...), or leave the column out"
+            "the table of ARCS FROM has a column from_state, and arcs of the clause have parameters. For arcs as text, too, name the column after ARCS FROM, as in "
+            "ARCS FROM (SELECT arc, from_state, to_state, `when`, `set`, ... FROM ...); otherwise leave the column out"
         )
     for name, column in names.own_columns(arcs.texts).items():
         t = kind(column)
@@ -75,21 +75,21 @@ def check_arcs(plan: Plan, schema: pa.Schema) -> None:
             what = {"arc": ", the name of the arc", "to_state": ", beside from_state"}.get(name, "")
             fail(f"the table of ARCS FROM needs a column {name} of type {wanted.upper()}{what}" + ("" if t.kind == "null" else f", not {t}"))
         if column in (names.FROM, names.TO) and not _fits(t, kind(plan.automaton.time)):
-            fail(f"{name} is of type {t}, and the first ORDER BY expression of type {kind(plan.automaton.time)}; cast it in a query behind ARCS FROM")
+            fail(f"{name} is of type {t}, and the first ORDER BY expression of type {kind(plan.automaton.time)}; cast it in a query after ARCS FROM")
     for i, parameter in enumerate(plan.automaton.parameters):
         t, wanted = kind(names.written_column(i)), type_of(register_type(parameter))
         if t.kind == "null":
-            fail(f"the table of ARCS FROM has no column {parameter.name}, which is a parameter of an arc; add it, or cast its NULL")
+            fail(f"the table of ARCS FROM lacks the column {parameter.name}, which is a parameter of an arc. Add it, or cast its NULL")
         if t != wanted and not (t.is_number and wanted.is_number):
-            fail(f"the column {parameter.name} is of type {t} and cannot be assigned to the parameter, which is {wanted}; CAST it in a query behind ARCS FROM")
+            fail(f"the column {parameter.name} is of type {t} and cannot be assigned to the parameter, which is {wanted}; CAST it in a query after ARCS FROM")
     for i in range(len(arcs.came)):
         together, rows = kind(names.moment_column(i)), kind(names.came_column(i))
         if (together.kind == "string") != (rows.kind == "string"):
-            fail(f"rows and arcs come in one order, and one is text: ARRIVAL BY of the rows is of type {rows}, together with that of the arcs it would be {together}; cast one of them")
+            fail(f"rows and arcs arrive in one order, but ARRIVAL BY of the rows is of type {rows}, and together with that of the arcs of type {together}. Cast one of them")
     own = [kind(names.key_column(i)).kind != "null" for i in range(len(arcs.keys))]
     if any(own) and not all(own):
         missing = arcs.keys[own.index(False)]
-        fail(f"the table of ARCS FROM has partition keys, but no column {missing}; an arc has all keys of its partition, or none and is for all partitions")
+        fail(f"the table of ARCS FROM has some partition keys, but lacks the column {missing}. An arc has all keys of its partition, or none and applies to all partitions")
 
 
 def _check_all_declared(plan: Plan, place: dict) -> None:
@@ -97,7 +97,7 @@ def _check_all_declared(plan: Plan, place: dict) -> None:
     column from_state."""
     automaton = plan.automaton
     if not any(arc.template for arc in automaton.arcs):
-        message = "no arc has parameters, and the table of ARCS FROM has no column from_state, so that none of its rows could make an arc present: write ARC a(k INT) FROM ..., or "
+        message = "no arc has parameters, and the table of ARCS FROM lacks the column from_state, so its rows cannot add arcs. Write ARC a(k INT) FROM ..., or "
         raise ClauseError("AUTOMATON", f"{message}ARC a() FROM ..., or give the table the columns from_state, to_state, when and set", sqlstate=SEMANTIC, **place)
     dead = dead_states(automaton)
     for arc in automaton.arcs:
@@ -225,7 +225,7 @@ class ArcRows:
                 return self._rounded(found, t)
             return found.cast(self.time.type), np.zeros(len(found), dtype=bool)
         except pa.ArrowInvalid:
-            raise _lifetime(f"lies beyond {self.time.type}, the type of the rows' times; leave it NULL where it has no bound") from None
+            raise _lifetime(f"lies beyond {self.time.type}, the type of the rows' times. Leave it NULL if it is unbounded") from None
 
     def _rounded(self, found: pa.Array, t: Type) -> tuple[pa.Array, np.ndarray]:
         """Rounds times up to the type ``t``, and marks those that are later than all of its times.
@@ -247,7 +247,7 @@ class ArcRows:
         last = self.clock == ENDLESS
         bounds = (self.marks & last & ~over) | (self.marks & ~self.endless & (self.ends == ENDLESS))
         if bounds.any() and (last & ~self.marks & ~self.absent).any():
-            raise _lifetime("is the last time that 64 bits hold, and a row has that time; cast the ORDER BY expression to a wider type")
+            raise _lifetime("is the last time that fits into 64 bits, and a row has that time. Cast the ORDER BY expression to a wider type")
 
     def _ops(self) -> np.ndarray:
         written = self.chunk.columns[names.OP].cast(pa.string())
@@ -255,7 +255,7 @@ class ArcRows:
         ops[null_marks(written) == 1] = INSERT
         bad = np.flatnonzero(self.marks & (ops < 0))
         if len(bad):
-            message = f"the column op of ARCS FROM holds {written[int(bad[0])].as_py()!r}; it says 'insert' (or NULL), 'delete', 'retract' or 'punctuate'"
+            message = f"the column op of ARCS FROM holds {written[int(bad[0])].as_py()!r}; write 'insert' (or NULL), 'delete', 'retract' or 'punctuate'"
             raise MatchRuntimeError("CHANGE_VALUE", message, sqlstate="22023")
         return ops
 
@@ -403,22 +403,22 @@ class ArcRows:
 
     def _failure(self, outcome: int, row: int) -> MatchRuntimeError:
         if outcome == kernels.NO_TIME:
-            message = "a punctuation of ARCS FROM has no valid_from; it says before which time no further change of the arcs comes"
+            message = "a punctuation of ARCS FROM lacks valid_from. Set it to the time before which no further change of the arcs comes"
             return MatchRuntimeError("CHANGE_VALUE", message, sqlstate="22023")
         if outcome == kernels.NO_NEXT:
             return MatchRuntimeError(
                 "ARC_LIFETIME",
-                f"the arc {self._name(row)} has no time at which the change begins, and of type {self.time.type} no value is the next one; give valid_from (to delete: "
+                f"a change of the arc {self._name(row)} lacks a time, and the type {self.time.type} does not have a next value to begin with. Set valid_from (to delete: "
                 "valid_to), or order the rows by a whole number, a date or a timestamp", sqlstate="22000",
             )
         if outcome == kernels.LATE:
             return MatchRuntimeError(
-                "LATE_ROW", f"a change of the arc {self._name(row)} reaches to before a punctuation that promised no further change before its time", sqlstate="22000",
+                "LATE_ROW", f"a change of the arc {self._name(row)} affects times before a punctuation, which excluded further changes before its time", sqlstate="22000",
             )
         verb, what = ("delete", "that no delete has ended") if self.ops[row] == DELETE else ("retract", "with this valid_from and valid_to")
         return MatchRuntimeError(
             "ARC_CHANGE_WITHOUT_ARC",
-            f"a {verb} of ARCS FROM means an arc {self._name(row)} {what}, and none has come before it: an arc is meant that equals it in the columns arc, "
+            f"a {verb} of ARCS FROM refers to an arc {self._name(row)} {what}, but no such arc came before it. The arc must be equal in the columns arc, "
             "parameters, partition keys, from_state, to_state, when and set", sqlstate="22000",
         )
 
@@ -438,12 +438,12 @@ class ArcRows:
     def _unknown(self, name: str | None) -> MatchRuntimeError:
         known = ", ".join(arc.template for arc in self.task.plan.automaton.arcs if arc.template)
         instead = "; an arc as text has from_state and to_state" if self.task.plan.arcs.texts else ""
-        message = f"ARCS FROM names the arc {name!r}, which is no arc with parameters{'; it may name ' + known if known else ''}{instead}"
+        message = f"ARCS FROM names the arc {name!r}, which is not an arc with parameters{'; it may name ' + known if known else ''}{instead}"
         return MatchRuntimeError("UNKNOWN_ARC", message, sqlstate="22023")
 
     def _beyond(self, parameter: int, row: int) -> MatchRuntimeError:
         value, declared = self.chunk.columns[names.written_column(parameter)][row].as_py(), self.task.plan.automaton.parameters[parameter]
-        message = f"the value {value!r} is beyond {declared.type.upper()}, the type of the parameter {declared.name}; declare a wider type"
+        message = f"the value {value!r} does not fit into {declared.type.upper()}, the type of the parameter {declared.name}. Declare a wider type"
         return MatchRuntimeError("CAST_OVERFLOW", message, sqlstate="22003")
 
     def given(self) -> dict[str, pa.Array]:

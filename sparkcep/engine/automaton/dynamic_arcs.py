@@ -116,12 +116,12 @@ class ArcTexts:
         final: dict[str, bool] = {}
         for one in found:
             if one.name is not None and one.name.lower() in self.templates:
-                raise _error(f"{_named(one)} is called like an arc of the clause that has parameters; leave from_state out, or call it otherwise")
+                raise _error(f"{_named(one)} has the name of an arc of the clause that has parameters. Leave from_state out, or use another name")
             if one.target is None:
-                raise _error(f"{_named(one)} has no to_state, the state that it leads to")
+                raise _error(f"{_named(one)} lacks to_state, the state that it leads to")
             if one.final is not None and self.declared.get(one.target.lower(), final.get(one.target.lower(), one.final)) != one.final:
                 where = "the clause says" if one.target.lower() in self.declared else "another row says"
-                raise _error(f"{_named(one)} says by final = {str(one.final).lower()} whether the state {one.target} is FINAL, and {where} otherwise; leave it NULL there")
+                raise _error(f"{_named(one)} has final = {str(one.final).lower()} for the state {one.target}, but {where} the opposite. Leave final NULL there")
             if one.final is not None:
                 final.setdefault(one.target.lower(), one.final)
         return [self._number(one, final) for one in found]
@@ -153,7 +153,7 @@ class ArcTexts:
             return 0
         number = self.labels.setdefault(name, len(self.labels))
         if number >= MAX_VARIABLES:
-            raise MatchRuntimeError("TOO_MANY_VARIABLES", f"CLASSIFIER() tells at most {MAX_VARIABLES - 1} arcs apart, and ARCS FROM has more; leave it out", sqlstate="54000")
+            raise MatchRuntimeError("TOO_MANY_VARIABLES", f"CLASSIFIER() can distinguish at most {MAX_VARIABLES - 1} arcs, and ARCS FROM has more. Leave CLASSIFIER() out", sqlstate="54000")
         return number
 
     def _read(self, one: ArcTextRow, column: str, read: Callable) -> tuple:

@@ -48,7 +48,7 @@ def check_lifetimes(plan: Plan, schema: pa.Schema) -> None:
         time, end = (type_of(schema.field(name).type) for name in (automaton.time, automaton.lifetime))
         if time != end or not (time.is_number or time.kind in ("date", "timestamp", "timestamp_ntz")):
             line, column, text = plan.place
-            message = f"LIFETIME TO is of type {end}, and the first ORDER BY expression of type {time}; both must be of one type, a number, a date or a timestamp"
+            message = f"LIFETIME TO is of type {end}, and the first ORDER BY expression is of type {time}. Both must be of one type, a number, a date or a timestamp"
             raise ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, line=line, column=column, fragment=text)
 
 
@@ -69,8 +69,8 @@ def lifetimes(plan: Plan, chunk: Chunk, failures: Failures) -> Lifetimes:
         if len(wrong):
             raise MatchRuntimeError(
                 "LIFETIME",
-                f"LIFETIME TO gives {said(until[wrong[0]])} for a row of {said(column[wrong[0]])}{failures.where(wrong[0], chunk.columns)}: a row's life "
-                "ends behind its time; use another expression, or leave such rows out by WHERE below the clause",
+                f"LIFETIME TO gives {said(until[wrong[0]])} for a row of {said(column[wrong[0]])}{failures.where(wrong[0], chunk.columns)}: a row's "
+                "lifetime must end after its time. Use another expression, or filter out such rows by WHERE below the clause",
                 sqlstate="22000",
             )
         return Lifetimes(when, ends, absent.astype(np.uint8))

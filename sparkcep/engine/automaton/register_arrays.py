@@ -230,7 +230,7 @@ class RegisterLoop(KernelLoop):
 
     name = COMPUTATIONS
     place, detail = kernels.S_ROW, kernels.S_DETAIL
-    less = "WINDOW, or conditions that fewer rows fulfil"
+    less = "WINDOW, or conditions that fewer rows satisfy"
 
     def __init__(self, runs: RegisterArrays, chunk: Chunk) -> None:
         super().__init__(runs.task, chunk)
@@ -275,7 +275,7 @@ class RegisterLoop(KernelLoop):
         if outcome == layout.EFFORT:
             return MatchRuntimeError(
                 "EFFORT_LIMIT",
-                f"the arcs that follow one row{where} are more than sparkcep.maxSteps = {self.task.limits.max_steps}; check that arcs ON EMPTY come to an end, or use "
+                f"the arcs that follow one row{where} are more than sparkcep.maxSteps = {self.task.limits.max_steps}; check that chains of arcs ON EMPTY end, or use "
                 f"a smaller {self.less}", sqlstate="54000",
             )
         if outcome != layout.ERROR:
@@ -286,8 +286,8 @@ class RegisterLoop(KernelLoop):
         if bad <= FAILED:
             return of_condition(bad, self.task.plan, where)
         if bad == OVERFLOW + kernels.CAST:
-            return MatchRuntimeError("CAST_OVERFLOW", f"a value is beyond the type of its register in {place}{where}; declare a wider type", sqlstate="22003")
+            return MatchRuntimeError("CAST_OVERFLOW", f"a value does not fit into the type of its register in {place}{where}. Declare a wider type", sqlstate="22003")
         if bad == DIVIDE_BY_ZERO:
             return MatchRuntimeError("DIVIDE_BY_ZERO", f"division by zero in {place}{where}; use NULLIF on the divisor", sqlstate="22012")
         assert bad == OVERFLOW
-        return MatchRuntimeError("ARITHMETIC_OVERFLOW", f"overflow of a number in {place}{where}; cast to a wider type", sqlstate="22003")
+        return MatchRuntimeError("ARITHMETIC_OVERFLOW", f"numeric overflow in {place}{where}; cast to a wider type", sqlstate="22003")

@@ -105,7 +105,7 @@ class RegisterOutput:
         if len(wrong):
             where, endless = self.task.failures.where(int(rows[wrong[0]]), chunk.columns), numbers[wrong[0]] == kernels.ENDLESS
             most, wider = ("64 bits", "DOUBLE") if endless else (f"what {column.type} holds", "a wider type")
-            raise MatchRuntimeError("ARITHMETIC_OVERFLOW", f"{name}{where} lies beyond {most}; cast the ORDER BY expression to {wider}", sqlstate="22003")
+            raise MatchRuntimeError("ARITHMETIC_OVERFLOW", f"{name}{where} exceeds {most}. Cast the ORDER BY expression to {wider}", sqlstate="22003")
         return times(numbers, absent, column.type)
 
     def _values(self, held: Held, matches: np.ndarray, null: np.ndarray) -> pa.Array:

@@ -387,7 +387,7 @@ class BestEffortSearch(FrontierSearch):
         reach = int(size * parts)
         most = max(intervals, self.recorded.intervals)
         if reach * most >= _TOP:
-            message = f"{most} intervals of this WINDOW cannot be told apart in 64 bits; use fewer INTERVALS, or a coarser ORDER BY"
+            message = f"{most} intervals of this WINDOW cannot be distinguished in 64 bits. Use fewer INTERVALS, or a coarser ORDER BY"
             raise ClauseError("BUDGET", message, sqlstate=SEMANTIC, line=window.line, column=window.column, fragment=window.text)
         # Modulo 2**64 is enough, because differences inside a window are less than its size.
         whole = (np.ascontiguousarray(values).view(np.uint64) * np.uint64(parts % (1 << 64))).view(np.int64)

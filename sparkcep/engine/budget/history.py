@@ -199,19 +199,19 @@ def _intervals(rows: list[dict[str, Any]], wanted: History) -> int:
     MatchRuntimeError if the history is not one of this clause."""
     found = {row["pattern"] for row in rows} - {None}
     if len(found) > 1:
-        raise _wrong("its rows are of several patterns; keep those of one")
+        raise _wrong("its rows are of several patterns. Keep the rows of one pattern")
     for text in found:
         parts = dict(word.split("=", 1) for word in text.split() if "=" in word)
         for name, value in [*((part.name, part.digest) for part in wanted.parts), ("RUNS", wanted.runs)]:
             if parts.get(name) != value:
-                of = {"RUNS": f"it is of runs of {parts.get(name)} MATCHES, and the clause's are of {value} MATCHES"}
-                raise _wrong(of.get(name, f"it was made with another {name}") + "; make it anew by MATCH HISTORY")
+                of = {"RUNS": f"it was recorded OF {parts.get(name)} MATCHES, and the clause uses OF {value} MATCHES"}
+                raise _wrong(of.get(name, f"it was made with another {name}") + ". Record it again with MATCH HISTORY")
         if parts.get("INTERVALS", "").isdigit() and 1 <= int(parts["INTERVALS"]) <= MAX_INTERVALS:
             return int(parts["INTERVALS"])
-        raise _wrong("its column pattern says nothing of INTERVALS")
+        raise _wrong("its column pattern does not contain INTERVALS")
     recorded = max([1, *(row["remaining"] or 0 for row in rows), *((row["idle"] or 0) + 1 for row in rows)]) if rows else INTERVALS
     if recorded > MAX_INTERVALS:
-        raise _wrong(f"its columns remaining and idle name {recorded} intervals, and {MAX_INTERVALS} are the most")
+        raise _wrong(f"its columns remaining and idle name {recorded} intervals, but at most {MAX_INTERVALS} are allowed")
     return recorded
 
 
@@ -226,13 +226,13 @@ def _vectors(rows: list[dict[str, Any]], approx: Approx, published: bool, bounde
         if gap is not None:
             raise _wrong(f"its column {gap} holds NULL")
         if row["visits"] < 1:
-            raise _wrong(f"visits is {row['visits']}, where 1 is the least")
+            raise _wrong(f"visits is {row['visits']}, but must be at least 1")
         if not published and row["points"] < 0:
-            raise _wrong(f"points is {row['points']}, where 0 is the least")
+            raise _wrong(f"points is {row['points']}, but must be at least 0")
         if any(b is None or b < 0 for b in row["bundles"]):
-            raise _wrong("bundles are numbers from 0 on")
+            raise _wrong("bundles must be numbers, 0 or more")
         if not 0 <= row["errors"] < MAX_ERRORS:
-            raise _wrong(f"errors is {row['errors']}, which no run has")
+            raise _wrong(f"errors is {row['errors']}, which is impossible for a run")
     if sum(row["visits"] for row in rows) > MAX_VISITS:
         raise _wrong(f"it has more than {MAX_VISITS} visits")
     if not published and sum(row["points"] for row in rows) > MAX_VISITS:
@@ -240,7 +240,7 @@ def _vectors(rows: list[dict[str, Any]], approx: Approx, published: bool, bounde
     keys = [(row["place"], _known_errors(row["errors"], approx), row["remaining"], row["idle"]) for row in rows]
     if len(set(keys)) < len(keys):
         place, errors, remaining, idle = next(key for i, key in enumerate(keys) if key in keys[:i])
-        raise _wrong(f"the vector place = {place}, errors = {errors}, remaining = {remaining}, idle = {idle} is there twice")
+        raise _wrong(f"the vector place = {place}, errors = {errors}, remaining = {remaining}, idle = {idle} occurs twice")
     dense = {b: i for i, b in enumerate(sorted({b for row in rows for b in row["bundles"]}))}
     bundles = [[dense[b] for b in row["bundles"]] for row in rows]
     if bounded and (len(rows) > MAX_VECTORS or len(dense) > MAX_BUNDLES):
@@ -292,7 +292,7 @@ def sketched(vectors: Features, size: tuple[int, int], places: int, errors: list
     depth, width = size
     asked = places * len(errors) * intervals * intervals
     if asked * depth > MAX_DERIVED:
-        raise _wrong(f"the {depth} rows of its sketch would be asked for {asked} vectors each, and {MAX_DERIVED} in all are the most; use fewer INTERVALS, or a SKETCH of fewer rows")
+        raise _wrong(f"the {depth} rows of its sketch would be asked for {asked} vectors each, but at most {MAX_DERIVED} in all are allowed. Use fewer INTERVALS, or a SKETCH of fewer rows")
     counts = np.zeros((2, depth, width), dtype=np.int64)
     bits = [[0] * width for _ in range(depth)]
     for i in range(depth):

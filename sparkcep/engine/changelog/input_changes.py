@@ -132,7 +132,7 @@ def kinds_of(task: Task, column: pa.Array, columns: dict[str, pa.Array]) -> np.n
     if len(bad):
         raise MatchRuntimeError(
             "CHANGE_VALUE",
-            f"the column of CHANGES IN holds {written[int(bad[0])].as_py()!r}{task.failures.where(int(bad[0]), columns)}; it says 'insert' (or NULL), 'retract' "
+            f"the column of CHANGES IN holds {written[int(bad[0])].as_py()!r}{task.failures.where(int(bad[0]), columns)}; write 'insert' (or NULL), 'retract' "
             "or 'punctuate'", sqlstate="22023",
         )
     return kinds
@@ -158,8 +158,8 @@ def _partners(task: Task, chunk: Chunk, kinds: np.ndarray, order: np.ndarray, pa
             before = " before it" if task.plan.changes.arrival else ""
             raise MatchRuntimeError(
                 "RETRACTION_WITHOUT_ROW",
-                f"a retraction at {time}{task.failures.where(row, chunk.columns)} takes a row away that was not inserted{before}: a row is meant that equals it in every "
-                "column but those of CHANGES IN and ARRIVAL BY; leave out in a subquery what need not be equal", sqlstate="22000",
+                f"a retraction at {time}{task.failures.where(row, chunk.columns)} refers to a row that was not inserted{before}. The row must be equal in every "
+                "column except those of CHANGES IN and ARRIVAL BY; remove columns that need not be equal in a subquery", sqlstate="22000",
             )
     return partner
 
@@ -172,7 +172,7 @@ def _check_punctuations(task: Task, chunk: Chunk, found: InputChanges, absent: n
     columns, plan = chunk.columns, task.plan
     if absent[punctuations].any():
         row = int(punctuations[absent[punctuations]][0])
-        message = f"a punctuation has no time{task.failures.where(row, columns)}; it says before which time no further change comes"
+        message = f"a punctuation lacks a time{task.failures.where(row, columns)}. Set it to the time before which no further change comes"
         raise MatchRuntimeError("CHANGE_VALUE", message, sqlstate="22023")
     if not plan.changes.arrival:
         return
@@ -184,7 +184,7 @@ def _check_punctuations(task: Task, chunk: Chunk, found: InputChanges, absent: n
     if len(late):
         row = int(late[0])
         raise MatchRuntimeError(
-            "LATE_ROW", f"a change at {said(columns[plan.automaton.time][row])}{task.failures.where(row, columns)} comes after a punctuation that promised no further change "
+            "LATE_ROW", f"a change at {said(columns[plan.automaton.time][row])}{task.failures.where(row, columns)} comes after a punctuation that excluded further changes "
             "before its time", sqlstate="22000",
         )
 

@@ -74,7 +74,7 @@ class PunctuationState:
         none = np.all([null_marks(rows.column(key).combine_chunks())[said] == 1 for key in keys], axis=0)
         if none.any():
             raise MatchRuntimeError(
-                "CHANGE_VALUE", "a punctuation whose partition keys are all NULL is for all partitions, and over a stream each key knows its own alone; write one for each key", sqlstate="22023"
+                "CHANGE_VALUE", "a punctuation whose partition keys are all NULL is for all partitions, but over a stream each key sees only its own. Write one for each key", sqlstate="22023"
             )
 
     def _check_values(self, rows: pa.Table, said: np.ndarray, number: np.ndarray) -> None:
@@ -83,15 +83,15 @@ class PunctuationState:
         if len(plain):
             where = self._where(rows, int(plain[0]))
             raise MatchRuntimeError(
-                "CHANGE_VALUE", f"over a stream the watermark says before which time no change comes, and a row with 'punctuate' and no value of PUNCTUATE BY{where} says nothing; give it a "
-                "value, or leave such rows out below the clause", sqlstate="22023",
+                "CHANGE_VALUE", f"a row with 'punctuate' lacks a value of PUNCTUATE BY{where}, and over a stream the watermark already excludes earlier changes. Give it a "
+                "value, or filter out such rows below the clause", sqlstate="22023",
             )
 
     def _late(self, rows: pa.Table, row: int) -> MatchRuntimeError:
         when, value = said(rows.column(self.time)[row]), said(rows.column(self.value)[row])
         return MatchRuntimeError(
-            "LATE_ROW", f"a change at {when} with the value {value} of PUNCTUATE BY{self._where(rows, row)} comes after a punctuation that promised no further change with that value "
-            "before its time; leave out below the clause what comes too late, or the punctuations", sqlstate="22000",
+            "LATE_ROW", f"a change at {when} with the value {value} of PUNCTUATE BY{self._where(rows, row)} comes after a punctuation that excluded further changes with that value "
+            "before its time. Filter out late changes, or the punctuations, below the clause", sqlstate="22000",
         )
 
     def _where(self, rows: pa.Table, row: int) -> str:

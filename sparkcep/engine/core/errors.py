@@ -62,7 +62,7 @@ class Failures:
         return MatchRuntimeError(
             "EFFORT_LIMIT",
             f"ranking one window{self.where(row, columns)} took more than sparkcep.maxSteps = {self.limits.max_steps} steps; use a smaller "
-            "WINDOW, or conditions that fewer rows fulfil",
+            "WINDOW, or conditions that fewer rows satisfy",
             sqlstate="54000",
         )
 
@@ -97,7 +97,7 @@ class Failures:
             return MatchRuntimeError(
                 "MATCH_LIMIT",
                 f"there are more than sparkcep.maxMatchesPerPartition = {self.limits.max_matches} matches{where}; use a smaller WINDOW, FIRST "
-                "MATCH, or MATCH_COUNT() where their number is enough",
+                "MATCH, or MATCH_COUNT() if you need only their number",
                 sqlstate="54000",
             )
         if outcome == layout.ERROR:
@@ -108,8 +108,8 @@ class Failures:
         if outcome == layout.SKIP_TO_FIRST:
             return MatchRuntimeError(
                 "SKIP_TO_FIRST_ROW",
-                f"AFTER MATCH SKIP TO {names} would go to the first row of match {detail}{where}, which would match again for ever; "
-                "skip to another variable or TO NEXT ROW",
+                f"AFTER MATCH SKIP TO {names} would go to the first row of match {detail}{where}, which would match again indefinitely. "
+                "Skip to another variable or TO NEXT ROW",
             ).at(skip.place)
         return MatchRuntimeError(
             "SKIP_TO_ABSENT_VARIABLE",
@@ -131,15 +131,15 @@ def of_condition(code: int, plan: Plan, where: str = "", variable: int | None = 
     if code == vm.DIVIDE_BY_ZERO:
         return MatchRuntimeError("DIVIDE_BY_ZERO", f"division by zero in {of}{where}; use NULLIF on the divisor", sqlstate="22012").at(place)
     if code == vm.OVERFLOW:
-        return MatchRuntimeError("ARITHMETIC_OVERFLOW", f"overflow of a number in {of}{where}; cast to a wider type", sqlstate="22003").at(place)
+        return MatchRuntimeError("ARITHMETIC_OVERFLOW", f"numeric overflow in {of}{where}; cast to a wider type", sqlstate="22003").at(place)
     raise ValueError(f"a condition failed with the unknown code {code}")
 
 
 _OF_SPARK = {  # Spark's error class -> problem, advice, SQLSTATE
     "DIVIDE_BY_ZERO": ("division by zero", "use try_divide or NULLIF on the divisor", "22012"),
-    "ARITHMETIC_OVERFLOW": ("overflow of a number", "cast to a wider type", "22003"),
+    "ARITHMETIC_OVERFLOW": ("numeric overflow", "cast to a wider type", "22003"),
     "CAST_INVALID_INPUT": ("a cast of a malformed value", "use try_cast", "22018"),
-    "INVALID_ARRAY_INDEX": ("an index outside of the array", "use get(array, index)", "22003"),
+    "INVALID_ARRAY_INDEX": ("an array index out of bounds", "use get(array, index)", "22003"),
 }
 _OTHERWISE = "an expression that cannot be computed", "use its try_ form, such as try_divide or try_cast", "22000"
 
@@ -147,7 +147,7 @@ _OTHERWISE = "an expression that cannot be computed", "use its try_ form, such a
 def _of_row(expression: Failing, where: str) -> MatchRuntimeError:
     """Returns the error for a condition that asks for a row's value that Spark failed to compute."""
     what, instead, sqlstate = _OF_SPARK.get(expression.error_class, _OTHERWISE)
-    message = f"{what} at a row that a condition asks about{where}; {instead}, or test the row to the left of AND or in CASE"
+    message = f"{what} at a row that a condition reads{where}; {instead}, or test the row to the left of AND or in CASE"
     return MatchRuntimeError(expression.error_class, message, sqlstate=sqlstate).at(expression[1:])
 
 

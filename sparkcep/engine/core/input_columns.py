@@ -33,7 +33,7 @@ def check_columns(plan: Plan, schema: pa.Schema) -> None:
             _check_type(name, column, schema)
     taken = [name for name in (arcs.BASE, arcs.ARC) if name in schema.names]
     if taken:
-        raise wrong(f"the name {taken[0]} of an input column is the engine's own")
+        raise wrong(f"the name {taken[0]} of an input column is reserved for the engine")
 
 
 def check_types(plan: Plan, schema: pa.Schema) -> None:
@@ -47,7 +47,7 @@ def check_types(plan: Plan, schema: pa.Schema) -> None:
 
 def _check_type(name: str, column: Column, schema: pa.Schema) -> None:
     if not _KINDS[column.kinds](schema.field(name).type):
-        raise wrong(f"the column {name} is of type {schema.field(name).type}, which it cannot be of there")
+        raise wrong(f"the column {name} is of type {schema.field(name).type}, which is not possible there")
 
 
 def _named(plan: Plan, schema: pa.Schema) -> list[tuple[str, Column]]:
@@ -108,4 +108,4 @@ def check_pairs(plan: Plan, chunk: Chunk) -> None:
         last = np.minimum(np.arange(chunk.rows) + ahead, chunk.offsets[part + 1] - 1)
         falls = (np.diff(found) <= 0) & (np.diff(part) == 0)
         if found.min() < 1 or falls.any() or (sides ** len(pair.rows) != sizes).any() or (found[last] >= sides).any():
-            raise wrong(f"the arrays of the column {pair.column} have not an element for each row that {pair.number} numbers")
+            raise wrong(f"the arrays of the column {pair.column} lack an element for some row that {pair.number} numbers")

@@ -264,13 +264,13 @@ class StateBytes:
         if len(state) >= _BEGIN.size:
             magic, number, kind, columns = _BEGIN.unpack(state[: _BEGIN.size])
             if magic != _MAGIC:
-                what = "its bytes are no state of sparkcep's"
+                what = "its bytes are not a state of sparkcep"
             elif number not in (FORMAT, FORMAT_UNCHECKED):
                 what = f"it is of format {number}, and this version of sparkcep reads formats {FORMAT_UNCHECKED} and {FORMAT}"
             elif columns != self.columns:
                 what = "it is of rows with other columns"
             elif kind != self.saves.kind:
-                what = "it is of a clause that is searched in another way"
+                what = "it is of a clause with another search"
         return damaged(PARTITION, WITHOUT, what)
 
 

@@ -290,7 +290,7 @@ def _window_edge(spec: LeafSpec, rows: OutputRows, columns: dict[str, pa.Array])
     values = _by_event(spec, rows, columns)
     if values.null_count:
         name = spec.kind.upper()
-        message = f"{name}() lies beyond what {values.type} holds; cast the ORDER BY expression to a wider type"
+        message = f"{name}() does not fit into {values.type}. Cast the ORDER BY expression to a wider type"
         raise MatchRuntimeError("ARITHMETIC_OVERFLOW", message, sqlstate="22003")
     return values
 
@@ -421,7 +421,7 @@ def _decimal(fn: str, run: Callable, column: pa.Array, t: Type, ansi: bool) -> p
         over |= np.array([abs(x) >= 10**result.precision for x in values], dtype=bool)
     if ansi and over.any():
         raise MatchRuntimeError(
-            "ARITHMETIC_OVERFLOW", f"{fn.upper()} of {t} gives a number beyond {result}; cast to DOUBLE or a smaller decimal", sqlstate="22003"
+            "ARITHMETIC_OVERFLOW", f"{fn.upper()} of {t} gives a number that does not fit into {result}. Cast to DOUBLE or a smaller decimal", sqlstate="22003"
         )
     values = [0 if beyond else x for x, beyond in zip(values, over.tolist())]
     return decimals(values, np.where(over, 0, counts), result.precision, result.scale)
@@ -463,7 +463,7 @@ def decimals(unscaled: list[int], counts: np.ndarray, precision: int, scale: int
 def _label_extreme(fn: str, mask: int, run: Callable, variables: tuple[str, ...]) -> pa.Array:
     """Returns MIN or MAX of CLASSIFIER(): of the names, in byte order."""
     if fn not in ("min", "max"):
-        raise ClauseError("DATATYPE_MISMATCH", f"{fn.upper()} of CLASSIFIER() makes no sense: it is a STRING", sqlstate=SEMANTIC)
+        raise ClauseError("DATATYPE_MISMATCH", f"{fn.upper()} of CLASSIFIER() is not defined: CLASSIFIER() is a STRING", sqlstate=SEMANTIC)
     labels = [i for i, name in enumerate(variables) if name and (mask == ALL_ROWS or mask >> i & 1)]
     picks = None
     for i in sorted(labels, key=lambda i: variables[i].encode(), reverse=fn == "min"):

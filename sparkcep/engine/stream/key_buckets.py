@@ -241,7 +241,7 @@ class Bucket:
         data = _BEGIN.pack(_MAGIC, LAYOUT, zlib.crc32(stream)) + stream
         if len(data) > _LARGEST:
             raise MatchRuntimeError(
-                "STATE_LIMIT", f"a bucket of keys has a state of {len(data):,} bytes, and {_LARGEST:,} are the most; begin with a new checkpoint and a larger sparkcep.stream.buckets",
+                "STATE_LIMIT", f"a bucket of keys has a state of {len(data):,} bytes, but at most {_LARGEST:,} are possible. Begin with a new checkpoint and a larger sparkcep.stream.buckets",
                 sqlstate="54000",
             )
         return data

@@ -156,7 +156,7 @@ class RetractingStream(KeyedStream):
         said = old + np.flatnonzero(kinds == PUNCTUATE)
         if len(said) and self.promises is None:
             raise MatchRuntimeError(
-                "CHANGE_VALUE", "over a stream the watermark says before which time no change comes, and a row with 'punctuate' says nothing; leave such rows out below the clause",
+                "CHANGE_VALUE", "over a stream the watermark already excludes earlier changes, so a row with 'punctuate' does nothing. Filter out such rows below the clause",
                 sqlstate="22023",
             )
         there = np.ones(table.num_rows, dtype=bool)
@@ -182,8 +182,8 @@ class RetractingStream(KeyedStream):
         when = said(table.column(self.order[0])[row])
         return MatchRuntimeError(
             "RETRACTION_WITHOUT_ROW",
-            f"a retraction at {when} takes a row away that was not inserted before it: a row is meant that equals it in every column but that of CHANGES IN; leave out in a "
-            "subquery what need not be equal", sqlstate="22000",
+            f"a retraction at {when} refers to a row that was not inserted before it. The row must be equal in every column except that of CHANGES IN; remove columns that need "
+            "not be equal in a subquery", sqlstate="22000",
         )
 
     def _limit(self, watermark: int) -> int:

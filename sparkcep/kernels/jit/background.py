@@ -84,7 +84,7 @@ class Requested:
             elif not path.exists():
                 return kept()  # the request was served, or it failed
         except OSError as error:
-            log.info("kernels cannot be asked for in %s: %s", folder, error)
+            log.info("compilation of kernels cannot be requested in %s: %s", folder, error)
             return False
         return self._served(folder)
 
@@ -108,10 +108,10 @@ class Requested:
                 command, env=processes.environment(), stdin=subprocess.PIPE if there else nothing, stdout=nothing, stderr=nothing, start_new_session=True
             )
         except OSError as error:
-            log.info("no process can be started that compiles kernels: %s", error)
+            log.info("a process that compiles kernels cannot be started: %s", error)
             return False
         self._started.append((time.monotonic(), process))
-        log.info("kernels are compiled in the background, and kept in %s; until then small inputs are interpreted", folder.parent)
+        log.info("kernels are compiled in the background and cached in %s; until then small inputs are interpreted", folder.parent)
         return True
 
 

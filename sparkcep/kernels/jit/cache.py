@@ -154,7 +154,7 @@ def _is_whole(path: Path) -> bool:
     if not path.exists():
         return False
     if not (storage.trusted(path.parent) and storage.trusted(path)):
-        log.warning("the compiled kernel %s is not read, because others could have written it", path)
+        log.warning("the compiled kernel %s is not used, because other users could have written it", path)
         return False
     try:
         data = path.read_bytes()
@@ -163,7 +163,7 @@ def _is_whole(path: Path) -> bool:
         return False
     if hashlib.sha256(data[:-_DIGEST_BYTES]).digest() == data[-_DIGEST_BYTES:]:
         return True
-    log.warning("the compiled kernel %s is damaged, and is compiled again", path)
+    log.warning("the compiled kernel %s is damaged and is compiled again", path)
     with contextlib.suppress(OSError):
         path.unlink()
     return False
@@ -178,8 +178,8 @@ _locks = Locks()
 @functools.cache
 def _explain() -> None:
     log.warning(
-        "sparkcep compiles the kernels that this query needs: seconds to a minute, once for this user and version (kept in %s). "
-        "`sparkcep compile` does it ahead for all.",
+        "sparkcep compiles the kernels that this query needs: this takes seconds to a minute, once for this user and version (cached in %s). "
+        "`sparkcep compile` compiles all of them in advance.",
         root(),
     )
     eviction.remove(root())
@@ -193,7 +193,7 @@ def _explain_unkept(error: OSError) -> None:
     folder = root()
     if folder not in _unkept:
         _unkept.add(folder)
-        log.warning("compiled kernels cannot be kept in %s, and will be compiled again by the next process: %s", folder, error)
+        log.warning("compiled kernels cannot be cached in %s, so the next process compiles them again: %s", folder, error)
 
 
 class NotCompiledError(Exception):

@@ -32,18 +32,18 @@ def check_approx(clause: MatchClause) -> None:
         raise _fail(clause, approx.k.span, f"APPROX takes a number of errors, 0 or more, not {approx.k.span.of(clause.text)}")
     selection = clause.selection
     if selection is not None and selection.strategy == "NEXT":
-        raise _fail(clause, approx.span, "APPROX goes with SKIP TILL ANY MATCH or STRICT CONTIGUITY, not SKIP TILL NEXT MATCH")
+        raise _fail(clause, approx.span, "APPROX cannot be used with SKIP TILL NEXT MATCH. Write SKIP TILL ANY MATCH or STRICT CONTIGUITY")
     if selection is not None and (selection.report == "FIRST" or (selection.report == "ALL" and approx.report in (PROXY, PER_ERROR, BUNDLES))):
         raise _fail(
             clause, selection.span,
-            "with APPROX the report is PROXY MATCHES [PER ERROR], ALL MATCHES or MATCH BUNDLES, written behind APPROX k; take it out of EVENT SELECTION",
+            "with APPROX, the report follows APPROX k: PROXY MATCHES [PER ERROR], ALL MATCHES or MATCH BUNDLES. Take the report out of EVENT SELECTION",
         )
     if nodes.contains(clause.pattern, nodes.Conjunct):
         raise _fail(clause, approx.span, "APPROX cannot be used with a conjunction &")
     if clause.skip is not None and clause.skip.mode != NEXT_ROW:
-        raise _fail(clause, clause.skip.span, "with APPROX, AFTER MATCH SKIP is TO NEXT ROW; leave it out")
+        raise _fail(clause, clause.skip.span, "with APPROX, AFTER MATCH SKIP can only be TO NEXT ROW. Leave it out")
     if report(clause) == BUNDLES and clause.window is None:
-        raise _fail(clause, approx.span, "MATCH BUNDLES are match points at most a window apart, so the clause needs WINDOW")
+        raise _fail(clause, approx.span, "MATCH BUNDLES groups match points at most a window apart. Add WINDOW")
     weights = _weights(clause)
     names, pattern = tree_of(clause.pattern)
     cheapest = least(pattern, lambda variable: weights.get(names[variable].lower(), Fraction(1)))
@@ -52,11 +52,11 @@ def check_approx(clause: MatchClause) -> None:
     if k >= cheapest:
         raise _fail(
             clause, approx.k.span,
-            f"with {_text(k)} errors allowed nothing need be there: missing a whole shortest match costs {_text(cheapest)}; allow less than that",
+            f"with {_text(k)} errors allowed, all rows may be missing: a missing shortest match costs only {_text(cheapest)}. Allow fewer errors than that",
         )
     unit = _scale(k, weights)
     if max(k, *weights.values(), Fraction(1)) * unit > MAX_COST:
-        raise _fail(clause, approx.span, "the costs of APPROX have too many digits; use rounder numbers")
+        raise _fail(clause, approx.span, "the costs of APPROX have too many digits. Use rounder numbers")
 
 
 def report(clause: MatchClause) -> str:
@@ -114,7 +114,7 @@ def _weights(clause: MatchClause) -> dict[str, Fraction]:
         key = name.lower()
         if name.startswith("~"):
             if key[1:] not in negated:
-                raise _fail(clause, _name_of(clause, name, weight), f"there is no {name} in PATTERN to give a weight to{offered(name[1:], names)}")
+                raise _fail(clause, _name_of(clause, name, weight), f"{name} is not in PATTERN, so it cannot have a weight{offered(name[1:], names)}")
         elif key in taken:
             pass
         elif name.upper() == EXTRA:
@@ -122,12 +122,12 @@ def _weights(clause: MatchClause) -> dict[str, Fraction]:
             if not strict:
                 raise _fail(
                     clause, weight.span,
-                    "EXTRA is the cost of a row that no variable takes, which only STRICT CONTIGUITY counts; "
-                    "add EVENT SELECTION STRICT CONTIGUITY or leave it out",
+                    "EXTRA is the cost of a row that no variable takes, which only STRICT CONTIGUITY counts. "
+                    "Add EVENT SELECTION STRICT CONTIGUITY, or leave EXTRA out",
                 )
         else:
-            hint = f"write ~{name} for the cost of a row that it forbids" if key in negated else "a weight is of a variable of PATTERN, or of EXTRA"
-            raise _fail(clause, _name_of(clause, name, weight), f"{name} has no place in PATTERN where a row could be missing; {hint}{offered(name, names)}")
+            hint = f"Write ~{name} for the cost of a row that it forbids" if key in negated else "Give the weight to a variable of PATTERN, or to EXTRA"
+            raise _fail(clause, _name_of(clause, name, weight), f"{name} is not in PATTERN where a row could be missing. {hint}{offered(name, names)}")
         if key in found:
             raise _fail(clause, weight.span, f"{name} has two weights")
         found[key] = value

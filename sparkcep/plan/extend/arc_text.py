@@ -58,7 +58,7 @@ class TextReader:
         for item in read_assignments(text):
             number = splitter.registers.get(item.register.lower())
             if number is None:
-                raise splitter.wrong(item.span, f"{item.register} is no register of the clause{self._like(item.register, [r.name for r in self.automaton.registers])}")
+                raise splitter.wrong(item.span, f"{item.register} is not a register of the clause{self._like(item.register, [r.name for r in self.automaton.registers])}")
             if number in found:
                 raise splitter.wrong(item.span, f"the arc sets {item.register} twice")
             splitter.check(item.value, ROW)
@@ -77,8 +77,8 @@ class TextReader:
         """The message for a name that is not a column of the rows, or that several columns have."""
         several = sum(column.lower() == name.lower() for column in self.columns) > 1
         if several:
-            return f"{name} is the name of several columns of the rows; give them different names below the clause"
-        return f"{name} is no column of the rows and no register{self._like(name, [*self.columns, *(r.name for r in self.automaton.registers)])}"
+            return f"{name} is the name of several columns of the rows. Give them different names below the clause"
+        return f"{name} is neither a column of the rows nor a register{self._like(name, [*self.columns, *(r.name for r in self.automaton.registers)])}"
 
     def _like(self, name: str, known: list[str]) -> str:
         near = nearest(name, known)
@@ -113,12 +113,12 @@ class _TextSplitter(ArcSplitter):
         found = literal_tree(expr) or _further_literal(expr) or self._native(expr, variable)
         if found is None:
             what = f"{expr.value}()" if expr.op == "call" else f"CAST to {expr.value}" if expr.op == "cast" else str(expr.value) if expr.op == "lit" else f"this {expr.op}"
-            raise self.wrong(expr.span, f"{what} is not computed in an arc as text, which takes {_COMPUTED}; compute it in a column below the clause, or write the arc in the clause")
+            raise self.wrong(expr.span, f"{what} is not computed in an arc as text, which takes {_COMPUTED}. Compute it in a column below the clause, or write the arc in the clause")
         return found
 
     def _column(self, expr: Expr) -> Here:
         if len(expr.value) > 1:
-            raise self.wrong(expr.span, f"a column stands by its name alone in an arc as text, so write {expr.value[-1]}; a field of a struct is computed in a column below the clause")
+            raise self.wrong(expr.span, f"an arc as text names a column without a qualifier. Write {expr.value[-1]}, or compute a field of a struct in a column below the clause")
         column = self.reader.column(expr.value[0])
         if column is None:
             raise self.wrong(expr.span, self.reader.unknown(expr.value[0]))

@@ -70,11 +70,11 @@ def check_arcs(clause: MatchClause) -> None:
     templates = [arc for arc in automaton.arcs if arc.parameters is not None]
     if not tables:
         for arc in templates:
-            message = f"the arc {arc.name} has parameters, which rows of a table give; add ARCS FROM and a table with the columns {_columns(arc)}"
+            message = f"the arc {arc.name} has parameters, whose values come from the rows of a table. Add ARCS FROM and a table with the columns {_columns(arc)}"
             raise _error(clause, arc.name_span, message)
         return
     if len(tables) > 1:
-        raise _error(clause, tables[1].span, "an AUTOMATON has one ARCS FROM; put the tables together by UNION ALL in a query")
+        raise _error(clause, tables[1].span, "an AUTOMATON has only one ARCS FROM. Combine the tables by UNION ALL in a query")
     _check_arrival(clause, tables[0])
 
 
@@ -91,10 +91,10 @@ def reads_texts(clause: MatchClause) -> bool:
 def _check_arrival(clause: MatchClause, table) -> None:
     rows = clause.changes.arrival if clause.changes is not None else ()
     if table.arrival and not rows:
-        message = "ARRIVAL BY of arcs is one order with that of the rows; say with CHANGES IN c ARRIVAL BY ... when rows come, or leave it out here"
+        message = "ARRIVAL BY of arcs shares one order with the rows. Write CHANGES IN c ARRIVAL BY ... for the rows, or leave ARRIVAL BY out here"
         raise _error(clause, table.arrival[0].span, message)
     if table.arrival and len(table.arrival) != len(rows):
-        message = f"rows and arcs come in one order, so that ARRIVAL BY has as many expressions in both places: {len(rows)} for the rows, {len(table.arrival)} here"
+        message = f"rows and arcs arrive in one order, so ARRIVAL BY needs equally many expressions for both: {len(rows)} for the rows, {len(table.arrival)} here"
         raise _error(clause, table.arrival[0].span, message)
 
 

@@ -44,7 +44,7 @@ from sparkcep.plan.split.measures import MeasureSplitter
 
 _NULL = Lit("lit", "null", "NULL")
 _TEXT, _WHOLE = re.compile(r"'[^'\\]*'"), re.compile(r"\d+")  # constants whose equality is obvious from the text
-_ROW_ONLY = "; keep what later rows need in a register"
+_ROW_ONLY = ". Keep what later rows need in a register"
 
 
 def _fail(clause: MatchClause, span: Span, error_class: str, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
@@ -53,12 +53,12 @@ def _fail(clause: MatchClause, span: Span, error_class: str, message: str, sqlst
 
 def like_a_column(name: str) -> str:
     """The message for a register or a parameter that has the name of a column of the table."""
-    return f"the table has a column {name}, too, so that {name} in an arc could mean either; give the register or parameter another name"
+    return f"the table also has a column {name}, so {name} in an arc is ambiguous. Give the register or parameter another name"
 
 
 def leads_nowhere(name: str) -> str:
     """The message for a state that cannot reach a match."""
-    return f"from the state {name} no FINAL state and no arc with EMIT can be reached; declare STATE {name} FINAL, or add an arc"
+    return f"the state {name} cannot reach a FINAL state or an arc with EMIT. Declare STATE {name} FINAL, or add an arc"
 
 
 def dead_states(automaton: Automaton) -> set[int]:
@@ -77,18 +77,18 @@ def check_beside(clause: MatchClause) -> None:
     }
     for words, found in of_pattern.items():
         if found is not None:
-            raise _fail(clause, found.span, "AUTOMATON", f"{words} says how a PATTERN matches; beside AUTOMATON the arcs say it: leave {words} out")
+            raise _fail(clause, found.span, "AUTOMATON", f"{words} applies to a PATTERN, and the arcs of an AUTOMATON replace it. Leave {words} out")
     for words, found in (("PREF", clause.pref), ("TOP", clause.top)):
         if found is not None and reports_changes(clause):
-            message = f"{words} ranks the matches of the end, and under REPORT CHANGES these come and go; leave one of the two out"
+            message = f"{words} ranks the final matches, but REPORT CHANGES inserts and retracts matches. Leave one of the two out"
             raise _fail(clause, found.span, "AUTOMATON", message)
     if (empty := _empty_matches(clause)) is not None:
-        raise _fail(clause, empty, "AUTOMATON", "an AUTOMATON has no empty matches to SHOW or OMIT; write ALL ROWS PER MATCH")
+        raise _fail(clause, empty, "AUTOMATON", "an AUTOMATON does not have empty matches to SHOW or OMIT. Write ALL ROWS PER MATCH")
     if not clause.order_by:
-        raise _fail(clause, _head(clause), "WINDOW_WITHOUT_ORDER", "AUTOMATON needs the clause's ORDER BY, whose first expression is the rows' time")
+        raise _fail(clause, _head(clause), "WINDOW_WITHOUT_ORDER", "AUTOMATON needs ORDER BY, with the time of the rows as its first expression")
     first = clause.order_by[0]
     if first.descending:
-        raise _fail(clause, first.expr.span, "AUTOMATON", "the first ORDER BY expression of an AUTOMATON is the rows' time, and ascends; leave DESC out")
+        raise _fail(clause, first.expr.span, "AUTOMATON", "the first ORDER BY expression of an AUTOMATON is the time of the rows and must ascend. Leave DESC out")
     _check_lifetimes(clause)
     check_changes(clause)
     check_arcs(clause)
@@ -97,11 +97,11 @@ def check_beside(clause: MatchClause) -> None:
 def _check_lifetimes(clause: MatchClause) -> None:
     window, lifetime = clause.window, clause.lifetime
     if window is not None and lifetime is not None:
-        raise _fail(clause, lifetime.span, "AUTOMATON", "WINDOW and LIFETIME TO both say how long rows live; leave one of them out")
+        raise _fail(clause, lifetime.span, "AUTOMATON", "WINDOW and LIFETIME TO both set the lifetime of rows. Leave one of them out")
     if window is not None and window.rows:
-        raise _fail(clause, window.span, "WINDOW_SIZE", "a WINDOW of ROWS is no lifetime; count rows in a register")
+        raise _fail(clause, window.span, "WINDOW_SIZE", "a WINDOW of ROWS is not a lifetime. Count rows in a register")
     if window is not None and window.slide is not None:
-        raise _fail(clause, window.span, "SLIDE", "SLIDE ranks the matches of windows, and beside AUTOMATON a WINDOW is the life of a row; leave it out")
+        raise _fail(clause, window.span, "SLIDE", "SLIDE ranks the matches of windows, but the WINDOW of an AUTOMATON is the lifetime of a row. Leave SLIDE out")
 
 
 def _head(clause: MatchClause) -> Span:
@@ -132,19 +132,19 @@ class ArcSplitter(ConditionSplitter):
         scope = self.scope
         scope.check_semantics(expr)
         for call in scope.match_functions(expr):
-            raise scope.error(call, "AUTOMATON", f"{call.value} looks at other rows, which an arc does not see{_ROW_ONLY}")
+            raise scope.error(call, "AUTOMATON", f"{call.value} reads other rows, which an arc cannot read{_ROW_ONLY}")
         for node in expr.walk():
             if node.op == "subquery" or (node.op == "in" and node.value == "query"):
-                raise scope.error(node, "AUTOMATON", "a subquery cannot stand in an arc; join its table below the clause")
+                raise scope.error(node, "AUTOMATON", "an arc cannot contain a subquery. Join its table below the clause")
             if node.op == "call" and node.value in RANDOM:
-                raise scope.error(node, "AUTOMATON", f"{node.value} gives another value each time; compute it in a column below the clause")
+                raise scope.error(node, "AUTOMATON", f"{node.value} gives a different value each time. Compute it in a column below the clause")
             if node.op == "star":
-                raise scope.error(node, "AUTOMATON", "* cannot stand in an arc; name columns and registers")
+                raise scope.error(node, "AUTOMATON", "an arc cannot contain *. Name columns and registers")
         if on != ROW:
             for node in scope.columns(expr):
                 if self.held(node) is None:
                     what = "takes no row" if on == EMPTY else "is taken when the rows' lifetimes end"
-                    raise scope.error(node, "AUTOMATON", f"an arc ON {on.upper()} {what}, so that {node.value[-1]} has no value{_ROW_ONLY}")
+                    raise scope.error(node, "AUTOMATON", f"an arc ON {on.upper()} {what}, so {node.value[-1]} does not have a value{_ROW_ONLY}")
 
     def held(self, node: Expr) -> str | None:
         """The column of the register or parameter that a node names. None for any other node."""
@@ -175,8 +175,8 @@ class ArcSplitter(ConditionSplitter):
             what = f"{expr.value}()" if expr.op == "call" else f"CAST to {expr.value}" if expr.op == "cast" else f"this {expr.op}"
             raise self.scope.error(
                 expr, "MATCH_DEPENDENT_EXPRESSION",
-                f"{what} of a register or a parameter is not computed by the engine; use comparisons, arithmetic, CASE, COALESCE, LEAST, GREATEST, ABS and CASTs to "
-                "numbers of these, and any function of the row alone", UNSUPPORTED,
+                f"{what} of a register or a parameter is not computed by the engine. Use comparisons, arithmetic, CASE, COALESCE, LEAST, GREATEST, ABS and CASTs to "
+                "numbers of these, and any function of the row", UNSUPPORTED,
             )
         return found
 
@@ -235,12 +235,12 @@ class _Builder:
         """Numbers registers and states."""
         for item in automaton.registers:
             if item.name.lower() in self.registers:
-                raise self.error(item.span, f"the register {item.name} is declared twice; give one of the two another name, or leave it out")
+                raise self.error(item.span, f"the register {item.name} is declared twice. Give one of the two another name, or leave it out")
             self.registers[item.name.lower()] = len(self.registers)
         declared: set[str] = set()
         for item in automaton.states:
             if item.name.lower() in declared:
-                raise self.error(item.span, f"the state {item.name} is declared twice; write START, FINAL and IGNORE WHEN behind one of its names")
+                raise self.error(item.span, f"the state {item.name} is declared twice. Declare it once, with START, FINAL and IGNORE WHEN after its name")
             declared.add(item.name.lower())
         if not arcs and not automaton.tables:
             raise self.error(automaton.span, "an AUTOMATON needs at least one ARC FROM state TO state")
@@ -252,7 +252,7 @@ class _Builder:
                     self.names.append(name)
             if arc.name is not None:
                 if arc.name.lower() in named and not automaton.by_rows:
-                    raise self.error(arc.span, f"two arcs are called {arc.name}; give one of them another name, or none")
+                    raise self.error(arc.span, f"two arcs are called {arc.name}. Give one of them another name, or none")
                 if arc.name.lower() not in named:
                     self.labels[arc.name] = len(self.labels) + 1
                 named.add(arc.name.lower())
@@ -261,13 +261,13 @@ class _Builder:
                 self.states[item.name.lower()] = len(self.names)
                 self.names.append(item.name)
             elif item.name.lower() not in self.states:
-                raise self.error(item.span, f"no arc leaves or reaches the state {item.name}; leave it out, or check how its name is written in the arcs")
+                raise self.error(item.span, f"no arc leaves or reaches the state {item.name}. Leave it out, or check the spelling of its name in the arcs")
 
     def _ends(self, automaton: written.Automaton, arcs: tuple[written.Arc, ...]) -> tuple[int, set[int]]:
         """The start state and the final states."""
         starts = [item for item in automaton.states if item.start]
         if len(starts) > 1:
-            raise self.error(starts[1].span, f"{starts[0].name} and {starts[1].name} are both START, and an automaton begins in one state; leave START out of one of the two")
+            raise self.error(starts[1].span, f"{starts[0].name} and {starts[1].name} are both START, but an automaton begins in one state. Leave START out of one of the two")
         if not starts and not arcs and "q0" not in self.states:  # all arcs come from rows of a table
             self.states["q0"] = len(self.names)
             self.names.append("q0")
@@ -278,14 +278,14 @@ class _Builder:
         """Rejects options that cannot be combined with BY ROWS, where a match is identified by its rows."""
         tables = self.clause.automaton.tables
         if tables:
-            raise self.error(tables[0].span, "AUTOMATON BY ROWS has the arcs of the clause alone; leave BY ROWS out, or ARCS FROM")
+            raise self.error(tables[0].span, "AUTOMATON BY ROWS cannot be combined with ARCS FROM. Leave out one of the two")
         expiring = next((arc for arc in arcs if arc.on == EXPIRY), None)
         if expiring is not None:
-            raise self.error(expiring.span, "an arc ON EXPIRY takes no row, and beside BY ROWS a match is its rows; leave BY ROWS out")
+            raise self.error(expiring.span, "an arc ON EXPIRY takes no row, but BY ROWS identifies a match by its rows. Leave BY ROWS out")
         if not self.labels:
-            raise self.error(_head(self.clause), "AUTOMATON BY ROWS tells matches apart by the rows of arcs with a name, and none has one; name them, as in ARC a FROM q0 TO q1")
+            raise self.error(_head(self.clause), "AUTOMATON BY ROWS distinguishes matches by the rows of named arcs, and no arc has a name. Name the arcs, as in ARC a FROM q0 TO q1")
         if len(self.labels) > MAX_VARIABLES:
-            raise self.error(_head(self.clause), f"AUTOMATON BY ROWS tells at most {MAX_VARIABLES} names of arcs apart", LIMIT)
+            raise self.error(_head(self.clause), f"AUTOMATON BY ROWS can distinguish at most {MAX_VARIABLES} names of arcs", LIMIT)
 
     def _check_dead(self, built: Automaton, arcs: tuple[written.Arc, ...]) -> None:
         """Rejects a state that cannot reach a match."""
@@ -302,14 +302,14 @@ class _Builder:
         if item.initial is not None:
             splitter.check(item.initial, ROW)
             for node in self.scope.columns(item.initial):
-                raise self.scope.error(node, "AUTOMATON", f"a register begins with a constant, and {node.value[-1]} is a column; SET it in an arc")
+                raise self.scope.error(node, "AUTOMATON", f"a register begins with a constant, but {node.value[-1]} is a column. SET the register in an arc")
             initial = splitter.tree(item.initial)
         if item.like is None:
             return Register(item.name, " ".join(item.type.lower().split()), initial, *self.place(item.span))
         how, of = _typed_like(item.like)
         splitter.check(of, ROW)
         if splitter.sees(of):
-            raise self.scope.error(of, "AUTOMATON", "LIKE takes an expression of the row, and no register; give the register a type")
+            raise self.scope.error(of, "AUTOMATON", "LIKE takes an expression of the row, not a register. Give the register a type")
         return Register(item.name, how, initial, *self.place(item.span), self.inputs.column(self.scope.row_text(of)))
 
     def _arc(self, arc: written.Arc, splitter: ArcSplitter, final: set[int]) -> Arc:
@@ -318,18 +318,18 @@ class _Builder:
         splitter.parameters = self._parameters(arc)
         if arc.on == EXPIRY:
             if self.clause.window is None and self.clause.lifetime is None:
-                raise self.error(arc.span, "ON EXPIRY happens when a row's lifetime ends; add WINDOW or LIFETIME TO")
+                raise self.error(arc.span, "ON EXPIRY happens when the lifetime of a row ends. Add WINDOW or LIFETIME TO")
             if target not in final and not arc.emits:
-                raise self.error(arc.span, f"an arc ON EXPIRY ends the computation, so {arc.target[0]} must be FINAL, or the arc have EMIT")
+                raise self.error(arc.span, f"an arc ON EXPIRY ends the computation, so {arc.target[0]} must be FINAL, or the arc must have EMIT")
         letter, fence = self._fence(arc, splitter)
         limits = self._limits(arc)
         sets, seen = [], set()
         for item in arc.sets:
             number = self.registers.get(item.register.lower())
             if number is None:
-                raise self.error(item.span, f"{item.register} is no register; declare REGISTER {item.register} with a type")
+                raise self.error(item.span, f"{item.register} is not a register. Declare REGISTER {item.register} with a type")
             if number in seen:
-                raise self.error(item.span, f"the arc sets {item.register} twice; leave one of the two out, or write a second arc")
+                raise self.error(item.span, f"the arc sets {item.register} twice. Leave one of the two out, or write a second arc")
             seen.add(number)
             splitter.check(item.value, arc.on)
             sets.append(Assignment(number, splitter.tree(item.value)))
@@ -350,9 +350,9 @@ class _Builder:
         found: dict[str, int] = {}
         for item in arc.parameters or ():
             if item.name.lower() in found:
-                raise self.error(item.span, f"the parameter {item.name} is declared twice; give one of the two another name, or leave it out")
+                raise self.error(item.span, f"the parameter {item.name} is declared twice. Give one of the two another name, or leave it out")
             if item.name.lower() in self.registers:
-                raise self.error(item.span, f"{item.name} is a register, too, so that {item.name} in the arc could mean either; give the parameter another name")
+                raise self.error(item.span, f"{item.name} is also a register, so {item.name} in the arc is ambiguous. Give the parameter another name")
             found[item.name.lower()] = len(self.parameters)
             self.parameters.append(Parameter(item.name, " ".join(item.type.lower().split()), *self.place(item.span)))
         return found
@@ -403,7 +403,7 @@ class _Builder:
         trees: dict[str, tuple] = {}
         for item in arc.emits:
             if item.name.lower() in trees:
-                raise self.error(item.span, f"the arc emits {item.name} twice; give one of the two another name")
+                raise self.error(item.span, f"the arc emits {item.name} twice. Give one of the two another name")
             splitter.check(item.value, ROW)  # EMIT reads the row taken last
             trees[item.name.lower()] = splitter.tree(item.value)
         return tuple(trees.get(name, _NULL) for name in self.emits)
@@ -427,7 +427,7 @@ def automaton_of(clause: MatchClause, scope: Scope, inputs: Inputs, ansi: bool) 
     if len(names) > MAX_VARIABLES:  # a label has six bits
         labelled = next((n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value == "CLASSIFIER"), None)
         if labelled is not None:
-            raise scope.error(labelled, "TOO_MANY_VARIABLES", f"CLASSIFIER() tells at most {MAX_VARIABLES - 1} arcs apart", LIMIT)
+            raise scope.error(labelled, "TOO_MANY_VARIABLES", f"CLASSIFIER() can distinguish at most {MAX_VARIABLES - 1} arcs", LIMIT)
         names = ("",)
         automaton = automaton._replace(arcs=tuple(arc._replace(label=0) for arc in automaton.arcs))
     return automaton, builder.letter_records(), names, builder.failing
@@ -466,12 +466,12 @@ class AutomatonMeasures(MeasureSplitter):
 
     def _call(self, call: Expr) -> str:
         if call.value == "MATCH_NUMBER" and self.arrival is not None:
-            raise self.scope.error(call, "MATCH_NUMBER", "under REPORT CHANGES matches come and go, so that they have no number; CHANGE_NUMBER() counts the output rows")
+            raise self.scope.error(call, "MATCH_NUMBER", "under REPORT CHANGES matches are inserted and retracted, so they cannot be numbered. CHANGE_NUMBER() counts the output rows")
         if call.value in LIFETIMES:
             if call.args:
                 raise self.scope.error(call, call.value, f"{call.value} takes no argument")
             return self._leaf(LifetimeEdge(LIFETIMES[call.value], self.automaton.time))
         for node in self.scope.columns(call):
             if node.op == "col" and len(node.value) == 1 and node.value[0].lower() in self.known:
-                raise self.scope.error(node, "AUTOMATON", f"{node.value[0]} has one value for the whole match, and stands outside of {call.value}()")
+                raise self.scope.error(node, "AUTOMATON", f"{node.value[0]} has one value for the whole match. Write it outside of {call.value}()")
         return super()._call(call)

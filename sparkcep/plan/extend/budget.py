@@ -36,12 +36,12 @@ def check_budget(clause: MatchClause) -> None:
     at = approx.budget.span if approx.budget is not None else approx.span
     words = "BUDGET" if approx.budget is not None else "MATCH HISTORY"
     if clause.window is None:
-        raise _fail(clause, at, f"{words} counts what happens inside a window, so the clause needs WINDOW")
+        raise _fail(clause, at, f"{words} counts what happens inside a window. Add WINDOW")
     if clause.selection is not None and clause.selection.strategy == "STRICT":
-        raise _fail(clause, at, f"{words} chooses among runs that wait, and under STRICT CONTIGUITY none does; leave EVENT SELECTION out")
+        raise _fail(clause, at, f"{words} chooses among waiting runs, and under STRICT CONTIGUITY runs do not wait. Leave EVENT SELECTION out")
     for option, found in (("PREF", clause.pref), ("TOP", clause.top)):
         if found is not None:
-            raise _fail(clause, found.span, f"{option} ranks all matches, of which {words} does not find all; leave one of them out")
+            raise _fail(clause, found.span, f"{option} ranks all matches, but {words} does not find all of them. Leave out one of the two")
     if approx.report == HISTORY:
         _check_history(clause)
     if approx.budget is not None:
@@ -52,9 +52,9 @@ def check_budget(clause: MatchClause) -> None:
 def _check_history(clause: MatchClause) -> None:
     assert clause.approx is not None
     if clause.measures:
-        raise _fail(clause, clause.measures[0].expr.span, f"MATCH HISTORY gives its own columns ({', '.join(COLUMNS)}); leave MEASURES out")
+        raise _fail(clause, clause.measures[0].expr.span, f"MATCH HISTORY returns its own columns ({', '.join(COLUMNS)}). Leave MEASURES out")
     if clause.rows != ONE_ROW:
-        raise _fail(clause, clause.approx.span, "MATCH HISTORY tells nothing of single rows; leave ALL ROWS PER MATCH out")
+        raise _fail(clause, clause.approx.span, "MATCH HISTORY does not describe single rows. Leave out ALL ROWS PER MATCH")
     intervals = clause.approx.intervals
     if intervals is not None:
         _whole(clause, intervals, "INTERVALS", MAX_INTERVALS)
@@ -63,13 +63,13 @@ def _check_history(clause: MatchClause) -> None:
 def _check_checks(clause: MatchClause, budget: tree.Budget) -> None:
     _whole(clause, budget.checks, "BUDGET", MAX_CHECKS)
     if clause.rows == WITH_UNMATCHED:
-        raise _fail(clause, budget.span, "with BUDGET a row without a match may have one that nobody found; leave WITH UNMATCHED ROWS out")
+        raise _fail(clause, budget.span, "with BUDGET the search may miss the match of an unmatched row. Leave out WITH UNMATCHED ROWS")
     if budget.history is not None:
         sizes = budget.history.sketch
         cells = math.prod(_whole(clause, size, "SKETCH", MAX_CELLS) for size in sizes)
         if cells > MAX_CELLS:
             span = Span(sizes[0].span.start, sizes[-1].span.end)
-            raise _fail(clause, span, f"a SKETCH of {cells} cells is larger than the history that it stands for; {MAX_CELLS} are the most")
+            raise _fail(clause, span, f"a SKETCH of {cells} cells is larger than the history that it replaces. At most {MAX_CELLS} cells are allowed")
 
 
 def _whole(clause: MatchClause, expr, what: str, most: int) -> int:
@@ -84,7 +84,7 @@ def _check_measures(clause: MatchClause) -> None:
     assert clause.approx is not None
     for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call"):
         if call.value == "MATCH_COUNT" and clause.approx.budget is not None:
-            raise clause.error(call.span, "MATCH_COUNT", "MATCH_COUNT() would count matches that a BUDGET leaves out; take one of them out")
+            raise clause.error(call.span, "MATCH_COUNT", "MATCH_COUNT() would miss matches that a BUDGET leaves out. Leave out one of the two")
 
 
 def budget_of(clause: MatchClause) -> Budget | None:

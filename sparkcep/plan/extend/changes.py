@@ -38,33 +38,33 @@ def check_changes(clause: MatchClause) -> None:
     """Raises ClauseError for options of changes that cannot be combined, at their places."""
     changes, speculate = clause.changes, clause.speculate
     if changes is not None and changes.column.bare().op != "col":
-        raise _error(clause, changes.column.span, "CHANGES IN takes a column of the table, which holds 'insert', 'retract' or 'punctuate'; compute it below the clause")
+        raise _error(clause, changes.column.span, "CHANGES IN takes a column of the table, with the values 'insert', 'retract' or 'punctuate'. Compute it below the clause")
     if changes is not None and changes.punctuate is not None and not changes.arrival and not reports_changes(clause):
-        message = "PUNCTUATE BY says which later rows a punctuation is of, and without an order none is later; add ARRIVAL BY expr to CHANGES IN (over a stream REPORT CHANGES)"
+        message = "PUNCTUATE BY limits a punctuation to some of the later rows, so it needs an order of the changes. Add ARRIVAL BY expr to CHANGES IN (over a stream REPORT CHANGES)"
         raise _error(clause, changes.punctuate.span, message)
     if speculate is not None and not reports_changes(clause):
-        raise _error(clause, speculate.span, "SPECULATE says which changes are told early, and belongs to REPORT CHANGES; add that, or leave SPECULATE out")
+        raise _error(clause, speculate.span, "SPECULATE selects the changes that REPORT CHANGES reports early. Add REPORT CHANGES, or leave SPECULATE out")
     if not reports_changes(clause):
         return
     if changes is None:
-        raise _error(clause, clause.report.span, "REPORT CHANGES tells what each change of the rows does to the matches; say with CHANGES IN c ARRIVAL BY a how rows change")
+        raise _error(clause, clause.report.span, "REPORT CHANGES reports how each change of a row changes the matches. Add CHANGES IN c ARRIVAL BY a to describe the changes of rows")
     for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value == "CHANGED_BY" and not changes.arrival):
-        raise _error(clause, call.span, "CHANGED_BY() gives the ARRIVAL BY expression of the row that caused a change; add ARRIVAL BY to CHANGES IN, or leave CHANGED_BY() out")
+        raise _error(clause, call.span, "CHANGED_BY() returns the ARRIVAL BY expression of the row that caused a change. Add ARRIVAL BY to CHANGES IN, or leave CHANGED_BY() out")
     if clause.rows == WITH_UNMATCHED:
-        raise _error(clause, clause.report.span, "a row that is in no match may be in one later, so WITH UNMATCHED ROWS needs REPORT NET")
+        raise _error(clause, clause.report.span, "an unmatched row may be in a match later, so WITH UNMATCHED ROWS needs REPORT NET")
     if clause.measures and not any(call.value == "CHANGE" for m in clause.measures for call in m.expr.walk() if call.op == "call" and not call.args):
-        raise _error(clause, clause.measures[0].expr.span, "under REPORT CHANGES each output row is an insertion or a retraction; add the measure CHANGE() AS change")
+        raise _error(clause, clause.measures[0].expr.span, "under REPORT CHANGES each output row is an insertion or a retraction. Add the measure CHANGE() AS change")
     for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value in ("PREV", "NEXT")):
-        raise _error(clause, call.span, f"under REPORT CHANGES {call.value} does not look at rows around a match, which come and go without it; take FIRST, LAST or an aggregate")
+        raise _error(clause, call.span, f"under REPORT CHANGES {call.value} cannot read rows around a match, because they can change when the match does not. Use FIRST, LAST or an aggregate")
 
 
 _NOT_OF_A_COMPUTATION = {
-    nodes.Conjunct: "a conjunction & has sides that go their own ways; write its sides one behind the other, in each order",
-    nodes.Not: "~ judges rows between others by the finished match; compare in the condition of the variable behind, or write an AUTOMATON",
-    nodes.Start: "^ is the first of the rows that are there, before which another may come; leave it out",
-    nodes.End: "$ is the last of the rows that are there, behind which another may come; leave it out",
-    nodes.Exclude: "an exclusion {- -} hides rows of a match; leave the braces out, and filter the rows of the output",
-    nodes.Within: "a group with WITHIN has a window of its own; take WINDOW for the whole match",
+    nodes.Conjunct: "a conjunction & cannot be used. Write its sides one after the other, in each order",
+    nodes.Not: "~ cannot be used, because it depends on the finished match. Compare in the condition of the next variable, or write an AUTOMATON",
+    nodes.Start: "^ cannot be used, because a row may arrive before the first one. Leave ^ out",
+    nodes.End: "$ cannot be used, because a row may arrive after the last one. Leave $ out",
+    nodes.Exclude: "an exclusion {- -} cannot be used. Leave the braces out, and filter the rows of the output",
+    nodes.Within: "a group cannot have its own window. Use WINDOW for the whole match instead of WITHIN",
 }
 
 
@@ -72,8 +72,8 @@ def check_pattern_changes(clause: MatchClause) -> None:
     """Raises ClauseError if a PATTERN cannot be matched over inserted and deleted rows, at the place of the cause."""
     check_changes(clause)
     if clause.changes is None:
-        raise _error(clause, clause.report.span, "REPORT NET is of rows that come and go; say with CHANGES IN c how they do, or leave it out")
-    check_computations(clause, "beside CHANGES IN")
+        raise _error(clause, clause.report.span, "REPORT NET needs inserted and retracted rows. Add CHANGES IN c, or leave REPORT NET out")
+    check_computations(clause, "with CHANGES IN")
 
 
 def check_computations(clause: MatchClause, where: str) -> None:
@@ -85,25 +85,25 @@ def check_computations(clause: MatchClause, where: str) -> None:
     at = clause.changes.span if clause.changes is not None else clause.pattern.span
     if chosen is None or chosen.report != "ALL":
         found = clause.selection.span if clause.selection is not None else at
-        message = f"{where} no match is preferred, as all stand side by side; write EVENT SELECTION STRICT CONTIGUITY ALL MATCHES (or SKIP TILL ...)"
+        message = f"{where} all matches are reported, without a preferred one. Write EVENT SELECTION STRICT CONTIGUITY ALL MATCHES (or SKIP TILL ...)"
         raise _error(clause, found, message)
     for words, part in (("APPROX", clause.approx), ("PREF", clause.pref), ("TOP", clause.top)):
         if part is not None:
-            raise _error(clause, part.span, f"{words} weighs matches against each other, and {where} each stands by itself; leave it out")
+            raise _error(clause, part.span, f"{words} compares matches with each other, but {where} each match is independent. Leave {words} out")
     if clause.skip is not None and clause.skip.mode != NEXT_ROW:
-        raise _error(clause, clause.skip.span, f"AFTER MATCH goes from match to match, and {where} all are told; write AFTER MATCH SKIP TO NEXT ROW")
+        raise _error(clause, clause.skip.span, f"{where} all matches are reported, so AFTER MATCH cannot skip any. Write AFTER MATCH SKIP TO NEXT ROW")
     for node in nodes.walk(clause.pattern):
         if type(node) in _NOT_OF_A_COMPUTATION:
             raise _error(clause, node.span, f"{where} {_NOT_OF_A_COMPUTATION[type(node)]}")
     if not clause.order_by:
-        raise clause.error(at, "WINDOW_WITHOUT_ORDER", f"{where} the clause needs ORDER BY, whose first expression is the rows' time")
+        raise clause.error(at, "WINDOW_WITHOUT_ORDER", f"{where} the clause needs ORDER BY, with the time of the rows as its first expression")
     if clause.order_by[0].descending:
-        raise _error(clause, clause.order_by[0].expr.span, f"{where} the first ORDER BY expression is the rows' time, and ascends; leave DESC out")
+        raise _error(clause, clause.order_by[0].expr.span, f"{where} the first ORDER BY expression is the time of the rows and must ascend. Leave DESC out")
     if clause.window is not None and (clause.window.rows or clause.window.slide is not None):
-        what = "SLIDE ranks the matches of windows" if clause.window.slide is not None else "a WINDOW of ROWS counts rows, which come and go"
-        raise _error(clause, clause.window.span, f"{what}; {where} a WINDOW is a time")
+        what = "SLIDE ranks the matches of windows" if clause.window.slide is not None else "a WINDOW of ROWS counts rows, which are inserted and retracted"
+        raise _error(clause, clause.window.span, f"{what}, but {where} a WINDOW must be a length of time")
     for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value in ("MATCH_NUMBER", *ENDINGS)):
-        raise _error(clause, call.span, f"{call.value}() is of matches in a PATTERN's order, which {where} they are not told in; leave it out (CHANGE_NUMBER() counts the output rows of REPORT CHANGES)")
+        raise _error(clause, call.span, f"{call.value}() needs matches in the order of a PATTERN, and {where} they are reported in another order. Leave it out (CHANGE_NUMBER() counts the output rows of REPORT CHANGES)")
 
 
 def _error(clause: MatchClause, span: Span, message: str) -> ClauseError:

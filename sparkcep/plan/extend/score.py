@@ -41,7 +41,7 @@ def check_ranking(clause: MatchClause) -> None:
     """Raises ClauseError for a PREF, TOP or SLIDE that cannot apply, at its place."""
     pref, top, window = clause.pref, clause.top, clause.window
     if pref is not None and pref.combine == "PRODUCT" and any(goal == "MIN" for goal, _ in pref.objectives):
-        raise _fail(clause, pref.span, "PREF", "COMBINE BY PRODUCT cannot be used with a MIN objective; combine by SUM")
+        raise _fail(clause, pref.span, "PREF", "COMBINE BY PRODUCT cannot be used with a MIN objective. Combine by SUM")
     if window is not None and window.slide is not None:
         _check_slide(clause)
     if top is None:
@@ -50,27 +50,27 @@ def check_ranking(clause: MatchClause) -> None:
     if count is None or not 1 <= count <= MAX_TOP or count.denominator != 1:
         raise _fail(clause, top.k.span, "TOP", f"TOP takes a whole number, 1 or more, not {top.k.span.of(clause.text)}")
     if pref is None and clause.approx is None:
-        raise _fail(clause, top.span, "TOP", "TOP k ranks by a preference: add PREF MAX (...) or PREF MIN (...)")
+        raise _fail(clause, top.span, "TOP", "TOP k ranks by a preference. Add PREF MAX (...) or PREF MIN (...)")
     if clause.skip is not None:
-        raise _fail(clause, clause.skip.span, "TOP", "TOP ranks all matches, so AFTER MATCH SKIP cannot be written with it")
+        raise _fail(clause, clause.skip.span, "TOP", "TOP ranks all matches, so AFTER MATCH SKIP does not apply. Leave AFTER MATCH SKIP out")
     if clause.rows == WITH_UNMATCHED:
-        raise _fail(clause, top.span, "TOP", "TOP keeps some of the matches, so WITH UNMATCHED ROWS has no meaning; use ALL ROWS PER MATCH")
+        raise _fail(clause, top.span, "TOP", "TOP returns only some of the matches, so WITH UNMATCHED ROWS does not apply. Use ALL ROWS PER MATCH")
 
 
 def _check_slide(clause: MatchClause) -> None:
     window = clause.window
     assert window is not None and window.slide is not None
     if clause.top is None:
-        raise _fail(clause, window.span, "SLIDE_WITHOUT_TOP", "SLIDE ranks the matches of each window, so it needs TOP k")
+        raise _fail(clause, window.span, "SLIDE_WITHOUT_TOP", "SLIDE ranks the matches of each window. Add TOP k")
     kind, size = window_size(clause, window.size, window.rows)
     slide = slide_of(clause)
     assert slide is not None
     if kind != slide.kind:
-        raise _fail(clause, window.slide.span, "SLIDE", "the step of SLIDE is of the same unit as the size of its WINDOW")
+        raise _fail(clause, window.slide.span, "SLIDE", "the step of SLIDE must have the same unit as the size of its WINDOW")
     if Fraction(slide.step) > Fraction(size):
-        raise _fail(clause, window.slide.span, "SLIDE", "the step of SLIDE must not be larger than the WINDOW, or rows between windows would be lost")
+        raise _fail(clause, window.slide.span, "SLIDE", "the step of SLIDE must not be larger than the WINDOW, because rows between windows would be lost")
     if clause.approx is not None and report(clause) == BUNDLES:
-        raise _fail(clause, window.span, "SLIDE", "SLIDE ranks the matches of each window and MATCH BUNDLES joins windows; use one of them")
+        raise _fail(clause, window.span, "SLIDE", "SLIDE ranks the matches of each window, but MATCH BUNDLES joins windows. Use one of them")
 
 
 def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ranking:
@@ -192,7 +192,7 @@ def _check_alone(
             if branch.alone and apart:
                 a, b = (" or ".join(name for v, name in enumerate(plan.variables) if m >> v & 1) for m in (other, mask))
                 message = (
-                    f"no match has a value for this objective: {a} and {b} stand in different branches of one alternation. "
+                    f"no match has a value for this objective: {a} and {b} are in different branches of one alternation. "
                     "Write an objective for each branch, joined by AND, or coalesce(...) of both"
                 )
                 raise _fail(clause, expr.span, "PREF", message)

@@ -22,37 +22,37 @@ from sparkcep.plan.records import ALL_ROWS, has
 def undivided(plan: Plan) -> str:
     """Why the partitions of a plan with WINDOW must stay whole, "" if they may be cut."""
     if plan.automaton is not None:
-        return "an AUTOMATON tells the matches of a partition in the order of their last rows"
+        return "an AUTOMATON reports the matches of a partition in the order of their last rows"
     if plan.changes is not None:
-        return "rows of CHANGES IN come and go, and punctuations are for whole partitions"
+        return "rows of CHANGES IN are inserted and retracted, and punctuations are for whole partitions"
     if plan.windows[0].kind not in (MICROS, NUMBER):
-        return "WINDOW counts rows, and where a row is in its partition is known only there"
+        return "WINDOW counts rows, and the position of a row is known only in the whole partition"
     if plan.skip.mode != NEXT_ROW:
-        return "AFTER MATCH goes from match to match; with SKIP TO NEXT ROW each start row is searched by itself"
+        return "AFTER MATCH depends on the previous match; with SKIP TO NEXT ROW each start row is searched independently"
     if plan.rows == WITH_UNMATCHED:
-        return "a row without a match is told once, whatever slices hold it"
+        return "an unmatched row is returned once, even if several slices hold it"
     if nullable(plan.pattern) and plan.rows != OMIT_EMPTY:
-        return "the pattern matches no row at all, and empty matches are told"
+        return "the pattern matches the empty sequence, and empty matches are returned"
     if plan.counting or plan.graphing:
-        return "MATCH_COUNT() and MATCH_GRAPH() put matches together by their last row, wherever they begin"
+        return "MATCH_COUNT() and MATCH_GRAPH() group matches by their last row, regardless of their first row"
     if plan.budgeted:
         return "which candidates a BUDGET leaves out depends on all rows before"
     if plan.approximate is not None and plan.approximate.report != ALL:
-        return "proxies and bundles are chosen among matches by their last row, wherever they begin"
+        return "proxies and bundles are chosen among matches by their last row, regardless of their first row"
     if anchored(plan.pattern):
         return "^ and $ are the partition's own first and last row"
     if leads_with_negation(plan.pattern):
-        return "~ at the start of the pattern looks at rows before the match"
+        return "~ at the start of the pattern reads rows before the match"
     if plan.approximate is not None and has(plan.pattern, "not"):
-        return "~ looks at rows before the match where the variables before it are missing"
+        return "~ reads rows before the match if the variables before it are missing"
     if _numbered(plan):
         return "MATCH_NUMBER() counts the matches of the partition"
     if plan.ranking and plan.ranking.top and not plan.slide:
-        return "TOP ranks the matches of whole partitions; with SLIDE those of each window"
+        return "TOP ranks the matches of whole partitions; with SLIDE it ranks the matches of each window"
     if plan.slide and (plan.ranking is None or plan.ranking.overall):
         return "TOP OVERALL ranks the matches of all windows together"
     if plan.slide and plan.order[0].descending:
-        return "windows that SLIDE begin at their last row where ORDER BY is descending"
+        return "windows of SLIDE begin at their last row if ORDER BY descends"
     if plan.ordered_inputs:
         return "a function of several rows in DEFINE is computed over the whole partition"
     return _neighbours(plan)
@@ -77,7 +77,7 @@ def _neighbours(plan: Plan) -> str:
     it.
     """
     within = room(plan.pattern, len(plan.variables)) if plan.approximate is None else [(0, 0)] * len(plan.variables)  # any variable may be missing
-    outside = "{} may look at a row outside the match, which another slice may hold"
+    outside = "{} may read a row outside the match, which another slice may hold"
     for condition in plan.conditions:
         if not all(_stays(tree, *within[condition.variable]) for tree in condition.trees):
             return outside.format(f"PREV or NEXT in the condition of {plan.variables[condition.variable]}")

@@ -121,7 +121,7 @@ class ConditionSplitter:
 
     def _over_order(self, text: str, expr: Expr) -> str:
         if not self.ordered:
-            raise self._dependent(expr, "a Spark function over several rows needs the clause's ORDER BY; add one")
+            raise self._dependent(expr, "a Spark function over several rows needs an order. Add ORDER BY to the clause")
         return self._ordered.setdefault(text, f"__w{len(self._ordered)}")
 
     def _dependent(self, expr: Expr, message: str) -> ClauseError:
@@ -164,7 +164,7 @@ class ConditionSplitter:
     def _check_boolean(self, condition: Expr, variable: int) -> None:
         if condition.op == "lit" and (condition.value == "NULL" or str(condition.value)[0] in ".0123456789"):
             of = self.scope.variables[variable]
-            message = f"the condition of {of} is {condition.value}, not BOOLEAN; write a comparison, TRUE or FALSE"
+            message = f"the condition of {of} is {condition.value}, not BOOLEAN. Write a comparison, TRUE or FALSE"
             raise self.scope.error(condition, "DATATYPE_MISMATCH", message)
 
     # -- references -----------------------------------------------------------------------------------------
@@ -310,13 +310,13 @@ class ConditionSplitter:
             return self._by_label(expr, variable, *labelled)
         what = f"{expr.value}()" if expr.op == "call" else f"this {_spoken(expr)}"
         if any(n.op == "subquery" for n in expr.walk()):
-            beside = "holds a subquery beside values of the match, which is not computed in DEFINE"
-            raise self._dependent(expr, f"{what} {beside}; join the table below the clause instead")
+            beside = "combines a subquery with values of the match, which DEFINE does not compute"
+            raise self._dependent(expr, f"{what} {beside}. Join the table below the clause instead")
         most = MAX_PAIRED + 1
         instead = f"Apply it to at most {most} rows of the match, or to CLASSIFIER() of few of them"
         if any(f.value in AGGREGATES or f.value == "MATCH_NUMBER" for f in self._match_functions(expr)):
             instead = "Compare the value itself with =, <, IN or CASE, compute with + - * / and number functions, or use the function in MEASURES"
-        raise self._dependent(expr, f"{what} looks at an aggregate, MATCH_NUMBER() or more than {most} rows of the match at once, which DEFINE does not compute. {instead}")
+        raise self._dependent(expr, f"{what} reads an aggregate, MATCH_NUMBER() or more than {most} rows of the match at once, which DEFINE does not compute. {instead}")
 
     def _labelled(self, expr: Expr, variable: int) -> tuple[records.Label, tuple[Span, ...], list[str | None]] | None:
         """The first CLASSIFIER in an expression that reads only columns and CLASSIFIERs.
@@ -530,7 +530,7 @@ class ConditionSplitter:
                 return records.Label("cls", row.which, row.mask, row.logical, row.physical)
             return None
         if name in OF_MATCHES:
-            raise scope.error(expr, name, f"{name}() stands in MEASURES only")
+            raise scope.error(expr, name, f"{name}() can be used only in MEASURES")
         if name == PRIOR:
             return self._prior(expr, variable)
         if name in AGGREGATES:
@@ -575,7 +575,7 @@ class ConditionSplitter:
         if len(expr.args) != 1 or expr.flags:
             raise self.scope.error(expr, "PRIOR", "PRIOR takes one expression, such as PRIOR(AVG(A.price))")
         if self._in_prior:
-            raise self.scope.error(expr, "PRIOR", "PRIOR cannot stand inside PRIOR")
+            raise self.scope.error(expr, "PRIOR", "PRIOR cannot be nested in PRIOR")
         self._in_prior = True
         try:
             return records.Prior("prior", 1 << variable, self._lower(expr.args[0], variable))
@@ -702,7 +702,7 @@ class ConditionSplitter:
         return None
 
     def _beside_number(self, expr: Expr, part: Expr):
-        taken = "sum, min and max take x + n and x - n, and sum x * n; compute with MATCH_NUMBER() around the aggregate"
+        taken = "sum, min and max take x + n and x - n, and sum takes x * n. Compute with MATCH_NUMBER() outside of the aggregate"
         return self._no_aggregate(part, f"in DEFINE, {expr.value} does not take this of MATCH_NUMBER() and a row together, but {taken}")
 
     def _no_aggregate(self, expr: Expr, message: str) -> ClauseError:
@@ -758,12 +758,12 @@ class ConditionSplitter:
         scope, name = self.scope, _ALIASES.get(expr.value, expr.value)
         nulls = name in _ENDS and expr.args and words_behind(scope.text, expr.args, (), expr, "(?:IGNORE|RESPECT)", "NULLS")
         if expr.value in _AGGREGATES and "ordered" in expr.flags and not nulls:
-            raise self._no_aggregate(expr, f"{expr.value} takes no ORDER BY, IGNORE NULLS or WITHIN GROUP in DEFINE; leave it out")
+            raise self._no_aggregate(expr, f"{expr.value} takes no ORDER BY, IGNORE NULLS or WITHIN GROUP in DEFINE. Leave it out")
         if expr.value not in _AGGREGATES:
             known = ", ".join(sorted(_AGGREGATES))
-            raise self._no_aggregate(expr, f"the aggregate {expr.value} cannot stand in DEFINE; there are {known}")
+            raise self._no_aggregate(expr, f"DEFINE does not have the aggregate {expr.value}, only {known}")
         if "final" in expr.flags:
-            raise scope.error(expr, "FINAL_IN_DEFINE", "FINAL cannot stand in DEFINE, where the match is not complete; drop it")
+            raise scope.error(expr, "FINAL_IN_DEFINE", "FINAL cannot be used in DEFINE, where the match is not complete. Leave FINAL out")
         mask, argument, keep = aggregate_parts(scope, expr, inside=("CLASSIFIER", "MATCH_NUMBER"))
         arguments = () if argument is None else expr.args[: len(expr.args) - (keep is not None)]
         return self._aggregate_of(expr, name, mask, arguments, () if keep is None else (keep,))
@@ -832,7 +832,7 @@ class ConditionSplitter:
         if any(True for part in (*arguments, *conditions) for _ in self._match_functions(part)):
             if arguments[0].bare().value == "CLASSIFIER" and not conditions:
                 return records.Label("cls", which, mask, 0, 0)
-            raise self._no_aggregate(expr, f"{expr.value} in DEFINE takes CLASSIFIER() or values of the row; write FIRST or LAST of it")
+            raise self._no_aggregate(expr, f"{expr.value} in DEFINE takes CLASSIFIER() or values of the row. Write FIRST or LAST of it")
         ignoring = skips_nulls(self.scope.text, arguments, conditions, expr)
         text = self._row_text(arguments[0])
         if not conditions and not ignoring:
@@ -844,7 +844,7 @@ class ConditionSplitter:
     def _by(self, expr: Expr, which: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
         """MAX_BY and MIN_BY: the value in the last row with the extreme key."""
         if len(arguments) != 2:
-            raise self.scope.error(expr, "AGGREGATE", f"{expr.value} takes a value and what it is ordered by")
+            raise self.scope.error(expr, "AGGREGATE", f"{expr.value} takes a value and the expression to order by")
         key = arguments[1].bare()
         if key.op == "call" and key.value == "CLASSIFIER" and not conditions and not any(True for _ in self._match_functions(arguments[0])):
             # the value of the last row of the variable with the greatest or least name
@@ -882,11 +882,11 @@ def _instead(scope: Scope, call: Expr, below: Expr) -> str:
     name = call.span.of(scope.text).partition("(")[0].strip()
     if below.value in ("FIRST", "LAST") and len(below.args) == 1:
         inner = below.args[0].span.of(scope.text)
-        return f"; write {name}({inner}) for all rows of the match, or {below.span.of(scope.text)} for one of them"
+        return f". Write {name}({inner}) for all rows of the match, or {below.span.of(scope.text)} for one of them"
     if below.value in ("PREV", "NEXT"):
         over = "lag" if below.value == "PREV" else "lead"
-        return f"; compute {over}(...) OVER (...) in a subquery below the clause, and aggregate that column"
-    return "; compute one of the two outside of the clause"
+        return f". Compute {over}(...) OVER (...) in a subquery below the clause, and aggregate that column"
+    return ". Compute one of the two outside of the clause"
 
 
 def aggregate_parts(scope: Scope, expr: Expr, inside: tuple[str, ...] = ("CLASSIFIER",)) -> tuple[int, Expr | None, Expr | None]:
@@ -900,22 +900,22 @@ def aggregate_parts(scope: Scope, expr: Expr, inside: tuple[str, ...] = ("CLASSI
         for below in scope.match_functions(part):
             if below.value not in inside:
                 kind = "an aggregate" if below.value in AGGREGATES else f"{below.value}()"
-                raise scope.error(below, "NESTED_NAVIGATION", f"{kind} cannot stand inside the aggregate {expr.value}(){_instead(scope, expr, below)}")
+                raise scope.error(below, "NESTED_NAVIGATION", f"{kind} cannot be nested in the aggregate {expr.value}(){_instead(scope, expr, below)}")
     if not args:
         raise scope.error(expr, "AGGREGATE", f"{expr.value} needs an argument, such as {expr.value.lower()}(A.x) or count(*)")
     if args[0].op == "star":
         if expr.value != "COUNT" or len(args) > 1 or len(args[0].value) > 1:
-            raise scope.error(expr, "AGGREGATE", f"only count takes *, as in count(*) or count(A.*); {expr.value} needs an expression")
+            raise scope.error(expr, "AGGREGATE", f"{expr.value} needs an expression. Only count takes *, as in count(*) or count(A.*)")
         if args[0].value and scope.qualifier(args[0]) is None:
             raise scope.error(args[0], "UNKNOWN_VARIABLE", f"{args[0].value[0]}.*: no row pattern variable or subset has this name{scope.offered(args[0].value[0])}")
         if "distinct" in expr.flags:
-            raise scope.error(expr, "AGGREGATE", "count(DISTINCT *) is not defined over a match; name the columns")
+            raise scope.error(expr, "AGGREGATE", "count(DISTINCT *) is not defined over a match. Name the columns")
         mask = scope.qualifier(args[0])
         star_mask = ALL_ROWS if mask is None else mask
         if keep is not None:
             keep_mask = scope.one_variable(keep, expr)
             if any(True for _ in scope.columns(keep)) and keep_mask != star_mask:
-                raise scope.error(expr, "MIXED_VARIABLES", "the FILTER names another row pattern variable than the aggregate")
+                raise scope.error(expr, "MIXED_VARIABLES", "the FILTER names a different row pattern variable than the aggregate. Use one variable in both")
         return star_mask, None, keep
     whole = Expr("call", expr.value, (*args, *([keep] if keep is not None else [])), frozenset(), expr.span)
     return scope.one_variable(whole, expr), args[0], keep

@@ -185,7 +185,7 @@ class MeasureSplitter:
             swaps[call.span] = self._call(call)
         for node in scope.columns_outside(expr, swaps):
             if node.op == "star":
-                raise scope.error(node, "AGGREGATE", "* can only stand in count(*)")
+                raise scope.error(node, "AGGREGATE", "* can be used only in count(*)")
             swaps[node.span] = self._column(node)
         return render_values(scope.text, expr, swaps)
 
@@ -227,19 +227,19 @@ class MeasureSplitter:
         if name in APPROXIMATE:
             return self._leaf(self._approximate(call))
         if name in LIFETIMES:
-            raise scope.error(call, name, f"{name}() is a measure of the matches of an AUTOMATON; write AUTOMATON in place of PATTERN")
+            raise scope.error(call, name, f"{name}() is a measure of an AUTOMATON. Write AUTOMATON instead of PATTERN")
         if name in CHANGED:
             if name == "MATCH_ID":
-                raise scope.error(call, name, "MATCH_ID() is a measure of matches of rows that come and go; add CHANGES IN c (the number of a match is MATCH_NUMBER())")
-            raise scope.error(call, name, f"{name}() is a measure of the changes of matches; add REPORT CHANGES behind CHANGES IN c ARRIVAL BY a")
+                raise scope.error(call, name, "MATCH_ID() is a measure of matches over inserted and retracted rows. Add CHANGES IN c, or write MATCH_NUMBER() for the number of a match")
+            raise scope.error(call, name, f"{name}() is a measure of the changes of matches. Add REPORT CHANGES after CHANGES IN c ARRIVAL BY a")
         if name in RANKED:
             if name not in self.ranked:
                 hint = "TOP k" if name == "MATCH_RANK" else "PREF (or TOP k and APPROX)"
-                raise scope.error(call, name, f"{name}() is a measure of ranked matches; add {hint}")
+                raise scope.error(call, name, f"{name}() is a measure of ranked matches. Add {hint}")
             return RANKED[name]
         if name in SLIDING:
             if not self.step:
-                raise scope.error(call, name, f"{name}() is a measure of sliding windows; write WINDOW ... SLIDE ... TOP k")
+                raise scope.error(call, name, f"{name}() is a measure of sliding windows. Write WINDOW ... SLIDE ... TOP k")
             return self._leaf(records.WindowEdge(SLIDING[name], self.timed, self.step))
         if name == "CLASSIFIER":
             return self._classifier(Row("L", scope.classifier_mask(call)))
@@ -250,16 +250,16 @@ class MeasureSplitter:
     def _approximate(self, call: Expr) -> records.LeafSpec:
         scope, name = self.scope, call.value
         if self.approx is None:
-            raise scope.error(call, "APPROX", f"{name}() is a measure of approximate matches; add APPROX k")
+            raise scope.error(call, "APPROX", f"{name}() is a measure of approximate matches. Add APPROX k")
         leaf = APPROXIMATE[name]
         if leaf == "errors":
             return records.Errors(leaf, self.approx.whole)
         if leaf == "kind" and self.one_row:
-            raise scope.error(call, "APPROX", "ERROR_KIND() tells of each row what it is to the match, so it needs ALL ROWS PER MATCH")
+            raise scope.error(call, "APPROX", "ERROR_KIND() describes single rows of a match. Write ALL ROWS PER MATCH")
         if leaf in BUDGET_LEAVES and self.approx.budget is None:
-            raise scope.error(call, "BUDGET", f"{name}() tells what a budget left out; add BUDGET n CHECKS behind APPROX k")
+            raise scope.error(call, "BUDGET", f"{name}() measures what a budget left out. Add BUDGET n CHECKS after APPROX k")
         if leaf in BUNDLE_LEAVES and self.approx.report != BUNDLES:
-            raise scope.error(call, "APPROX", f"{name}() is a measure of bundles; write APPROX k MATCH BUNDLES")
+            raise scope.error(call, "APPROX", f"{name}() is a measure of bundles. Write APPROX k MATCH BUNDLES")
         return records.BundleEdge(leaf, self.timed) if leaf in ("bundle_start", "bundle_end") else records.Plain(leaf)
 
     def _navigation(self, call: Expr) -> str:
@@ -430,7 +430,7 @@ class MeasureSplitter:
         if expr.op == "subquery" or (expr.op == "in" and expr.value is not None):
             if self._looks_at_match(expr):
                 raise self.scope.error(
-                    expr, "AGGREGATE", "a subquery in an aggregate's argument cannot test CLASSIFIER() or MATCH_NUMBER(); test what the aggregate gives",
+                    expr, "AGGREGATE", "a subquery in an aggregate's argument cannot test CLASSIFIER() or MATCH_NUMBER(). Test the result of the aggregate",
                     UNSUPPORTED,
                 )
             yield expr
@@ -444,7 +444,7 @@ class MeasureSplitter:
     def _by_spark(self, agg: _Aggregate) -> str:
         """Any other aggregate, computed by Spark over the elements of an array, one for each row that counts."""
         if agg.name in _OVER_ARRAY and agg.arguments and words_behind(self.scope.text, agg.arguments, agg.conditions, agg.call, "ORDER", "BY"):
-            message = f"Spark's {agg.name} takes no ORDER BY; sort the array, as in array_sort(array_agg(x))"
+            message = f"Spark's {agg.name} takes no ORDER BY. Sort the array, as in array_sort(array_agg(x))"
             raise self.scope.error(agg.call, "AGGREGATE", message, UNSUPPORTED)
         varying = [a for a in agg.arguments if not self._is_constant(a)]
         distinct = agg.distinct and len({self.scope.row_text(a) for a in varying}) == 1

@@ -65,7 +65,7 @@ def _of_lack(text: str) -> ClauseError | None:
 
 def without_daemon() -> ClauseError:
     """Returns the error of an application whose executors lack the package, and so the daemon that starts all their workers."""
-    advice = "; or leave spark.python.daemon.module out, without which Python functions other than the clause run"
+    advice = "; or leave out spark.python.daemon.module, so that Python functions other than the clause run"
     error = lack("sparkcep")
     return ClauseError("NOT_INSTALLED", error.message + advice, sqlstate=error.sqlstate)
 
@@ -73,7 +73,7 @@ def without_daemon() -> ClauseError:
 def lack(name: str) -> ClauseError:
     """Returns the error of a worker's Python that lacks a package."""
     message = (
-        f"the Python of Spark's workers has no {name}; install sparkcep there, or send it along: spark.addArtifacts or spark.archives with the archive of "
+        f"the Python of Spark's workers does not have {name}. Install sparkcep there, or send it along: spark.addArtifacts or spark.archives with the archive of "
         "`sparkcep pack` (docs/cluster.md)"
     )
     return ClauseError("NOT_INSTALLED", message, sqlstate=UNSUPPORTED)
@@ -214,7 +214,7 @@ def immediate(sql: str) -> ClauseError | None:
     if (first.upper, second.upper) != ("EXECUTE", "IMMEDIATE") or "MATCH_RECOGNIZE" not in sql.upper():
         return None
     message = (
-        "EXECUTE IMMEDIATE parses its text in Spark's JVM, which has no sparkcep here. Run the text itself by spark.sql(text, args=...), or start Spark with the settings that "
+        "EXECUTE IMMEDIATE parses its text in Spark's JVM, where sparkcep is not enabled. Run the text itself by spark.sql(text, args=...), or start Spark with the settings that "
         "`sparkcep jar` prints"
     )
     return error_at(sql, first.start, second.end, "EXECUTE_IMMEDIATE", message, UNSUPPORTED)
@@ -257,7 +257,7 @@ def _unplaced(failure: Failure, statement: str, message: str, places: Places) ->
         quoted = [span for (t, span), (dot, _) in zip(tokens, tokens[1:]) if t.text[:1] in ("'", '"') and dot.text == "." and t.text[1:-1].lower() in said]
         if len(quoted) == 1:
             name = quoted[0].of(statement)[1:-1]
-            return ErrorText(statement, _hinted(message, f"{quoted[0].of(statement)} is a text in Spark; a name stands in backticks, as in `{name}`"), quoted[0])
+            return ErrorText(statement, _hinted(message, f"{quoted[0].of(statement)} is a string in Spark; quote a name with backticks, as in `{name}`"), quoted[0])
     named = [span for t, span in tokens if t.kind in (WORD, QUOTED) and t.text.strip("`").lower() in said]
     outside = [span for span in named if places.clause_at(span) is None]
     found = next((spans[0] for spans in (outside, named) if len(spans) == 1), None)
@@ -271,7 +271,7 @@ def _of_condition(failure: Failure, places: Places, span: Span, statement: str) 
     if define is None:
         return None
     found = failure.parameters.get("inputType", "").strip('"').lower()
-    message = f"the condition of {define.variable} is of type {found}, not BOOLEAN; write a comparison"
+    message = f"the condition of {define.variable} is of type {found}, not BOOLEAN. Write a comparison"
     return error_at(statement, span.start, span.end, "DATATYPE_MISMATCH", message, SEMANTIC)
 
 
@@ -282,7 +282,7 @@ def _about_rows(failure: Failure, places: Places, span: Span) -> str:
     """Says why a condition fails on a row where no match begins. Returns "" for other errors."""
     if failure.condition not in _BY_ROW or not places.within_condition(span):
         return ""
-    return "Spark evaluates a condition of its own row for every row of the input, so test the row to the left of AND, or use try_divide, try_cast or another try_ function"
+    return "Spark evaluates conditions on one row for every input row, so test the row to the left of AND, or use try_divide, try_cast or another try_ function"
 
 
 def _of_word(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
@@ -306,14 +306,14 @@ def _of_name(failure: Failure, span: Span, statement: str) -> ClauseError | None
     written = span.of(statement).replace("`", "").rpartition(".")[2]
     if not _COMPUTED.fullmatch(name) or (name == written and kind != "AMBIGUOUS_REFERENCE"):  # one of the two is the rewriter's
         return None
-    message = f"the name {name} is reserved for a column of sparkcep's, and ALL ROWS PER MATCH gives back the input's column of that name; rename it in the input"
+    message = f"the name {name} is reserved for a column of sparkcep, but ALL ROWS PER MATCH would return an input column of that name. Rename it in the input"
     return error_at(statement, span.start, span.end, "COLUMN_NAME", message, SEMANTIC)
 
 
 def _of_view(places: Places, statement: str) -> ClauseError:
     """Returns the clause's own error for a permanent view if match_recognize is a function of this session only."""
     message = (
-        "a view that outlives the session needs match_recognize as a function of every session. Write CREATE TEMPORARY VIEW, or start Spark with the settings that `sparkcep jar` prints"
+        "a permanent view needs the function match_recognize in every session. Write CREATE TEMPORARY VIEW, or start Spark with the settings that `sparkcep jar` prints"
     )
     words = next((t for t in tokenize(statement) if t.upper == "MATCH_RECOGNIZE"), None)
     span = Span(words.start, words.end) if words is not None else Span(0, 0)
@@ -330,7 +330,7 @@ def _of_same_names(failure: Failure, places: Places, statement: str) -> ClauseEr
         key = next((e for e in keys if e.op == "col" and e.value[-1].lower() == name.lower()), None)
         if clause.rows != ONE_ROW and key is not None:
             span = key.span if clause.text == statement else Span(0, 0)
-            message = f"two columns of the input are called {name}, and ALL ROWS PER MATCH gives them all back. Rename one in a subquery below the clause"
+            message = f"two columns of the input are called {name}, and ALL ROWS PER MATCH would return both. Rename one in a subquery below the clause"
             return error_at(statement, span.start, span.end, "COLUMN_NAME", message, SEMANTIC)
     return None
 
@@ -347,7 +347,7 @@ def _of_outer(failure: Failure, places: Places, span: Span, statement: str) -> C
     named = [t for t, behind in zip(tokens, tokens[1:]) if t.kind in (WORD, QUOTED) and t.text.strip("`").lower() == name and behind.text != "."]
     if any(table.start <= t.start < table.end for t in named) or all(whole.start <= t.start < whole.end for t in named):
         return None
-    message = f"{span.of(statement)} is a column of an outer query, which the table of a clause and its expressions cannot read. Name the column it is compared with in PARTITION BY, and write the condition after the clause, in WHERE"
+    message = f"{span.of(statement)} is a column of an outer query, which a clause and its table cannot read. Name the column it is compared with in PARTITION BY, and write the condition after the clause, in WHERE"
     return error_at(statement, span.start, span.end, "OUTER_COLUMN", message, UNSUPPORTED)
 
 
@@ -359,7 +359,7 @@ def _of_history(failure: Failure, places: Places, statement: str) -> ClauseError
     for clause in places.outermost():
         used = clause.approx.budget.history if clause.approx is not None and clause.approx.budget is not None else None
         if used is not None and clause.text == statement:
-            message = f"{used.text} is not a history: it has no column {name.removeprefix('history.')}. Write a table that was made by a clause with MATCH HISTORY, with the columns {', '.join(COLUMNS)}"
+            message = f"{used.text} is not a history: it lacks the column {name.removeprefix('history.')}. Write a table that a clause with MATCH HISTORY made, with the columns {', '.join(COLUMNS)}"
             return error_at(statement, used.table.start, used.table.end, "BUDGET", message, SEMANTIC)
     return None
 
@@ -378,20 +378,20 @@ def _hint(failure: Failure, clause: MatchClause, fragment: str) -> str:
     if kind in ("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD"):
         names = _NAMES.findall(parameters.get("objectName", ""))
         if names and fragment in [e.span.of(clause.text) for e in (*clause.partition_by, *(item.expr for item in clause.order_by))] and _is_variable(names[0], clause):
-            return f"rows are partitioned and ordered before there are matches, so a key has no variable; write {names[-1]}"
+            return f"rows are partitioned and ordered before the search, so a key cannot name a variable; write {names[-1]}"
         return _about_variable(names[0], clause) if len(names) > 1 else _about_name("".join(names), clause)
     if kind == "UNRESOLVED_ROUTINE":
         return _about_function(_NAMES.findall(parameters.get("routineName", "``")), fragment)
     if failure.condition.endswith("LAMBDA_FUNCTION_WITH_PYTHON_UDF"):
-        return "a Python UDF in the clause can look at one row only; call it in a column below the clause, or use Spark's own functions"
+        return "a Python UDF in the clause can read only one row; call it in a column below the clause, or use Spark's own functions"
     if failure.condition.endswith("LAMBDA_FUNCTION_WITH_SQL_UDF"):
-        return "a SQL function in DEFINE can look at its row and at rows a fixed number before or after it; write the function's expression instead of the call"
+        return "a SQL function in DEFINE can read its row and rows at a fixed distance; write the function's expression instead of the call"
     if failure.condition.endswith("PARTITION_BY_VARIANT"):
         return f"write to_json({fragment}), or a part of it, as in variant_get({fragment}, '$.id', 'string')"
     if failure.condition.endswith("INVALID_ORDERING_TYPE") and ALL_COLUMNS in parameters.get("dataType", ""):
-        return "CHANGES IN compares a retraction with rows in every column; leave columns whose type has no order out in a subquery"
+        return "CHANGES IN compares a retraction with rows in every column; remove columns of unordered types in a subquery"
     if failure.condition.endswith("INVALID_ORDERING_TYPE") and fragment in [e.span.of(clause.text) for e in clause.partition_by]:
-        return f"rows are sorted by the keys of PARTITION BY too; {_with_order(failure, fragment)}"
+        return f"rows are also sorted by the keys of PARTITION BY; {_with_order(failure, fragment)}"
     if failure.condition.endswith("INVALID_ORDERING_TYPE") and fragment in [item.expr.span.of(clause.text) for item in clause.order_by]:
         return f"rows are sorted by ORDER BY; {_with_order(failure, fragment)}"
     return ""
@@ -412,7 +412,7 @@ def _with_order(failure: Failure, key: str) -> str:
     """Says what to write for a key whose type is not orderable."""
     kind = failure.parameters.get("dataType", "").strip('"').partition("<")[0].partition("(")[0]
     instead = {"MAP": f"to_json({key})", "GEOMETRY": f"st_asbinary({key})", "GEOGRAPHY": f"st_asbinary({key})", "VARIANT": f"to_json({key})"}.get(kind)
-    return f"write {instead}, or a part of {key} that has an order" if instead else f"write a part of {key} that has an order"
+    return f"write {instead}, or a part of {key} that can be ordered" if instead else f"write a part of {key} that can be ordered"
 
 
 def _about_name(name: str, clause: MatchClause) -> str:
@@ -420,7 +420,7 @@ def _about_name(name: str, clause: MatchClause) -> str:
     if name.upper() in ("CLASSIFIER", "MATCH_NUMBER"):
         return f"the function is written {name}()"
     if _is_variable(name, clause):
-        return f"{name} is a row pattern variable; write {name} and a column of its rows, as in LAST({name}.x), or count({name}.*) for their number"
+        return f"{name} is a row pattern variable; write it with a column, as in LAST({name}.x), or write count({name}.*) for the number of its rows"
     if name.lower() in (m.name.lower() for m in clause.measures):
         return f"{name} is a measure, and a measure cannot use another; repeat its expression, or compute this one in SELECT"
     return ""
@@ -461,8 +461,8 @@ def _about_output(failure: Failure, places: Places) -> str:
             name = names[-1]
             proposed = [p for p in re.findall(r"(?:`[^`]*`\.?)+", failure.parameters.get("proposal", "")) if _NAMES.findall(p)[-1].lower() == name.lower()]
             if len(names) > 1 and proposed:
-                return f"after the clause its table's name is hidden; write {proposed[0].replace('`', '')}"
-            return f"of a match the clause gives the columns of PARTITION BY and its measures; add one such as LAST({name}) AS {name}, or write ALL ROWS PER MATCH"
+                return f"after the clause the name of its table is hidden; write {proposed[0].replace('`', '')}"
+            return f"with ONE ROW PER MATCH the clause returns the columns of PARTITION BY and the measures; add one, such as LAST({name}) AS {name}, or write ALL ROWS PER MATCH"
     return ""
 
 
@@ -496,4 +496,4 @@ def _about_variable(name: str, clause: MatchClause) -> str:
     if name.upper() in (k.upper() for k in known):
         return ""
     near = nearest(name, known)
-    return f"no variable of PATTERN is called {name}" + (f"; did you mean {near}?" if near else "")
+    return f"PATTERN does not have a variable {name}" + (f"; did you mean {near}?" if near else "")

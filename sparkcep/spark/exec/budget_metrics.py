@@ -66,7 +66,7 @@ def budget_totals(frame: DataFrame) -> list[BudgetTotals]:
         0
     """
     if is_connect(frame.sparkSession):
-        raise TypeError("budget_totals reads the plan that ran, which Spark Connect does not tell")
+        raise TypeError("budget_totals reads the executed plan, which is not available over Spark Connect")
     return totals_of(frame._jdf.queryExecution().executedPlan())
 
 

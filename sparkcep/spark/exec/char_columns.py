@@ -43,8 +43,8 @@ def check_declared(plan: Plan, schema: T.StructType) -> None:
             else:
                 right, right_trimmed = f"a value of type char({lengths[other.column]})", f"rtrim({texts.get(other.column, other.column)})"
             raise ClauseError(
-                "DATATYPE_MISMATCH", f"{name} is of type char({lengths[column]}), and cannot be compared across rows with {right}, for which Spark would add spaces to the shorter one; "
-                f"compare rtrim({name}) and {right_trimmed}", sqlstate=UNSUPPORTED, **places[condition.variable],
+                "DATATYPE_MISMATCH", f"{name} is of type char({lengths[column]}), and cannot be compared across rows with {right}, because Spark would pad the shorter one with spaces. "
+                f"Compare rtrim({name}) and {right_trimmed}", sqlstate=UNSUPPORTED, **places[condition.variable],
             )
 
 

@@ -100,7 +100,7 @@ class Sampler:
             return Choice(None, "its table cannot be read by itself")
         distance = near(plan, order_type)
         if not plan.keys and distance is None:
-            return Choice(None, f"there is no PARTITION BY, and distances along an order key of {order_type} may be rounded")
+            return Choice(None, f"without PARTITION BY, distances along an order key of {order_type} may be rounded")
         if always:
             return Choice(Filter(0, distance), "sparkcep.prefilter is always")
         return self._tried(Choice, lambda: self._by_cost(question, distance))
@@ -157,7 +157,7 @@ class Sampler:
         if tasks < 2:
             return Slicing(None, "one task runs at a time")
         if not question.plan.keys:
-            return Slicing(slices, f"there is no PARTITION BY, and there are about {look.rows:,} rows")
+            return Slicing(slices, f"the clause lacks PARTITION BY, and its table has about {look.rows:,} rows")
         if not sampled:
             return Slicing(None, "its table is not sampled: it holds a clause, or the statement is kept for later")
         if reason := look.dear():

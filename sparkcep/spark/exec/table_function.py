@@ -92,7 +92,7 @@ class MatchRecognize:
         if plan_at(table.dataType.names) is not None:
             return analyze_planned(table.dataType, distinct=True, streaming=False)
         if spec is None or not isinstance(spec.value, str):
-            raise ClauseError("ARGUMENT", "match_recognize needs a string constant behind TABLE(...): the clause's text")
+            raise ClauseError("ARGUMENT", "match_recognize needs a string constant after TABLE(...): the text of the clause")
         return _analyze_clause(spec.value, table.dataType)
 
     def __init__(self, analysis: MatchAnalysis | None = None) -> None:
@@ -197,14 +197,14 @@ def _check_ordered(plan: Plan, schema: pa.Schema) -> None:
     for key in plan.partition:
         t = type_of(schema.field(key.column).type)
         if t.kind == "opaque":
-            message = f"{key.column}, of type {t}, cannot be a key of PARTITION BY: Spark does not compare such values; take a part of it that has an order"
+            message = f"{key.column}, of type {t}, cannot be a key of PARTITION BY, because Spark does not compare such values. Use a part of it that can be ordered"
             raise ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, fragment=key.column)  # the rewriter has its text and place
 
 
 def stream_error(place: records.Place | None = None) -> ClauseError:
     """Returns the error of a clause text over a stream. ``place`` is the position of its pattern, if it is known."""
     line, column, fragment = place or (0, 0, "")
-    message = "a clause's text called by hand cannot read a stream: each micro-batch would be searched for itself; write the clause in spark.sql, or match_recognize(frame, clause=...)"
+    message = "match_recognize with the text of a clause cannot read a stream: each micro-batch would be searched alone. Write the clause in spark.sql, or match_recognize(frame, clause=...)"
     return ClauseError("STREAM", message, sqlstate=UNSUPPORTED, line=line, column=column, fragment=fragment)
 
 
@@ -219,9 +219,9 @@ def _check_names(plan: Plan, names: list[str], distinct: bool) -> None:
         key = name if plan.case_sensitive else name.lower()
         reserved = key in computed or (key in own and key in seen)
         if reserved or (distinct and name in seen):
-            reason = f"the name {name} is reserved for a column of sparkcep's" if reserved else f"two columns of the input are called {name}"
+            reason = f"the name {name} is reserved for a column of sparkcep" if reserved else f"two columns of the input are called {name}"
             raise ClauseError(
-                "COLUMN_NAME", f"{reason}, and ALL ROWS PER MATCH gives them all back; rename it in the input",
+                "COLUMN_NAME", f"{reason}, but ALL ROWS PER MATCH returns all columns of the input. Rename it in the input",
                 sqlstate=SEMANTIC, line=plan.place.line, column=plan.place.column, fragment=plan.place.text,
             )
         seen |= {key, name}
@@ -280,7 +280,7 @@ def arrow_schema(schema: T.StructType, written: Mapping[str, str] = MappingProxy
     if months:
         raise ClauseError(
             "YEAR_MONTH_INTERVAL",
-            f"year-month intervals ({', '.join(months)}) cannot be shipped to Python; where only the JVM's parser sees a statement, "
+            f"year-month intervals ({', '.join(months)}) cannot be shipped to Python. If only the parser in the JVM sees the statement, "
             "write their months: EXTRACT(YEAR FROM x) * 12 + EXTRACT(MONTH FROM x)",
             sqlstate=UNSUPPORTED, fragment=months[0],
         )
@@ -301,8 +301,8 @@ def _not_shipped(schema: T.StructType, written: Mapping[str, str], zone: dict) -
             name = spoken(written.get(f.name) or f.name)
             return ClauseError(
                 "COLUMN_TYPE",
-                f"{name} is of type {f.dataType.simpleString()}, which cannot be sent to Python; make a column of another type of it below the clause, such as "
-                "a string or, of a calendar interval, an interval of days or a number of months",
+                f"{name} is of type {f.dataType.simpleString()}, which cannot be sent to Python. Convert it below the clause, for example to "
+                "a string or, for a calendar interval, to an interval of days or a number of months",
                 sqlstate=UNSUPPORTED, fragment=name,
             )
     return None
@@ -364,7 +364,7 @@ def _check_collations(plan: Plan, collations: dict[str, str], texts: Mapping[str
                 raise fail(column, "be compared across rows", at and {"line": at.line, "column": at.column, "fragment": at.text})
     for arc in plan.automaton.arcs if plan.automaton else ():
         for column in sorted(records.arc_columns(arc) & collations.keys()):
-            raise fail(column, "be used beside registers", {"line": arc.line, "column": arc.column, "fragment": arc.text})
+            raise fail(column, "be used with registers", {"line": arc.line, "column": arc.column, "fragment": arc.text})
     for _, spec in plan.leaves:
         if spec.kind == "agg" and spec.function in ("min", "max") and spec.column in collations:
             raise fail(spec.column, "be aggregated by MIN or MAX")
@@ -525,7 +525,7 @@ def _known_types(plan: Plan, schema: T.StructType) -> T.StructType:
 def _needs_rewriter(what: str) -> ClauseError:
     return ClauseError(
         "NEEDS_REWRITER",
-        f"{what} cannot be returned by the bare table function; enable sparkcep's rewriter (sparkcep.enable(spark)), "
+        f"{what} cannot be returned by the bare table function. Enable sparkcep's rewriter (sparkcep.enable(spark)), "
         "or return plain columns and compute outside",
         sqlstate=UNSUPPORTED,
     )
@@ -600,7 +600,7 @@ def _check_strings(text: str, names: set[str]) -> None:
     """
     for token in tokenize(text):
         if token.kind == STRING and token.text[0] == '"' and (name := unquoted(token.text)).upper() in names:
-            message = f"{token.text} may be a string or the column {name}; write `{name}` for the column, or '{name}' for the string"
+            message = f"{token.text} may be a string or the column {name}. Write `{name}` for the column, or '{name}' for the string"
             line, column = position(text, token.start)
             raise ClauseError(COLUMN_OVERLOOKED, message, sqlstate=SEMANTIC, line=line, column=column, fragment=token.text)
 
@@ -640,7 +640,7 @@ def _count(graph: list | None) -> Decimal | None:
         return None
     number = graphs.count_matches(graph)
     if number >= 10**38:
-        raise MatchRuntimeError("COUNT_RANGE", "count_matches: the number has more than the 38 digits of DECIMAL(38). Bound the matches by WINDOW, or list some with sample_matches(graph, n, seed)", sqlstate="22003")
+        raise MatchRuntimeError("COUNT_RANGE", "count_matches: the number of matches exceeds DECIMAL(38). Bound the matches by WINDOW, or list some with sample_matches(graph, n, seed)", sqlstate="22003")
     return Decimal(number)
 
 

@@ -20,7 +20,7 @@ def check(limit: int, cores: int = 1) -> None:
     ``limit``: MB per core of an executor with ``cores`` cores; 0: unlimited.
     """
     if 0 < limit < LEAST:
-        message = f"{SETTING} leaves {limit} MB of mapped memory to each Python worker, and sparkcep needs {LEAST} MB; set {SETTING}={LEAST * cores}m or more"
+        message = f"{SETTING} leaves {limit} MB of mapped memory to each Python worker, but sparkcep needs {LEAST} MB. Set {SETTING}={LEAST * cores}m or more"
         raise ClauseError("SETTING", message + (f", {LEAST} MB for each of the {cores} cores of an executor" if cores > 1 else ""), sqlstate=SEMANTIC)
 
 

@@ -40,7 +40,7 @@ def checked(path: str, given: str) -> None:
     if Path(path).suffix not in FORMATS:
         raise ResultError(f"{given} {path}: the name must end in {', '.join(FORMATS)}")
     if not Path(path).resolve().parent.is_dir():
-        raise ResultError(f"{given} {path}: there is no folder for it")
+        raise ResultError(f"{given} {path}: the folder does not exist")
     if Path(path).is_dir():
         raise ResultError(f"{given} {path}: this is a folder")
 
@@ -99,7 +99,7 @@ def _lines_of_json(frame: DataFrame, kind: str) -> DataFrame:
 
     twice = sorted({name for name in frame.columns if frame.columns.count(name) > 1})
     if twice:
-        raise ResultError(f"--format {kind}: several columns of the result are called {', '.join(twice)}; give each a name of its own, by AS")
+        raise ResultError(f"--format {kind}: several columns of the result are called {', '.join(twice)}. Give each its own name with AS")
 
     return frame.select(f.to_json(f.struct("*"), _JSON).alias("line"))
 

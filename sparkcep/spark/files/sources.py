@@ -67,7 +67,7 @@ def sources(tables: Sequence[str], options: Sequence[str]) -> list[Source]:
         if not (name and dot and key and equals):
             raise SourceError(f"--option {text}: write NAME.OPTION=VALUE, such as ticks.sep=;")
         if name not in paths:
-            raise SourceError(f"--option {text}: there is no --table {name}=...; there is {', '.join(paths) or 'none'}")
+            raise SourceError(f"--option {text}: unknown --table {name}; the tables are {', '.join(paths) or 'none'}")
         chosen[name][key] = value
     return [Source(name, path, {"format": _format(name, path), **chosen[name]}) for name, path in paths.items()]
 
@@ -85,8 +85,8 @@ def _format(name: str, path: str) -> str:
     inside = [_ending(file.name) for file in sorted(folder.rglob("*")) if file.is_file()] if folder.is_dir() else []
     known = next((FORMATS[one] for one in inside if one in FORMATS), None)
     if known is None and ending:
-        raise SourceError(f"--table {name}={path}: what {ending} is, is not known here; known are {', '.join(FORMATS)}, these with .gz behind them, "
-                          f"and folders of them; --option {name}.format=... names a format of Spark's")  # fmt: skip
+        raise SourceError(f"--table {name}={path}: unknown file type {ending}; known are {', '.join(FORMATS)}, also with .gz at the end, "
+                          f"and folders of such files. --option {name}.format=... selects any format of Spark")  # fmt: skip
     return known or "parquet"
 
 
@@ -154,14 +154,14 @@ def opened(spark: SparkSession, source: Source, say: Callable[[str], None]) -> O
         with without_log():
             frame = spark.read.format(kind).options(**options).load(source.path)
             if kind == "json" and "_corrupt_record" in frame.columns:
-                advice = f"--option {source.name}.multiLine=true where a record takes several lines"
+                advice = f"--option {source.name}.multiLine=true if a record takes several lines"
                 raise SourceError(f"--table {source.name}={source.path}: it holds lines that are not JSON records; {advice}")
             if kind != "csv":
                 return Opened(kind, options, frame, {})
             return Opened(kind, options, frame, _dates(frame, source.name, say) if dates else {}, _commas(frame, source.name, say) if commas and _has_commas(lines, options["sep"]) else ())
     except (PySparkException, Py4JJavaError) as error:  # Py4JJavaError: the class of a format is missing
         message = str(error) if isinstance(error, PySparkException) else error.java_exception.getMessage()
-        missing = f"; its package is not there: PYSPARK_SUBMIT_ARGS, or spark.jars.packages, names it ({kind})" if kind in ("delta", "iceberg", "avro") else ""
+        missing = f"; its package is missing: name it in PYSPARK_SUBMIT_ARGS or spark.jars.packages ({kind})" if kind in ("delta", "iceberg", "avro") else ""
         raise SourceError(f"--table {source.name}={source.path}: {message.splitlines()[0]}{missing}") from None
 
 
@@ -230,10 +230,10 @@ def _commas(frame: DataFrame, name: str, say: Callable[[str], None]) -> list[str
         if not commas or numbers < values:
             continue
         if thousands == commas:
-            say(f"{name}.{column} holds numbers with commas that may stand before decimals or thousands, and is left as text; in the statement CAST(replace({column}, ',') AS INT) reads thousands")
+            say(f"{name}.{column} holds numbers whose commas may separate decimals or thousands, so it stays a string; in the statement CAST(replace({column}, ',') AS INT) reads thousands")
         else:
             decimal.append(column)
-            say(f"{name}.{column} holds numbers with a decimal comma; --option {name}.commas=false leaves them as texts")
+            say(f"{name}.{column} holds numbers with a decimal comma; --option {name}.commas=false keeps them as strings")
     return decimal
 
 
@@ -246,9 +246,9 @@ def _dates(frame: DataFrame, name: str, say: Callable[[str], None]) -> dict[str,
     for column, forms in _forms(frame, [column for column, kind in frame.dtypes if kind == "string"]).items():
         if len(forms) == 1:
             dated[column] = forms[0]
-            say(f"{name}.{column} holds dates as {forms[0]}; --option {name}.dates=false leaves them as texts")
+            say(f"{name}.{column} holds dates as {forms[0]}; --option {name}.dates=false keeps them as strings")
         elif forms:
-            say(f"{name}.{column} may hold dates as {' or '.join(forms)}, and is left as text; in the statement to_date({column}, '{forms[0]}') reads them")
+            say(f"{name}.{column} may hold dates as {' or '.join(forms)}, so it stays a string; in the statement to_date({column}, '{forms[0]}') reads them")
     return dated
 
 
@@ -276,6 +276,6 @@ def ordered_by_letters(spark: SparkSession, statement: str, names: Sequence[str]
         if first is not None and first.op == "col" and dict(spark.table(name).dtypes).get(first.value[-1]) == "string":
             column = first.value[-1]
             forms = _forms(spark.table(name), [column])[column]
-            instead = f"to_date({column}, '{forms[0]}')" if forms else f"CAST({column} AS INT), or to_timestamp({column}, '...') with the form of its texts"
-            found.append(f"ORDER BY {column}: {name}.{column} is a text, and is ordered by its letters ('10' before '9'); write ORDER BY {instead}")
+            instead = f"to_date({column}, '{forms[0]}')" if forms else f"CAST({column} AS INT), or to_timestamp({column}, '...') with the format of its strings"
+            found.append(f"ORDER BY {column}: {name}.{column} is a string, so '10' comes before '9'. Write ORDER BY {instead}")
     return found

@@ -84,7 +84,7 @@ def report(of: SparkSession | StreamingQuery, sql: str | None = None, path: str 
     """
     streams = type(of).__name__ == "StreamingQuery"
     if streams != (sql is None):
-        raise TypeError("report takes a session and the text of a query, or a streaming query alone; path=... says where the page is written")
+        raise TypeError("report takes a session and the text of a query, or only a streaming query; path=... is the file of the report")
     if streams:
         from sparkcep.spark.report.stream_report import stream_report
 
@@ -101,7 +101,7 @@ def _query(sql: str) -> str:
     try:
         statements = split_statements(sql)
         if len(statements) != 1:
-            raise ValueError(f"a report is of one query; here are {len(statements)} statements")
+            raise ValueError(f"a report describes one query, but the text has {len(statements)} statements")
         tokens = tokenize(statements[0])
     except ClauseError as error:
         raise ClauseParseException.of(error, sql) from None
@@ -109,7 +109,7 @@ def _query(sql: str) -> str:
     writing = next((t.upper for t, depth in zip(tokens, depths) if t.kind == WORD and depth == 0 and t.upper in _WRITING), "")
     first = next(t.upper for t in tokens if t.text != "(")
     if first not in _QUERIES or writing:
-        raise ValueError(f"a report is of a query, not of {writing or first}: take the SELECT alone")
+        raise ValueError(f"a report describes a query, not {writing or first}. Pass only the SELECT")
     return statements[0]
 
 
@@ -138,7 +138,7 @@ class _Run:
         level = frame.storageLevel
         known = level.useMemory or level.useDisk
         if known:
-            self.notes.append("The result was in Spark's cache already: its duration is that of reading the cache.")
+            self.notes.append("The result was already in Spark's cache, so its duration is the time to read the cache.")
         else:
             frame.persist()
         try:
@@ -177,7 +177,7 @@ class _Run:
     def _steps(self, frame: DataFrame) -> list[_Step]:
         """Returns the plan that filled the cache, with Spark's metrics of each node."""
         if is_connect(self.spark):
-            self.notes.append("Rows of single steps are not known: Spark Connect does not tell them.")
+            self.notes.append("Rows of single steps are not known over Spark Connect.")
             return []
         return [_step(depth, node) for depth, node in nodes(frame._jdf.queryExecution().executedPlan())]
 
@@ -195,11 +195,11 @@ class _Run:
 
     def _partitions(self, frame: DataFrame, roles: _Roles) -> _Table | None:
         if not roles.keys:
-            self.notes.append("Matches are not counted by partition: the clause has no PARTITION BY, or its columns are not in the result, each under a name of its own.")
+            self.notes.append("Matches are not counted by partition: the clause lacks PARTITION BY, or the result lacks its columns, each with its own name.")
             return None
         what = "matches" if roles.match or roles.one_row else "rows"
         if what == "rows":
-            self.notes.append("Rows, not matches, are counted by partition: the result has no column with MATCH_NUMBER().")
+            self.notes.append("Rows, not matches, are counted by partition: the result lacks a column with MATCH_NUMBER().")
         counted = _most(frame, roles, PARTITIONS)
         rows = self._timed(f"{what} by partition, from the cache", counted.collect)
         return [*roles.keys, what], [(*map(_shown, row[:-1]), row[-1]) for row in rows]
@@ -250,13 +250,13 @@ class _Run:
         if len(fetched) > DRAWN:
             raise _NoPicture(f"the partitions with most matches have more than {DRAWN:,} rows")
         if fetched.empty:
-            raise _NoPicture("there are no rows to draw")
+            raise _NoPicture("the result is empty")
         more: dict[str, Any] = {"by": list(roles.keys) or None, "panels": PANELS}
         if spans:
             own = _of_partitions(frame, frame, roles).select(*map(_column, _distinct(roles.start, roles.end, *roles.keys)))
             matches = self._timed("matches to draw, from the cache", lambda: own.limit(DRAWN + 1).toPandas())
             if len(matches) > DRAWN:
-                raise _NoPicture(f"the partitions with most matches have more than {DRAWN:,} of them")
+                raise _NoPicture(f"the partitions with most matches have more than {DRAWN:,} matches")
             more |= {"matches": matches, "start": roles.start, "end": roles.end}
         else:
             more |= {"match": roles.match, "variable": roles.variable, "kind": roles.kind or None}
@@ -347,11 +347,11 @@ def _measured(source: DataFrame, plan: Plan, roles: _Roles) -> str:
     kinds = {f.name: f.dataType for f in source.schema.fields if f.name in _distinguished(source)}
     numbers = [n for n, kind in kinds.items() if isinstance(kind, NumericType) and n not in (roles.order, *roles.keys, *roles.marks)]
     if not isinstance(kinds.get(roles.order), (NumericType, DateType, TimestampType, TimestampNTZType)):
-        raise _NoPicture(f"{roles.order} is no number, date or timestamp of the rows that are drawn")
+        raise _NoPicture(f"{roles.order} is not a number, date or timestamp in the drawn rows")
     used = {t.text.strip("`").lower() for _, text in plan.inputs for t in tokenize(text)}
     used |= {t.text.strip("`").lower() for letter in plan.letters for t in tokenize(letter.text)}
     if not numbers:
-        raise _NoPicture("there is no column of numbers beside the order to draw")
+        raise _NoPicture("the result lacks a numeric column other than the order")
     return next((n for n in numbers if n.lower() in used), numbers[0])
 
 
@@ -435,11 +435,11 @@ def _counts(steps: list[_Step], plan: Plan | None) -> list[tuple[str, int]]:
     below = [step.numbers for step in steps[at + 1 :] if step.depth > steps[at].depth]
     sent = next((n["shuffleRecordsWritten"] for n in below if "shuffleRecordsWritten" in n), None)
     if sent is not None:
-        out.append(("rows that reach the engine" + (", behind the filter" if plan.prefilter else ""), sent))
+        out.append(("rows that reach the engine" + (", after the filter" if plan.prefilter else ""), sent))
     given = _given(steps, at)
     if given is not None:
         listed = plan.rows == ONE_ROW and not plan.counting and not plan.graphing and not (plan.ranking and plan.ranking.top)
-        out.append(("matches" if listed else "rows that the engine gives", given))
+        out.append(("matches" if listed else "rows that the engine returns", given))
     return out
 
 

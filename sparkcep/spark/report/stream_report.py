@@ -43,7 +43,7 @@ OLDEST = 10  # keys with matches in progress that are shown
 BATCHES = 50  # micro-batches in the table
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FOUND = "clause INT, key ARRAY<STRING>, since BIGINT, rows BIGINT, pending BIGINT, bytes BIGINT"
-_NOW = (("keys of which anything is kept", "openKeys"), ("rows kept that the watermark has released", "keptRows"), ("rows that wait for the watermark", "pendingRows"),
+_NOW = (("keys with saved state", "openKeys"), ("retained rows that the watermark has passed", "keptRows"), ("rows waiting for the watermark", "pendingRows"),
         ("bytes of the state", "stateBytes"))
 _COLUMNS = ("micro-batch", "began", "rows in", "matches", "late rows", "without time", "keys searched", "open keys", "rows kept", "rows waiting", "bytes of state",
             "ms of the engine", "ms of the micro-batch", "watermark")
@@ -72,7 +72,7 @@ class _Report:
         if not ran:
             self.notes.append("No micro-batch is complete yet.")
         if ran and not any(map(figures, ran)):
-            self.notes.append("No clause over a stream is in this query, so nothing is kept for one.")
+            self.notes.append("This query does not contain a clause over a stream.")
         table = [_row(progress) for progress in ran]
         return page(
             "stream_report.html", statements=self._statements(execution, spark), no_clause=NO_CLAUSE, failure=redact(str(failure)) if failure else "",
@@ -84,7 +84,7 @@ class _Report:
         """Returns Spark's own object of the query; None over Spark Connect."""
         query = getattr(self.query, "_jsq", None)
         if query is None:
-            self.notes.append("The statement is not known: Spark Connect does not tell it.")
+            self.notes.append("The statement is not known over Spark Connect.")
             return None
         return query.streamingQuery() if query.getClass().getSimpleName() == "StreamingQueryWrapper" else query
 
@@ -115,7 +115,7 @@ class _Report:
         if not ran:
             return found
         last = ran[-1]
-        found += [("micro-batches that Spark remembers", len(ran)), ("rows in, in these", sum(p.numInputRows for p in ran))]
+        found += [("recent micro-batches", len(ran)), ("rows in, in these", sum(p.numInputRows for p in ran))]
         found += [(f"{name}, in these", sum(_sum(p, figure) for p in ran)) for name, figure in (("matches", "matches"), ("rows whose time is NULL", "rowsWithoutTime"))]
         found += [("late rows, in these", sum(_sum(p, "lateRows") for p in ran)), ("last micro-batch", last["batchId"])]
         found += [(name, _sum(last, figure)) for name, figure in _NOW]
@@ -128,7 +128,7 @@ class _Report:
         if (checkpoint := checkpoint_of(physical)) is not None:
             return self._oldest_of_buckets(spark, ran, checkpoint)
         if execution is None:
-            self.notes.append("The matches under way are not known: Spark Connect tells them of a clause that runs as a program of data frames alone.")
+            self.notes.append("The matches in progress are not known over Spark Connect, unless the clause runs as a DataFrame program.")
             return None
         last = execution.lastExecution() if execution is not None else None
         operators = [node for _, node in nodes(last.executedPlan()) if node.getClass().getSimpleName() == "MatchStateExec"] if last is not None else []
@@ -138,7 +138,7 @@ class _Report:
         for number, operator in enumerate(operators, 1):
             version = operator.keptVersion()
             if version < 0:
-                self.notes.append("The matches under way are not known: no state is committed in the query's checkpoint, or Spark does not number its versions.")
+                self.notes.append("The matches in progress are not known: the query's checkpoint lacks a committed state, or Spark does not number its versions.")
                 return None
             frames.append(_found(DataFrame(operator.keptStates(version), spark), number, *operator.keptReader()))
         rows = self._read(functools.reduce(DataFrame.union, frames).orderBy("since", "key", "clause"), f"as micro-batch {version - 1} left them, read once")
@@ -150,7 +150,7 @@ class _Report:
             found = under_way(spark, checkpoint, OLDEST)
             rows = None if found is None else self._read(found.orderBy("since", "key"), "as the last micro-batch left them, read once")
         except PySparkException as error:
-            self.notes.append(f"The matches under way are not known, as the states in {checkpoint} cannot be read: {str(error).splitlines()[0]}")
+            self.notes.append(f"The matches in progress are not known, because the states in {checkpoint} cannot be read: {str(error).splitlines()[0]}")
             return None
         return self._waiting(rows or [], ran, several=False)
 
@@ -164,13 +164,13 @@ class _Report:
     def _waiting(self, rows: list[Row], ran: list[Any], *, several: bool) -> tuple[list[str], list[tuple]] | None:
         """Returns the table of the given keys. ``several``: whether to name the clause of each key."""
         if not rows:
-            self.notes.append("No match is under way.")
+            self.notes.append("No match is in progress.")
             return None
         if any(row.since is None for row in rows):
-            self.notes.append("Since when a match is under way is not known where the clause has no WINDOW INTERVAL and tells no time: no time is kept then.")
+            self.notes.append("The start of a match in progress is not known, because a clause without WINDOW INTERVAL and without a time among its measures does not save it.")
         names = [*(["clause"] if several else []), "key", "first row at", "rows kept of the key", "rows waiting", "bytes of its state"]
         until = ran[-1]["eventTime"].get("watermark") if ran else None
-        names.insert(names.index("first row at") + 1, "behind the watermark")
+        names.insert(names.index("first row at") + 1, "age at the watermark")
         return names, [(*([row.clause] if several else []), ", ".join("NULL" if k is None else k for k in row.key) or "all rows",
                         *_since(row.since, until), row.rows, row.pending, row.bytes) for row in rows]
 

@@ -96,12 +96,12 @@ def match_recognize(
     """
     if not isinstance(frame, DataFrame):
         is_pandas = type(frame).__module__.partition(".")[0] == "pandas"
-        instead = "; make one of the pandas frame by spark.createDataFrame(frame)" if is_pandas else ""
+        instead = "; convert the pandas DataFrame with spark.createDataFrame(frame)" if is_pandas else ""
         raise TypeError(f"match_recognize needs a pyspark DataFrame, not {'pandas.' * is_pandas}{type(frame).__name__}{instead}")
     parts = {"pattern": pattern, "define": define, "measures": measures, "rows": rows, "after_match": after_match, "options": options, "subset": subset}
     given = [name for name, part in parts.items() if part is not None]
     if clause is not None and given:
-        raise TypeError(f"{given[0]} is given beside clause; write it in the clause, or give all parts by name")
+        raise TypeError(f"{given[0]} and clause cannot both be given. Write it in the clause, or pass all parts by name")
     if clause is None and pattern is None:
         raise TypeError('match_recognize needs pattern="...", or clause="..." with the text between the parentheses of MATCH_RECOGNIZE')
     for name, part in {"clause": clause, **parts}.items():
@@ -133,8 +133,8 @@ def match_recognize(
 
 _FORMS = {
     "clause": "the text between the parentheses of MATCH_RECOGNIZE",
-    "define": 'a dict of texts: {"UP": "price > PREV(price)"}',
-    "measures": 'a dict of texts: {"gain": "LAST(price) - FIRST(price)"}',
+    "define": 'a dict of strings: {"UP": "price > PREV(price)"}',
+    "measures": 'a dict of strings: {"gain": "LAST(price) - FIRST(price)"}',
     "subset": 'a dict of lists: {"MOVE": ["DOWN", "UP"]}',
 }  # fmt: skip
 
@@ -214,7 +214,7 @@ def _listed(keys: Any, argument: str) -> list[Any]:
 
 
 def _wrong(key: Any, argument: str) -> TypeError:
-    taken = "names of columns, SQL expressions as text, columns, or a list of these"
+    taken = "column names, SQL expressions as strings, columns, or a list of these"
     return TypeError(f"{argument} takes {taken}, not {type(key).__name__}")
 
 
@@ -233,7 +233,7 @@ def _text(frame: DataFrame, key: Any, argument: str, named: Callable[[str], str]
     try:
         return parse_key(text, ordered=argument == "order_by").of(text)
     except ClauseError as error:
-        message = f"{argument}: {key!r} is not a column of the frame and not one SQL expression: {error.message}"
+        message = f"{argument}: {key!r} is neither a column of the DataFrame nor one SQL expression: {error.message}"
         raise ClauseParseException.of(ClauseError("ARGUMENT", message, fragment=key), "") from None
 
 
@@ -247,8 +247,8 @@ def _of_column(frame: DataFrame, column: Column, argument: str) -> str:
     names = {form: known for known in frame.columns for form in (known, quote(known), f"`{known}`")}
     if name not in names or _is_literal(column) or (order and argument == "partition_by"):
         raise TypeError(
-            f"{argument}: {column} is more than the name of a column of the frame; write the expression as text, "
-            "or give it a name with frame.withColumn first"
+            f"{argument}: {column} is not just the name of a column of the DataFrame. Write the expression as a string, "
+            "or name it with frame.withColumn first"
         )
     return quote(names[name]) + order
 
@@ -273,7 +273,7 @@ def _cut(parsed: MatchClause, clause: str, keys: Mapping[str, list[str]]) -> int
         if keys[argument] and written:
             words = argument.upper().replace("_", " ")
             span = written[0].span
-            message = f"the argument {argument} is given, and the clause has {words} too; keep one"
+            message = f"the argument {argument} is given, but the clause also has {words}. Keep one of them"
             raise error_at(clause, span.start, span.end, "ARGUMENT", message)
     return parsed.partition_by[-1].span.end if parsed.partition_by else 0
 

@@ -65,7 +65,7 @@ def _is_whole(jar: Path) -> bool:
         with zipfile.ZipFile(jar) as archive:
             return bool(archive.namelist()) and archive.testzip() is None
     except Exception as error:  # zipfile raises a dozen exception types for damaged archives
-        log.info("%s is damaged (%s), and is compiled again", jar, error)
+        log.info("%s is damaged (%s) and is compiled again", jar, error)
         return False
 
 
@@ -137,8 +137,8 @@ def _jar_name(sources: dict[str, str], jars: Path) -> str:
 def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | None) -> None:
     javac = find_java_tool("javac", java_home)
     if javac is None:
-        advice = "the extension of Spark's parser must be built once: put a JDK of version 17 or newer in the place of the JRE"
-        raise NoCompilerError(f"there is no Java compiler (javac), only a Java runtime; {advice}")
+        advice = "The JVM extension must be compiled once: install a JDK 17 or newer instead of the JRE"
+        raise NoCompilerError(f"the Java compiler (javac) is missing, only a Java runtime was found. {advice}")
     try:
         with tempfile.TemporaryDirectory(dir=jar.parent) as work:
             classes, stubs = Path(work, "classes"), Path(work, "stub classes")
@@ -164,7 +164,7 @@ def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | No
             if failed := (
                 compiled(_VERSIONS, streams, classes) or compiled(_STUBS, stubs) or compiled(_OPERATOR, streams, stubs, classes, streams)
             ):  # fmt: skip
-                log.info("this Spark's streams are none that sparkcep knows: %s", failed)
+                log.info("sparkcep does not support the streams of this Spark version: %s", failed)
             else:
                 shutil.copytree(streams, classes, dirs_exist_ok=True)
             content = io.BytesIO()
@@ -174,4 +174,4 @@ def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | No
                     archive.write(path, path.relative_to(classes).as_posix())
             storage.write(jar, content.getvalue())  # another process may be writing the same jar
     except OSError as error:
-        raise JvmBuildError(f"cannot compile into {jar.parent}: {error}; set SPARKCEP_CACHE_DIR to a folder that is writable") from error
+        raise JvmBuildError(f"cannot compile into {jar.parent}: {error}; set SPARKCEP_CACHE_DIR to a writable folder") from error

@@ -108,8 +108,8 @@ def streamer(
     read = Plan.from_json(plan)
     given = passed(read)
     behind = given.milliseconds
-    delay = f"its output has no watermark: {given.why}" if behind is None else f"the watermark of its output is {behind / 1000:g} seconds behind that of its rows"
-    return {"command": command, "kept": f"of each key are kept: {'; '.join(kept(read))}", "behind": behind, "passed": delay}
+    delay = f"its output lacks a watermark: {given.why}" if behind is None else f"the watermark of its output is {behind / 1000:g} seconds earlier than that of its rows"
+    return {"command": command, "kept": f"state per key: {'; '.join(kept(read))}", "behind": behind, "passed": delay}
 
 
 def _imported(module: str, name: str, advice: str) -> Any:

@@ -41,7 +41,7 @@ def _publish(spark: SparkSession, name: str, registry: Any, shared: str) -> None
         temporary = builtin = identifier(name)
     info, builder = registry.lookupFunction(temporary), registry.lookupFunctionBuilder(temporary)
     if info.isEmpty() or builder.isEmpty():
-        raise RuntimeError(f"there is no temporary function {name} in this session to publish")
+        raise RuntimeError(f"this session does not have the temporary function {name} to publish")
     getattr(jvm, shared).builtin().registerFunction(builtin, info.get(), builder.get())
     if temporary is not builtin:
         registry.registerFunction(builtin, info.get(), builder.get())

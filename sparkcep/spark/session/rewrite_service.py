@@ -80,7 +80,7 @@ log = logging.getLogger("sparkcep")
 
 _TOO_LARGE = ClauseError(
     "REWRITER_ENDED",
-    "this statement needs more memory than the process that rewrites MATCH_RECOGNIZE may take; make it smaller, for example by views for its parts, or let the operator raise spark.sparkcep.rewriter.memory",
+    "rewriting MATCH_RECOGNIZE in this statement needs more memory than allowed. Make the statement smaller, for example with views for its parts, or let the operator raise spark.sparkcep.rewriter.memory",
     sqlstate=LIMIT,
 )
 
@@ -130,7 +130,7 @@ def _answered(asked: dict[str, Any]) -> dict[str, Any]:
             return _reported_over(_of_ours(raised), asked["sql"])
     answers = {None: _rewritten, "places": _places, "tell": _reworded, "told": _found, "unbegun": _unbegun}
     if kind not in answers:
-        raise ValueError(f"there is no request of kind {kind!r}")
+        raise ValueError(f"unknown request {kind!r}")
     return answers[kind](asked)
 
 
@@ -217,7 +217,7 @@ def _of_ours(raised: Exception) -> ClauseError:
         raise raised
     log.error("sparkcep failed over a clause", exc_info=raised)
     what = f"{type(raised).__name__}: {raised}".split("\n")[0][:300]
-    return ClauseError("INTERNAL", f"this is an error in sparkcep, not in the statement; please report it with the statement and the log: {what}", sqlstate=INTERNAL)
+    return ClauseError("INTERNAL", f"this is an error in sparkcep, not in the statement. Please report it with the statement and the log: {what}", sqlstate=INTERNAL)
 
 
 def _reported(error: ClauseError, sql: str = "") -> dict[str, Any]:

@@ -376,7 +376,7 @@ def _teach_parser(spark: SparkSession) -> None:
     except JvmBuildError as error:
         log.log(
             logging.INFO if isinstance(error, NoCompilerError) else logging.WARNING,
-            "MATCH_RECOGNIZE works in spark.sql(), more slowly than with the JVM's extension, but not in statements that reach the JVM another way "
+            "MATCH_RECOGNIZE works in spark.sql(), more slowly than with the JVM extension, but not in statements that reach the JVM in other ways "
             "(EXECUTE IMMEDIATE, JDBC, Scala): %s",
             error,
         )
@@ -449,7 +449,7 @@ def _open_callbacks(gateway: Any, extension: Any) -> None:
         extension.setToken(JavaObject("GATEWAY_SERVER", gateway._gateway_client), parameters.auth_token)
     except Py4JError as error:
         parameters.auth_token = None
-        log.warning("Py4J's port for callbacks asks for no token, so other users of this machine can reach it: %s", error)
+        log.warning("Py4J's callback port does not require a token, so other users of this machine can reach it: %s", error)
 
 
 class _Rewriter:

@@ -79,7 +79,7 @@ def _warm(spark: SparkSession, asked: threading.Event, pythons: Iterable[str]) -
             return
         spark.sql(_STATEMENT).write.format("noop").mode("overwrite").save()
     except Exception as error:  # the session works without warming
-        log.info("Python workers could not be warmed; the first query starts them: %s: %s", type(error).__name__, str(error).partition("\n")[0])
+        log.info("Python workers could not be started in advance; the first query starts them: %s: %s", type(error).__name__, str(error).partition("\n")[0])
 
 
 def _same(batches: Iterator[Any]) -> Iterator[Any]:
@@ -111,7 +111,7 @@ def _choose_daemon(spark: SparkSession, pythons: Iterable[str]) -> None:
     folder, environment = system.getProperty("user.dir"), dict(system.getenv())
     for python in pythons:
         if problem := _missing_daemon(python, folder, environment):
-            warning = "Python workers start without the engine, because %s does not find it (%s); PYSPARK_PYTHON=%s starts them with it"
+            warning = "Python workers start without the engine, because %s does not find it (%s). Set PYSPARK_PYTHON=%s"
             log.info(warning, python, problem, sys.executable)
             return
     configuration.set(DAEMON_KEY, DAEMON_MODULE)

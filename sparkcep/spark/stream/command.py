@@ -45,11 +45,11 @@ class Given:
             if not (name and column and delay):
                 raise SourceError(f"--watermark {text}: write NAME.COLUMN=DELAY, such as ticks.ts='5 seconds'")
             if name not in {source.name for source in found}:
-                raise SourceError(f"--watermark {text}: there is no --stream {name}=...; there is {', '.join(source.name for source in found)}")
+                raise SourceError(f"--watermark {text}: unknown --stream {name}; the streams are {', '.join(source.name for source in found)}")
             delays[name] = (column, delay)
         for source in found:
             if source.name not in delays:
-                raise SourceError(f"--stream {source.name}={source.path}: say how late its rows may come: --watermark {source.name}.COLUMN='5 seconds'")
+                raise SourceError(f"--stream {source.name}={source.path}: a watermark is missing. Say how late rows may be: --watermark {source.name}.COLUMN='5 seconds'")
         return Given(tuple((source, *delays[source.name]) for source in found))
 
 
@@ -79,9 +79,9 @@ class Target:
     def check(self) -> None:
         """Raises SourceError if the two folders do not fit."""
         if self.output is not None and Path(self.output).is_file():
-            raise SourceError(f"--output {self.output}: this is a file; the rows of a stream are files in a folder")
+            raise SourceError(f"--output {self.output}: this is a file, but a stream is written to a folder")
         if self.output is not None and self.checkpoint is None:
-            raise SourceError(f"--output {self.output}: name a --checkpoint FOLDER as well; without it a query that is started again would write all rows once more")
+            raise SourceError(f"--output {self.output}: add --checkpoint FOLDER; without it a restarted query would write all rows again")
 
 
 def define(spark: SparkSession, given: Given, say: Callable[[str], None]) -> None:
@@ -94,7 +94,7 @@ def define(spark: SparkSession, given: Given, say: Callable[[str], None]) -> Non
         frame = _of_kafka(spark, source) if source.options["format"] == "kafka" else _of_files(spark, source, say)
         types = dict(frame.dtypes)
         if column not in types:
-            raise SourceError(f"--watermark {source.name}.{column}={delay}: {source.name} has no column {column}; it has {', '.join(types)}")
+            raise SourceError(f"--watermark {source.name}.{column}={delay}: {source.name} does not have a column {column}; the columns are {', '.join(types)}")
         if types[column] in ("string", "date"):
             frame = frame.withColumn(column, f.to_timestamp(f"`{column}`"))
             say(f"{source.name}.{column} is read as a timestamp")
@@ -106,10 +106,10 @@ def define(spark: SparkSession, given: Given, say: Callable[[str], None]) -> Non
 
 def _of_files(spark: SparkSession, source: Source, say: Callable[[str], None]) -> DataFrame:
     if Path(source.path).is_file():
-        raise SourceError(f"--stream {source.name}={source.path}: this is a file; a stream is a folder to which files come (--table reads a file)")
+        raise SourceError(f"--stream {source.name}={source.path}: this is a file, but a stream is a folder that receives files (--table reads a file)")
     found = opened(spark, source, say)
     if not found.frame.columns:
-        raise SourceError(f"--stream {source.name}={source.path}: there is no file yet from which the columns could be told; put one there")
+        raise SourceError(f"--stream {source.name}={source.path}: the folder is empty, so the columns are not known. Put a file there")
     options = {key: value for key, value in found.options.items() if key != "inferSchema"}
     return found.typed(spark.readStream.format(found.kind).options(**options).schema(found.frame.schema).load(source.path))
 
@@ -125,7 +125,7 @@ def _of_kafka(spark: SparkSession, source: Source) -> DataFrame:
     schema = source.options.get("schema")
     if not (servers and topic and schema):
         raise SourceError(
-            f"--stream {source.name}={source.path}: write {_KAFKA}HOST:PORT/TOPIC, and what its JSON holds: --option \"{source.name}.schema=symbol STRING, ts TIMESTAMP, price INT\""
+            f"--stream {source.name}={source.path}: write {_KAFKA}HOST:PORT/TOPIC, and describe its JSON: --option \"{source.name}.schema=symbol STRING, ts TIMESTAMP, price INT\""
         )
     try:
         read = spark.readStream.format("kafka").options(**{"kafka.bootstrap.servers": servers, "subscribe": topic, **options}).load()
@@ -134,7 +134,7 @@ def _of_kafka(spark: SparkSession, source: Source) -> DataFrame:
         progress_text = str(error) if isinstance(error, PySparkException) else error.java_exception.getMessage()
         if "data source: kafka" in progress_text or "kafka" in progress_text.lower() and "deploy" in progress_text.lower():
             package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
-            progress_text = f"Spark's package for Kafka is not there; PYSPARK_SUBMIT_ARGS=\"--packages {package} pyspark-shell\" brings it"
+            progress_text = f"Spark's package for Kafka is missing. Set PYSPARK_SUBMIT_ARGS=\"--packages {package} pyspark-shell\""
         raise SourceError(f"--stream {source.name}={source.path}: {progress_text.splitlines()[0]}") from None
 
 
@@ -146,7 +146,7 @@ def run(spark: SparkSession, frame: DataFrame, target: Target, shown: Callable[[
     from pyspark.errors import StreamingQueryException
 
     if not frame.isStreaming:
-        raise ToolError("the last statement reads no stream; leave --stream out, or read the view that it names")
+        raise ToolError("the last statement does not read a stream. Leave --stream out, or read the view that it names")
     with tempfile.TemporaryDirectory(prefix="sparkcep-checkpoint-", ignore_cleanup_errors=True) as thrown:
         writer, taking = frame.writeStream.option("checkpointLocation", target.checkpoint or thrown), Taking(_Printing(shown))
         if target.output is None:

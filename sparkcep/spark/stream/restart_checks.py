@@ -36,20 +36,20 @@ def check_restarted(asked: dict[str, Any]) -> None:
 
 
 _BY_FRAMES = (
-    "the checkpoint is of a query that keeps its state by applyInPandasWithState or transformWithStateInPandas: its clauses ran as programs of data frames (sparkcep.stream.route, or the "
-    "extension was missing), and now they run by the operator of the JVM extension; run the query as it was (SET sparkcep.stream.route = frames), or begin with a new checkpoint"
+    "the checkpoint is of a query whose clauses ran as DataFrame programs (applyInPandasWithState or transformWithStateInPandas). Now they use the operator of the JVM extension. "
+    "Run the query as before (SET sparkcep.stream.route = frames), or begin with a new checkpoint"
 )
 
 
 def _kept_statement(plan: Plan, kept: dict[str, Any]) -> dict[str, Any]:
     """Returns the statement of a state. Raises ClauseError if its file is missing or damaged."""
     if kept["text"] is None:
-        raise wrong(plan, f"the checkpoint is damaged: {kept['file']} is missing, which has the statement of its state; restore the checkpoint", UNSUPPORTED)
+        raise wrong(plan, f"the checkpoint is damaged: {kept['file']}, the statement of its state, is missing. Restore the checkpoint", UNSUPPORTED)
     try:
         statement = json.loads(kept["text"])
         json.loads(statement["plan"])
     except (ValueError, TypeError, KeyError):
-        raise wrong(plan, f"the checkpoint is damaged: {kept['file']} is not a whole statement; restore the checkpoint", UNSUPPORTED) from None
+        raise wrong(plan, f"the checkpoint is damaged: {kept['file']} is not a complete statement. Restore the checkpoint", UNSUPPORTED) from None
     return statement
 
 
@@ -57,16 +57,16 @@ def check_times(before: int, statements: list[dict[str, Any]]) -> None:
     """Raises ClauseError if the checkpoint's query had another number of clauses, ``before``, than there are ``statements``."""
     plan = Plan.from_json(statements[0]["plan"])
     if not before:
-        raise wrong(plan, "the checkpoint is of a query without a clause (no statement is kept in it); begin with a new checkpoint", UNSUPPORTED)
+        raise wrong(plan, "the checkpoint is of a query without a clause (it does not contain a statement). Begin with a new checkpoint", UNSUPPORTED)
     if before != len(statements):
         raise wrong(
-            plan, f"the checkpoint is of another query, in which there is a clause {_times(before)}, and in this one {_times(len(statements))}; begin with a new checkpoint, or run "
-            "the query as it was", UNSUPPORTED,
+            plan, f"the checkpoint is of another query, which has {_number(before)}; this query has {_number(len(statements))}. Begin with a new checkpoint, or run "
+            "the query as before", UNSUPPORTED,
         )
 
 
-def _times(count: int) -> str:
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+def _number(clauses: int) -> str:
+    return "one clause" if clauses == 1 else f"{clauses} clauses"
 
 
 def check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
@@ -87,22 +87,22 @@ def check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
     if before.get("format", 1) != now["format"]:
         raise wrong(
             plan, f"the checkpoint's state is of format {before.get('format', 1)}, which sparkcep {_FORMATS.get(before.get('format', 1), made_by)} reads and writes; this version, {__version__}, "
-            f"reads format {now['format']}, of sparkcep {_FORMATS[now['format']]}; begin with a new checkpoint, or go on with that version", UNSUPPORTED,
+            f"reads format {now['format']}, of sparkcep {_FORMATS[now['format']]}. Begin with a new checkpoint, or continue with that version", UNSUPPORTED,
         )
     if before.get("buckets") != now.get("buckets"):
         raise wrong(
-            plan, f"the checkpoint has {before['buckets']} buckets of keys, and sparkcep.stream.buckets is {now['buckets']}; set it to {before['buckets']}, or begin with a new checkpoint",
+            plan, f"the checkpoint has {before['buckets']} buckets of keys, but sparkcep.stream.buckets is {now['buckets']}. Set it to {before['buckets']}, or begin with a new checkpoint",
             UNSUPPORTED,
         )
     found = different(json.loads(before["plan"]), json.loads(now["plan"]), json.loads(before["texts"]), json.loads(now["texts"]))
     if before["where"] != now["where"]:
-        found.append("the keys that WHERE above the clause wants")
+        found.append("the keys that WHERE above the clause selects")
     if not found and before["columns"] != now["columns"]:
-        found = ["the columns that are kept of each row"]
+        found = ["the columns that are saved for each row"]
     if before.get("tables", {}) != now.get("tables", {}):
         found += [f"the columns of {TABLES[name]}" for name in now["tables"] if now["tables"][name] != before.get("tables", {}).get(name)]
     if found:
         raise wrong(
-            plan, f"the checkpoint is of another statement (of {made_by}), with whose state this one cannot go on: {', '.join(found)} differ; begin with a new checkpoint, or "
-            "run the statement as it was", UNSUPPORTED,
+            plan, f"this statement cannot resume from the checkpoint: {made_by} wrote it for another statement ({', '.join(found)} differ{'s' if len(found) == 1 else ''}). Begin with a new checkpoint, or "
+            "run the statement as before", UNSUPPORTED,
         )

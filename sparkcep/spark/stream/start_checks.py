@@ -44,40 +44,40 @@ def check_over_stream(asked: dict[str, Any]) -> None:
     plan = Plan.from_json(asked["plan"])
     check_stream(plan)
     for name in asked.get("streamed", ()):
-        message = f"{TABLES[name]} is a stream itself, and beside a stream is read as a table at each micro-batch; write that stream to a table, and name this"
+        message = f"{TABLES[name]} is a stream, but it must be a table, which is read at each micro-batch. Write the stream to a table, and name the table"
         raise wrong(plan if plan.arcs is None else replace(plan, place=Place(plan.arcs.line, plan.arcs.column, plan.arcs.text)), message, UNSUPPORTED)
     first, ordered = plan.order[0].name, place_of(plan, plan.order[0].column)
     if not asked["watermarks"] and not asked["marked"]:  # a watermark in a WITH is not below the clause
         raise wrong(
-            plan, f'a clause over a stream needs a watermark on {first}, which says when its rows are all there: frame.withWatermark("{first}", "5 seconds"), or in SQL '
+            plan, f'a clause over a stream needs a watermark on {first}, which says when its rows are complete. Write frame.withWatermark("{first}", "5 seconds"), or in SQL '
             f"FROM STREAM t WATERMARK {first} DELAY OF INTERVAL 5 SECONDS", at=ordered,
         )
     if not asked["marked"] and asked.get("below"):
         raise wrong(plan, _unmarked(first, [passed(Plan.from_json(below)) for below in asked["below"]]), SEMANTIC, ordered)
     if not asked["marked"]:
         columns = ", ".join(asked["watermarks"])
-        here = f"here {first} is computed below the clause, under the same name; give what is computed another name, and order by {first} itself"
+        here = f"here a column named {first} is computed below the clause. Give the computed column another name, and order by {first} itself"
         here = here if first in asked["watermarks"] and plan.order[0].plain else f"here it is {first}"
-        raise wrong(plan, f"the first ORDER BY expression over a stream is the column of its watermark, {columns}, as it is; {here}", at=ordered)
+        raise wrong(plan, f"over a stream the first ORDER BY expression must be the watermark column {columns}, unchanged; {here}", at=ordered)
     if not asked["time"].startswith("timestamp"):
-        raise wrong(plan, f"the first ORDER BY expression over a stream is a timestamp; {first} is of type {asked['time']}", at=ordered)
+        raise wrong(plan, f"over a stream the first ORDER BY expression must be a timestamp; {first} is of type {asked['time']}", at=ordered)
     for item, kind in zip(plan.order, asked["types"], strict=True):
         nested = kind.startswith(("struct", "array"))
         if nested or " collate " in kind:
-            instead = "order by its parts" if nested else f"take lower({item.name}), or {item.name} COLLATE UTF8_BINARY"
-            raise wrong(plan, f"rows of a stream are not sorted by {item.name}, of type {kind}; {instead}", UNSUPPORTED, place_of(plan, item.column))
+            instead = "Order by its fields or elements" if nested else f"Order by lower({item.name}), or {item.name} COLLATE UTF8_BINARY"
+            raise wrong(plan, f"a stream cannot be ordered by {item.name} of type {kind}. {instead}", UNSUPPORTED, place_of(plan, item.column))
     if asked.get("unbounded"):
         raise wrong(plan, _UNBOUNDED.format(asked["unbounded"][0]))
     if asked["stateful"]:
-        raise wrong(plan, _CHAINED.format(f"what keeps a state itself ({asked['stateful'][0]})"), UNSUPPORTED)
+        raise wrong(plan, _CHAINED.format(f"another stateful operator below it ({asked['stateful'][0]})"), UNSUPPORTED)
     if not asked["on"]:
-        raise wrong(plan, "sparkcep.mapInArrow is false, without which a clause over a stream has no operator; set it to true", UNSUPPORTED)
+        raise wrong(plan, "sparkcep.mapInArrow is false, but the operator of a clause over a stream needs it. Set it to true", UNSUPPORTED)
     if not asked["known"]:
-        raise wrong(plan, "this Spark's stateful operators are none that sparkcep knows: a clause over a stream runs with Spark 4.1 to 4.3", UNSUPPORTED)
+        raise wrong(plan, "sparkcep does not support the stateful operators of this Spark version. Use Spark 4.1 to 4.3 for a clause over a stream", UNSUPPORTED)
     if asked["provider"] is not None and "RocksDB" not in asked["provider"]:
-        raise wrong(plan, f"a clause over a stream keeps its state in RocksDB; set {PROVIDER} to {ROCKSDB}", at=place_of(plan))
+        raise wrong(plan, f"a clause over a stream keeps its state in RocksDB. Set {PROVIDER} to {ROCKSDB}", at=place_of(plan))
     if asked.get("encoding", UNSAFE_ROW) != UNSAFE_ROW:
-        raise wrong(plan, f"{ENCODING} is {asked['encoding']}, and the state of a clause over a stream is written as {UNSAFE_ROW}; set it to {UNSAFE_ROW}", UNSUPPORTED, place_of(plan))
+        raise wrong(plan, f"{ENCODING} is {asked['encoding']}, but a clause over a stream writes its state as {UNSAFE_ROW}. Set it to {UNSAFE_ROW}", UNSUPPORTED, place_of(plan))
     if asked.get("late"):
         _check_late(plan, asked["late"])
     for warning in warnings(plan):
@@ -93,39 +93,39 @@ def _check_late(plan: Plan, late: dict[str, Any]) -> None:
     rows, clause, what = late["rows"], place_of(plan), f"sparkcep.stream.lateRows is {late['table']!r}"
     they = f"the clause's rows have {', '.join(f'{name} {kind.upper()}' for name, kind in rows)}"
     if not late["kind"]:
-        raise wrong(plan, f"{what}, and there is no such table; make one first with some or all of the columns that late rows have: {they}", at=clause)
+        raise wrong(plan, f"{what}, but this table does not exist. Create it with some or all of the columns of late rows: {they}", at=clause)
     if not late["columns"]:
-        raise wrong(plan, f"{what}, which is a view; late rows are appended to a table", at=clause)
+        raise wrong(plan, f"{what}, which is a view. Name a table, because late rows are appended to it", at=clause)
     for name, kind in late["columns"]:
         found = [other for own, other in rows if own == name or (not late["cased"] and own.lower() == name.lower())]
         if not found:
-            raise wrong(plan, f"{what}, whose column {name} late rows do not have: {they}; leave it out of the table", at=clause)
+            raise wrong(plan, f"{what}, but late rows do not have its column {name}: {they}. Leave the column out of the table", at=clause)
         if len(found) > 1:
-            raise wrong(plan, f"{what}, whose column {name} late rows have twice: {they}; name the columns apart in a subquery", at=clause)
+            raise wrong(plan, f"{what}, but late rows have its column {name} twice: {they}. Rename one of the two in a subquery", at=clause)
         if found[0] != kind:
-            raise wrong(plan, f"{what}, whose column {name} is of type {kind.upper()}, and late rows have it as {found[0].upper()}; make the table's column of that type", at=clause)
+            raise wrong(plan, f"{what}, whose column {name} is of type {kind.upper()}, but in late rows it is of type {found[0].upper()}. Change the type in the table", at=clause)
 
 
 _UNBOUNDED = (
-    "the join of streams below the clause ({}) does not say how far apart the times of rows may be that it joins, so that a row of it may come at any time; bound the columns of both watermarks, one on "
-    "each side, both ways, as ON ... AND r.ts BETWEEN l.ts AND l.ts + INTERVAL 10 SECONDS, or l.ts = r.ts, in a join that is INNER, LEFT or RIGHT"
+    "the stream join below the clause ({}) does not limit how far apart the times of joined rows are, so its rows can arrive at any time. Bound the watermark columns of both sides in both "
+    "directions, as in ON ... AND r.ts BETWEEN l.ts AND l.ts + INTERVAL 10 SECONDS, or l.ts = r.ts, in an INNER, LEFT or RIGHT join"
 )
-_CHAINED = "a clause over a stream does not stream yet together with {}; write the clause's output to a table, and read that as a stream"
-_READ = "write that clause's output to a table, and read that as a stream"
+_CHAINED = "a clause over a stream does not stream yet together with {}. Write the output of that operator to a table, and read the table as a stream"
+_READ = "Write the output of that clause to a table, and read the table as a stream"
 
 
 def _unmarked(first: str, below: list[Passed]) -> str:
     """Says why a clause over the output of others cannot be ordered by ``first``, which is not a watermark column there."""
     why = next((one.why for one in below if one.behind is None), "")
     if why:
-        return f"the first ORDER BY expression over a stream is the column of a watermark, and the output of the clause below has none, as {why}; {_READ}, or change that clause"
+        return f"over a stream the first ORDER BY expression must be a watermark column, but the output of the clause below lacks a watermark: {why}. {_READ}, or change that clause"
     names = list(dict.fromkeys(one.name for one in below if one.name))
     if not names:
         return (
-            f"the first ORDER BY expression over a stream is the column of a watermark; here it is {first}, of the output of a clause that tells none: give that clause FIRST or LAST "
-            "of its first ORDER BY column as a measure of its own, and order by it"
+            f"over a stream the first ORDER BY expression must be a watermark column; here it is {first}, from a clause that does not return one. Add FIRST or LAST "
+            "of the first ORDER BY column of that clause to its measures, and order by the measure"
         )
-    return f"the first ORDER BY expression over a clause's output is the column that has its watermark, {', '.join(names)}, as it is; here it is {first}"
+    return f"over a clause's output the first ORDER BY expression must be its watermark column {', '.join(names)}, unchanged; here it is {first}"
 
 
 def _check_chained(asked: dict[str, Any]) -> None:
@@ -137,14 +137,14 @@ def _check_chained(asked: dict[str, Any]) -> None:
     plan, above = Plan.from_json(asked["plan"]), asked["above"]
     given = passed(plan)
     if above == "EventTimeWatermark":
-        instead = f"leave it out: {given.name} has one already" if given.name else _READ
-        raise wrong(plan, f"withWatermark over a clause's output would move the watermark of its rows; {instead}", UNSUPPORTED)
+        instead = f"Leave it out: {given.name} already has one" if given.name else _READ
+        raise wrong(plan, f"withWatermark over a clause's output would change the watermark of its rows. {instead}", UNSUPPORTED)
     if not asked["several"]:
         raise wrong(
-            plan, f"what keeps a state ({above}) stands above the clause, and spark.sql.streaming.statefulOperator.allowMultiple is false, by which all have one watermark; set it to true", UNSUPPORTED
+            plan, f"a stateful operator ({above}) is above the clause, but spark.sql.streaming.statefulOperator.allowMultiple is false, so all operators share one watermark. Set it to true", UNSUPPORTED
         )
     if given.behind is None and asked["timed"]:
-        raise wrong(plan, f"what lets its state go by a watermark ({above}) stands above the clause, whose output has none, as {given.why}; {_READ}", UNSUPPORTED)
+        raise wrong(plan, f"an operator that needs a watermark ({above}) is above the clause, whose output lacks one: {given.why}. {_READ}", UNSUPPORTED)
 
 
 def _check_started(asked: dict[str, Any]) -> None:
@@ -160,19 +160,19 @@ def _check_started(asked: dict[str, Any]) -> None:
     plan = Plan.from_json(asked["plan"])
     if asked["mode"] == "Complete" and not asked["aggregated"]:
         raise wrong(
-            plan, 'output mode complete gives the whole answer after each micro-batch, and matches over a stream are told once, when they are decided; write outputMode("append")'
+            plan, 'output mode complete returns the whole result after each micro-batch, but a match over a stream is emitted only once, when it is final. Write outputMode("append")'
         )
     if asked["mode"] != "Append" and asked["over"]:
-        raise wrong(plan, f"a clause over what keeps a state ({asked['over']}) reads rows that do not change any more; write outputMode(\"append\")", UNSUPPORTED)
+        raise wrong(plan, f"a clause over a stateful operator ({asked['over']}) reads only final rows. Write outputMode(\"append\")", UNSUPPORTED)
     if asked["mode"] == "Append" and asked["untimed"]:
         given = passed(plan)
         group = "have {} among its columns" if asked["untimed"] in _OF_ALL_COLUMNS else "group by a window of {}"
-        instead = group.format(given.name) if given.name else f"the clause's output has none, as {given.why}" if given.why else (
-            "the clause tells none: give it FIRST or LAST of its first ORDER BY column as a measure of its own"
+        instead = group.format(given.name) if given.name else f"the clause's output lacks a watermark: {given.why}" if given.why else (
+            "add FIRST or LAST of the first ORDER BY column to the measures of the clause"
         )
-        raise wrong(plan, f'in output mode append what is aggregated ({asked["untimed"]}) is told when a watermark has passed its column; {instead}; or write outputMode("update")', SEMANTIC)
+        raise wrong(plan, f'in output mode append an aggregate ({asked["untimed"]}) is emitted when a watermark passes its column; {instead}, or write outputMode("update")', SEMANTIC)
     if asked["trigger"] in _UNBATCHED:
-        raise wrong(plan, f"a clause over a stream is answered by micro-batches, which {_UNBATCHED[asked['trigger']]} does not make; write trigger(processingTime=\"1 second\")")
+        raise wrong(plan, f"a clause over a stream needs micro-batches, and {_UNBATCHED[asked['trigger']]} does not make them. Write trigger(processingTime=\"1 second\")")
     if asked["refused"]:
         raise wrong(plan, not_started(asked["refused"]), UNSUPPORTED)
 
@@ -185,8 +185,8 @@ def not_started(message: str) -> str:
 
 
 PLAN_SHOWN = re.compile(r";\n[~!']*\w|\n\s*[:+]- ")  # the beginning of a plan in a message
-INSTEAD = "write the clause's output to a table, and read that as a stream"
-_APPEND = 'matches over a stream are told once, when they are decided; write outputMode("append")'
+INSTEAD = "write the clause's output to a table, and read the table as a stream"
+_APPEND = 'a match over a stream is emitted once, when it is final; write outputMode("append")'
 _OF_ALL_COLUMNS = ("Distinct", "Except")
 _UNBATCHED = {"ContinuousTrigger": "trigger(continuous=...)", "RealTimeTrigger": "trigger(realTime=...)"}
 
@@ -203,9 +203,9 @@ def _refuse_aggregate(asked: dict[str, Any]) -> None:
 
     ``function`` names the aggregate; "" means that its argument is random.
     """
-    message = f"{asked['function']} is computed by Python over groups of rows, and over a stream these would be a state of their own; give the values as array_agg, and call a function of the array above the clause"
+    message = f"{asked['function']} is computed by Python over groups of rows, which would need their own state over a stream. Return the values with array_agg, and call a function of the array above the clause"
     if not asked["function"]:
-        message = "an aggregate over a stream is computed in the row of its match, and a random value in its argument (rand(), uuid()) is not there; make it a column in a subquery below the clause"
+        message = "an aggregate over a stream is computed in the row of its match, which does not contain a random value of its argument (rand(), uuid()). Compute the value in a subquery below the clause"
     raise wrong(Plan.from_json(asked["plan"]), message, UNSUPPORTED)
 
 

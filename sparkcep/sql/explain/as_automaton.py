@@ -61,7 +61,7 @@ def restated(sql: str, found: Sequence[Rewritten], settings: Settings) -> str:
         if clause.automaton is not None:
             continue
         if item.origin.literal is not None:
-            message = "EXPLAIN AUTOMATON shows the clause of a statement; write MATCH_RECOGNIZE (...) behind the table in place of the function"
+            message = "EXPLAIN AUTOMATON shows a clause, not the function. Write MATCH_RECOGNIZE (...) after the table instead of the function"
             raise error_at(sql, item.origin.literal.start, item.origin.literal.end, "AUTOMATON", message, UNSUPPORTED)
         indent = " " * (len(text[: clause.span.start].rsplit("\n", 1)[-1]) - len(text[: clause.span.start].rsplit("\n", 1)[-1].lstrip()))
         lines = "".join(f"\n{indent}  {line}" for line in as_automaton(clause, settings).split("\n"))
@@ -77,7 +77,7 @@ def as_automaton(clause: MatchClause, settings: Settings) -> str:
     plan = translated(plan, net)
     assert plan.automaton is not None
     if not plan.automaton.arcs:
-        raise clause.error(clause.pattern.span, "AUTOMATON", "the pattern matches no row at all, and an AUTOMATON has no empty matches", UNSUPPORTED)
+        raise clause.error(clause.pattern.span, "AUTOMATON", "the pattern matches only the empty sequence, and an AUTOMATON does not have empty matches", UNSUPPORTED)
     rows = clause.rows if clause.rows not in (SHOW_EMPTY, OMIT_EMPTY) else SHOW_EMPTY
     rest = replace(clause, selection=None, skip=None, defines=(), rows=rows)
     lines = to_sql(rest, quoted=_name).replace(" SHOW EMPTY MATCHES", "").split("\n")

@@ -55,8 +55,8 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
     strategy = strategy_of(plan)
     cost = f"cost of the search: {strategy.cost}"
     if strategy.search == by.COMPUTATIONS:
-        of = "" if plan.automaton is not None else f" made of the PATTERN under {STRATEGIES[plan.selection.strategy]}"
-        lines = [f"engine: automaton{of}, every match; all computations side by side, row by row", cost, *_arcs(strategy.plan, strategy.plan.automaton)]
+        of = "" if plan.automaton is not None else f" made from the PATTERN under {STRATEGIES[plan.selection.strategy]}"
+        lines = [f"engine: automaton{of}, every match; all computations in parallel, row by row", cost, *_arcs(strategy.plan, strategy.plan.automaton)]
     elif strategy.net is None:
         lines = [f"engine: {_exact(strategy)}", cost, *_additions(strategy), "program:", *_indented(strategy.program.dump())]
     else:
@@ -71,13 +71,13 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
     lines += [f"  {name} = {spoken(text).replace(ORDER, 'clause order')}" for name, text in plan.ordered_inputs]
     lines += [f"computed by Spark, once for all tasks: {name} = {text}" for name, text in plan.inputs if name == HISTORY_COLUMN]
     if plan.prefilter:
-        lines.append("filtered by Spark before the exchange: rows that fulfil no variable's condition")
+        lines.append("filtered by Spark before the exchange: rows that do not satisfy the condition of any variable")
     if filtering.note:
         lines.append(_filtered(plan, filtering))
     if slicing.note:
         lines.append(_sliced(plan, slicing))
     if plan.equal_keys:
-        lines.append("further partition keys, because all rows of a match must agree in them:")
+        lines.append("additional partition keys, because all rows of a match must agree in them:")
         lines += [f"  {dict(plan.inputs)[name]} ({name}): {'; '.join(tests)}" for name, tests in plan.equal_keys]
     neighbours, history = [], []
     for variable, conjuncts in plan.conditions:
@@ -87,9 +87,9 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
     if neighbours:
         lines += ["computed over whole arrays (physical neighbours only):", *neighbours]
     if history and strategy.search == by.COMPUTATIONS:
-        lines += ["kept in registers (looks at the match so far):", *history]
+        lines += ["kept in registers (reads the match so far):", *history]
     elif history:
-        lines += ["computed in the matching kernel (looks at the match so far):", *history]
+        lines += ["computed in the matching kernel (reads the match so far):", *history]
     conditioned = {part.variable for part in (*plan.letters, *plan.conditions)}
     free = [name for i, name in enumerate(plan.variables) if i not in conditioned]
     if free and plan.automaton is None:
@@ -136,7 +136,7 @@ def _growth(plan: Plan) -> list[str]:
         if slow:
             lines.append(f"  without the JVM extension, O(values so far) for each output row: {named(slow)}; write percentile_approx, or FINAL")
     if long:
-        lines.append("values as long as the rows that they are made of, so O(rows of the match) for each output row:")
+        lines.append("values as long as the rows that they are computed from, so O(rows of the match) for each output row:")
         lines.append(f"  {', '.join(places.get(name, name) for name in long)}")
     return lines
 
@@ -156,9 +156,9 @@ def _sliced(plan: Plan, slicing: Slicing) -> str:
     return f"{'partitions' if plan.keys else 'the input'} cut into slices of {plan.order[0].name}, {slicing.slices.words}; {slicing.note}"
 
 
-NO_CLAUSE = "no MATCH_RECOGNIZE clause: the statement passes to Spark as it is"
+NO_CLAUSE = "no MATCH_RECOGNIZE clause: the statement goes to Spark unchanged"
 STRATEGIES = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
-_IGNORE = {"STRICT": "never: rows of a match are adjacent", "NEXT": "the row fulfils none of {variables}", "ANY": "always"}
+_IGNORE = {"STRICT": "never: rows of a match are adjacent", "NEXT": "the row satisfies none of {variables}", "ANY": "always"}
 
 
 def _selection(plan: Plan, strategy: Strategy) -> str:
@@ -167,7 +167,7 @@ def _selection(plan: Plan, strategy: Strategy) -> str:
     if strategy.search == by.NUMBERS:
         searched = "dynamic programming, because every condition is local to its row and its neighbours"
     elif strategy.search == by.FRONT:
-        searched = "runs side by side over a shared buffer; runs that need the same values of the match are one"
+        searched = "runs in parallel over a shared buffer; runs that need the same values of the match are merged"
     elif strategy.question in (by.COUNTED, by.GRAPH):
         searched = f"listed one by one, {searched}"
     elif strategy.search == by.PATHS:
@@ -176,14 +176,14 @@ def _selection(plan: Plan, strategy: Strategy) -> str:
     elif strategy.search == by.SEQUENCES:
         searched = _joined(strategy)
     elif strategy.ranks:
-        searched = "depth-first, under a bound of the score: a run that cannot reach the best found so far is not gone on with"
+        searched = "depth-first, under a bound of the score: a run that cannot reach the best found so far is dropped"
     return f"event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}; {searched}"
 
 
 def _joined(strategy: Strategy) -> str:
     """Describes the join of the rows of single variables."""
     score = "a sum over the rows" if strategy.plan.ranking.terms else "monotone in one number of each"
-    orders = f" in {len(strategy.orders)} orders of them" if len(strategy.orders) > 1 else ""
+    orders = f" in {len(strategy.orders)} orders of the variables" if len(strategy.orders) > 1 else ""
     equal = " or compares it for equality with another's" if strategy.far else ""
     return f"rank join of the rows of each variable under a bound{orders}, because every condition is local to its row{equal} and the score is {score}"
 
@@ -192,14 +192,14 @@ def _conjunction(plan: Plan, strategy: Strategy) -> str:
     """Describes the search for a pattern with a conjunction."""
     searched = "listed one by one, " if strategy.question in (by.COUNTED, by.GRAPH) else ""
     if strategy.search == by.SIDES:
-        paths = "the best matches of the sides, each found as paths over (node, row); where that cannot tell them, all are listed"
+        paths = "the best matches of the sides, each found as paths over (node, row); if that cannot find them, all are listed"
         searched = f"rank join of {paths}: "
     if strategy.search == by.SEQUENCES:
-        searched = f"{_joined(strategy)}; where that cannot tell them, all are listed: "
+        searched = f"{_joined(strategy)}; if that cannot find them, all are listed: "
     asked = f"conjunction, event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}"
-    judged = "conditions across &, and negations, are judged by the finished match"
+    judged = "conditions across &, and negations, are evaluated on the finished match"
     bound = ", under a bound of the score" if strategy.ranks and strategy.search == by.CONJUNCTION else ""
-    return f"{asked}; {searched}the sides of & side by side, depth-first{bound}; {judged}"
+    return f"{asked}; {searched}the sides of & in parallel, depth-first{bound}; {judged}"
 
 
 def _approximate(plan: Plan, strategy: Strategy) -> str:
@@ -209,16 +209,16 @@ def _approximate(plan: Plan, strategy: Strategy) -> str:
         how = "in one pass with one run for each node, because every condition is local to its row and its neighbours"
     elif strategy.search == by.CLASSES:
         kept = [f"the values of the match that {_names(strategy)} still need"] if strategy.looking else ["the groups' windows still open"] * (len(plan.windows) > 1)
-        counted = ["another that counts the matches each stands for, without listing them"] * plan.sizing
+        counted = ["another that counts the matches of each run without listing them"] * plan.sizing
         how = f"in one pass with one run for each node and {', and '.join(kept + counted)}"
     elif strategy.search == by.BUDGETED:
-        how = f"row by row, all runs side by side; {_tried(plan)}"
+        how = f"row by row, all runs in parallel; {_tried(plan)}"
     elif strategy.question == by.EVERY:
         how = "depth-first, one by one"
     else:
         looked_up = "because a negation or a label is looked up among the rows taken"
         because = looked_up if not plan.sizing else f"and counted, because {strategy.reasons[0].text}"
-        how = f"out of all matches, which are gone through depth-first, {because}"
+        how = f"from all matches, which are searched depth-first, {because}"
     bound = f"cost at most {approx.errors(approx.bound)}"
     return f"approximate, {STRATEGIES[plan.selection.strategy]}, {bound}, {_asked(plan, strategy)}; {how}"
 
@@ -230,16 +230,16 @@ def _tried(plan: Plan) -> str:
     budget, history = approx.budget, approx.history
     if budget is None:
         return "all candidates of a row are tried"
-    runs = "each run is a candidate" if history is not None and history.runs == "ALL" or approx.report == ALL else "of runs that nothing tells apart the best is a candidate"
+    runs = "each run is a candidate" if history is not None and history.runs == "ALL" or approx.report == ALL else "the best of indistinguishable runs is a candidate"
     tie = "least cost, latest start, latest place, earliest rows"
     sketch = f" through a sketch {'of ' * (len(budget.sketch) == 1)}{' x '.join(map(str, budget.sketch))}{' cells' * (len(budget.sketch) == 1)}" if budget.sketch else ""
     if not budget.history:
         return f"{budget.checks} candidates of a row are tried, in the order of {tie} ({runs})"
-    first = f"those first that cover most bundles of the history{sketch}, then in the order of {tie}"
+    first = f"first those that cover most bundles of the history{sketch}, then in the order of {tie}"
     if not budget.published:
         what = f"match points for each visit, in the history{sketch} and in the partition so far"
-        first = f"of each place and cost the one that promises most ({what}), these by their promise, then the others in the order of {tie}"
-    agents = "; agents look for what the history does not know: they have checks that candidates do not need, and one in eight of the others" if budget.explore else ""
+        first = f"for each place and cost the one of highest utility ({what}), in the order of utility, then the others in the order of {tie}"
+    agents = "; agents look for vectors that the history does not contain: they get the checks that candidates do not need, and one in eight of the others" if budget.explore else ""
     return f"{budget.checks} candidates of a row are tried, {first} ({runs}){agents}"
 
 
@@ -269,7 +269,7 @@ def _automaton(plan: Plan, strategy: Strategy, net: Net) -> list[str]:
         costs |= {f"a row of ~{v}": cost for v, cost in zip(plan.variables, approx.violation) if cost}
         copies = len(strategy.plan.variables)
         if copies > len(plan.variables):
-            what = "for rows that stand for one, and without the conditions that name a missing one"
+            what = "for substitute rows, or without the conditions that name a missing variable"
             lines.insert(1, f"  {copies} variables with copies: {what}")
         found = ["costs: " + ", ".join(f"{name} {approx.errors(cost)}" for name, cost in costs.items()), *_places(plan, net)]
         return [*found, *lines, *_negated_groups(plan, strategy)]
@@ -287,7 +287,7 @@ def _negated_groups(plan: Plan, strategy: Strategy) -> list[str]:
         inside = [v for v in range(len(plan.variables)) if (nets[group.variable].masks >> v & 1).any()]
         texts = ", ".join(f"{plan.variables[v]} with {conditions[v] or 'anything'}" for v in inside)
         looks = group.variable in windowed or set(inside) & set(strategy.looking)
-        how = "judged by the finished match, from each row on" if looks else "their ends are known of each row before the search"
+        how = "evaluated on the finished match, starting at each row" if looks else "their ends are known for each row before the search"
         lines.append(f"  {group.text}: no match of rows {texts}; {how}")
     return lines
 
@@ -306,7 +306,7 @@ def _arcs(plan: Plan, automaton: Automaton) -> list[str]:
     lines = ["automaton:"]
     for register in automaton.registers:
         if register.type == WAY:
-            lines.append("  matches are told apart by the rows that they took, and for which variables")
+            lines.append("  matches differ by the rows that they took, and by the variables of these rows")
         else:
             lines.append(f"  register {register.name} {_register_type(register, named)} = {shown(register.initial)}")
     for number, state in enumerate(automaton.states):
@@ -329,9 +329,9 @@ def _from_table(plan: Plan) -> list[str]:
     arcs = plan.arcs
     if arcs is None:
         return []
-    order = f"in the order of {', '.join(arcs.arrival)}, which is one with that of the rows" if arcs.came else "before all rows"
+    order = f"in the order of {', '.join(arcs.arrival)}, shared with the rows" if arcs.came else "before all rows"
     named = [arc.template for arc in plan.automaton.arcs if arc.template] + (["arcs as text"] if arcs.texts else [])
-    return [f"arcs: {', '.join(named)} are there as the rows of {arcs.table} say, {order}"]
+    return [f"arcs: {', '.join(named)} exist according to the rows of {arcs.table}, {order}"]
 
 
 def _changes(plan: Plan) -> list[str]:
@@ -340,17 +340,17 @@ def _changes(plan: Plan) -> list[str]:
     if changes is None:
         return []
     arrival = ", ".join(texts[column] for column in plan.arcs.came) if plan.arcs is not None and plan.arcs.came else changes.arrival
-    order = f"in the order of {arrival}" if arrival else "as a bag" if changes.report == "NET" else "in the order of the stream"
-    lines = [f"changes: {texts[changes.column]} says what each row does, {order}; rows that have {changes.same} in common are equal to a retraction"]
+    order = f"in the order of {arrival}" if arrival else "as a multiset" if changes.report == "NET" else "in the order of the stream"
+    lines = [f"changes: {texts[changes.column]} says whether a row is inserted or retracted, {order}; a retraction refers to a row with equal {changes.same}"]
     if changes.consecutive:
         lines.append(f"consecutive: a computation steps to a row whose {texts[changes.consecutive]} is one more")
     if changes.punctuate:
-        lines.append(f"punctuate: a punctuation with a value of {texts[changes.punctuate]} is of the rows that have it")
+        lines.append(f"punctuate: a punctuation with a value of {texts[changes.punctuate]} applies to the rows with that value")
     if changes.report == "NET":
-        return [*lines, "report: the matches of the rows that are left at the end"]
-    held = {"ALL": "no row is held back", "NONE": "rows not before the last punctuation are held back"}
-    size = f"rows {changes.size.text} or more behind the last punctuation are held back" if changes.size is not None else ""
-    return [*lines, f"report: what each change does to the matches; {size or held[changes.speculate]}"]
+        return [*lines, "report: the matches of the rows that remain at the end"]
+    held = {"ALL": "no row is held back", "NONE": "rows at or after the last punctuation are held back"}
+    size = f"rows {changes.size.text} or more after the last punctuation are held back" if changes.size is not None else ""
+    return [*lines, f"report: how each change changes the matches; {size or held[changes.speculate]}"]
 
 
 def arc_text(arc: Arc, automaton: Automaton, names: tuple[str, ...], texts: dict[int, str], shown: Callable[[tuple], str]) -> str:
@@ -392,18 +392,18 @@ def _asked(plan: Plan, strategy: Strategy) -> str:
         return "every match at its least cost" if strategy.question == by.EVERY else strategy.question
     if strategy.question in (by.COUNTED, by.GRAPH):
         return "matches drawn as one graph by their last row" if strategy.question == by.GRAPH else "matches counted by their last row"
-    return "of all matches the one that completes first, then onward behind it" if plan.non_overlapping else strategy.question
+    return "of all matches the one that completes first, then the search resumes after it" if plan.non_overlapping else strategy.question
 
 
 def _pruned(strategy: Strategy) -> str:
     """Describes the runs that a search over an automaton prunes."""
     if not strategy.looking and (strategy.search == by.CONJUNCTION or not strategy.automaton.negates):
-        return "a run that cannot complete inside its window is never begun, because every condition is local to its row and its neighbours"
+        return "a run that cannot complete inside its window is never started, because every condition is local to its row and its neighbours"
     if strategy.forgets is not None:
-        return f"runs that failed are not remembered, because {strategy.forgets.text}"
+        return f"failed runs are not remembered, because {strategy.forgets.text}"
     if not strategy.looking:
-        return "runs that failed are remembered"
-    return f"runs that failed are remembered with the values of the match that {_names(strategy)} still need"
+        return "failed runs are remembered"
+    return f"failed runs are remembered with the values of the match that {_names(strategy)} still need"
 
 
 def _additions(strategy: Strategy) -> list[str]:
@@ -426,20 +426,20 @@ def _by_thresholds(strategy: Strategy) -> str:
     running = any(part[0] == "agg" and part.function in ("min", "max") for part in parts)
     if not first and not running:
         return ""
-    return "; blocks of 64 rows are decided at once if each condition that looks at the match compares a value of the row with one of the match's first row, or with a running min or max"
+    return "; 64 rows are decided together if each condition on the match compares the row with the first row of the match, or with a running min or max"
 
 
 def _exact(strategy: Strategy) -> str:
     searched, local = "exact, depth-first in preference order", "because every condition is local to its row and its neighbours"
     if not strategy.program.states:
-        return f"{searched}; the pattern leaves no choice, so that no failed states need be remembered"
+        return f"{searched}; the pattern leaves no choice, so failed states need not be remembered"
     if strategy.forgets is not None:
         return f"{searched}; failed states are not remembered, because {strategy.forgets.text}"
     if strategy.looking:
-        return f"{searched}; failed states are remembered with the values of the match that {_names(strategy)} still need, because their conditions look at the match{_by_thresholds(strategy)}"
+        return f"{searched}; failed states are remembered with the values of the match that {_names(strategy)} still need, because their conditions read the match{_by_thresholds(strategy)}"
     if strategy.shares_ends:
         return f"{searched}; the future of each (state, row) is remembered, and matches share their ends: linear in rows, {local}"
-    bound = "each match is written with all its rows" if strategy.plan.skip.mode != "past_last" else f"linear in rows, {local}"
+    bound = "each match is returned with all its rows" if strategy.plan.skip.mode != "past_last" else f"linear in rows, {local}"
     if strategy.program.register_bits:
         return f"{searched}; failed states are remembered by (state, counters, row): {bound}"
     return f"{searched}; failed states are remembered in one bit per (state, row): {bound}"
@@ -461,13 +461,13 @@ def _ranking(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
         of = "all partitions together" if ranking.overall else "each partition" if plan.partition else "the input"
         windows = f" and window of {plan.windows[0].size} that slides by {plan.slide.step}" if plan.slide else ""
         if strategy.search == by.PATHS:
-            how = "ranked without enumerating matches:" + (" Spark tells the rank of" if ranking.overall else "")
+            how = "ranked without enumerating matches:" + (" Spark ranks" if ranking.overall else "")
         elif strategy.ranks and strategy.search in (by.WALK, by.CONJUNCTION):
-            how = "ranked under a bound: rows are joined to runs that may reach the best found so far, no others; Spark tells the rank of"
+            how = "ranked under a bound: rows are joined only to runs that may reach the best found so far; Spark ranks"
         elif strategy.ranks:
-            how = "ranked by rank join: Spark tells the rank of"
+            how = "ranked by rank join: Spark ranks"
         else:
-            how = f"ranked by enumeration, because {'; '.join(map(str, strategy.unranked))}: {_listed(ranking, strategy)}, Spark tells the rank of"
+            how = f"ranked by enumeration, because {'; '.join(map(str, strategy.unranked))}: {_listed(ranking, strategy)}; Spark ranks"
         lines.append(f"{how} the best {ranking.top} of {of}{windows}")
         if ranking.order:
             lines.append(f"  order: {', '.join(ranking.order)}")
@@ -477,8 +477,8 @@ def _ranking(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
 def _listed(ranking: Ranking, strategy: Strategy) -> str:
     """Says which of the listed matches are kept."""
     if ranking.top <= MAX_RANKED and knows_scores(strategy):
-        return "matches are listed but for those whose score cannot reach the best found so far, the best are kept"
-    return "every match is listed, those that may be among the best are kept"
+        return "matches are listed except those whose score cannot reach the best found so far, and the best are kept"
+    return "every match is listed, and those that may be among the best are kept"
 
 
 def window_texts(plan: Plan) -> list[tuple[str, str]]:
@@ -552,7 +552,7 @@ def _show_leaf(spec: LeafSpec, variables: tuple[str, ...]) -> str:
         terms = " ".join(f"{'+' if term.sign > 0 else '-'} {_set_text(term.mask, variables)}: {term.column or 1}" for term in spec.terms)
         return f"floating sum in row order of {terms}" + (f", divided by {spec.parts}" if spec.parts > 1 else "")
     if kind == "rank":
-        return "rank of the match: by score, then earliest rows, then preferment"
+        return "rank of the match: by score, then earliest rows, then preference"
     if kind == "vector":
         return "positions of the match's rows"
     if kind in ("register", "emit"):

@@ -51,9 +51,9 @@ class Slices:
     def words(self) -> str:
         """Describes the width and the owner of the slices."""
         windows = f"{self.size // self.width} windows"
-        owner = "windows are told by the slice they begin in" if self.start else "a match is told by the slice its first row lies in"
+        owner = "a window belongs to the slice where it begins" if self.start else "a match belongs to the slice of its first row"
         behind = "a window" if self.reach == self.width else "two windows"
-        return f"{windows} wide, {behind} of the next one shipped twice; {owner}"
+        return f"{windows} wide, {behind} of the next slice shipped twice; {owner}"
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def slices_of(plan: Plan, order_type: str, windows: int = WINDOWS) -> Slices | s
         place, width = "IF(typeof({0}) = 'timestamp', unix_micros(CAST({0} AS TIMESTAMP)), " + own_clock + ")", int(size)
     else:
         if plan.slide and order_type not in _WHOLE:
-            return "where windows of rounded numbers begin is not known exactly" if order_type else "the type of the order key is not known"
+            return "the start of windows of rounded numbers is not known exactly" if order_type else "the type of the order key is not known"
         # Floors and rounded differences never decrease. The window's own size may be rounded up by less than one.
         place, width = f"CAST(greatest(least(floor({{0}}), {_FAR}L), -{_FAR}L) AS BIGINT)", ceil(Fraction(size)) + 1
     if plan.order[0].descending:

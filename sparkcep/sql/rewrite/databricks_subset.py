@@ -20,11 +20,11 @@ _AGGREGATES = frozenset(["COUNT", "SUM", "AVG", "MIN", "MAX"])
 _NODES = {
     nodes.Alternate: "its documentation does not say which operand of | is preferred",
     nodes.Permute: "its documentation does not say which order of PERMUTE is preferred",
-    nodes.Exclude: "it has no exclusion {- -}",
-    nodes.Conjunct: "it has no conjunction &",
-    nodes.Not: "it has no negation ~",
-    nodes.Within: "it has no WITHIN",
-    nodes.Empty: "it has no empty matches",
+    nodes.Exclude: "it does not support an exclusion {- -}",
+    nodes.Conjunct: "it does not support a conjunction &",
+    nodes.Not: "it does not support a negation ~",
+    nodes.Within: "it does not support WITHIN",
+    nodes.Empty: "it does not support empty matches",
     nodes.Start: "it takes ^ at the start of the whole pattern only",
     nodes.End: "it takes $ at the end of the whole pattern only",
 }
@@ -56,13 +56,13 @@ def outside(clause: MatchClause) -> str | None:
 def _check_options(clause: MatchClause) -> None:
     all_rows = "under ALL ROWS PER MATCH its documentation leaves open the columns' order and whether aggregates are running"
     for outside, why in (
-        (clause.automaton, "it has no AUTOMATON"),
-        (clause.selection, "it has no EVENT SELECTION"),
-        (clause.window, "it has no WINDOW"),
-        (clause.approx, "it has no APPROX"),
-        (clause.pref, "it has no PREF"),
-        (clause.top, "it has no TOP"),
-        (clause.subsets, "it has no SUBSET"),
+        (clause.automaton, "it does not support AUTOMATON"),
+        (clause.selection, "it does not support EVENT SELECTION"),
+        (clause.window, "it does not support WINDOW"),
+        (clause.approx, "it does not support APPROX"),
+        (clause.pref, "it does not support PREF"),
+        (clause.top, "it does not support TOP"),
+        (clause.subsets, "it does not support SUBSET"),
         (clause.skip is not None and clause.skip.mode != PAST_LAST, "its only AFTER MATCH SKIP is PAST LAST ROW"),
         (clause.rows != ONE_ROW, all_rows),
         (not clause.defines, "it needs DEFINE"),
@@ -84,9 +84,9 @@ def _check_pattern(pattern: nodes.Node) -> None:
         if type(node) in _NODES:
             raise _Outside(_NODES[type(node)])
         if isinstance(node, nodes.Repeat) and not node.greedy:
-            raise _Outside("it has no reluctant quantifiers")
+            raise _Outside("it does not support reluctant quantifiers")
     if all(nullable(tree_of(item)[1]) for item in items):
-        raise _Outside("it has no empty matches, and the pattern may match no row")
+        raise _Outside("it does not support empty matches, and the pattern may match the empty sequence")
 
 
 def _is_plain(expr: Expr) -> bool:
@@ -115,7 +115,7 @@ class _Expressions:
             return
         if expr.op == "call" and expr.value in MATCH_FUNCTIONS:
             if expr.flags & {"running", "final"}:
-                raise _Outside("it has no RUNNING and FINAL")
+                raise _Outside("it does not support RUNNING and FINAL")
             self.call(expr)
             return
         for item in expr.args:
@@ -163,7 +163,7 @@ class _Define(_Expressions):
         if expr.value in ("FIRST", "LAST") and of == self.own:
             raise _Outside(f"its documentation leaves open whether {self.shown(expr)} counts the row being tested")
         if expr.value in ("PREV", "NEXT") and of not in ("", self.own):
-            raise _Outside(f"its documentation leaves open from which row {self.shown(expr)} starts")
+            raise _Outside(f"its documentation does not say where {self.shown(expr)} starts")
 
 
 @dataclass
@@ -186,7 +186,7 @@ class _Measures(_Expressions):
         elif expr.value in _AGGREGATES:
             self.aggregate(expr)
         elif expr.value in AGGREGATES:
-            raise _Outside(f"it has no aggregates but {', '.join(sorted(_AGGREGATES))}")
+            raise _Outside(f"it supports only the aggregates {', '.join(sorted(_AGGREGATES))}")
         else:
             raise _Outside(f"it does not take {expr.value} in MEASURES, or its documentation leaves the meaning open")
 

@@ -26,7 +26,7 @@ def has_keyword(sql: str) -> bool:
     if not mentions(sql, KEYWORD):
         return False
     if len(sql) > MAX_STATEMENT:
-        message = f"the statement has {len(sql)} characters; with MATCH_RECOGNIZE at most {MAX_STATEMENT} are read. Move long lists into a table and join it"
+        message = f"the statement has {len(sql)} characters; with MATCH_RECOGNIZE at most {MAX_STATEMENT} are allowed. Move long lists into a table and join it"
         raise error_at(sql, 0, 20, "STATEMENT_TOO_LARGE", message, LIMIT)
     return True
 
@@ -75,11 +75,11 @@ class Statement:
             raise self.error(i + 1, "SYNTAX", "this parenthesis of MATCH_RECOGNIZE is not closed")
         word, name, equals = (self.tokens[min(close + k, len(self.tokens) - 1)] for k in (1, 2, 3))
         if name.kind == WORD and (word.upper, equals.upper) in (("DEFINE", "AS"), ("SUBSET", "=")):
-            raise self.error(close, "SYNTAX", f"this parenthesis closes the clause, and {word.upper} stands behind it; one is closed too many, or opened too few")
+            raise self.error(close, "SYNTAX", f"this parenthesis closes the clause before {word.upper}. Remove it, or add a missing (")
         for k in range(i + 2, close - 1):
             if self.has_word(k):
-                instead = "put it in a CTE or in the input table"
-                message = f"a MATCH_RECOGNIZE cannot stand inside another one's parentheses; {instead}"
+                instead = "Put it in a CTE or in the input table"
+                message = f"MATCH_RECOGNIZE cannot be nested in another MATCH_RECOGNIZE. {instead}"
                 raise self.error(k, "NESTED_CLAUSE", message, UNSUPPORTED)
         return close
 
@@ -136,10 +136,10 @@ class Statement:
                     break
                 elif t.upper in _NOT_A_TABLE and j < i - 1:
                     if self.text[: self.tokens[i - 1].end].endswith("|>"):
-                        message = "MATCH_RECOGNIZE is no pipe operator; write FROM (FROM t |> WHERE ...) MATCH_RECOGNIZE (...), behind which pipes may go on"
+                        message = "MATCH_RECOGNIZE is not a pipe operator. Write FROM (FROM t |> WHERE ...) MATCH_RECOGNIZE (...); further pipes may follow"
                         raise self.error(i, "NOT_AFTER_TABLE", message)
                     word = f"{self.tokens[j - 1].upper} BY" if t.upper == "BY" else t.upper
-                    message = f"MATCH_RECOGNIZE stands behind the table it reads, not behind {word}; move it into FROM"
+                    message = f"MATCH_RECOGNIZE must follow the table it reads, not {word}. Move it into FROM"
                     raise self.error(i, "NOT_AFTER_TABLE", message)
                 elif t.upper in _NOT_A_TABLE:
                     return None
@@ -147,7 +147,7 @@ class Statement:
         start = j + 1
         if start < i:
             if j < 0:
-                raise self.error(i, "NOT_AFTER_TABLE", "MATCH_RECOGNIZE must stand behind a table in FROM")
+                raise self.error(i, "NOT_AFTER_TABLE", "MATCH_RECOGNIZE must follow a table in FROM")
             return start
         before = self.tokens[j] if j >= 0 else None
         is_from = before is not None and (before.upper in _STARTS or before.text == ",")

@@ -287,7 +287,7 @@ class _Rewriter:
         statement.
         """
         if self.in_function:
-            message = "Spark cannot run a clause in the body of a SQL function. Create a view of the clause, and select from the view in the function's place"
+            message = "Spark cannot run a clause in the body of a SQL function. Create a view of the clause, and select from the view instead of the function"
             raise self.statement.error(stop, "SQL_FUNCTION", message, UNSUPPORTED)
         begin = self.tokens[start].start
         origin = origin or Origin(Span(begin, end), Span(begin, self.tokens[stop - 1].end))
@@ -329,12 +329,12 @@ class _Rewriter:
         if not plan.candidates:
             return UNFILTERED
         if not plan.keys and not plan.near:
-            return Choice(None, "there is no PARTITION BY, and no WINDOW within which all that the clause looks at lies")
+            return Choice(None, "without PARTITION BY, the clause lacks a WINDOW that contains all rows it reads")
         always = self.settings.prefilter == ALWAYS
         if "match_recognize(" in source.lower():
-            return Choice(None, "its table holds a clause, which a second read would search twice")
+            return Choice(None, "its table contains a clause, which a second read would search twice")
         if not always and not runs_at_once(self.tokens):
-            return Choice(None, "the statement is kept for later, when other rows may be there")
+            return Choice(None, "the statement is stored and runs later, perhaps over other rows")
         names = self._names(begin)
         if self.choose is None or names is None:
             if always and plan.keys:
@@ -358,7 +358,7 @@ class _Rewriter:
         if isinstance(found, str):
             return Slicing(None, found)
         if always or not plan.keys:
-            return Slicing(found, "sparkcep.slices is always" if always else "there is no PARTITION BY")
+            return Slicing(found, "sparkcep.slices is always" if always else "the clause lacks PARTITION BY")
         return Slicing(None, _unasked(names))
 
     def _question(self, plan: Plan, source: str, names: str, months: Months | None) -> Question:
@@ -384,7 +384,7 @@ class _Rewriter:
         own = reads_itself(self.tokens, self.close, start, stop) if self.recursive else None
         if own is not None:
             message = f"MATCH_RECOGNIZE cannot read {own.text} inside the definition of {own.text} by WITH RECURSIVE"
-            raise self.statement.error(at, "RECURSION", f"{message}; match over the finished table instead", UNSUPPORTED)
+            raise self.statement.error(at, "RECURSION", f"{message}. Match over the finished table instead", UNSUPPORTED)
 
     # -- match_recognize(TABLE(t), '...') -------------------------------------------------------------------
 
@@ -470,7 +470,7 @@ class _Rewriter:
             elif t.upper == "WITH" and self.tokens[j + 1].upper == "SINGLE":
                 j += 3
             else:
-                raise self.statement.error(j, "SYNTAX", "expected PARTITION BY (...) or ORDER BY (...) behind TABLE(...), then the clause text")
+                raise self.statement.error(j, "SYNTAX", "expected PARTITION BY (...) or ORDER BY (...) after TABLE(...), then the clause text")
         return "".join(f"{words} {body} " for words, body in sorted(parts, key=lambda p: p[0] == "ORDER BY"))
 
 
@@ -481,7 +481,7 @@ def _who_ranks(plan: Plan, ranking: Ranking) -> Plan:
 
     strategy = strategy_of(plan)
     if not strategy.ranks:
-        log.warning("TOP %d is ranked by enumeration, which may list very many matches, because %s", ranking.top, "; ".join(map(str, strategy.unranked)))
+        log.warning("TOP %d lists matches one by one, possibly very many, because %s", ranking.top, "; ".join(map(str, strategy.unranked)))
     return plan.ranked_by_engine() if strategy.search == PATHS and not ranking.overall else plan
 
 
@@ -513,13 +513,13 @@ def _who_runs(clause: MatchClause, settings: Settings) -> tuple[str, bool]:
 
     reason = outside(clause)
     if reason is None:
-        return "left to the platform's own MATCH_RECOGNIZE: sparkcep.native is prefer, and the clause lies inside what that one supports", True
+        return "left to the platform's own MATCH_RECOGNIZE: sparkcep.native is prefer, and the platform supports this clause", True
     return f"run by sparkcep although sparkcep.native is prefer: {reason}", False
 
 
 def _unasked(names: str | None) -> str:
     """Says why a clause's table cannot be sampled. ``names``: the WITH that makes it readable; None if it is unknown."""
-    return "an inner WITH may define its table's names" if names is None else "no session is at hand that could sample its table, as spark.sql has"
+    return "an inner WITH may define its table's names" if names is None else "its table cannot be sampled without a session, as in spark.sql"
 
 
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|U(?:000[0-9a-fA-F]|0010)[0-9a-fA-F]{4}|[01][0-7]{2}|.)|''|\"\"", re.S)
@@ -609,7 +609,7 @@ def _history(plan: Plan, rows: str) -> str:
     numbered = f"SELECT *, IF({POSITION} IS NULL, NULL, dense_rank() OVER (ORDER BY {order})) AS __bundle FROM ({spread})"
     counted = f"SELECT *, max(__bundle) OVER () AS __bundles FROM ({numbered})"
     last = f"CAST(min(IF(__bundle > __bundles - {MAX_BUNDLES}, {ELEMENT}, NULL)) OVER () AS STRING)"
-    message = f"concat('MATCH HISTORY found ', __bundles, ' bundles, and {MAX_BUNDLES} are the most: take the rows from ', {last}, ' on, by a WHERE below the clause')"
+    message = f"concat('MATCH HISTORY found ', __bundles, ' bundles, but at most {MAX_BUNDLES} are allowed. Select the rows from ', {last}, ' on with WHERE below the clause')"
     bounded = f"SELECT *, IF(__bundles > {MAX_BUNDLES}, raise_error({message}), __bundle - 1) AS __number FROM ({counted})"
     groups = ", ".join([place, errors, remaining, idle])
     return (

@@ -21,7 +21,7 @@ from sparkcep.plan.split.measures import ELEMENT, POSITION
 WHOLE_MATCH = frozenset(["MEDIAN", "PERCENTILE_CONT", "PERCENTILE_DISC", "LISTAGG", "STRING_AGG"])
 FROM_ALL_VALUES = frozenset(["PERCENTILE", "MODE"])  # Spark computes a running value of these from all values so far
 INSTEAD = (
-    "Spark does not compute them over the rows so far as window functions; write FINAL, percentile_approx for a percentile, array_join(array_agg(x), ',') for listagg, "
+    "Spark cannot compute them over the rows so far as window functions. Write FINAL, percentile_approx for a percentile, array_join(array_agg(x), ',') for listagg, "
     "or two clauses for several DISTINCT arguments"
 )
 _LEAF = re.compile(r"\b__l\d+\b")

@@ -26,8 +26,8 @@ _ALONE, _SEVERAL = FRAME_OPERATORS
 _NOTHING_YET = "STDS_COMMITTED_BATCH_UNAVAILABLE"
 _NOT_OURS = "FIELD_NOT_FOUND", "STDS_INVALID_OPTION_VALUE.WITH_MESSAGE"  # Spark's answers for the state of a user's own function
 _BY_OPERATOR = (
-    "the checkpoint is of a query whose clauses ran by the operator of the JVM's extension, and now they are programs of data frames (sparkcep.stream.route, or the extension is missing); "
-    "run the query as it was, or begin with a new checkpoint"
+    "the checkpoint is of a query whose clauses used the operator of the JVM extension. Now they run as DataFrame programs (sparkcep.stream.route, or the extension is missing). "
+    "Run the query as before, or begin with a new checkpoint"
 )
 
 

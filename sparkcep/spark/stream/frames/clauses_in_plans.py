@@ -89,19 +89,19 @@ def check_above(plan: Node) -> None:
     """
     alone = [node for node in clauses(plan) if by_one_call(node)]
     if len(alone) > 1:
-        raise at_clause(alone[1], f"the data frames of this query's clauses were each made to stand in a query alone; set {SEVERAL} to true, and {PROVIDER} to {ROCKSDB}, before they are made")
+        raise at_clause(alone[1], f"the DataFrame of each clause in this query was made for a query with one clause. Set {SEVERAL} to true, and {PROVIDER} to {ROCKSDB}, before making them")
     rest = without_clauses(plan)
     for node in rest.below():
         own = clauses(node)
         if not own or number_of(node) is not None:
             continue
         if node.name in ("EventTimeWatermark", "UpdateEventTimeWatermarkColumn"):
-            raise at_clause(own[0], "withWatermark over a clause's output would move the watermark of its rows; leave it out, or write the clause's output to a table, and read that as a stream")
+            raise at_clause(own[0], "withWatermark over a clause's output would change the watermark of its rows. Leave it out, or write the clause's output to a table, and read the table as a stream")
         if not node.keeps_state or "Limit" in node.name:
             continue
         timed = any(below.name == "EventTimeWatermark" for below in node.below())
         if timed or alone or not (node.name in _PASSING or node.text.startswith(("Inner", "Cross"))):
-            raise at_clause(own[0], f"what keeps a state of Spark's ({node.name}) stands above the clause, whose output has a watermark with the JVM's extension alone; {INSTEAD}")
+            raise at_clause(own[0], f"a stateful operator of Spark ({node.name}) is above the clause, whose output has a watermark only with the JVM extension; {INSTEAD}")
 
 
 def found(node: Node) -> Made | None:

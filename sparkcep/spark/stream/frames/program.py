@@ -158,7 +158,7 @@ class Frames:
             return frame
         if self.doubtful is not None:
             plan, why = self.doubtful
-            raise wrong(plan, f"the table of a clause over a stream is read by itself without the JVM's extension, and cannot be here: {why}", UNSUPPORTED)
+            raise wrong(plan, f"without the JVM extension the table of a clause over a stream is read separately, which is impossible here: {why}", UNSUPPORTED)
         plan = analysed(frame)
         if not self.several and sum(map(by_one_call, clauses(plan))) > 1:
             self._make_again(next(iter(self.recipes.values())).plan)
@@ -208,15 +208,15 @@ class Frames:
         statement = {"format": STATE_FORMAT, "plan": told, "texts": json.dumps(texts), "where": "", "buckets": layout.buckets, "columns": columns}
         job = Job(told, schema, layout, json.dumps(statement).encode())
         log.warning(
-            "over a stream: without the JVM's extension (for Spark 4.1 to 4.3: a JDK beside the driver, or `sparkcep jar` on the server) the clause runs as a program of data frames: "
-            "each micro-batch reads and writes the states of all keys, in %d buckets", layout.buckets,
+            "over a stream: without the JVM extension the clause runs as a DataFrame program: each micro-batch reads and writes the states of all keys, in %d buckets. "
+            "The extension needs Spark 4.1 to 4.3, and a JDK on the driver or `sparkcep jar` on the server", layout.buckets,
         )
         time = _timed(plan)
         watch(self.session)
         typed = T.StructType([T.StructField(f.name, f.dataType, f.nullable, {**declared(f), **({BEHIND: 1} if _same(plan, f.name, time) else {})}) for f in analysis.schema])
         own = passed(plan).milliseconds
         number = remember(Made(plan.to_json(), job.statement, None if own is None else own + behind))
-        search = Search(job, f"of each key are kept: {'; '.join(kept(plan))}", behind)
+        search = Search(job, f"state per key: {'; '.join(kept(plan))}", behind)
         return _program(rows, search, self.several, number, typed, analysis.prepared.output_schema)
 
     # -- checks -------------------------------------------------------------------------------------------------------
@@ -225,19 +225,19 @@ class Frames:
         """Raises ClauseError if the statement, or the settings, do not allow a clause over a stream as a program of DataFrames."""
         plan = asked.plan
         if self.settings.stream_route == OPERATOR:
-            raise wrong(plan, "sparkcep.stream.route is operator, and there is none: the JVM's extension is missing, or not for this Spark; set it to auto or frames", UNSUPPORTED)
+            raise wrong(plan, "sparkcep.stream.route is operator, but the JVM extension is missing or does not support this Spark. Set it to auto or frames", UNSUPPORTED)
         if asked.word not in _QUERIES:
             raise wrong(
-                plan, f"{asked.word} over a stream needs the JVM's extension: without it a clause over a stream is a program of data frames, which a statement that is kept cannot hold; "
-                "give the query alone to spark.sql, and use the data frame (frame.createOrReplaceTempView, frame.writeStream)", UNSUPPORTED,
+                plan, f"{asked.word} over a stream needs the JVM extension, because a DataFrame program cannot be stored in a statement. "
+                "Pass only the query to spark.sql, and use its DataFrame (frame.createOrReplaceTempView, frame.writeStream)", UNSUPPORTED,
             )
         if self.settings.late_rows:
-            raise wrong(plan, f"sparkcep.stream.lateRows is {self.settings.late_rows!r}, and late rows go to a table by the JVM's extension alone; leave the setting out, and count them (lateRows in the query's progress)", UNSUPPORTED)
+            raise wrong(plan, f"sparkcep.stream.lateRows is {self.settings.late_rows!r}, but only the JVM extension writes late rows to a table. Leave the setting out, and read the number of late rows in the query's progress (lateRows)", UNSUPPORTED)
         if self.settings.stream_several and not self._may_be_several:
             raise wrong(plan, _ONE_CLAUSE, UNSUPPORTED)
         if plan.arcs is not None:
             at = replace(plan, place=Place(plan.arcs.line, plan.arcs.column, plan.arcs.text))
-            raise wrong(at, "ARCS FROM over a stream needs the JVM's extension, whose operator reads the table at each micro-batch; write the arcs into the clause, and start the query anew where they change", UNSUPPORTED)
+            raise wrong(at, "ARCS FROM over a stream needs the JVM extension, whose operator reads the table at each micro-batch. Write the arcs in the clause, and restart the query when they change", UNSUPPORTED)
 
     def _checked(self, plan: Plan, order: list[T.StructField], rows: Node) -> int:
         """Returns how many milliseconds the watermark of the rows trails Spark's.
@@ -246,7 +246,7 @@ class Frames:
         """
         below = [found(node) for node in clauses(rows)]
         if None in below:
-            raise wrong(plan, "the clause below was made long ago, or by another process, and is not known any more; make its data frame anew", UNSUPPORTED)
+            raise wrong(plan, "the DataFrame of the clause below was made long ago, or by another process, and is not known any more. Make its DataFrame again", UNSUPPORTED)
         given = [one for one in below if one is not None]
         first = order[0].metadata or {} if order else {}
         keeping, waits = stateful(rows, self.several), unbounded(without_clauses(rows))
@@ -258,16 +258,16 @@ class Frames:
         }
         check_over_stream(asked)
         if given and any(map(by_one_call, clauses(rows))):
-            raise wrong(plan, f"a clause below, of a view or another data frame, was made to stand in a query alone; set {SEVERAL} to true, and {PROVIDER} to {ROCKSDB}, before it is made", UNSUPPORTED)
+            raise wrong(plan, f"a clause below, in a view or another DataFrame, was made for a query with one clause. Set {SEVERAL} to true, and {PROVIDER} to {ROCKSDB}, before making it", UNSUPPORTED)
         if any(node.keeps_state for node in without_clauses(rows).below()) and not _own_watermarks(self.session):
-            raise wrong(plan, f"the clause stands over what keeps a state, and {_ALLOWED} is false, by which all have one watermark; set it to true", UNSUPPORTED)
+            raise wrong(plan, f"the clause is above a stateful operator, but {_ALLOWED} is false, so all operators share one watermark. Set it to true", UNSUPPORTED)
         return max((one.behind or 0 for one in given), default=0)
 
 
 _ALLOWED = "spark.sql.streaming.statefulOperator.allowMultiple"
 _ONE_CLAUSE = (
-    f"without the JVM's extension several clauses stand in one query where states are in RocksDB, and protobuf is there for Python: set {PROVIDER} to {ROCKSDB}, and pip install protobuf "
-    "where queries are written and where Python's workers run; or write each clause's output by a query of its own"
+    f"without the JVM extension, several clauses in one query need states in RocksDB, and protobuf for Python. Set {PROVIDER} to {ROCKSDB}, and pip install protobuf "
+    "on the client and on the workers, or write each clause's output with its own query"
 )
 
 
@@ -294,11 +294,11 @@ def _same(plan: Plan, one: str, other: str) -> bool:
 def _check_operators(plan: Plan) -> None:
     """Raises ClauseError for a clause that only the JVM extension has operators for."""
     if plan.budgeted and plan.approximate.budget.history:
-        raise wrong(plan, "the table of USING HISTORY is read at each micro-batch over a stream, which the JVM's extension alone does; leave USING HISTORY out", UNSUPPORTED)
+        raise wrong(plan, "over a stream only the JVM extension can read the table of USING HISTORY at each micro-batch. Leave USING HISTORY out", UNSUPPORTED)
     if plan.aggregates:
         name = plan.aggregates[0].text.partition("(")[0].strip()
         raise wrong(
-            plan, f"{name} is an aggregate that Spark computes over the rows of a match, over a stream by the JVM's extension alone; give the values as array_agg, and aggregate these above "
+            plan, f"{name} is an aggregate that Spark computes, and over a stream this needs the JVM extension. Return the values with array_agg, and aggregate them above "
             "the clause (aggregate, array_sort)", UNSUPPORTED,
         )
 

@@ -31,8 +31,8 @@ log = logging.getLogger("sparkcep")
 _PLACE, _NAME = "checkpointLocation", "queryName"
 _REUSE, _POLICY = "spark.sql.exchange.reuse", "spark.sql.streaming.multipleWatermarkPolicy"
 _AGGREGATED = (
-    "in output mode append what is aggregated ({}) is told when a watermark has passed its column, which a clause's output has with the JVM's extension alone; "
-    'write outputMode("update") or outputMode("complete"), or ' + INSTEAD
+    "in output mode append an aggregate ({}) is emitted when a watermark passes its column, and a clause's output has a watermark only with the JVM extension. "
+    'Write outputMode("update") or outputMode("complete"), or ' + INSTEAD
 )
 
 
@@ -88,7 +88,7 @@ def _check_store(session: SparkSession, own: list[Node]) -> None:
     """Raises ClauseError if states were to be in RocksDB, and the setting has changed since."""
     held = [node for node in own if not by_one_call(node)]
     if held and "RocksDB" not in (session.conf.get(PROVIDER, None) or ""):
-        raise at_clause(held[0], f"the data frame of the clause was made to stand in a query with others, which keep their states in RocksDB; set {PROVIDER} to {ROCKSDB}")
+        raise at_clause(held[0], f"the DataFrame of the clause was made for a query with several clauses, whose states are in RocksDB. Set {PROVIDER} to {ROCKSDB}")
 
 
 def _check_policy(session: SparkSession, plan: Node, own: list[Node]) -> None:
@@ -97,7 +97,7 @@ def _check_policy(session: SparkSession, plan: Node, own: list[Node]) -> None:
     A bucket learns the watermark when it is first called, so it would keep its first late rows.
     """
     if sum(node.name == "EventTimeWatermark" for node in plan.below()) > 1 and session.conf.get(_POLICY, "min") == "max":
-        raise at_clause(own[0], f"{_POLICY} is max, by which late rows of a stream without the JVM's extension would be kept that has brought no row before; set it to min")
+        raise at_clause(own[0], f"{_POLICY} is max. Without the JVM extension this would keep late rows of a stream that has not sent a row before. Set it to min")
 
 
 def _check_checkpoint(plan: Node, writer: Any, given: dict[str, Any]) -> None:
