@@ -138,7 +138,7 @@ def test_a_history_that_changes_takes_effect_and_is_read_once_for_a_micro_batch(
     for damaged in (data[:15] + bytes([data[15] ^ 1]) + data[16:], data[:-9]):
         kept.joinpath(f".{newest.name}.crc").unlink(missing_ok=True)  # Hadoop's own, which other file systems do not have
         newest.write_bytes(damaged)
-        with pytest.raises(Exception, match=rf"SPARKCEP.STATE_FORMAT\] what was read of tables is damaged in .*/tables/{newest.name}"):
+        with pytest.raises(Exception, match=rf"SPARKCEP.STATE_FORMAT\] the log of table reads is damaged in .*/tables/{newest.name}"):
             run()
     newest.write_bytes((1).to_bytes(4, "big") + data[4:-8])
     run()

@@ -31,8 +31,8 @@ public final class PythonFunctions {
   private static final Map<String, String[]> USAGE = Map.of(
       Call.TABLE_FUNCTION,
       new String[] {
-        "_FUNC_(TABLE(t) PARTITION BY (k) ORDER BY (ts), clause) - Gives what MATCH_RECOGNIZE gives for the text of its clause. In a statement "
-            + "the clause itself is shorter: FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES ... PATTERN (...) DEFINE ...).",
+        "_FUNC_(TABLE(t) PARTITION BY (k) ORDER BY (ts), clause) - Returns the rows of MATCH_RECOGNIZE for the text of its clause. In a statement, "
+            + "write the clause itself: FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES ... PATTERN (...) DEFINE ...).",
         examples("SELECT * FROM _FUNC_(TABLE(ticks) PARTITION BY (symbol) ORDER BY (day), "
             + "'MEASURES LAST(price) AS top PATTERN (A UP+) DEFINE UP AS price > PREV(price)')",
             "SELECT * FROM ticks MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY day MEASURES LAST(price) AS top PATTERN (A UP+) "

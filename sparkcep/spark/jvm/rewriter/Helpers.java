@@ -153,7 +153,7 @@ public final class Helpers implements Function<String, String> {
         throw new Refusal(
             "REWRITER_BUSY", LIMIT,
             "the processes that rewrite MATCH_RECOGNIZE were busy with other statements for " + timeout
-                + "; run the statement again later, or let the operator set " + PROCESSES + " above " + most,
+                + ". Run the statement again later, or let the operator set " + PROCESSES + " above " + most,
             null);
       }
       try {
@@ -182,14 +182,14 @@ public final class Helpers implements Function<String, String> {
       } catch (TimeoutException e) {
         throw new Refusal(
             "REWRITER_TIMEOUT", LIMIT,
-            "rewriting this statement takes more than " + timeout + "; make it smaller, for example by views for its parts, or let the operator raise "
+            "rewriting this statement takes more than " + timeout + ". Make it smaller, for example with views for its parts, or let the operator raise "
                 + TIMEOUT,
             e);
       } catch (IOException e) {
         throw new Refusal(
             "REWRITER_ENDED", LIMIT,
-            "the process that rewrites MATCH_RECOGNIZE ended while it read this statement; if it needs more memory than " + memory
-                + ", make it smaller, for example by views for its parts, or let the operator raise " + MEMORY,
+            "the process that rewrites MATCH_RECOGNIZE ended while it read this statement. If it needs more memory than " + memory
+                + ", make it smaller, for example with views for its parts, or let the operator raise " + MEMORY,
             e);
       } finally {
         back(helper);

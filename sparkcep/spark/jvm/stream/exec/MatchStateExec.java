@@ -153,10 +153,10 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   public Seq<StatefulOperatorCustomMetric> customStatefulOperatorMetrics() {
     List<StatefulOperatorCustomMetric> metrics = new ArrayList<>(List.of(
         new StatefulOperatorCustomSumMetric(UNTIMED, "rows whose time is NULL, which are dropped"),
-        new StatefulOperatorCustomSumMetric(KEYS, "keys that were searched"),
-        new StatefulOperatorCustomSumMetric(Counts.OPEN, "keys of which something is kept"),
-        new StatefulOperatorCustomSumMetric(Counts.KEPT, "rows kept that the watermark has released"),
-        new StatefulOperatorCustomSumMetric(Counts.PENDING, "rows kept that wait for the watermark"),
+        new StatefulOperatorCustomSumMetric(KEYS, "searched keys"),
+        new StatefulOperatorCustomSumMetric(Counts.OPEN, "keys with saved state"),
+        new StatefulOperatorCustomSumMetric(Counts.KEPT, "retained rows that the watermark has passed"),
+        new StatefulOperatorCustomSumMetric(Counts.PENDING, "rows waiting for the watermark"),
         new StatefulOperatorCustomSumMetric(Counts.BYTES, "bytes of the states"),
         new StatefulOperatorCustomSumMetric(Counts.MATCHES, "matches told"),
         new StatefulOperatorCustomSumMetric(ENGINE, "milliseconds of the engine")));

@@ -61,7 +61,7 @@ final class TableLog {
       int format = in.readInt();
       if (format != FORMAT && format != UNCHECKED) {
         throw new IllegalStateException(
-            "what was read of tables is of format " + format + " in " + path(batch) + ", and this version of sparkcep reads formats " + UNCHECKED + " and " + FORMAT);
+            "the log of table reads in " + path(batch) + " has format " + format + ", but this version of sparkcep reads formats " + UNCHECKED + " and " + FORMAT);
       }
       long since = in.readLong();
       long largest = in.readLong();
@@ -70,7 +70,7 @@ final class TableLog {
         check(checked, in, format, batch);
         Entry content = since < batch ? read(since) : null;
         if (content == null) {
-          throw new IllegalStateException("what was read of tables in micro-batch " + since + " is missing in " + folder);
+          throw new IllegalStateException("the log of table reads for micro-batch " + since + " is missing in " + folder);
         }
         return new Entry(since, largest, again, content.read(), content.given());
       }
@@ -107,7 +107,7 @@ final class TableLog {
   }
 
   private IllegalStateException damaged(long batch) {
-    return new IllegalStateException("[SPARKCEP.STATE_FORMAT] what was read of tables is damaged in " + path(batch) + "; restore the checkpoint, or begin with a new one");
+    return new IllegalStateException("[SPARKCEP.STATE_FORMAT] the log of table reads is damaged in " + path(batch) + ". Restore the checkpoint, or begin with a new one");
   }
 
   void write(long batch, Entry entry) throws IOException {

@@ -58,7 +58,7 @@ final class TableReads {
       }
       TableLog.Entry before = batch == 0 ? null : log.read(batch - 1);
       if (batch > 0 && before == null) {
-        throw new IllegalStateException("what was read of " + names() + " in micro-batch " + (batch - 1) + " is missing in the checkpoint; begin with a new one");
+        throw new IllegalStateException("the checkpoint lacks the rows of " + names() + " that micro-batch " + (batch - 1) + " read. Begin with a new checkpoint");
       }
       TableLog.Entry now = changed(batch, before, late, watermark);
       now = new TableLog.Entry(now.since(), largest(rows, time, late, before == null ? TableLog.NONE : before.largest()), now.again(), now.read(), now.given());
