@@ -46,7 +46,7 @@ def test_options(line, cell, expected):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("", "no SQL"),
+        ("", "the SQL is missing"),
         ("--limt 3 SELECT 1", "unknown option --limt; the options are --into"),
         ("--limit SELECT 1", "--limit takes a number"),
         ("--limit 0 SELECT 1", "above 0"),

@@ -31,7 +31,7 @@ def selection_live(automaton: Net, conditions: Conditions) -> np.ndarray:
 
 
 def _read_before(variable: int, conditions: Conditions) -> np.ndarray:
-    """bool (slots, slots): of which slots the value before a row of the variable is needed for the value of each slot after it."""
+    """Whether a slot's value before a row of the variable is needed for a slot's value after it. bool (slots, slots)."""
     slots = conditions.slots
     needed = np.eye(len(slots), dtype=bool)
     for k, (kind, mask, _, _, _, helper) in enumerate(slots.tolist()):
@@ -87,8 +87,8 @@ def reachable(program: Program, start: int) -> set[int]:
 
 
 def largest_counts(conditions: Conditions) -> np.ndarray:
-    """int64 (slots): of a count the largest number that is told from greater ones, which keep no runs apart; 0 where all numbers
-    are, and for what is no count.
+    """The largest number of each count that must be distinguished from greater ones; greater numbers do not distinguish runs.
+    0 if all numbers must be distinguished, and for slots that are not counts. int64 (slots).
 
     It is 1 where only matters whether there is a value yet, and one more than the greatest constant where a count is only compared
     with constants.
@@ -124,9 +124,10 @@ def memo_values(live: np.ndarray, conditions: Conditions) -> np.ndarray:
 
 
 def columns_read(conditions: Conditions) -> np.ndarray:
-    """int64 (slots): the only column that the row a FIRST or LAST slot holds, now or in a slot that takes it over, is read for
-    (FLOAT_COLUMN more for floats), -1 where there are several or the row itself matters: two rows with equal values there have
-    equal futures."""
+    """The only column that is read of the row in a FIRST or LAST slot, or in a slot that takes the row over. int64 (slots).
+
+    FLOAT_COLUMN is added for floats. -1 means several columns, or that the row itself matters. Two rows with equal values in that
+    column have equal futures."""
     slots = conditions.slots.tolist()
     read: list[set[int]] = [set() for _ in slots]
     for op, a, b, column, _ in conditions.code.tolist():
@@ -136,13 +137,13 @@ def columns_read(conditions: Conditions) -> np.ndarray:
             read[a].add(-1)
     for k in reversed(range(len(slots))):
         if slots[k][0] == SLOT["LAST"] and slots[k][5] >= 0:
-            read[slots[k][5]] |= read[k]  # a helper stands before its slot
+            read[slots[k][5]] |= read[k]  # a helper precedes its slot
     rows = [kind in (SLOT["LAST"], SLOT["FIRST"]) for kind, *_ in slots]
     return np.array([r.pop() if is_row and len(r) == 1 else -1 for is_row, r in zip(rows, read)], dtype=np.int64).reshape(-1)
 
 
 def live_windows(automaton: Net) -> np.ndarray:
-    """int64 (nodes): the groups' windows that an edge reachable from each node checks before any opens them anew."""
+    """The groups' windows that an edge reachable from each node checks before another edge opens them again. int64 (nodes)."""
     live = np.zeros(automaton.nodes, dtype=np.int64)
     changed = True
     while changed:

@@ -24,7 +24,7 @@ class Passed(NamedTuple):
 
     Attributes:
         behind: how far the output's watermark lags the input's, in microseconds. None without a watermark.
-        why: the reason if there is no watermark, else "".
+        why: the reason if the output lacks a watermark, else "".
         column: the engine's column that has the watermark, "" if no output column has it.
         name: the name of that column in the output, "" if no output column has it.
     """

@@ -1,4 +1,4 @@
-"""The engine behind the table function: sorted batches go in, and rows of matches come out.
+"""The engine of the table function: sorted batches go in, and rows of matches come out.
 
 A plan's strategy names the search. This module combines a buffer, that search and the tables that make its output.
 """

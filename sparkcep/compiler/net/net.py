@@ -133,7 +133,7 @@ class Net:
         at_cost: for each node, the cost of each configuration.
         copies: the copies of variables under APPROX.
         groups: (variable, text) of each negated group.
-        places: (edges); the position in the pattern at which an edge takes its row, 0 unless a budget counts positions.
+        places: (edges); the position in the pattern where an edge takes its row, 0 unless a budget counts positions.
         ways: (edges); with a budget, edges of a node that differ only in cost and conditions share a number.
     """
 

@@ -93,8 +93,8 @@ def check_arcs(plan: Plan, schema: pa.Schema) -> None:
 
 
 def _check_all_declared(plan: Plan, place: dict) -> None:
-    """Raises ClauseError if the clause's own arcs are not enough. It is called if the table cannot bring others, because it has no
-    column from_state."""
+    """Raises ClauseError if the clause's own arcs are not enough. It is called if the table cannot bring others, because it lacks
+    the column from_state."""
     automaton = plan.automaton
     if not any(arc.template for arc in automaton.arcs):
         message = "no arc has parameters, and the table of ARCS FROM lacks the column from_state, so its rows cannot add arcs. Write ARC a(k INT) FROM ..., or "

@@ -46,7 +46,7 @@ class Timetable:
         graph: the graph over the present arcs.
         arcs: int64 (present arcs), the arc of the automaton.
         given: int64 (present arcs), the row with its parameters, -1 if it has none.
-        bounds: for each set, the times at which its arcs change.
+        bounds: for each set, the times when its arcs change.
         bases: for each set, where its lists begin.
     """
 

@@ -2,7 +2,7 @@
 
 The changelog uses :func:`turns`; :class:`NetReport` answers an AUTOMATON with REPORT NET. A retraction deletes the last earlier row
 with the same number. Spark gives equal numbers to rows that a retraction cannot distinguish (:mod:`sparkcep.plan.extend.changes`).
-Without ARRIVAL BY the changes are a bag: all insertions come before all retractions, and punctuations have no effect.
+Without ARRIVAL BY the changes are a multiset: all insertions come before all retractions, and punctuations are ignored.
 
 Example: the rows are (insert, 1), (insert, 1), (retract, 1) with equal values. The retraction's partner is row 1, so row 0 remains.
 """

@@ -31,9 +31,9 @@ class Chunk:
         least: how many rows of a growing partition must be retained.
         closed: over a stream, the first row whose window a future row may still enter. int64 (partitions).
         watermark: over a stream, a time in microseconds. All future rows are later.
-        limits: over a stream, the time before which there are no future rows. int64 (partitions).
+        limits: over a stream, the earliest possible time of a future row. int64 (partitions).
         sliding: over a stream, the numbers of the first and the last sliding window that is asked for. int64 (2, partitions).
-        unsure: over a stream, the first row at which NEXT may look at future rows. int64 (partitions).
+        unsure: over a stream, the first row where NEXT may read future rows. int64 (partitions).
     """
 
     table: pa.Table

@@ -35,7 +35,7 @@ class Totals:
     Attributes:
         checks: candidates that were tried.
         left_out: candidates that were not tried.
-        short: rows at which some candidate was not tried.
+        short: rows where some candidate was not tried.
         matches: emitted matches.
         complete: emitted matches that are complete.
         lost: missing coverage of the rows, in millionths of a row, if the clause asks for COVERAGE().

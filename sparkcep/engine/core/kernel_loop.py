@@ -27,7 +27,7 @@ class KernelLoop:
 
     Attributes:
         name: the search, as :mod:`sparkcep.compiler.searches` calls it.
-        state: the kernel's progress, from which its next call resumes. int64.
+        state: the kernel's progress, where its next call resumes. int64.
         place: the index in ``state`` of the current row.
         detail: the index in ``state`` of an error's details.
         less: what needs fewer state bytes, for the error message. Empty: see :meth:`Failures.state`.

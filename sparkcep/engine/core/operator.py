@@ -45,7 +45,7 @@ class Operator(Protocol):
         ...
 
     def due(self, state: Any, rows: pa.Table, watermark: int) -> np.ndarray:
-        """Returns the watermark at which each partition is due: it emits or drops something although it gets no row.
+        """Returns the watermark that makes each partition due: it emits or drops something although it gets no row.
 
         Args:
             state: the saved state of the partitions.
@@ -96,7 +96,7 @@ class BaseOperator:
         return np.full(len(state.rows), NOTHING_DUE)
 
     def ends(self, state: Any, kept: RowsAtWatermark) -> np.ndarray:
-        """Returns the watermark at which each partition is due if WINDOW is a time interval. int64 (partitions)."""
+        """Returns the watermark that makes each partition due if WINDOW is a time interval. int64 (partitions)."""
         raise NotImplementedError
 
     def under_way(self, state: Any) -> np.ndarray:

@@ -23,7 +23,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class ResumeState:
-    """The row at which a search resumes in each partition that may still grow.
+    """The row where a search resumes in each partition that may still grow.
 
     These partitions are the first ones of the next chunk, each with its retained rows before its new ones.
 

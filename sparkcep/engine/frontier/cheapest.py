@@ -153,7 +153,7 @@ class CheapestRuns(FrontierSearch):
         super().__init__(front, chunk, False)
         self.room = OutputRoom(max(1024, chunk.rows // 4), chunk.rows + 1024, WITH_ERRORS, paths=True)
         self.cargo = distinguished(empty_runs(fronts.CLASSES, ENTRIES, chunk.positions, self.room), front.net.edges, by_cost)
-        self.stuck = -1  # the row at which the room for entries was last too small
+        self.stuck = -1  # the row where the room for entries was last too small
 
     def carried(self) -> tuple:
         return None, None, with_room(self.cargo, self.room)

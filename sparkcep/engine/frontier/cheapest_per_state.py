@@ -52,7 +52,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class RunState:
-    """The runs from which a search resumes in partitions that may still grow.
+    """The saved runs of a search in partitions that may still grow.
 
     These partitions are the first ones of the next chunk. Rows are counted over the retained rows of all partitions.
 

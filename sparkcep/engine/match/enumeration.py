@@ -1,6 +1,6 @@
 """Enumeration: lists matches one by one, in bounded memory, or answers for whole partitions.
 
-A partition's rows are retained only from the row at which its search resumes. The searches of this package are built on
+A partition's rows are retained only from the row where its search resumes. The searches of this package are built on
 :class:`Matches`.
 """
 
@@ -56,7 +56,7 @@ class Matches(KernelLoop):
 
     Args:
         task, chunk: the task and its chunk.
-        state: the state from which the search resumes.
+        state: the state to resume the search from.
         width: the columns of an event.
         negates: whether a negation may look at rows before a match.
     """

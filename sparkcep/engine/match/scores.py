@@ -158,7 +158,7 @@ class Tree:
             return _ordered(evaluated(self.scored.tree, leaves, ARRAYS), absent)
 
     def summed(self, chunk: Chunk, letters: np.ndarray, most: int) -> Summed | None:
-        """Returns the parts of the score, None if a match may have no score, or one that differs from Spark's.
+        """Returns the parts of the score, None if a match may lack a score, or have one that differs from Spark's.
 
         ``most`` is the most rows of a match.
         """
@@ -180,7 +180,7 @@ class Tree:
 
 
 def _there(letters: np.ndarray, variables: int) -> np.ndarray:
-    """Returns which rows may be of which variables. bool (variables, rows)."""
+    """Returns the rows that each variable may take. bool (variables, rows)."""
     return (letters[None] >> np.arange(variables)[:, None] & 1).astype(bool)
 
 
@@ -223,7 +223,7 @@ def _known(terms: tuple[Term, ...], chunk: Chunk, variables: int) -> list[tuple[
 
 
 def _missing(known: list[tuple[Term, np.ndarray]], found: MatchBatch) -> np.ndarray:
-    """Returns whether a term has no value, so that the score is NULL. bool (matches)."""
+    """Returns whether a term lacks a value, so that the score is NULL. bool (matches)."""
     out = np.zeros(len(found.events), dtype=bool)
     for term, there in known:
         values = gather.match_sums(found.events, found.labels, found.rows, there)

@@ -173,7 +173,7 @@ def _held(found) -> list[Test] | None:
 
 
 def _guarded(value: _Value, tests: list[Test]) -> bool:
-    """Returns whether a test is NULL if the value is NULL, so that the jump around the tests has no effect."""
+    """Returns whether a test is NULL if the value is NULL, so that the jump around the tests changes nothing."""
     sides = [side for test in tests for side in (test.left, test.right) if side.at == value.at]
     return {part for part in value.postfix if part[0].startswith("LOAD")} <= {part for side in sides for part in side.postfix}
 

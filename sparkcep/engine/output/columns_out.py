@@ -267,7 +267,7 @@ def _classifier(spec: Classifier, rows: OutputRows, columns: dict[str, pa.Array]
 
 
 def _names(ids: np.ndarray, variables: tuple[str, ...]) -> pa.Array:
-    # an extra row of an approximate match has no variable
+    # an extra row of an approximate match belongs to no variable
     return pa.array([name or None for name in variables], type=pa.string()).take(pa.array(ids, mask=ids < 0))
 
 

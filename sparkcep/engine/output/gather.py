@@ -63,7 +63,7 @@ def _output_rows(events, labels, scattered, mode, out_event, out_pos, out_upto):
             n += 1
             continue
         for i in range(rows):
-            # Rows in {- -} belong to the match, but have no output row of their own.
+            # Rows in {- -} belong to the match, but are not output rows.
             if labels[base + i] & EXCLUDED == 0:
                 out_event[n] = e
                 out_pos[n] = _row(start, base, i, scattered)
@@ -336,7 +336,7 @@ def _collect(mask, final, pairs, nulls, keep, matches, out_event, out_upto, step
     events, labels, scattered = matches
     use_nulls = nulls.shape[0] > 0
     use_keep = keep.shape[0] > 0
-    # The first call only counts, because ``found`` has no room. The second call fills it.
+    # The first call only counts, because ``found`` is empty. The second call fills it.
     fill = found.shape[1] > 0
     total = 0
     for r in range(out_event.shape[0]):

@@ -22,7 +22,7 @@ def scores(
 ) -> pa.Array:
     """Returns the score of each event by a ``score`` leaf, added in row order.
 
-    It is NULL if Spark's own sum is exact, or if the match has no score.
+    It is NULL if Spark's own sum is exact, or if the match lacks a score.
 
     Args:
         spec: the leaf.

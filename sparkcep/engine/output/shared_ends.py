@@ -78,7 +78,7 @@ def _in(mask, label):
 
 
 def navigate(first: bool, mask: int, logical: int, physical: int, trees: Forest, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the row and label of FIRST or LAST with offsets for each event, -1 if there is no such row. int64 (m) each.
+    """Returns the row and label of FIRST or LAST with offsets for each event, -1 if the row does not exist. int64 (m) each.
 
     Args:
         first: FIRST or LAST.

@@ -1,8 +1,8 @@
 """Match bundles that may still grow, with their best matches so far, and their saved state (ACEP, Definition 3).
 
 Two operators of MATCH BUNDLES over a stream use it: :mod:`sparkcep.engine.frontier.cheapest_per_state` and
-:mod:`sparkcep.engine.stream.recompute_bundles`. A bundle is a sequence of match points (last rows of matches). Its neighbours are
-no farther apart than the window.
+:mod:`sparkcep.engine.stream.recompute_bundles`. A bundle is a sequence of match points (last rows of matches). Its neighbours are at
+most a window apart.
 
 Example: the window has size 10 and the match points are at 3, 9, 25 and 30. They form the bundles (3, 9) and (25, 30).
 """

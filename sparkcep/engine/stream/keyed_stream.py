@@ -48,7 +48,7 @@ class KeyStates:
 
     Attributes:
         column: the states, large_binary; empty bytes if nothing is kept.
-        due: int64 (keys), the watermark in microseconds at which the key has work without a new row; NOTHING_DUE if none.
+        due: int64 (keys), the watermark in microseconds that gives the key work without a new row; NOTHING_DUE if none.
         rows: how many rows the engine keeps.
         pending: how many rows are not released.
         more: by how many ``rows`` and ``pending`` have grown.

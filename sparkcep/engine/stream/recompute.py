@@ -60,7 +60,7 @@ class EmittedRows:
     taken: np.ndarray
 
     def hold_back(self, latest: np.ndarray, chunk: Chunk) -> None:
-        """Lowers ``end`` to the first row at which a match ends whose window may still change.
+        """Lowers ``end`` to the first row that ends a match whose window may still change.
 
         ``latest``: int64 (rows), the latest first row of the matches that end at the row, -1 if none does.
         """

@@ -56,7 +56,7 @@ class Sessions:
             of: int64 (rows), the keys, ascending.
             time: int64 (rows), in microseconds, ascending in each key.
             clock: int64 (keys), the clocks before these rows.
-            idle: the distance in microseconds at which two neighbours are cut.
+            idle: the distance in microseconds that separates two neighbours.
             watermark: future rows are later; None if they may have any time.
         """
         before = np.concatenate([time[:1], time[:-1]])

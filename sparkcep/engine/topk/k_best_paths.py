@@ -224,7 +224,7 @@ class _Task:
             if automaton.start:
                 keyed[nodes] = keyed[0]
                 left, right = np.vstack([left, left[:1]]), right[automaton.number]
-            keyed[0] = 0  # a first row has no row before it
+            keyed[0] = 0  # no row comes before a first row
             for node in np.flatnonzero(keyed):
                 lists[node] = max(int(left[node].max(initial=-1)), int(right[source == node].max(initial=-1))) + 1
         self.number, self.variables, self.longest = automaton.number, automaton.variables, automaton.longest
@@ -313,7 +313,7 @@ class _Task:
         return store.ranked(self.number)
 
     def _width(self, k: int) -> int:
-        """Returns a list size with which few windows are rebuilt.
+        """Returns a list size that makes rebuilt windows rare.
 
         Without a trend in the weights, a list's size varies by its square root.
         """

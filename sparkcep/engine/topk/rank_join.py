@@ -140,7 +140,7 @@ class RankJoin:
         for item in lists[at]:
             self.steps += 1
             if lower > -math.inf and self.combine([*scores, item.score, *tops[at + 1 :]]) < lower:
-                break  # later items are no better
+                break  # later items are not better
             self._extend(lists, (*chosen, item), tops)
         if self.steps > self.max_steps:
             raise TooManyStepsError(0)
@@ -211,7 +211,7 @@ class RankJoin:
     def _revise(self) -> None:
         """Sets the ratio of further accesses.
 
-        Finds the boundary at which the result before the last one would have become final, among all items pulled so far. The ratio
+        Finds the boundary that would have made the result before the last one final, among all items pulled so far. The ratio
         is that of the boundary's depths.
         """
         target = self.results[self.final - 2].score
@@ -220,7 +220,7 @@ class RankJoin:
         self.ratio = [2.0 * q.depth if d is None else max(d, 0.5) for q, d in zip(self.queues, depths)]
 
     def _depth_for(self, h: int, bound: Callable[[float], float], target: float) -> int | None:
-        """Returns the least depth of queue ``h`` at which ``bound`` of its score is at most ``target``.
+        """Returns the least depth of queue ``h`` where ``bound`` of its score is at most ``target``.
 
         None if it was not read so deep.
         """

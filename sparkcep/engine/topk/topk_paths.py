@@ -320,7 +320,7 @@ class Far(NamedTuple):
     """Equalities between all rows of two variables.
 
     Attributes:
-        tests: the two variables, and the values in which their rows must agree. int64 (2, rows), below 0 for a value that equals
+        tests: the two variables, and the values that their rows must share. int64 (2, rows), below 0 for a value that equals
             none.
     """
 
