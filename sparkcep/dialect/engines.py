@@ -369,7 +369,7 @@ def _oracle_column(node: exp.Expr, note: Note) -> exp.Expr:
     if node.args.get("join_mark"):
         raise Refused(node, "Spark does not support (+): write LEFT JOIN ... ON")
     if name in ("ROWNUM", "ROWID", "LEVEL") and not node.args.get("table") and not getattr(node.this, "quoted", False):
-        raise Refused(node, f"Spark has no {name}" + (": write LIMIT, or ROW_NUMBER() OVER (ORDER BY ...)" if name == "ROWNUM" else ""))
+        raise Refused(node, f"Spark does not have {name}" + (": write LIMIT, or ROW_NUMBER() OVER (ORDER BY ...)" if name == "ROWNUM" else ""))
     return node
 
 

@@ -362,7 +362,7 @@ class _Translation:
         text = _unmasked(self._text(found, start, source), self.renamed)
         missing = next((name for name, other in self.renamed.items() if other is None and re.search(rf"\b{name}\b(?=\(| \w+\()", text)), None)
         if missing:
-            raise error_at(self.sql, start, expr.span.end, "TRANSPILE", f"{self.target.name if self.target else ''} has no {missing}", UNSUPPORTED)
+            raise error_at(self.sql, start, expr.span.end, "TRANSPILE", f"{self.target.name if self.target else ''} does not support {missing}", UNSUPPORTED)
         return text
 
     def _look_at(self, found: exp.Expr, at: int) -> None:
@@ -371,7 +371,7 @@ class _Translation:
             self._note(at, "/ of two integers cuts off there and does not here; write DIV where both are integers")
         for call in found.find_all(exp.Anonymous):
             if call.name.upper() in _OWN_FUNCTIONS and self.target is not None:
-                raise error_at(self.sql, at, at + 1, "TRANSPILE", f"{self.target.name} has no {call.name}", UNSUPPORTED)
+                raise error_at(self.sql, at, at + 1, "TRANSPILE", f"{self.target.name} does not support {call.name}", UNSUPPORTED)
 
     def _masked(self, span: Span) -> _Source:
         """Returns a query of an expression, and gives its row pattern functions names that no engine knows."""

@@ -453,7 +453,7 @@ VAR_POP(n) | NULL
 AVG(v) ~ the average of DECIMALs
 LISTAGG(s, ',') | ab,cd
 ROWNUM ! write LIMIT
-LEVEL ! Spark has no LEVEL
+LEVEL ! Spark does not have LEVEL
 """
 
 _SNOWFLAKE = r"""
@@ -487,7 +487,7 @@ DATEDIFF(week, DATE '2023-12-31', DATE '2024-01-01') | 1
 DATEDIFF(week, DATE '2024-01-01', DATE '2024-01-07') | 0
 TIMESTAMPDIFF('day', ts, CAST(NULL AS TIMESTAMP)) | NULL
 TIMEDIFF(minute, TIMESTAMP '2024-01-31 23:30:59', TIMESTAMP '2024-01-31 23:31:00') | 1
-DATEDIFF(nanosecond, ts, ts) ! no difference in nanosecond
+DATEDIFF(nanosecond, ts, ts) ! cannot compute a difference in nanosecond
 # Snowflake: ADD_MONTHS, DATEADD
 ADD_MONTHS(DATE '2024-02-29', 1) | 2024-03-31
 ADD_MONTHS(DATE '2024-01-30', 1) | 2024-02-29
