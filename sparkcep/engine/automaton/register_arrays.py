@@ -106,10 +106,6 @@ class RegisterArrays:
         self.strings = RankedStrings(pa.array([], type=pa.large_string()), np.zeros(0, dtype=np.int64))
         self.room = self._first_room()
 
-    @property
-    def graph(self) -> kernels.ArcGraph:
-        return self.present.graph
-
     def use(self, present: Timetable, given: dict[str, pa.Array]) -> None:
         """Replaces the valid arcs. ``given``: the columns of their parameters."""
         self.present, self.given = present, given
@@ -235,10 +231,6 @@ class RegisterLoop(KernelLoop):
     def __init__(self, runs: RegisterArrays, chunk: Chunk) -> None:
         super().__init__(runs.task, chunk)
         self.runs, self.state = runs, runs.state
-
-    @property
-    def row(self) -> int:
-        return min(super().row, self.chunk.rows - 1)
 
     def grow(self) -> None:
         """Makes room for twice as many records, path steps or numbered paths."""

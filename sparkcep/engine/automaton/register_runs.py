@@ -168,7 +168,7 @@ class _SideBySide(RegisterLoop):
             self.rows.absent[apart(chunk, changes.consecutive)] |= APART
 
     def run(self) -> int:
-        return kernels.run(self.runs.context(self.runs.graph, self.rows, self.code), self.opens, self.state)
+        return kernels.run(self.runs.context(self.runs.present.graph, self.rows, self.code), self.opens, self.state)
 
     def more_ways(self) -> None:
         """Drops the path steps that no current run uses. If almost none is dropped, makes room for twice as many."""

@@ -21,7 +21,7 @@ from sparkcep.engine.budget.negation import NO_NEGATIONS, NegationRules
 from sparkcep.engine.budget.saved_runs import BudgetState, empty_lists
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.effort import MILLIONTHS
-from sparkcep.engine.core.kernel_loop import OutputRoom, doubled
+from sparkcep.engine.core.kernel_loop import OutputRoom, doubled, with_doubled
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
 from sparkcep.engine.core.state_codec import PARTITION, WITHOUT, damaged
 from sparkcep.engine.core.task import Prepared, Task
@@ -75,9 +75,10 @@ def budget_net(prepared: Prepared, proxies: bool, negation_rules: NegationRules 
         slots[own] = np.unique(np.stack([places[own], costs[own]], axis=1), axis=0, return_inverse=True)[1].reshape(-1) if own else 0
     apart = _apart(prepared, net, negation_rules) if proxies else np.ones(len(edges), dtype=np.uint8)
     original = np.array([net.copies.original[v] if v >= 0 else NONE for v in edges[:, E_VAR].tolist()], dtype=np.int64)
+    ranks = np.array([net.sources[net.first_source[e] : net.first_source[e + 1], 2].min(initial=1 << 31) for e in range(len(edges))], dtype=np.int64)
     return searching.BudgetNet(
         edges, front.masks, front.accept, front.accept_end, front.tested, by_variable.astype(np.int64), stretches.astype(np.int64), order.astype(np.int64), ways,
-        places, costs, np.searchsorted(levels, costs).astype(np.int64), buckets.reshape(-1).astype(np.int64), apart, slots, original,
+        places, costs, np.searchsorted(levels, costs).astype(np.int64), buckets.reshape(-1).astype(np.int64), apart, slots, original, ranks,
     )  # fmt: skip
 
 
@@ -406,8 +407,7 @@ class BestEffortSearch(FrontierSearch):
     def grow(self) -> None:
         full = int(self.state[layout.S_DETAIL])
         if full == budget_layout.CANDIDATES_FULL:
-            twice = {name: doubled(getattr(self.ground, name)) for name in ("candidates", "heap", "done")}
-            self.ground = self.ground._replace(**twice, table=np.zeros(2 * len(self.ground.table), dtype=np.int64))
+            self.ground = with_doubled(self.ground, "candidates", "heap", "done")._replace(table=np.zeros(2 * len(self.ground.table), dtype=np.int64))
             self.utilities = self.utilities._replace(utility=doubled(self.utilities.utility))
         elif full == budget_layout.CLASSES_FULL:
             self._more_classes()

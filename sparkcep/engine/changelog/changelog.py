@@ -107,7 +107,7 @@ class Changelog:
         self.task, self.search, self.runs = task, search, search.runs
         self.state = self.runs.state = np.zeros(kernels.CHANGES_STATE_SIZE, dtype=np.int64)
         self.foreseen = AppendOnly(task, search)
-        self.whole = self.runs.graph
+        self.whole = self.runs.present.graph
         self.graph = _without_expiry(self.whole)
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
@@ -132,10 +132,9 @@ class Changelog:
                 yield from self._partition(part, order[low:high])
 
     def _numbers(self) -> tuple[np.ndarray, np.ndarray]:
-        consecutive = self.task.plan.changes.consecutive
-        if not consecutive:
+        column = self.chunk.columns.get(self.task.plan.changes.consecutive)
+        if column is None:
             return _NO_ROWS, np.zeros(0, dtype=np.uint8)
-        column = self.chunk.columns[consecutive]
         return words(column).astype(np.int64), null_marks(column).astype(np.uint8)
 
     # -- one partition ------------------------------------------------------------------------------------------------

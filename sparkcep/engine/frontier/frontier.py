@@ -254,7 +254,7 @@ class GraphedMatches(LastRowSearch):
     def more_cargo(self) -> None:
         if not payload.drop_nodes(self.cargo, self.state):
             nodes = payload.GraphArrays._fields[2:11]
-            self.cargo = self.cargo._replace(**{name: doubled(getattr(self.cargo, name)) for name in nodes})
+            self.cargo = with_doubled(self.cargo, *nodes)
 
     def widen(self, kept: bool) -> None:
         """Makes room for a graph that did not fit into the empty output."""

@@ -506,7 +506,7 @@ def _open(q, stamp, graph, values, rows, room, state):
 
 
 @inlined
-def _lacking(what, state):
+def lacking(what, state):
     """Notes which array is full, and returns GROW."""
     state[S_DETAIL] = what
     return GROW
@@ -645,7 +645,7 @@ def take_row(q, high, opening, emitted, limit, expired, context, state):
         # ---- The record that it makes.
         target = graph.arcs[arc, A_TARGET]
         if not _follow(arc, origin_of, k, on, group, q, graph, values, rows, room, state):
-            return _lacking(NUMBERED, state)
+            return lacking(NUMBERED, state)
         bad = _set(sets, sets_end, q, values, rows, room)
         if bad < 0:
             state[S_DETAIL] = bad
@@ -661,14 +661,14 @@ def take_row(q, high, opening, emitted, limit, expired, context, state):
         if on == ON_EXPIRY or graph.goes[target] == 0:
             continue
         if made == room.ids.shape[1]:
-            return _lacking(RECORDS, state)
+            return lacking(RECORDS, state)
         n = _known(into, made, stamp, room)
         if n < made:
             continue
         if context.labelled and on == ON_ROW:  # labels are a linked list of path steps, which records with a common past share
             way = state[S_WAYS]
             if way == room.ways.shape[0]:
-                return _lacking(WAYS, state)
+                return lacking(WAYS, state)
             room.ways[way, 0] = room.made[I_WAY]
             room.ways[way, 1] = graph.arcs[arc, A_LABEL]
             room.made[I_WAY] = way

@@ -37,9 +37,10 @@ from sparkcep.kernels.automaton.register_runs import (
     S_WAYS,
     STATE_SIZE,
     begins_otherwise,
+    lacking,
     take_row,
 )
-from sparkcep.kernels.common.layout import DONE, E_ROWS, E_START, FULL, GROW
+from sparkcep.kernels.common.layout import DONE, E_ROWS, E_START, FULL
 from sparkcep.kernels.jit.cache import embedded, kernel
 
 # State after that of the runs:
@@ -117,19 +118,13 @@ def _apart(before, q, log):
     return not (log.numbers[q] > log.numbers[before] and log.numbers[q] - 1 == log.numbers[before])
 
 
-@embedded
-def _lacking(what, state):
-    state[S_DETAIL] = what
-    return GROW
-
-
 @kernel
 def _note(match, insert, cause, by_ways, room, log, state):
     """Notes that a match is inserted or retracted, with the live rows between its first and its last one. If numbered paths give
     the rows, they are left out."""
     at = state[S_CHANGES]
     if at == log.changes.shape[0]:
-        return _lacking(CHANGES, state)
+        return lacking(CHANGES, state)
     begin = state[S_CHANGE_ROWS]
     rows = np.int64(0)
     if not by_ways:
@@ -137,7 +132,7 @@ def _note(match, insert, cause, by_ways, room, log, state):
         low = _position(first, state[S_LIVE], log.live)
         rows = _position(first + room.events[match, E_ROWS], state[S_LIVE], log.live) - low
         if begin + rows > log.change_rows.shape[0]:
-            return _lacking(CHANGE_ROWS, state)
+            return lacking(CHANGE_ROWS, state)
         for k in range(rows):
             log.change_rows[begin + k] = log.live[low + k]
     log.changes[at, T_TURN] = state[S_TURN]
@@ -236,7 +231,7 @@ def _made(q, high, fresh, old, context, log, state):
     made = state[S_COUNT]
     begin = state[S_USED]
     if outcome == DONE and begin + made + old > log.kept.shape[0]:
-        outcome = _lacking(KEPT, state)
+        outcome = lacking(KEPT, state)
     if outcome != DONE:  # the row is taken once more
         state[S_SIDE] = side
         state[S_COUNT] = count
@@ -354,7 +349,7 @@ def change(changed, comes, causes, flush, flush_rows, context, max_records, log,
         elif step == LEAVE:
             place = _position(q, state[S_LIVE], log.live)
             if place > 0 and not _at_hand(log.live[place - 1], room, log, state):
-                return _lacking(RECORDS, state)
+                return lacking(RECORDS, state)
             for k in range(place, state[S_LIVE] - 1):
                 log.live[k] = log.live[k + 1]
             state[S_LIVE] -= 1
@@ -374,7 +369,7 @@ def change(changed, comes, causes, flush, flush_rows, context, max_records, log,
                 state[S_COUNT] = 0
             elif state[S_OF] != before or before < 0:
                 if not _at_hand(before, room, log, state):
-                    return _lacking(RECORDS, state)
+                    return lacking(RECORDS, state)
             outcome = _taken(q, True, parents, context, log, state)
             if outcome != DONE:
                 return outcome
@@ -393,7 +388,7 @@ def change(changed, comes, causes, flush, flush_rows, context, max_records, log,
                     return outcome
                 state[S_NEW] += 1
             if state[S_RECORDS] > max_records:
-                return _lacking(STATE, state)
+                return lacking(STATE, state)
             state[S_STEP] = CARRY
         # CARRY: the current records take the next row, until none is left.
         else:

@@ -56,7 +56,7 @@ from sparkcep.kernels.budget.trial import complete_all, count_match_point, has_r
 from sparkcep.kernels.common.cursor import bounds
 from sparkcep.kernels.common.hash_table import mixed
 from sparkcep.kernels.common.layout import DONE, ERROR, FULL, GROW, O_START, S_DETAIL, S_NUMBER, S_PART, S_START
-from sparkcep.kernels.common.run_chains import C_JUMP, C_PARENT, C_ROWS, NONE
+from sparkcep.kernels.common.run_chains import C_EDGE, C_JUMP, C_PARENT, C_ROWS, NONE
 from sparkcep.kernels.frontier.payload import K_ENTRIES, K_UNEMITTED, emit_match, mark, report
 from sparkcep.kernels.frontier.run_classes import CROWD, F_ALIVE, F_HASHED, F_SWEEP, I_AFTER, bury, crowd
 from sparkcep.kernels.jit.cache import allocating, embedded, kernel
@@ -76,6 +76,7 @@ class BudgetNet(NamedTuple):
         apart: uint8 (edges), 1 if something distinguishes runs.
         slots: int64 (edges), place and cost among those of the node.
         variables: int64 (edges), the variable of the pattern that takes the row.
+        ranks: int64 (edges), the rank of the choices made on the way; smaller is preferred.
     """
 
     edges: np.ndarray
@@ -94,6 +95,7 @@ class BudgetNet(NamedTuple):
     apart: np.ndarray
     slots: np.ndarray
     variables: np.ndarray
+    ranks: np.ndarray
 
 
 class HistoryArrays(NamedTuple):
@@ -207,9 +209,22 @@ def _entered(part, low, high, saved_runs, net, clock, agents, utilities, learned
 
 
 @embedded
+def _earlier_way(a, edge_a, b, edge_b, ranks, pool):
+    """Whether the way of run ``a`` is preferred to that of ``b``, which has the same rows. Each is completed by its edge."""
+    found = ranks[edge_a] < ranks[edge_b]
+    while a != NONE:
+        x, y = ranks[pool[a, C_EDGE]], ranks[pool[b, C_EDGE]]
+        if x != y:
+            found = x < y
+        a = pool[a, C_PARENT]
+        b = pool[b, C_PARENT]
+    return found
+
+
+@embedded
 def _distinct(runs, ground, net, state):
     """Reduces the complete matches of a row to one for each sequence of rows and variables: the cheapest, among equally cheap ones
-    the first."""
+    the preferred."""
     table, done, edges = ground.table, ground.done, net.edges
     mask = table.shape[0] - 1
     kept = 0
@@ -229,7 +244,8 @@ def _distinct(runs, ground, net, state):
             table[h] = kept
         else:
             at = table[h] - 1
-            if edges[accepting, E_COST] < edges[done[at, 1], E_COST]:
+            cost, least = edges[accepting, E_COST], edges[done[at, 1], E_COST]
+            if cost < least or (cost == least and _earlier_way(entry, accepting, done[at, 0], done[at, 1], net.ranks, runs.pool)):
                 done[at, 0] = entry
                 done[at, 1] = accepting
     for i in range(kept):
