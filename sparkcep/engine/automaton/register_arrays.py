@@ -230,6 +230,7 @@ class RegisterLoop(KernelLoop):
 
     def __init__(self, runs: RegisterArrays, chunk: Chunk) -> None:
         super().__init__(runs.task, chunk)
+        self.task.ran.add(self.name)  # also if the rows are wrong
         self.runs, self.state = runs, runs.state
 
     def grow(self) -> None:

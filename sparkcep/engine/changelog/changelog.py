@@ -112,6 +112,7 @@ class Changelog:
 
     def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
         """The output for whole partitions."""
+        self.task.ran.add(RunLog.name)
         self.chunk, self.turns = chunk, turns(self.task, chunk)
         foreseen = self.foreseen.partitions(chunk, self.turns, null_marks(chunk.columns[self.task.plan.automaton.time]) == 1)
         if foreseen.any():
