@@ -901,7 +901,7 @@ def test_nothing_is_kept_of_keys_that_are_silent(text):
 
 SEARCHED_AGAIN = [
     text for text in LAST_ROWS
-    if "MICROSECONDS" in text and not re.search(r"PREV|NEXT|BUNDLES", text) and strategy_of(planned(text)).search not in (PROXIES, BUDGETED) and strategy_of(planned(text)).question != EVERY
+    if "MICROSECONDS" in text and not re.search(r"PREV|NEXT|BUNDLES", text) and (of := strategy_of(planned(text))).search not in (PROXIES, BUDGETED) and of.question != EVERY
 ]  # fmt: skip
 
 
