@@ -27,10 +27,31 @@ os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA)
 
 # Of the session of all tests. To unset one gives later tests Spark's own default: 200 partitions take minutes.
 SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"}
+# What Spark does so that long queries end sooner: it compiles their plan, and plans again after each stage. A query of a test takes
+# half the time without. A test with the mark ``codegen`` has Spark's own defaults.
+PLAIN = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.adaptive.enabled": "false"}
+
+SESSION = pytest.StashKey()
+DEFAULTS = pytest.StashKey[bool]()
+
+
+def choose_plans(config) -> None:
+    """Gives the session, once there is one, Spark's defaults or PLAIN, as the test that comes next asks for."""
+    session = config.stash.get(SESSION, None)
+    for key, value in PLAIN.items() if session else ():
+        session.conf.unset(key) if config.stash[DEFAULTS] else session.conf.set(key, value)
+
+
+@pytest.hookimpl(tryfirst=True)  # before its fixtures, those of its module too
+def pytest_runtest_setup(item):
+    defaults = item.get_closest_marker("codegen") is not None
+    if item.config.stash.get(DEFAULTS, None) is not defaults:
+        item.config.stash[DEFAULTS] = defaults
+        choose_plans(item.config)
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory):
+def spark(request, tmp_path_factory):
     """A small local session whose ``sql`` understands MATCH_RECOGNIZE."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     sql = pytest.importorskip("pyspark.sql")
@@ -38,6 +59,7 @@ def spark(tmp_path_factory):
 
     settings = {
         **SETTINGS,
+        **PLAIN,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": JAVA,
@@ -50,6 +72,8 @@ def spark(tmp_path_factory):
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     sparkcep.enable(session)
+    request.config.stash[SESSION] = session
+    choose_plans(request.config)
     yield session
     session.stop()
 
@@ -67,7 +91,7 @@ def level_of_the_log():
 def settings_of_the_session(request):
     """A test leaves the session's settings as it found them."""
     spark = request.getfixturevalue("spark") if "spark" in request.fixturenames else None
-    before = {key: spark.conf.get(key) for key in SETTINGS} if hasattr(spark, "conf") else {}  # "spark" may be a test's own parameter
+    before = {key: spark.conf.get(key) for key in (*SETTINGS, *PLAIN)} if hasattr(spark, "conf") else {}  # "spark" may be a test's own parameter
     yield
     left = {key: spark.conf.get(key) for key in before}
     for key, value in before.items():

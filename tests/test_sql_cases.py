@@ -15,6 +15,7 @@ import pytest
 from sparkcep.errors import ClauseError
 from tests.error_messages import message
 from tests.sql_case_files import Case, CaseFile, CaseFileError, is_ordered, read_case_file
+from tests.views import drop_views
 
 FOLDER = Path(__file__).resolve().parent / "cases"
 FILES = sorted(FOLDER.glob("*/*.test"))
@@ -51,9 +52,7 @@ class Views:
 
     def load(self, file: CaseFile) -> None:
         if self.loaded != file.path:
-            for table in self.spark.catalog.listTables():
-                if table.isTemporary:
-                    self.spark.catalog.dropTempView(table.name)
+            drop_views(self.spark)
             for stream in file.streams:
                 stream.define(self.spark)
             for statement in file.views:

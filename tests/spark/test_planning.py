@@ -13,6 +13,8 @@ from sparkcep.plan.plan import Plan
 from sparkcep.spark.java import find_java_tool
 from tests.selection import first
 
+pytestmark = pytest.mark.codegen  # it is of Spark's plans
+
 CLAUSE = """planned MATCH_RECOGNIZE (
   PARTITION BY k ORDER BY ts
   MEASURES FIRST(p) AS f, LAST(U.p) AS l, SUM(U.x) AS sx, COUNT(*) AS n, MATCH_NUMBER() AS mn, CLASSIFIER() AS c

@@ -32,6 +32,7 @@ from sparkcep.spark.java import JavaNotFoundError, find_java_tool, require_java 
 from sparkcep.spark.session import jar as jvm_build  # noqa: E402
 from sparkcep.spark.session import session
 from sparkcep.sql.rewrite.rewrite import name_markers  # noqa: E402
+from tests.views import temporary_views  # noqa: E402
 
 MATCH = "MATCH_RECOGNIZE (PARTITION BY sym ORDER BY ts MEASURES A.price AS p PATTERN (A) DEFINE A AS price > 10)"
 BAD = MATCH.replace("DEFINE A", "DEFINE X")
@@ -141,7 +142,7 @@ def test_format_fields(enabled):
     low = clause.replace("10", "?")
     text = f"SELECT m.*, {{word}} AS w, '{{{{}}}}' AS b FROM {{data}} {low} AS m"
     assert rows(enabled.sql(text, [20], data=frame, word="it's")) == [("b", 25, "it's", "{}")]
-    assert not [t.name for t in enabled.catalog.listTables() if t.name.startswith("_pyspark_")]
+    assert not [name for name in temporary_views(enabled) if name.startswith("_pyspark_")]
 
 
 def test_script(enabled):
