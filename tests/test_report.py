@@ -15,6 +15,8 @@ from sparkcep.clause.tokens import split_statements
 from sparkcep.cli.cli import main
 from tests.pages import Parsed, check, text_of
 
+pytestmark = pytest.mark.codegen  # it is of Spark's plans
+
 ROOT = Path(__file__).resolve().parent.parent
 ONE_ROW = """WITH named AS (SELECT * FROM ticks)
 SELECT * FROM {table} MATCH_RECOGNIZE (
