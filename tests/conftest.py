@@ -115,8 +115,8 @@ FOUND = pytest.StashKey[list[pytest.Item]]()
 
 @pytest.hookimpl(tryfirst=True)  # before those are dropped that -m leaves out
 def pytest_collection_modifyitems(config, items):
-    """Files that need Spark or other programs come first, since they are long; what comes last is short and ends on all processors
-    at once."""
+    """Files that need Spark or other programs come first, since they are long; what comes last is short, so all processes end
+    together."""
     long = {item.path for item in items if "spark" in item.fixturenames or item.get_closest_marker("process")}
     items.sort(key=lambda item: item.path not in long)
     config.stash[FOUND] = list(items)
@@ -134,9 +134,24 @@ def together(nodeid: str) -> str:
     return f"{file}::{folder[1]}" if folder else file
 
 
+# Where tests ask for a session (test_selection.py holds this).
+OF_SPARK = re.compile(r"tests/(spark/|questions/|test_(api|case_settings|demo|docs|plot|report|sql_cases|sql_examples|transpile)\.py)")
+
+
 class Together(LoadScopeScheduling):
+    """The first process begins with what needs a session, and the others with what needs none: a session costs as much processor time
+    as twenty of its queries, so no other process starts one unless it has nothing else left."""
+
     def _split_scope(self, nodeid: str) -> str:
         return together(nodeid)
+
+    def _assign_work_unit(self, node) -> None:
+        with_session = node is next(iter(self.nodes))
+        for scope in self.workqueue:
+            if bool(OF_SPARK.match(scope)) is with_session:
+                self.workqueue.move_to_end(scope, last=False)
+                break
+        super()._assign_work_unit(node)
 
 
 def pytest_xdist_make_scheduler(config, log):

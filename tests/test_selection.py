@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import FOUND, together
+from tests.conftest import FOUND, OF_SPARK, together
 from tests.selection import first, further, one_in
 from tests.test_sql_cases import FILES
 
@@ -39,12 +39,24 @@ def runs_of(marks: set[str]) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def found(request) -> list[tuple[Path, str, set[str]]]:
-    """File, name and marks of every test there is."""
+def items(request) -> list[pytest.Item]:
+    """Every test there is."""
     items = request.config.stash[FOUND]
     if {item.path for item in items} != set(TESTS.rglob("test_*.py")):
         pytest.skip("only some of the files were collected")
+    return items
+
+
+@pytest.fixture(scope="module")
+def found(items) -> list[tuple[Path, str, set[str]]]:
+    """File, name and marks of every test."""
     return [(item.path, item.name, {mark.name for mark in item.iter_markers()} & MARKS) for item in items]
+
+
+def test_what_asks_for_a_session_is_known_by_its_path(items):
+    for item in items:
+        own = item.callspec.params if hasattr(item, "callspec") else {}  # "spark" may be a test's own parameter
+        assert "spark" not in item.fixturenames or "spark" in own or OF_SPARK.match(item.nodeid), item.nodeid
 
 
 def test_each_set_of_marks_belongs_to_one_run():
