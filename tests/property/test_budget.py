@@ -51,7 +51,7 @@ def compare(rng, queries, count, *shapes) -> Tally:
     return tally
 
 
-@pytest.mark.parametrize("seed", first(range(22), wider=2))
+@pytest.mark.parametrize("seed", first(range(22), 0, wider=1))
 def test_with_enough_checks_nothing_is_left_out(seed):
     tally = compare(random.Random(f"enough {seed}"), 30, 40)
     assert tally.matched >= 0.35 * tally.pairs and tally.wrong >= 0.25 * tally.pairs

@@ -166,7 +166,7 @@ def test_windows_of_every_kind(seed):
     assert tally["matched"] >= 0.1 * tally["pairs"] and tally["left"] >= 0.2 * tally["pairs"] and tally["vectors"] >= 150 and tally["promising"] >= 3
 
 
-@pytest.mark.parametrize("seed", first(range(16), wider=1))
+@pytest.mark.parametrize("seed", first(range(16), 0, wider=1))
 def test_room_that_runs_out(seed, little_room):
     tally = compare(random.Random(f"room {seed}"), 15, 10)
     assert tally["matched"] >= 0.1 * tally["pairs"] and tally["vectors"] >= 75

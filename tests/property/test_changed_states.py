@@ -24,6 +24,7 @@ def outcome(changes: int, families: list[str]) -> None:
         assert one["changes"] >= changes and 0 < one["came"]["STATE_FORMAT"] and one["came"].get("read", 0) > 0, one
 
 
+@pytest.mark.process
 def test_each_form():
     outcome(16, FORMS)
 
@@ -38,7 +39,7 @@ OTHERS = [family for family in changed_states.families() if family not in FORMS]
 PROCESSES = 3  # to start one takes as long as the changes of three families
 
 
-@pytest.mark.further
+@pytest.mark.process
 @pytest.mark.parametrize("number", range(PROCESSES))
 def test_the_other_families(number):
     outcome(100, OTHERS[number::PROCESSES])

@@ -164,6 +164,7 @@ SUMS = """ORDER BY ts MEASURES LAST(ts) AS last, {measure} AS m EVENT SELECTION 
     DEFINE B AS sum(B.v) < 900, C AS sum(B.v) = 800"""
 
 
+@pytest.mark.further
 def test_without_room_for_classes_matches_are_listed_or_refused():
     columns = {"ts": np.arange(40), "v": 97 + np.arange(40) ** 2 % 31}
     rows = []

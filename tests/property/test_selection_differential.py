@@ -194,7 +194,7 @@ def with_rows(rng, tree):
     return tuple(with_rows(rng, part) for part in tree)
 
 
-@pytest.mark.parametrize("seed", first(range(4), wider=2))
+@pytest.mark.parametrize("seed", first(range(4), 0, wider=1))
 def test_windows_of_groups_in_rows(seed):
     rng = random.Random(4500 + seed)
     tally = Tally()
@@ -327,7 +327,7 @@ def test_conjunctions_agree_with_the_oracle(seed):
     assert tally.matched >= 0.25 * tally.pairs
 
 
-@pytest.mark.parametrize("seed", first(range(2)))
+@pytest.mark.parametrize("seed", first(range(2), 0, wider=1))
 def test_the_prefilter_changes_nothing(seed):
     """Queries whose rows Spark may filter (the runner does): every variable has a row-local condition."""
     rng = random.Random(5 + seed)

@@ -172,7 +172,7 @@ def compare(spark, plannings, make, forms, settings) -> int:
     return most
 
 
-@pytest.mark.parametrize("form", first(FORMS, 2, wider=99))
+@pytest.mark.parametrize("form", first(FORMS, wider=99))
 def test_forms_of_queries(caching, plannings, form):
     assert compare(caching, plannings, _cached, [form], "plain") > 0
 

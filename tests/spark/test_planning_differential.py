@@ -70,6 +70,7 @@ def test_what_is_compared():
     assert 15 <= sum(len(some) for _, some in sampled()) <= 40
 
 
+@pytest.mark.further
 def test_a_column_alone_is_read_alone(planning):
     """The forms would find nothing if they read more than they name."""
     (group,) = (g for g in groups() if g.name == "input/names")
