@@ -92,11 +92,11 @@ def test_a_char_column_is_one_above_the_clause(enabled, tmp_path):
             assert raised.value.fragment == place
         trimmed = "SELECT * FROM padded MATCH_RECOGNIZE (ORDER BY ts MEASURES count(*) AS n PATTERN (A B C) DEFINE B AS A.code = 'a', C AS rtrim(A.code) IN ('a', 'b') AND A.code = code)"
         assert rows(enabled.sql(trimmed)) == [(3,)]
-        for name, query in (("told", every.format("own, name")), ("plain", "SELECT code AS own, name FROM padded")):
+        for name, query in (("padded_told", every.format("own, name")), ("padded_plain", "SELECT code AS own, name FROM padded")):
             enabled.sql(f"CREATE TABLE {name} USING parquet LOCATION '{tmp_path}/{name}' AS {query}")
-        assert enabled.table("told").dtypes == enabled.table("plain").dtypes
+        assert enabled.table("padded_told").dtypes == enabled.table("padded_plain").dtypes
     finally:
-        for name in ("padded", "cut", "told", "plain"):
+        for name in ("padded", "cut", "padded_told", "padded_plain"):
             enabled.sql(f"DROP TABLE IF EXISTS {name}")
 
 
