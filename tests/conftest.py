@@ -117,7 +117,10 @@ FOUND = pytest.StashKey[list[pytest.Item]]()
 def pytest_collection_modifyitems(config, items):
     """Files that need Spark or other programs come first, since they are long; what comes last is short, so all processes end
     together."""
-    long = {item.path for item in items if "spark" in item.fixturenames or item.get_closest_marker("process")}
+    for item in items:
+        if "spark" in item.fixturenames:
+            item.add_marker("spark")
+    long = {item.path for item in items if item.get_closest_marker("spark") or item.get_closest_marker("process")}
     items.sort(key=lambda item: item.path not in long)
     config.stash[FOUND] = list(items)
 
