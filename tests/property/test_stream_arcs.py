@@ -309,7 +309,7 @@ def _over(plan, prepared, rows: pa.Table, own: pa.Schema, arcs: JournalArcs | No
     return (KeyedStream if plan.changes is None else RetractingStream)(prepared, rows.schema, ["__s0", "__s1"], arcs=arcs)
 
 
-@pytest.mark.parametrize("seed", first(range(12), wider=2))
+@pytest.mark.parametrize("seed", first(range(12), 0, wider=1))
 def test_arcs_that_are_always_there_are_as_those_of_the_clause(seed):
     """With all that a clause over a stream may have: rows in no match, labels, numbers, sessions, changes."""
     rng, told = random.Random(f"static {seed}"), 0

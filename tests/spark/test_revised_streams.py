@@ -121,6 +121,7 @@ FORMS = (
 )
 
 
+@pytest.mark.further
 @pytest.mark.codegen
 @pytest.mark.parametrize("shape", ["ONE ROW PER MATCH", pytest.param("ALL ROWS PER MATCH", marks=pytest.mark.further)])
 @pytest.mark.parametrize("adaptive", ["true", pytest.param("false", marks=pytest.mark.slow)])

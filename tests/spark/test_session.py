@@ -388,6 +388,7 @@ def test_callbacks_that_somebody_opened_stay_as_they_are(monkeypatch, caplog):
     assert "asks for no token" in caplog.text
 
 
+@pytest.mark.further
 def test_without_a_compiler_the_wrapper_is_enough(enabled, monkeypatch, tmp_path, caplog):
     monkeypatch.setattr(session, "_parser", None)
     monkeypatch.setattr(jvm_build, "find_java_tool", lambda *_: None)
