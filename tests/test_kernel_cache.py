@@ -283,6 +283,7 @@ def test_nothing_compiles_where_only_loading_is_allowed(tmp_path, monkeypatch):
         storage.places.cache_clear()
 
 
+@pytest.mark.further
 def test_every_engine_is_compiled_ahead(capsys):
     assert cli.main(["compile"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -258,7 +258,7 @@ LOOKING = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("condition", one_in(2, LOOKING))
+@pytest.mark.parametrize("condition", one_in(4, LOOKING))
 def test_each_thing_that_a_condition_sees(condition):
     """Against the search of the PATTERN itself, over rows of one variable and of two."""
     rng, matched = random.Random(condition), 0

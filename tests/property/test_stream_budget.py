@@ -87,7 +87,7 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.parametrize("text", one_in(6, STATEMENTS, wider=3))
+@pytest.mark.parametrize("text", one_in(12, STATEMENTS, wider=3))
 def test_each_statement(text):
     rng, total = random.Random(text), 0
     for _ in range(4):

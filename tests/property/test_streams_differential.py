@@ -212,7 +212,7 @@ def best(plan, leaves: pa.Table) -> dict[tuple, list[tuple]]:
     return {group: [found[2] for found in sorted(some)[: ranking.top]] for group, some in groups.items()}
 
 
-@pytest.mark.parametrize("text", one_in(6, TOPS, 3))
+@pytest.mark.parametrize("text", one_in(12, TOPS, 3))
 def test_the_best_of_windows(text):
     rng = random.Random(text)
     assert sum(compared_best(text, rng) for _ in range(6)) > (20 if "^" not in text else 2)
@@ -435,8 +435,8 @@ def test_runs_that_were_told_are_no_effort():
     assert told == [*[0] * 12, 2**11 - 1, 0]
 
 
-@pytest.mark.parametrize("kind", ["plain", "~", "&", "WITHIN"])
-@pytest.mark.parametrize("seed", first([0, 1, 4, 5]))
+@pytest.mark.parametrize("kind", one_in(2, ["plain", "~", "&", "WITHIN"]))
+@pytest.mark.parametrize("seed", first([0, 1, 4, 5], wider=1))
 def test_of_many_rows_a_match_is_told_within_a_share_of_window(monkeypatch, kind, seed):
     """Where conditions look at the match, many rows are searched once for each sixteenth of WINDOW: here all are many, and it is a
     fourth."""
@@ -740,8 +740,8 @@ NEIGHBOURS = [
 ]
 
 
-@pytest.mark.parametrize("text", NEIGHBOURS)
-@pytest.mark.parametrize("seed", first(range(6)))
+@pytest.mark.parametrize("text", one_in(2, NEIGHBOURS))
+@pytest.mark.parametrize("seed", first(range(6), wider=1))
 def test_a_wide_window_tells_no_match_later(text, seed):
     """Of rows that are neighbours the next one decides, whatever WINDOW there is."""
     told = 0
@@ -812,7 +812,7 @@ def ended_of_last_rows(plan, answer: pa.Table, window, negates_behind: bool, wat
     return found
 
 
-@pytest.mark.parametrize("text", one_in(2, CLAUSES))
+@pytest.mark.parametrize("text", one_in(4, CLAUSES))
 def test_each_kind(text):
     rng, total = random.Random(text), 0
     for _ in range(4):
@@ -820,7 +820,7 @@ def test_each_kind(text):
     assert total > 5
 
 
-@pytest.mark.parametrize("text", one_in(6, LAST_ROWS + AUTOMATA, 3))
+@pytest.mark.parametrize("text", one_in(12, LAST_ROWS + AUTOMATA, 3))
 def test_each_answer_for_last_rows(text):
     rng, total = random.Random(text), 0
     for _ in range(4):
@@ -828,7 +828,7 @@ def test_each_answer_for_last_rows(text):
     assert total > 5
 
 
-@pytest.mark.parametrize("text", one_in(5, CLAUSES + LAST_ROWS + AUTOMATA + BY_EXPIRY + TOPS, 3))
+@pytest.mark.parametrize("text", one_in(10, CLAUSES + LAST_ROWS + AUTOMATA + BY_EXPIRY + TOPS, 3))
 def test_nothing_told_later_is_behind_the_watermark_that_is_passed_on(text):
     """What is told after a micro-batch has times behind the watermark that the clause passed on with it, by which nothing above
     it calls these late."""

@@ -225,7 +225,7 @@ def answered(spark, form: str, settings: dict[str, str]) -> list[str]:
 
 
 @pytest.mark.codegen
-@pytest.mark.parametrize("form", one_in(6, FORMS_OF_PLANS))
+@pytest.mark.parametrize("form", one_in(12, FORMS_OF_PLANS))
 def test_any_plan_gives_the_rows_that_arrays_give(spark, plain, form):
     """Without the operator of mapInArrow each output row has the array of its match's rows."""
     arrays = answered(spark, form, {"sparkcep.mapInArrow": "false"})

@@ -444,6 +444,7 @@ def test_jar_is_built_once_and_for_this_source(monkeypatch, tmp_path):
 
 
 @needs_javac
+@pytest.mark.further
 def test_compile_errors_are_told(monkeypatch, tmp_path):
     jars = jvm_build._spark_jars(None)
     with pytest.raises(jvm_build.JvmBuildError, match="cannot find symbol"):
