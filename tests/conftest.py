@@ -142,8 +142,8 @@ OF_SPARK = re.compile(r"tests/(spark/|questions/|test_(api|case_settings|demo|do
 
 
 class Together(LoadScopeScheduling):
-    """The first process begins with what needs a session, and the others with what needs none: a session costs as much processor time
-    as twenty of its queries, so no other process starts one unless it has nothing else left."""
+    """The first process begins with files that need a session, and the others begin with the rest. A session costs as much
+    processor time as twenty of its queries, so another process starts one only if nothing else is left."""
 
     def _split_scope(self, nodeid: str) -> str:
         return together(nodeid)

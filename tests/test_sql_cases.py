@@ -1,11 +1,11 @@
 """The SQL cases of ``tests/cases``: one test per case, all in one Spark session.
 
-``sql_case_files`` describes the files. Of the cases that start a job the default run takes the first of each file and then each 32nd,
-the wider run a third of what is left.
+``sql_case_files`` describes the files. Of the cases that start a job, the default run takes the first of each file and then each
+32nd. The wider run takes a third of the rest.
 
-Two thirds of the error cases are found by the clause's own reader, which needs no Spark: the default run takes them all in this
-process, and each eighth of them in Spark too. Of the other error cases the default run takes each second one, and the wider run the
-rest; they also check that no Spark job was started.
+The clause's own reader finds two thirds of the errors and needs no Spark. The default run takes all of these in this process, and
+each eighth of them in Spark too. The default run takes each second one of the other errors, and the wider run takes the rest. In
+Spark, an error case also checks that no job was started.
 """
 
 from __future__ import annotations
