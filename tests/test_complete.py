@@ -148,7 +148,7 @@ def corpus():
                 yield case.statements[-1]
 
 
-@pytest.mark.parametrize("step", [120, pytest.param(21, marks=pytest.mark.further), pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [60, pytest.param(21, marks=pytest.mark.further), pytest.param(7, marks=pytest.mark.slow)])
 def test_every_word_that_the_reader_takes_is_proposed_before_it(step):
     """At each word of clauses of the corpus, with and without its first letter typed."""
     looked, clauses = 0, 0
