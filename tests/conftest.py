@@ -27,10 +27,31 @@ os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA)
 
 # Of the session of all tests. To unset one gives later tests Spark's own default: 200 partitions take minutes.
 SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"}
+# What Spark does so that long queries end sooner: it compiles their plan, and plans again after each stage. A query of a test takes
+# half the time without. A test with the mark ``codegen`` has Spark's own defaults.
+PLAIN = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.adaptive.enabled": "false"}
+
+SESSION = pytest.StashKey()
+DEFAULTS = pytest.StashKey[bool]()
+
+
+def choose_plans(config) -> None:
+    """Gives the session, once there is one, Spark's defaults or PLAIN, as the test that comes next asks for."""
+    session = config.stash.get(SESSION, None)
+    for key, value in PLAIN.items() if session else ():
+        session.conf.unset(key) if config.stash[DEFAULTS] else session.conf.set(key, value)
+
+
+@pytest.hookimpl(tryfirst=True)  # before its fixtures, those of its module too
+def pytest_runtest_setup(item):
+    defaults = item.get_closest_marker("codegen") is not None
+    if item.config.stash.get(DEFAULTS, None) is not defaults:
+        item.config.stash[DEFAULTS] = defaults
+        choose_plans(item.config)
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory):
+def spark(request, tmp_path_factory):
     """A small local session whose ``sql`` understands MATCH_RECOGNIZE."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     sql = pytest.importorskip("pyspark.sql")
@@ -38,6 +59,7 @@ def spark(tmp_path_factory):
 
     settings = {
         **SETTINGS,
+        **PLAIN,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": JAVA,
@@ -50,6 +72,8 @@ def spark(tmp_path_factory):
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     sparkcep.enable(session)
+    request.config.stash[SESSION] = session
+    choose_plans(request.config)
     yield session
     session.stop()
 
@@ -67,7 +91,7 @@ def level_of_the_log():
 def settings_of_the_session(request):
     """A test leaves the session's settings as it found them."""
     spark = request.getfixturevalue("spark") if "spark" in request.fixturenames else None
-    before = {key: spark.conf.get(key) for key in SETTINGS} if hasattr(spark, "conf") else {}  # "spark" may be a test's own parameter
+    before = {key: spark.conf.get(key) for key in (*SETTINGS, *PLAIN)} if hasattr(spark, "conf") else {}  # "spark" may be a test's own parameter
     yield
     left = {key: spark.conf.get(key) for key in before}
     for key, value in before.items():
@@ -91,9 +115,12 @@ FOUND = pytest.StashKey[list[pytest.Item]]()
 
 @pytest.hookimpl(tryfirst=True)  # before those are dropped that -m leaves out
 def pytest_collection_modifyitems(config, items):
-    """Files that need Spark or other programs come first, since they are long; what comes last is short and ends on all processors
-    at once."""
-    long = {item.path for item in items if "spark" in item.fixturenames or item.get_closest_marker("process")}
+    """Files that need Spark or other programs come first, since they are long; what comes last is short, so all processes end
+    together."""
+    for item in items:
+        if "spark" in item.fixturenames:
+            item.add_marker("spark")
+    long = {item.path for item in items if item.get_closest_marker("spark") or item.get_closest_marker("process")}
     items.sort(key=lambda item: item.path not in long)
     config.stash[FOUND] = list(items)
 
@@ -110,9 +137,24 @@ def together(nodeid: str) -> str:
     return f"{file}::{folder[1]}" if folder else file
 
 
+# Where tests ask for a session (test_selection.py holds this).
+OF_SPARK = re.compile(r"tests/(spark/|questions/|test_(api|case_settings|demo|docs|plot|report|sql_cases|sql_examples|transpile)\.py)")
+
+
 class Together(LoadScopeScheduling):
+    """The first process begins with files that need a session, and the others begin with the rest. A session costs as much
+    processor time as twenty of its queries, so another process starts one only if nothing else is left."""
+
     def _split_scope(self, nodeid: str) -> str:
         return together(nodeid)
+
+    def _assign_work_unit(self, node) -> None:
+        with_session = node is next(iter(self.nodes))
+        for scope in self.workqueue:
+            if bool(OF_SPARK.match(scope)) is with_session:
+                self.workqueue.move_to_end(scope, last=False)
+                break
+        super()._assign_work_unit(node)
 
 
 def pytest_xdist_make_scheduler(config, log):

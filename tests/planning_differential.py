@@ -21,6 +21,7 @@ from sparkcep.settings import Settings
 from tests.planning_forms import Column, Form, Rows, all_forms, columns_of, few_forms, keys, picked
 from tests.planning_statements import PINNED, Group, Statement, groups, whole
 from tests.spark.compared import rewritten
+from tests.views import drop_views, temporary_views
 
 VIEW = "planning_form"
 BRANCHES = 24  # of one query: Spark's time for a plan grows faster than the plan
@@ -107,7 +108,7 @@ def configured(spark, settings: Mapping[str, str]) -> Iterator[None]:
 @contextmanager
 def stored(spark, setting: str) -> Iterator[list[str]]:
     """The views of a group, cached (lazily) or checkpointed if ``setting`` says so, and then as they were. Yields their names."""
-    views = [t.name for t in spark.catalog.listTables() if t.isTemporary] if setting in (CACHED_INPUT, CHECKPOINTED) else []
+    views = temporary_views(spark) if setting in (CACHED_INPUT, CHECKPOINTED) else []
     before = {name: spark.table(name) for name in views}
     for name, frame in before.items():
         if setting == CACHED_INPUT:
@@ -126,9 +127,7 @@ def stored(spark, setting: str) -> Iterator[list[str]]:
 
 def prepare(spark, group: Group) -> None:
     """The views of a group, and no others."""
-    for table in spark.catalog.listTables():
-        if table.isTemporary:
-            spark.catalog.dropTempView(table.name)
+    drop_views(spark)
     group.load(spark)
 
 

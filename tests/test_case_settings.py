@@ -68,6 +68,7 @@ def views(spark):
 
 
 @pytest.mark.slow
+@pytest.mark.codegen
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 @pytest.mark.parametrize("name", SETTINGS)
 def test_cases(spark, views, name, path):
@@ -79,7 +80,7 @@ def test_cases(spark, views, name, path):
             known = f"{path.parent.name}/{path.stem}/{case.name}" in OTHERWISE[name]
             if case.fails or case.settings or starts_no_job(case):
                 continue  # errors of analysis are the same texts; cases with settings of their own stay as they are
-            for key, value in before.items():  # Spark's own list of tables cannot be read where encoders are interpreted
+            for key, value in before.items():
                 spark.conf.unset(key) if value is None else spark.conf.set(key, value)
             views.load(file)
             for key, value in SETTINGS[name].items():

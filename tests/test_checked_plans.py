@@ -364,6 +364,7 @@ def test_many_variables_that_others_name_are_told_at_once():
     assert len(found.strategy.automaton.copies.guesses) == 30
 
 
+@pytest.mark.further
 def test_instructions_of_a_condition_have_a_bound():
     """PMOD of decimals computes its operands three times, and so does one around it."""
     plan = make_plan(parse_clause(f"ORDER BY t MEASURES count(*) AS n PATTERN (A) DEFINE A AS {'pmod(' * 16}FIRST(A.v) + v{', 7)' * 16} > 0"))

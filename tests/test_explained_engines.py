@@ -212,8 +212,11 @@ def tables(plan: Plan, rng: random.Random) -> Iterator[pa.Table]:
         yield pa.table(columns or {"x": values(pa.int64())})
 
 
-@pytest.mark.parametrize("part", first([1, 0]))  # the first has clauses of every search
-def test_what_is_said_is_what_runs(part):
+ALL = 10_000
+
+
+@pytest.mark.parametrize(("part", "most"), first([(1, 12), pytest.param(1, ALL), pytest.param(0, ALL)], wider=3))  # the first part has clauses of every search
+def test_what_is_said_is_what_runs(part, most):
     """Plans go the way that they go to the engine: as JSON, without the texts that Spark computes."""
     rng, said, ran, untyped = random.Random(1), collections.Counter(), collections.Counter(), []
     for name, plan in plans(part).values():
@@ -222,6 +225,8 @@ def test_what_is_said_is_what_runs(part):
         text, cost, *_ = describe(plan).splitlines()
         assert cost == f"cost of the search: {strategy_of(plan).cost}" and strategy_of(plan).cost, name
         search = next(search for words, search in SAID.items() if words in text)
+        if said[search] >= most:
+            continue
         shipped = Plan.from_json(plan.without_sql().to_json())
         for table in tables(shipped, rng):
             try:
@@ -239,8 +244,8 @@ def test_what_is_said_is_what_runs(part):
             break
         else:
             untyped.append(name)
-    assert said.total() > 400
-    assert len(untyped) < 0.03 * said.total(), untyped
+    assert said.total() > (400 if most == ALL else 5 * len(SEARCHES))
+    assert len(untyped) < (0.03 if most == ALL else 0.1) * said.total(), untyped
     assert part == 0 or set(said) == set(SEARCHES)
     for search in SEARCHES if part == 1 else ():
         assert ran[search] > 0, (search, said)  # by itself, with nothing listed instead

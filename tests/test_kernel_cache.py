@@ -117,6 +117,7 @@ def test_a_kernel_that_others_call_where_it_is(tmp_path):
     assert "doubled returns int64, and not float64" in wrong[1]
 
 
+@pytest.mark.further
 def test_kernels_that_stand_apart_above_one_another(tmp_path):
     """What was read from a file has all loaded that is below it."""
     kept = tmp_path / "kept"
@@ -130,6 +131,7 @@ def test_kernels_that_stand_apart_above_one_another(tmp_path):
         assert answer(start(folder, kept)) == ([85, misses], misses)
 
 
+@pytest.mark.further
 def test_who_waits_for_an_entry_compiles_what_stands_apart(tmp_path):
     kept = tmp_path / "kept"
     folder = package(tmp_path / "one", APART)
@@ -281,6 +283,7 @@ def test_nothing_compiles_where_only_loading_is_allowed(tmp_path, monkeypatch):
         storage.places.cache_clear()
 
 
+@pytest.mark.further
 def test_every_engine_is_compiled_ahead(capsys):
     assert cli.main(["compile"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -302,6 +305,7 @@ def test_kernels_that_nobody_uses_are_removed(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[2:])
 
 
+@pytest.mark.further
 def test_loaded_kernels_are_marked(tmp_path):
     kept = tmp_path / "kept"
     answer(start(package(tmp_path / "one"), kept))

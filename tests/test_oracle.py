@@ -307,6 +307,7 @@ def accepting(some):
     return lambda c: c.rows[c.start + len(c.labels) - 1]["s"] in some
 
 
+@pytest.mark.further
 def test_spans_agree_with_re():
     # No form of pattern is left out: `re` and the oracle have the same rule for empty iterations.
     rng = random.Random(20_250_101)

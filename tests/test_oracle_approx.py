@@ -520,6 +520,7 @@ def _exact_cases(count):
         yield seed, exact, approx, rows
 
 
+@pytest.mark.further
 def test_without_errors_it_is_exact_matching():
     compared = matched = 0
     for seed, exact, approx, rows in _exact_cases(2200):
@@ -536,6 +537,7 @@ def test_without_errors_it_is_exact_matching():
     assert matched > 500
 
 
+@pytest.mark.further
 def test_more_errors_keep_what_there_was():
     compared = 0
     for _, _, exact, rows in _exact_cases(500):
@@ -553,6 +555,7 @@ def test_more_errors_keep_what_there_was():
     assert compared > 50
 
 
+@pytest.mark.further
 def test_reports_agree_with_each_other():
     for _, _, exact, rows in _exact_cases(300):
         at = [row["id"] for row in rows]

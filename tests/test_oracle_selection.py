@@ -651,6 +651,7 @@ def _firsts(p):
     return found
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("reach", [99, 4])
 def test_all_matches_against_combinations(reach):
     """Skip till any: the subsequences that `re` accepts whole. Skip till next: those of them whose ignored rows could not have
@@ -703,6 +704,7 @@ def _with_gaps(p, letters):
     return f"(?:{'|'.join(children)})" if p[0] == "alt" else "".join(children)
 
 
+@pytest.mark.further
 def test_first_match_under_skip_till_any_against_re():
     """The preferred match of each start row ends where `re` ends with a reluctant gap before each variable."""
     compared = 0
@@ -733,6 +735,7 @@ def _answer(q, rows):
         return None
 
 
+@pytest.mark.further
 def test_random_queries_keep_the_rules():
     kinds = set()
     answered = 0
@@ -759,6 +762,7 @@ def test_random_queries_keep_the_rules():
     assert len(kinds) == 12
 
 
+@pytest.mark.further
 def test_strategies_are_nested():
     """What is a match under a stricter strategy is one under a looser strategy; negation only takes away."""
     for seed, q, rows in _random_cases(600, report=ALL, shapes=("plain",)):
@@ -772,6 +776,7 @@ def test_strategies_are_nested():
             assert strict <= following <= anything, seed
 
 
+@pytest.mark.further
 def test_first_match_is_the_best_of_all():
     for seed, q, rows in _random_cases(600, strategy=ANY, report=ALL, shapes=("plain", "negation")):
         q.skip = ("to next row",)
@@ -787,6 +792,7 @@ def test_first_match_is_the_best_of_all():
             assert not match or preferred[match[0][0]] == match, seed
 
 
+@pytest.mark.further
 def test_conjunction_without_conditions_across_is_a_product():
     """Sides that look at nothing but the row: every pair of occurrences, in the window."""
     for seed in range(200):

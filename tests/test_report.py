@@ -15,6 +15,8 @@ from sparkcep.clause.tokens import split_statements
 from sparkcep.cli.cli import main
 from tests.pages import Parsed, check, text_of
 
+pytestmark = pytest.mark.codegen  # it is of Spark's plans
+
 ROOT = Path(__file__).resolve().parent.parent
 ONE_ROW = """WITH named AS (SELECT * FROM ticks)
 SELECT * FROM {table} MATCH_RECOGNIZE (
@@ -87,6 +89,7 @@ def test_a_report_of_all_rows(pages):
     assert "rows to draw, from the cache" in jobs
 
 
+@pytest.mark.further
 def test_what_a_report_cannot_tell_has_its_reason(session):
     inside = check(sparkcep.report(session, ONE_ROW.format(table="named", rest="WHERE symbol > 'M'")))
     assert "cannot be read by itself" in text_of(inside) and inside.count("img") == 0
@@ -96,6 +99,7 @@ def test_what_a_report_cannot_tell_has_its_reason(session):
     assert "no MATCH_RECOGNIZE clause" in text_of(plain) and ["x", "n", "\ufffd<i>", "NULL"] in tables(plain)
 
 
+@pytest.mark.further
 def test_a_picture_that_fails_is_a_note(session, monkeypatch):
     dollars = check(sparkcep.report(session, ALL_ROWS.replace("FROM ticks", "FROM (SELECT concat('$x_{$', symbol) AS symbol, day, price FROM ticks)")))
     assert dollars.count("img") == 1 and "No picture" not in text_of(dollars)

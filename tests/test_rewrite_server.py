@@ -130,6 +130,7 @@ def test_a_helper_ends_when_its_input_does_while_it_works():
         assert helper.process.wait(60) == 0 and helper.process.stdout.read() == b""
 
 
+@pytest.mark.further
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the memory of a process is bounded on Linux alone")
 def test_a_request_beyond_its_memory_is_an_error_of_its_statement():
     with Helper(size=200 << 20) as helper:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
+from collections import OrderedDict
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
-from tests.conftest import FOUND, together
+from tests.conftest import FOUND, OF_SPARK, Together, together
 from tests.selection import first, further, one_in
 from tests.test_sql_cases import FILES
 
@@ -39,16 +41,28 @@ def runs_of(marks: set[str]) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def found(request) -> list[tuple[Path, str, set[str]]]:
-    """File, name and marks of every test there is."""
+def items(request) -> list[pytest.Item]:
+    """Every test there is."""
     items = request.config.stash[FOUND]
     if {item.path for item in items} != set(TESTS.rglob("test_*.py")):
         pytest.skip("only some of the files were collected")
+    return items
+
+
+@pytest.fixture(scope="module")
+def found(items) -> list[tuple[Path, str, set[str]]]:
+    """File, name and marks of every test."""
     return [(item.path, item.name, {mark.name for mark in item.iter_markers()} & MARKS) for item in items]
 
 
+def test_what_asks_for_a_session_is_known_by_its_path(items):
+    for item in items:
+        own = item.callspec.params if hasattr(item, "callspec") else {}  # "spark" may be a test's own parameter
+        assert item.get_closest_marker("spark") is None or "spark" in own or OF_SPARK.match(item.nodeid), item.nodeid
+
+
 def test_each_set_of_marks_belongs_to_one_run():
-    for i in range(1 << len(MARKS)):
+    for i in range(1 << len(MARKS)):  # codegen changes nothing
         marks = {mark for bit, mark in enumerate(sorted(MARKS)) if i >> bit & 1}
         assert len(runs_of(marks)) == 1, (marks, runs_of(marks))
 
@@ -121,3 +135,14 @@ def test_what_one_process_runs():
     assert together("tests/grammar/test_grammar.py::test_a[0]") == together("tests/grammar/test_editors.py::test_b")
     cases = [together(f"tests/test_sql_cases.py::test_case[{name}]") for name in ("pattern/empty/a", "pattern/groups/b", "values/ansi/c")]
     assert cases[0] == cases[1] != cases[2]
+
+
+def test_the_first_process_begins_with_files_that_need_a_session():
+    scopes = ["tests/spark/test_a.py", "tests/test_b.py", "tests/test_c.py", "tests/test_docs.py", "tests/spark/test_d.py"]
+    scheduling, nodes = object.__new__(Together), [MagicMock(), MagicMock()]
+    scheduling.assigned_work = {node: {} for node in nodes}
+    scheduling.registered_collections = {node: [f"{scope}::test" for scope in scopes] for node in nodes}
+    scheduling.workqueue = OrderedDict((scope, {f"{scope}::test": False}) for scope in scopes)
+    for node in (*nodes, *nodes, nodes[1]):
+        scheduling._assign_work_unit(node)
+    assert [list(scheduling.assigned_work[node]) for node in nodes] == [["tests/spark/test_a.py", "tests/test_docs.py"], ["tests/test_b.py", "tests/test_c.py", "tests/spark/test_d.py"]]

@@ -1,8 +1,11 @@
 """The SQL cases of ``tests/cases``: one test per case, all in one Spark session.
 
-``sql_case_files`` describes the files. An error case also checks that no Spark job was started, so it is cheap: the default run
-takes each second one, and of the others the first of each file and then each 32nd; the wider run takes the other error cases, and a
-third of what is left.
+``sql_case_files`` describes the files. Of the cases that start a job, the default run takes the first of each file and then each
+32nd. The wider run takes a third of the rest.
+
+The clause's own reader finds two thirds of the errors and needs no Spark. The default run takes all of these in this process, and
+each eighth of them in Spark too. The default run takes each second one of the other errors, and the wider run takes the rest. In
+Spark, an error case also checks that no job was started.
 """
 
 from __future__ import annotations
@@ -12,34 +15,66 @@ from pathlib import Path
 
 import pytest
 
+import sparkcep
 from sparkcep.errors import ClauseError
 from tests.error_messages import message
 from tests.sql_case_files import Case, CaseFile, CaseFileError, is_ordered, read_case_file
+from tests.views import drop_views
 
 FOLDER = Path(__file__).resolve().parent / "cases"
 FILES = sorted(FOLDER.glob("*/*.test"))
 
 
 STEP, WIDER = 32, 3  # of the cases that start a job, in the default run, and of those that it leaves in the wider one
+IN_SPARK = 8  # of so many error cases that the reader finds, one is asked of Spark as well
 
 
 def starts_no_job(case: Case) -> bool:
     return case.error is not None and case.error.error_class is not None
 
 
+def found_by_the_reader(case: Case) -> ClauseError | None:
+    """The error of a case that the clause's reader finds, without Spark and its settings."""
+    if not starts_no_job(case) or case.settings or case.params is not None or len(case.statements) > 1:
+        return None
+    try:
+        sparkcep.rewrite(case.statements[-1])
+    except ClauseError as error:
+        return error
+    except Exception:  # noqa: BLE001 - Spark's session says it, in the case's own test
+        return None
+    return None
+
+
 def _parameters():
+    found = 0
     for path in FILES:
         file = read_case_file(path)
         with_jobs = without = 0
         for case in file.cases:
             marks = [pytest.mark.xfail(reason=case.fails, strict=True)] if case.fails else []
-            if starts_no_job(case):
+            if found_by_the_reader(case):
+                marks += [pytest.mark.slow] if found % IN_SPARK else []
+                found += 1
+            elif starts_no_job(case):
                 marks += [pytest.mark.further] if without % 2 else []
                 without += 1
             else:
                 marks += [] if with_jobs % STEP == 0 else [pytest.mark.slow] if with_jobs % WIDER else [pytest.mark.further]
                 with_jobs += 1
             yield pytest.param(file, case, marks=marks, id=f"{path.parent.name}/{path.stem}/{case.name}")
+
+
+def test_errors_that_the_reader_finds():
+    found = 0
+    for case in (case for path in FILES for case in read_case_file(path).cases):
+        error = found_by_the_reader(case)
+        found += error is not None
+        if error is not None and case.error.whole is not None:
+            assert error.over(case.statements[-1]) == case.error.whole, case.name
+        elif error is not None:
+            check_clause_error(error, case)
+    assert found >= 515  # what it no longer finds is left to Spark, which half of the other cases are asked of
 
 
 class Views:
@@ -51,9 +86,7 @@ class Views:
 
     def load(self, file: CaseFile) -> None:
         if self.loaded != file.path:
-            for table in self.spark.catalog.listTables():
-                if table.isTemporary:
-                    self.spark.catalog.dropTempView(table.name)
+            drop_views(self.spark)
             for stream in file.streams:
                 stream.define(self.spark)
             for statement in file.views:
@@ -145,7 +178,6 @@ def _sorted(rows):
 
 
 def check_error(spark, case: Case, statement: str, arguments: tuple) -> None:
-    expected = case.error
     context = spark.sparkContext
     context.setJobGroup(f"error case {case.name}", case.name)
     try:
@@ -154,8 +186,13 @@ def check_error(spark, case: Case, statement: str, arguments: tuple) -> None:
         jobs = context.statusTracker().getJobIdsForGroup(f"error case {case.name}")
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)
-    error = caught.value
     assert not list(jobs), "a job ran before the error"
+    check_clause_error(caught.value, case)
+
+
+def check_clause_error(error: Exception, case: Case) -> None:
+    """Class, place and text of an error are those of the case."""
+    expected = case.error
     if expected.error_class == "*":
         assert isinstance(error, ClauseError), f"not an error of ours: {error!r}"
     else:

@@ -29,7 +29,7 @@ def views(spark):
     return Views(spark)
 
 
-@pytest.mark.parametrize(("file", "case"), one_in(12, [pytest.param(file, case, id=f"{file.path.stem}/{case.name}") for file, case in CASES if not starts_no_job(case)], wider=2))
+@pytest.mark.parametrize(("file", "case"), one_in(24, [pytest.param(file, case, id=f"{file.path.stem}/{case.name}") for file, case in CASES if not starts_no_job(case)], wider=2))
 def test_rows(spark, views, file, case):
     views.load(file)
     done = sparkcep.transpile(case.statements[-1], case.read)

@@ -166,7 +166,7 @@ def test_windows_of_every_kind(seed):
     assert tally["matched"] >= 0.1 * tally["pairs"] and tally["left"] >= 0.2 * tally["pairs"] and tally["vectors"] >= 150 and tally["promising"] >= 3
 
 
-@pytest.mark.parametrize("seed", first(range(16), wider=1))
+@pytest.mark.parametrize("seed", first(range(16), 0, wider=1))
 def test_room_that_runs_out(seed, little_room):
     tally = compare(random.Random(f"room {seed}"), 15, 10)
     assert tally["matched"] >= 0.1 * tally["pairs"] and tally["vectors"] >= 75
@@ -186,7 +186,7 @@ def test_room_that_runs_out_where_conditions_look_at_the_match(seed, little_room
     assert tally.matched >= 0.3 * tally.pairs
 
 
-@pytest.mark.parametrize("seed", first(range(12), wider=3))
+@pytest.mark.parametrize("seed", first(range(12)))
 def test_little_room_changes_nothing(seed, monkeypatch):
     """Conditions over the match, groups with windows, and few checks: the same rows with little room, whatever the chunks are."""
     rng = random.Random(f"little room {seed}")
@@ -209,7 +209,7 @@ def test_little_room_changes_nothing(seed, monkeypatch):
     assert told >= 0.2 * compared
 
 
-@pytest.mark.parametrize("seed", first(range(12), wider=3))
+@pytest.mark.parametrize("seed", first(range(12)))
 def test_conditions_that_fail_use_checks(seed):
     """Runs that a condition can tell apart are candidates of their own, and a check whose condition fails is one."""
     rng, tally = random.Random(f"conditions under a budget {seed}"), Counter()

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from tests.property import changed_states
-from tests.selection import further, slow
 
 # one family of each form of a state
 FORMS = [
@@ -25,10 +24,22 @@ def outcome(changes: int, families: list[str]) -> None:
         assert one["changes"] >= changes and 0 < one["came"]["STATE_FORMAT"] and one["came"].get("read", 0) > 0, one
 
 
+@pytest.mark.process
 def test_each_form():
     outcome(16, FORMS)
 
 
-@pytest.mark.parametrize("family", [slow(family) if family in FORMS else further(family) for family in changed_states.families()])
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FORMS)
 def test_each_family(family):
-    outcome(10_000 if family in FORMS else 100, [family])
+    outcome(10_000, [family])
+
+
+OTHERS = [family for family in changed_states.families() if family not in FORMS]
+PROCESSES = 3  # to start one takes as long as the changes of three families
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("number", range(PROCESSES))
+def test_the_other_families(number):
+    outcome(100, OTHERS[number::PROCESSES])

@@ -25,7 +25,7 @@ from tests.selection import first
 AUTOMATA, PARTITIONS = 15, 12  # a seed
 
 
-@pytest.mark.parametrize("seed", first(range(16), wider=3))
+@pytest.mark.parametrize("seed", first(range(16)))
 def test_net_is_of_the_rows_that_are_left(seed):
     rng = random.Random(8000 + seed)
     compared = matched = 0
@@ -51,7 +51,7 @@ def test_net_is_of_the_rows_that_are_left(seed):
     assert matched > compared
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=3))
+@pytest.mark.parametrize("seed", first(range(8)))
 def test_rows_that_are_in_no_match(seed):
     rng = random.Random(8100 + seed)
     alone = 0
@@ -119,7 +119,7 @@ def _compare_changes(rng, automaton, partitions, chunk_rows=None, by=None):
     return same_rows(text, partitions, expected, chunk_rows)
 
 
-@pytest.mark.parametrize("seed", first(range(16), wider=3))
+@pytest.mark.parametrize("seed", first(range(16)))
 def test_changes_are_those_of_all_matches(seed):
     rng = random.Random(8300 + seed)
     compared = told = 0
@@ -152,7 +152,7 @@ def _of_values(rng):
     return replace(automaton, arcs=tuple(arcs), consecutive=rng.random() < 0.1)
 
 
-@pytest.mark.parametrize("seed", first(range(16), wider=3))
+@pytest.mark.parametrize("seed", first(range(16)))
 def test_punctuations_of_rows_with_one_value(seed, monkeypatch):
     """PUNCTUATE BY: the changes are those of the definition, and the same where nothing is dropped; something is."""
     rng, dropped = random.Random(8600 + seed), Counter()
@@ -214,7 +214,7 @@ def test_20_000_logs(batch):
     assert told > 2 * logs
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=3))
+@pytest.mark.parametrize("seed", first(range(8)))
 def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
     for module, name in ((register_arrays, "RECORDS"), (register_arrays, "MATCHES"), (log_engine, "KEPT"), (log_engine, "CHANGES"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
         monkeypatch.setattr(module, name, 1)
@@ -227,7 +227,7 @@ def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
     assert told > 125
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=3))
+@pytest.mark.parametrize("seed", first(range(8)))
 def test_rows_of_matches_that_come_and_go(seed):
     """ALL ROWS PER MATCH with the names of arcs: a match whose rows or arcs change goes and comes."""
     rng = random.Random(8500 + seed)
@@ -252,7 +252,7 @@ def test_rows_of_matches_that_come_and_go(seed):
     assert told > 350
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=3))
+@pytest.mark.parametrize("seed", first(range(8)))
 def test_rows_that_no_measure_tells_apart(seed):
     """A match that only reads other rows than before does not change."""
     rng = random.Random(8600 + seed)
@@ -280,7 +280,7 @@ def test_rows_that_no_measure_tells_apart(seed):
     assert less > 5
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=3))
+@pytest.mark.parametrize("seed", first(range(8)))
 def test_the_changes_add_up_to_net_whatever_the_arrival(seed):
     rng = random.Random(8700 + seed)
     told = 0
@@ -321,7 +321,7 @@ def insertions(rng, count, numbered):
     return sorted(changes, key=lambda change: change["at"])
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=3))
+@pytest.mark.parametrize("seed", first(range(8)))
 def test_rows_that_only_come(seed, monkeypatch):
     """In order, or one after the other by their numbers, matches are found in one pass; with that switched off they are the
     same."""

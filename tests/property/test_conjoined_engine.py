@@ -22,7 +22,7 @@ from tests.property.ranking_cases import engine_rows, window_starts
 from tests.property.test_joined_engine import greatest, least
 from tests.selection import first
 
-SEEDS = first(range(8), wider=3)
+SEEDS = first(range(8))
 QUERIES = 20  # a seed
 PARTITIONS = 10  # a query
 COMBINE = {

@@ -29,6 +29,7 @@ def growth(cost: str) -> float:
     return LINEAR if not any(word in factor for factor in factors for word in GROWING) else QUADRATIC
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("part", first(range(PARTS)))
 def test_steps_grow_as_explain_says(part):
     command = [sys.executable, "-m", "tests.property.cost_claims", str(part), str(PARTS)]

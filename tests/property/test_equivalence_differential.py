@@ -61,7 +61,7 @@ def queries(rng, count):
             yield query
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=3))
+@pytest.mark.parametrize("seed", first(range(8)))
 def test_the_keys_change_nothing(seed):
     rng = random.Random(7000 + seed)
     tally = Tally()
@@ -72,7 +72,7 @@ def test_the_keys_change_nothing(seed):
     assert tally.matched >= 0.2 * tally.pairs
 
 
-@pytest.mark.parametrize("chunk_rows", first([1, 3]))
+@pytest.mark.parametrize("chunk_rows", first([1, 3], 0, wider=1))
 def test_batches_of_keys_change_nothing(chunk_rows):
     rng = random.Random(7100 + chunk_rows)
     tally = Tally()

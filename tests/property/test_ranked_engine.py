@@ -23,7 +23,7 @@ from tests.property.in_process import inputs, unguarded
 from tests.property.ranking_cases import engine_rows, window_starts
 from tests.selection import first
 
-SEEDS = first(range(16), wider=7)
+SEEDS = first(range(16))
 QUERIES = 33  # a seed
 PARTITIONS = 14  # a query
 INT, DECIMAL, DOUBLE = "int", "decimal", "double"

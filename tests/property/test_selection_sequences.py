@@ -20,7 +20,7 @@ from tests.property.in_process import _inputs
 from tests.property.test_selection_differential import partitions
 from tests.selection import first
 
-SEEDS = first(range(10), wider=3)
+SEEDS = first(range(10))
 
 
 def sequences(query, rows_of: dict[int, list[dict]]) -> dict[int, list[tuple]]:

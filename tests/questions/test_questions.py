@@ -72,7 +72,7 @@ def _ask(spark, asked: Question, frames: dict):
 @pytest.fixture
 def session(spark):
     """A function that sets a question's settings; its views, tables, caches and settings are gone after the test."""
-    before, tables = {}, {table.name for table in spark.catalog.listTables()}
+    before, tables = {}, set(_tables(spark))
 
     def of(settings):
         for key, value in settings.items():
@@ -84,9 +84,14 @@ def session(spark):
     for key, value in before.items():
         spark.conf.unset(key) if value is None else spark.conf.set(key, value)
     spark.catalog.clearCache()
-    for table in spark.catalog.listTables():
-        if table.name not in tables:
-            spark.sql(f"DROP {'VIEW' if table.isTemporary else 'TABLE'} {table.name}")
+    for name, temporary in _tables(spark).items():
+        if name not in tables:
+            spark.sql(f"DROP {'VIEW' if temporary else 'TABLE'} {name}")
+
+
+def _tables(spark) -> dict[str, bool]:
+    """Tables and views by name, and whether they are temporary."""
+    return {row.tableName: row.isTemporary for row in spark.sql("SHOW TABLES").collect()}
 
 
 def _compare(asked: Question, found: list[tuple]) -> None:

@@ -127,6 +127,7 @@ FORMS = {
 AT_ONCE = f"SELECT concat(a, c) AS m {HEAD} MEASURES FIRST(ts) AS a, count(*) AS c PATTERN (A B+) WINDOW INTERVAL '60' SECONDS DEFINE B AS levenshtein(string(price), string(PREV(price))) = 0)"
 
 
+@pytest.mark.codegen
 @pytest.mark.parametrize("names", [further(("one column", "a key", "above")), slow(tuple(FORMS))])
 def test_what_stands_around_it(spark, tmp_path, names):
     """Each kind of clause, one column alone, some keys, a join, a view, a clause above, all in one query; and how many there
@@ -151,11 +152,7 @@ def test_what_stands_around_it(spark, tmp_path, names):
     count = f"SELECT count(*) AS c FROM ({MOVES})"
     counted = spark.sql(count.format(t="ticks_stream")).writeStream.outputMode("complete").format("memory").queryName("counted_moves")
     counted.trigger(availableNow=True).start().awaitTermination()
-    spark.conf.set("spark.sql.adaptive.enabled", "false")
-    try:
-        assert spark.table("counted_moves").collect() == spark.sql(count.format(t="ticks_table")).collect() == [(len(told["one column"]),)]
-    finally:
-        spark.conf.unset("spark.sql.adaptive.enabled")
+    assert spark.table("counted_moves").collect() == spark.sql(count.format(t="ticks_table")).collect() == [(len(told["one column"]),)]
 
 
 def test_where_it_stands_in_the_plan(spark, rate):  # noqa: F811

@@ -68,6 +68,7 @@ def of_ui(spark) -> dict[str, int]:
     return {}
 
 
+@pytest.mark.codegen
 def test_totals_of_a_query_are_those_of_all_its_rows(spark, streams):
     expected = wanted(streams)
     assert expected.left_out > 20 < expected.checks and 0 < expected.complete < expected.matches and expected.coverage == 1
@@ -85,6 +86,7 @@ def test_totals_of_a_query_are_those_of_all_its_rows(spark, streams):
     assert "MatchBudget" in (plan := frame._jdf.queryExecution().executedPlan().toString()) and "BudgetTotals" not in plan
 
 
+@pytest.mark.codegen
 def test_the_coverage_of_rows_at_which_checks_were_left_out(spark, streams):
     expected = wanted(streams, published=True)
     assert expected.coverage.expected < 0.9
@@ -103,6 +105,7 @@ def test_the_coverage_of_rows_at_which_checks_were_left_out(spark, streams):
 
 
 @pytest.mark.further
+@pytest.mark.codegen
 def test_each_clause_of_a_query_has_totals_and_so_has_an_insert(spark, streams, tmp_path):
     expected = wanted(streams)
     one = f"SELECT p, t FROM budget_letters MATCH_RECOGNIZE {CLAUSE.format(history='')}"

@@ -16,6 +16,8 @@ from sparkcep.spark.session import rewrite_service
 from tests.planning_differential import configured
 from tests.selection import first
 
+pytestmark = pytest.mark.codegen  # it is of Spark's plans
+
 MOST = 20  # plannings of one operator in a query
 ROWS = "SELECT id % 5 AS g, id AS t, substr('abc', cast(pmod(hash(id), 3) AS INT) + 1, 1) AS k, cast(id % 3 AS STRING) AS w FROM range(300)"
 CLAUSE = "{t} MATCH_RECOGNIZE (PARTITION BY g ORDER BY t MEASURES FIRST(t) AS f, LAST(t) AS x PATTERN (A B C) DEFINE A AS k = 'a', B AS k = 'b', C AS k = 'c')"
@@ -170,7 +172,7 @@ def compare(spark, plannings, make, forms, settings) -> int:
     return most
 
 
-@pytest.mark.parametrize("form", first(FORMS, 2, wider=99))
+@pytest.mark.parametrize("form", first(FORMS, wider=99))
 def test_forms_of_queries(caching, plannings, form):
     assert compare(caching, plannings, _cached, [form], "plain") > 0
 

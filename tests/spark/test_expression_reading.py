@@ -157,6 +157,7 @@ def _compare(tree, seed: int, number: int) -> None:
             taken += 1
 
 
+@pytest.mark.further
 def test_random_expressions_are_read_as_spark_reads_them(tree):
     _compare(tree, 1, 300)
 

@@ -15,6 +15,7 @@ import sparkcep  # noqa: E402
 from sparkcep.errors import ClauseError  # noqa: E402
 from sparkcep.spark.session import session  # noqa: E402
 from tests.planning_differential import configured  # noqa: E402
+from tests.views import temporary_views  # noqa: E402
 
 REST = "MEASURES A.price AS p\nPATTERN (A{1,2}?) -- reluctant\nDEFINE A AS price > 10"
 FOUND = [("a", 15), ("b", 25)]
@@ -87,7 +88,7 @@ def test_result_is_a_lazy_frame(spark, frame):
     assert jobs.getJobIdsForGroup("frames") == []
     spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
     assert [row.p for row in found.collect()] == [25]
-    assert not [t.name for t in spark.catalog.listTables() if t.name.startswith("_pyspark_")]
+    assert not [name for name in temporary_views(spark) if name.startswith("_pyspark_")]
 
 
 def test_it_needs_no_enable(spark):

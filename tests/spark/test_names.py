@@ -259,6 +259,7 @@ def test_rows_of_some_names_are_those_of_a_neutral_one(spark):
     assert _compare_rows(spark, [("end", "{}"), ("current_date", "{}"), ("day", "{}")]) == 3 * len(RUN)
 
 
+@pytest.mark.further
 def test_rows_of_some_names_in_double_quotes(spark):
     spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
     try:

@@ -15,6 +15,7 @@ import sparkcep  # noqa: E402
 from sparkcep.cli import cli  # noqa: E402
 from sparkcep.errors import ClauseError  # noqa: E402
 from sparkcep.spark.session import session as sessions  # noqa: E402
+from tests.selection import further  # noqa: E402
 
 T = "(VALUES (1, 2, 'a')) t(id, price, s)"
 UNRESOLVED = "UNRESOLVED_COLUMN.WITH_SUGGESTION"
@@ -112,7 +113,7 @@ def check(error: Exception, condition: str, statement: str, start: int, fragment
         assert (context.fragment(), context.startIndex(), context.stopIndex()) == (fragment, start, start + len(fragment) - 1)
 
 
-@pytest.mark.parametrize("restored", [True, False], ids=["restored by the JVM", "found by Python"])
+@pytest.mark.parametrize("restored", [True, further(False)], ids=["restored by the JVM", "found by Python"])
 def test_errors_of_the_analysis(enabled, restored, monkeypatch, capfd):
     if not restored:  # as without a Java compiler, and in Spark Connect
         monkeypatch.setattr("sparkcep.spark.session.rewrite_service.rewritten_from", lambda rewritten: None)

@@ -14,6 +14,9 @@ from tests.planning_differential import PLAIN, SETTINGS, TEXT, UNSTEADY, Report,
 from tests.planning_forms import all_forms, columns_of, counted, key, picked
 from tests.planning_statements import Statement, groups, whole, widened
 from tests.selection import one_in
+from tests.views import drop_views
+
+pytestmark = pytest.mark.codegen  # it is of Spark's plans
 
 OTHERS = [name for name in SETTINGS if name not in (PLAIN, TEXT)]
 # what is no query cannot be a subquery: EXPLAIN, DESCRIBE and EXECUTE IMMEDIATE
@@ -27,9 +30,7 @@ def planning(spark):
     if find_java_tool("javac") is None:
         pytest.skip("no Java compiler: Spark's own operator runs the function")
     yield spark
-    for table in spark.catalog.listTables():
-        if table.isTemporary:
-            spark.catalog.dropTempView(table.name)
+    drop_views(spark)
 
 
 def judge(report: Report) -> None:
@@ -69,6 +70,7 @@ def test_what_is_compared():
     assert 15 <= sum(len(some) for _, some in sampled()) <= 40
 
 
+@pytest.mark.further
 def test_a_column_alone_is_read_alone(planning):
     """The forms would find nothing if they read more than they name."""
     (group,) = (g for g in groups() if g.name == "input/names")

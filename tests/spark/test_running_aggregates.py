@@ -140,7 +140,6 @@ def test_values_are_those_of_the_rows_so_far_and_of_the_match(spark, functions, 
     members += [(i, number, -1, None, None, None) for i, (_, number, _, match) in enumerate(out) if not match]
     spark.createDataFrame(members, "o INT, m INT, n INT, id BIGINT, v STRING, seen BOOLEAN").createOrReplaceTempView("members")
     spark.sql("SELECT * FROM members LEFT JOIN running USING (id) ORDER BY o, n").coalesce(1).sortWithinPartitions("o", "n").cache().createOrReplaceTempView("twin")
-    spark.conf.set("spark.sql.codegen.wholeStage", "false")  # to compile each query takes longer than to run it
     theirs: dict[int, dict] = {o: {} for o in range(len(out))}
     for query in queried(calls):
         found = {row.o: row.asDict() for row in spark.sql(query).collect()}
@@ -154,7 +153,6 @@ def test_values_are_those_of_the_rows_so_far_and_of_the_match(spark, functions, 
                 assert alike(values[f"q{i}"], wanted), (route, own, out[o][0][1], out[o][1], values[f"q{i}"], wanted)
                 compared += 1
     spark.conf.unset("sparkcep.mapInArrow")
-    spark.conf.unset("spark.sql.codegen.wholeStage")
     assert compared > 100
 
 
@@ -226,7 +224,8 @@ def answered(spark, form: str, settings: dict[str, str]) -> list[str]:
         return sorted(str(row) for row in spark.sql(form.format(MIXED)).collect())
 
 
-@pytest.mark.parametrize("form", one_in(6, FORMS_OF_PLANS))
+@pytest.mark.codegen
+@pytest.mark.parametrize("form", one_in(12, FORMS_OF_PLANS))
 def test_any_plan_gives_the_rows_that_arrays_give(spark, plain, form):
     """Without the operator of mapInArrow each output row has the array of its match's rows."""
     arrays = answered(spark, form, {"sparkcep.mapInArrow": "false"})

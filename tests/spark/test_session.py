@@ -32,6 +32,7 @@ from sparkcep.spark.java import JavaNotFoundError, find_java_tool, require_java 
 from sparkcep.spark.session import jar as jvm_build  # noqa: E402
 from sparkcep.spark.session import session
 from sparkcep.sql.rewrite.rewrite import name_markers  # noqa: E402
+from tests.views import temporary_views  # noqa: E402
 
 MATCH = "MATCH_RECOGNIZE (PARTITION BY sym ORDER BY ts MEASURES A.price AS p PATTERN (A) DEFINE A AS price > 10)"
 BAD = MATCH.replace("DEFINE A", "DEFINE X")
@@ -91,11 +92,11 @@ def test_a_char_column_is_one_above_the_clause(enabled, tmp_path):
             assert raised.value.fragment == place
         trimmed = "SELECT * FROM padded MATCH_RECOGNIZE (ORDER BY ts MEASURES count(*) AS n PATTERN (A B C) DEFINE B AS A.code = 'a', C AS rtrim(A.code) IN ('a', 'b') AND A.code = code)"
         assert rows(enabled.sql(trimmed)) == [(3,)]
-        for name, query in (("told", every.format("own, name")), ("plain", "SELECT code AS own, name FROM padded")):
+        for name, query in (("padded_told", every.format("own, name")), ("padded_plain", "SELECT code AS own, name FROM padded")):
             enabled.sql(f"CREATE TABLE {name} USING parquet LOCATION '{tmp_path}/{name}' AS {query}")
-        assert enabled.table("told").dtypes == enabled.table("plain").dtypes
+        assert enabled.table("padded_told").dtypes == enabled.table("padded_plain").dtypes
     finally:
-        for name in ("padded", "cut", "told", "plain"):
+        for name in ("padded", "cut", "padded_told", "padded_plain"):
             enabled.sql(f"DROP TABLE IF EXISTS {name}")
 
 
@@ -141,7 +142,7 @@ def test_format_fields(enabled):
     low = clause.replace("10", "?")
     text = f"SELECT m.*, {{word}} AS w, '{{{{}}}}' AS b FROM {{data}} {low} AS m"
     assert rows(enabled.sql(text, [20], data=frame, word="it's")) == [("b", 25, "it's", "{}")]
-    assert not [t.name for t in enabled.catalog.listTables() if t.name.startswith("_pyspark_")]
+    assert not [name for name in temporary_views(enabled) if name.startswith("_pyspark_")]
 
 
 def test_script(enabled):
@@ -387,6 +388,7 @@ def test_callbacks_that_somebody_opened_stay_as_they_are(monkeypatch, caplog):
     assert "does not require a token" in caplog.text
 
 
+@pytest.mark.further
 def test_without_a_compiler_the_wrapper_is_enough(enabled, monkeypatch, tmp_path, caplog):
     monkeypatch.setattr(session, "_parser", None)
     monkeypatch.setattr(jvm_build, "find_java_tool", lambda *_: None)
@@ -442,6 +444,7 @@ def test_jar_is_built_once_and_for_this_source(monkeypatch, tmp_path):
 
 
 @needs_javac
+@pytest.mark.further
 def test_compile_errors_are_told(monkeypatch, tmp_path):
     jars = jvm_build._spark_jars(None)
     with pytest.raises(jvm_build.JvmBuildError, match="cannot find symbol"):

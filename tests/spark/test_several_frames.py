@@ -251,6 +251,7 @@ AT_ONCE = [  # of each family one column alone, a filter on the key, or nothing 
 
 
 @pytest.mark.slow
+@pytest.mark.codegen
 def test_what_is_read_of_a_clause(spark, tmp_path):
     """One column alone, count(*), a filter on a key, with and without adaptive execution, of all that is not listed match by
     match."""

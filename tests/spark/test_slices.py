@@ -156,7 +156,6 @@ def test_planning(spark, events):
     found = f"MATCH_RECOGNIZE ({CLAUSES['numbers']})"
     grouped = "SELECT k, sum(n) AS s, count(*) AS c FROM {} " + found + " GROUP BY k"
     spark.conf.set("sparkcep.slices", "always")
-    spark.conf.set("spark.sql.adaptive.enabled", "false")
     try:
         plan = physical(spark, f"SELECT * FROM slice_buckets {found} WHERE k = 'a' AND n > 2")
         above, below = plan.split("Exchange hashpartitioning", 1)
@@ -176,7 +175,6 @@ def test_planning(spark, events):
     finally:
         spark.sql("DROP TABLE slice_buckets")
         spark.conf.unset("sparkcep.slices")
-        spark.conf.unset("spark.sql.adaptive.enabled")
 
 
 def test_where_the_parser_alone_sees_the_statement(spark, events):

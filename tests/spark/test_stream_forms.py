@@ -103,6 +103,7 @@ def arrived(spark, source, count: int) -> None:
 
 
 @pytest.mark.further
+@pytest.mark.codegen
 def test_clauses_over_equal_parts_each_have_a_watermark(spark, tmp_path):
     arrived(spark, tmp_path / "in", 150)
     ran(spark.sql(over_equal_parts("ticks_stream")), tmp_path)
@@ -112,6 +113,7 @@ def test_clauses_over_equal_parts_each_have_a_watermark(spark, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.codegen
 def test_forms_above_a_clause(spark, tmp_path):
     arrived(spark, tmp_path / "in", 260)
     spark.sql("SELECT * FROM VALUES ('k0', 1), ('k1', 2), ('a longer key 3', 3), ('nowhere', 4) AS r(symbol, rank)").createOrReplaceTempView("ranks")
@@ -178,6 +180,7 @@ def test_conditions_over_subqueries_stay_above_a_clause(spark, tmp_path):
 
 
 @pytest.mark.further
+@pytest.mark.codegen
 def test_conditions_that_spark_moves(spark, tmp_path):
     """All in one query, with its restart."""
     arrived(spark, tmp_path / "in", 200)
@@ -322,17 +325,12 @@ def test_forms_without_adaptive_execution_or_compiled_code(spark, tmp_path):
     spark.sql("SELECT * FROM VALUES ('k1', 1), ('k0', 2), ('a longer key 3', 3), ('nowhere', 4) AS r(symbol, rank)").createOrReplaceTempView("ranks")
     listed = MEDIANS.replace("AS m PATTERN", "AS m, collect_list(price) AS l PATTERN")
     text = "WITH q AS ({m}) " + " UNION ALL ".join(f"SELECT '{name}' AS name, string(symbol) AS symbol, string(value) AS value FROM ({form})" for name, form in READ.items())
-    settings = {
-        "spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.autoBroadcastJoinThreshold": "-1",
-    }  # fmt: skip
-    for name, value in settings.items():
-        spark.conf.set(name, value)
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     try:
         ran(spark.sql(text.replace("{m}", listed.format(t="ticks_stream"))), tmp_path)
         wanted = spark.sql(text.replace("{m}", listed.format(t="ticks_table"))).collect()
     finally:
-        for name in settings:
-            spark.conf.unset(name)
+        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
     assert written(spark, tmp_path) == sorted(map(str, wanted))
     told = Counter(row.name for row in wanted)
     assert all(told[name] > 2 for name in READ), told

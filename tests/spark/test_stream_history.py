@@ -85,6 +85,7 @@ def test_the_answer_is_that_of_the_table(spark, tmp_path, histories):
     assert [row.n for row in spark.sql("SELECT * FROM counted").collect()] == [len(wanted)]
 
 
+@pytest.mark.further
 def test_a_history_that_changes_takes_effect_and_is_read_once_for_a_micro_batch(spark, tmp_path, histories):
     """Rows that are released under one history are searched under that. A micro-batch that is tried again reads what it had read,
     whatever has become of the table."""

@@ -257,12 +257,8 @@ def test_sliding_windows_that_wait_are_those_of_the_table(spark, tmp_path, names
         counts = f"SELECT count(*) AS c FROM ({waiting('of a key', '{t}')})"
         counted = spark.sql(counts.format(t="ticks_stream")).writeStream.outputMode("complete").format("memory").queryName("counted_windows")
         counted.trigger(availableNow=True).start().awaitTermination()
-        spark.conf.set("spark.sql.adaptive.enabled", "false")
-        try:
-            told = spark.sql(f"SELECT * FROM ({waiting('of a key', 'ticks_table')})").collect()
-            assert spark.table("counted_windows").collect()[0].c == len([row for row in told if not behind(row)]) > 5
-        finally:
-            spark.conf.unset("spark.sql.adaptive.enabled")
+        told = spark.sql(f"SELECT * FROM ({waiting('of a key', 'ticks_table')})").collect()
+        assert spark.table("counted_windows").collect()[0].c == len([row for row in told if not behind(row)]) > 5
 
 
 def test_a_restart_goes_on_and_late_rows_are_counted(spark, tmp_path):

@@ -247,7 +247,7 @@ def test_keys_come_and_go_for_long(spark, tmp_path):
     assert [counted[-1][name] for name in ("openKeys", "keptRows", "pendingRows")] == [1, 0, 1]
 
 
-@pytest.mark.parametrize("name", first(kept_checkpoint.QUERIES, 3, wider=len(kept_checkpoint.QUERIES)))
+@pytest.mark.parametrize("name", first(kept_checkpoint.QUERIES, wider=len(kept_checkpoint.QUERIES)))
 def test_a_kept_checkpoint_is_read(spark, tmp_path, name):
     """That of the version in which the state's format was made: the query goes on from it as that version would."""
     wanted = kept_checkpoint.unpacked(name, tmp_path)
