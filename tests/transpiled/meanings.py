@@ -125,7 +125,7 @@ substring('abc', 4) | ''
 substring('abc' FROM 2 FOR 1) | b
 strpos('abc', 'c') | 3
 strpos('abc', 'x') | 0
-strpos('abab', 'b', 2) ! the first place
+strpos('abab', 'b', 2) ! only the first occurrence
 position('b' IN 'abc') | 2
 replace('abab', 'b') | aa
 replace('abab', 'b', 'x') | axax
@@ -585,7 +585,7 @@ TRIM('xax', 'x') | a
 LTRIM('xa', 'x') | a
 RTRIM('ax', 'x') | a
 REPLACE('abab', 'b') | aa
-REPLACE('abab', s, 'x') ~ an empty text
+REPLACE('abab', s, 'x') ~ an empty search string
 REPEAT('ab', 2) | abab
 REVERSE('abc') | cba
 TRANSLATE('abc', 'ab', 'x') | xc
@@ -768,7 +768,7 @@ SUBSTR(s, k) ~ before the first character
 OVERLAY('abcdef' PLACING 'XX' FROM 2 FOR 2) | aXXdef
 OVERLAY('xxxxxtest' PLACING 'xxxx' FROM 6) | xxxxxxxxx
 REPLACE('hello world', 'world', 'flink') | hello flink
-REPLACE('ab', s, 'x') ~ an empty text
+REPLACE('ab', s, 'x') ~ an empty search string
 REVERSE('abc') | cba
 ASCII('abc') | 97
 CHR(97) | a
@@ -939,7 +939,7 @@ repeat('ab', 2) | abab
 ascii('A') | 65
 translate('abc', 'ab', 'x') | xc
 replace('abab', 'b', 'x') | axax
-replace('abab', s, 'x') ~ an empty text
+replace('abab', s, 'x') ~ an empty search string
 substr('abc', 2) | bc
 substring('abc', 2, 1) | b
 substr(s, k) ~ before the first character
