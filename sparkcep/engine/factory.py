@@ -6,7 +6,7 @@ A plan's strategy names the search. This module combines a buffer, that search a
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from sparkcep.columns.arrays import ranges
 from sparkcep.columns.types import type_of
 from sparkcep.compiler import searches as s
 from sparkcep.compiler.conditions.bytecode import compile_conditions
-from sparkcep.compiler.emission import BEST_OF_WINDOW, BUNDLE, CHANGE, RECOMPUTE
+from sparkcep.compiler.emission import ANSWERS, BEST_OF_WINDOW, BUNDLE, CHANGE, RECOMPUTE
 from sparkcep.compiler.registers.register_code import compile_automaton
 from sparkcep.compiler.strategy import placed_strategy
 from sparkcep.compiler.stream_rules import check_table
@@ -33,8 +33,7 @@ from sparkcep.engine.core import chunk as buffers
 from sparkcep.engine.core.chunk import Buffer, Chunk, columns_of
 from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.input_columns import check_columns, check_types
-from sparkcep.engine.core.matches import MatchBatch
-from sparkcep.engine.core.operator import Operator
+from sparkcep.engine.core.operator import Answer, BaseOperator, Operator, Pipeline
 from sparkcep.engine.core.state_codec import StateBytes
 from sparkcep.engine.core.task import Prepared, Task, memo_of, output_schema
 from sparkcep.engine.core.windows import check_slide, check_window
@@ -46,9 +45,10 @@ from sparkcep.engine.match.enumeration import DeferringSearch, Enumeration, List
 from sparkcep.engine.match.gap_walk import GapWalk
 from sparkcep.engine.output.keyed_rows import MatchTables
 from sparkcep.engine.output.tables import Tables
-from sparkcep.engine.stages.describe_errors import DescribeErrors
-from sparkcep.engine.stream.recompute import HeldBack, NewMatchTables, Recompute
-from sparkcep.engine.stream.recompute_bundles import MatchPoints, RecomputeBundles
+from sparkcep.engine.stages.describe_errors import Described, DescribeErrors
+from sparkcep.engine.stages.unmatched import UnmatchedRows
+from sparkcep.engine.stream.recompute import HeldBack, Recompute
+from sparkcep.engine.stream.recompute_bundles import RecomputeBundles
 from sparkcep.engine.stream.sequential_window_close import SequentialWindowClose
 from sparkcep.engine.stream.window_close import WindowClose
 from sparkcep.engine.topk.topk_paths import TopkPaths
@@ -120,9 +120,9 @@ class Engine:
     ``task.ran`` has the names of the searches that ran.
     """
 
-    def __init__(self, task: Task, buffer: Buffer, operator: Operator) -> None:
-        self.task, self.buffer, self.operator = task, buffer, operator
-        self.state = operator.initial
+    def __init__(self, task: Task, buffer: Buffer, pipeline: Pipeline) -> None:
+        self.task, self.buffer, self.pipeline = task, buffer, pipeline
+        self.state = pipeline.operator.initial
 
     @property
     def prepared(self) -> Prepared:
@@ -141,7 +141,7 @@ class Engine:
     def _search(self, last: bool) -> Iterator[pa.Table]:
         chunk = self.buffer.chunk(self.state.positions, last)
         with fallback.over(chunk.rows):
-            left = yield from self.operator.step(chunk, self.state)
+            left = yield from self.pipeline.step(chunk, self.state)
         self.state = left.state
         self.buffer.keep(chunk, left)
 
@@ -162,8 +162,8 @@ class OpenPartitions:
         self.task, self.schema = Task.of(prepared, limits), schema
         if endless:
             self.task.back = min(self.task.back, Reach.of(self.task.plan).back)
-        self.operator = _operator(self.task, endless, arcs)
-        self.bytes = StateBytes(schema, self.operator.saves)
+        self.pipeline = _pipeline(self.task, endless, arcs)
+        self.bytes = StateBytes(schema, self.pipeline.operator.saves)
 
     def advance(self, rows: pa.Table, sizes: np.ndarray, states: Sequence[bytes], going: np.ndarray) -> Generator[pa.Table, None, list[bytes]]:
         """Yields the output that is now final, and returns the state of each partition for the next call.
@@ -181,7 +181,7 @@ class OpenPartitions:
         if not chunk.rows:
             return [state if goes else b"" for state, goes in zip(states, going.tolist(), strict=True)]
         with fallback.over(chunk.rows):
-            left = yield from self.operator.step(chunk, state)
+            left = yield from self.pipeline.step(chunk, state)
         written = iter(self.bytes.written(left.state, chunk.table.take(pa.array(left.rows))))
         return [next(written) if goes else b"" for goes in going.tolist()]
 
@@ -209,57 +209,48 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
     """Returns the engine for a plan's strategy. ``chunk_rows`` is how many rows it waits for."""
     task = Task.of(prepared, limits)
     wanted = chunk_rows or (buffers.PAIRED_CHUNK_ROWS if prepared.conditions.pairs else buffers.CHUNK_ROWS)
-    return Engine(task, Buffer(prepared.input_schema.names, prepared.plan.keys, wanted), _operator(task))
+    return Engine(task, Buffer(prepared.input_schema.names, prepared.plan.keys, wanted), _pipeline(task))
 
 
-def _operator(task: Task, endless: bool = False, arcs: JournalArcs | None = None) -> Operator:
-    """Returns the operator that the strategy names.
+def _pipeline(task: Task, endless: bool = False, arcs: JournalArcs | None = None) -> Pipeline:
+    """Returns the pipeline that the strategy names.
 
     ``endless``: partitions never end. ``arcs``: the arcs of ARCS FROM.
     """
-    if not endless:
-        return _answers(task, Tables(task))
+    plan, strategy = task.plan, task.prepared.strategy
+    errors = DescribeErrors(plan, strategy.automaton) if plan.approximate is not None else None
+    operator = _resuming(task, errors, arcs) if endless else _answering(task, errors)
+    if strategy.search == s.PROXIES or (plan.rows == "unmatched" and (strategy.question in ANSWERS or strategy.search == s.COMPUTATIONS)):
+        operator = UnmatchedRows(operator, plan.rows == "unmatched")
+    if errors is not None:
+        operator = Described(operator, errors)
+    # over a stream the changes are derived by stream/retractions
+    return Pipeline(operator, MatchTables(task) if endless and strategy.emission.unit == CHANGE else Tables(task))
+
+
+def _resuming(task: Task, errors: DescribeErrors | None, arcs: JournalArcs | None) -> Operator:
+    """Returns the operator for partitions that never end."""
     strategy = task.prepared.strategy
     emission = strategy.emission
-    tables = MatchTables(task) if emission.unit == CHANGE else Tables(task)  # stream/retractions derives the changes
     if arcs is not None:
-        return DatedRegisterRuns(task, tables, arcs)
-    if emission.unit == CHANGE:
-        return RegisterRuns(task, tables)
+        return DatedRegisterRuns(task, arcs)
+    if emission.unit == CHANGE or (strategy.search == s.COMPUTATIONS and task.plan.changes is None):
+        return RegisterRuns(task)
     if emission.unit == BEST_OF_WINDOW and emission.sequential:
-        reporter = DescribeErrors(task.plan, strategy.automaton) if task.plan.approximate is not None else None
-        return SequentialWindowClose(task, GapWalk(task), _reporting(reporter, tables))
+        return SequentialWindowClose(task, GapWalk(task))
     if emission.unit == BEST_OF_WINDOW:
-        return WindowClose(task, _answers(task, tables).answer)
+        return WindowClose(task, _answering(task, errors).answer)
     if strategy.search == s.BUDGETED:
-        return BestEffortStream(task, DescribeErrors(task.plan, strategy.automaton), tables)
+        return BestEffortStream(task, errors)
     if emission.resume == RECOMPUTE:
-        return _again(task)
-    return _answers(task, tables, endless)
-
-
-def _again(task: Task) -> Recompute | RecomputeBundles:
-    """Returns the operator that recomputes the answers for last rows, window by window."""
-    strategy = task.prepared.strategy
-    if task.plan.approximate is None:
-        tables = NewMatchTables(task)
-        return Recompute(task, PerLastRow(task, _held_back(task, tables), tables).answer, tables)
-    reporter = DescribeErrors(task.plan, strategy.automaton)
-    if strategy.emission.unit == BUNDLE:
-        points = MatchPoints(task)
-        return RecomputeBundles(task, CheapestPerLastRow(task, _held_back(task, points), reporter, points), points, Tables(task))
-    tables = NewMatchTables(task)
-    best = CheapestPerLastRow(task, _held_back(task, tables), reporter, tables)
-    return Recompute(task, best.answer, tables, best.nothing if task.plan.rows == "unmatched" else None)
-
-
-def _held_back(task: Task, tables: NewMatchTables) -> Listing:
-    """Returns the search that lists matches.
-
-    If a negation looks at rows after a match, matches that are not final are held back.
-    """
-    listing = _listing(task)
-    return functools.cache(lambda: HeldBack(listing(), tables)) if task.prepared.strategy.emission.looks_behind else listing
+        listing, held = _listing(task), None
+        if emission.looks_behind:  # matches that are not final are held back
+            listing = held = functools.cache(lambda: HeldBack(GapWalk(task)))
+        if errors is None:
+            return Recompute(task, PerLastRow(task, listing).answer, held)
+        best = CheapestPerLastRow(task, listing, errors)
+        return RecomputeBundles(task, best, held) if emission.unit == BUNDLE else Recompute(task, best.answer, held)
+    return _answering(task, errors, emission.early)
 
 
 def _listing(task: Task) -> Listing:
@@ -267,48 +258,35 @@ def _listing(task: Task) -> Listing:
     return functools.cache(functools.partial(GapWalk, task))
 
 
-def _answers(task: Task, tables: Tables, endless: bool = False) -> Operator:
-    """Returns the operator that answers a plan over a table. ``tables`` make the output."""
+def _answering(task: Task, errors: DescribeErrors | None, early: bool = False) -> BaseOperator:
+    """Returns the operator that answers a plan over a table."""
     strategy = task.prepared.strategy
     listing = _listing(task)
-    reporter = DescribeErrors(task.plan, strategy.automaton) if task.plan.approximate is not None else None
-    if reporter is not None and strategy.search == s.BUDGETED:
-        return WholePartitions(task, BestEffort(task, reporter, tables).answer)
-    if reporter is not None and strategy.question in (s.CHEAPEST, s.BY_COST, s.BUNDLED):
-        if strategy.search == s.PROXIES:
-            return CheapestPerState(task, reporter, tables)
-        return WholePartitions(task, CheapestPerLastRow(task, listing, reporter, tables).answer)
+    if strategy.search == s.BUDGETED:
+        return WholePartitions(task, BestEffort(task, errors).answer)
+    if strategy.search == s.PROXIES:
+        return CheapestPerState(task, errors)
+    if strategy.question in (s.CHEAPEST, s.BY_COST, s.BUNDLED):
+        return WholePartitions(task, CheapestPerLastRow(task, listing, errors).answer)
     if strategy.search == s.COMPUTATIONS:
         arcs = task.plan.arcs
         if task.plan.changes is not None or arcs is not None:
             return WholePartitions(task, ArcTexts(task, _with_changes).answer if arcs is not None and arcs.texts else _with_changes(task))
-        search = RegisterRuns(task, tables)
-        return WholePartitions(task, search.with_unmatched) if task.plan.rows == "unmatched" and not endless else search
+        search = RegisterRuns(task)
+        return WholePartitions(task, search.answer) if task.plan.rows == "unmatched" else search
     if strategy.search == s.ADJACENT:
-        return Enumeration(task, DeferringSearch(task, functools.partial(Backtracking, task)), tables.of)
+        return Enumeration(task, DeferringSearch(task, functools.partial(Backtracking, task)))
     if strategy.question in (s.COUNTED, s.GRAPH):
-        return WholePartitions(task, PerLastRow(task, listing, tables).answer)
+        return WholePartitions(task, PerLastRow(task, listing).answer)
     if strategy.search in _RANKING:
-        return WholePartitions(task, _RANKING[strategy.search](task, listing, tables).answer)
-    return Enumeration(task, DeferringSearch(task, functools.partial(GapWalk, task, at_once=endless and strategy.emission.early)), _reporting(reporter, tables))
+        return WholePartitions(task, _RANKING[strategy.search](task, listing).answer)
+    return Enumeration(task, DeferringSearch(task, functools.partial(GapWalk, task, at_once=early)))
 
 
-def _reporting(reporter: DescribeErrors | None, tables: Tables) -> Callable[[Chunk, MatchBatch], Iterator[pa.Table]]:
-    """Returns the function that makes the output of listed matches, with their errors if they are approximate."""
-    if reporter is None:
-        return tables.of
-
-    def with_errors(chunk: Chunk, found: MatchBatch) -> Iterator[pa.Table]:
-        found.by_event.update(reporter.by_event(found.events, found.paths))
-        return tables.of(chunk, found)
-
-    return with_errors
-
-
-def _with_changes(task: Task) -> Callable[[Chunk], Iterator[pa.Table]]:
+def _with_changes(task: Task) -> Answer:
     """Returns the function that answers if rows or arcs are inserted and deleted."""
     check_table(task.plan)
-    search, changes = RegisterRuns(task, Tables(task)), task.plan.changes
+    search, changes = RegisterRuns(task), task.plan.changes
     return (Changelog if changes is not None and changes.report == "CHANGES" else NetReport)(task, search).answer
 
 

@@ -6,7 +6,7 @@ and streams. The changelog (:mod:`sparkcep.engine.changelog.changelog`) shares i
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,15 +21,14 @@ from sparkcep.engine.automaton.arc_validity import Timetable, whole
 from sparkcep.engine.automaton.consecutive_rows import apart
 from sparkcep.engine.automaton.expiry import AT_EXPIRY, ExpiryState, lives
 from sparkcep.engine.automaton.lifetimes import Lifetimes, beyond, expired, lifetimes, times
-from sparkcep.engine.core.chunk import Chunk, Saved
+from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import of_condition
 from sparkcep.engine.core.kernel_loop import MOST_LABELS, doubled
-from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
-from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator
+from sparkcep.engine.core.matches import MatchBatch
+from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator, Found, Step
 from sparkcep.engine.core.resume import AT_START, NOTHING_OPEN, ResumeState
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.output.match_id import ENDING, plain
-from sparkcep.engine.output.tables import Tables
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.kernels.automaton import register_runs as kernels
 from sparkcep.kernels.automaton.register_runs import (
@@ -51,7 +50,6 @@ from sparkcep.plan.records import CLASSIFIER_COLUMN, letter_column, parameter_co
 
 RECORDS, MATCHES = 1024, 8192  # initial sizes
 WAY = "way"  # the name of the column with the number of each match's path
-_NO_MARKS = np.zeros(0, dtype=np.uint8)
 _LESS = "WINDOW, or conditions that fewer rows fulfil"
 
 
@@ -90,13 +88,6 @@ def _strings(compiled: Compiled, chunk: Chunk, given: dict[str, pa.Array]) -> tu
     return _Strings(pool, ranks(fixed)), {name: ranks(column) for name, column in zip(names, columns)}
 
 
-def _wide(found: MatchBatch) -> MatchBatch:
-    """Widens events to the width of those for rows in no match."""
-    wide = np.zeros((len(found.events), WITH_ERRORS), dtype=np.int64)
-    wide[:, : found.events.shape[1]] = found.events
-    return replace(found, events=wide)
-
-
 def labelled(plan: Plan) -> bool:
     """Whether any leaf asks for the names of the arcs that took rows."""
     return any(
@@ -120,10 +111,10 @@ class RegisterRuns(BaseOperator):
         room: the kernel's arrays.
     """
 
-    def __init__(self, task: Task, tables: Tables) -> None:
+    def __init__(self, task: Task) -> None:
         plan, compiled = task.plan, task.prepared.compiled
         assert plan.automaton is not None and compiled is not None
-        self.task, self.tables, self.automaton, self.compiled = task, tables, plan.automaton, compiled
+        self.task, self.automaton, self.compiled = task, plan.automaton, compiled
         self.given: dict[str, pa.Array] = {}  # by parameter column
         self.present = whole(plan.automaton)
         self.by_ways = compiled.way >= 0
@@ -149,27 +140,19 @@ class RegisterRuns(BaseOperator):
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
-    def step(self, chunk: Chunk, state: ResumeState) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: ResumeState) -> Step:
         """Searches the chunk. Saves the rows from the first row of each partition's oldest run on."""
         opens = self._opens(chunk, state)
-        before, marks = opens[:, layout.O_COVERED].copy(), None
-        if self.task.plan.rows == "unmatched":
-            marks = np.zeros(chunk.rows, dtype=np.uint8)
-            if len(state.taken):
-                marks[ranges(chunk.offsets[: len(state.rows)], state.rows)] = state.taken
-        for found in map(self.described, self._rounds(chunk, opens)):
-            if marks is not None:
-                found = _wide(found)
-                first, sizes = found.events[:, layout.E_START], found.events[:, layout.E_ROWS]
-                marks[ranges(first, sizes)] = 1
-            yield from self.tables.of(chunk, found)
+        before = opens[:, layout.O_COVERED].copy()
+        for found in self._rounds(chunk, opens):
+            yield Found(chunk, self.described(found))
         first = opens[:, layout.O_COVERED]
         if chunk.watermark is not None:
             first = np.maximum(first, self._first_alive(chunk, opens[:, layout.O_START], chunk.watermark))
-        if marks is not None:  # Runs that begin at ``first`` or later may still take the rows from there on.
+        if self.task.plan.rows == "unmatched":  # Runs that begin at ``first`` or later may still take the rows from there on.
             opens[:, layout.O_COVERED] = first = np.where(chunk.going, first, chunk.offsets[1:])
-            yield from self.tables.of(chunk, with_unmatched(self.nothing(chunk), ranges(before, np.maximum(first - before, 0)), chunk, marks))
-        left = state.left(chunk, opens, first[chunk.going], self.task.back, marks)
+            yield Found(chunk, MatchBatch.none(), ranges(before, np.maximum(first - before, 0)))
+        left = state.left(chunk, opens, first[chunk.going], self.task.back)
         return replace(left, state=ExpiryState.extended(left.state, expired_until=opens[chunk.going, O_LIMIT])) if self.expires else left
 
     def due(self, state: ResumeState, rows: pa.Table, watermark: int) -> np.ndarray:
@@ -207,11 +190,6 @@ class RegisterRuns(BaseOperator):
         waits = chunk.going & (low < high) & (ends[high - 1] > chunk.limits)
         return lives(chunk, state, self.task.ahead, waits & (self.task.ahead == 0), expired)
 
-    def nothing(self, chunk: Chunk) -> MatchBatch:
-        none = np.zeros(0, dtype=np.int64)
-        described = self.by_event(none, none, np.zeros((0, self._match_width()), dtype=np.int64), chunk, lifetimes(self.task.plan, chunk, self.task.failures))
-        return replace(MatchBatch.none(WITH_ERRORS), by_event=described)
-
     def _first_alive(self, chunk: Chunk, resume: np.ndarray, watermark: int) -> np.ndarray:
         """The first row of each partition that is still alive at the first unsearched row. int64 (partitions).
 
@@ -226,24 +204,6 @@ class RegisterRuns(BaseOperator):
     def rounds(self, chunk: Chunk) -> Iterator[MatchBatch]:
         """The matches of whole partitions, in several batches."""
         return self._rounds(chunk, lives(chunk, NOTHING_OPEN, 0, None))
-
-    def with_unmatched(self, chunk: Chunk, rounds: Iterator[MatchBatch] | None = None) -> Iterator[pa.Table]:
-        """The output of whole partitions, with their rows that are in no match.
-
-        ``rounds``: the matches, if another search found them, as :meth:`described` returns them.
-        """
-        taken = np.zeros(chunk.rows + 1, dtype=np.int64)
-        nothing = None
-        for found in rounds or map(self.described, self.rounds(chunk)):
-            first, sizes = found.events[:, layout.E_START], found.events[:, layout.E_ROWS]
-            ends = (found.rows, found.rows + 1) if self.by_ways else (first, first + sizes)
-            np.add.at(taken, ends[0], 1)
-            np.add.at(taken, ends[1], -1)
-            found = _wide(found)
-            yield from self.tables.of(chunk, found)
-            nothing = replace(found, events=found.events[:0], by_event={name: values[:0] for name, values in found.by_event.items()})
-        marks = (np.cumsum(taken[:-1]) > 0).astype(np.uint8)
-        yield from self.tables.of(chunk, with_unmatched(nothing, np.arange(chunk.rows), chunk, marks))
 
     def _records(self, side: int) -> np.ndarray:
         return self.room.ids[side, : self.state[kernels.S_COUNT]]

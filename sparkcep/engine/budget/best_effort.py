@@ -25,12 +25,12 @@ from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.effort import MILLIONTHS
 from sparkcep.engine.core.kernel_loop import OutputRoom, doubled
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
+from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.state_codec import PARTITION, WITHOUT, damaged
 from sparkcep.engine.core.task import Prepared, Task
 from sparkcep.engine.core.windows import Measured, first_ending_behind, float_size, next_places, window_measure
 from sparkcep.engine.frontier.frontier import CLASSES, Frontier, FrontierSearch, front_arrays
 from sparkcep.engine.frontier.run_room import distinguished, empty_runs, with_room
-from sparkcep.engine.output.tables import Tables
 from sparkcep.engine.stages.describe_errors import DescribeErrors, bundle_groups
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.kernels.budget import best_effort as searching
@@ -106,7 +106,7 @@ def shortest(net: Net) -> int:
 
 
 class BestEffort:
-    """Makes the output for whole partitions.
+    """Finds the matches of whole partitions.
 
     Attributes:
         order: how candidates are ordered without a history.
@@ -119,10 +119,10 @@ class BestEffort:
 
     order = np.int64(searching.PLAIN)
 
-    def __init__(self, task: Task, reporter: DescribeErrors, tables: Tables, *, distinguishing: bool | None = None) -> None:
+    def __init__(self, task: Task, reporter: DescribeErrors, *, distinguishing: bool | None = None) -> None:
         """``distinguishing``: whether to break ties between ways to one match as without the budget. By default, if a measure shows
         the difference."""
-        self.task, self.reporter, self.tables = task, reporter, tables
+        self.task, self.reporter = task, reporter
         approx = task.plan.approximate
         assert approx is not None
         self.approx, self.learning = approx, approx.report == HISTORY
@@ -141,7 +141,7 @@ class BestEffort:
             stands = CandidatePlaces(self.costs, int(self.net.places.max(initial=0)), frozenset(zip(self.net.places[taking].tolist(), levels)), shortest(task.prepared.strategy.automaton))
             self.reader = HistoryReader(task, stands, approx.budget.history, approx.budget.published)
 
-    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
+    def answer(self, chunk: Chunk) -> Iterator[Found]:
         if not chunk.rows:
             return
         search = BestEffortSearch(self, chunk)
@@ -149,10 +149,10 @@ class BestEffort:
         places = self.reporter.places(chunk)
         self.count(search)
         if self.learning:
-            yield from self.tables.of(chunk, search.history(found, places))
+            yield Found(chunk, search.history(found, places))
             return
         if self.approx.report == ALL:
-            found = self.reporter.described(in_order(found))
+            found = in_order(found).numbered()
         else:
             found = self.with_ways(self.reporter.reported(found, places, chunk), search)
         last = finding.last_rows(found.events, found.rows)
@@ -160,18 +160,18 @@ class BestEffort:
         if self.reporter.bundling:
             first, last = found.by_event.pop("first_point").to_numpy(), found.by_event.pop("last_point").to_numpy()
         self.say(found, *search.left_out(search.since[first], last + 1))
-        yield from self.tables.of(chunk, found)
+        yield Found(chunk, found)
 
     def search(self, chunk: Chunk, state: BudgetState) -> BestEffortSearch:
         """The search over partitions that still grow."""
         return BestEffortSearch(self, chunk, state)
 
     def with_ways(self, found: MatchBatch, search: BestEffortSearch) -> MatchBatch:
-        """Breaks ties between ways to one match as the clause without its budget does. ``found``: described matches."""
+        """Breaks ties between ways to one match as the clause without its budget does."""
         if not search.ground.tied.any() or self.plain is None:
             return found
         costs = self.net.edges[found.events[:, layout.E_ACCEPT], E_COST]
-        return self.plain.with_ways(found, search.chunk, search.since, search.ground.left, search.ground.tied, costs)
+        return self.plain.with_ways(self.reporter.described(found), search.chunk, search.since, search.ground.left, search.ground.tied, costs)
 
     @functools.cached_property
     def plain(self) -> UnbudgetedSearch | None:

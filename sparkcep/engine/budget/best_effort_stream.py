@@ -13,11 +13,10 @@ valid may decide which candidates are tried at the following rows.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine.budget.best_effort import BestEffort, BestEffortSearch, in_order
@@ -25,9 +24,8 @@ from sparkcep.engine.budget.saved_runs import NOTHING_PENDING, BudgetState, Pend
 from sparkcep.engine.budget.unbudgeted_ties import distinguishes_ways
 from sparkcep.engine.core.chunk import Chunk, Retained, Saved
 from sparkcep.engine.core.matches import MatchBatch
-from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator, RowsAtWatermark
+from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator, Found, RowsAtWatermark, Step
 from sparkcep.engine.core.task import Task
-from sparkcep.engine.output.tables import Tables
 from sparkcep.engine.stages.describe_errors import DescribeErrors, bundle_groups
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.frontier import traceback as finding
@@ -47,10 +45,10 @@ class BestEffortStream(BaseOperator):
 
     initial = BudgetState()
 
-    def __init__(self, task: Task, reporter: DescribeErrors, tables: Tables) -> None:
-        self.task, self.reporter, self.tables = task, reporter, tables
+    def __init__(self, task: Task, reporter: DescribeErrors) -> None:
+        self.task, self.reporter = task, reporter
         # The state also serves measures that are added when the query is restarted, so it always notes ties.
-        self.budgeted = BestEffort(task, reporter, tables, distinguishing=reporter.approx.report != ALL)
+        self.budgeted = BestEffort(task, reporter, distinguishing=reporter.approx.report != ALL)
         net, agents = self.budgeted.net, self.budgeted.explorer
         agent_states = agents.agents(1).agent_states if agents is not None else np.zeros((0, 0), dtype=np.int64)
         kinds = (int(net.places.max(initial=0)) + 1) * max(len(self.budgeted.costs), 1)
@@ -68,11 +66,10 @@ class BestEffortStream(BaseOperator):
         assert self.budgeted.reader is not None
         self.budgeted.reader.take(history)
 
-    def step(self, chunk: Chunk, state: BudgetState) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: BudgetState) -> Step:
         """Searches the new rows, emits final matches, and returns the state for the next step."""
         work = _BestEffortStep(self, chunk, state)
-        emitted = work.emitted()
-        yield from self.tables.of(chunk, emitted)
+        yield Found(chunk, work.emitted())
         return work.left()
 
     def ends(self, state: BudgetState, kept: RowsAtWatermark) -> np.ndarray:
@@ -114,21 +111,17 @@ class _BestEffortStep:
         self.budgeted.count(search)
         if self.budgeted.approx.report == ALL:
             found = in_order(found)
-        elif not self.reporter.bundling:
-            found = self.reporter.described(found)
-            found = self.budgeted.with_ways(found, search) if self.stream.distinguishing else found
+        elif not self.reporter.bundling and self.stream.distinguishing:
+            found = self.budgeted.with_ways(found, search)
         if not self.reporter.bundling and not self.stream.in_turn and not len(self.held):
             last = finding.last_rows(found.events, found.rows)
-            if "kind" not in found.by_event:
-                found.by_event.update(self.reporter.by_event(found.events, found.paths))
             self.budgeted.say(found, *search.left_out(search.since[last], last + 1))
             return self._numbered(found)
         held = self._bundles(found) if self.reporter.bundling else self._matches(found)
         waits = self._waits(held)
         self.held = held.chosen(np.flatnonzero(waits))
         done = held.chosen(np.flatnonzero(~waits))
-        found = done.found
-        found.by_event.update(self.reporter.by_event(found.events, found.paths, missing=done.missing))
+        found = replace(done.found, by_event={"missing": done.missing})
         if self.reporter.bundling:
             self.reporter.spanned(found, done.first, done.last, done.sizes, self.chunk)
         self.budgeted.say(found, done.left, done.coverage if len(search.ground.coverage) else done.coverage[:0])
@@ -136,9 +129,8 @@ class _BestEffortStep:
 
     def _numbered(self, found: MatchBatch) -> MatchBatch:
         """Numbers matches onwards from the last emitted one of their partition."""
-        parts = found.events[:, layout.E_PART]
-        found.events[:, layout.E_NUMBER] = ranges(1, np.bincount(parts, minlength=self.chunk.parts)) + self.number[parts]
-        np.add.at(self.number, parts, 1)
+        found = found.numbered(self.number)
+        np.add.at(self.number, found.events[:, layout.E_PART], 1)
         return found
 
     def _described(self, found: MatchBatch, first: np.ndarray, last: np.ndarray, sizes: np.ndarray) -> PendingMatches:

@@ -39,6 +39,7 @@ from sparkcep.engine.changelog.punctuation import NeededRuns, values
 from sparkcep.engine.changelog.run_log import RunLog
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.kernel_loop import doubled
+from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import measured
 from sparkcep.engine.output.repeated_match_id import Ids
@@ -112,8 +113,8 @@ class Changelog:
         self.whole = search.graph
         self.graph = _without_expiry(search.graph)
 
-    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
-        """The output for whole partitions."""
+    def answer(self, chunk: Chunk) -> Iterator[Found]:
+        """The changes of matches of whole partitions."""
         self.task.ran.add(COMPUTATIONS)
         self.chunk, self.turns = chunk, turns(self.task, chunk)
         foreseen = self.foreseen.partitions(chunk, self.turns, null_marks(chunk.columns[self.task.plan.automaton.time]) == 1)
@@ -145,7 +146,7 @@ class Changelog:
 
     # -- one partition ------------------------------------------------------------------------------------------------
 
-    def _partition(self, part: int, order: np.ndarray) -> Iterator[pa.Table]:
+    def _partition(self, part: int, order: np.ndarray) -> Iterator[Found]:
         self.here = here = _Partition()
         self.log.begin()
         state = self.state
@@ -164,7 +165,7 @@ class Changelog:
                 yield from self._report()
         yield from self._report()
 
-    def _report(self) -> Iterator[pa.Table]:
+    def _report(self) -> Iterator[Found]:
         self.here.number = yield from report(self.search, self.chunk, self.alive, int(self.state[c.S_PART]), self.log.changes(), self.here.number, self.here.held)
 
     def _acting(self, order: np.ndarray) -> np.ndarray:
@@ -237,7 +238,7 @@ class Changelog:
         if len(rows):
             yield _Change(INSERT, changed, rows, comes.astype(np.uint8))
 
-    def _act(self, action: _Change) -> Iterator[pa.Table]:
+    def _act(self, action: _Change) -> Iterator[Found]:
         if action.kind == INSERT:
             yield from self._change_rows(action)
             return
@@ -250,7 +251,7 @@ class Changelog:
         else:
             self._change(row, cause)
 
-    def _change_rows(self, action: _Change) -> Iterator[pa.Table]:
+    def _change_rows(self, action: _Change) -> Iterator[Found]:
         """Inserts and deletes rows, one after the other."""
         state, search, limits = self.state, self.search, self.task.limits
         state[kernels.S_AT] = 0

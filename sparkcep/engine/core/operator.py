@@ -1,12 +1,14 @@
-"""The operator interface: the methods that the engine, a stream and its report call on every search.
+"""The pipeline of a clause: an operator finds matches, stages around it change them, and a sink makes output of them.
 
-An operator goes through the rows of partitions that may still grow. A table is the special case without growing partitions.
+An operator goes through the rows of partitions that may still grow. A table is the special case without growing partitions. A stage
+is an operator around another one. So the engine, a stream and its report call the same methods on every search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,15 +16,51 @@ import pyarrow as pa
 from sparkcep.columns.arrays import words
 from sparkcep.compiler.emission import window_of
 from sparkcep.engine.core.chunk import Chunk, Saved
-from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
+from sparkcep.engine.core.matches import MatchBatch, unmatched
 from sparkcep.engine.core.state_codec import StateSchema
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import whole_micros
-from sparkcep.engine.output.tables import Tables
 from sparkcep.plan.options import MICROS
 from sparkcep.plan.records import Window
 
 NOTHING_DUE = np.iinfo(np.int64).max
+
+
+class Found(NamedTuple):
+    """Matches on their way from an operator to the output. They are valid until the next ones are requested.
+
+    Attributes:
+        chunk: the chunk of their rows.
+        matches: the matches.
+        settled: the rows of the chunk of which it is now final whether a match has them. int64; None if there are none.
+    """
+
+    chunk: Chunk
+    matches: MatchBatch
+    settled: np.ndarray | None = None
+
+
+def all_settled(chunk: Chunk) -> Found:
+    """Returns that all matches of a chunk's rows have been found."""
+    return Found(chunk, MatchBatch.none(), np.arange(chunk.rows))
+
+
+Answer = Callable[[Chunk], Iterator[Found]]
+"""Finds the matches of whole partitions."""
+Step = Generator[Found, None, Saved]
+"""One step of an operator. It yields all final matches, and returns the saved state of the growing partitions."""
+
+
+class Flow:
+    """Iterates over the matches of a step. Then ``saved`` is its result."""
+
+    saved: Saved
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+
+    def __iter__(self) -> Iterator[Found]:
+        self.saved = yield from self.step
 
 
 class Operator(Protocol):
@@ -36,12 +74,8 @@ class Operator(Protocol):
     initial: Any
     saves: StateSchema
 
-    def step(self, chunk: Chunk, state: Any) -> Generator[pa.Table, None, Saved]:
-        """Emits all final output, and returns the saved state of the growing partitions."""
-        ...
-
-    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
-        """Yields the output of whole partitions."""
+    def step(self, chunk: Chunk, state: Any) -> Step:
+        """Yields all final matches, and returns the saved state of the growing partitions."""
         ...
 
     def due(self, state: Any, rows: pa.Table, watermark: int) -> np.ndarray:
@@ -73,9 +107,37 @@ class Operator(Protocol):
         """
         ...
 
-    def in_no_match(self, chunk: Chunk, tables: Tables) -> Iterator[pa.Table]:
-        """Yields the output of rows that are in no match, made by ``tables``."""
+
+    def use(self, history: list[dict[str, Any]]) -> None:
+        """Takes the rows of a new history (USING HISTORY), which the next steps read."""
         ...
+
+
+class Sink(Protocol):
+    """Makes output of matches."""
+
+    def of(self, chunk: Chunk, found: MatchBatch) -> Iterator[pa.Table]:
+        """Yields the output rows of matches."""
+        ...
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """An operator with its stages around it, and the sink of its matches."""
+
+    operator: Operator
+    sink: Sink
+
+    def step(self, chunk: Chunk, state: Any) -> Generator[pa.Table, None, Saved]:
+        """Yields the output of all final matches, and returns the saved state of the growing partitions."""
+        flow = Flow(self.operator.step(chunk, state))
+        for found in flow:
+            yield from self.sink.of(found.chunk, found.matches)
+        return flow.saved
+
+    def in_no_match(self, chunk: Chunk) -> Iterator[pa.Table]:
+        """Yields the output of rows that no operator sees, because they cannot be in a match."""
+        return self.sink.of(chunk, unmatched(np.arange(chunk.rows), chunk))
 
 
 class BaseOperator:
@@ -84,10 +146,11 @@ class BaseOperator:
     task: Task
     initial: Any
 
-    def step(self, chunk: Chunk, state: Any) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: Any) -> Step:
         raise NotImplementedError
 
-    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
+    def answer(self, chunk: Chunk) -> Iterator[Found]:
+        """Yields the matches of whole partitions."""
         return self.step(chunk, self.initial)
 
     def due(self, state: Any, rows: pa.Table, watermark: int) -> np.ndarray:
@@ -105,16 +168,36 @@ class BaseOperator:
     def forgetting(self, state: Any, numbers: bool, positions: bool) -> Any:
         return state.forgetting(numbers, positions)
 
-    def nothing(self, chunk: Chunk) -> MatchBatch:
-        """Returns an empty match batch of a chunk, with every value that a match has."""
-        return MatchBatch.none(WITH_ERRORS)
+    def use(self, history: list[dict[str, Any]]) -> None:
+        raise AssertionError("it reads no history")
 
-    def in_no_match(self, chunk: Chunk, tables: Tables) -> Iterator[pa.Table]:
-        return tables.of(chunk, self._marked(chunk))
 
-    def _marked(self, chunk: Chunk) -> MatchBatch:
-        """Returns the rows of a chunk as rows in no match."""
-        return with_unmatched(self.nothing(chunk), np.arange(chunk.rows), chunk)
+class Stage:
+    """A stage: an operator around another one. It passes on what it does not change."""
+
+    def __init__(self, inner: Operator) -> None:
+        self.inner, self.initial, self.saves = inner, inner.initial, inner.saves
+
+    def step(self, chunk: Chunk, state: Any) -> Step:
+        flow = Flow(self.inner.step(chunk, state))
+        yield from map(self.changed, flow)
+        return flow.saved
+
+    def changed(self, found: Found) -> Found:
+        """Returns what becomes of some matches."""
+        raise NotImplementedError
+
+    def due(self, state: Any, rows: pa.Table, watermark: int) -> np.ndarray:
+        return self.inner.due(state, rows, watermark)
+
+    def under_way(self, state: Any) -> np.ndarray:
+        return self.inner.under_way(state)
+
+    def forgetting(self, state: Any, numbers: bool, positions: bool) -> Any:
+        return self.inner.forgetting(state, numbers, positions)
+
+    def use(self, history: list[dict[str, Any]]) -> None:
+        self.inner.use(history)
 
 
 class RowsAtWatermark:

@@ -6,6 +6,7 @@ They come from one run of each run class, or from all matches.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,8 @@ from sparkcep.compiler.net.net import E_COST
 from sparkcep.compiler.searches import CLASSES, NUMBERS
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.kernel_loop import OutputRoom
-from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
+from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
+from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import Measured, plan_windows
 from sparkcep.engine.frontier import frontier as fronts
@@ -25,7 +27,6 @@ from sparkcep.engine.frontier.run_room import compacted, distinguished, empty_ru
 from sparkcep.engine.match.enumeration import Listing, listed
 from sparkcep.engine.match.gap_walk import windowed
 from sparkcep.engine.output.columns_out import decimals
-from sparkcep.engine.output.tables import Tables
 from sparkcep.engine.stages.describe_errors import DescribeErrors, bundle_groups
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.frontier import traceback
@@ -41,32 +42,31 @@ class CheapestPerLastRow:
     ``listing`` builds the search that lists matches. It is used if run classes do not give the best match.
     """
 
-    def __init__(self, task: Task, listing: Listing, reporter: DescribeErrors, tables: Tables) -> None:
-        self.task, self.listing, self.reporter, self.tables = task, listing, reporter, tables
+    def __init__(self, task: Task, listing: Listing, reporter: DescribeErrors) -> None:
+        self.task, self.listing, self.reporter = task, listing, reporter
         strategy = task.prepared.strategy
         self.front = Frontier(task) if strategy.search == CLASSES else None
         self.numbers = MatchCounts(task) if NUMBERS in strategy.counts and windowed(task) else None
 
-    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
-        best, sizes = self.points(chunk)
+    def answer(self, chunk: Chunk) -> Iterator[Found]:
+        best = self.points(chunk)
         places = self.reporter.places(chunk)
         found = self.reporter.reported(best, places, chunk)
         if self.task.plan.sizing:
-            found.by_event["cnt"] = self._totals(best, sizes, places, chunk)
-        if self.task.plan.rows == "unmatched":
-            found = with_unmatched(found, np.arange(chunk.rows), chunk)
-        yield from self.tables.of(chunk, found)
+            found.by_event["cnt"] = self._totals(best, places, chunk)
+        yield Found(chunk, found, np.arange(chunk.rows))
 
-    def points(self, chunk: Chunk) -> tuple[MatchBatch, list[int]]:
+    def points(self, chunk: Chunk) -> MatchBatch:
         """Returns the best match of each last row, or the best ones by cost.
 
-        If asked for, also returns how many matches end there.
+        If asked for, with how many matches end there.
         """
         best, ending = self._best(chunk)
         if not self.task.plan.sizing:
-            return best, []
+            return best
         rows, numbers = ending or self._counted(chunk)
-        return best, [numbers[i] for i in np.searchsorted(rows, traceback.last_rows(best.events, best.rows)).tolist()]
+        totals = [numbers[i] for i in np.searchsorted(rows, traceback.last_rows(best.events, best.rows)).tolist()]
+        return replace(best, totals=np.array(totals, dtype=object))
 
     def sizes(self, numbers: list[int], rows: np.ndarray, chunk: Chunk) -> pa.Array:
         """Returns MATCH_COUNT() as a column. Raises MatchRuntimeError if a number is too large.
@@ -77,13 +77,6 @@ class CheapestPerLastRow:
             if number > MAX_SIZE:
                 raise self.task.failures.count(row, chunk.columns)
         return decimals(numbers, np.ones(len(numbers), dtype=np.int64), 38, 0)
-
-    def nothing(self, chunk: Chunk) -> MatchBatch:
-        """Returns an empty match batch with every value that a match has."""
-        found = self.reporter.reported(MatchBatch.none(WITH_ERRORS), self.reporter.places(chunk), chunk)
-        if self.task.plan.sizing:
-            found.by_event["cnt"] = self.sizes([], np.zeros(0, dtype=np.int64), chunk)
-        return found
 
     def _best(self, chunk: Chunk) -> tuple[MatchBatch, tuple[np.ndarray, list[int]] | None]:
         """Returns the best match of each last row, or the best ones by cost.
@@ -118,9 +111,9 @@ class CheapestPerLastRow:
                 return self.numbers.of(chunk)
         return counted(self.front, self.listing, chunk)
 
-    def _totals(self, best: MatchBatch, sizes: list[int], places: Measured, chunk: Chunk) -> pa.Array:
+    def _totals(self, best: MatchBatch, places: Measured, chunk: Chunk) -> pa.Array:
         """Returns how many matches end at the last row of each best match, or at the match points of each bundle."""
-        points = traceback.last_rows(best.events, best.rows)
+        points, sizes = traceback.last_rows(best.events, best.rows), best.totals.tolist()
         if self.reporter.bundling:
             heads = np.flatnonzero(np.diff(bundle_groups(best.events[:, layout.E_PART], points, places), prepend=-1)).tolist()
             sizes = [sum(sizes[low:high]) for low, high in zip(heads, [*heads[1:], len(sizes)])]

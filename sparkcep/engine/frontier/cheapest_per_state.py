@@ -7,19 +7,17 @@ needs it. The next chunk holds only such rows, and they need not be consecutive.
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
 from sparkcep.compiler.net.net import E_TARGET
 from sparkcep.compiler.searches import PROXIES
 from sparkcep.engine.core.chunk import Chunk, Retained, Saved
 from sparkcep.engine.core.kernel_loop import KernelLoop, OutputRoom
-from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
-from sparkcep.engine.core.operator import BaseOperator, RowsAtWatermark, window_ends
+from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
+from sparkcep.engine.core.operator import BaseOperator, Found, RowsAtWatermark, Step, window_ends
 from sparkcep.engine.core.state_codec import (
     CHEAPEST,
     FAR,
@@ -36,7 +34,6 @@ from sparkcep.engine.core.windows import Measured, next_places
 from sparkcep.engine.frontier.frontier import front_arrays
 from sparkcep.engine.frontier.run_room import compacted, distinguished, empty_runs, follow, node_classes, with_room
 from sparkcep.engine.match.gap_walk import CONTIGUITY, windowed
-from sparkcep.engine.output.tables import Tables
 from sparkcep.engine.stages.bundles import LISTS, NO_BUNDLES, NUMBERS, Bundles
 from sparkcep.engine.stages.describe_errors import DescribeErrors
 from sparkcep.kernels.common import layout, run_chains
@@ -114,6 +111,16 @@ class RunState:
         }  # fmt: skip
         return StateColumns(self.rows, numbers | bundles.numbers, lists | bundles.lists)
 
+    def marks(self, chunk: Chunk) -> np.ndarray:
+        """Returns the marks of a chunk's rows: 1 for searched rows that are in an emitted match. uint8 (rows)."""
+        marks = np.zeros(chunk.rows, dtype=np.uint8)
+        marks[ranges(chunk.offsets[: len(self.rows)], self.known)] = self.taken
+        return marks
+
+    def marked(self, rows: np.ndarray, marks: np.ndarray) -> RunState:
+        """Returns the state with the ``marks`` of its searched rows. Its retained rows are the ``rows`` of the chunk."""
+        return replace(self, taken=marks[rows[ranges(np.cumsum(self.rows) - self.rows, self.known)]])
+
     def positions(self, offsets: np.ndarray) -> np.ndarray:
         """Returns the number of each row of a chunk in its partition. int64 (rows)."""
         first = np.zeros(len(offsets) - 1, dtype=np.int64)
@@ -139,8 +146,8 @@ class CheapestPerState(BaseOperator):
 
     initial = RunState()
 
-    def __init__(self, task: Task, reporter: DescribeErrors, tables: Tables) -> None:
-        self.task, self.reporter, self.tables = task, reporter, tables
+    def __init__(self, task: Task, reporter: DescribeErrors) -> None:
+        self.task, self.reporter = task, reporter
         self.net = front_arrays(task.prepared.strategy.automaton)
         self.saves = run_schema(self.net)
         # if a match may have to end with its partition, a row is final when the next one has arrived
@@ -148,15 +155,13 @@ class CheapestPerState(BaseOperator):
         # leaves may look at neighbours of any row of a match, conditions at those of future rows
         self.neighbours = any(Reach.of_measures(task.plan))
 
-    def step(self, chunk: Chunk, state: RunState) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: RunState) -> Step:
         """Searches the chunk, emits final matches, and returns the state with the retained rows."""
         work = _CheapestStep(self, chunk, state)
         for found in work.rounds():
-            yield from self.tables.of(chunk, work.reported(found))
+            yield Found(chunk, work.bundled(found) if self.reporter.bundling else found)
         left = work.left()
-        if self.task.plan.rows == "unmatched":
-            gone = np.delete(np.arange(chunk.rows), left.rows)
-            yield from self.tables.of(chunk, with_unmatched(self.nothing(chunk), gone, chunk, work.taken))
+        yield Found(chunk, MatchBatch.none(), np.delete(np.arange(chunk.rows), left.rows))
         return left
 
     def ends(self, state: RunState, kept: RowsAtWatermark) -> np.ndarray:
@@ -164,9 +169,6 @@ class CheapestPerState(BaseOperator):
         microseconds.
         """
         return state.bundles.ends(window_ends(kept), kept)
-
-    def nothing(self, chunk: Chunk) -> MatchBatch:
-        return self.reporter.reported(MatchBatch.none(WITH_ERRORS), self.reporter.places(chunk), chunk)
 
 
 class _CheapestStep(KernelLoop):
@@ -183,8 +185,6 @@ class _CheapestStep(KernelLoop):
         self.letters = self.data.rows.letters
         if self.measured.null.any():
             self.letters = np.where(self.measured.null, 0, self.letters)
-        self.taken = np.zeros(chunk.rows, dtype=np.uint8)
-        self.taken[ranges(chunk.offsets[: len(state.rows)], state.known)] = state.taken
         size = max(1024, chunk.rows // 4)
         self.room = OutputRoom(size, 4 * size, WITH_ERRORS, paths=True)
         self.opens = state.opens(chunk)
@@ -225,16 +225,7 @@ class _CheapestStep(KernelLoop):
     def found(self) -> MatchBatch:
         return self.room.found(self.state)
 
-    def reported(self, found: MatchBatch) -> MatchBatch:
-        """Returns the output for the matches found."""
-        if self.search.reporter.bundling:
-            found = self._bundled(found)
-        else:
-            found.by_event.update(self.search.reporter.by_event(found.events, found.paths))
-        self.taken[found.rows] = 1
-        return found
-
-    def _bundled(self, found: MatchBatch) -> MatchBatch:
+    def bundled(self, found: MatchBatch) -> MatchBatch:
         """Returns the final bundles of the matches found, and keeps the open ones."""
         may_go_on = self.chunk.going.copy()
         if self.outcome == layout.FULL:
@@ -306,7 +297,6 @@ class _CheapestStep(KernelLoop):
                 number=self.opens[parts, layout.O_NUMBER],
                 reported=self.reported_bundles[parts],
                 places=chunk.positions[searched],
-                taken=self.taken[searched],
                 runs=self.runs,
                 used=used,
                 run=self.classes.head[self.slots[parts]],

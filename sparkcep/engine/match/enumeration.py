@@ -6,26 +6,24 @@ A partition's rows are retained only from the row at which its search resumes. T
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.errors import EagerConditionError
 from sparkcep.engine.core.kernel_loop import KernelLoop, OutputRoom
 from sparkcep.engine.core.matches import WIDTH, WITH_ERRORS, MatchBatch
-from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator, RowsAtWatermark
+from sparkcep.engine.core.operator import NOTHING_DUE, Answer, BaseOperator, Found, RowsAtWatermark, Step
 from sparkcep.engine.core.resume import AT_START, NOTHING_OPEN, WHOLE_PARTITIONS, ResumeState
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import plan_windows
 from sparkcep.engine.match.early_emission import EarlyEmission
 from sparkcep.engine.match.scores import Scores, scores_of
 from sparkcep.engine.match.topk_heap import TopkHeap
-from sparkcep.engine.output.tables import Tables
 from sparkcep.kernels.common import layout
 
 SKIPS = {
@@ -191,38 +189,35 @@ class FromStart(BaseOperator):
 
 
 class Enumeration(FromStart):
-    """Emits matches as soon as they are final. ``report`` makes the output of the matches found."""
+    """Emits matches as soon as they are final."""
 
     saves = AT_START
 
-    def __init__(self, task: Task, search: MatchSearch, report: Callable[[Chunk, MatchBatch], Iterator[pa.Table]]) -> None:
-        self.task, self.search, self.report = task, search, report
+    def __init__(self, task: Task, search: MatchSearch) -> None:
+        self.task, self.search = task, search
 
     @property
     def early(self) -> EarlyEmission | None:
         return self.search.early
 
-    def step(self, chunk: Chunk, state: ResumeState) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: ResumeState) -> Step:
         """Searches the chunk, and returns the state with the rows that a later attempt may look at."""
         matches = self.search.over(chunk, state)
         for found in matches.rounds():
             if len(found.events):
-                yield from self.report(chunk, found)
+                yield Found(chunk, found)
         return matches.left()
-
-    def in_no_match(self, chunk: Chunk, tables: Tables) -> Iterator[pa.Table]:
-        return self.report(chunk, self._marked(chunk))
 
 
 class WholePartitions(FromStart):
-    """Answers for whole partitions, because a match may end at any future row. ``answer`` makes their output."""
+    """Answers for whole partitions, because a match may end at any future row. ``answer`` finds their matches."""
 
     saves = WHOLE_PARTITIONS
 
-    def __init__(self, task: Task, answer: Callable[[Chunk], Iterator[pa.Table]]) -> None:
+    def __init__(self, task: Task, answer: Answer) -> None:
         self.task, self.answer = task, answer
 
-    def step(self, chunk: Chunk, _: ResumeState) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, _: ResumeState) -> Step:
         """Answers for the partitions that are complete, and retains the rows of those that may still grow."""
         ended = chunk.ended()
         if ended.rows:

@@ -44,7 +44,7 @@ def summary(stream: KeyedStream, states: pa.Array) -> StateSummary:
     waiting, _ = stream.pending.read(parted(outer)[0] if isinstance(stream, RetractingStream) else outer)
     open, rows = stream.engine.bytes.read(inner)
     begins = np.cumsum(open.rows) - open.rows
-    at = begins + stream.engine.operator.under_way(open)
+    at = begins + stream.engine.pipeline.operator.under_way(open)
     under_way = at < begins + open.rows
     since, name = np.zeros(len(states), dtype=np.int64), _time(stream)
     if name:

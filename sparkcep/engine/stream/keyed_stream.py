@@ -32,7 +32,6 @@ from sparkcep.engine.core.resume import ResumeState, rows_only
 from sparkcep.engine.core.state_codec import NO_BYTES, PENDING, StateBytes, damaged
 from sparkcep.engine.core.task import Prepared
 from sparkcep.engine.factory import OpenPartitions
-from sparkcep.engine.output.tables import Tables
 from sparkcep.engine.stream import sessions
 from sparkcep.kernels.automaton.register_runs import ENDLESS
 from sparkcep.kernels.jit import fallback
@@ -83,7 +82,6 @@ class KeyedStream:
         self.plan, self.order = prepared.plan, list(order)
         inner = pa.schema([field for field in schema if field.name not in set(order)])
         self.engine = OpenPartitions(prepared, inner, limits, endless=True, arcs=arcs)
-        self.tables = Tables(self.engine.task)
         self.pending = StateBytes(schema, rows_only(PENDING))
         self.schema = schema
         self.numbered = self.plan.numbered or prepared.conditions.number_read
@@ -92,7 +90,7 @@ class KeyedStream:
     def use(self, history: list[dict[str, Any]]) -> None:
         """Takes the rows of a new history (USING HISTORY). The rows released from now on are searched with it. Raises
         MatchRuntimeError."""
-        self.engine.operator.use(history)
+        self.engine.pipeline.operator.use(history)
 
     def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes] | pa.Array, watermark: int) -> Generator[pa.Table, None, KeyStates]:
         """Runs a micro-batch. Yields output of the matches that are final at the watermark, and returns the states of the keys.
@@ -126,7 +124,7 @@ class KeyedStream:
         due, kept, held = np.full(parts, NOTHING_DUE), 0, int(state.rows.sum())
         if chunk.rows:
             with fallback.over(chunk.rows):
-                left = yield from self.engine.operator.step(self.known(chunk, watermark), state)
+                left = yield from self.engine.pipeline.step(self.known(chunk, watermark), state)
             inner, due, kept = self.left(chunk, left, cut, watermark)
         elif not cut.goes.all():
             inner = pc.if_else(pa.array(cut.goes), inner, NO_BYTES)
@@ -169,7 +167,7 @@ class KeyedStream:
     def left(self, chunk: Chunk, left: Saved, cut: sessions.Sessions, watermark: int) -> tuple[pa.Array, np.ndarray, int]:
         """The saved states that a search leaves for each key, when each key is due, and how many rows are kept in all."""
         last = chunk.table.take(pa.array(left.rows))
-        operator = self.engine.operator
+        operator = self.engine.pipeline.operator
         state = operator.forgetting(left.state, self.numbered, self.positioned)
         inner = self.engine.bytes.column(state, last)
         return cut.gathered(inner), cut.of_keys(operator.due(left.state, last, watermark), NOTHING_DUE), len(left.rows)
@@ -220,7 +218,7 @@ class KeyedStream:
     def _alone(self, rows: pa.Table) -> Generator[pa.Table, None, None]:
         """Output of rows without a time, which are in no match."""
         chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.array([0, rows.num_rows]))
-        yield from self.engine.operator.in_no_match(chunk, self.tables)
+        yield from self.engine.pipeline.in_no_match(chunk)
 
 
 def parted(states: pa.Array) -> tuple[pa.Array, pa.Array]:

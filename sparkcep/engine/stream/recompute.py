@@ -19,28 +19,26 @@ so rows 4 and 12 are searched again, and row 1 is dropped. Only matches that end
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 
-from sparkcep.columns.arrays import numbered, ranges
-from sparkcep.engine.core.chunk import Chunk, Saved
-from sparkcep.engine.core.matches import MatchBatch, with_unmatched
-from sparkcep.engine.core.operator import BaseOperator, RowsAtWatermark, window_ends
+from sparkcep.columns.arrays import ranges
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.matches import MatchBatch
+from sparkcep.engine.core.operator import Answer, BaseOperator, Found, RowsAtWatermark, Step, window_ends
 from sparkcep.engine.core.resume import AT_START, NOTHING_OPEN, ResumeState
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import first_ending_behind, plan_windows
 from sparkcep.engine.match.enumeration import MatchSearch
 from sparkcep.engine.output.columns_out import end_rows
-from sparkcep.engine.output.tables import Tables
 from sparkcep.kernels.common import layout
 
 
 @dataclass
 class EmittedRows:
-    """The last rows for which a step emits matches. All arrays but ``taken`` are int64 (partitions).
+    """The last rows for which a step emits matches. All arrays are int64 (partitions).
 
     Attributes:
         begin, end: matches are emitted that end from row ``begin`` to before row ``end``.
@@ -48,7 +46,6 @@ class EmittedRows:
         waits: the first row whose window must end before more is emitted, or the partition's end.
         number: the number of the last match, counted on.
         first: the first row that may be in a match emitted later.
-        taken: uint8 (rows), marks of the rows in an emitted match.
     """
 
     begin: np.ndarray
@@ -57,7 +54,14 @@ class EmittedRows:
     waits: np.ndarray
     number: np.ndarray
     first: np.ndarray
-    taken: np.ndarray
+
+    def new(self, found: MatchBatch) -> MatchBatch:
+        """The matches whose last rows are emitted now, with their numbers."""
+        matches = np.flatnonzero(found.events[:, layout.E_ROWS] > 0)
+        part, last = found.events[matches, layout.E_PART], end_rows(found.events[matches], found.rows)[1]
+        new = found.chosen(matches[(last >= self.begin[part]) & (last < self.end[part])]).numbered(self.number)
+        np.add.at(self.number, new.events[:, layout.E_PART], 1)
+        return new
 
     def hold_back(self, latest: np.ndarray, chunk: Chunk) -> None:
         """Lowers ``end`` to the first row at which a match ends whose window may still change.
@@ -73,92 +77,57 @@ class EmittedRows:
         self.waits[stuck] = np.where(beginning >= self.sure[stuck], beginning, self.waits[stuck])
 
 
-class NewMatchTables(Tables):
-    """Makes output only of the matches whose last rows are emitted now."""
-
-    emitted: EmittedRows | None = None
-
-    def new(self, found: MatchBatch) -> np.ndarray:
-        """The matches whose last rows are emitted now. int64."""
-        assert self.emitted is not None
-        matches = np.flatnonzero(found.events[:, layout.E_ROWS] > 0)
-        if not len(matches):
-            return matches
-        events = found.events[matches]
-        part, last = events[:, layout.E_PART], end_rows(events, found.rows)[1]
-        return matches[(last >= self.emitted.begin[part]) & (last < self.emitted.end[part])]
-
-    def of(self, chunk: Chunk, found: MatchBatch) -> Iterator[pa.Table]:
-        assert self.emitted is not None
-        new = self.new(found)
-        if not len(new):
-            return
-        by_event = {name: values if name == "kind" else values.take(pa.array(new)) for name, values in found.by_event.items()}
-        chosen = replace(found.chosen(new), by_event=by_event)
-        part = chosen.events[:, layout.E_PART]
-        chosen.events[:, layout.E_NUMBER] = numbered(part) + 1 + self.emitted.number[part]
-        np.add.at(self.emitted.number, part, 1)
-        self.emitted.taken[chosen.rows] = 1
-        yield from super().of(chunk, chosen)
-
-    def unmatched(self, chunk: Chunk, nothing: MatchBatch, rows: np.ndarray) -> Iterator[pa.Table]:
-        """Output of those ``rows`` that are in no match. ``nothing``: an empty batch with all columns of a match."""
-        assert self.emitted is not None
-        yield from super().of(chunk, with_unmatched(nothing, rows, chunk, self.emitted.taken))
-
-
 class HeldBack:
-    """Lists matches, and holds back the rows that must wait: those where a match ends whose window may still change."""
+    """Lists matches, and finds the rows that must wait: those where a match ends whose window may still change.
+
+    ``latest``: int64 (rows), the latest first row of the matches that end at each row, -1 if none does.
+    """
 
     early = None
+    latest = np.zeros(0, dtype=np.int64)
 
-    def __init__(self, search: MatchSearch, tables: NewMatchTables) -> None:
-        self.search, self.tables = search, tables
+    def __init__(self, search: MatchSearch) -> None:
+        self.search = search
 
     def over(self, chunk: Chunk, state: ResumeState) -> HeldBack:
-        self.chunk, self.matches = chunk, self.search.over(chunk, state)
+        self.latest, self.matches = np.full(chunk.rows, -1), self.search.over(chunk, state)
         return self
 
     def rounds(self) -> Iterator[MatchBatch]:
-        assert self.tables.emitted is not None
-        latest = np.full(self.chunk.rows, -1)
         for found in self.matches.rounds():
             events = found.events[found.events[:, layout.E_ROWS] > 0]
             first, last = end_rows(events, found.rows)
-            np.maximum.at(latest, last, first)
+            np.maximum.at(self.latest, last, first)
             yield found
-        self.tables.emitted.hold_back(latest, self.chunk)
 
 
 class Recompute(BaseOperator):
     """The operator that recomputes windows.
 
     Attributes:
-        answer: makes the output of whole partitions by ``tables``.
-        said: makes an empty batch with all columns of a match; only needed if rows in no match are asked for.
-        unmatched: whether they are.
-        behind: whether a negation looks at rows after a match.
+        answer: finds the matches of whole partitions, all of them before the first one is emitted.
+        held: notes which matches must wait; None if a negation does not look at rows after a match.
+        unmatched: whether rows in no match are asked for.
+        emitted: the last rows for which the current step emits matches.
     """
 
     saves, initial = AT_START, NOTHING_OPEN
+    emitted: EmittedRows
 
-    def __init__(self, task: Task, answer: Callable[[Chunk], Iterator[pa.Table]], tables: NewMatchTables, nothing: Callable[[Chunk], MatchBatch] | None = None) -> None:
-        self.task, self.answer, self.tables, self.said = task, answer, tables, nothing
-        self.unmatched, self.behind = nothing is not None, task.prepared.strategy.emission.looks_behind
+    def __init__(self, task: Task, answer: Answer, held: Callable[[], HeldBack] | None) -> None:
+        self.task, self.answer, self.held = task, answer, held
+        self.unmatched = task.plan.rows == "unmatched"
 
     @property
     def waits(self) -> bool:
         """Whether something may be emitted when a window ends, without a new row."""
-        return self.unmatched or self.behind
+        return self.unmatched or self.held is not None
 
     def ends(self, state: ResumeState, kept: RowsAtWatermark) -> np.ndarray:
         """When the last kept row of each partition is dropped, or the window of an awaited row ends."""
         return window_ends(kept, state.covered if self.waits else None)
 
-    def nothing(self, chunk: Chunk) -> MatchBatch:
-        return self.said(chunk) if self.said is not None else super().nothing(chunk)
-
-    def step(self, chunk: Chunk, state: ResumeState) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: ResumeState) -> Step:
         """Emits the new matches, and saves the rows that may share a window with a future row."""
         assert chunk.closed is not None
         opens = state.opens(chunk)
@@ -167,18 +136,22 @@ class Recompute(BaseOperator):
         end = np.maximum(begin, np.where(chunk.going, high - ahead, high))
         ends, backs = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)
         closed = np.where(chunk.going, chunk.closed, high)
-        taken = np.zeros(chunk.rows, dtype=np.uint8)
-        if len(state.taken):
-            taken[ranges(low[: len(state.rows)], state.rows)] = state.taken
-        sure = np.minimum(closed, first_ending_behind(end, ends[0], chunk)) if self.behind and ahead else closed
-        self.tables.emitted = emitted = EmittedRows(begin, end, sure, high.copy(), opens[:, layout.O_NUMBER], low, taken)
+        reads_on = self.held is not None and ahead > 0
+        sure = np.minimum(closed, first_ending_behind(end, ends[0], chunk)) if reads_on else closed
+        self.emitted = emitted = EmittedRows(begin, end, sure, high.copy(), opens[:, layout.O_NUMBER], low)
         if (begin < end).any():
-            unsure = end if self.behind and ahead else None
-            yield from self.answer(replace(chunk, going=np.zeros(chunk.parts, dtype=bool), closed=None, unsure=unsure))
+            for found in self.answer(replace(chunk, going=np.zeros(chunk.parts, dtype=bool), closed=None, unsure=end if reads_on else None)):
+                self._hold_back(chunk)
+                yield Found(chunk, emitted.new(found.matches))
+            self._hold_back(chunk)
         first = np.where(end < high, np.minimum(closed, np.append(backs, 0)[np.minimum(end, chunk.rows)]), closed)
-        emitted.first, covered = first, emitted.waits if self.behind else low
+        emitted.first, covered = first, emitted.waits if self.held is not None else low
         if self.unmatched:
             before, covered = opens[:, layout.O_COVERED], first
-            yield from self.tables.unmatched(chunk, self.nothing(chunk), ranges(before, first - before))
+            yield Found(chunk, MatchBatch.none(), ranges(before, first - before))
         opens[:, layout.O_START], opens[:, layout.O_NUMBER], opens[:, layout.O_COVERED] = end, emitted.number, covered
-        return state.left(chunk, opens, first[chunk.going], self.task.back, taken if self.unmatched else None)
+        return state.left(chunk, opens, first[chunk.going], self.task.back)
+
+    def _hold_back(self, chunk: Chunk) -> None:
+        if self.held is not None:
+            self.emitted.hold_back(self.held().latest, chunk)

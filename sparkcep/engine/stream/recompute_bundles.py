@@ -13,7 +13,7 @@ is emitted, or until another match is better.
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,22 +22,20 @@ import pyarrow as pa
 from sparkcep.columns.arrays import ranges
 from sparkcep.compiler.net.net import Net
 from sparkcep.engine.core.chunk import Chunk, Retained, Saved, columns_of
-from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
-from sparkcep.engine.core.operator import BaseOperator, RowsAtWatermark, window_ends
+from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, together
+from sparkcep.engine.core.operator import BaseOperator, Flow, Found, RowsAtWatermark, Step, window_ends
 from sparkcep.engine.core.resume import ResumeState
 from sparkcep.engine.core.state_codec import FAR, POINTS, Ragged, StateColumns, StateSchema, ascending, check_numbers, signature_of
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import next_places
 from sparkcep.engine.frontier.cheapest import CheapestPerLastRow
-from sparkcep.engine.output.tables import Tables
 from sparkcep.engine.stages.bundles import LISTS, NO_BUNDLES, NUMBERS, Bundles
-from sparkcep.engine.stream.recompute import EmittedRows, NewMatchTables, Recompute
+from sparkcep.engine.stream.recompute import EmittedRows, HeldBack, Recompute
 from sparkcep.kernels.common import layout
 from sparkcep.plan.reach import Reach
 
 _NONE = np.zeros(0, dtype=np.int64)
 _NO_MARKS = np.zeros(0, dtype=np.uint8)
-_NO_TOTALS = np.zeros(0, dtype=object)
 _WORD = 64  # bits
 _TOTALS = ("total_high", "total_low")  # the two words of a bundle's number of matches
 
@@ -82,30 +80,14 @@ class BundleState(ResumeState):
         return ResumeState(self.rows - self.lone, self.start - self.lone, np.zeros_like(self.rows), self.covered - self.lone, self.dropped + self.lone, _NO_MARKS)
 
 
-class MatchPoints(NewMatchTables):
-    """Collects the match points that are new, instead of making output.
-
-    Attributes:
-        found: their best matches.
-        totals: the number of matches that end at each; empty if nothing asks for it.
-    """
-
-    found, totals = MatchBatch.none(WITH_ERRORS), _NO_TOTALS
-
-    def take(self, found: MatchBatch, totals: list[int]) -> None:
-        new = self.new(found)
-        self.found = found.chosen(new)
-        self.totals = np.array([totals[i] for i in new.tolist()], dtype=object) if totals else _NO_TOTALS
-
-
 class RecomputeBundles(BaseOperator):
-    """The operator of MATCH BUNDLES by recomputation. ``best`` finds the match points, and ``points`` collects them."""
+    """The operator of MATCH BUNDLES by recomputation. ``best`` finds the match points."""
 
     initial = BundleState.of(_NONE)
 
-    def __init__(self, task: Task, best: CheapestPerLastRow, points: MatchPoints, tables: Tables) -> None:
-        self.task, self.best, self.points, self.tables = task, best, points, tables
-        self.recompute = Recompute(task, self._take, points)
+    def __init__(self, task: Task, best: CheapestPerLastRow, held: Callable[[], HeldBack] | None) -> None:
+        self.task, self.best = task, best
+        self.recompute = Recompute(task, lambda chunk: iter([Found(chunk, best.points(chunk))]), held)
         self.edges = task.prepared.strategy.automaton.edges
         self.saves = bundle_schema(task.prepared.strategy.automaton, task.plan.sizing)
         self.unmatched = task.plan.rows == "unmatched"
@@ -121,23 +103,15 @@ class RecomputeBundles(BaseOperator):
         """See :meth:`Recompute.ends`; or when no match point can join a bundle, if that is earlier."""
         return state.bundles.ends(window_ends(kept, state.covered if self.waits else None), kept)
 
-    def nothing(self, chunk: Chunk) -> MatchBatch:
-        return self.best.nothing(chunk)
-
-    def step(self, chunk: Chunk, state: BundleState) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: BundleState) -> Step:
         """Emits the bundles that are final. Saves the rows of the others, and the rows that may share a window with a future
         row."""
-        self.points.found, self.points.totals = MatchBatch.none(WITH_ERRORS), _NO_TOTALS
         searched, rows = _searched(chunk, state)
-        left = yield from self.recompute.step(searched, state.searched())
-        assert self.points.emitted is not None
-        work = _BundleStep(self, chunk, state, self.points.emitted, searched.offsets, rows)
-        yield from work.emitted(self.points.found, self.points.totals)
-        return work.left(left)
-
-    def _take(self, chunk: Chunk) -> Iterator[pa.Table]:
-        self.points.take(*self.best.points(chunk))
-        return iter(())
+        flow = Flow(self.recompute.step(searched, state.searched()))
+        points = together([found.matches for found in flow if len(found.matches.events)], WITH_ERRORS)
+        work = _BundleStep(self, chunk, state, self.recompute.emitted, searched.offsets, rows)
+        yield from work.emitted(points)
+        return work.left(flow.saved)
 
 
 def _searched(chunk: Chunk, state: BundleState) -> tuple[Chunk, np.ndarray]:
@@ -163,7 +137,6 @@ class _BundleStep:
         before: the bundles from the state.
         bundles: the bundles that may still grow.
         number: int64 (partitions), the number of the last emitted bundle.
-        taken: uint8 (rows), marks of the rows in an emitted match.
         end: int64 (partitions), the first row whose match points are not known yet.
         first: int64 (partitions), the first row that may be in a match found later.
     """
@@ -176,9 +149,6 @@ class _BundleStep:
         self.before = state.bundles.moved(np.arange(chunk.parts), kept.__getitem__)
         self.bundles = NO_BUNDLES
         self.number = state.number.copy()
-        self.taken = np.zeros(chunk.rows, dtype=np.uint8)
-        if len(state.taken):
-            self.taken[kept] = state.taken
         # ``emitted`` counts the searched rows.
         self.end, self.first = self._place(emitted.end), self._place(emitted.first)
 
@@ -186,13 +156,13 @@ class _BundleStep:
         """The chunk's rows with the numbers ``at`` among the searched ones, or the partitions' ends. int64 (partitions)."""
         return np.where(at < self.offsets[1:], np.append(self.rows, 0)[np.minimum(at, len(self.rows))], self.chunk.offsets[1:])
 
-    def emitted(self, found: MatchBatch, totals: np.ndarray) -> Iterator[pa.Table]:
-        """Output of the bundles that no match point can join, and of rows in no match. ``found``: the best matches of the new match
+    def emitted(self, found: MatchBatch) -> Iterator[Found]:
+        """The bundles that no match point can join, and the rows that are settled. ``found``: the best matches of the new match
         points."""
         search, chunk = self.search, self.chunk
         events = found.events.copy()
         events[:, layout.E_START] = self.rows[events[:, layout.E_START]]
-        bundles = self.before.with_points(replace(found, events=events, rows=self.rows[found.rows]), totals, self.places, search.edges)
+        bundles = self.before.with_points(replace(found, events=events, rows=self.rows[found.rows], totals=found.totals[:0]), found.totals, self.places, search.edges)
         waits = chunk.going[bundles.parts] & bundles.newest & (self._next(bundles.parts) <= self.places.near[bundles.last])
         self.bundles, done = bundles.chosen(waits), bundles.chosen(~waits)
         out = search.best.reporter.bundles(done.best, done.first, done.last, done.sizes, chunk)
@@ -200,10 +170,7 @@ class _BundleStep:
             out.by_event["cnt"] = search.best.sizes(done.totals.tolist(), done.first, chunk)
         out.events[:, layout.E_NUMBER] += self.number[done.parts]
         np.add.at(self.number, done.parts, 1)
-        self.taken[done.best.rows] = 1
-        if search.unmatched:
-            out = with_unmatched(out, self._certain(), chunk, self.taken)
-        yield from search.tables.of(chunk, out)
+        yield Found(chunk, out, self._certain() if search.unmatched else None)
 
     def _next(self, parts: np.ndarray) -> np.ndarray:
         """The first place of the window's measure where each of ``parts`` may have another match point."""
@@ -235,7 +202,7 @@ class _BundleStep:
                 number=self.number[parts],
                 covered=kept.within(np.clip(self.first[parts], low, high)),
                 dropped=left.state.dropped - lone,
-                taken=self.taken[kept.rows] if search.unmatched else _NO_MARKS,
+                taken=_NO_MARKS,
                 lone=lone,
                 places=chunk.positions[kept.rows[ranges(kept.begins, lone)]],
                 bundles=bundles.moved(kept.numbers, kept.moved),

@@ -23,7 +23,6 @@ import pyarrow.compute as pc
 from sparkcep.columns.arrays import null_marks
 from sparkcep.columns.row_codec import bytes_of
 from sparkcep.engine.automaton.arc_history import JournalArcs
-from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.changelog.input_changes import INSERT, PUNCTUATE, RETRACT, kinds_of
 from sparkcep.engine.changelog.punctuation import NEVER
 from sparkcep.engine.changelog.punctuation_state import PunctuationState
@@ -35,7 +34,7 @@ from sparkcep.engine.core.resume import ResumeState
 from sparkcep.engine.core.state_codec import EMITTED, FAR, NO_BYTES, StateBytes, StateColumns, StateSchema, check_numbers
 from sparkcep.engine.core.task import Prepared
 from sparkcep.engine.core.windows import whole_micros
-from sparkcep.engine.output.keyed_rows import MATCH, PART, MatchTables
+from sparkcep.engine.output.keyed_rows import MATCH, PART
 from sparkcep.engine.output.match_id import equal_keys
 from sparkcep.engine.output.repeated_match_id import OF_CHANGES, apart
 from sparkcep.engine.stream.keyed_stream import KeyedStream, KeyStates, parted, whole
@@ -81,9 +80,6 @@ class RetractingStream(KeyedStream):
     def __init__(self, prepared: Prepared, schema: pa.Schema, order: Sequence[str], limits: Limits | None = None, arcs: JournalArcs | None = None) -> None:
         super().__init__(prepared, schema, order, limits, arcs)
         self.changes = self.plan.changes
-        search = self.engine.operator
-        assert isinstance(search, RegisterRuns) and isinstance(search.tables, MatchTables)
-        self.tables = search.tables
         self.out = self.engine.task.prepared.output_schema
         # Rows of one match are adjacent, and so are matches of one partition.
         self.emitted = StateBytes(pa.schema([*self.out, pa.field(MATCH, pa.int64())]), StateSchema(EMITTED, Emitted.restored, ("number",)))
@@ -114,7 +110,7 @@ class RetractingStream(KeyedStream):
         table, of = table.take(pa.array(left)).combine_chunks(), of[left]
         at, time = self.in_order(table, of)
         now, later = at[time[at] <= watermark], at[time[at] > watermark]
-        self.tables.count = 0
+        self.engine.pipeline.sink.count = 0
         cut = self.sessions(of[now], time[now], clock, watermark)
         final, inner, due, count, held = self._settled(table.take(pa.array(now)), cut, inner, watermark)
         limit = self._limit(watermark)
@@ -222,7 +218,7 @@ class RetractingStream(KeyedStream):
 
     def _searched(self, chunk: Chunk, state: ResumeState, cut: Sessions) -> tuple[pa.Table, Saved]:
         """The matches that a search finds, with their keys, and the state that it leaves."""
-        search, found = self.engine.operator.step(chunk, state), []
+        search, found = self.engine.pipeline.step(chunk, state), []
         while True:
             try:
                 found.append(next(search))

@@ -13,16 +13,16 @@ at row 13, not at row 10.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
-import pyarrow as pa
 
-from sparkcep.engine.core.chunk import Chunk, Saved
+from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import LESS
 from sparkcep.engine.core.matches import MatchBatch
+from sparkcep.engine.core.operator import Found, Step
 from sparkcep.engine.core.resume import ResumeState, restored_at_place, resume_schema
 from sparkcep.engine.core.state_codec import FAR, IN_TURN, StateColumns, check_numbers
 from sparkcep.engine.core.task import Task
@@ -51,15 +51,15 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 class SequentialWindowClose(ClosingWindows):
-    """The operator of sliding TOP k over sequential matches. ``search`` lists the matches, and ``report`` makes output of them."""
+    """The operator of sliding TOP k over sequential matches. ``search`` lists the matches."""
 
     saves, initial = resume_schema(IN_TURN, _restored, SequentialState.numbers), SequentialState.of(_NONE)
 
-    def __init__(self, task: Task, search: MatchSearch, report: Callable[[Chunk, MatchBatch], Iterator[pa.Table]]) -> None:
+    def __init__(self, task: Task, search: MatchSearch) -> None:
         super().__init__(task)
-        self.search, self.report = search, report
+        self.search = search
 
-    def step(self, chunk: Chunk, state: SequentialState) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: SequentialState) -> Step:
         """Emits the windows that have ended and that the search has passed, and saves the rows of the others."""
         at = self._at(chunk, state)
         high, start, passed = chunk.offsets[1:], at.start.copy(), _Passed()
@@ -74,7 +74,7 @@ class SequentialWindowClose(ClosingWindows):
             resume[due] = np.where(part.going, matches.opens[:, layout.O_START] + moved, high[due])
             closable = replace(part, sliding=self.asked(at.after[due], at.closable(resume)[due]))
             for some in found:
-                yield from self.report(closable, some)
+                yield Found(closable, some)
             passed = passed.moved(due, moved)
         until = at.closable(resume)
         start = np.maximum(start, self.first_row(chunk, at.places, until))

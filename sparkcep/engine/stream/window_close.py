@@ -16,7 +16,6 @@ watermark moves to 20. Then windows 1 (5 to 15) and 2 (10 to 20) are emitted, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -25,7 +24,7 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges, words
 from sparkcep.engine.core.chunk import Chunk, Saved
-from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator, RowsAtWatermark
+from sparkcep.engine.core.operator import NOTHING_DUE, Answer, BaseOperator, RowsAtWatermark, Step
 from sparkcep.engine.core.resume import AT_PLACE, NOTHING_OPEN, ResumeState
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import plan_windows
@@ -137,15 +136,15 @@ class ClosingWindows(BaseOperator):
 
 
 class WindowClose(ClosingWindows):
-    """The operator of sliding TOP k. ``answer``: makes the output of whole partitions."""
+    """The operator of sliding TOP k. ``answer``: finds the matches of whole partitions."""
 
     saves, initial = AT_PLACE, NOTHING_OPEN
 
-    def __init__(self, task: Task, answer: Callable[[Chunk], Iterator[pa.Table]]) -> None:
+    def __init__(self, task: Task, answer: Answer) -> None:
         super().__init__(task)
         self.answer = answer
 
-    def step(self, chunk: Chunk, state: ResumeState) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: ResumeState) -> Step:
         """Emits the windows that have ended, and saves the rows of the others."""
         at = self._at(chunk, state)
         resume = self._undecided(chunk)
