@@ -33,7 +33,7 @@ from sparkcep.engine.core import chunk as buffers
 from sparkcep.engine.core.chunk import Buffer, Chunk, columns_of
 from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.input_columns import check_columns, check_types
-from sparkcep.engine.core.operator import Answer, BaseOperator, Operator, Pipeline
+from sparkcep.engine.core.operator import Answer, Operator, Pipeline
 from sparkcep.engine.core.state_codec import StateBytes
 from sparkcep.engine.core.task import Prepared, Task, memo_of, output_schema
 from sparkcep.engine.core.windows import check_slide, check_window
@@ -45,10 +45,11 @@ from sparkcep.engine.match.enumeration import DeferringSearch, Enumeration, List
 from sparkcep.engine.match.gap_walk import GapWalk
 from sparkcep.engine.output.keyed_rows import MatchTables
 from sparkcep.engine.output.tables import Tables
+from sparkcep.engine.stages.bundles import BESIDE_ROWS, BESIDE_RUNS, MatchBundles, bundled
 from sparkcep.engine.stages.describe_errors import Described, DescribeErrors
+from sparkcep.engine.stages.isolated_rows import IsolatedRows
 from sparkcep.engine.stages.unmatched import UnmatchedRows
 from sparkcep.engine.stream.recompute import HeldBack, Recompute
-from sparkcep.engine.stream.recompute_bundles import RecomputeBundles
 from sparkcep.engine.stream.sequential_window_close import SequentialWindowClose
 from sparkcep.engine.stream.window_close import WindowClose
 from sparkcep.engine.topk.topk_paths import TopkPaths
@@ -218,7 +219,7 @@ def _pipeline(task: Task, endless: bool = False, arcs: JournalArcs | None = None
     ``endless``: partitions never end. ``arcs``: the arcs of ARCS FROM.
     """
     plan, strategy = task.plan, task.prepared.strategy
-    errors = DescribeErrors(plan, strategy.automaton) if plan.approximate is not None else None
+    errors = DescribeErrors(task) if plan.approximate is not None else None
     operator = _resuming(task, errors, arcs) if endless else _answering(task, errors)
     if strategy.search == s.PROXIES or (plan.rows == "unmatched" and (strategy.question in ANSWERS or strategy.search == s.COMPUTATIONS)):
         operator = UnmatchedRows(operator, plan.rows == "unmatched")
@@ -248,8 +249,8 @@ def _resuming(task: Task, errors: DescribeErrors | None, arcs: JournalArcs | Non
             listing = held = functools.cache(lambda: HeldBack(GapWalk(task)))
         if errors is None:
             return Recompute(task, PerLastRow(task, listing).answer, held)
-        best = CheapestPerLastRow(task, listing, errors)
-        return RecomputeBundles(task, best, held) if emission.unit == BUNDLE else Recompute(task, best.answer, held)
+        best = Recompute(task, CheapestPerLastRow(task, listing, errors).answer, held)
+        return MatchBundles(IsolatedRows(task, best), errors, BESIDE_ROWS) if emission.unit == BUNDLE else best
     return _answering(task, errors, emission.early)
 
 
@@ -258,16 +259,18 @@ def _listing(task: Task) -> Listing:
     return functools.cache(functools.partial(GapWalk, task))
 
 
-def _answering(task: Task, errors: DescribeErrors | None, early: bool = False) -> BaseOperator:
+def _answering(task: Task, errors: DescribeErrors | None, early: bool = False) -> Any:
     """Returns the operator that answers a plan over a table."""
     strategy = task.prepared.strategy
     listing = _listing(task)
     if strategy.search == s.BUDGETED:
         return WholePartitions(task, BestEffort(task, errors).answer)
     if strategy.search == s.PROXIES:
-        return CheapestPerState(task, errors)
+        search = CheapestPerState(task, errors)
+        return MatchBundles(search, errors, BESIDE_RUNS) if strategy.question == s.BUNDLED else search
     if strategy.question in (s.CHEAPEST, s.BY_COST, s.BUNDLED):
-        return WholePartitions(task, CheapestPerLastRow(task, listing, errors).answer)
+        best = CheapestPerLastRow(task, listing, errors).answer
+        return WholePartitions(task, bundled(best, errors) if strategy.question == s.BUNDLED else best)
     if strategy.search == s.COMPUTATIONS:
         arcs = task.plan.arcs
         if task.plan.changes is not None or arcs is not None:

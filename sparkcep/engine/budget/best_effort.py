@@ -31,7 +31,8 @@ from sparkcep.engine.core.task import Prepared, Task
 from sparkcep.engine.core.windows import Measured, first_ending_behind, float_size, next_places, window_measure
 from sparkcep.engine.frontier.frontier import CLASSES, Frontier, FrontierSearch, front_arrays
 from sparkcep.engine.frontier.run_room import distinguished, empty_runs, with_room
-from sparkcep.engine.stages.describe_errors import DescribeErrors, bundle_groups
+from sparkcep.engine.stages.bundles import NO_BUNDLES, bundle_groups
+from sparkcep.engine.stages.describe_errors import DescribeErrors
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.kernels.budget import best_effort as searching
 from sparkcep.kernels.budget.features import Clock
@@ -151,14 +152,14 @@ class BestEffort:
         if self.learning:
             yield Found(chunk, search.history(found, places))
             return
-        if self.approx.report == ALL:
-            found = in_order(found).numbered()
-        else:
-            found = self.with_ways(self.reporter.reported(found, places, chunk), search)
-        last = finding.last_rows(found.events, found.rows)
-        first = last
         if self.reporter.bundling:
-            first, last = found.by_event.pop("first_point").to_numpy(), found.by_event.pop("last_point").to_numpy()
+            bundles = NO_BUNDLES.with_points(found, places, self.net.edges)
+            found, first, last = bundles.matches(self.reporter, chunk), bundles.first, bundles.last
+        else:
+            found = in_order(found).numbered() if self.approx.report == ALL else found.numbered()
+            first = last = finding.last_rows(found.events, found.rows)
+        if self.approx.report != ALL:
+            found = self.with_ways(found, search)
         self.say(found, *search.left_out(search.since[first], last + 1))
         yield Found(chunk, found)
 

@@ -60,7 +60,7 @@ class UnbudgetedSearch:
             return None
         prepared = replace(task.prepared, strategy=strategy, state_live=selection_live(strategy.automaton, task.prepared.conditions))
         plain = Task.of(prepared, task.limits)
-        return UnbudgetedSearch(plain, Frontier(plain), DescribeErrors(strategy.plan, strategy.automaton))
+        return UnbudgetedSearch(plain, Frontier(plain), DescribeErrors(plain))
 
     def with_ways(self, found: MatchBatch, chunk: Chunk, since: np.ndarray, left: np.ndarray, tied: np.ndarray, costs: np.ndarray) -> MatchBatch:
         """Replaces labels and missing variables of described matches by those of the clause without a budget.

@@ -69,8 +69,7 @@ class AppendOnly:
                 described = self._with_changes(some, found, found.events[:, layout.E_START] + found.events[:, layout.E_ROWS] - 1)
                 yield Found(some, logged(self.task, some, self.search.described(described), held))
             return
-        pieces = list(self.search.rounds(some))
-        found = together(pieces)
+        found = together(list(self.search.rounds(some)))
         events = found.events
         cause = _latest(came, events[:, layout.E_START], events[:, layout.E_ROWS])
         order = np.lexsort((came[cause], events[:, layout.E_PART]))
@@ -78,7 +77,7 @@ class AppendOnly:
         of = events[:, layout.E_PART]
         first = np.searchsorted(of, of)
         events[:, layout.E_NUMBER] = np.arange(1, len(of) + 1) - first
-        by_event = {name: pa.concat_arrays([piece.by_event[name] for piece in pieces]).take(pa.array(order)) for name in (pieces[0].by_event if pieces else ())}
+        by_event = {name: values.take(pa.array(order)) for name, values in found.by_event.items()}
         described = self.search.described(self._with_changes(some, replace(found, events=events, by_event=by_event), cause))
         yield Found(some, logged(self.task, some, described, held))
 

@@ -92,15 +92,18 @@ class MatchBatch:
 
 
 def together(parts: list[MatchBatch], width: int = WIDTH) -> MatchBatch:
-    """Concatenates the matches of all parts, without their values ``by_event``."""
-    if not parts:
-        return MatchBatch.none(width)
+    """Concatenates the matches of all parts, with the values that all of them have."""
+    some = [part for part in parts if len(part.events)] or parts[:1]
+    if len(some) < 2:
+        return some[0] if some else MatchBatch.none(width)
+    parts = some
     assert not any(len(part.joins) for part in parts)
     sizes = [len(part.labels) for part in parts]
     events = np.concatenate([part.events for part in parts])
     events[:, E_LABELS] += np.repeat(np.cumsum([0, *sizes[:-1]]), [len(part.events) for part in parts])
     labels, rows, paths, totals = (np.concatenate([getattr(part, name) for part in parts]) for name in ("labels", "rows", "paths", "totals"))
-    return MatchBatch(events, labels, rows, paths, totals=totals)
+    names = [name for name in parts[0].by_event if all(name in part.by_event for part in parts)]
+    return MatchBatch(events, labels, rows, paths, {name: pa.concat_arrays([part.by_event[name] for part in parts]) for name in names}, totals=totals)
 
 
 def matches_of(parts: np.ndarray | int, sizes: np.ndarray, labels: np.ndarray, rows: np.ndarray) -> MatchBatch:

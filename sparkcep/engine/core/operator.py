@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,9 @@ from sparkcep.engine.core.windows import whole_micros
 from sparkcep.plan.options import MICROS
 from sparkcep.plan.records import Window
 
+Result = TypeVar("Result")
 NOTHING_DUE = np.iinfo(np.int64).max
+_NONE = np.zeros(0, dtype=np.int64)
 
 
 class Found(NamedTuple):
@@ -51,16 +53,32 @@ Step = Generator[Found, None, Saved]
 """One step of an operator. It yields all final matches, and returns the saved state of the growing partitions."""
 
 
-class Flow:
-    """Iterates over the matches of a step. Then ``saved`` is its result."""
+class Left(NamedTuple):
+    """What a step leaves if a stage retains further rows.
 
-    saved: Saved
+    Attributes:
+        until: the first row of each partition of which the matches are not known yet, or its end. int64 (partitions).
+        covered: the row of each partition before which earlier steps have settled all rows. int64 (partitions).
+        saved: returns the saved state, given rows whose neighbours measures read, and further rows. int64 each.
+        settled: returns the rows that this step settles, given the saved state.
+    """
 
-    def __init__(self, step: Step) -> None:
+    until: np.ndarray
+    covered: np.ndarray
+    saved: Callable[[np.ndarray, np.ndarray], Saved]
+    settled: Callable[[Saved], np.ndarray]
+
+
+class Flow(Generic[Result]):
+    """Iterates over the matches of a step. Then ``result`` is what the step returns."""
+
+    result: Result
+
+    def __init__(self, step: Generator[Found, None, Result]) -> None:
         self.step = step
 
     def __iter__(self) -> Iterator[Found]:
-        self.saved = yield from self.step
+        self.result = yield from self.step
 
 
 class Operator(Protocol):
@@ -133,7 +151,7 @@ class Pipeline:
         flow = Flow(self.operator.step(chunk, state))
         for found in flow:
             yield from self.sink.of(found.chunk, found.matches)
-        return flow.saved
+        return flow.result
 
     def in_no_match(self, chunk: Chunk) -> Iterator[pa.Table]:
         """Yields the output of rows that no operator sees, because they cannot be in a match."""
@@ -172,6 +190,20 @@ class BaseOperator:
         raise AssertionError("it reads no history")
 
 
+class RetainingOperator(BaseOperator):
+    """An operator that retains further rows for a stage."""
+
+    def leaving(self, chunk: Chunk, state: Any) -> Generator[Found, None, Left]:
+        """Yields all final matches, and returns what is left."""
+        raise NotImplementedError
+
+    def step(self, chunk: Chunk, state: Any) -> Step:
+        left = yield from self.leaving(chunk, state)
+        saved = left.saved(_NONE, _NONE)
+        yield Found(chunk, MatchBatch.none(), left.settled(saved))
+        return saved
+
+
 class Stage:
     """A stage: an operator around another one. It passes on what it does not change."""
 
@@ -181,7 +213,7 @@ class Stage:
     def step(self, chunk: Chunk, state: Any) -> Step:
         flow = Flow(self.inner.step(chunk, state))
         yield from map(self.changed, flow)
-        return flow.saved
+        return flow.result
 
     def changed(self, found: Found) -> Found:
         """Returns what becomes of some matches."""

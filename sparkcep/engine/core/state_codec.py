@@ -67,7 +67,7 @@ class StateColumns(NamedTuple):
     Attributes:
         rows: how many rows of each partition are retained. int64 (partitions).
         numbers: columns of numbers by their names. int64 (partitions) each.
-        lists: columns of lists by their names.
+        lists: columns of lists by their names. A stage that a clause lacks has no columns. They are saved as zeros and empty lists.
     """
 
     rows: np.ndarray
@@ -112,11 +112,12 @@ class StateSchema:
     def saved(self, state: State) -> tuple[np.ndarray, list[Ragged]]:
         """Returns the numbers of a state and its lists. The numbers are int64 (partitions, signature and numbers)."""
         columns = state.columns()
-        lists = [Ragged(columns.lists[name].values.astype(kind, copy=False).ravel(), columns.lists[name].counts) for name, kind in self.lists.items()]
+        none = Ragged(np.zeros(0), np.zeros_like(columns.rows))
+        lists = [Ragged(of.values.astype(kind, copy=False).ravel(), of.counts) for kind, of in ((kind, columns.lists.get(name, none)) for name, kind in self.lists.items())]
         signed = self.signature is not None
         numbers = np.zeros((len(columns.rows), signed + len(self.numbers)), dtype=np.int64)
         for i, name in enumerate(self.numbers, signed):
-            numbers[:, i] = columns.numbers[name]
+            numbers[:, i] = columns.numbers.get(name, 0)
         if signed:
             known = numbers.any(axis=1) | np.any([columns.rows > 0, *(some.counts > 0 for some in lists)], axis=0)
             numbers[:, 0] = np.where(known, self.signature, 0)

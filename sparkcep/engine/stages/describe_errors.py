@@ -1,4 +1,4 @@
-"""Describes approximate matches: their errors, their missing variables and their bundles (ACEP, Definition 3).
+"""Describes approximate matches: their errors and their missing variables (ACEP).
 
 All approximate matches pass through the stage :class:`Described`.
 """
@@ -10,24 +10,28 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.compiler.net.net import E_COST, Net
+from sparkcep.compiler.net.net import E_COST
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.operator import Found, Operator, Stage
+from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import Measured, measured
+from sparkcep.engine.output.columns_out import decimals
 from sparkcep.kernels.common import layout
-from sparkcep.kernels.common.layout import E_PART, E_ROWS
+from sparkcep.kernels.common.layout import E_ROWS
 from sparkcep.kernels.frontier import traceback as finding
 from sparkcep.plan.extend.approx import BUNDLES, PER_ERROR
-from sparkcep.plan.plan import Plan
+
+MAX_SIZE = 10**38 - 1  # largest DECIMAL(38)
 
 
 class DescribeErrors:
-    """Describes the matches of one plan. ``found``: its net."""
+    """Describes the matches of one task. ``found``: its net."""
 
-    def __init__(self, plan: Plan, found: Net) -> None:
+    def __init__(self, task: Task) -> None:
+        plan, found = task.plan, task.prepared.strategy.automaton
         assert plan.approximate is not None
-        self.plan, self.approx, self.found = plan, plan.approximate, found
+        self.task, self.plan, self.approx, self.found = task, plan, plan.approximate, found
         self.descending = bool(plan.order and plan.order[0].descending)
         self.bundling, self.by_cost = self.approx.report == BUNDLES, self.approx.report == PER_ERROR
         self._asked = {leaf.spec.kind for leaf in plan.leaves}
@@ -57,43 +61,23 @@ class DescribeErrors:
             out["missing"] = self.missing(events, found.paths)
         return replace(found, by_event=out)
 
+    def counted(self, found: MatchBatch, rows: np.ndarray, chunk: Chunk) -> MatchBatch:
+        """Replaces the totals of matches by MATCH_COUNT(). Raises MatchRuntimeError if a number is too large.
+
+        ``rows`` are the last rows of the matches, or the first match point of each bundle.
+        """
+        totals = found.totals.tolist()
+        for row, number in zip(rows.tolist(), totals, strict=True):
+            if number > MAX_SIZE:
+                raise self.task.failures.count(row, chunk.columns)
+        count = decimals(totals, np.ones(len(totals), dtype=np.int64), 38, 0)
+        return replace(found, by_event=found.by_event | {"cnt": count}, totals=found.totals[:0])
+
     def missing(self, events: np.ndarray, paths: np.ndarray) -> pa.Array:
         """The names of the variables that each event lacks."""
         offsets, variables = finding.missing_variables(events, paths, self.found.first_source, self.found.sources, self._skip_first, self._skip_variables)
         names = pa.array(self.plan.variables, type=pa.string()).take(pa.array(variables))
         return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), names)
-
-    def reported(self, best: MatchBatch, places: Measured, chunk: Chunk) -> MatchBatch:
-        """The matches to report: the best matches of last rows, or the best match of each bundle."""
-        if not self.bundling:
-            return best.numbered()
-        points = finding.last_rows(best.events, best.rows)
-        groups = bundle_groups(best.events[:, E_PART], points, places)
-        chosen = finding.best_of(best.events, best.rows, groups, self.found.edges)
-        firsts = np.flatnonzero(np.diff(groups, prepend=-1))
-        sizes = np.diff(np.append(firsts, len(groups)))
-        return self.bundles(best.chosen(chosen), points[firsts], points[firsts + sizes - 1], sizes, chunk)
-
-    def bundles(self, best: MatchBatch, first: np.ndarray, last: np.ndarray, sizes: np.ndarray, chunk: Chunk) -> MatchBatch:
-        """Makes matches of bundles.
-
-        Args:
-            best: the best match of each bundle.
-            first, last: int64, the rows of the first and the last match point.
-            sizes: int64, the number of match points.
-        """
-        return self.spanned(best.numbered(), first, last, sizes, chunk)
-
-    def spanned(self, found: MatchBatch, first: np.ndarray, last: np.ndarray, sizes: np.ndarray, chunk: Chunk) -> MatchBatch:
-        """Adds the values of bundle functions to matches, see :meth:`bundles`."""
-        timed = self.plan.windows[0].order
-        values = chunk.columns[timed] if timed else pa.array(chunk.positions)
-        found.by_event["bundle_start"] = values.take(pa.array(first))
-        found.by_event["bundle_end"] = values.take(pa.array(last))
-        found.by_event["bundle_size"] = pa.array(sizes.astype(np.int64))
-        if self.approx.budget is not None:
-            found.by_event.update({"first_point": pa.array(first), "last_point": pa.array(last)})
-        return found
 
 
 class Described(Stage):
@@ -104,12 +88,7 @@ class Described(Stage):
         self.errors = errors
 
     def changed(self, found: Found) -> Found:
-        return found._replace(matches=self.errors.described(found.matches))
-
-
-def bundle_groups(parts: np.ndarray, points: np.ndarray, places: Measured) -> np.ndarray:
-    """The bundle of each match point, which are in order: neighbours no farther apart than the window share a bundle. int64 (n)."""
-    if not len(points):
-        return points
-    apart = (np.diff(parts) != 0) | (places.when[points[1:]] > places.near[points[:-1]])
-    return np.concatenate([[0], np.cumsum(apart)]).astype(np.int64)
+        matches = self.errors.described(found.matches)
+        if len(matches.totals):
+            matches = self.errors.counted(matches, finding.last_rows(matches.events, matches.rows), found.chunk)
+        return found._replace(matches=matches)

@@ -29,7 +29,7 @@ class UnmatchedRows(Stage):
 
     def step(self, chunk: Chunk, state: Any) -> Step:
         flow, offsets = Flow(self.inner.step(chunk, state)), chunk.offsets
-        saved = marks = state.marks(chunk)
+        own = marks = state.marks(chunk)
         for found in flow:
             if found.chunk.offsets is not offsets:  # other rows: whole partitions of the chunk
                 offsets, marks = found.chunk.offsets, np.zeros(found.chunk.rows, dtype=np.uint8)
@@ -37,4 +37,5 @@ class UnmatchedRows(Stage):
             yield found
             if self.asked and found.settled is not None:
                 yield Found(found.chunk, unmatched(found.settled[marks[found.settled] == 0], found.chunk))
-        return replace(flow.saved, state=flow.saved.state.marked(flow.saved.rows, saved))
+        left = flow.result
+        return replace(left, state=left.state.marked(left.rows, own))

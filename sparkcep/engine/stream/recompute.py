@@ -19,15 +19,16 @@ so rows 4 and 12 are searched again, and row 1 is dropped. Only matches that end
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sparkcep.columns.arrays import ranges
+from sparkcep.compiler.emission import BUNDLE
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch
-from sparkcep.engine.core.operator import Answer, BaseOperator, Found, RowsAtWatermark, Step, window_ends
+from sparkcep.engine.core.operator import Answer, Found, Left, RetainingOperator, RowsAtWatermark, window_ends
 from sparkcep.engine.core.resume import AT_START, NOTHING_OPEN, ResumeState
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import first_ending_behind, plan_windows
@@ -45,7 +46,6 @@ class EmittedRows:
         sure: the first row whose window may still change.
         waits: the first row whose window must end before more is emitted, or the partition's end.
         number: the number of the last match, counted on.
-        first: the first row that may be in a match emitted later.
     """
 
     begin: np.ndarray
@@ -53,7 +53,6 @@ class EmittedRows:
     sure: np.ndarray
     waits: np.ndarray
     number: np.ndarray
-    first: np.ndarray
 
     def new(self, found: MatchBatch) -> MatchBatch:
         """The matches whose last rows are emitted now, with their numbers."""
@@ -101,33 +100,28 @@ class HeldBack:
             yield found
 
 
-class Recompute(BaseOperator):
+class Recompute(RetainingOperator):
     """The operator that recomputes windows.
 
     Attributes:
         answer: finds the matches of whole partitions, all of them before the first one is emitted.
         held: notes which matches must wait; None if a negation does not look at rows after a match.
-        unmatched: whether rows in no match are asked for.
-        emitted: the last rows for which the current step emits matches.
+        settles: whether a stage asks which rows are settled.
+        waits: whether something may be emitted when a window ends, without a new row.
     """
 
     saves, initial = AT_START, NOTHING_OPEN
-    emitted: EmittedRows
 
     def __init__(self, task: Task, answer: Answer, held: Callable[[], HeldBack] | None) -> None:
         self.task, self.answer, self.held = task, answer, held
-        self.unmatched = task.plan.rows == "unmatched"
-
-    @property
-    def waits(self) -> bool:
-        """Whether something may be emitted when a window ends, without a new row."""
-        return self.unmatched or self.held is not None
+        self.settles = task.plan.rows == "unmatched" or task.prepared.strategy.emission.unit == BUNDLE
+        self.waits = task.plan.rows == "unmatched" or held is not None
 
     def ends(self, state: ResumeState, kept: RowsAtWatermark) -> np.ndarray:
         """When the last kept row of each partition is dropped, or the window of an awaited row ends."""
         return window_ends(kept, state.covered if self.waits else None)
 
-    def step(self, chunk: Chunk, state: ResumeState) -> Step:
+    def leaving(self, chunk: Chunk, state: ResumeState) -> Generator[Found, None, Left]:
         """Emits the new matches, and saves the rows that may share a window with a future row."""
         assert chunk.closed is not None
         opens = state.opens(chunk)
@@ -138,20 +132,19 @@ class Recompute(BaseOperator):
         closed = np.where(chunk.going, chunk.closed, high)
         reads_on = self.held is not None and ahead > 0
         sure = np.minimum(closed, first_ending_behind(end, ends[0], chunk)) if reads_on else closed
-        self.emitted = emitted = EmittedRows(begin, end, sure, high.copy(), opens[:, layout.O_NUMBER], low)
+        emitted = EmittedRows(begin, end, sure, high.copy(), opens[:, layout.O_NUMBER])
         if (begin < end).any():
             for found in self.answer(replace(chunk, going=np.zeros(chunk.parts, dtype=bool), closed=None, unsure=end if reads_on else None)):
-                self._hold_back(chunk)
+                self._hold_back(emitted, chunk)
                 yield Found(chunk, emitted.new(found.matches))
-            self._hold_back(chunk)
+            self._hold_back(emitted, chunk)
         first = np.where(end < high, np.minimum(closed, np.append(backs, 0)[np.minimum(end, chunk.rows)]), closed)
-        emitted.first, covered = first, emitted.waits if self.held is not None else low
-        if self.unmatched:
-            before, covered = opens[:, layout.O_COVERED], first
-            yield Found(chunk, MatchBatch.none(), ranges(before, first - before))
-        opens[:, layout.O_START], opens[:, layout.O_NUMBER], opens[:, layout.O_COVERED] = end, emitted.number, covered
-        return state.left(chunk, opens, first[chunk.going], self.task.back)
+        before = opens[:, layout.O_COVERED].copy()
+        opens[:, layout.O_START], opens[:, layout.O_NUMBER] = end, emitted.number
+        opens[:, layout.O_COVERED] = first if self.settles else emitted.waits if self.held is not None else low
+        settled = ranges(before, np.maximum(first - before, 0))
+        return Left(end, before, lambda *_: state.left(chunk, opens, first[chunk.going], self.task.back), lambda _: settled)
 
-    def _hold_back(self, chunk: Chunk) -> None:
+    def _hold_back(self, emitted: EmittedRows, chunk: Chunk) -> None:
         if self.held is not None:
-            self.emitted.hold_back(self.held().latest, chunk)
+            emitted.hold_back(self.held().latest, chunk)
