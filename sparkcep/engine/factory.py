@@ -33,7 +33,7 @@ from sparkcep.engine.core import chunk as buffers
 from sparkcep.engine.core.chunk import Buffer, Chunk, columns_of
 from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.input_columns import check_columns, check_types
-from sparkcep.engine.core.operator import Answer, Operator, Pipeline
+from sparkcep.engine.core.operator import Answer, FinalMatches, Operator, Pipeline, StreamStage
 from sparkcep.engine.core.state_codec import StateBytes
 from sparkcep.engine.core.task import Prepared, Task, memo_of, output_schema
 from sparkcep.engine.core.windows import check_slide, check_window
@@ -48,6 +48,7 @@ from sparkcep.engine.output.tables import Tables
 from sparkcep.engine.stages.bundles import BESIDE_ROWS, BESIDE_RUNS, MatchBundles, bundled
 from sparkcep.engine.stages.describe_errors import Described, DescribeErrors
 from sparkcep.engine.stages.isolated_rows import IsolatedRows
+from sparkcep.engine.stages.retractions import Retractions
 from sparkcep.engine.stages.unmatched import UnmatchedRows
 from sparkcep.engine.stream.recompute import HeldBack, Recompute
 from sparkcep.engine.stream.sequential_window_close import SequentialWindowClose
@@ -225,7 +226,7 @@ def _pipeline(task: Task, endless: bool = False, arcs: JournalArcs | None = None
         operator = UnmatchedRows(operator, plan.rows == "unmatched")
     if errors is not None:
         operator = Described(operator, errors)
-    # over a stream the changes are derived by stream/retractions
+    # over a stream the changes are derived by stages/retractions
     return Pipeline(operator, MatchTables(task) if endless and strategy.emission.unit == CHANGE else Tables(task))
 
 
@@ -252,6 +253,18 @@ def _resuming(task: Task, errors: DescribeErrors | None, arcs: JournalArcs | Non
         best = Recompute(task, CheapestPerLastRow(task, listing, errors).answer, held)
         return MatchBundles(IsolatedRows(task, best), errors, BESIDE_ROWS) if emission.unit == BUNDLE else best
     return _answering(task, errors, emission.early)
+
+
+def stream_stage(engine: OpenPartitions, schema: pa.Schema, time: str) -> StreamStage:
+    """Returns the stage between the searches of a stream's micro-batches and its output.
+
+    Args:
+        engine: the engine.
+        schema: all columns of the rows.
+        time: the column of their time.
+    """
+    task = engine.task
+    return Retractions(task, engine.pipeline.sink, schema, time) if task.prepared.strategy.emission.unit == CHANGE else FinalMatches()
 
 
 def _listing(task: Task) -> Listing:

@@ -1,7 +1,7 @@
 """Changelog of an automaton (REPORT CHANGES): which matches each inserted or deleted row inserts or retracts (AFA paper, section
 5.1).
 
-The engine uses it over tables; streams use :mod:`sparkcep.engine.stream.retractions`. After each live row the log keeps the records
+The engine uses it over tables; streams use :mod:`sparkcep.engine.stages.retractions`. After each live row the log keeps the records
 of the runs that read it last (the paper's lists of *pmatch*), and the matches that end there.
 :mod:`sparkcep.kernels.automaton.run_log` has an example.
 

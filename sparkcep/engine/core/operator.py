@@ -23,7 +23,7 @@ from sparkcep.engine.core.windows import whole_micros
 from sparkcep.plan.options import MICROS
 from sparkcep.plan.records import Window
 
-Result = TypeVar("Result")
+Item, Result = TypeVar("Item"), TypeVar("Result")
 NOTHING_DUE = np.iinfo(np.int64).max
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -69,15 +69,15 @@ class Left(NamedTuple):
     settled: Callable[[Saved], np.ndarray]
 
 
-class Flow(Generic[Result]):
-    """Iterates over the matches of a step. Then ``result`` is what the step returns."""
+class Flow(Generic[Item, Result]):
+    """Iterates over what a step yields. Then ``result`` is what it returns."""
 
     result: Result
 
-    def __init__(self, step: Generator[Found, None, Result]) -> None:
+    def __init__(self, step: Generator[Item, None, Result]) -> None:
         self.step = step
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[Item]:
         self.result = yield from self.step
 
 
@@ -230,6 +230,93 @@ class Stage:
 
     def use(self, history: list[dict[str, Any]]) -> None:
         self.inner.use(history)
+
+
+class KeysLeft(NamedTuple):
+    """What a micro-batch leaves of the keys of a stream.
+
+    Attributes:
+        inner: the saved states of the operator.
+        due: the watermark at which each key has work without a new row, NOTHING_DUE if there is none. int64 (keys).
+        rows: how many rows the operator retains.
+        before: how many rows it retained before.
+        own: the saved states of the stage of the stream, None without such states.
+        open: whether something beside ``inner`` is saved of each key's session. bool (keys).
+    """
+
+    inner: pa.Array
+    due: np.ndarray
+    rows: int
+    before: int
+    own: pa.Array | None = None
+    open: np.ndarray | bool = False
+
+
+class MicroBatch(Protocol):
+    """The rows of a micro-batch, and searches over them.
+
+    Attributes:
+        table: the rows.
+        of: the key of each row. int64 (rows).
+        time: the time of each row, in microseconds. int64 (rows).
+        later: the rows that the watermark has not released, by key and in order. int64.
+        watermark: in microseconds.
+        key: the key of each partition of the final search. int64 (partitions).
+        goes: whether more rows may arrive in each key's session. bool (keys).
+    """
+
+    table: pa.Table
+    of: np.ndarray
+    time: np.ndarray
+    later: np.ndarray
+    watermark: int
+    key: np.ndarray
+    goes: np.ndarray
+
+    def final(self, inner: pa.Array) -> Generator[pa.Table, None, KeysLeft]:
+        """Searches the released rows from the states ``inner``."""
+        ...
+
+    def provisional(self, rows: np.ndarray, inner: pa.Array) -> tuple[Iterator[pa.Table], np.ndarray]:
+        """Searches ``rows`` of ``later``, and returns the output and the key of each partition. Nothing of this search is saved."""
+        ...
+
+
+class StreamStage(Protocol):
+    """The stage between the searches of a micro-batch and the output of a stream."""
+
+    def parted(self, outer: pa.Array) -> tuple[pa.Array, Any]:
+        """Splits what is saved beside the states of the operator: the rows that are not released, and the stage's own."""
+        ...
+
+    def remaining(self, table: pa.Table, of: np.ndarray, before: int, own: Any, watermark: int) -> tuple[np.ndarray, Any]:
+        """Returns the rows of ``table`` that remain, and the stage's own states.
+
+        Args:
+            table: the rows that are not released, then the new rows.
+            of: the key of each row. int64 (rows).
+            before: how many rows are not new.
+            own: the stage's own states.
+            watermark: in microseconds.
+        """
+        ...
+
+    def emitted(self, batch: MicroBatch, inner: pa.Array, own: Any) -> Generator[pa.Table, None, KeysLeft]:
+        """Yields the output of a micro-batch."""
+        ...
+
+
+class FinalMatches:
+    """Emits final matches."""
+
+    def parted(self, outer: pa.Array) -> tuple[pa.Array, Any]:
+        return outer, None
+
+    def remaining(self, table: pa.Table, of: np.ndarray, before: int, own: Any, watermark: int) -> tuple[np.ndarray, Any]:
+        return np.arange(len(of)), own
+
+    def emitted(self, batch: MicroBatch, inner: pa.Array, own: Any) -> Generator[pa.Table, None, KeysLeft]:
+        return batch.final(inner)
 
 
 class RowsAtWatermark:

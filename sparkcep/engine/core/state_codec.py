@@ -45,6 +45,7 @@ _WORD = np.dtype("<u8")
 _MAGIC, _BEGIN = b"SCEP", struct.Struct("<4sHH8s")
 LISTED, WHOLE, CHEAPEST, EXPIRING, BUDGETED, IN_TURN, POINTS = 1, 2, 3, 4, 5, 6, 7  # kinds of search; POINTS: of open bundles
 PENDING, EMITTED, PUNCTUATED = 100, 101, 102  # rows not searched yet; output rows that may still be retracted; punctuations
+_HEAD = 4  # bytes of the length before the first part of a key's state
 NO_BYTES = pa.scalar(b"", pa.large_binary())
 PARTITION, WITHOUT = "an open partition", "begin without it"  # words of error messages
 
@@ -273,6 +274,30 @@ class StateBytes:
             elif kind != self.saves.kind:
                 what = "it is of a clause that is searched in another way"
         return damaged(PARTITION, WITHOUT, what)
+
+
+def parted(states: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Splits states of keys: each begins with the length of its first part. Raises MatchRuntimeError."""
+    data, ends = bytes_of(states)
+    begins, ends = ends[:-1], ends[1:]
+    known = np.flatnonzero(ends > begins)
+    sizes = np.zeros(len(begins), dtype=np.int64)
+    if (ends - begins >= _HEAD)[known].all():
+        sizes[known] = np.frombuffer(bytes_of(slices(data, begins[known], begins[known] + _HEAD))[0], dtype="<u4", count=len(known))
+    at = begins.copy()
+    at[known] += _HEAD
+    if (at + sizes > ends).any():
+        raise damaged("a key", "begin with a new checkpoint")
+    return slices(data, at, at + sizes), slices(data, at + sizes, ends)
+
+
+def whole(inner: pa.Array, outer: pa.Array) -> pa.Array:
+    """Joins the two parts of states of keys. The inverse of :func:`parted`."""
+    sizes = np.diff(bytes_of(inner)[1])
+    head = Sections(sizes.astype("<u4"), np.arange(len(sizes) + 1)).pieces()
+    both = pc.binary_join_element_wise(head, inner, outer, NO_BYTES)
+    nothing = (sizes == 0) & (np.diff(bytes_of(outer)[1]) == 0)
+    return pc.if_else(pa.array(nothing), NO_BYTES, both)
 
 
 def _filled(sizes: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ the 9 bytes. If both are empty, so is the state.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,24 +21,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import null_marks, stable_order, words
-from sparkcep.columns.row_codec import Sections, bytes_of, slices
+from sparkcep.columns.row_codec import bytes_of
 from sparkcep.columns.types import type_of
 from sparkcep.compiler.emission import window_of
 from sparkcep.engine.automaton.arc_history import JournalArcs
 from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.effort import Limits
-from sparkcep.engine.core.operator import NOTHING_DUE, last_begin
+from sparkcep.engine.core.operator import NOTHING_DUE, KeysLeft, last_begin
 from sparkcep.engine.core.resume import ResumeState, rows_only
-from sparkcep.engine.core.state_codec import NO_BYTES, PENDING, StateBytes, damaged
+from sparkcep.engine.core.state_codec import NO_BYTES, PENDING, StateBytes, damaged, parted, whole
 from sparkcep.engine.core.task import Prepared
-from sparkcep.engine.factory import OpenPartitions
+from sparkcep.engine.factory import OpenPartitions, stream_stage
 from sparkcep.engine.stream import sessions
 from sparkcep.kernels.automaton.register_runs import ENDLESS
 from sparkcep.kernels.jit import fallback
 from sparkcep.plan.options import MICROS, ROWS
 from sparkcep.plan.records import Order, has
-
-_HEAD = 4  # bytes of the length before the engine's state
 
 
 @dataclass(frozen=True)
@@ -84,6 +82,7 @@ class KeyedStream:
         self.engine = OpenPartitions(prepared, inner, limits, endless=True, arcs=arcs)
         self.pending = StateBytes(schema, rows_only(PENDING))
         self.schema = schema
+        self.stage = stream_stage(self.engine, schema, self.order[0])
         self.numbered = self.plan.numbered or prepared.conditions.number_read
         self.positioned = has(self.plan.pattern, "start") or prepared.strategy.emission.positions
 
@@ -112,28 +111,29 @@ class KeyedStream:
             if self.plan.rows == "unmatched":
                 yield from self._alone(rows.filter(pa.array(~timed)))
             rows, keys = rows.filter(pa.array(timed)), keys[timed]
+        outer, own = self.stage.parted(outer)
         state, waiting = self.pending.read(outer)
-        table = pa.concat_tables([waiting, self.typed(rows)]).combine_chunks()
+        table, before = pa.concat_tables([waiting, self.typed(rows)]).combine_chunks(), waiting.num_rows
         of = np.concatenate([np.repeat(np.arange(parts), state.rows), keys])
-        before = waiting.num_rows
+        remaining, own = self.stage.remaining(table, of, before, own, watermark)
+        if len(remaining) < len(of):
+            table, of = table.take(pa.array(remaining)).combine_chunks(), of[remaining]
         at, time = self.in_order(table, of)
         released = time[at] <= watermark
         now, later = at[released], at[~released]
-        cut = self.sessions(of[now], time[now], clock, watermark)
-        chunk, state = self.engine.joined(table, cut.sizes, cut.spread(inner), cut.going, now)
-        due, kept, held = np.full(parts, NOTHING_DUE), 0, int(state.rows.sum())
-        if chunk.rows:
-            with fallback.over(chunk.rows):
-                left = yield from self.engine.pipeline.step(self.known(chunk, watermark), state)
-            inner, due, kept = self.left(chunk, left, cut, watermark)
-        elif not cut.goes.all():
-            inner = pc.if_else(pa.array(cut.goes), inner, NO_BYTES)
-        waiting = np.bincount(of[later], minlength=parts)
+        batch = _Batch(self, table, of, time, now, later, self.sessions(of[now], time[now], clock, watermark), watermark)
+        left = yield from self.stage.emitted(batch, inner, own)
+        waiting, due = np.bincount(of[later], minlength=parts), left.due
         outer = self.pending.column(ResumeState.of(waiting), table.take(pa.array(later)))
-        outer = self.clocked(cut.clock, np.diff(bytes_of(inner)[1]) > 0, outer, due)
+        outer = self.clocked(batch.cut.clock, (np.diff(bytes_of(left.inner)[1]) > 0) | left.open, outer if left.own is None else whole(outer, left.own), due)
         some = np.flatnonzero(waiting)
         due[some] = np.minimum(due[some], time[later[(np.cumsum(waiting) - waiting)[some]]])
-        return KeyStates(whole(inner, outer), due, kept, len(later), (kept - held, len(later) - before))
+        return KeyStates(whole(left.inner, outer), due, left.rows, len(later), (left.rows - left.before, len(later) - before))
+
+    def opened(self, states: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """The engine's states, and the bytes of the rows that are not released."""
+        inner, outer = parted(states)
+        return inner, self.stage.parted(self.clocks(outer)[1])[0]
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
@@ -221,28 +221,44 @@ class KeyedStream:
         yield from self.engine.pipeline.in_no_match(chunk)
 
 
-def parted(states: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Splits each state into the engine's state and the bytes of the rows that are not released."""
-    data, ends = bytes_of(states)
-    begins, ends = ends[:-1], ends[1:]
-    known = np.flatnonzero(ends > begins)
-    sizes = np.zeros(len(begins), dtype=np.int64)
-    if (ends - begins >= _HEAD)[known].all():
-        sizes[known] = np.frombuffer(bytes_of(slices(data, begins[known], begins[known] + _HEAD))[0], dtype="<u4", count=len(known))
-    at = begins.copy()
-    at[known] += _HEAD
-    if (at + sizes > ends).any():
-        raise damaged("a key", "begin with a new checkpoint")
-    return slices(data, at, at + sizes), slices(data, at + sizes, ends)
+@dataclass(frozen=True)
+class _Batch:
+    """The rows of a micro-batch, see :class:`sparkcep.engine.core.operator.MicroBatch`. ``cut``: the sessions of the released rows."""
 
+    stream: KeyedStream
+    table: pa.Table
+    of: np.ndarray
+    time: np.ndarray
+    now: np.ndarray
+    later: np.ndarray
+    cut: sessions.Sessions
+    watermark: int
 
-def whole(inner: pa.Array, outer: pa.Array) -> pa.Array:
-    """Joins the two parts of states. The inverse of :func:`parted`."""
-    sizes = np.diff(bytes_of(inner)[1])
-    head = Sections(sizes.astype("<u4"), np.arange(len(sizes) + 1)).pieces()
-    both = pc.binary_join_element_wise(head, inner, outer, NO_BYTES)
-    nothing = (sizes == 0) & (np.diff(bytes_of(outer)[1]) == 0)
-    return pc.if_else(pa.array(nothing), NO_BYTES, both)
+    def final(self, inner: pa.Array) -> Generator[pa.Table, None, KeysLeft]:
+        stream, cut = self.stream, self.cut
+        chunk, state = stream.engine.joined(self.table, cut.sizes, cut.spread(inner), cut.going, self.now)
+        due, rows = np.full(len(inner), NOTHING_DUE), 0
+        if chunk.rows:
+            with fallback.over(chunk.rows):
+                left = yield from stream.engine.pipeline.step(stream.known(chunk, self.watermark), state)
+            inner, due, rows = stream.left(chunk, left, cut, self.watermark)
+        elif not cut.goes.all():
+            inner = pc.if_else(pa.array(cut.goes), inner, NO_BYTES)
+        return KeysLeft(inner, due, rows, int(state.rows.sum()))
+
+    def provisional(self, rows: np.ndarray, inner: pa.Array) -> tuple[Iterator[pa.Table], np.ndarray]:
+        cut = self.stream.sessions(self.of[rows], self.time[rows], self.cut.clock, None)
+        chunk, state = self.stream.engine.joined(self.table, cut.sizes, cut.spread(inner), cut.going, rows)
+        # Arcs ON EXPIRY are taken only as far as the watermark allows.
+        return self.stream.engine.pipeline.step(replace(chunk, limits=np.full(chunk.parts, self.watermark + 1)), state), cut.key
+
+    @property
+    def key(self) -> np.ndarray:
+        return self.cut.key
+
+    @property
+    def goes(self) -> np.ndarray:
+        return self.cut.goes
 
 
 def are_in_order(values: np.ndarray, offsets: np.ndarray) -> bool:
