@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,46 +16,18 @@ from sparkcep.columns.arrays import ranges
 from sparkcep.columns.types import type_of
 from sparkcep.compiler import searches as s
 from sparkcep.compiler.conditions.bytecode import compile_conditions
-from sparkcep.compiler.emission import ANSWERS, BEST_OF_WINDOW, BUNDLE, CHANGE, RECOMPUTE
-from sparkcep.compiler.registers.register_code import compile_automaton
+from sparkcep.compiler.emission import ANSWERS, BEST_OF_WINDOW, CHANGE
 from sparkcep.compiler.strategy import placed_strategy
 from sparkcep.compiler.stream_rules import check_table
-from sparkcep.engine.automaton.arc_history import DatedRegisterRuns, JournalArcs
-from sparkcep.engine.automaton.arc_rows import check_arcs
-from sparkcep.engine.automaton.dynamic_arcs import ArcTexts
-from sparkcep.engine.automaton.lifetimes import check_lifetimes
-from sparkcep.engine.automaton.register_runs import RegisterRuns
-from sparkcep.engine.budget.best_effort import BestEffort
-from sparkcep.engine.budget.best_effort_stream import BestEffortStream
-from sparkcep.engine.changelog.changelog import Changelog
-from sparkcep.engine.changelog.input_changes import NetReport, check_changes
 from sparkcep.engine.core import chunk as buffers
 from sparkcep.engine.core.chunk import Buffer, Chunk, columns_of
 from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.input_columns import check_columns, check_types
-from sparkcep.engine.core.operator import Answer, FinalMatches, Operator, Pipeline, StreamStage
+from sparkcep.engine.core.operator import Answer, FinalMatches, Operator, Pipeline, Sink, StreamStage
 from sparkcep.engine.core.state_codec import StateBytes
 from sparkcep.engine.core.task import Prepared, Task, memo_of, output_schema
 from sparkcep.engine.core.windows import check_slide, check_window
-from sparkcep.engine.frontier.cheapest import CheapestPerLastRow
-from sparkcep.engine.frontier.cheapest_per_state import CheapestPerState
-from sparkcep.engine.frontier.per_last_row import PerLastRow
-from sparkcep.engine.match.backtrack import Backtracking
-from sparkcep.engine.match.enumeration import DeferringSearch, Enumeration, Listing, WholePartitions
-from sparkcep.engine.match.gap_walk import GapWalk
-from sparkcep.engine.output.keyed_rows import MatchTables
 from sparkcep.engine.output.tables import Tables
-from sparkcep.engine.stages.bundles import BESIDE_ROWS, BESIDE_RUNS, MatchBundles, bundled
-from sparkcep.engine.stages.describe_errors import Described, DescribeErrors
-from sparkcep.engine.stages.isolated_rows import IsolatedRows
-from sparkcep.engine.stages.retractions import Retractions
-from sparkcep.engine.stages.unmatched import UnmatchedRows
-from sparkcep.engine.stream.recompute import HeldBack, Recompute
-from sparkcep.engine.stream.sequential_window_close import SequentialWindowClose
-from sparkcep.engine.stream.window_close import WindowClose
-from sparkcep.engine.topk.topk_paths import TopkPaths
-from sparkcep.engine.topk.topk_rows import TopkRows
-from sparkcep.engine.topk.topk_sides import TopkSides
 from sparkcep.errors import LIMIT, SEMANTIC, ClauseError
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.jit import fallback
@@ -64,6 +36,10 @@ from sparkcep.plan.limits import Column
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.reach import Reach, variables_ahead
 from sparkcep.plan.records import Ranking
+
+if TYPE_CHECKING:
+    from sparkcep.engine.automaton.arc_history import JournalArcs
+    from sparkcep.engine.match.enumeration import Listing
 
 
 def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
@@ -100,6 +76,11 @@ def _prepared(plan: Plan, schema: pa.Schema) -> Prepared:
         if plan.slide:
             check_slide(plan.windows[0], plan.slide, schema)
     if plan.automaton is not None:
+        from sparkcep.compiler.registers.register_code import compile_automaton
+        from sparkcep.engine.automaton.arc_rows import check_arcs
+        from sparkcep.engine.automaton.lifetimes import check_lifetimes
+        from sparkcep.engine.changelog.input_changes import check_changes
+
         check_lifetimes(plan, schema)
         check_changes(plan, schema)
         check_arcs(plan, schema)
@@ -219,40 +200,204 @@ def _pipeline(task: Task, endless: bool = False, arcs: JournalArcs | None = None
 
     ``endless``: partitions never end. ``arcs``: the arcs of ARCS FROM.
     """
-    plan, strategy = task.plan, task.prepared.strategy
-    errors = DescribeErrors(task) if plan.approximate is not None else None
-    operator = _resuming(task, errors, arcs) if endless else _answering(task, errors)
-    if strategy.search == s.PROXIES or (plan.rows == "unmatched" and (strategy.question in ANSWERS or strategy.search == s.COMPUTATIONS)):
-        operator = UnmatchedRows(operator, plan.rows == "unmatched")
-    if errors is not None:
-        operator = Described(operator, errors)
-    # over a stream the changes are derived by stages/retractions
-    return Pipeline(operator, MatchTables(task) if endless and strategy.emission.unit == CHANGE else Tables(task))
+    operator = _operator(task, endless, arcs)
+    for stage in _STAGES:
+        operator = stage(task, operator)
+    return Pipeline(operator, _tagged(task) if _retracts(task, endless) else Tables(task))
 
 
-def _resuming(task: Task, errors: DescribeErrors | None, arcs: JournalArcs | None) -> Operator:
-    """Returns the operator for partitions that never end."""
+def _operator(task: Task, endless: bool, arcs: JournalArcs | None = None) -> Operator:
     strategy = task.prepared.strategy
-    emission = strategy.emission
-    if arcs is not None:
-        return DatedRegisterRuns(task, arcs)
-    if emission.unit == CHANGE or (strategy.search == s.COMPUTATIONS and task.plan.changes is None):
-        return RegisterRuns(task)
-    if emission.unit == BEST_OF_WINDOW and emission.sequential:
-        return SequentialWindowClose(task, GapWalk(task))
-    if emission.unit == BEST_OF_WINDOW:
-        return WindowClose(task, _answering(task, errors).answer)
-    if strategy.search == s.BUDGETED:
-        return BestEffortStream(task, errors)
-    if emission.resume == RECOMPUTE:
-        listing, held = _listing(task), None
+    if endless and strategy.emission.unit == BEST_OF_WINDOW:
+        return _window_close(task)
+    if strategy.question in ANSWERS and strategy.search not in (s.PROXIES, s.BUDGETED):
+        return _last_rows(task, endless)
+    return _register_runs(task, endless, arcs) if strategy.search == s.COMPUTATIONS else _OPERATORS[strategy.search](task, endless)
+
+
+# -- operators: each is imported where a plan asks for it -------------------------------------------------------------
+
+
+def _adjacent(task: Task, endless: bool) -> Operator:
+    from sparkcep.engine.match.backtrack import Backtracking
+    from sparkcep.engine.match.enumeration import DeferringSearch, Enumeration
+
+    return Enumeration(task, DeferringSearch(task, functools.partial(Backtracking, task)))
+
+
+def _walk(task: Task, endless: bool) -> Operator:
+    from sparkcep.engine.match.enumeration import DeferringSearch, Enumeration
+    from sparkcep.engine.match.gap_walk import GapWalk
+
+    early = endless and task.prepared.strategy.emission.early
+    return Enumeration(task, DeferringSearch(task, functools.partial(GapWalk, task, at_once=early)))
+
+
+def _listing(task: Task) -> Listing:
+    """Returns a function that builds the search that lists matches, at most once."""
+    from sparkcep.engine.match.gap_walk import GapWalk
+
+    return functools.cache(functools.partial(GapWalk, task))
+
+
+def _whole(task: Task, answer: Answer) -> Operator:
+    """Returns the operator that answers for whole partitions."""
+    from sparkcep.engine.match.enumeration import WholePartitions
+
+    return WholePartitions(task, answer)
+
+
+def _last_rows(task: Task, endless: bool) -> Operator:
+    """Returns the operator that answers for each last row of a match."""
+    emission, listing, held = task.prepared.strategy.emission, _listing(task), None
+    if endless:
+        from sparkcep.engine.stages.isolated_rows import IsolatedRows
+        from sparkcep.engine.stream.recompute import HeldBack, Recompute
+
         if emission.looks_behind:  # matches that are not final are held back
-            listing = held = functools.cache(lambda: HeldBack(GapWalk(task)))
-        if errors is None:
-            return Recompute(task, PerLastRow(task, listing).answer, held)
-        best = Recompute(task, CheapestPerLastRow(task, listing, errors).answer, held)
-        return MatchBundles(IsolatedRows(task, best), errors, BESIDE_ROWS) if emission.unit == BUNDLE else best
-    return _answering(task, errors, emission.early)
+            walk = listing
+            listing = held = functools.cache(lambda: HeldBack(walk()))
+    if task.plan.approximate is None:
+        from sparkcep.engine.frontier.per_last_row import PerLastRow
+
+        answer = PerLastRow(task, listing).answer
+        return Recompute(task, answer, held) if endless else _whole(task, answer)
+    from sparkcep.engine.frontier.cheapest import CheapestPerLastRow
+    from sparkcep.engine.stages.bundles import BESIDE_ROWS, MatchBundles, bundled
+    from sparkcep.engine.stages.describe_errors import DescribeErrors
+
+    errors = DescribeErrors(task)
+    answer = CheapestPerLastRow(task, listing, errors).answer
+    if endless:
+        search = Recompute(task, answer, held)
+        return MatchBundles(IsolatedRows(task, search), errors, BESIDE_ROWS) if errors.bundling else search
+    return _whole(task, bundled(answer, errors) if errors.bundling else answer)
+
+
+def _cheapest_per_state(task: Task, endless: bool) -> Operator:
+    from sparkcep.engine.frontier.cheapest_per_state import CheapestPerState
+    from sparkcep.engine.stages.bundles import BESIDE_RUNS, MatchBundles
+    from sparkcep.engine.stages.describe_errors import DescribeErrors
+
+    errors = DescribeErrors(task)
+    search = CheapestPerState(task, errors)
+    return MatchBundles(search, errors, BESIDE_RUNS) if errors.bundling else search
+
+
+def _paths(task: Task, endless: bool) -> Operator:
+    from sparkcep.engine.topk.topk_paths import TopkPaths
+
+    return _whole(task, TopkPaths(task, _listing(task)).answer)
+
+
+def _sequences(task: Task, endless: bool) -> Operator:
+    from sparkcep.engine.topk.topk_rows import TopkRows
+
+    return _whole(task, TopkRows(task, _listing(task)).answer)
+
+
+def _sides(task: Task, endless: bool) -> Operator:
+    from sparkcep.engine.topk.topk_sides import TopkSides
+
+    return _whole(task, TopkSides(task, _listing(task)).answer)
+
+
+def _window_close(task: Task) -> Operator:
+    """Returns the operator of sliding TOP k over a stream."""
+    if task.prepared.strategy.emission.sequential:
+        from sparkcep.engine.match.gap_walk import GapWalk
+        from sparkcep.engine.stream.sequential_window_close import SequentialWindowClose
+
+        return SequentialWindowClose(task, GapWalk(task))
+    from sparkcep.engine.stream.window_close import WindowClose
+
+    return WindowClose(task, _operator(task, False).answer)
+
+
+def _best_effort(task: Task, endless: bool) -> Operator:
+    from sparkcep.engine.stages.describe_errors import DescribeErrors
+
+    errors = DescribeErrors(task)
+    if endless:
+        from sparkcep.engine.budget.best_effort_stream import BestEffortStream
+
+        return BestEffortStream(task, errors)
+    from sparkcep.engine.budget.best_effort import BestEffort
+
+    return _whole(task, BestEffort(task, errors).answer)
+
+
+def _register_runs(task: Task, endless: bool, arcs: JournalArcs | None) -> Operator:
+    """Returns the operator of automata, and of rows and arcs that are inserted and deleted."""
+    from sparkcep.engine.automaton.register_runs import RegisterRuns
+
+    plan = task.plan
+    if arcs is not None:
+        from sparkcep.engine.automaton.arc_history import DatedRegisterRuns
+
+        return DatedRegisterRuns(task, arcs)
+    if _retracts(task, endless) or (plan.changes is None and plan.arcs is None):
+        search = RegisterRuns(task)
+        return _whole(task, search.answer) if plan.rows == "unmatched" and not endless else search
+    if plan.arcs is not None and plan.arcs.texts:
+        from sparkcep.engine.automaton.dynamic_arcs import ArcTexts
+
+        return _whole(task, ArcTexts(task, _with_changes).answer)
+    return _whole(task, _with_changes(task))
+
+
+def _with_changes(task: Task) -> Answer:
+    """Returns the function that answers if rows or arcs are inserted and deleted."""
+    from sparkcep.engine.automaton.register_runs import RegisterRuns
+    from sparkcep.engine.changelog.changelog import Changelog
+    from sparkcep.engine.changelog.input_changes import NetReport
+
+    check_table(task.plan)
+    changes = task.plan.changes
+    return (Changelog if changes is not None and changes.report == "CHANGES" else NetReport)(task, RegisterRuns(task)).answer
+
+
+# The searches whose plans do not ask for last rows. A new search is a line here.
+_OPERATORS = {
+    s.ADJACENT: _adjacent, s.WALK: _walk, s.CONJUNCTION: _walk, s.PROXIES: _cheapest_per_state, s.PATHS: _paths, s.SEQUENCES: _sequences, s.SIDES: _sides,
+    s.BUDGETED: _best_effort,
+}  # fmt: skip
+
+
+# -- stages: each decides whether a plan needs it ---------------------------------------------------------------------
+
+
+def _unmatched(task: Task, operator: Operator) -> Operator:
+    strategy, asked = task.prepared.strategy, task.plan.rows == "unmatched"
+    if strategy.search != s.PROXIES and not (asked and (strategy.question in ANSWERS or strategy.search == s.COMPUTATIONS)):
+        return operator
+    from sparkcep.engine.stages.unmatched import UnmatchedRows
+
+    return UnmatchedRows(operator, asked)
+
+
+def _described(task: Task, operator: Operator) -> Operator:
+    if task.plan.approximate is None:
+        return operator
+    from sparkcep.engine.stages.describe_errors import Described, DescribeErrors
+
+    return Described(operator, DescribeErrors(task))
+
+
+# The stages around any operator, from the inside to the outside. A new stage is a line here.
+_STAGES = (_unmatched, _described)
+
+
+def _retracts(task: Task, endless: bool) -> bool:
+    """Returns whether matches of a stream may be retracted (REPORT CHANGES)."""
+    return endless and task.prepared.strategy.emission.unit == CHANGE
+
+
+def _tagged(task: Task) -> Sink:
+    """Returns the sink of matches that may be retracted."""
+    from sparkcep.engine.output.keyed_rows import MatchTables
+
+    return MatchTables(task)
 
 
 def stream_stage(engine: OpenPartitions, schema: pa.Schema, time: str) -> StreamStage:
@@ -263,50 +408,11 @@ def stream_stage(engine: OpenPartitions, schema: pa.Schema, time: str) -> Stream
         schema: all columns of the rows.
         time: the column of their time.
     """
-    task = engine.task
-    return Retractions(task, engine.pipeline.sink, schema, time) if task.prepared.strategy.emission.unit == CHANGE else FinalMatches()
+    if not _retracts(engine.task, True):
+        return FinalMatches()
+    from sparkcep.engine.stages.retractions import Retractions
 
-
-def _listing(task: Task) -> Listing:
-    """Returns a function that builds the search that lists matches, at most once."""
-    return functools.cache(functools.partial(GapWalk, task))
-
-
-def _answering(task: Task, errors: DescribeErrors | None, early: bool = False) -> Any:
-    """Returns the operator that answers a plan over a table."""
-    strategy = task.prepared.strategy
-    listing = _listing(task)
-    if strategy.search == s.BUDGETED:
-        return WholePartitions(task, BestEffort(task, errors).answer)
-    if strategy.search == s.PROXIES:
-        search = CheapestPerState(task, errors)
-        return MatchBundles(search, errors, BESIDE_RUNS) if strategy.question == s.BUNDLED else search
-    if strategy.question in (s.CHEAPEST, s.BY_COST, s.BUNDLED):
-        best = CheapestPerLastRow(task, listing, errors).answer
-        return WholePartitions(task, bundled(best, errors) if strategy.question == s.BUNDLED else best)
-    if strategy.search == s.COMPUTATIONS:
-        arcs = task.plan.arcs
-        if task.plan.changes is not None or arcs is not None:
-            return WholePartitions(task, ArcTexts(task, _with_changes).answer if arcs is not None and arcs.texts else _with_changes(task))
-        search = RegisterRuns(task)
-        return WholePartitions(task, search.answer) if task.plan.rows == "unmatched" else search
-    if strategy.search == s.ADJACENT:
-        return Enumeration(task, DeferringSearch(task, functools.partial(Backtracking, task)))
-    if strategy.question in (s.COUNTED, s.GRAPH):
-        return WholePartitions(task, PerLastRow(task, listing).answer)
-    if strategy.search in _RANKING:
-        return WholePartitions(task, _RANKING[strategy.search](task, listing).answer)
-    return Enumeration(task, DeferringSearch(task, functools.partial(GapWalk, task, at_once=early)))
-
-
-def _with_changes(task: Task) -> Answer:
-    """Returns the function that answers if rows or arcs are inserted and deleted."""
-    check_table(task.plan)
-    search, changes = RegisterRuns(task), task.plan.changes
-    return (Changelog if changes is not None and changes.report == "CHANGES" else NetReport)(task, search).answer
-
-
-_RANKING = {s.PATHS: TopkPaths, s.SEQUENCES: TopkRows, s.SIDES: TopkSides}
+    return Retractions(engine.task, engine.pipeline.sink, schema, time)
 
 
 def match_table(plan: Plan, table: pa.Table, chunk_rows: int | None = None) -> pa.Table:

@@ -96,6 +96,10 @@ class Operator(Protocol):
         """Yields all final matches, and returns the saved state of the growing partitions."""
         ...
 
+    def answer(self, chunk: Chunk) -> Iterator[Found]:
+        """Yields the matches of whole partitions."""
+        ...
+
     def due(self, state: Any, rows: pa.Table, watermark: int) -> np.ndarray:
         """Returns the watermark at which each partition is due: it emits or drops something although it gets no row.
 
@@ -168,7 +172,6 @@ class BaseOperator:
         raise NotImplementedError
 
     def answer(self, chunk: Chunk) -> Iterator[Found]:
-        """Yields the matches of whole partitions."""
         return self.step(chunk, self.initial)
 
     def due(self, state: Any, rows: pa.Table, watermark: int) -> np.ndarray:
@@ -214,6 +217,9 @@ class Stage:
         flow = Flow(self.inner.step(chunk, state))
         yield from map(self.changed, flow)
         return flow.result
+
+    def answer(self, chunk: Chunk) -> Iterator[Found]:
+        return self.step(chunk, self.initial)
 
     def changed(self, found: Found) -> Found:
         """Returns what becomes of some matches."""

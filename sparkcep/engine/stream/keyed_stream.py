@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,6 @@ from sparkcep.columns.arrays import null_marks, stable_order, words
 from sparkcep.columns.row_codec import bytes_of
 from sparkcep.columns.types import type_of
 from sparkcep.compiler.emission import window_of
-from sparkcep.engine.automaton.arc_history import JournalArcs
 from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.operator import NOTHING_DUE, KeysLeft, last_begin
@@ -37,6 +36,9 @@ from sparkcep.kernels.automaton.register_runs import ENDLESS
 from sparkcep.kernels.jit import fallback
 from sparkcep.plan.options import MICROS, ROWS
 from sparkcep.plan.records import Order, has
+
+if TYPE_CHECKING:
+    from sparkcep.engine.automaton.arc_history import JournalArcs
 
 
 @dataclass(frozen=True)
