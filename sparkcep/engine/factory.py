@@ -215,6 +215,19 @@ def _operator(task: Task, endless: bool, arcs: JournalArcs | None = None) -> Ope
     return _register_runs(task, endless, arcs) if strategy.search == s.COMPUTATIONS else _OPERATORS[strategy.search](task, endless)
 
 
+def load_operators() -> None:
+    """Imports all operators and stages, for a process that is forked later."""
+    import sparkcep.engine.automaton.arc_history
+    import sparkcep.engine.budget.best_effort_stream
+    import sparkcep.engine.changelog.changelog
+    import sparkcep.engine.frontier.cheapest_per_state
+    import sparkcep.engine.match.backtrack
+    import sparkcep.engine.stages.retractions
+    import sparkcep.engine.stream.sequential_window_close
+    import sparkcep.engine.topk.topk_rows
+    import sparkcep.engine.topk.topk_sides  # noqa: F401
+
+
 # -- operators: each is imported where a plan asks for it -------------------------------------------------------------
 
 
@@ -242,9 +255,9 @@ def _listing(task: Task) -> Listing:
 
 def _whole(task: Task, answer: Answer) -> Operator:
     """Returns the operator that answers for whole partitions."""
-    from sparkcep.engine.match.enumeration import WholePartitions
+    from sparkcep.engine.stream.recompute import EndedPartitions, Recompute
 
-    return WholePartitions(task, answer)
+    return Recompute(task, answer, EndedPartitions())
 
 
 def _last_rows(task: Task, endless: bool) -> Operator:
@@ -252,7 +265,7 @@ def _last_rows(task: Task, endless: bool) -> Operator:
     emission, listing, held = task.prepared.strategy.emission, _listing(task), None
     if endless:
         from sparkcep.engine.stages.isolated_rows import IsolatedRows
-        from sparkcep.engine.stream.recompute import HeldBack, Recompute
+        from sparkcep.engine.stream.recompute import HeldBack, LastRows, Recompute
 
         if emission.looks_behind:  # matches that are not final are held back
             walk = listing
@@ -261,7 +274,7 @@ def _last_rows(task: Task, endless: bool) -> Operator:
         from sparkcep.engine.frontier.per_last_row import PerLastRow
 
         answer = PerLastRow(task, listing).answer
-        return Recompute(task, answer, held) if endless else _whole(task, answer)
+        return Recompute(task, answer, LastRows(task, held)) if endless else _whole(task, answer)
     from sparkcep.engine.frontier.cheapest import CheapestPerLastRow
     from sparkcep.engine.stages.bundles import BESIDE_ROWS, MatchBundles, bundled
     from sparkcep.engine.stages.describe_errors import DescribeErrors
@@ -269,7 +282,7 @@ def _last_rows(task: Task, endless: bool) -> Operator:
     errors = DescribeErrors(task)
     answer = CheapestPerLastRow(task, listing, errors).answer
     if endless:
-        search = Recompute(task, answer, held)
+        search = Recompute(task, answer, LastRows(task, held))
         return MatchBundles(IsolatedRows(task, search), errors, BESIDE_ROWS) if errors.bundling else search
     return _whole(task, bundled(answer, errors) if errors.bundling else answer)
 
@@ -309,9 +322,10 @@ def _window_close(task: Task) -> Operator:
         from sparkcep.engine.stream.sequential_window_close import SequentialWindowClose
 
         return SequentialWindowClose(task, GapWalk(task))
-    from sparkcep.engine.stream.window_close import WindowClose
+    from sparkcep.engine.stream.recompute import Recompute
+    from sparkcep.engine.stream.window_close import ClosedWindows
 
-    return WindowClose(task, _operator(task, False).answer)
+    return Recompute(task, _operator(task, False).answer, ClosedWindows(task))
 
 
 def _best_effort(task: Task, endless: bool) -> Operator:

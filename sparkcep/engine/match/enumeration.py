@@ -17,8 +17,8 @@ from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.errors import EagerConditionError
 from sparkcep.engine.core.kernel_loop import KernelLoop, OutputRoom
 from sparkcep.engine.core.matches import WIDTH, WITH_ERRORS, MatchBatch
-from sparkcep.engine.core.operator import NOTHING_DUE, Answer, BaseOperator, Found, RowsAtWatermark, Step
-from sparkcep.engine.core.resume import AT_START, NOTHING_OPEN, WHOLE_PARTITIONS, ResumeState
+from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator, Found, RowsAtWatermark, Step
+from sparkcep.engine.core.resume import AT_START, NOTHING_OPEN, ResumeState
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import plan_windows
 from sparkcep.engine.match.early_emission import EarlyEmission
@@ -207,21 +207,3 @@ class Enumeration(FromStart):
             if len(found.events):
                 yield Found(chunk, found)
         return matches.left()
-
-
-class WholePartitions(FromStart):
-    """Answers for whole partitions, because a match may end at any future row. ``answer`` finds their matches."""
-
-    saves = WHOLE_PARTITIONS
-
-    def __init__(self, task: Task, answer: Answer) -> None:
-        self.task, self.answer = task, answer
-
-    def step(self, chunk: Chunk, _: ResumeState) -> Step:
-        """Answers for the partitions that are complete, and retains the rows of those that may still grow."""
-        ended = chunk.ended()
-        if ended.rows:
-            yield from self.answer(ended)
-        going = np.flatnonzero(chunk.going)
-        sizes = np.diff(chunk.offsets)[going]
-        return Saved(ResumeState.of(sizes), ranges(chunk.offsets[going], sizes))

@@ -312,7 +312,7 @@ class MatchBundles(Stage):
         waited = before.best.rows  # earlier steps of the operator have settled some of them
         waited = waited[waited < left.covered[chunk.partition_of(waited)]]
         yield Found(chunk, MatchBatch.none(), np.setdiff1d(np.union1d(waited, left.settled(saved)), waiting.best.rows))
-        waiting = waiting.moved(np.cumsum(chunk.going) - 1, lambda rows: np.searchsorted(saved.rows, rows))
+        waiting = waiting.moved(np.cumsum(chunk.going) - 1, saved.moved)
         return replace(saved, state=BundleState(saved.state, waiting, number[parts], self.counted))
 
     def due(self, state: BundleState, rows: pa.Table, watermark: int) -> np.ndarray:

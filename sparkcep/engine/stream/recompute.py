@@ -1,9 +1,14 @@
-"""Window recomputation over a stream: a search for the matches of each last row starts over with the rows of open windows, and only
-new matches are emitted.
+"""Recomputation: a search starts over with all retained rows, and only matches that are final now are emitted.
 
-The engine uses it if the answer at a row depends on all rows of the window that ends there. It keeps the rows that may share a
-window with a future row, and each step searches these and the new rows. A match is emitted once: when its last row is new and every
-row that NEXT may read has arrived.
+The engine uses it if the answer at a row depends on all rows of the window that ends there, or of the partition. :class:`Recompute`
+is the operator. A :class:`Final` says which rows are searched, which matches are final, and which rows are retained:
+
+- :class:`LastRows`: by last row, for what ends at a row.
+- :class:`sparkcep.engine.stream.window_close.ClosedWindows`: by sliding window, for TOP k.
+- :class:`EndedPartitions`: by partition, for tables.
+
+:class:`LastRows` retains the rows that may share a window with a future row, and each step searches these and the new rows. A match
+is emitted once: when its last row is new and every row that NEXT may read has arrived.
 
 A negation after the last row looks at rows up to the end of the match's window. Then the matches that end at a row wait for the
 windows of all of them (:class:`HeldBack`), and so do the matches at later rows. A row whose negation depends on future rows does
@@ -21,20 +26,126 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from sparkcep.columns.arrays import ranges
 from sparkcep.compiler.emission import BUNDLE
-from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.matches import MatchBatch
-from sparkcep.engine.core.operator import Answer, Found, Left, RetainingOperator, RowsAtWatermark, window_ends
-from sparkcep.engine.core.resume import AT_START, NOTHING_OPEN, ResumeState
+from sparkcep.engine.core.operator import NOTHING_DUE, Answer, Found, Left, RetainingOperator, RowsAtWatermark, window_ends
+from sparkcep.engine.core.resume import AT_START, NOTHING_OPEN, WHOLE_PARTITIONS, ResumeState
+from sparkcep.engine.core.state_codec import StateSchema
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import first_ending_behind, plan_windows
 from sparkcep.engine.match.enumeration import MatchSearch
 from sparkcep.engine.output.columns_out import end_rows
 from sparkcep.kernels.common import layout
+
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+class Round(Protocol):
+    """One step of a recomputation.
+
+    Attributes:
+        searched: the rows to search as whole partitions, None if nothing can be final.
+    """
+
+    searched: Chunk | None
+
+    def emitted(self, found: Found) -> Found:
+        """Returns those of the matches that are final now."""
+        ...
+
+    def left(self) -> Left:
+        """Returns what the step leaves, after all matches."""
+        ...
+
+
+class Final(Protocol):
+    """Says what is final in a recomputation. ``saves``: how states are saved as bytes."""
+
+    saves: StateSchema
+
+    def begin(self, chunk: Chunk, state: ResumeState) -> Round:
+        """Begins a step."""
+        ...
+
+    def ends(self, state: ResumeState, kept: RowsAtWatermark) -> np.ndarray:
+        """See :meth:`sparkcep.engine.core.operator.BaseOperator.ends`."""
+        ...
+
+    def under_way(self, state: ResumeState) -> np.ndarray:
+        """See :meth:`sparkcep.engine.core.operator.Operator.under_way`."""
+        ...
+
+    def forgetting(self, state: ResumeState, numbers: bool, positions: bool) -> ResumeState:
+        """See :meth:`sparkcep.engine.core.operator.Operator.forgetting`."""
+        ...
+
+
+class Recompute(RetainingOperator):
+    """The operator that searches its retained rows again.
+
+    Attributes:
+        answer: finds the matches of whole partitions.
+        final: says which of them are final.
+    """
+
+    initial = NOTHING_OPEN
+
+    def __init__(self, task: Task, answer: Answer, final: Final) -> None:
+        self.task, self.answers, self.final, self.saves = task, answer, final, final.saves
+        self.ends, self.under_way, self.forgetting = final.ends, final.under_way, final.forgetting
+
+    def leaving(self, chunk: Chunk, state: ResumeState) -> Generator[Found, None, Left]:
+        step = self.final.begin(chunk, state)
+        if step.searched is not None:
+            yield from map(step.emitted, self.answers(step.searched))
+        return step.left()
+
+
+def unsettled(chunk: Chunk, saved: Saved) -> Left:
+    """Returns what a step leaves that settles no rows and retains none for a stage."""
+    return Left(chunk.offsets[1:], chunk.offsets[:-1], lambda *_: saved, lambda _: _NONE)
+
+
+@dataclass(frozen=True)
+class EndedPartitions:
+    """Matches are final once their partition gets no more rows, because a match may end at any future row."""
+
+    saves = WHOLE_PARTITIONS
+
+    def begin(self, chunk: Chunk, state: ResumeState) -> Round:
+        ended = chunk.ended()
+        return _Whole(chunk, ended if ended.rows else None)
+
+    def ends(self, state: ResumeState, kept: RowsAtWatermark) -> np.ndarray:
+        return np.full(len(state.rows), NOTHING_DUE)
+
+    def under_way(self, state: ResumeState) -> np.ndarray:
+        return state.start
+
+    def forgetting(self, state: ResumeState, numbers: bool, positions: bool) -> ResumeState:
+        return state.forgetting(numbers, positions)
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """A step over the partitions that have ended."""
+
+    chunk: Chunk
+    searched: Chunk | None
+
+    def emitted(self, found: Found) -> Found:
+        return found
+
+    def left(self) -> Left:
+        going = np.flatnonzero(self.chunk.going)
+        sizes = np.diff(self.chunk.offsets)[going]
+        return unsettled(self.chunk, Saved(ResumeState.of(sizes), ranges(self.chunk.offsets[going], sizes)))
 
 
 @dataclass
@@ -100,51 +211,69 @@ class HeldBack:
             yield found
 
 
-class Recompute(RetainingOperator):
-    """The operator that recomputes windows.
+class LastRows:
+    """Matches are final by last row.
 
     Attributes:
-        answer: finds the matches of whole partitions, all of them before the first one is emitted.
         held: notes which matches must wait; None if a negation does not look at rows after a match.
         settles: whether a stage asks which rows are settled.
         waits: whether something may be emitted when a window ends, without a new row.
     """
 
-    saves, initial = AT_START, NOTHING_OPEN
+    saves = AT_START
 
-    def __init__(self, task: Task, answer: Answer, held: Callable[[], HeldBack] | None) -> None:
-        self.task, self.answer, self.held = task, answer, held
+    def __init__(self, task: Task, held: Callable[[], HeldBack] | None) -> None:
+        self.task, self.held = task, held
         self.settles = task.plan.rows == "unmatched" or task.prepared.strategy.emission.unit == BUNDLE
         self.waits = task.plan.rows == "unmatched" or held is not None
+
+    def begin(self, chunk: Chunk, state: ResumeState) -> Round:
+        return _LastRowsStep(self, chunk, state)
 
     def ends(self, state: ResumeState, kept: RowsAtWatermark) -> np.ndarray:
         """When the last kept row of each partition is dropped, or the window of an awaited row ends."""
         return window_ends(kept, state.covered if self.waits else None)
 
-    def leaving(self, chunk: Chunk, state: ResumeState) -> Generator[Found, None, Left]:
-        """Emits the new matches, and saves the rows that may share a window with a future row."""
-        assert chunk.closed is not None
-        opens = state.opens(chunk)
-        low, high = chunk.offsets[:-1], chunk.offsets[1:]
-        begin, ahead = opens[:, layout.O_START], self.task.awaited
-        end = np.maximum(begin, np.where(chunk.going, high - ahead, high))
-        ends, backs = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)
-        closed = np.where(chunk.going, chunk.closed, high)
-        reads_on = self.held is not None and ahead > 0
-        sure = np.minimum(closed, first_ending_behind(end, ends[0], chunk)) if reads_on else closed
-        emitted = EmittedRows(begin, end, sure, high.copy(), opens[:, layout.O_NUMBER])
-        if (begin < end).any():
-            for found in self.answer(replace(chunk, going=np.zeros(chunk.parts, dtype=bool), closed=None, unsure=end if reads_on else None)):
-                self._hold_back(emitted, chunk)
-                yield Found(chunk, emitted.new(found.matches))
-            self._hold_back(emitted, chunk)
-        first = np.where(end < high, np.minimum(closed, np.append(backs, 0)[np.minimum(end, chunk.rows)]), closed)
-        before = opens[:, layout.O_COVERED].copy()
-        opens[:, layout.O_START], opens[:, layout.O_NUMBER] = end, emitted.number
-        opens[:, layout.O_COVERED] = first if self.settles else emitted.waits if self.held is not None else low
-        settled = ranges(before, np.maximum(first - before, 0))
-        return Left(end, before, lambda *_: state.left(chunk, opens, first[chunk.going], self.task.back), lambda _: settled)
+    def under_way(self, state: ResumeState) -> np.ndarray:
+        return np.zeros_like(state.rows)
 
-    def _hold_back(self, emitted: EmittedRows, chunk: Chunk) -> None:
-        if self.held is not None:
-            emitted.hold_back(self.held().latest, chunk)
+    def forgetting(self, state: ResumeState, numbers: bool, positions: bool) -> ResumeState:
+        return state.forgetting(numbers, positions)
+
+
+class _LastRowsStep:
+    """A step over a chunk. The answer must find all matches before the first one is emitted."""
+
+    def __init__(self, final: LastRows, chunk: Chunk, state: ResumeState) -> None:
+        assert chunk.closed is not None
+        self.final, self.chunk, self.state = final, chunk, state
+        self.opens = state.opens(chunk)
+        high = chunk.offsets[1:]
+        begin, ahead = self.opens[:, layout.O_START], final.task.awaited
+        end = np.maximum(begin, np.where(chunk.going, high - ahead, high))
+        ends, self.backs = plan_windows(final.task.plan.windows, chunk.columns, chunk.offsets)
+        self.closed = np.where(chunk.going, chunk.closed, high)
+        reads_on = final.held is not None and ahead > 0
+        sure = np.minimum(self.closed, first_ending_behind(end, ends[0], chunk)) if reads_on else self.closed
+        self.now = EmittedRows(begin, end, sure, high.copy(), self.opens[:, layout.O_NUMBER])
+        whole = replace(chunk, going=np.zeros(chunk.parts, dtype=bool), closed=None, unsure=end if reads_on else None)
+        self.searched = whole if (begin < end).any() else None
+
+    def emitted(self, found: Found) -> Found:
+        self._hold_back()
+        return Found(self.chunk, self.now.new(found.matches))
+
+    def left(self) -> Left:
+        if self.searched is not None:
+            self._hold_back()
+        final, chunk, opens, end = self.final, self.chunk, self.opens, self.now.end
+        low, high, before = chunk.offsets[:-1], chunk.offsets[1:], opens[:, layout.O_COVERED].copy()
+        first = np.where(end < high, np.minimum(self.closed, np.append(self.backs, 0)[np.minimum(end, chunk.rows)]), self.closed)
+        opens[:, layout.O_START], opens[:, layout.O_NUMBER] = end, self.now.number
+        opens[:, layout.O_COVERED] = first if final.settles else self.now.waits if final.held is not None else low
+        settled = ranges(before, np.maximum(first - before, 0))
+        return Left(end, before, lambda *_: self.state.left(chunk, opens, first[chunk.going], final.task.back), lambda _: settled)
+
+    def _hold_back(self) -> None:
+        if self.final.held is not None:
+            self.now.hold_back(self.final.held().latest, self.chunk)
