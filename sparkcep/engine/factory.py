@@ -6,6 +6,7 @@ A plan's strategy names the search. This module combines a buffer, that search a
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +24,12 @@ from sparkcep.engine.core import chunk as buffers
 from sparkcep.engine.core.chunk import Buffer, Chunk, columns_of
 from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.input_columns import check_columns, check_types
-from sparkcep.engine.core.operator import Answer, FinalMatches, Operator, Pipeline, Sink, StreamStage
+from sparkcep.engine.core.operator import Answer, Operator, Pipeline
 from sparkcep.engine.core.state_codec import StateBytes
 from sparkcep.engine.core.task import Prepared, Task, memo_of, output_schema
 from sparkcep.engine.core.windows import check_slide, check_window
 from sparkcep.engine.output.tables import Tables
+from sparkcep.engine.stages.stream_stage import StreamStage
 from sparkcep.errors import LIMIT, SEMANTIC, ClauseError
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.jit import fallback
@@ -203,7 +205,11 @@ def _pipeline(task: Task, endless: bool = False, arcs: JournalArcs | None = None
     operator = _operator(task, endless, arcs)
     for stage in _STAGES:
         operator = stage(task, operator)
-    return Pipeline(operator, _tagged(task) if _retracts(task, endless) else Tables(task))
+    if not _retracts(task, endless):
+        return Pipeline(operator, Tables(task))
+    from sparkcep.engine.output.keyed_rows import MatchTables
+
+    return Pipeline(operator, MatchTables(task))
 
 
 def _operator(task: Task, endless: bool, arcs: JournalArcs | None = None) -> Operator:
@@ -217,15 +223,11 @@ def _operator(task: Task, endless: bool, arcs: JournalArcs | None = None) -> Ope
 
 def load_operators() -> None:
     """Imports all operators and stages, for a process that is forked later."""
-    import sparkcep.engine.automaton.arc_history
-    import sparkcep.engine.budget.best_effort_stream
-    import sparkcep.engine.changelog.changelog
-    import sparkcep.engine.frontier.cheapest_per_state
-    import sparkcep.engine.match.backtrack
-    import sparkcep.engine.stages.retractions
-    import sparkcep.engine.stream.sequential_window_close
-    import sparkcep.engine.topk.topk_rows
-    import sparkcep.engine.topk.topk_sides  # noqa: F401
+    for name in (
+        "automaton.arc_history", "budget.best_effort_stream", "changelog.changelog", "frontier.cheapest_per_state", "match.backtrack", "stages.retractions",
+        "stream.sequential_window_close", "topk.topk_rows", "topk.topk_sides",
+    ):  # fmt: skip
+        importlib.import_module(f"sparkcep.engine.{name}")
 
 
 # -- operators: each is imported where a plan asks for it -------------------------------------------------------------
@@ -297,22 +299,13 @@ def _cheapest_per_state(task: Task, endless: bool) -> Operator:
     return MatchBundles(search, errors, BESIDE_RUNS) if errors.bundling else search
 
 
-def _paths(task: Task, endless: bool) -> Operator:
+def _ranked(task: Task, endless: bool) -> Operator:
     from sparkcep.engine.topk.topk_paths import TopkPaths
-
-    return _whole(task, TopkPaths(task, _listing(task)).answer)
-
-
-def _sequences(task: Task, endless: bool) -> Operator:
     from sparkcep.engine.topk.topk_rows import TopkRows
-
-    return _whole(task, TopkRows(task, _listing(task)).answer)
-
-
-def _sides(task: Task, endless: bool) -> Operator:
     from sparkcep.engine.topk.topk_sides import TopkSides
 
-    return _whole(task, TopkSides(task, _listing(task)).answer)
+    ranking = {s.PATHS: TopkPaths, s.SEQUENCES: TopkRows, s.SIDES: TopkSides}[task.prepared.strategy.search]
+    return _whole(task, ranking(task, _listing(task)).answer)
 
 
 def _window_close(task: Task) -> Operator:
@@ -373,7 +366,7 @@ def _with_changes(task: Task) -> Answer:
 
 # The searches whose plans do not ask for last rows. A new search is a line here.
 _OPERATORS = {
-    s.ADJACENT: _adjacent, s.WALK: _walk, s.CONJUNCTION: _walk, s.PROXIES: _cheapest_per_state, s.PATHS: _paths, s.SEQUENCES: _sequences, s.SIDES: _sides,
+    s.ADJACENT: _adjacent, s.WALK: _walk, s.CONJUNCTION: _walk, s.PROXIES: _cheapest_per_state, s.PATHS: _ranked, s.SEQUENCES: _ranked, s.SIDES: _ranked,
     s.BUDGETED: _best_effort,
 }  # fmt: skip
 
@@ -407,13 +400,6 @@ def _retracts(task: Task, endless: bool) -> bool:
     return endless and task.prepared.strategy.emission.unit == CHANGE
 
 
-def _tagged(task: Task) -> Sink:
-    """Returns the sink of matches that may be retracted."""
-    from sparkcep.engine.output.keyed_rows import MatchTables
-
-    return MatchTables(task)
-
-
 def stream_stage(engine: OpenPartitions, schema: pa.Schema, time: str) -> StreamStage:
     """Returns the stage between the searches of a stream's micro-batches and its output.
 
@@ -423,7 +409,7 @@ def stream_stage(engine: OpenPartitions, schema: pa.Schema, time: str) -> Stream
         time: the column of their time.
     """
     if not _retracts(engine.task, True):
-        return FinalMatches()
+        return StreamStage()
     from sparkcep.engine.stages.retractions import Retractions
 
     return Retractions(engine.task, engine.pipeline.sink, schema, time)

@@ -25,7 +25,7 @@ from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import of_condition
 from sparkcep.engine.core.kernel_loop import MOST_LABELS, doubled
 from sparkcep.engine.core.matches import MatchBatch
-from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator, Found, Step
+from sparkcep.engine.core.operator import NOTHING_DUE, Found, Operator, Step
 from sparkcep.engine.core.resume import AT_START, NOTHING_OPEN, ResumeState
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.output.match_id import ENDING, plain
@@ -95,7 +95,7 @@ def labelled(plan: Plan) -> bool:
     )
 
 
-class RegisterRuns(BaseOperator):
+class RegisterRuns(Operator):
     """The operator of the automaton search.
 
     Attributes:

@@ -24,7 +24,7 @@ from sparkcep.engine.budget.saved_runs import BudgetState, ShortRows, budget_sch
 from sparkcep.engine.budget.unbudgeted_ties import distinguishes_ways
 from sparkcep.engine.core.chunk import Chunk, Retained, Saved
 from sparkcep.engine.core.matches import MatchBatch
-from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator, Found, RowsAtWatermark, Step
+from sparkcep.engine.core.operator import NOTHING_DUE, Found, Operator, RowsAtWatermark, Step
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.stages.bundles import NO_BUNDLES, Bundles
 from sparkcep.engine.stages.describe_errors import DescribeErrors
@@ -34,7 +34,7 @@ from sparkcep.plan.extend.approx import ALL
 from sparkcep.plan.reach import Reach
 
 
-class BestEffortStream(BaseOperator):
+class BestEffortStream(Operator):
     """The operator of the best-effort search. It resumes from saved runs.
 
     Attributes:

@@ -24,7 +24,8 @@ from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.changelog.punctuation import Punctuations, check_punctuations, values
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import said
-from sparkcep.engine.core.operator import Found, all_settled
+from sparkcep.engine.core.matches import MatchBatch
+from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import check_window
 from sparkcep.engine.output.repeated_match_id import identified
@@ -225,7 +226,7 @@ class NetReport:
         left = taken(chunk, found.left)
         for matches in identified(self.task, left, map(self.search.described, self.search.rounds(left))):
             yield Found(left, matches)
-        yield all_settled(left)
+        yield Found(left, MatchBatch.none(), np.arange(left.rows))
 
     def placed(self, chunk: Chunk, found: InputChanges, arcs: ArcRows) -> Chunk:
         """The chunk with a column that has the arc list of each row. Partitions with equal arcs share their lists."""

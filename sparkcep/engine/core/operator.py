@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from sparkcep.engine.core.matches import MatchBatch, unmatched
 from sparkcep.engine.core.state_codec import StateSchema
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import whole_micros
+from sparkcep.engine.output.tables import Tables
 from sparkcep.plan.options import MICROS
 from sparkcep.plan.records import Window
 
@@ -40,11 +41,6 @@ class Found(NamedTuple):
     chunk: Chunk
     matches: MatchBatch
     settled: np.ndarray | None = None
-
-
-def all_settled(chunk: Chunk) -> Found:
-    """Returns that all matches of a chunk's rows have been found."""
-    return Found(chunk, MatchBatch.none(), np.arange(chunk.rows))
 
 
 Answer = Callable[[Chunk], Iterator[Found]]
@@ -81,24 +77,32 @@ class Flow(Generic[Item, Result]):
         self.result = yield from self.step
 
 
-class Operator(Protocol):
-    """Goes through the rows of a chunk.
+class Operator:
+    """Goes through the rows of a chunk. A subclass has :meth:`leaving`, or :meth:`step` if no stage retains rows by it.
 
     Attributes:
         initial: the state of partitions before their first rows.
         saves: how states are saved as bytes.
     """
 
+    task: Task
     initial: Any
     saves: StateSchema
 
+    def leaving(self, chunk: Chunk, state: Any) -> Generator[Found, None, Left]:
+        """Yields all final matches, and returns what is left of the growing partitions."""
+        raise NotImplementedError
+
     def step(self, chunk: Chunk, state: Any) -> Step:
         """Yields all final matches, and returns the saved state of the growing partitions."""
-        ...
+        left = yield from self.leaving(chunk, state)
+        saved = left.saved(_NONE, _NONE)
+        yield Found(chunk, MatchBatch.none(), left.settled(saved))
+        return saved
 
     def answer(self, chunk: Chunk) -> Iterator[Found]:
         """Yields the matches of whole partitions."""
-        ...
+        return self.step(chunk, self.initial)
 
     def due(self, state: Any, rows: pa.Table, watermark: int) -> np.ndarray:
         """Returns the watermark at which each partition is due: it emits or drops something although it gets no row.
@@ -111,70 +115,6 @@ class Operator(Protocol):
         Returns:
             Microseconds, NOTHING_DUE if no watermark makes the partition due. int64 (partitions).
         """
-        ...
-
-    def under_way(self, state: Any) -> np.ndarray:
-        """Returns the first row of a match in progress, counted from the first retained row. int64 (partitions).
-
-        Without such a match it is the number of retained rows.
-        """
-        ...
-
-    def forgetting(self, state: Any, numbers: bool, positions: bool) -> Any:
-        """Drops the numbers that nothing asks for from the state of the partitions.
-
-        Args:
-            numbers: whether something asks for match numbers.
-            positions: whether something asks for the positions of rows.
-        """
-        ...
-
-
-    def use(self, history: list[dict[str, Any]]) -> None:
-        """Takes the rows of a new history (USING HISTORY), which the next steps read."""
-        ...
-
-
-class Sink(Protocol):
-    """Makes output of matches."""
-
-    def of(self, chunk: Chunk, found: MatchBatch) -> Iterator[pa.Table]:
-        """Yields the output rows of matches."""
-        ...
-
-
-@dataclass(frozen=True)
-class Pipeline:
-    """An operator with its stages around it, and the sink of its matches."""
-
-    operator: Operator
-    sink: Sink
-
-    def step(self, chunk: Chunk, state: Any) -> Generator[pa.Table, None, Saved]:
-        """Yields the output of all final matches, and returns the saved state of the growing partitions."""
-        flow = Flow(self.operator.step(chunk, state))
-        for found in flow:
-            yield from self.sink.of(found.chunk, found.matches)
-        return flow.result
-
-    def in_no_match(self, chunk: Chunk) -> Iterator[pa.Table]:
-        """Yields the output of rows that no operator sees, because they cannot be in a match."""
-        return self.sink.of(chunk, unmatched(np.arange(chunk.rows), chunk))
-
-
-class BaseOperator:
-    """An operator with the answers that most searches share."""
-
-    task: Task
-    initial: Any
-
-    def step(self, chunk: Chunk, state: Any) -> Step:
-        raise NotImplementedError
-
-    def answer(self, chunk: Chunk) -> Iterator[Found]:
-        return self.step(chunk, self.initial)
-
-    def due(self, state: Any, rows: pa.Table, watermark: int) -> np.ndarray:
         if window_of(self.task.plan).kind == MICROS:
             return self.ends(state, RowsAtWatermark(self.task, state.rows, rows, watermark))
         return np.full(len(state.rows), NOTHING_DUE)
@@ -184,46 +124,27 @@ class BaseOperator:
         raise NotImplementedError
 
     def under_way(self, state: Any) -> np.ndarray:
+        """Returns the first row of a match in progress, counted from the first retained row. int64 (partitions).
+
+        Without such a match it is the number of retained rows.
+        """
         return np.zeros_like(state.rows)
 
     def forgetting(self, state: Any, numbers: bool, positions: bool) -> Any:
+        """Drops the numbers that nothing asks for from the state of the partitions.
+
+        Args:
+            numbers: whether something asks for match numbers.
+            positions: whether something asks for the positions of rows.
+        """
         return state.forgetting(numbers, positions)
 
-    def use(self, history: list[dict[str, Any]]) -> None:
-        raise AssertionError("it reads no history")
 
-
-class RetainingOperator(BaseOperator):
-    """An operator that retains further rows for a stage."""
-
-    def leaving(self, chunk: Chunk, state: Any) -> Generator[Found, None, Left]:
-        """Yields all final matches, and returns what is left."""
-        raise NotImplementedError
-
-    def step(self, chunk: Chunk, state: Any) -> Step:
-        left = yield from self.leaving(chunk, state)
-        saved = left.saved(_NONE, _NONE)
-        yield Found(chunk, MatchBatch.none(), left.settled(saved))
-        return saved
-
-
-class Stage:
+class Stage(Operator):
     """A stage: an operator around another one. It passes on what it does not change."""
 
     def __init__(self, inner: Operator) -> None:
         self.inner, self.initial, self.saves = inner, inner.initial, inner.saves
-
-    def step(self, chunk: Chunk, state: Any) -> Step:
-        flow = Flow(self.inner.step(chunk, state))
-        yield from map(self.changed, flow)
-        return flow.result
-
-    def answer(self, chunk: Chunk) -> Iterator[Found]:
-        return self.step(chunk, self.initial)
-
-    def changed(self, found: Found) -> Found:
-        """Returns what becomes of some matches."""
-        raise NotImplementedError
 
     def due(self, state: Any, rows: pa.Table, watermark: int) -> np.ndarray:
         return self.inner.due(state, rows, watermark)
@@ -235,94 +156,27 @@ class Stage:
         return self.inner.forgetting(state, numbers, positions)
 
     def use(self, history: list[dict[str, Any]]) -> None:
+        """Takes the rows of a new history (USING HISTORY), which the next steps read."""
         self.inner.use(history)
 
 
-class KeysLeft(NamedTuple):
-    """What a micro-batch leaves of the keys of a stream.
+@dataclass(frozen=True)
+class Pipeline:
+    """An operator with its stages around it, and the sink of its matches."""
 
-    Attributes:
-        inner: the saved states of the operator.
-        due: the watermark at which each key has work without a new row, NOTHING_DUE if there is none. int64 (keys).
-        rows: how many rows the operator retains.
-        before: how many rows it retained before.
-        own: the saved states of the stage of the stream, None without such states.
-        open: whether something beside ``inner`` is saved of each key's session. bool (keys).
-    """
+    operator: Operator
+    sink: Tables
 
-    inner: pa.Array
-    due: np.ndarray
-    rows: int
-    before: int
-    own: pa.Array | None = None
-    open: np.ndarray | bool = False
+    def step(self, chunk: Chunk, state: Any) -> Generator[pa.Table, None, Saved]:
+        """Yields the output of all final matches, and returns the saved state of the growing partitions."""
+        flow = Flow(self.operator.step(chunk, state))
+        for found in flow:
+            yield from self.sink.of(found.chunk, found.matches)
+        return flow.result
 
-
-class MicroBatch(Protocol):
-    """The rows of a micro-batch, and searches over them.
-
-    Attributes:
-        table: the rows.
-        of: the key of each row. int64 (rows).
-        time: the time of each row, in microseconds. int64 (rows).
-        later: the rows that the watermark has not released, by key and in order. int64.
-        watermark: in microseconds.
-        key: the key of each partition of the final search. int64 (partitions).
-        goes: whether more rows may arrive in each key's session. bool (keys).
-    """
-
-    table: pa.Table
-    of: np.ndarray
-    time: np.ndarray
-    later: np.ndarray
-    watermark: int
-    key: np.ndarray
-    goes: np.ndarray
-
-    def final(self, inner: pa.Array) -> Generator[pa.Table, None, KeysLeft]:
-        """Searches the released rows from the states ``inner``."""
-        ...
-
-    def provisional(self, rows: np.ndarray, inner: pa.Array) -> tuple[Iterator[pa.Table], np.ndarray]:
-        """Searches ``rows`` of ``later``, and returns the output and the key of each partition. Nothing of this search is saved."""
-        ...
-
-
-class StreamStage(Protocol):
-    """The stage between the searches of a micro-batch and the output of a stream."""
-
-    def parted(self, outer: pa.Array) -> tuple[pa.Array, Any]:
-        """Splits what is saved beside the states of the operator: the rows that are not released, and the stage's own."""
-        ...
-
-    def remaining(self, table: pa.Table, of: np.ndarray, before: int, own: Any, watermark: int) -> tuple[np.ndarray, Any]:
-        """Returns the rows of ``table`` that remain, and the stage's own states.
-
-        Args:
-            table: the rows that are not released, then the new rows.
-            of: the key of each row. int64 (rows).
-            before: how many rows are not new.
-            own: the stage's own states.
-            watermark: in microseconds.
-        """
-        ...
-
-    def emitted(self, batch: MicroBatch, inner: pa.Array, own: Any) -> Generator[pa.Table, None, KeysLeft]:
-        """Yields the output of a micro-batch."""
-        ...
-
-
-class FinalMatches:
-    """Emits final matches."""
-
-    def parted(self, outer: pa.Array) -> tuple[pa.Array, Any]:
-        return outer, None
-
-    def remaining(self, table: pa.Table, of: np.ndarray, before: int, own: Any, watermark: int) -> tuple[np.ndarray, Any]:
-        return np.arange(len(of)), own
-
-    def emitted(self, batch: MicroBatch, inner: pa.Array, own: Any) -> Generator[pa.Table, None, KeysLeft]:
-        return batch.final(inner)
+    def in_no_match(self, chunk: Chunk) -> Iterator[pa.Table]:
+        """Yields the output of rows that no operator sees, because they cannot be in a match."""
+        return self.sink.of(chunk, unmatched(np.arange(chunk.rows), chunk))
 
 
 class RowsAtWatermark:

@@ -18,7 +18,7 @@ from sparkcep.compiler.searches import PROXIES
 from sparkcep.engine.core.chunk import Chunk, Retained, Saved
 from sparkcep.engine.core.kernel_loop import KernelLoop, OutputRoom
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
-from sparkcep.engine.core.operator import Found, Left, RetainingOperator, RowsAtWatermark, window_ends
+from sparkcep.engine.core.operator import Found, Left, Operator, RowsAtWatermark, window_ends
 from sparkcep.engine.core.state_codec import (
     CHEAPEST,
     FAR,
@@ -134,7 +134,7 @@ class RunState:
         return out
 
 
-class CheapestPerState(RetainingOperator):
+class CheapestPerState(Operator):
     """Finds the best match of each last row, or of each last row and cost, in one pass over the rows."""
 
     initial = RunState()

@@ -17,7 +17,7 @@ from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.errors import EagerConditionError
 from sparkcep.engine.core.kernel_loop import KernelLoop, OutputRoom
 from sparkcep.engine.core.matches import WIDTH, WITH_ERRORS, MatchBatch
-from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator, Found, RowsAtWatermark, Step
+from sparkcep.engine.core.operator import NOTHING_DUE, Found, Operator, RowsAtWatermark, Step
 from sparkcep.engine.core.resume import AT_START, NOTHING_OPEN, ResumeState
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import plan_windows
@@ -155,15 +155,21 @@ def listed(search: MatchSearch, chunk: Chunk) -> Iterator[MatchBatch]:
     return search.over(chunk, NOTHING_OPEN).rounds()
 
 
-class FromStart(BaseOperator):
-    """Base of operators that resume at a start row."""
+class Enumeration(Operator):
+    """Emits matches as soon as they are final. It resumes at a start row."""
 
-    initial = NOTHING_OPEN
+    saves, initial = AT_START, NOTHING_OPEN
 
-    @property
-    def early(self) -> EarlyEmission | None:
-        """When ALL MATCHES is searched under early emission; None without early emission."""
-        return None
+    def __init__(self, task: Task, search: MatchSearch) -> None:
+        self.task, self.search = task, search
+
+    def step(self, chunk: Chunk, state: ResumeState) -> Step:
+        """Searches the chunk, and returns the state with the rows that a later attempt may look at."""
+        matches = self.search.over(chunk, state)
+        for found in matches.rounds():
+            if len(found.events):
+                yield Found(chunk, found)
+        return matches.left()
 
     def ends(self, state: ResumeState, kept: RowsAtWatermark) -> np.ndarray:
         """Returns when the window of each partition's next start row closes. int64 (partitions), in microseconds."""
@@ -179,31 +185,11 @@ class FromStart(BaseOperator):
             alone = np.flatnonzero((at == kept.end) & (state.rows > 0))
             last = kept.time[at[alone] - 1]
             due[alone] = np.where(last > kept.last, last + kept.size - 1, NOTHING_DUE)
-        if self.early is not None:
-            some, when = self.early.dues(kept.time, state.rows, state.covered)
+        early = self.search.early
+        if early is not None:
+            some, when = early.dues(kept.time, state.rows, state.covered)
             due[some] = np.where(when > kept.watermark, np.minimum(due[some], when), due[some])
         return due
 
     def under_way(self, state: ResumeState) -> np.ndarray:
         return state.start
-
-
-class Enumeration(FromStart):
-    """Emits matches as soon as they are final."""
-
-    saves = AT_START
-
-    def __init__(self, task: Task, search: MatchSearch) -> None:
-        self.task, self.search = task, search
-
-    @property
-    def early(self) -> EarlyEmission | None:
-        return self.search.early
-
-    def step(self, chunk: Chunk, state: ResumeState) -> Step:
-        """Searches the chunk, and returns the state with the rows that a later attempt may look at."""
-        matches = self.search.over(chunk, state)
-        for found in matches.rounds():
-            if len(found.events):
-                yield Found(chunk, found)
-        return matches.left()

@@ -24,7 +24,7 @@ from sparkcep.compiler.emission import window_of
 from sparkcep.compiler.net.net import ACCEPT, E_LABEL, E_TARGET, E_VAR, Net
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
-from sparkcep.engine.core.operator import Answer, Flow, Found, RetainingOperator, RowsAtWatermark, Stage, Step
+from sparkcep.engine.core.operator import Answer, Flow, Found, Operator, RowsAtWatermark, Stage, Step
 from sparkcep.engine.core.state_codec import FAR, Ragged, StateColumns, check_numbers
 from sparkcep.engine.core.windows import Measured, next_places
 from sparkcep.engine.stages.describe_errors import DescribeErrors
@@ -287,9 +287,7 @@ class MatchBundles(Stage):
     ``numbers``: the names of saved numbers that the stage adds to those of the operator; the first one counts emitted bundles.
     """
 
-    inner: RetainingOperator
-
-    def __init__(self, inner: RetainingOperator, errors: DescribeErrors, numbers: tuple[str, ...]) -> None:
+    def __init__(self, inner: Operator, errors: DescribeErrors, numbers: tuple[str, ...]) -> None:
         super().__init__(inner)
         self.errors, self.counted, self.plan = errors, numbers[0], errors.plan
         saves = inner.saves

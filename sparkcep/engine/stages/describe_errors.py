@@ -6,6 +6,7 @@ All approximate matches pass through the stage :class:`Described`.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pyarrow as pa
 from sparkcep.compiler.net.net import E_COST
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch
-from sparkcep.engine.core.operator import Found, Operator, Stage
+from sparkcep.engine.core.operator import Flow, Operator, Stage, Step
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import Measured, measured
 from sparkcep.engine.output.columns_out import decimals
@@ -87,8 +88,11 @@ class Described(Stage):
         super().__init__(inner)
         self.errors = errors
 
-    def changed(self, found: Found) -> Found:
-        matches = self.errors.described(found.matches)
-        if len(matches.totals):
-            matches = self.errors.counted(matches, finding.last_rows(matches.events, matches.rows), found.chunk)
-        return found._replace(matches=matches)
+    def step(self, chunk: Chunk, state: Any) -> Step:
+        flow = Flow(self.inner.step(chunk, state))
+        for found in flow:
+            matches = self.errors.described(found.matches)
+            if len(matches.totals):
+                matches = self.errors.counted(matches, finding.last_rows(matches.events, matches.rows), found.chunk)
+            yield found._replace(matches=matches)
+        return flow.result

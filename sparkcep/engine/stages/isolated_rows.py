@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine.core.chunk import Chunk, Retained, Saved, columns_of
-from sparkcep.engine.core.operator import Flow, Found, Left, RetainingOperator
+from sparkcep.engine.core.operator import Flow, Found, Left, Operator
 from sparkcep.engine.core.resume import ResumeState
 from sparkcep.engine.core.state_codec import FAR, POINTS, Ragged, StateColumns, StateSchema, ascending, check_numbers, signature_of
 from sparkcep.engine.core.task import Task
@@ -56,12 +56,12 @@ class IsolatedState(ResumeState):
         return ResumeState(self.rows - self.lone, self.start - self.lone, self.number, self.covered - self.lone, self.dropped + self.lone, _NO_MARKS)
 
 
-class IsolatedRows(RetainingOperator):
+class IsolatedRows(Operator):
     """Retains isolated rows beside those of an operator."""
 
     initial = IsolatedState.of(_NONE)
 
-    def __init__(self, task: Task, inner: RetainingOperator) -> None:
+    def __init__(self, task: Task, inner: Operator) -> None:
         self.task, self.inner = task, inner
         net = task.prepared.strategy.automaton
         lists = {"taken": np.dtype(np.uint8), "places": np.dtype(np.int64)}

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,13 +23,14 @@ from sparkcep.engine.changelog.input_changes import INSERT, PUNCTUATE, RETRACT, 
 from sparkcep.engine.changelog.punctuation import NEVER
 from sparkcep.engine.changelog.punctuation_state import PunctuationState
 from sparkcep.engine.core.errors import said
-from sparkcep.engine.core.operator import Flow, KeysLeft, MicroBatch
+from sparkcep.engine.core.operator import Flow
 from sparkcep.engine.core.state_codec import EMITTED, FAR, StateBytes, StateColumns, StateSchema, check_numbers, parted, whole
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import whole_micros
 from sparkcep.engine.output.keyed_rows import MATCH, PART, MatchTables
 from sparkcep.engine.output.match_id import equal_keys
 from sparkcep.engine.output.repeated_match_id import OF_CHANGES, apart
+from sparkcep.engine.stages.stream_stage import KeysLeft, MicroBatch, StreamStage
 from sparkcep.errors import MatchRuntimeError
 
 _EVER = np.iinfo(np.int64).max
@@ -60,21 +60,12 @@ class Emitted:
         return Emitted(columns.rows, number)
 
 
-class _Own(NamedTuple):
-    """What the stage saves of keys.
-
-    Attributes:
-        emitted: the output rows that may still be retracted, as bytes.
-        promised: the punctuations, as bytes; None without PUNCTUATE BY.
-        expires: int64 (keys), when punctuations end; None without PUNCTUATE BY, and before they are read.
-    """
-
-    emitted: pa.Array
-    promised: pa.Array | None
-    expires: np.ndarray | None
+# What the stage saves of keys: the output rows that may still be retracted, and the punctuations, both as bytes; then when these end.
+# The last two are None without PUNCTUATE BY.
+_Own = tuple[pa.Array, pa.Array | None, np.ndarray | None]
 
 
-class Retractions:
+class Retractions(StreamStage):
     """The stage of REPORT CHANGES over a stream, around the search of any operator.
 
     Attributes:
@@ -97,23 +88,23 @@ class Retractions:
     def parted(self, outer: pa.Array) -> tuple[pa.Array, _Own]:
         waiting, emitted = parted(outer)
         emitted, promised = parted(emitted) if self.promises is not None else (emitted, None)
-        return waiting, _Own(emitted, promised, None)
+        return waiting, (emitted, promised, None)
 
     def remaining(self, table: pa.Table, of: np.ndarray, before: int, own: _Own, watermark: int) -> tuple[np.ndarray, _Own]:
         came = table.slice(before)
         kinds = kinds_of(self.task, came.column(self.changes.column).combine_chunks(), {name: came.column(name).combine_chunks() for name in self.names})
         if self.promises is not None:
-            own = _Own(own.emitted, *self.promises.advance(own.promised, came, of[before:], kinds, watermark))
+            own = own[0], *self.promises.advance(own[1], came, of[before:], kinds, watermark)
         return self._left(table, of, kinds), own
 
     def emitted(self, batch: MicroBatch, inner: pa.Array, own: _Own) -> Generator[pa.Table, None, KeysLeft]:
-        self.tables.count, parts = 0, len(inner)
+        self.tables.count, parts, (saved, promised, expires) = 0, len(inner), own
         flow = Flow(batch.final(inner))
         final = self._matches(flow, batch.key)
         left, due, limit, later = flow.result, flow.result.due, self._limit(batch.watermark), batch.later
         seen = later[batch.time[later] <= limit]
         guessed = self._matches(*batch.provisional(seen, left.inner)) if len(seen) else self._matches([], batch.key)
-        before, old = self.emitted_rows.read(own.emitted)
+        before, old = self.emitted_rows.read(saved)
         number = before.number.copy()
         yield from self._differences(old, before.rows, final, guessed, number)
         kept = guessed.sort_by([(PART, "ascending"), (MATCH, "ascending")]) if guessed.num_rows else guessed
@@ -123,10 +114,10 @@ class Retractions:
         if self.plan.idle:  # A key's change number ends with its session, once none of its changes may be retracted.
             number[~(batch.goes | (np.bincount(batch.of[later], minlength=parts) > 0) | (sizes > 0))] = 0
         remembered = self.emitted_rows.column(Emitted(sizes, number), kept.drop_columns([PART]))
-        if own.promised is not None:
-            remembered = whole(remembered, own.promised)
-        if own.expires is not None:
-            due = np.where(own.expires > NEVER, np.minimum(due, own.expires), due)
+        if promised is not None:
+            remembered = whole(remembered, promised)
+        if expires is not None:
+            due = np.where(expires > NEVER, np.minimum(due, expires), due)
         if limit < _EVER:
             unseen = later[batch.time[later] > limit]
             np.minimum.at(due, batch.of[unseen], batch.time[unseen] - (limit - batch.watermark))

@@ -26,11 +26,12 @@ from sparkcep.columns.types import type_of
 from sparkcep.compiler.emission import window_of
 from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.effort import Limits
-from sparkcep.engine.core.operator import NOTHING_DUE, KeysLeft, last_begin
+from sparkcep.engine.core.operator import NOTHING_DUE, last_begin
 from sparkcep.engine.core.resume import ResumeState, rows_only
 from sparkcep.engine.core.state_codec import NO_BYTES, PENDING, StateBytes, damaged, parted, whole
 from sparkcep.engine.core.task import Prepared
 from sparkcep.engine.factory import OpenPartitions, stream_stage
+from sparkcep.engine.stages.stream_stage import KeysLeft, MicroBatch
 from sparkcep.engine.stream import sessions
 from sparkcep.kernels.automaton.register_runs import ENDLESS
 from sparkcep.kernels.jit import fallback
@@ -123,14 +124,40 @@ class KeyedStream:
         at, time = self.in_order(table, of)
         released = time[at] <= watermark
         now, later = at[released], at[~released]
-        batch = _Batch(self, table, of, time, now, later, self.sessions(of[now], time[now], clock, watermark), watermark)
+        cut = self.sessions(of[now], time[now], clock, watermark)
+
+        def final(inner: pa.Array) -> Generator[pa.Table, None, KeysLeft]:
+            return self._final(table, now, cut, inner, watermark)
+
+        def provisional(seen: np.ndarray, inner: pa.Array) -> tuple[Iterator[pa.Table], np.ndarray]:
+            further = self.sessions(of[seen], time[seen], cut.clock, None)
+            return self._provisional(table, seen, further, inner, watermark), further.key
+
+        batch = MicroBatch(of, time, later, watermark, cut.key, cut.goes, final, provisional)
         left = yield from self.stage.emitted(batch, inner, own)
         waiting, due = np.bincount(of[later], minlength=parts), left.due
         outer = self.pending.column(ResumeState.of(waiting), table.take(pa.array(later)))
-        outer = self.clocked(batch.cut.clock, (np.diff(bytes_of(left.inner)[1]) > 0) | left.open, outer if left.own is None else whole(outer, left.own), due)
+        outer = self.clocked(cut.clock, (np.diff(bytes_of(left.inner)[1]) > 0) | left.open, outer if left.own is None else whole(outer, left.own), due)
         some = np.flatnonzero(waiting)
         due[some] = np.minimum(due[some], time[later[(np.cumsum(waiting) - waiting)[some]]])
         return KeyStates(whole(left.inner, outer), due, left.rows, len(later), (left.rows - left.before, len(later) - before))
+
+    def _final(self, table: pa.Table, rows: np.ndarray, cut: sessions.Sessions, inner: pa.Array, watermark: int) -> Generator[pa.Table, None, KeysLeft]:
+        """Searches rows that the watermark has released."""
+        chunk, state = self.engine.joined(table, cut.sizes, cut.spread(inner), cut.going, rows)
+        due, kept = np.full(len(inner), NOTHING_DUE), 0
+        if chunk.rows:
+            with fallback.over(chunk.rows):
+                left = yield from self.engine.pipeline.step(self.known(chunk, watermark), state)
+            inner, due, kept = self.left(chunk, left, cut, watermark)
+        elif not cut.goes.all():
+            inner = pc.if_else(pa.array(cut.goes), inner, NO_BYTES)
+        return KeysLeft(inner, due, kept, int(state.rows.sum()))
+
+    def _provisional(self, table: pa.Table, rows: np.ndarray, cut: sessions.Sessions, inner: pa.Array, watermark: int) -> Iterator[pa.Table]:
+        """Searches later rows. Arcs ON EXPIRY are taken only as far as the watermark allows."""
+        chunk, state = self.engine.joined(table, cut.sizes, cut.spread(inner), cut.going, rows)
+        return self.engine.pipeline.step(replace(chunk, limits=np.full(chunk.parts, watermark + 1)), state)
 
     def opened(self, states: pa.Array) -> tuple[pa.Array, pa.Array]:
         """The engine's states, and the bytes of the rows that are not released."""
@@ -221,46 +248,6 @@ class KeyedStream:
         """Output of rows without a time, which are in no match."""
         chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.array([0, rows.num_rows]))
         yield from self.engine.pipeline.in_no_match(chunk)
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """The rows of a micro-batch, see :class:`sparkcep.engine.core.operator.MicroBatch`. ``cut``: the sessions of the released rows."""
-
-    stream: KeyedStream
-    table: pa.Table
-    of: np.ndarray
-    time: np.ndarray
-    now: np.ndarray
-    later: np.ndarray
-    cut: sessions.Sessions
-    watermark: int
-
-    def final(self, inner: pa.Array) -> Generator[pa.Table, None, KeysLeft]:
-        stream, cut = self.stream, self.cut
-        chunk, state = stream.engine.joined(self.table, cut.sizes, cut.spread(inner), cut.going, self.now)
-        due, rows = np.full(len(inner), NOTHING_DUE), 0
-        if chunk.rows:
-            with fallback.over(chunk.rows):
-                left = yield from stream.engine.pipeline.step(stream.known(chunk, self.watermark), state)
-            inner, due, rows = stream.left(chunk, left, cut, self.watermark)
-        elif not cut.goes.all():
-            inner = pc.if_else(pa.array(cut.goes), inner, NO_BYTES)
-        return KeysLeft(inner, due, rows, int(state.rows.sum()))
-
-    def provisional(self, rows: np.ndarray, inner: pa.Array) -> tuple[Iterator[pa.Table], np.ndarray]:
-        cut = self.stream.sessions(self.of[rows], self.time[rows], self.cut.clock, None)
-        chunk, state = self.stream.engine.joined(self.table, cut.sizes, cut.spread(inner), cut.going, rows)
-        # Arcs ON EXPIRY are taken only as far as the watermark allows.
-        return self.stream.engine.pipeline.step(replace(chunk, limits=np.full(chunk.parts, self.watermark + 1)), state), cut.key
-
-    @property
-    def key(self) -> np.ndarray:
-        return self.cut.key
-
-    @property
-    def goes(self) -> np.ndarray:
-        return self.cut.goes
 
 
 def are_in_order(values: np.ndarray, offsets: np.ndarray) -> bool:

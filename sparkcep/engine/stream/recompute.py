@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from sparkcep.columns.arrays import ranges
 from sparkcep.compiler.emission import BUNDLE
 from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.matches import MatchBatch
-from sparkcep.engine.core.operator import NOTHING_DUE, Answer, Found, Left, RetainingOperator, RowsAtWatermark, window_ends
+from sparkcep.engine.core.operator import NOTHING_DUE, Answer, Found, Left, Operator, RowsAtWatermark, window_ends
 from sparkcep.engine.core.resume import AT_START, NOTHING_OPEN, WHOLE_PARTITIONS, ResumeState
 from sparkcep.engine.core.state_codec import StateSchema
 from sparkcep.engine.core.task import Task
@@ -46,47 +46,43 @@ from sparkcep.kernels.common import layout
 _NONE = np.zeros(0, dtype=np.int64)
 
 
-class Round(Protocol):
+class Round(NamedTuple):
     """One step of a recomputation.
 
     Attributes:
         searched: the rows to search as whole partitions, None if nothing can be final.
+        emitted: returns those of some matches that are final now.
+        left: returns what the step leaves, after all matches.
     """
 
     searched: Chunk | None
-
-    def emitted(self, found: Found) -> Found:
-        """Returns those of the matches that are final now."""
-        ...
-
-    def left(self) -> Left:
-        """Returns what the step leaves, after all matches."""
-        ...
+    emitted: Callable[[Found], Found]
+    left: Callable[[], Left]
 
 
-class Final(Protocol):
+class Final:
     """Says what is final in a recomputation. ``saves``: how states are saved as bytes."""
 
     saves: StateSchema
 
     def begin(self, chunk: Chunk, state: ResumeState) -> Round:
         """Begins a step."""
-        ...
+        raise NotImplementedError
 
     def ends(self, state: ResumeState, kept: RowsAtWatermark) -> np.ndarray:
-        """See :meth:`sparkcep.engine.core.operator.BaseOperator.ends`."""
-        ...
+        """See :meth:`sparkcep.engine.core.operator.Operator.ends`."""
+        return np.full(len(state.rows), NOTHING_DUE)
 
     def under_way(self, state: ResumeState) -> np.ndarray:
         """See :meth:`sparkcep.engine.core.operator.Operator.under_way`."""
-        ...
+        return state.start
 
     def forgetting(self, state: ResumeState, numbers: bool, positions: bool) -> ResumeState:
         """See :meth:`sparkcep.engine.core.operator.Operator.forgetting`."""
-        ...
+        return state.forgetting(numbers, positions)
 
 
-class Recompute(RetainingOperator):
+class Recompute(Operator):
     """The operator that searches its retained rows again.
 
     Attributes:
@@ -107,45 +103,21 @@ class Recompute(RetainingOperator):
         return step.left()
 
 
-def unsettled(chunk: Chunk, saved: Saved) -> Left:
-    """Returns what a step leaves that settles no rows and retains none for a stage."""
-    return Left(chunk.offsets[1:], chunk.offsets[:-1], lambda *_: saved, lambda _: _NONE)
+def at_once(searched: Chunk | None, chunk: Chunk, saved: Saved) -> Round:
+    """Returns a step that emits all matches of the rows searched, and settles no rows for a stage."""
+    left = Left(chunk.offsets[1:], chunk.offsets[:-1], lambda *_: saved, lambda _: _NONE)
+    return Round(searched, lambda found: found, lambda: left)
 
 
-@dataclass(frozen=True)
-class EndedPartitions:
+class EndedPartitions(Final):
     """Matches are final once their partition gets no more rows, because a match may end at any future row."""
 
     saves = WHOLE_PARTITIONS
 
     def begin(self, chunk: Chunk, state: ResumeState) -> Round:
-        ended = chunk.ended()
-        return _Whole(chunk, ended if ended.rows else None)
-
-    def ends(self, state: ResumeState, kept: RowsAtWatermark) -> np.ndarray:
-        return np.full(len(state.rows), NOTHING_DUE)
-
-    def under_way(self, state: ResumeState) -> np.ndarray:
-        return state.start
-
-    def forgetting(self, state: ResumeState, numbers: bool, positions: bool) -> ResumeState:
-        return state.forgetting(numbers, positions)
-
-
-@dataclass(frozen=True)
-class _Whole:
-    """A step over the partitions that have ended."""
-
-    chunk: Chunk
-    searched: Chunk | None
-
-    def emitted(self, found: Found) -> Found:
-        return found
-
-    def left(self) -> Left:
-        going = np.flatnonzero(self.chunk.going)
-        sizes = np.diff(self.chunk.offsets)[going]
-        return unsettled(self.chunk, Saved(ResumeState.of(sizes), ranges(self.chunk.offsets[going], sizes)))
+        ended, going = chunk.ended(), np.flatnonzero(chunk.going)
+        sizes = np.diff(chunk.offsets)[going]
+        return at_once(ended if ended.rows else None, chunk, Saved(ResumeState.of(sizes), ranges(chunk.offsets[going], sizes)))
 
 
 @dataclass
@@ -173,11 +145,11 @@ class EmittedRows:
         np.add.at(self.number, new.events[:, layout.E_PART], 1)
         return new
 
-    def hold_back(self, latest: np.ndarray, chunk: Chunk) -> None:
-        """Lowers ``end`` to the first row at which a match ends whose window may still change.
-
-        ``latest``: int64 (rows), the latest first row of the matches that end at the row, -1 if none does.
-        """
+    def hold_back(self, held: Callable[[], HeldBack] | None, chunk: Chunk) -> None:
+        """Lowers ``end`` to the first row where a match ends whose window may still change. ``held``: noted the matches."""
+        if held is None:
+            return
+        latest = held().latest
         rows = np.flatnonzero(latest >= np.repeat(self.sure, np.diff(chunk.offsets)))
         part = chunk.partition_of(rows)
         held = rows >= self.begin[part]
@@ -211,8 +183,8 @@ class HeldBack:
             yield found
 
 
-class LastRows:
-    """Matches are final by last row.
+class LastRows(Final):
+    """Matches are final by last row. The answer must find all matches before the first one is emitted.
 
     Attributes:
         held: notes which matches must wait; None if a negation does not look at rows after a match.
@@ -227,9 +199,6 @@ class LastRows:
         self.settles = task.plan.rows == "unmatched" or task.prepared.strategy.emission.unit == BUNDLE
         self.waits = task.plan.rows == "unmatched" or held is not None
 
-    def begin(self, chunk: Chunk, state: ResumeState) -> Round:
-        return _LastRowsStep(self, chunk, state)
-
     def ends(self, state: ResumeState, kept: RowsAtWatermark) -> np.ndarray:
         """When the last kept row of each partition is dropped, or the window of an awaited row ends."""
         return window_ends(kept, state.covered if self.waits else None)
@@ -237,43 +206,31 @@ class LastRows:
     def under_way(self, state: ResumeState) -> np.ndarray:
         return np.zeros_like(state.rows)
 
-    def forgetting(self, state: ResumeState, numbers: bool, positions: bool) -> ResumeState:
-        return state.forgetting(numbers, positions)
-
-
-class _LastRowsStep:
-    """A step over a chunk. The answer must find all matches before the first one is emitted."""
-
-    def __init__(self, final: LastRows, chunk: Chunk, state: ResumeState) -> None:
+    def begin(self, chunk: Chunk, state: ResumeState) -> Round:
         assert chunk.closed is not None
-        self.final, self.chunk, self.state = final, chunk, state
-        self.opens = state.opens(chunk)
-        high = chunk.offsets[1:]
-        begin, ahead = self.opens[:, layout.O_START], final.task.awaited
+        opens, high = state.opens(chunk), chunk.offsets[1:]
+        begin, ahead = opens[:, layout.O_START], self.task.awaited
         end = np.maximum(begin, np.where(chunk.going, high - ahead, high))
-        ends, self.backs = plan_windows(final.task.plan.windows, chunk.columns, chunk.offsets)
-        self.closed = np.where(chunk.going, chunk.closed, high)
-        reads_on = final.held is not None and ahead > 0
-        sure = np.minimum(self.closed, first_ending_behind(end, ends[0], chunk)) if reads_on else self.closed
-        self.now = EmittedRows(begin, end, sure, high.copy(), self.opens[:, layout.O_NUMBER])
+        ends, backs = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)
+        closed = np.where(chunk.going, chunk.closed, high)
+        reads_on = self.held is not None and ahead > 0
+        sure = np.minimum(closed, first_ending_behind(end, ends[0], chunk)) if reads_on else closed
+        now = EmittedRows(begin, end, sure, high.copy(), opens[:, layout.O_NUMBER])
         whole = replace(chunk, going=np.zeros(chunk.parts, dtype=bool), closed=None, unsure=end if reads_on else None)
-        self.searched = whole if (begin < end).any() else None
+        searched = whole if (begin < end).any() else None
 
-    def emitted(self, found: Found) -> Found:
-        self._hold_back()
-        return Found(self.chunk, self.now.new(found.matches))
+        def emitted(found: Found) -> Found:
+            now.hold_back(self.held, chunk)
+            return Found(chunk, now.new(found.matches))
 
-    def left(self) -> Left:
-        if self.searched is not None:
-            self._hold_back()
-        final, chunk, opens, end = self.final, self.chunk, self.opens, self.now.end
-        low, high, before = chunk.offsets[:-1], chunk.offsets[1:], opens[:, layout.O_COVERED].copy()
-        first = np.where(end < high, np.minimum(self.closed, np.append(self.backs, 0)[np.minimum(end, chunk.rows)]), self.closed)
-        opens[:, layout.O_START], opens[:, layout.O_NUMBER] = end, self.now.number
-        opens[:, layout.O_COVERED] = first if final.settles else self.now.waits if final.held is not None else low
-        settled = ranges(before, np.maximum(first - before, 0))
-        return Left(end, before, lambda *_: self.state.left(chunk, opens, first[chunk.going], final.task.back), lambda _: settled)
+        def left() -> Left:
+            if searched is not None:
+                now.hold_back(self.held, chunk)
+            before = opens[:, layout.O_COVERED].copy()
+            first = np.where(end < high, np.minimum(closed, np.append(backs, 0)[np.minimum(end, chunk.rows)]), closed)
+            opens[:, layout.O_START], opens[:, layout.O_NUMBER] = end, now.number
+            opens[:, layout.O_COVERED] = first if self.settles else now.waits if self.held is not None else chunk.offsets[:-1]
+            settled = ranges(before, np.maximum(first - before, 0))
+            return Left(end, before, lambda *_: state.left(chunk, opens, first[chunk.going], self.task.back), lambda _: settled)
 
-    def _hold_back(self) -> None:
-        if self.final.held is not None:
-            self.now.hold_back(self.final.held().latest, self.chunk)
+        return Round(searched, emitted, left)

@@ -22,7 +22,7 @@ import numpy as np
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import LESS
 from sparkcep.engine.core.matches import MatchBatch
-from sparkcep.engine.core.operator import BaseOperator, Found, Step
+from sparkcep.engine.core.operator import Found, Operator, Step
 from sparkcep.engine.core.resume import ResumeState, restored_at_place, resume_schema
 from sparkcep.engine.core.state_codec import FAR, IN_TURN, StateColumns, check_numbers
 from sparkcep.engine.core.task import Task
@@ -50,7 +50,7 @@ def _restored(columns: StateColumns) -> SequentialState:
 _NONE = np.zeros(0, dtype=np.int64)
 
 
-class SequentialWindowClose(BaseOperator):
+class SequentialWindowClose(Operator):
     """The operator of sliding TOP k over sequential matches. ``search`` lists the matches."""
 
     saves, initial = resume_schema(IN_TURN, _restored, SequentialState.numbers), SequentialState.of(_NONE)

@@ -24,18 +24,18 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges, words
 from sparkcep.engine.core.chunk import Chunk, Saved
-from sparkcep.engine.core.operator import NOTHING_DUE, Found, Left, RowsAtWatermark
+from sparkcep.engine.core.operator import NOTHING_DUE, RowsAtWatermark
 from sparkcep.engine.core.resume import AT_PLACE, ResumeState
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import plan_windows
-from sparkcep.engine.stream.recompute import Round, unsettled
+from sparkcep.engine.stream.recompute import Final, Round, at_once
 from sparkcep.kernels.common import layout
 from sparkcep.plan.options import MICROS
 
 NEVER = np.iinfo(np.int64).min
 
 
-class ClosedWindows:
+class ClosedWindows(Final):
     """Matches are final by sliding window.
 
     In their state ``start`` is the first row of the windows that were not emitted. ``number`` is the place up to which windows were
@@ -71,7 +71,7 @@ class ClosedWindows:
         until = at.closable(resume)
         due = self.due(at, until)
         part = replace(parts_of(chunk, due), sliding=self.asked(at.after[due], until[due])) if len(due) else None
-        return _WindowsStep(part, self.left(state, at, self.first_row(chunk, at.places, until), until, resume), chunk)
+        return at_once(part, chunk, self.left(state, at, self.first_row(chunk, at.places, until), until, resume))
 
     def _undecided(self, chunk: Chunk) -> np.ndarray:
         """The first row of each partition that may be in a match which future rows decide, or its end. int64 (partitions)."""
@@ -106,9 +106,6 @@ class ClosedWindows:
             gone = (last + self.longer) // self.pace * self.pace + self.size  # the end of the window that drops the last row
             due[alone] = np.where(gone > state.number[alone], gone - 1 + self.delay, due[alone])
         return due
-
-    def under_way(self, state: ResumeState) -> np.ndarray:
-        return state.start
 
     def forgetting(self, state: ResumeState, numbers: bool, positions: bool) -> ResumeState:
         """The number is a place, which is needed as long as rows are kept."""
@@ -156,21 +153,6 @@ class ClosedWindows:
     def _first_end(self, place: np.ndarray, after: np.ndarray) -> np.ndarray:
         """The end of the first window that ends after both ``place`` and ``after``."""
         return self._begin(np.maximum(place, after)) + self.size
-
-
-@dataclass(frozen=True)
-class _WindowsStep:
-    """A step over the windows that have ended. ``saved``: what it saves."""
-
-    searched: Chunk | None
-    saved: Saved
-    chunk: Chunk
-
-    def emitted(self, found: Found) -> Found:
-        return found
-
-    def left(self) -> Left:
-        return unsettled(self.chunk, self.saved)
 
 
 @dataclass(frozen=True)
