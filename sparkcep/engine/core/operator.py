@@ -35,7 +35,7 @@ class Found(NamedTuple):
     Attributes:
         chunk: the chunk of their rows.
         matches: the matches.
-        settled: the rows of the chunk of which it is now final whether a match has them. int64; None if there are none.
+        settled: the rows of the chunk for which it is now final whether a match has them. int64; None if there are none.
     """
 
     chunk: Chunk
@@ -53,8 +53,8 @@ class Left(NamedTuple):
     """What a step leaves if a stage retains further rows.
 
     Attributes:
-        until: the first row of each partition of which the matches are not known yet, or its end. int64 (partitions).
-        covered: the row of each partition before which earlier steps have settled all rows. int64 (partitions).
+        until: the first row of each partition whose matches are not known yet, or the partition's end. int64 (partitions).
+        covered: the row of each partition up to which earlier steps have settled all rows. int64 (partitions).
         saved: returns the saved state, given rows whose neighbours measures read, and further rows. int64 each.
         settled: returns the rows that this step settles, given the saved state.
     """

@@ -68,7 +68,8 @@ class StateColumns(NamedTuple):
     Attributes:
         rows: how many rows of each partition are retained. int64 (partitions).
         numbers: columns of numbers by their names. int64 (partitions) each.
-        lists: columns of lists by their names. A stage that a clause lacks has no columns. They are saved as zeros and empty lists.
+        lists: columns of lists by their names. The columns of a stage that a clause lacks are saved as zeros
+            and empty lists.
     """
 
     rows: np.ndarray

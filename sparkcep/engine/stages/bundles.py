@@ -121,7 +121,7 @@ class Bundles:
         return due
 
     def grouped(self, found: MatchBatch, places: Measured, edges: np.ndarray) -> Groups:
-        """Groups these bundles, of which each may grow, with new match points.
+        """Groups these bundles with new match points. Each bundle may grow.
 
         Args:
             found: the best match of each new match point, by partition and in order.
@@ -153,7 +153,7 @@ class Bundles:
             window: the window.
             chunk: the chunk.
             places: its rows in the measure of the window.
-            until: int64 (partitions), the first row of which the matches are not known yet, or the partition's end.
+            until: int64 (partitions), the first row whose matches are not known yet, or the partition's end.
         """
         grows = chunk.going[self.parts] & self.newest
         if chunk.watermark is not None and len(self):

@@ -52,7 +52,7 @@ class DescribeErrors:
         """
         events, out = found.events, dict(found.by_event)
         none = events[:, E_ROWS] < 0
-        if none.all():  # a net without edges has no costs
+        if none.all():  # without edges a net does not have costs
             return found
         if "errors" in self._asked:
             accepting = np.where(none, 0, events[:, layout.E_ACCEPT])

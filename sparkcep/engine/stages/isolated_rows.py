@@ -1,8 +1,8 @@
 """Isolated rows: rows that are retained for a stage, around an operator that searches all its retained rows again.
 
-They come before the rows that are searched again, with gaps between them, and the operator does not see them.
-:class:`sparkcep.engine.stages.bundles.MatchBundles` needs them: the rows of the best match of each open bundle with the neighbours
-that measures read, and the rows of the first and the last match point.
+They come before the rows that are searched again, with gaps between them, and the operator does not see them. Bundles
+(:class:`sparkcep.engine.stages.bundles.MatchBundles`) need the rows of the best match so far, with the neighbours that measures
+read. They also need the rows of the first and the last match point.
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ class Emitted:
         return Emitted(columns.rows, number)
 
 
-# What the stage saves of keys: the output rows that may still be retracted, and the punctuations, both as bytes; then when these end.
-# The last two are None without PUNCTUATE BY.
+# The saved states of the stage: the output rows that may still be retracted, and the punctuations, both as bytes. The last member
+# has the times when punctuations end. The last two are None without PUNCTUATE BY.
 _Own = tuple[pa.Array, pa.Array | None, np.ndarray | None]
 
 

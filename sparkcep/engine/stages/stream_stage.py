@@ -18,7 +18,7 @@ class KeysLeft(NamedTuple):
 
     Attributes:
         inner: the saved states of the operator.
-        due: the watermark at which a key has work without a new row, NOTHING_DUE if there is none. int64 (keys).
+        due: the watermark that gives a key work without a new row, NOTHING_DUE if there is none. int64 (keys).
         rows: how many rows the operator retains.
         before: how many rows it retained before.
         own: the saved states of the stage, None without such states.
@@ -45,8 +45,8 @@ class MicroBatch:
         key: the key of each partition of the final search. int64 (partitions).
         goes: whether more rows may arrive in each key's session. bool (keys).
         final: searches the released rows from the saved states.
-        provisional: searches some rows of ``later`` from the saved states, and returns the output and the key of each partition. The
-            state of this search is dropped.
+        provisional: searches some rows of ``later`` from the saved states, and returns the output and the key of each partition.
+            The state of this search is dropped.
     """
 
     of: np.ndarray
