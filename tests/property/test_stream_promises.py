@@ -103,7 +103,7 @@ def compared(text: str, by: str, rng: random.Random) -> tuple[int, bool]:
         assert when == NOTHING_DUE or when > marks[-1]
         if states[key]:
             _, left = drained(without.advance(table.slice(0, 0), np.zeros(0, dtype=np.int64), [states[key]], marks[-1]))
-            assert without.promises.bytes.read(_promises(left.column))[1].num_rows == 0
+            assert without.stage.promises.bytes.read(_promises(left.column))[1].num_rows == 0
     return changes, False
 
 

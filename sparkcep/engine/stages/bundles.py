@@ -260,19 +260,15 @@ class BundleState:
         return self.inner.rows
 
     def positions(self, offsets: np.ndarray) -> np.ndarray:
-        """The number of each row of a chunk in its partition. int64 (rows)."""
         return self.inner.positions(offsets)
 
     def marks(self, chunk: Chunk) -> np.ndarray:
-        """The marks of rows that are in an emitted match. uint8 (rows)."""
         return self.inner.marks(chunk)
 
     def marked(self, rows: np.ndarray, marks: np.ndarray) -> BundleState:
-        """The state with marks, see :meth:`sparkcep.engine.core.resume.ResumeState.marked`."""
         return replace(self, inner=self.inner.marked(rows, marks))
 
     def forgetting(self, numbers: bool, positions: bool) -> BundleState:
-        """Drops the numbers that nothing asks for."""
         return replace(self, inner=self.inner.forgetting(numbers, positions), number=self.number if numbers else np.zeros_like(self.number))
 
     def columns(self) -> StateColumns:
@@ -307,9 +303,12 @@ class MatchBundles(Stage):
         yield Found(chunk, done.matches(errors, chunk, number))
         np.add.at(number, done.parts, 1)
         saved = left.saved(waiting.best.rows, np.concatenate([waiting.first, waiting.last]))
-        waited = before.best.rows  # earlier steps of the operator have settled some of them
-        waited = waited[waited < left.covered[chunk.partition_of(waited)]]
-        yield Found(chunk, MatchBatch.none(), np.setdiff1d(np.union1d(waited, left.settled(saved)), waiting.best.rows))
+        if self.plan.rows == "unmatched":
+            settled, waited = np.zeros(chunk.rows, dtype=bool), before.best.rows  # the operator has settled some of them before
+            settled[waited] = waited < left.covered[chunk.partition_of(waited)]
+            settled[left.settled(saved)] = True
+            settled[waiting.best.rows] = False
+            yield Found(chunk, MatchBatch.none(), np.flatnonzero(settled))
         waiting = waiting.moved(np.cumsum(chunk.going) - 1, saved.moved)
         return replace(saved, state=BundleState(saved.state, waiting, number[parts], self.counted))
 
