@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -77,7 +78,7 @@ ALIASES = {
     "spark.results": "spark.files.results",
     "spark.stream_ranks": "spark.stream.frames.ranks",
     "spark.stream_search": "spark.stream.frames.worker",
-    "spark.streaming": "spark.stream.jvm_operator",
+    "spark.streaming": "spark.stream.micro_batch",
     "spark.table_function": "spark.exec.table_function",
 }
 # A process under its former name, by which jars of older versions start it.
@@ -310,8 +311,7 @@ def test_no_class_name_twice_across_engine_and_kernels():
     assert {name for name, where in found.items() if len(where) > 1} == set()
 
 
-# Module -> private names of other modules that it imports.
-PRIVATE = {"kernels/automaton/run_log": {"kernels.automaton.register_runs._begins_otherwise", "kernels.automaton.register_runs._row"}}
+PRIVATE: dict[str, set[str]] = {}  # module -> private names of other modules that it imports
 
 
 def private_names(path: str, source: str) -> set[str]:
@@ -477,6 +477,69 @@ def test_lines_of_prose_are_not_long():
 def test_a_long_line_of_prose_is_found():
     long = "x" * WIDEST
     assert list(long_prose(f'"""{long}"""\n# {long}\ny = "{long}"\n')) == [1, 2]
+
+
+# -- the JVM extension ----------------------------------------------------------------------------------------------------
+
+JVM = PACKAGE / "spark" / "jvm"
+# Packages of org.sparkcep, lower first: each imports only packages before it. The extension itself is above all. Versions have the
+# classes that differ between versions of Spark.
+JAVA = ["catalyst", "errors", "rewriter", "parse", "functions", "budget", "stream", "aggregate", "batch", "versions", "stream.exec", ""]
+SPARKS_OWN = "org.apache.spark.sql.execution.python.streaming"  # signatures for compilation only
+_OURS = re.compile(r"^import (?:static )?org\.sparkcep\.((?:[a-z]\w*\.)*)[A-Z]", re.MULTILINE)
+_FULL = re.compile(r"(?<![\w.\"])org\.sparkcep\.((?:[a-z]\w*\.)*)[A-Z]")
+
+
+def java_package(source: str) -> str:
+    """The package below org.sparkcep; "stubs" for signatures of Spark's own classes."""
+    name = source.partition(";")[0].removeprefix("package ")
+    return "stubs" if name == SPARKS_OWN else name.removeprefix("org.sparkcep").removeprefix(".")
+
+
+def java_imports(source: str) -> set[str]:
+    """The packages of org.sparkcep that a Java source names."""
+    return {name.rstrip(".") for name in [*_OURS.findall(source), *_FULL.findall(source.partition("\n")[2])]}
+
+
+@cache
+def java_sources() -> dict[str, str]:
+    return {path.relative_to(JVM).as_posix(): path.read_text("utf-8") for path in sorted(JVM.rglob("*.java"))}
+
+
+def test_java_packages_import_lower_ones():
+    wrong = set()
+    for path, source in java_sources().items():
+        if (own := java_package(source)) != "stubs":
+            wrong |= {(path, other) for other in java_imports(source) - {own} if JAVA.index(other) > JAVA.index(own)}
+    assert wrong == set()
+
+
+def test_java_classes_lie_in_the_folder_of_their_package():
+    for path, source in java_sources().items():
+        folder = re.sub(r"^versions/\d+\.\d+/", "versions/", path).rpartition("/")[0]
+        assert java_package(source) == folder.replace("/", "."), path
+
+
+def test_java_packages_are_small():
+    classes: dict[str, set[str]] = {}
+    for path, source in java_sources().items():
+        classes.setdefault(java_package(source), set()).add(Path(path).stem)
+    assert {package for package, names in classes.items() if len(names) > MOST_MODULES} == set()
+    assert set(classes) - {"stubs"} == set(JAVA)
+    names = [name for package in classes.values() for name in package]
+    assert len(names) == len(set(names))  # no name is in two packages
+
+
+MOST_LINES_OF_A_CLASS = 320
+
+
+def test_java_classes_are_small():
+    assert {path for path, source in java_sources().items() if source.count("\n") > MOST_LINES_OF_A_CLASS} == set()
+
+
+def test_an_import_in_java_is_found():
+    source = "package org.sparkcep.stream;\n\nimport org.sparkcep.batch.Marks;\n\nclass A { org.sparkcep.stream.exec.B b; String c = \"org.sparkcep.parse.D\"; }\n"
+    assert (java_package(source), java_imports(source)) == ("stream", {"batch", "stream.exec"})
 
 
 # -- one protocol of operators ------------------------------------------------------------------------------------------

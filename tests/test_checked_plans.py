@@ -319,7 +319,7 @@ def test_the_smallest_changes_are_plans():
 
 @pytest.mark.parametrize(("name", "value"), [("FORMAT", f"{plan_json.FORMAT};"), ("PLAN_HEAD", json.dumps(PLAN_HEAD)), ("LETTERS", json.dumps(LETTERS))])
 def test_the_jvm_reads_what_is_written(name, value):
-    source = (resources.files("sparkcep.spark") / "jvm" / "Call.java").read_text("utf-8")
+    source = (resources.files("sparkcep.spark") / "jvm" / "functions" / "Call.java").read_text("utf-8")
     assert f" {name} = {value}" in source
 
 

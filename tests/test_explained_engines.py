@@ -32,7 +32,7 @@ from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.engine.match.backtrack import Backtracking
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.kernels.common import layout
-from sparkcep.kernels.match import walk as selecting
+from sparkcep.kernels.match import reachability
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.budget import HISTORY_COLUMN
 from sparkcep.plan.plan import LETTERS, Plan
@@ -122,8 +122,8 @@ def test_how_matches_are_counted(pattern, define):
 )
 def test_where_branches_end_is_told_only_to_those_who_ask(clause, asked, monkeypatch):
     calls = []
-    whole = selecting.completion_ends
-    monkeypatch.setattr(selecting, "completion_ends", lambda *given: (calls.append(1), whole(*given)))
+    whole = reachability.completion_ends
+    monkeypatch.setattr(reachability, "completion_ends", lambda *given: (calls.append(1), whole(*given)))
     plan = make_plan(parse_clause(f"ORDER BY t MEASURES {clause}"))
     table = pa.table({name: pa.array(range(9)) for name, _ in plan.inputs})
     assert sum(out.num_rows for out in match_batches(engine_for(prepare(plan, table.schema)), table.to_batches())) > 0

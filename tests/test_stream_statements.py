@@ -12,7 +12,7 @@ from sparkcep.compiler.stream_rules import check_stream, different, kept, warnin
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.reach import Reach
-from sparkcep.spark.stream.jvm_operator import CHECKS
+from sparkcep.spark.stream.start_checks import CHECKS
 
 BEFORE = (
     "PARTITION BY k ORDER BY ts, n MEASURES PREV(FIRST(x), 2) AS m AFTER MATCH SKIP TO LAST B PATTERN (A B+ C) WINDOW INTERVAL '5' SECOND SUBSET S = (A, B) "

@@ -106,7 +106,6 @@ class Strategy:
         spans: for each of ``sides``, the windows that bound it as a whole.
         far: equalities that partition the rows of PATHS and SEQUENCES.
         groups: the variable and the automaton of each negated group.
-        unbudgeted: the plan without its BUDGET.
         shares_ends: whether matches that continue from the same state share their ends.
     """
 
@@ -128,7 +127,6 @@ class Strategy:
     spans: tuple[tuple[int, ...], ...] = ()
     far: tuple[Far, ...] = ()
     groups: tuple[tuple[int, Net], ...] = ()
-    unbudgeted: Plan | None = None
     shares_ends: bool = False
 
     @property
@@ -325,8 +323,7 @@ def _budgeted(plan: Plan, approx: Approx) -> Strategy:
     looking, budget = _looking(plan), approx.budget
     cost = "O(rows x (checks + candidates))" if budget is not None else "O(rows x candidates)"
     reason = Reason(f"at most {budget.checks} candidates are tried at a row", budget.line, budget.column, budget.text) if budget is not None else _at_pattern(plan, "all candidates are counted")
-    without = replace(plan, approximate=approx._replace(budget=None)) if budget is not None else None
-    return Strategy(copied, _REPORTED[approx.report], BUDGETED, cost, (reason,), program, looking, net=automaton, unbudgeted=without)
+    return Strategy(copied, _REPORTED[approx.report], BUDGETED, cost, (reason,), program, looking, net=automaton)
 
 
 def _approximate(plan: Plan, approx: Approx) -> Strategy:

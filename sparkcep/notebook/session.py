@@ -56,7 +56,7 @@ def _local() -> SparkSession:
 
     from sparkcep.spark.java import JavaNotFoundError
     from sparkcep.spark.session.local import start_spark
-    from sparkcep.spark.stream.jvm_operator import PROVIDER, ROCKSDB
+    from sparkcep.spark.stream.start_checks import PROVIDER, ROCKSDB
 
     try:
         # The cell itself shows the job's progress and errors.

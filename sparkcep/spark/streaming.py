@@ -1,7 +1,7 @@
-"""Former name of :mod:`sparkcep.spark.stream.jvm_operator`, which older clients and drivers pickle."""
+"""Former name of :mod:`sparkcep.spark.stream.micro_batch`, which older clients and drivers pickle."""
 
 import sys
 
-from sparkcep.spark.stream import jvm_operator
+from sparkcep.spark.stream import micro_batch
 
-sys.modules[__name__] = jvm_operator
+sys.modules[__name__] = micro_batch

@@ -21,7 +21,7 @@ import pyarrow as pa
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.budget.best_effort import BestEffort
 from sparkcep.engine.factory import engine_for, prepare
-from sparkcep.kernels.budget.best_effort import FIRST_IN, PLAIN
+from sparkcep.kernels.budget.layout import FIRST_IN, PLAIN
 from sparkcep.kernels.frontier.run_classes import F_USED
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.budget import HISTORY_COLUMN

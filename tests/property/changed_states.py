@@ -226,7 +226,8 @@ def _keys(read: Callable[[bytes], Bucket], data: bytes) -> Iterator[pa.Table]:
 @contextlib.contextmanager
 def changing_journals(tally: Tally) -> Iterator[None]:
     """Inside, arcs are read from changed journals first."""
-    from sparkcep.spark.stream.jvm_operator import ARCS, _read
+    from sparkcep.spark.stream.micro_batch import _read
+    from sparkcep.spark.stream.start_checks import ARCS
 
     of = arc_history.JournalArcs.of
 

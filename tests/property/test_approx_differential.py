@@ -37,8 +37,8 @@ def difference(case, expected: list[set], rows: list[dict]) -> str | None:
     """
     got = approx_cases.seen_by_engine(case, rows)
     if case.report == ALL:
-        wanted = collections.Counter(match for choices in expected for match in choices if match is not None)
-        have = collections.Counter(got)
+        wanted = collections.Counter(_of_any_way(case, match) for choices in expected for match in choices if match is not None)
+        have = collections.Counter(_of_any_way(case, match) for match in got)
         if wanted != have:
             return f"only the oracle: {list((wanted - have).elements())}\nonly the engine: {list((have - wanted).elements())}"
         order = [match.whole[0] for match in got]
@@ -72,6 +72,11 @@ def _as_cheap(case, match, choice) -> bool:
     if match is None or choice is None or dataclasses.replace(choice, missing=match.missing) != match:
         return False
     return _cost(case, match.missing) == _cost(case, choice.missing)
+
+
+def _of_any_way(case, match):
+    """The match. Under a budget, which reports any of equally cheap ways, it has the cost of what is missing instead of names."""
+    return dataclasses.replace(match, missing=(_cost(case, match.missing),)) if case.checks else match
 
 
 def _cost(case, missing) -> Fraction:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from sparkcep.engine.automaton import register_runs
+from sparkcep.engine.automaton import register_arrays
 from sparkcep.errors import MatchRuntimeError
 from tests.oracle import automaton as oracle
 from tests.property.in_process import run
@@ -77,7 +77,7 @@ def test_the_engine_agrees_with_definition_2(seed):
 @pytest.mark.parametrize("seed", first(range(4), wider=2))
 def test_classifier_names_the_arcs_of_the_first_computation(seed, room, monkeypatch):
     if room is not None:
-        monkeypatch.setattr(register_runs, "RECORDS", room)
+        monkeypatch.setattr(register_arrays, "RECORDS", room)
     rng = random.Random(7100 + seed)
     rows_told = 0
     for i in range(AUTOMATA // 2):
@@ -98,8 +98,8 @@ def test_classifier_names_the_arcs_of_the_first_computation(seed, room, monkeypa
 
 @pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
-    monkeypatch.setattr(register_runs, "RECORDS", 1)
-    monkeypatch.setattr(register_runs, "MATCHES", 1)
+    monkeypatch.setattr(register_arrays, "RECORDS", 1)
+    monkeypatch.setattr(register_arrays, "MATCHES", 1)
     rng = random.Random(7200 + seed)
     matched = 0
     for i in range(AUTOMATA // 3):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from sparkcep.engine.automaton import register_runs
+from sparkcep.engine.automaton import register_arrays
 from sparkcep.engine.changelog import changelog as changelog_engine
 from sparkcep.engine.changelog import run_log as log_engine
 from sparkcep.engine.changelog.append_only import AppendOnly
@@ -216,7 +216,7 @@ def test_20_000_logs(batch):
 
 @pytest.mark.parametrize("seed", first(range(8), wider=3))
 def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
-    for module, name in ((register_runs, "RECORDS"), (register_runs, "MATCHES"), (log_engine, "KEPT"), (log_engine, "CHANGES"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
+    for module, name in ((register_arrays, "RECORDS"), (register_arrays, "MATCHES"), (log_engine, "KEPT"), (log_engine, "CHANGES"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
         monkeypatch.setattr(module, name, 1)
     rng = random.Random(8400 + seed)
     told = 0

@@ -11,7 +11,7 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.compiler.strategy import strategy_of
-from sparkcep.engine.automaton import register_runs
+from sparkcep.engine.automaton import register_arrays
 from sparkcep.engine.changelog import changelog as changelog_engine
 from sparkcep.engine.changelog import run_log as log_engine
 from sparkcep.errors import ClauseError
@@ -183,7 +183,7 @@ def test_20_000_logs(batch):
 
 @pytest.mark.parametrize("seed", first(range(4), wider=3))
 def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
-    for module, name in ((register_runs, "RECORDS"), (register_runs, "MATCHES"), (log_engine, "KEPT"), (log_engine, "CHANGES"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
+    for module, name in ((register_arrays, "RECORDS"), (register_arrays, "MATCHES"), (log_engine, "KEPT"), (log_engine, "CHANGES"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
         monkeypatch.setattr(module, name, 2)
     rng = random.Random(9400 + seed)
     assert sum(compare(rng, random_query(rng), logs(rng))[1] for _ in range(QUERIES // 2)) > 50

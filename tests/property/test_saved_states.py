@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import struct
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,12 @@ def test_bytes(path):
 def test_a_stream_resumes_from_the_stored_bytes(path):
     text = path.read_text("utf-8")
     assert saved.resumed(text) == saved.sections_of(text)[saved.LATER]
+
+
+def test_a_stream_resumes_from_the_state_of_an_older_version():
+    """It has rows at which ways to one match tied, which are not saved any more."""
+    text = (Path(__file__).parent / "older_states" / "budget_ties.txt").read_text("utf-8")
+    assert saved.resumed(text).rstrip() == saved.sections_of(text)[saved.LATER].rstrip()
 
 
 def test_there_are_three_clauses_of_every_kind():

@@ -76,7 +76,7 @@ STATEMENTS = [
     f"{HEAD} {ENDS}, {SAID} PATTERN (A B C ~N) WINDOW 5 ROWS APPROX 1 PROXY MATCHES PER ERROR BUDGET 2 CHECKS DEFINE A AS v < 3, B AS v > 1, N AS v < NEXT(v), C AS w > 0",
     f"{HEAD} {BUNDLE}, {SAID} PATTERN (A B C ~N) {WINDOW} APPROX 1 MATCH BUNDLES BUDGET 2 CHECKS DEFINE A AS v < 3, B AS v > 1, N AS v = 0, C AS w > 0",
     f"{HEAD} {ENDS}, {SAID} PATTERN (A B ~N) WINDOW INTERVAL '6' MICROSECONDS APPROX 1 WEIGHTS (A 2) BUDGET 2 CHECKS DEFINE A AS v < 4, B AS v > 1, N AS v > NEXT(v)",
-    # several ways to the same rows, of which the clause without a budget says which is told
+    # several equally cheap ways to the same rows
     f"{HEAD} {ENDS}, array_agg(CLASSIFIER()) AS l, {SAID} PATTERN ((A B? | B A?) C D) WINDOW INTERVAL '8' MICROSECONDS APPROX 2 BUDGET 20 CHECKS "
     "DEFINE A AS v < 3, B AS v > 1, C AS w > 0, D AS v < 3",
     f"{HEAD} {ENDS}, array_agg(CLASSIFIER()) AS l, {SAID} PATTERN ((A | B)+ (B | C)+ D) {WINDOW} APPROX 1 PROXY MATCHES PER ERROR BUDGET 4 CHECKS "

@@ -1107,7 +1107,7 @@ def test_a_bundle_of_another_pattern_is_none():
 
 def test_a_damaged_state_names_its_checkpoint():
     pytest.importorskip("pyspark")
-    from sparkcep.spark.stream.jvm_operator import stream_batches
+    from sparkcep.spark.stream.micro_batch import stream_batches
 
     plan = planned(CLAUSES[0])
     table = timed(plan, {0: [{"id": i + 1, "v": i % 4, "w": 1, "s": None} for i in range(8)]})

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from sparkcep.spark.stream.jvm_operator import PROVIDER, ROCKSDB
+from sparkcep.spark.stream.start_checks import PROVIDER, ROCKSDB
 from tests.questions.question import QUESTIONS, Question, Rows, Stream, difference, plain
 from tests.selection import further, slow
 

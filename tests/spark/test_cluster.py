@@ -32,7 +32,7 @@ def test_the_archive_has_the_package_and_its_kernels(tmp_path, monkeypatch):
     files, kernels = pack.pack(tmp_path / "one.zip")
     pack.pack(tmp_path / "two.zip")
     names = zipfile.ZipFile(tmp_path / "one.zip").namelist()
-    assert {"sparkcep/__init__.py", "sparkcep/kernels/match/backtrack.py", "sparkcep/spark/jvm/Call.java", f"sparkcep/shipped/kernels/backtrack-{digest}/one.nbc"} <= set(names)
+    assert {"sparkcep/__init__.py", "sparkcep/kernels/match/backtrack.py", "sparkcep/spark/jvm/functions/Call.java", f"sparkcep/shipped/kernels/backtrack-{digest}/one.nbc"} <= set(names)
     assert not any("__pycache__" in name or "0123456789abcdef" in name or "nothing" in name for name in names)
     assert (len(names), kernels) == (files + kernels, 1) and (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
 

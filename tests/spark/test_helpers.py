@@ -47,7 +47,7 @@ def helpers():
     return [int(pid) for pid, parent, _ in found if int(parent) == jvm]
 
 def member(name, of):
-    field = extension.getClass().getClassLoader().loadClass("org.sparkcep.Helpers").getDeclaredField(name)
+    field = extension.getClass().getClassLoader().loadClass("org.sparkcep.rewriter.Helpers").getDeclaredField(name)
     field.setAccessible(True)
     return field.get(of)
 

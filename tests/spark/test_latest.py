@@ -16,8 +16,8 @@ from sparkcep.notebook import live  # noqa: E402
 from sparkcep.notebook.cell import CellError, Options  # noqa: E402
 from sparkcep.notebook.live import LastRows, follow  # noqa: E402
 from sparkcep.notebook.picture import Picture  # noqa: E402
-from sparkcep.spark.stream.jvm_operator import PROVIDER, ROCKSDB  # noqa: E402
 from sparkcep.spark.stream.memory_sink import Running, Seen  # noqa: E402
+from sparkcep.spark.stream.start_checks import PROVIDER, ROCKSDB  # noqa: E402
 from tests.spark.test_streamed import arrives  # noqa: E402
 
 KEYS = [f"K{i:02}" for i in range(20)]

@@ -413,7 +413,7 @@ def test_a_spark_without_a_method_has_no_operator(monkeypatch, tmp_path, call, t
     monkeypatch.setenv("SPARKCEP_CACHE_DIR", str(tmp_path))
     calls, found = "versions/Inherited.java", jvm_build._sources(jvm_build._spark_jars(None))
     monkeypatch.setattr(jvm_build, "_sources", lambda jars: found | {calls: found[calls].replace("exec.left()", call)})
-    assert ("org/sparkcep/MatchStateExec.class" in zipfile.ZipFile(jvm_build.extension_jar()).namelist()) == there
+    assert ("org/sparkcep/stream/exec/MatchStateExec.class" in zipfile.ZipFile(jvm_build.extension_jar()).namelist()) == there
 
 
 @pytest.mark.slow
@@ -510,7 +510,7 @@ def test_rewrite_server_protocol():
 
 
 def test_java_and_python_name_the_same_functions():
-    source = jvm_build._sources(jvm_build._spark_jars(None))["PythonFunctions.java"]
+    source = jvm_build._sources(jvm_build._spark_jars(None))["functions/PythonFunctions.java"]
     named = re.findall(r'"(\w+)"', re.search(r"SCALARS = \{(.*?)\}", source)[1])
     assert named == list(GRAPH_FUNCTIONS)
 

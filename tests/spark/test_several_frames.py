@@ -14,7 +14,7 @@ pytest.importorskip("google.protobuf")
 from pyspark.errors import StreamingQueryException  # noqa: E402
 
 import sparkcep  # noqa: E402
-from sparkcep.spark.stream.jvm_operator import figures  # noqa: E402
+from sparkcep.spark.stream.progress import figures  # noqa: E402
 from tests.selection import further, slow  # noqa: E402
 from tests.spark.programs import connected  # noqa: E402
 from tests.spark.test_chained_streams import GROWS, PAIRS, RISES, TWO  # noqa: E402

@@ -20,7 +20,8 @@ from pyspark.errors import ParseException, StreamingQueryException  # noqa: E402
 import sparkcep  # noqa: E402
 from sparkcep.spark.report.bucket_report import under_way  # noqa: E402
 from sparkcep.spark.stream.frames.ranks import best  # noqa: E402
-from sparkcep.spark.stream.jvm_operator import PROVIDER, ROCKSDB, figures  # noqa: E402
+from sparkcep.spark.stream.progress import figures  # noqa: E402
+from sparkcep.spark.stream.start_checks import PROVIDER, ROCKSDB  # noqa: E402
 from tests.pages import check  # noqa: E402
 from tests.selection import further  # noqa: E402
 from tests.spark import kept_checkpoint  # noqa: E402
@@ -300,7 +301,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 import sparkcep
 from sparkcep.spark.stream.memory_sink import Running
-from sparkcep.spark.stream.jvm_operator import figures
+from sparkcep.spark.stream.progress import figures
 from tests.spark.test_streams import SCHEMA, STATEMENTS, V, stream
 
 source, folder = Path(sys.argv[1]), Path(sys.argv[2])

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
-from sparkcep.spark.stream.jvm_operator import figures  # noqa: E402
+from sparkcep.spark.stream.progress import figures  # noqa: E402
 from tests.selection import first  # noqa: E402
 from tests.spark.test_streams import END, closing, put, ran, refused, rocksdb, stream  # noqa: E402, F401
 

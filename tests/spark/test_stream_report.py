@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
-from sparkcep.spark.stream.jvm_operator import ROCKSDB  # noqa: E402
+from sparkcep.spark.stream.start_checks import ROCKSDB  # noqa: E402
 from tests.pages import check, text_of  # noqa: E402
 from tests.selection import first  # noqa: E402
 from tests.spark.test_streams import PROVIDER, put, stream  # noqa: E402

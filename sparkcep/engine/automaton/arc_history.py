@@ -367,7 +367,7 @@ class DatedRegisterRuns(RegisterRuns):
     def __init__(self, task: Task, journal: JournalArcs) -> None:
         super().__init__(task)
         self.journal = journal
-        self.use(journal.present, journal.given)
+        self.runs.use(journal.present, journal.given)
 
     def step(self, chunk: Chunk, state: ResumeState) -> Step:
         return super().step(self.journal.placed(chunk), state)

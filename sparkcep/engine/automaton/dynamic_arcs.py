@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.compiler.registers.register_code import compile_automaton
-from sparkcep.engine.automaton.register_runs import labelled
+from sparkcep.engine.automaton.register_arrays import labelled
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import Failures
 from sparkcep.engine.core.operator import Answer, Found

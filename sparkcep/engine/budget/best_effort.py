@@ -6,7 +6,6 @@ partitions that still grow. Both drive :mod:`sparkcep.kernels.budget.best_effort
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,13 +13,12 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
 from sparkcep.compiler.liveness import live_windows
-from sparkcep.compiler.net.net import E_CHECK, E_COST, E_OPEN, E_TARGET, E_VAR, Net
+from sparkcep.compiler.net.net import E_CHECK, E_OPEN, E_TARGET, E_VAR, Net
 from sparkcep.compiler.searches import BUDGETED
 from sparkcep.engine.budget.exploration import NO_AGENTS, Explorer
 from sparkcep.engine.budget.history import NO_HISTORY, NO_UTILITIES, CandidatePlaces, HistoryReader
 from sparkcep.engine.budget.negation import NO_NEGATIONS, NegationRules
 from sparkcep.engine.budget.saved_runs import BudgetState, empty_lists
-from sparkcep.engine.budget.unbudgeted_ties import UnbudgetedSearch, distinguishes_ways
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.effort import MILLIONTHS
 from sparkcep.engine.core.kernel_loop import OutputRoom, doubled
@@ -35,13 +33,15 @@ from sparkcep.engine.stages.bundles import NO_BUNDLES, bundle_groups
 from sparkcep.engine.stages.describe_errors import DescribeErrors
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.kernels.budget import best_effort as searching
+from sparkcep.kernels.budget import layout as budget_layout
 from sparkcep.kernels.budget.features import Clock
 from sparkcep.kernels.budget.negation import KEYS
 from sparkcep.kernels.budget.save_runs import L_AGENTS, L_ENTRIES, L_RUNS, LISTS, SavedLists, SavedRuns
+from sparkcep.kernels.budget.trial import refill_vectors
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.common.run_chains import NONE
 from sparkcep.kernels.frontier import traceback as finding
-from sparkcep.kernels.frontier.payload import Runs
+from sparkcep.kernels.frontier.payload import K_ENTRIES, Runs
 from sparkcep.kernels.vm.final_conditions import TOO_LONG
 from sparkcep.plan.extend.approx import ALL
 from sparkcep.plan.extend.budget import HISTORY
@@ -76,10 +76,9 @@ def budget_net(prepared: Prepared, proxies: bool, negation_rules: NegationRules 
         slots[own] = np.unique(np.stack([places[own], costs[own]], axis=1), axis=0, return_inverse=True)[1].reshape(-1) if own else 0
     apart = _apart(prepared, net, negation_rules) if proxies else np.ones(len(edges), dtype=np.uint8)
     original = np.array([net.copies.original[v] if v >= 0 else NONE for v in edges[:, E_VAR].tolist()], dtype=np.int64)
-    ranks = np.array([net.sources[net.first_source[e] : net.first_source[e + 1], 2].min(initial=1 << 31) for e in range(len(edges))], dtype=np.int64)
     return searching.BudgetNet(
         edges, front.masks, front.accept, front.accept_end, front.tested, by_variable.astype(np.int64), stretches.astype(np.int64), order.astype(np.int64), ways,
-        places, costs, np.searchsorted(levels, costs).astype(np.int64), buckets.reshape(-1).astype(np.int64), apart, slots, original, ranks,
+        places, costs, np.searchsorted(levels, costs).astype(np.int64), buckets.reshape(-1).astype(np.int64), apart, slots, original,
     )  # fmt: skip
 
 
@@ -112,17 +111,13 @@ class BestEffort:
     Attributes:
         order: how candidates are ordered without a history.
         proxies: whether only the best of runs with equal futures is kept.
-        distinguishing: whether the search notes the rows where ways to one match tie.
         reader: reads the history from the first row of a task; None if none is used.
         explorer: makes the agents that explore; None if EXPLORE is not asked for.
-        plain: the search without the budget, which breaks ties; None if there is none that can.
     """
 
-    order = np.int64(searching.PLAIN)
+    order = np.int64(budget_layout.PLAIN)
 
-    def __init__(self, task: Task, reporter: DescribeErrors, *, distinguishing: bool | None = None) -> None:
-        """``distinguishing``: whether to break ties between ways to one match as without the budget. By default, if a measure shows
-        the difference."""
+    def __init__(self, task: Task, reporter: DescribeErrors) -> None:
         self.task, self.reporter = task, reporter
         approx = task.plan.approximate
         assert approx is not None
@@ -131,8 +126,6 @@ class BestEffort:
         self.front = Frontier(task)
         self.negation_rules = NegationRules(task.prepared) if task.prepared.strategy.automaton.negates else None
         self.net = budget_net(task.prepared, self.proxies, self.negation_rules)
-        # With negations, the clause without a budget lists all matches. That costs more than any budget.
-        self.distinguishing = self.negation_rules is None and (distinguishes_ways(task.plan) if distinguishing is None else distinguishing)
         self.costs = np.unique(self.net.costs[self.net.edges[:, E_VAR] >= 0])
         self.reader = None
         self.explorer = Explorer(task.prepared.strategy.automaton, self.net, approx) if approx.budget is not None and approx.budget.explore else None
@@ -158,8 +151,6 @@ class BestEffort:
         else:
             found = in_order(found).numbered() if self.approx.report == ALL else found.numbered()
             first = last = finding.last_rows(found.events, found.rows)
-        if self.approx.report != ALL:
-            found = self.with_ways(found, search)
         self.say(found, *search.left_out(search.since[first], last + 1))
         yield Found(chunk, found)
 
@@ -167,24 +158,12 @@ class BestEffort:
         """The search over partitions that still grow."""
         return BestEffortSearch(self, chunk, state)
 
-    def with_ways(self, found: MatchBatch, search: BestEffortSearch) -> MatchBatch:
-        """Breaks ties between ways to one match as the clause without its budget does."""
-        if not search.ground.tied.any() or self.plain is None:
-            return found
-        costs = self.net.edges[found.events[:, layout.E_ACCEPT], E_COST]
-        return self.plain.with_ways(self.reporter.described(found), search.chunk, search.since, search.ground.left, search.ground.tied, costs)
-
-    @functools.cached_property
-    def plain(self) -> UnbudgetedSearch | None:
-        """The clause without its budget. It is built when the first tie needs it. None if it cannot break ties."""
-        return UnbudgetedSearch.of(self.task)
-
     def count(self, search: BestEffortSearch) -> None:
         """Adds the work and the omissions of the search to the totals of the task."""
         totals, chunk = self.task.totals, search.chunk
         fresh = ranges(search.begin, chunk.offsets[1:] - search.begin)
-        totals.checks += int(search.state[searching.Q_CHECKS])
-        totals.left_out += int(search.state[searching.Q_LEFT])
+        totals.checks += int(search.state[budget_layout.Q_CHECKS])
+        totals.left_out += int(search.state[budget_layout.Q_LEFT])
         totals.short += int(np.count_nonzero(search.ground.left[fresh]))
         if len(search.ground.coverage):
             # Each row is rounded on its own, so that the sum does not depend on batches and tasks.
@@ -279,7 +258,7 @@ class BestEffortSearch(FrontierSearch):
         if search.negation_rules is not None:
             self.negations, self.judge = search.negation_rules.over(search.task, chunk, self.data, self.windows)
             self.classes = self.classes._replace(ends=np.zeros((len(self.classes.ends), len(self.windows) + KEYS), dtype=np.int64))
-        self.state = np.zeros(searching.BUDGET_STATE, dtype=np.int64)
+        self.state = np.zeros(budget_layout.BUDGET_STATE, dtype=np.int64)
         self.room = OutputRoom(max(1024, rows // 4), rows + 1024, WITH_ERRORS, paths=True)
         self.cargo = distinguished(empty_runs(CLASSES, ENTRIES, chunk.positions, self.room), search.net.edges, search.reporter.by_cost)
         self.recorded, self.utilities = search.reader.recorded(chunk) if search.reader is not None else (NO_HISTORY, NO_UTILITIES)
@@ -291,15 +270,15 @@ class BestEffortSearch(FrontierSearch):
         buckets = int(search.net.buckets.max(initial=0)) + 1
         asked = {leaf.spec.kind for leaf in search.task.plan.leaves}
         self.ground = searching.Ground(
-            np.zeros((CANDIDATES, searching.CANDIDATE_FIELDS), dtype=np.int64), np.zeros(CANDIDATES, dtype=np.int64), np.zeros(buckets, dtype=np.int64),
+            np.zeros((CANDIDATES, budget_layout.CANDIDATE_FIELDS), dtype=np.int64), np.zeros(CANDIDATES, dtype=np.int64), np.zeros(buckets, dtype=np.int64),
             np.zeros((CANDIDATES, 3), dtype=np.int64), np.zeros(ENTRIES, dtype=np.int64), np.zeros(4 * CANDIDATES, dtype=np.int64),
-            np.zeros(rows, dtype=np.int64), np.ones(rows if "coverage" in asked else 0), np.zeros(rows if search.distinguishing else 0, dtype=np.uint8),
+            np.zeros(rows, dtype=np.int64), np.ones(rows if "coverage" in asked else 0),
         )  # fmt: skip
         slots = int(search.net.slots.max(initial=0)) + 1
         wanted = search.learning
         some, marked = VECTORS if wanted else 1, wanted or self.utilities.wanted
         self.learned = searching.Learned(
-            wanted, np.zeros((some, searching.VECTOR_FIELDS), dtype=np.int64), np.zeros(4 * some, dtype=np.int64), np.zeros((4 * some, 2), dtype=np.int64),
+            wanted, np.zeros((some, budget_layout.VECTOR_FIELDS), dtype=np.int64), np.zeros(4 * some, dtype=np.int64), np.zeros((4 * some, 2), dtype=np.int64),
             np.zeros(ENTRIES if wanted else 1, dtype=np.int64), np.zeros(ENTRIES if marked else 1, dtype=np.int64), np.zeros((CLASSES if wanted else 1, slots), dtype=np.int64),
         )  # fmt: skip
         if self.utilities.wanted:
@@ -318,9 +297,8 @@ class BestEffortSearch(FrontierSearch):
         self.over, self.near = windows_open(task, chunk, self.search.reporter.places(chunk), np.maximum(self.begin, chunk.offsets[1:] - self.ahead))
         at = state.rows_in(chunk)[short.rows]
         ground.left[at] = short.left
-        for to, values in ((ground.coverage, short.coverage), (ground.tied, short.tied)):
-            if len(to) and len(values):
-                to[at] = values
+        if len(ground.coverage) and len(short.coverage):
+            ground.coverage[at] = short.coverage
         before = state.lists_in(chunk, *self.measured_in)
         if (before.values[:, 0] >= len(self.agents.values)).any() or (before.agents[:, 2] >= len(self.agents.values)).any():
             raise lost()
@@ -418,7 +396,7 @@ class BestEffortSearch(FrontierSearch):
         search, task = self.search, self.task
         budget = search.approx.budget
         merging = task.limits.merging and (search.negation_rules is None or not search.negation_rules.apart)
-        order = np.int64(searching.BY_UTILITY) if self.utilities.wanted else search.order
+        order = np.int64(budget_layout.BY_UTILITY) if self.utilities.wanted else search.order
         return searching.budgeted_partitions(
             search.net, np.int64(budget.checks if budget is not None else 0), order, search.proxies, merging, self.data.rows.letters, self.chunk.offsets, self.opens,
             self.ahead, self.saved_runs, self.clock, self.agents, self.recorded, self.utilities, self.learned, self.looking, self.negations, self.classes, with_room(self.cargo, self.room), self.ground, self.state,
@@ -426,23 +404,23 @@ class BestEffortSearch(FrontierSearch):
 
     def grow(self) -> None:
         full = int(self.state[layout.S_DETAIL])
-        if full == searching.CANDIDATES_FULL:
+        if full == budget_layout.CANDIDATES_FULL:
             twice = {name: doubled(getattr(self.ground, name)) for name in ("candidates", "heap", "done")}
             self.ground = self.ground._replace(**twice, table=np.zeros(2 * len(self.ground.table), dtype=np.int64))
             self.utilities = self.utilities._replace(utility=doubled(self.utilities.utility))
-        elif full == searching.CLASSES_FULL:
+        elif full == budget_layout.CLASSES_FULL:
             self._more_classes()
             if self.learned.wanted:
                 self.learned = self.learned._replace(seen=doubled(self.learned.seen))
-        elif full == searching.LOST:
+        elif full == budget_layout.LOST:
             raise lost()
-        elif full == searching.SAVED_FULL:
+        elif full == budget_layout.SAVED_FULL:
             after = self.saved_runs.after
             after = SavedLists(*map(doubled, after[:LISTS]), after.until, after.saved)
             self.saved_runs = self.saved_runs._replace(after=after, number=np.zeros(len(self.cargo.at), dtype=np.int64))
-        elif full == searching.ENTRIES_FULL:
+        elif full == budget_layout.ENTRIES_FULL:
             self._more_entries()
-        elif full == searching.UNJUDGED:
+        elif full == budget_layout.UNJUDGED:
             self._judge()
         else:
             self._more_vectors()
@@ -453,20 +431,20 @@ class BestEffortSearch(FrontierSearch):
         current row."""
         assert self.judge is not None
         state, offsets, failures = self.state, self.chunk.offsets, self.task.failures
-        part, row, count = (int(state[k]) for k in (layout.S_PART, layout.S_START, searching.Q_DONE))
+        part, row, count = (int(state[k]) for k in (layout.S_PART, layout.S_START, budget_layout.Q_DONE))
         runs = with_room(self.cargo, self.room)
         kept = self.judge.judged(self.ground.done, count, row, (offsets[part], offsets[part + 1]), self.search.net.edges, self.negations, self.looking, runs, state)
         if kept < 0:
             detail = int(state[layout.S_DETAIL])
             raise failures.of(layout.EFFORT if detail == TOO_LONG else layout.ERROR, row, detail, self.chunk.columns)
-        state[searching.Q_DONE] = kept
+        state[budget_layout.Q_DONE] = kept
 
     def _more_entries(self) -> None:
         """Makes room for what the current row may add: drops the entries that no run uses, and grows the arrays if that is not
         enough."""
         runs = with_room(self.cargo, self.room)
         searching.compact_entries(self.agents, self.classes, self.utilities, self.learned, runs, self.ground, self.state)
-        used = int(self.state[searching.K_ENTRIES])
+        used = int(self.state[K_ENTRIES])
         if used + max(used, len(self.ground.candidates)) > len(runs.at):
             self._wider_entries(runs)
 
@@ -481,10 +459,10 @@ class BestEffortSearch(FrontierSearch):
             self.learned = self.learned._replace(mark=doubled(self.learned.mark))
 
     def _more_vectors(self) -> None:
-        learned, known = self.learned, int(self.state[searching.Q_VECTORS])
+        learned, known = self.learned, int(self.state[budget_layout.Q_VECTORS])
         if known + len(self.ground.candidates) > len(learned.vectors):
             learned = learned._replace(vectors=doubled(learned.vectors), table=np.zeros(2 * len(learned.table), dtype=np.int64))
-            searching.refill_vectors(learned, self.state)
+            refill_vectors(learned, self.state)
         self.learned = learned._replace(ends=doubled(learned.ends))
 
     def keeps(self) -> bool:
@@ -507,9 +485,9 @@ class BestEffortSearch(FrontierSearch):
         the window's order column.
         """
         chunk, learned, search = self.chunk, self.learned, self.search
-        vectors = learned.vectors[: int(self.state[searching.Q_VECTORS])]
-        order = np.lexsort((vectors[:, searching.V_CODE], vectors[:, searching.V_PART]))
-        ends = learned.ends[: int(self.state[searching.Q_ENDS])]
+        vectors = learned.vectors[: int(self.state[budget_layout.Q_VECTORS])]
+        order = np.lexsort((vectors[:, budget_layout.V_CODE], vectors[:, budget_layout.V_PART]))
+        ends = learned.ends[: int(self.state[budget_layout.Q_ENDS])]
         points = np.unique(ends[:, 1])
         groups = bundle_groups(chunk.partition_of(points), points, places)
         starts = points[np.flatnonzero(np.diff(groups, prepend=-1))] if len(points) else points
@@ -518,10 +496,10 @@ class BestEffortSearch(FrontierSearch):
         pairs = np.unique(np.stack([number[ends[:, 0]], groups[np.searchsorted(points, ends[:, 1])]], axis=1), axis=0).reshape(-1, 2)
         counts = np.bincount(pairs[:, 0], minlength=len(order))
         vectors, g = vectors[order], self.clock.intervals
-        code, idle = np.divmod(vectors[:, searching.V_CODE], g)
+        code, idle = np.divmod(vectors[:, budget_layout.V_CODE], g)
         code, remaining = np.divmod(code, g)
         place, level = np.divmod(code, self.clock.levels)
-        parts = vectors[:, searching.V_PART]
+        parts = vectors[:, budget_layout.V_PART]
         rows = chunk.offsets[parts]
         events = np.zeros((len(order), WITH_ERRORS), dtype=np.int64)
         events[:, layout.E_PART], events[:, layout.E_START], events[:, layout.E_ROWS], events[:, layout.E_LABELS] = parts, rows, 1, np.arange(len(order))
@@ -533,7 +511,7 @@ class BestEffortSearch(FrontierSearch):
         out.by_event.update({
             "history_place": pa.array(place.astype(np.int32)), "history_so_far": pa.array(costs // approx.scale if approx.whole else costs / approx.scale),
             "history_remaining": pa.array((remaining + 1).astype(np.int32)), "history_idle": pa.array(idle.astype(np.int32)),
-            "history_visits": pa.array(vectors[:, searching.V_VISITS]), "history_points": pa.array(vectors[:, searching.V_POINTS]),
+            "history_visits": pa.array(vectors[:, budget_layout.V_VISITS]), "history_points": pa.array(vectors[:, budget_layout.V_POINTS]),
             "history_starts": pa.ListArray.from_arrays(pa.array(np.r_[0, np.cumsum(counts)].astype(np.int32)), values),
         })  # fmt: skip
         return out

@@ -21,7 +21,6 @@ import numpy as np
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine.budget.best_effort import BestEffort, BestEffortSearch, in_order
 from sparkcep.engine.budget.saved_runs import BudgetState, ShortRows, budget_schema, pending
-from sparkcep.engine.budget.unbudgeted_ties import distinguishes_ways
 from sparkcep.engine.core.chunk import Chunk, Retained, Saved
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.operator import NOTHING_DUE, Found, Operator, RowsAtWatermark, Step
@@ -38,7 +37,6 @@ class BestEffortStream(Operator):
     """The operator of the best-effort search. It resumes from saved runs.
 
     Attributes:
-        distinguishing: whether ties between ways to one match are broken as without the budget.
         behind: whether a negation looks at rows after a match.
         in_turn: whether matches wait because they are numbered in the order of their first rows.
         neighbours: whether measures read neighbours of a match's rows.
@@ -48,14 +46,12 @@ class BestEffortStream(Operator):
 
     def __init__(self, task: Task, reporter: DescribeErrors) -> None:
         self.task, self.reporter = task, reporter
-        # The state also serves measures that are added when the query is restarted, so it always notes ties.
-        self.budgeted = BestEffort(task, reporter, distinguishing=reporter.approx.report != ALL)
+        self.budgeted = BestEffort(task, reporter)
         net, agents = self.budgeted.net, self.budgeted.explorer
         agent_states = agents.agents(1).agent_states if agents is not None else np.zeros((0, 0), dtype=np.int64)
         kinds = (int(net.places.max(initial=0)) + 1) * max(len(self.budgeted.costs), 1)
         arrays = (net.edges, net.accept_end, net.places, net.costs, agent_states)
         self.saves = budget_schema(arrays, self.budgeted.front.net.source, kinds, len(agent_states), task.plan.variables)
-        self.distinguishing = distinguishes_ways(task.plan)
         self.behind = task.prepared.strategy.emission.looks_behind
         # A match gets its number when no future match can begin before it.
         self.in_turn = self.budgeted.approx.report == ALL and task.plan.numbered
@@ -112,8 +108,6 @@ class _BestEffortStep:
         self.budgeted.count(search)
         if self.budgeted.approx.report == ALL:
             found = in_order(found)
-        elif not self.reporter.bundling and self.stream.distinguishing:
-            found = self.budgeted.with_ways(found, search)
         if not self.reporter.bundling and not self.stream.in_turn and not len(self.held):
             last = finding.last_rows(found.events, found.rows)
             self.budgeted.say(found, *search.left_out(search.since[last], last + 1))
@@ -149,8 +143,7 @@ class _BestEffortStep:
         new = groups.best >= len(before)
         chosen = found.chosen(groups.best[new] - len(before))
         chosen.by_event["missing"] = self.reporter.missing(chosen.events, chosen.paths)
-        chosen = replace(self.budgeted.with_ways(chosen, search), paths=found.paths[:0])
-        best = before.best.joined(chosen).chosen(np.where(new, len(before) + np.cumsum(new) - 1, groups.best))
+        best = before.best.joined(replace(chosen, paths=found.paths[:0])).chosen(np.where(new, len(before) + np.cumsum(new) - 1, groups.best))
         # Checks and coverage count from the window that ends at the first match point up to the last one.
         begin, known = search.since[groups.first], groups.head < len(before)  # a pending bundle continues
         begin[known] = before.last[groups.head[known]] + 1
@@ -209,10 +202,9 @@ class _BestEffortStep:
         )
 
     def _short(self, kept: Retained, begin: np.ndarray, high: np.ndarray) -> ShortRows:
-        """The rows of the last window where checks were left out or ways to one match tied."""
+        """The rows of the last window where checks were left out."""
         ground = self.search.ground
         rows = ranges(begin, high - begin)
-        rows = rows[(ground.left[rows] > 0) | (ground.tied[rows] > 0 if len(ground.tied) else False)]
-        tied = ground.tied[rows] if len(ground.tied) else np.zeros(len(rows), dtype=np.uint8)
-        return ShortRows(kept.moved(rows), ground.left[rows], ground.coverage[rows] if len(ground.coverage) else ground.coverage, tied)
+        rows = rows[ground.left[rows] > 0]
+        return ShortRows(kept.moved(rows), ground.left[rows], ground.coverage[rows] if len(ground.coverage) else ground.coverage)
 

@@ -17,6 +17,7 @@ from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.task import Task
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.kernels.budget import best_effort as searching
+from sparkcep.kernels.budget import layout as budget_layout
 from sparkcep.kernels.budget.utility import COARSER, UTILITY_FIELDS, Utilities
 from sparkcep.plan.extend.budget import COLUMNS, INTERVALS, MAX_BUNDLES, MAX_INTERVALS, MAX_VECTORS
 from sparkcep.plan.json import wrong
@@ -28,7 +29,7 @@ SHORT = 4.0  # rows of the shortest match up to which a history's shares are not
 MAX_VISITS, MAX_ERRORS = 1 << 60, 1e15  # so that sums fit 64 bits, and errors a float
 _NEAR = 1e-6  # relative rounding error of a FLOAT
 _NONE = np.zeros(0, dtype=np.int64)
-NO_HISTORY = searching.HistoryArrays(1, _NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(1, dtype=np.int64), _NONE, np.zeros((0, searching.COVER_FIELDS), dtype=np.int64), np.zeros((0, searching.GAIN_FIELDS), dtype=np.int64))
+NO_HISTORY = searching.HistoryArrays(1, _NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(1, dtype=np.int64), _NONE, np.zeros((0, budget_layout.COVER_FIELDS), dtype=np.int64), np.zeros((0, budget_layout.GAIN_FIELDS), dtype=np.int64))
 _NO_COUNTS = np.zeros((0, UTILITY_FIELDS), dtype=np.int64)
 NO_UTILITIES = Utilities(False, 1, np.zeros(0), np.zeros(0), _NO_COUNTS, _NO_COUNTS, _NONE, np.zeros(0), *(4 * [_NONE]))
 _SEED = 42  # the seed of Spark's xxhash64
@@ -137,12 +138,12 @@ class HistoryReader:
         visits = vectors.visits[kept].astype(np.int64)
         # the finest unit such that every score fits 64 bits
         unit = 1 << 62 - max([1, *map(len, bundles)]).bit_length()
-        residues = [pow(v, -1, searching.PRIME) for v in visits.tolist()]
+        residues = [pow(v, -1, budget_layout.PRIME) for v in visits.tolist()]
         return searching.HistoryArrays(
             intervals, np.array(codes, dtype=np.int64)[order], visits, unit // np.maximum(visits, 1),
-            np.array(residues, dtype=np.int64), np.array([r * len(some) % searching.PRIME for r, some in zip(residues, bundles)], dtype=np.int64), np.cumsum([0, *map(len, bundles)]).astype(np.int64),
-            np.array([b for some in bundles for b in some], dtype=np.int64), np.full((len(numbers), searching.COVER_FIELDS), -1, dtype=np.int64),
-            np.full((len(codes), searching.GAIN_FIELDS), -1, dtype=np.int64),
+            np.array(residues, dtype=np.int64), np.array([r * len(some) % budget_layout.PRIME for r, some in zip(residues, bundles)], dtype=np.int64), np.cumsum([0, *map(len, bundles)]).astype(np.int64),
+            np.array([b for some in bundles for b in some], dtype=np.int64), np.full((len(numbers), budget_layout.COVER_FIELDS), -1, dtype=np.int64),
+            np.full((len(codes), budget_layout.GAIN_FIELDS), -1, dtype=np.int64),
         )  # fmt: skip
 
 

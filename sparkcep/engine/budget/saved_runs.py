@@ -58,19 +58,17 @@ def empty_lists(parts: int, sizes: tuple[int, ...] = (0,) * LISTS) -> SavedLists
 
 @dataclass(frozen=True)
 class ShortRows:
-    """The rows where checks were left out or ways to one match tied.
+    """The rows where checks were left out.
 
     Attributes:
         rows: int64 (n).
         left: int64 (n), the checks left out there.
         coverage: float64 (n), the covered share of the bundles; empty if nothing asks for it.
-        tied: uint8 (n), whether ways to one match tied.
     """
 
     rows: np.ndarray
     left: np.ndarray
     coverage: np.ndarray
-    tied: np.ndarray
 
 
 _PENDING = {"left_out": pa.int64(), "coverage": pa.float64(), "missing": _NAMES}
@@ -87,7 +85,7 @@ def pending(found: MatchBatch, missing: pa.Array, left: np.ndarray, coverage: np
     return MatchBatch(found.events, found.labels, found.rows, by_event={"left_out": pa.array(left), "coverage": pa.array(coverage), "missing": missing})
 
 
-NOTHING_SHORT = ShortRows(_NONE, _NONE, np.zeros(0), np.zeros(0, dtype=np.uint8))
+NOTHING_SHORT = ShortRows(_NONE, _NONE, np.zeros(0))
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ class BudgetState:
         worn: int64 (partitions), how many kept rows are no longer in the last window.
         floors: int64 (partitions, variables), see :class:`sparkcep.kernels.budget.save_runs.SavedRuns`.
         places: int64, the positions of the isolated rows.
-        short: the rows of the last window where checks were left out or ways tied.
+        short: the rows of the last window where checks were left out.
         lists: the saved runs, counts and agents.
         held: the matches that are not emitted yet, without paths: the best matches of bundles that another match point may join, at
             most one for each partition, or matches whose number is not known. They have the values :func:`pending`.
@@ -158,7 +156,7 @@ class BudgetState:
             self.rows, {name: np.where(some, values, 0) for name, values in zip(_NUMBERS, numbers, strict=True)},
             {
                 "floors": Ragged(self.floors[floors], floors * self.floors.shape[1]), "places": Ragged(self.places, self.lone), "short": Ragged(short.rows - offsets[at], shorts),
-                "left": Ragged(short.left, shorts), "coverage": Ragged(short.coverage, shorts if len(short.coverage) else 0 * shorts), "tied": Ragged(short.tied, shorts),
+                "left": Ragged(short.left, shorts), "coverage": Ragged(short.coverage, shorts if len(short.coverage) else 0 * shorts), "tied": Ragged(np.zeros(len(short.left), dtype=np.uint8), shorts),
                 **{name: Ragged(table, size * width) for name, table, size, width in runs},
                 "matched": Ragged(best.rows - np.repeat(begin, lengths), summed(lengths)), "labels": Ragged(best.labels, summed(lengths)),
                 "missing": Ragged(missing, summed(many)), "matches": Ragged(matches, summed(np.full(len(parts), _MATCH))),
@@ -249,7 +247,7 @@ def instead(lists: SavedLists, kind: int, those: np.ndarray, before: SavedLists)
 _MATCH = 8  # numbers that are saved of a pending match
 _NUMBERS = ("known", "next", "number", "lone", "intervals", "steps", "worn", "saved")
 _RUN_LISTS = dict(zip(("entries", "runs", "vectors", "sums", "agents", "values", "begun"), (np.int32, np.int32, np.int64, np.int64, np.int64, np.int64, np.int64)))
-_LISTS = {
+_LISTS = {  # "tied" is 0 for each of the short rows; an older version noted there which ways to a match it had dropped
     "floors": np.int64, "places": np.int64, "short": np.int32, "left": np.int64, "coverage": np.float64, "tied": np.uint8, **_RUN_LISTS,
     "matched": np.int32, "labels": np.uint8, "missing": np.int32, "matches": np.int64,
 }  # fmt: skip
@@ -294,7 +292,7 @@ class _Restoring:
         entries = tables.entries
         entries[:, 0] += np.repeat(offsets, np.diff(tables.until[:, L_ENTRIES]))
         held = self._held(offsets, rows, cells // _MATCH, matches.reshape(-1, _MATCH), matched + np.repeat(offsets, sizes), labels, missing)
-        short = ShortRows(at + np.repeat(offsets, shorts), left, coverage, tied)
+        short = ShortRows(at + np.repeat(offsets, shorts), left, coverage)
         floors = np.zeros((count, len(self.variables)), dtype=np.int64)
         floors[floored > 0] = stood.reshape(-1, len(self.variables))
         tables = tables._replace(saved=np.ascontiguousarray(saved))

@@ -67,7 +67,7 @@ class AppendOnly:
         if (np.diff(came) > 0).all():  # The rows arrived in order, so each match is inserted by its last row.
             for found in self.search.rounds(some):
                 described = self._with_changes(some, found, found.events[:, layout.E_START] + found.events[:, layout.E_ROWS] - 1)
-                yield Found(some, logged(self.task, some, self.search.described(described), held))
+                yield Found(some, logged(self.task, some, self.search.output.described(described), held))
             return
         found = together(list(self.search.rounds(some)))
         events = found.events
@@ -78,7 +78,7 @@ class AppendOnly:
         first = np.searchsorted(of, of)
         events[:, layout.E_NUMBER] = np.arange(1, len(of) + 1) - first
         by_event = {name: values.take(pa.array(order)) for name, values in found.by_event.items()}
-        described = self.search.described(self._with_changes(some, replace(found, events=events, by_event=by_event), cause))
+        described = self.search.output.described(self._with_changes(some, replace(found, events=events, by_event=by_event), cause))
         yield Found(some, logged(self.task, some, described, held))
 
     def _with_changes(self, chunk: Chunk, found: MatchBatch, cause: np.ndarray) -> MatchBatch:

@@ -27,7 +27,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import null_marks, words
-from sparkcep.compiler.searches import COMPUTATIONS
 from sparkcep.engine.automaton import arc_rows as of_arcs
 from sparkcep.engine.automaton.arc_validity import BEGIN, END, timetable
 from sparkcep.engine.automaton.lifetimes import in_order, lifetimes
@@ -38,7 +37,6 @@ from sparkcep.engine.changelog.input_changes import ARC, INSERT, PUNCTUATE, RETR
 from sparkcep.engine.changelog.punctuation import NeededRuns, values
 from sparkcep.engine.changelog.run_log import RunLog
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.kernel_loop import doubled
 from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import measured
@@ -107,30 +105,27 @@ class Changelog:
     cleans = True
 
     def __init__(self, task: Task, search: RegisterRuns) -> None:
-        self.task, self.search = task, search
-        self.state = search.state = np.zeros(kernels.CHANGES_STATE_SIZE, dtype=np.int64)
+        self.task, self.search, self.runs = task, search, search.runs
+        self.state = self.runs.state = np.zeros(kernels.CHANGES_STATE_SIZE, dtype=np.int64)
         self.foreseen = AppendOnly(task, search)
-        self.whole = search.graph
-        self.graph = _without_expiry(search.graph)
+        self.whole = self.runs.graph
+        self.graph = _without_expiry(self.whole)
 
     def answer(self, chunk: Chunk) -> Iterator[Found]:
         """The changes of matches of whole partitions."""
-        self.task.ran.add(COMPUTATIONS)
         self.chunk, self.turns = chunk, turns(self.task, chunk)
         foreseen = self.foreseen.partitions(chunk, self.turns, null_marks(chunk.columns[self.task.plan.automaton.time]) == 1)
         if foreseen.any():
-            self.search.state = np.zeros(c.STATE_SIZE, dtype=np.int64)
             yield from self.foreseen.answer(chunk, self.turns, foreseen)
-            self.search.state = self.state
         if foreseen.all():
             return
         timed = _timed(self.task, chunk, self.turns)
         self.alive = lifetimes(self.task.plan, timed, self.task.failures)
         self.state[:] = 0
-        self.search.forget()
-        self.rows, self.values = self.search._arrays(chunk, self.alive)
+        self.runs.forget()
+        self.rows, self.values = self.runs.of_chunk(chunk, self.alive)
         self.held = _held(self.task, timed, self.turns)
-        self.log = RunLog(self.search, self.state, chunk.rows, *self._numbers())
+        self.log = RunLog(self.search.output, chunk, *self._numbers())
         order = self.turns.order
         for part in np.flatnonzero(~foreseen).tolist():
             low, high = chunk.offsets[part : part + 2]
@@ -155,10 +150,10 @@ class Changelog:
         if arcs is not None:
             plot = arcs.plot(order, self.turns.kinds == PUNCTUATE)
             here.arcs, here.effects = plot.first, plot.effects
-            self.search.use(self.search.present, arcs.given())
+            self.runs.use(self.runs.present, arcs.given())
             self._arrange()
         here.needed = self._promised(order)
-        self._step(lambda: kernels.begin(int(order[0]), self.graph, self.values, self.rows, self.search.room, self.task.limits.max_steps, state))
+        self.log.finish(lambda: kernels.begin(int(order[0]), self.runs.context(self.graph, self.rows, self.values), state))
         for action in self._actions(self._acting(order)):
             yield from self._act(action)
             if state[kernels.S_CHANGES] >= FLUSH:
@@ -253,25 +248,19 @@ class Changelog:
 
     def _change_rows(self, action: _Change) -> Iterator[Found]:
         """Inserts and deletes rows, one after the other."""
-        state, search, limits = self.state, self.search, self.task.limits
-        state[kernels.S_AT] = 0
-
-        def call() -> int:
-            return kernels.change(
-                action.rows, action.comes, action.causes, FLUSH, FLUSH_ROWS, self.graph, self.values, self.rows, search.room, search.labelled, limits.max_steps, limits.max_matches,
-                self._most_records, self.log.arrays, state,
+        self.state[kernels.S_AT] = 0
+        for full in self.log.calls(
+            lambda: kernels.change(
+                action.rows, action.comes, action.causes, FLUSH, FLUSH_ROWS, self.runs.context(self.graph, self.rows, self.values), self._most_records, self.log.arrays, self.state,
             )
-
-        while True:
-            self._step(call)
-            if state[kernels.S_AT] == len(action.rows):
-                return
-            yield from self._report()
+        ):  # fmt: skip
+            if full:
+                yield from self._report()
 
     @property
     def _most_records(self) -> int:
         """The limit of records in the log of a partition."""
-        return self.task.limits.max_state_bytes // self.search.room.made.nbytes
+        return self.task.limits.max_state_bytes // self.runs.room.made.nbytes
 
     def _expire(self, row: int, cause: int) -> None:
         """Takes the arcs ON EXPIRY that are due by a punctuation or by the end of the input. They are never retracted."""
@@ -294,7 +283,7 @@ class Changelog:
                 before = int(live[at - 1]) if at else -1
                 further = int(live[at + 1]) if at + 1 < len(live) else -1
                 ((_, _, found),) = self._walk(live[at : at + 1], before, graph=self.whole, further=further)
-                due = [match for match in found if self.search.room.matches[match, c.M_EXPIRED] and since < self.search.room.matches[match, c.M_END] <= until]
+                due = [match for match in found if self.runs.room.matches[match, c.M_EXPIRED] and since < self.runs.room.matches[match, c.M_END] <= until]
                 log.put(q, [*log.matches(q), *due])
                 log.note(due, True, cause)
 
@@ -324,11 +313,11 @@ class Changelog:
         plan, turns = self.task.plan, self.turns
         if not self.cleans or not (turns.kinds[order] == VALUE_PUNCTUATE).any() or turns.arcs is not None or self.held is not None:
             return None
-        if (turns.kinds[order] == RETRACT).any() or any(arc.on != "row" for arc in self.search.automaton.arcs):
+        if (turns.kinds[order] == RETRACT).any() or any(arc.on != "row" for arc in self.runs.automaton.arcs):
             return None
         column = plan.changes.punctuate
         is_text = pa.types.is_string(self.chunk.columns[column].type) or pa.types.is_large_string(self.chunk.columns[column].type)
-        return NeededRuns(self.search.automaton, is_text, self.rows.packed, turns.times, values(self.chunk, column))
+        return NeededRuns(self.runs.automaton, is_text, self.rows.packed, turns.times, values(self.chunk, column))
 
     def _forget(self, row: int) -> None:
         """Drops the records that no future row can continue to a match."""
@@ -358,11 +347,11 @@ class Changelog:
 
     def _arrange(self) -> None:
         """Makes the kernel use the partition's arcs as they are now."""
-        search, part = self.search, int(self.state[c.S_PART])
+        runs, part = self.runs, int(self.state[c.S_PART])
         low, high = self.chunk.offsets[part : part + 2]
-        present = timetable(search.automaton, [self.here.arcs])
-        search.use(present, search.given)
-        self.values, self.whole, self.graph = search.values(), present.graph, _without_expiry(present.graph)
+        present = timetable(runs.automaton, [self.here.arcs])
+        runs.use(present, runs.given)
+        self.values, self.whole, self.graph = runs.values(), present.graph, _without_expiry(present.graph)
         self.rows.base[low:high] = present.base(0, self.turns.arcs.clock[low:high])
         self.state[c.S_BASE] = -1
 
@@ -386,7 +375,7 @@ class Changelog:
                 log.move(q, begin, count)
                 self._exchange(q, found, cause)
                 if self.state[kernels.S_RECORDS] > self._most_records:
-                    raise self._too_large(q)
+                    raise log.too_large(q)
                 if as_before and clock[q] >= high:
                     return
             at, size = at + len(rows), 2 * size
@@ -395,7 +384,7 @@ class Changelog:
         """Whether the records after a row are the same as before. Labels of rows are not compared, so the answer is False if labels
         matter."""
         others = np.arange(old.shape[1]) != c.I_WAY
-        return old.shape == new.shape and not (self.search.labelled and len(old)) and np.array_equal(old[:, others], new[:, others])
+        return old.shape == new.shape and not (self.runs.labelled and len(old)) and np.array_equal(old[:, others], new[:, others])
 
     def _exchange(self, row: int, found: list[int], cause: int) -> None:
         """Replaces the matches that end at a row, and notes the differences. No match has expired, since no arc changes before a
@@ -408,10 +397,10 @@ class Changelog:
 
     def _same(self, match: int) -> tuple:
         """A key that equal matches share."""
-        room = self.search.room
+        room = self.runs.room
         words = np.where((room.floating == 1) & (room.matches[match] == c.NEGATIVE_ZERO), 0, room.matches[match])
         first, size, begin = (int(room.events[match, i]) for i in (layout.E_START, layout.E_ROWS, layout.E_LABELS))
-        return first, words.tobytes(), room.labels[begin : begin + size].tobytes() if self.search.labelled else b""
+        return first, words.tobytes(), room.labels[begin : begin + size].tobytes() if self.runs.labelled else b""
 
     # -- the kernel ---------------------------------------------------------------------------------------------------
 
@@ -426,27 +415,24 @@ class Changelog:
         Returns:
             For each row: where its records begin in the log, their number, and the matches that end there.
         """
-        state, search, log = self.state, self.search, self.log
+        state, runs, log = self.state, self.runs, self.log
         records = log.records(before)
-        while search.room.ids.shape[1] < len(records):
-            self._grow(c.RECORDS)
-        search.room.ids[0, : len(records)] = records
+        while runs.room.ids.shape[1] < len(records):
+            log.more_records()
+        runs.room.ids[0, : len(records)] = records
         state[c.S_SIDE], state[c.S_COUNT], state[kernels.S_AT], state[kernels.S_OF] = 0, len(records), 0, -1
         number, begin, match = int(state[c.S_NUMBER]), int(state[kernels.S_USED]), int(state[c.S_EVENTS])
         rows = rows.copy()
         sizes, changes = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
-        limits, high = self.task.limits, 0
+        high = 0
         if further >= 0:
             high = int(rows[0]) + 2
             seen = self.rows.when[high - 1], self.rows.absent[high - 1]
             self.rows.when[high - 1], self.rows.absent[high - 1] = self.alive.when[further], 0
         try:
-            self._step(
-                lambda: kernels.walk(
-                    rows, before, high, graph or self.graph, self.values, self.rows, search.room, search.labelled, limits.max_steps, limits.max_matches, log.arrays,
-                    sizes, changes, state,
-                ), walking=True
-            )  # fmt: skip
+            log.finish(
+                lambda: kernels.walk(rows, before, high, runs.context(graph or self.graph, self.rows, self.values), log.arrays, sizes, changes, state), walking=True
+            )
         finally:
             if further >= 0:
                 self.rows.when[high - 1], self.rows.absent[high - 1] = seen
@@ -456,54 +442,6 @@ class Changelog:
             out.append((begin, size, list(range(match, until))))
             begin, match = begin + size, until
         return out
-
-    def _step(self, call, walking: bool = False) -> None:
-        """Calls a kernel until it is done or enough changes are ready to be emitted. Raises MatchRuntimeError."""
-        while True:
-            outcome = call()
-            if outcome == layout.DONE:
-                return
-            if outcome not in (layout.GROW, layout.FULL):
-                raise self.search._failure(outcome, self.chunk)
-            detail = int(self.state[c.S_DETAIL])
-            if outcome == layout.FULL and detail == kernels.CHANGES:
-                return
-            if detail == kernels.STATE:
-                raise self._too_large(int(self.state[c.S_ROW]))
-            self._grow(detail if outcome == layout.GROW else {c.MATCHES: -1, c.LABELS: -2}[detail], walking)
-
-    def _too_large(self, row: int) -> Exception:
-        return self.task.failures.state(row, self.chunk.columns, "WINDOW, or conditions that fewer rows fulfil")
-
-    def _grow(self, what: int, walking: bool = False) -> None:
-        search = self.search
-        room = search.room
-        if what in (kernels.KEPT, kernels.CHANGES, kernels.CHANGE_ROWS):
-            self.log.grow(what, walking)
-            return
-        if what == c.RECORDS:
-            ids = np.concatenate([room.ids, np.zeros_like(room.ids)], axis=1)
-            size = 2 * len(room.stamps)
-            room = room._replace(
-                ids=ids, float_ids=ids.view(np.float64), stack=doubled(room.stack), walk=doubled(room.walk), stamps=np.zeros(size, dtype=np.int64),
-                places=np.zeros(size, dtype=np.int64),
-            )
-        elif what == c.NUMBERED:
-            search.more_numbered()
-            room = search.room
-        elif what == c.WAYS:
-            room = room._replace(ways=doubled(room.ways))
-        elif what == -2:
-            room = room._replace(labels=doubled(room.labels))
-        else:
-            matches, size = doubled(room.matches), 2 * len(room.match_stamps)
-            room = room._replace(
-                events=doubled(room.events), matches=matches, float_matches=matches.view(np.float64), match_stamps=np.zeros(size, dtype=np.int64),
-                match_places=np.zeros(size, dtype=np.int64),
-            )
-            self.log.grow(c.MATCHES)
-        search.room = room
-        search._check(self.chunk)
 
 
 def _one(kind: int, row: int, cause: int) -> _Change:

@@ -50,7 +50,7 @@ def _found(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, some
     events = np.zeros((len(some.turn), WIDTH), dtype=np.int64)
     events[:, layout.E_PART], events[:, layout.E_START], events[:, layout.E_ROWS], events[:, layout.E_LABELS] = part, some.rows[begin], some.sizes, begin
     events[:, layout.E_NUMBER] = np.arange(number + 1, number + len(events) + 1)
-    by_event = search.by_event(some.rows[begin], some.rows[begin + some.sizes - 1], some.words, chunk, alive)
+    by_event = search.output.by_event(some.rows[begin], some.rows[begin + some.sizes - 1], some.words, chunk, alive)
     by_event |= {"change": pa.array(_WORDS[some.comes.astype(np.int64)], pa.string()), "change_number": pa.array(events[:, layout.E_NUMBER])}
     for leaf in search.task.plan.leaves:
         if leaf.spec.kind == "changed_by":
@@ -66,10 +66,10 @@ def _differing(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, 
     two matches with equal paths are equal in all respects, so their measures are not compared.
     """
     count = len(changes.turn)
-    if search.task.plan.rows != "one" and not search.by_ways:
+    if search.task.plan.rows != "one" and not search.runs.by_ways:
         return np.arange(count)
     ends = np.cumsum(changes.sizes)
-    words = np.where((search.room.floating == 1) & (changes.words == NEGATIVE_ZERO), 0, changes.words)
+    words = np.where((search.runs.room.floating == 1) & (changes.words == NEGATIVE_ZERO), 0, changes.words)
     keys = np.column_stack([changes.turn, changes.rows[ends - changes.sizes], changes.rows[ends - 1], words])
     gone: dict[bytes, int] = {}
     pairs: list[tuple[int, int]] = []
@@ -82,7 +82,7 @@ def _differing(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, 
         return np.arange(count)
     some = np.array(pairs).ravel()
     equal = np.ones(len(pairs), dtype=bool)
-    if not search.by_ways:
+    if not search.runs.by_ways:
         unseen = Tables(replace(search.task))  # a copy of the task, since these rows are not emitted
         table = pa.concat_tables(unseen.of(chunk, _found(search, chunk, alive, part, changes.chosen(some))))
         for leaf in search.task.plan.leaves:

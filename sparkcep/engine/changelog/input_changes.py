@@ -224,7 +224,7 @@ class NetReport:
         if found.arcs is not None:
             chunk = self.placed(chunk, found, found.arcs)
         left = taken(chunk, found.left)
-        for matches in identified(self.task, left, map(self.search.described, self.search.rounds(left))):
+        for matches in identified(self.task, left, map(self.search.output.described, self.search.rounds(left))):
             yield Found(left, matches)
         yield Found(left, MatchBatch.none(), np.arange(left.rows))
 
@@ -248,6 +248,6 @@ class NetReport:
         for part in range(chunk.parts):
             low, high = chunk.offsets[part : part + 2]
             base[low:high] = present.base(int(of_part[part]), arcs.clock[low:high])
-        self.search.use(present, arcs.given())
+        self.search.runs.use(present, arcs.given())
         column = pa.array(base)
         return replace(chunk, table=chunk.table.append_column(BASE, column), columns=chunk.columns | {BASE: column})

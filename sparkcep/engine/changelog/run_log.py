@@ -11,19 +11,23 @@ gets other records, they are written from 3 on, and ``place`` of row 0 is 3. Rec
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from sparkcep.columns.arrays import ranges
-from sparkcep.engine.automaton.register_runs import RegisterRuns
-from sparkcep.engine.core.kernel_loop import doubled
+from sparkcep.engine.automaton.register_arrays import RegisterLoop
+from sparkcep.engine.automaton.register_output import RegisterOutput
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.kernel_loop import doubled, with_doubled
 from sparkcep.kernels.automaton import register_runs as c
 from sparkcep.kernels.automaton import run_log as kernels
 from sparkcep.kernels.common import layout
 
 KEPT = 1024  # initial size, in records
 CHANGES = 1024  # initial size, in changes of matches, and of their rows
+_DOUBLED = {kernels.KEPT: "kept", kernels.CHANGES: "changes", kernels.CHANGE_ROWS: "change_rows"}  # what is full -> its array
 
 
 @dataclass(frozen=True)
@@ -53,20 +57,27 @@ class MatchChanges:
         return MatchChanges(self.turn[which], self.comes[which], self.cause[which], self.sizes[which], self.words[which], self.rows[at], self.labels[at])
 
 
-class RunLog:
-    """The log of the current partition.
+class RunLog(RegisterLoop):
+    """The log of the current partition, and the loop around the kernels that change it.
+
+    Args:
+        output: describes the matches.
+        chunk: the rows.
+        numbers, unnumbered: the numbers of CONSECUTIVE BY, see :class:`kernels.LogArrays`.
 
     Attributes:
-        arrays: the arrays of the kernel.
+        arrays: the arrays of the log.
         cleaned: how many of the first live rows have lost their records.
     """
 
-    def __init__(self, search: RegisterRuns, state: np.ndarray, rows: int, numbers: np.ndarray, unnumbered: np.ndarray) -> None:
-        self.search, self.state = search, state
-        matches = len(search.room.events)
+    def __init__(self, output: RegisterOutput, chunk: Chunk, numbers: np.ndarray, unnumbered: np.ndarray) -> None:
+        super().__init__(output.runs, chunk)
+        self.output, rows = output, chunk.rows
+        room = self.runs.room
+        matches = len(room.events)
         self.arrays = kernels.LogArrays(
             live=np.zeros(rows, dtype=np.int64), place=np.zeros(rows, dtype=np.int64), count=np.zeros(rows, dtype=np.int64),
-            kept=np.zeros((KEPT, search.room.made.shape[0]), dtype=np.int64), crossed=np.full(rows, kernels.UNCROSSED), head=np.full(rows, -1),
+            kept=np.zeros((KEPT, room.made.shape[0]), dtype=np.int64), crossed=np.full(rows, kernels.UNCROSSED), head=np.full(rows, -1),
             next=np.zeros(matches, dtype=np.int64), stands=np.zeros(matches, dtype=np.uint8), changes=np.zeros((CHANGES, kernels.T_WIDTH), dtype=np.int64),
             change_rows=np.zeros(CHANGES, dtype=np.int64), numbers=numbers, unnumbered=unnumbered,
         )  # fmt: skip
@@ -138,35 +149,35 @@ class RunLog:
 
     def note(self, matches: list[int], comes: bool, cause: int) -> None:
         """Notes that matches are inserted or retracted, with their rows as they are now."""
-        state, room = self.state, self.search.room
+        state, room = self.state, self.runs.room
         state[c.S_NUMBER] += len(matches) if comes else -len(matches)
         for match in matches:
             rows = np.zeros(0, dtype=np.int64)
-            if not self.search.by_ways:
+            if not self.runs.by_ways:
                 first = room.events[match, layout.E_START]
                 low, high = np.searchsorted(self.live, [first, first + room.events[match, layout.E_ROWS]])
                 rows = self.live[low:high]
             at, begin = int(state[kernels.S_CHANGES]), int(state[kernels.S_CHANGE_ROWS])
             while at == len(self.arrays.changes):
-                self.grow(kernels.CHANGES)
+                self.arrays = with_doubled(self.arrays, "changes")
             while begin + len(rows) > len(self.arrays.change_rows):
-                self.grow(kernels.CHANGE_ROWS)
+                self.arrays = with_doubled(self.arrays, "change_rows")
             self.arrays.changes[at] = state[kernels.S_TURN], comes, cause, match, begin, len(rows)
             self.arrays.change_rows[begin : begin + len(rows)] = rows
             state[kernels.S_CHANGES], state[kernels.S_CHANGE_ROWS] = at + 1, begin + len(rows)
 
     def changes(self) -> MatchChanges:
         """The noted changes. They are removed from the log."""
-        state, room = self.state, self.search.room
+        state, room = self.state, self.runs.room
         changes = self.arrays.changes[: state[kernels.S_CHANGES]].copy()
         matches, sizes = changes[:, kernels.T_MATCH], changes[:, kernels.T_ROWS]
         words = room.matches[matches]
-        if self.search.by_ways:
-            sizes, rows, labels = self.search.ways(words[:, c.M_WORDS + self.search.compiled.way])
+        if self.runs.by_ways:
+            sizes, rows, labels = self.output.ways(words[:, c.M_WORDS + self.runs.compiled.way])
         else:
             rows, labels = self.arrays.change_rows[: state[kernels.S_CHANGE_ROWS]].copy(), np.zeros(int(sizes.sum()), dtype=np.uint8)
             # labels of rows that are not live come first
-            if self.search.labelled:
+            if self.runs.labelled:
                 ends = room.events[matches, layout.E_LABELS] + room.events[matches, layout.E_ROWS]
                 labels = room.labels[ranges(ends - sizes, sizes)]
         state[kernels.S_CHANGES] = state[kernels.S_CHANGE_ROWS] = 0
@@ -175,19 +186,19 @@ class RunLog:
 
     def _renumber(self) -> None:
         """Drops the matches that no longer exist, if they are the majority."""
-        state, arrays, room = self.state, self.arrays, self.search.room
+        state, arrays, room = self.state, self.arrays, self.runs.room
         count = int(state[c.S_EVENTS])
         left = np.flatnonzero(arrays.stands[:count])
         if 2 * len(left) > count:
             return
         number = np.full(count + 1, -1)  # the last one is for index -1
         number[left] = np.arange(len(left))
-        sizes = room.events[left, layout.E_ROWS] if self.search.labelled else np.zeros(len(left), dtype=np.int64)
+        sizes = room.events[left, layout.E_ROWS] if self.runs.labelled else np.zeros(len(left), dtype=np.int64)
         labels = room.labels[ranges(room.events[left, layout.E_LABELS], sizes)]
         arrays.next[: len(left)] = number[arrays.next[left]]
         for values in (room.events, room.matches):
             values[: len(left)] = values[left]
-        if self.search.labelled:
+        if self.runs.labelled:
             room.events[: len(left), layout.E_LABELS] = np.cumsum(sizes) - sizes
         room.labels[: len(labels)] = labels
         arrays.stands[: len(left)], arrays.stands[len(left) : count] = 1, 0
@@ -195,23 +206,54 @@ class RunLog:
         arrays.head[live] = number[arrays.head[live]]
         state[c.S_EVENTS], state[c.S_LABELS] = len(left), len(labels)
 
-    # -- room ---------------------------------------------------------------------------------------------------------
+    # -- the kernels --------------------------------------------------------------------------------------------------
 
-    def grow(self, what: int, walking: bool = False) -> None:
-        """Makes room for ``what`` the kernel lacks. ``walking``: whether the kernel has written records that are not attached to a
-        row yet."""
-        arrays = self.arrays
-        if what == kernels.KEPT and walking:
-            self.arrays = arrays._replace(kept=doubled(arrays.kept))
-        elif what == kernels.KEPT:
+    def calls(self, kernel: Callable[[], int], walking: bool = False) -> Iterator[bool]:
+        """Calls a kernel until it is done. Yields True each time enough changes are noted to be emitted, and False at the end.
+
+        ``walking``: whether the kernel writes records that are not attached to a row yet. Raises MatchRuntimeError.
+        """
+        self.kernel, self.walking = kernel, walking
+        return self.rounds()
+
+    def finish(self, kernel: Callable[[], int], walking: bool = False) -> None:
+        """Calls a kernel that emits nothing until it is done, see :meth:`calls`."""
+        for _ in self.calls(kernel, walking):
+            pass
+
+    def run(self) -> int:
+        return self.kernel()
+
+    def found(self) -> bool:
+        return self.outcome == layout.FULL
+
+    def keeps(self) -> bool:
+        return self.state[c.S_DETAIL] != kernels.CHANGES
+
+    def widen(self, kept: bool) -> None:
+        """Doubles the room for labels or for matches. Does nothing if the changes have been emitted."""
+        room = self.runs.room
+        if kept and self.state[c.S_DETAIL] == c.LABELS:
+            self.replace(labels=doubled(room.labels))
+        elif kept:
+            self.arrays = with_doubled(self.arrays, "next", "stands")
+            matches, size = doubled(room.matches), 2 * len(room.match_stamps)
+            self.replace(
+                events=doubled(room.events), matches=matches, float_matches=matches.view(np.float64), match_stamps=np.zeros(size, dtype=np.int64),
+                match_places=np.zeros(size, dtype=np.int64),
+            )
+
+    def grow(self) -> None:
+        """Makes room for what the kernel lacks. Raises MatchRuntimeError if the log has too many records."""
+        lacking = int(self.state[c.S_DETAIL])
+        if lacking == kernels.STATE:
+            raise self.too_large(self.row)
+        if lacking == kernels.KEPT and not self.walking:
             self._rewrite()
-        elif what == kernels.CHANGES:
-            self.arrays = arrays._replace(changes=doubled(arrays.changes))
-        elif what == kernels.CHANGE_ROWS:
-            self.arrays = arrays._replace(change_rows=doubled(arrays.change_rows))
+        elif lacking in _DOUBLED:
+            self.arrays = with_doubled(self.arrays, _DOUBLED[lacking])
         else:
-            assert what == c.MATCHES
-            self.arrays = arrays._replace(next=doubled(arrays.next), stands=doubled(arrays.stands))
+            super().grow()
 
     def _rewrite(self) -> None:
         """Rewrites the lists of records without gaps. The array is doubled if the lists take more than half of it."""

@@ -6,18 +6,19 @@ All searches run their kernels by a subclass of :class:`KernelLoop`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from sparkcep.compiler.conditions.bytecode import OP, Conditions
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import WIDTH, MatchBatch
-from sparkcep.engine.core.predicates import kernel_data
 from sparkcep.engine.core.task import Task
+from sparkcep.errors import MatchRuntimeError
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.match import backtrack as kernels
 
+Arrays = TypeVar("Arrays", bound=Any)  # a NamedTuple of arrays
 MOST_LABELS, STATE_SHARE = 1 << 20, 64  # most labels of a match batch, and their share of ``max_state_bytes``
 
 
@@ -29,15 +30,23 @@ class KernelLoop:
         state: the kernel's progress, from which its next call resumes. int64.
         place: the index in ``state`` of the current row.
         detail: the index in ``state`` of an error's details.
+        less: what needs fewer state bytes, for the error message. Empty: see :meth:`Failures.state`.
+        outcome: the outcome of the last call.
     """
 
     name = ""
     state: np.ndarray
     place, detail = layout.S_START, layout.S_DETAIL
+    less = ""
+    outcome: int
 
     def __init__(self, task: Task, chunk: Chunk) -> None:
         self.task, self.chunk = task, chunk
-        self.data = kernel_data(task.prepared, chunk)
+
+    @property
+    def row(self) -> int:
+        """The current row."""
+        return int(self.state[self.place])
 
     def run(self) -> int:
         """Calls the kernel and returns its outcome."""
@@ -48,7 +57,7 @@ class KernelLoop:
         raise NotImplementedError
 
     def keeps(self) -> bool:
-        """Returns whether a full output must be kept because the kernel compares new matches with it."""
+        """Returns whether the output is not ready to be taken, because the kernel needs it or has not finished a row's matches."""
         return False
 
     def widen(self, kept: bool) -> None:
@@ -62,7 +71,15 @@ class KernelLoop:
     def check(self, nbytes: int) -> None:
         """Raises MatchRuntimeError if ``nbytes`` exceeds the limit of state bytes."""
         if nbytes > self.task.limits.max_state_bytes:
-            raise self.task.failures.state(int(self.state[self.place]), self.chunk.columns)
+            raise self.too_large(self.row)
+
+    def too_large(self, row: int) -> MatchRuntimeError:
+        """Returns the error for a search that needs too many state bytes at ``row``."""
+        return self.task.failures.state(row, self.chunk.columns, self.less)
+
+    def failure(self, outcome: int) -> MatchRuntimeError:
+        """Returns the error for a kernel that ended with ``outcome``."""
+        return self.task.failures.of(outcome, self.row, int(self.state[self.detail]), self.chunk.columns)
 
     def rounds(self) -> Iterator[Any]:
         """Yields the kernel's output each time it is full, and once at the end. Raises MatchRuntimeError."""
@@ -79,7 +96,7 @@ class KernelLoop:
                     return
                 self.widen(False)
             else:
-                raise self.task.failures.of(outcome, int(self.state[self.place]), int(self.state[self.detail]), self.chunk.columns)
+                raise self.failure(outcome)
 
 
 class OutputRoom:
@@ -141,6 +158,11 @@ class OutputRoom:
 
 def doubled(array: np.ndarray) -> np.ndarray:
     return np.concatenate([array, np.zeros_like(array)])
+
+
+def with_doubled(arrays: Arrays, *names: str) -> Arrays:
+    """Returns a record of arrays with those of these names doubled."""
+    return arrays._replace(**{name: doubled(getattr(arrays, name)) for name in names})
 
 
 def scratch(c: Conditions, rows: int, *, bits: int = 1, entries: int = 1, width: int = 0, depth: int = 4096, slots: int | None = None) -> kernels.Scratch:

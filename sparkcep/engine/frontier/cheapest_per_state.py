@@ -19,6 +19,7 @@ from sparkcep.engine.core.chunk import Chunk, Retained, Saved
 from sparkcep.engine.core.kernel_loop import KernelLoop, OutputRoom
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
 from sparkcep.engine.core.operator import Found, Left, Operator, RowsAtWatermark, window_ends
+from sparkcep.engine.core.predicates import kernel_data
 from sparkcep.engine.core.state_codec import (
     CHEAPEST,
     FAR,
@@ -166,6 +167,7 @@ class _CheapestStep(KernelLoop):
 
     def __init__(self, search: CheapestPerState, chunk: Chunk, state: RunState) -> None:
         super().__init__(search.task, chunk)
+        self.data = kernel_data(search.task.prepared, chunk)
         self.search, self.resumed = search, state
         self.measured: Measured = search.reporter.places(chunk)
         self.letters = self.data.rows.letters

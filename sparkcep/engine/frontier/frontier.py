@@ -14,7 +14,8 @@ from sparkcep.compiler.liveness import columns_read, largest_counts, live_window
 from sparkcep.compiler.net.net import ACCEPT, E_AT_END, E_COST, E_VAR, Net
 from sparkcep.compiler.searches import FRONT
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.kernel_loop import KernelLoop, doubled, scratch
+from sparkcep.engine.core.kernel_loop import KernelLoop, doubled, scratch, with_doubled
+from sparkcep.engine.core.predicates import kernel_data
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import plan_windows
 from sparkcep.engine.frontier.match_counts import MAX_COUNT
@@ -95,6 +96,7 @@ class FrontierSearch(KernelLoop):
 
     def __init__(self, front: Frontier, chunk: Chunk, pruning: bool) -> None:
         super().__init__(front.task, chunk)
+        self.data = kernel_data(front.task.prepared, chunk)
         self.front, task, data = front, self.task, self.data
         self.windows, _ = plan_windows(task.plan.windows, chunk.columns, chunk.offsets)
         self.when, self.until = np.arange(chunk.rows), self.windows[0] - 1
@@ -167,7 +169,7 @@ class FrontierSearch(KernelLoop):
         head, work, rows = self.classes.head, self.looking.scratch, self.chunk.rows
         self.classes = run_classes.Classes(*map(doubled, self.classes))._replace(head=head)
         self.classes.table[:] = 0
-        self.cargo = self.cargo._replace(**{name: doubled(getattr(self.cargo, name)) for name in self.by_class})
+        self.cargo = with_doubled(self.cargo, *self.by_class)
         if len(self.task.slots):
             hi, hf = (np.concatenate([a, np.zeros_like(a[rows:])]) for a in (work.hi, work.hf))
             self.looking = self.looking._replace(scratch=work._replace(hi=hi, hf=hf, hbits=hf.view(np.int64)))

@@ -18,6 +18,7 @@ from sparkcep.engine.core.errors import EagerConditionError
 from sparkcep.engine.core.kernel_loop import KernelLoop, OutputRoom
 from sparkcep.engine.core.matches import WIDTH, WITH_ERRORS, MatchBatch
 from sparkcep.engine.core.operator import NOTHING_DUE, Found, Operator, RowsAtWatermark, Step
+from sparkcep.engine.core.predicates import kernel_data
 from sparkcep.engine.core.resume import AT_START, NOTHING_OPEN, ResumeState
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import plan_windows
@@ -63,6 +64,7 @@ class Matches(KernelLoop):
 
     def __init__(self, task: Task, chunk: Chunk, state: ResumeState, *, width: int = WIDTH, negates: bool = False) -> None:
         super().__init__(task, chunk)
+        self.data = kernel_data(task.prepared, chunk)
         self.resumed, self.negates = state, negates
         self.opens = state.opens(chunk)
         self.state = np.zeros(self.state_size, dtype=np.int64)

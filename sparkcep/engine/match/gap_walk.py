@@ -23,6 +23,7 @@ from sparkcep.engine.match.early_emission import EarlyEmission
 from sparkcep.engine.match.enumeration import SKIPS, Matches
 from sparkcep.engine.match.score_bounds import bounded, floors_of
 from sparkcep.kernels.common import layout
+from sparkcep.kernels.match import reachability
 from sparkcep.kernels.match import walk as walking
 from sparkcep.kernels.vm import final_conditions, vm
 from sparkcep.plan.options import NO_WINDOW
@@ -104,9 +105,9 @@ def _is_local(net: Net, prepared: Prepared) -> bool:
 
 
 def _ends_of(net: Net, data: ChunkArrays, strategy: int, exact: bool) -> np.ndarray:
-    """Returns the table of :func:`sparkcep.kernels.match.walk.completion_ends`. int64 (nodes, rows)."""
+    """Returns the table of :func:`sparkcep.kernels.match.reachability.completion_ends`. int64 (nodes, rows)."""
     ends = np.empty((net.nodes, len(data.rows.letters)), dtype=np.int64)
-    walking.completion_ends(_joined([net]), data.rows.letters, data.rows.offsets, strategy, exact, False, ends)
+    reachability.completion_ends(_joined([net]), data.rows.letters, data.rows.offsets, strategy, exact, False, ends)
     return ends
 
 
@@ -157,7 +158,7 @@ def completion_ends(prepared: Prepared, net: walking.NetArrays, data: ChunkArray
     plain = not prepared.conditions.has_history and len(prepared.plan.windows) == 1
     # each side ignores rows by its own strategy; assuming that any row may be ignored gives a lower bound for all sides
     strategy = layout.ANY if sided else CONTIGUITY[prepared.plan.selection.strategy]
-    walking.completion_ends(net, data.rows.letters, data.rows.offsets, strategy, plain, sided, ends)
+    reachability.completion_ends(net, data.rows.letters, data.rows.offsets, strategy, plain, sided, ends)
     return ends
 
 
@@ -177,7 +178,7 @@ def latest_ends(net: walking.NetArrays, data: ChunkArrays, strict: bool, ahead: 
     size = (nodes, rows) if wanted and nodes * rows * 8 <= MAX_ENDS_BYTES else (0, 0)
     latest, alive = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.uint8)
     if latest.size:
-        walking.latest_ends(net, data.rows.letters, data.rows.offsets, strict, ahead, latest, alive)
+        reachability.latest_ends(net, data.rows.letters, data.rows.offsets, strict, ahead, latest, alive)
     return latest, alive
 
 

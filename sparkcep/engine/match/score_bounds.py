@@ -18,6 +18,7 @@ from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import WINDOW_BYTES, slides
 from sparkcep.engine.match.scores import Scores
+from sparkcep.engine.output.score_program import program_of
 from sparkcep.errors import TooMuchStateError
 from sparkcep.kernels.match import walk as walking
 from sparkcep.kernels.topk import score_bounds as searching
@@ -25,12 +26,6 @@ from sparkcep.plan.facts import occurrences
 
 MAX_REACH_BYTES = 1 << 28  # most bytes of a table: by how much sums may grow
 MAX_HELD = 1 << 20  # most scores in all windows that hold one row
-_CODES = {
-    "+": searching.ADD, "-": searching.SUBTRACT, "*": searching.MULTIPLY, "/": searching.DIVIDE, "neg": searching.NEGATE, "abs": searching.ABSOLUTE,
-    "sqrt": searching.ROOT, "least": searching.LEAST, "greatest": searching.GREATEST,
-}  # fmt: skip
-
-
 _ORDERS = {"<=": searching.AT_MOST, ">=": searching.AT_LEAST}
 
 
@@ -81,7 +76,7 @@ def floors_of(
         return None
     low, high = np.empty(shape), np.empty(shape)
     searching.fill_reach(net.first, net.edges, net.accepts, letters, chunk.offsets, summed.weights, strategy, automaton.sides, max(longest, 1), low, high)
-    code, literals = _program(summed.tree)
+    code, literals = program_of(summed.tree)
     tests, own, other = _tests(task, chunk, letters)
     return searching.Floors(
         code=code, literals=literals, weights=summed.weights, low=low, high=high, slack=summed.slack, first=slots.first, until=slots.until,
@@ -138,23 +133,3 @@ def _slots(task: Task, chunk: Chunk, whole: bool) -> _Slots | None:
 def _ordered(net: walking.NetArrays, sides: int) -> bool:
     """Returns whether the walk finds matches in the order of their row vectors: each node then has one way on."""
     return sides == 1 and bool((np.diff(net.first) <= 1).all())
-
-
-def _program(tree: tuple) -> tuple[np.ndarray, np.ndarray]:
-    """Returns a score as a postfix program: its operations and its literals."""
-    code: list[tuple[int, int]] = []
-    literals: list[float] = []
-
-    def visit(node: tuple) -> None:
-        if node[0] == "leaf":
-            code.append((searching.LEAF, node[1]))
-        elif node[0] == "lit":
-            code.append((searching.LITERAL, len(literals)))
-            literals.append(float(node[1]))
-        else:
-            for operand in node[1:]:
-                visit(operand)
-            code.append((_CODES[node[0]], 0))
-
-    visit(tree)
-    return np.array(code, dtype=np.int64), np.array(literals, dtype=np.float64)

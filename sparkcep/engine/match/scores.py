@@ -16,16 +16,25 @@ from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.output import gather
-from sparkcep.engine.output import intervals as bounds
 from sparkcep.engine.output.row_weights import float_weights, is_floating, keeps_types, known_values, whole_weights
+from sparkcep.engine.output.score_program import (
+    ARRAYS,
+    CHOICES,
+    EXACT,
+    FLOATING,
+    SUMS,
+    Interval,
+    evaluated,
+    interval_of,
+    interval_of_values,
+    keeps_scale,
+    operations,
+)
 from sparkcep.kernels.common.layout import E_ROWS
 from sparkcep.plan.records import ALL_ROWS, Score, Scored, Term
 
 MISSING = np.iinfo(np.int64).min  # key of a score that is NULL or NaN: it ranks last
 _EPSILON = 2.0**-52
-_ARRAYS = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt, "least": np.minimum, "greatest": np.maximum,
-}  # fmt: skip
 
 
 class Summed(NamedTuple):
@@ -81,7 +90,7 @@ class Sum:
 
     def of(self, found: MatchBatch) -> np.ndarray | None:
         """Returns the keys of the matches' scores, None if they may be rounded. int64 (matches)."""
-        if self.exact and np.abs(self.weights).max(initial=0.0) * int(found.events[:, E_ROWS].max()) >= bounds.EXACT:
+        if self.exact and np.abs(self.weights).max(initial=0.0) * int(found.events[:, E_ROWS].max()) >= EXACT:
             return None
         sums = gather.match_sums(found.events, found.labels, found.rows, self.weights) / self.score.parts
         return _ordered(sums, _missing(self.known, found))
@@ -93,7 +102,7 @@ class Sum:
         """
         there = _there(letters, len(self.weights))
         weights = np.where(there, self.weights[:, : len(letters)], 0.0)
-        if np.isinf(weights).any() or (self.exact and np.abs(weights).max(initial=0.0) * most >= bounds.EXACT):
+        if np.isinf(weights).any() or (self.exact and np.abs(weights).max(initial=0.0) * most >= EXACT):
             return None
         for term, known in self.known:
             missing = _of_term(term, there) & (known[:, : len(letters)] == 0)
@@ -122,12 +131,12 @@ class Tree:
 
     def _usable(self) -> bool:
         """Returns whether arithmetic with these types is that of DOUBLEs, or of integers in units of the smallest decimal place."""
-        types, used = [t for t in self.types if t is not None], bounds.operations(self.scored.tree)
+        types, used = [t for t in self.types if t is not None], operations(self.scored.tree)
         if any(not t.is_number or t.kind == "float" or t.precision > 18 for t in types):
             return False
         if not any(t.kind == "decimal" for t in types):
             return True
-        return None not in self.types and not any(t.is_float for t in types) and not used - bounds.SUMS and bounds.keeps_scale(types)
+        return None not in self.types and not any(t.is_float for t in types) and not used - SUMS and keeps_scale(types)
 
     def of(self, found: MatchBatch) -> np.ndarray | None:
         """Returns the keys of the matches' scores, None if they might differ from Spark's. int64 (matches)."""
@@ -136,17 +145,17 @@ class Tree:
         leaves = [gather.match_sums(found.events, found.labels, found.rows, weights) for weights in self.weights]
         missing = [_missing(known, found) for known in self.known]
         absent = np.any(missing, axis=0)
-        choosing = bool(bounds.operations(self.scored.tree) & bounds.CHOICES)
+        choosing = bool(operations(self.scored.tree) & CHOICES)
         if (not self.scored.strict and absent.any()) or (choosing and any(np.isnan(leaf).any() for leaf in leaves)):
             return None  # least and greatest skip NULLs, and treat NaN as the greatest value
-        intervals: list[bounds.Interval | None] = [
-            bounds.of_values(leaf[~none], bounds.FLOATING if t is not None and t.is_float else _bits(term, t))
+        intervals: list[Interval | None] = [
+            interval_of_values(leaf[~none], FLOATING if t is not None and t.is_float else _bits(term, t))
             for leaf, none, term, t in zip(leaves, missing, self.scored.leaves, self.types)
         ]
-        if bounds.of_tree(self.scored.tree, intervals) is None:
+        if interval_of(self.scored.tree, intervals) is None:
             return None
         with np.errstate(all="ignore"):
-            return _ordered(_value(self.scored.tree, leaves), absent)
+            return _ordered(evaluated(self.scored.tree, leaves, ARRAYS), absent)
 
     def summed(self, chunk: Chunk, letters: np.ndarray, most: int) -> Summed | None:
         """Returns the parts of the score, None if a match may have no score, or one that differs from Spark's.
@@ -162,10 +171,10 @@ class Tree:
             if not np.isfinite(weights).all() or any((_of_term(term, there) & (values[:, : len(letters)] == 0)).any() for _, values in known):
                 return None
             floating = t is not None and t.is_float
-            intervals.append(_interval(term, weights, there, chunk, bounds.FLOATING if floating else _bits(term, t)))
+            intervals.append(_interval(term, weights, there, chunk, FLOATING if floating else _bits(term, t)))
             slack.append(_slack(weights, chunk, most) if floating and term.kind != "row" else 0.0)
             found.append(weights)
-        if bounds.of_tree(self.scored.tree, intervals) is None:
+        if interval_of(self.scored.tree, intervals) is None:
             return None
         return Summed(self.scored.tree, np.array(found), np.array(slack))
 
@@ -181,10 +190,10 @@ def _of_term(term: Term, there: np.ndarray) -> np.ndarray:
     return there & own[:, None]
 
 
-def _interval(term: Term, weights: np.ndarray, there: np.ndarray, chunk: Chunk, bits: int) -> bounds.Interval:
+def _interval(term: Term, weights: np.ndarray, there: np.ndarray, chunk: Chunk, bits: int) -> Interval:
     """Returns the interval of a sum over any rows that a match may take."""
     if term.kind == "row":
-        return bounds.of_values(weights[_of_term(term, there)], bits)
+        return interval_of_values(weights[_of_term(term, there)], bits)
     low, high = (np.add.reduceat(worst, chunk.offsets[:-1]) for worst in (weights.min(axis=0, initial=0.0), weights.max(axis=0, initial=0.0)))
     return float(low.min(initial=0.0)), float(high.max(initial=0.0)), bits
 
@@ -198,14 +207,6 @@ def _slack(weights: np.ndarray, chunk: Chunk, most: int) -> float:
 
 def _bits(term: Term, t: Type | None) -> int:
     return INT_BITS.get(t.kind, 64) if t is not None and term.kind == "row" else 64
-
-
-def _value(tree: tuple, leaves: list[np.ndarray]) -> np.ndarray:
-    if tree[0] == "leaf":
-        return leaves[tree[1]]
-    if tree[0] == "lit":
-        return np.full(len(leaves[0]), float(tree[1]))
-    return _ARRAYS[tree[0]](*(_value(operand, leaves) for operand in tree[1:]))
 
 
 def _weights(term: Term, chunk: Chunk, variables: int) -> np.ndarray:

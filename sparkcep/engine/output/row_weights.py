@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import INT_BITS, type_of
-from sparkcep.engine.output import gather, intervals
+from sparkcep.engine.output import gather
+from sparkcep.engine.output.score_program import Interval, fits, interval_of_values
 from sparkcep.plan.records import ALL_ROWS, Score, Term
 
 
@@ -101,18 +102,18 @@ def keeps_types(terms: tuple[Term, ...], columns: dict[str, pa.Array], letters: 
 
     ``letters`` has the variables that each row may be. int64 (rows).
     """
-    whole: intervals.Interval = (0.0, 0.0, 8)
+    whole: Interval = (0.0, 0.0, 8)
     for mask, column, sign, kind in terms:
         bits = _bits(column, kind, columns)
         if not bits:
             return True  # decimals; or BIGINT, which ``whole_weights`` bounds
         rows = len(letters)
         own = words(columns[column])[:rows][(letters & mask != 0) & (null_marks(columns[column])[:rows] == 0)]
-        low, high, _ = intervals.of_values(sign * own, bits)
+        low, high, _ = interval_of_values(sign * own, bits)
         if kind == "branch":
             low, high = min(low, 0.0), max(high, 0.0)
         whole = whole[0] + low, whole[1] + high, max(whole[2], bits)
-        if not intervals.fits(whole):
+        if not fits(whole):
             return False
     return True
 

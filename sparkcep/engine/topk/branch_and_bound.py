@@ -1,27 +1,22 @@
 """The k best sequences of single rows by a monotone score, without going through all matches.
 
 These are the nonlinear preferences of CPR (sections 3.2 to 3.4). The method is branch and bound, see
-:mod:`sparkcep.kernels.topk.branch_and_bound`. A score is a tree over one weight for each stratum, as
-:mod:`sparkcep.plan.extend.score` writes it: ``("leaf", stratum)``, ``("lit", number)``, or one of ``OPERATIONS`` with its operands.
-All operations are exact in IEEE arithmetic or rounded correctly, so the bits of a score equal Spark's.
+:mod:`sparkcep.kernels.topk.branch_and_bound`. A score is a tree over one weight for each stratum, see
+:mod:`sparkcep.engine.output.score_program`.
 """
 
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sparkcep.columns.arrays import numbered
+from sparkcep.engine.output.score_program import program_of
 from sparkcep.errors import TooManyStepsError, TooMuchStateError
 from sparkcep.kernels.topk import branch_and_bound as mk
 
-OPERATIONS = {
-    "+": mk.ADD, "-": mk.SUBTRACT, "*": mk.MULTIPLY, "/": mk.DIVIDE, "neg": mk.NEGATE, "sqrt": mk.ROOT, "least": mk.LEAST, "greatest": mk.GREATEST,
-}  # fmt: skip
 _FALLING_OPERANDS = {"-": (1, -1), "neg": (-1,)}
 
 
@@ -115,7 +110,7 @@ def top_sequences(
     k = max(1, min(k, math.prod(np.diff(strata.offsets).tolist())))  # there are not more sequences
     if k * (m + 1) * 16 > max_bytes:
         raise TooMuchStateError
-    score = compiled(tree, m)
+    score = mk.Score(*program_of(tree), rising_leaves(tree, m))
     # rows of each stratum that would give k results if their order were random
     trial = min(mk.TRIAL, math.ceil((2 * k * math.factorial(m)) ** (1 / m)) + 1)
     room = _room(m, n, k, len(score.code))
@@ -206,32 +201,19 @@ def rising_leaves(tree: tuple, strata: int) -> np.ndarray:
 
     It is 1 if a larger weight makes the score larger, -1 if smaller, and 0 if the score does not depend on the stratum.
     """
-    return compiled(tree, strata).rising
-
-
-def compiled(tree: tuple, strata: int) -> mk.Score:
-    """Returns the tree as a program. Raises ValueError if the score is not monotone: some stratum both raises and lowers it."""
-    code: list[tuple[int, int]] = []
-    literals: list[float] = []
     rising = np.zeros(strata, dtype=np.int64)
 
     def visit(node: tuple, direction: int) -> None:
-        op = node[0]
-        if op == "leaf":
+        if node[0] == "leaf":
             if rising[node[1]] == -direction:
                 raise ValueError(f"not monotone in stratum {node[1]}")
             rising[node[1]] = direction
-            code.append((mk.LEAF, node[1]))
-        elif op == "lit":
-            code.append((mk.LITERAL, len(literals)))
-            literals.append(float(node[1]))
-        else:
+        elif node[0] != "lit":
             for operand, turned in zip(node[1:], _directions(node)):
                 visit(operand, direction * turned)
-            code.append((OPERATIONS[op], 0))
 
     visit(tree, 1)
-    return mk.Score(np.array(code, dtype=np.int64), np.array(literals, dtype=np.float64), rising)
+    return rising
 
 
 def _directions(node: tuple) -> tuple[int, ...]:
@@ -241,17 +223,3 @@ def _directions(node: tuple) -> tuple[int, ...]:
     if node[0] == "/" and node[2][0] != "lit":
         return 1, -1  # for positive operands
     return _FALLING_OPERANDS.get(node[0], tuple(1 for _ in node[1:]))
-
-
-def value(tree: tuple, weights: Sequence[float]) -> float:
-    """Returns the score of one weight for each stratum."""
-    if tree[0] == "leaf":
-        return weights[tree[1]]
-    if tree[0] == "lit":
-        return tree[1]
-    return _APPLY[tree[0]](*(value(operand, weights) for operand in tree[1:]))
-
-
-_APPLY: dict[str, Callable[..., float]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "neg": operator.neg, "sqrt": math.sqrt, "least": min, "greatest": max,
-}  # fmt: skip

@@ -26,8 +26,8 @@ from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import Slides, plan_windows, slides, window_ends
 from sparkcep.engine.match.enumeration import Listing, listed
 from sparkcep.engine.match.gap_walk import windowed
-from sparkcep.engine.output.intervals import EXACT
 from sparkcep.engine.output.row_weights import MatchScores, TypeRangeError, float_weights, is_floating, keeps_types, whole_weights
+from sparkcep.engine.output.score_program import EXACT
 from sparkcep.engine.output.tables import most_windows
 from sparkcep.engine.topk.k_best_paths import Keys, Ranked, top_matches, united
 from sparkcep.errors import TooMuchStateError

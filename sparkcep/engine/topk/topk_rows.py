@@ -22,8 +22,17 @@ from sparkcep.engine.core.predicates import kernel_data
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import Slides, plan_windows
 from sparkcep.engine.match.enumeration import Listing
-from sparkcep.engine.output import intervals
-from sparkcep.engine.output.intervals import CHOICES, SUMS, keeps_scale, operations
+from sparkcep.engine.output.score_program import (
+    CHOICES,
+    EXACT,
+    FLOATING,
+    SUMS,
+    Interval,
+    interval_of,
+    interval_of_values,
+    keeps_scale,
+    operations,
+)
 from sparkcep.engine.topk.branch_and_bound import Inside, best_of, top_sequences
 from sparkcep.engine.topk.topk_paths import Best, Far, Rankings, Span, summed_weights, timed, unclear
 from sparkcep.errors import TooManyStepsError, TooMuchStateError
@@ -117,7 +126,7 @@ class TopkRows(Rankings):
         weights = summed_weights(self.task, chunk, letters)
         if weights is None or unclear(self.terms, chunk.columns, letters):
             return None
-        if weights.dtype.kind != "f" and np.abs(weights.astype(np.float64)).max(axis=1, initial=0.0).sum() >= intervals.EXACT:
+        if weights.dtype.kind != "f" and np.abs(weights.astype(np.float64)).max(axis=1, initial=0.0).sum() >= EXACT:
             return None
         return {v: weights[v].astype(np.float64) for v in self.variables}
 
@@ -138,7 +147,7 @@ class TopkRows(Rankings):
                 return None
             values = {v: x * 10.0 ** (scale - types[v].scale) for v, x in values.items()}
         found = {v: np.zeros(rows) for v in self.variables}
-        leaves: list[intervals.Interval | None] = []
+        leaves: list[Interval | None] = []
         for i, (variable, column) in enumerate(monotone.leaves):
             there, null = (letters >> variable & 1).astype(bool), null_marks(columns[column]).astype(bool)
             own = values[variable].astype(np.float64)
@@ -146,10 +155,10 @@ class TopkRows(Rankings):
                 return None
             if i in monotone.positive and (own[there & ~null] < 0).any():
                 return None
-            bits = intervals.FLOATING if types[variable].is_float else INT_BITS.get(types[variable].kind, 64)
-            leaves.append(intervals.of_values(values[variable][there & ~null], bits))
+            bits = FLOATING if types[variable].is_float else INT_BITS.get(types[variable].kind, 64)
+            leaves.append(interval_of_values(values[variable][there & ~null], bits))
             found[variable] = np.where(null, np.nan, own)
-        return None if intervals.of_tree(monotone.tree, leaves) is None else found
+        return None if interval_of(monotone.tree, leaves) is None else found
 
 
 def renumbered(tree: tuple, strata: list[int]) -> tuple:

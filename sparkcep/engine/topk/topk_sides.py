@@ -27,10 +27,19 @@ from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import Slides, plan_windows
 from sparkcep.engine.match.enumeration import Listing
 from sparkcep.engine.match.gap_walk import windowed
-from sparkcep.engine.output import intervals
-from sparkcep.engine.output.intervals import SUMS, keeps_scale, operations
 from sparkcep.engine.output.row_weights import float_weights, whole_weights
-from sparkcep.engine.topk.branch_and_bound import rising_leaves, value
+from sparkcep.engine.output.score_program import (
+    FLOATING,
+    NUMBERS,
+    SUMS,
+    Interval,
+    evaluated,
+    inside,
+    interval_of,
+    keeps_scale,
+    operations,
+)
+from sparkcep.engine.topk.branch_and_bound import rising_leaves
 from sparkcep.engine.topk.k_best_paths import Ranked, top_matches
 from sparkcep.engine.topk.rank_join import Item, Joined, Queue, RankJoin
 from sparkcep.engine.topk.topk_paths import Best, Rankings, Span, timed
@@ -74,7 +83,7 @@ class TopkSides(Rankings):
         self.sides = task.prepared.strategy.sides
         self.rising = np.where(rising_leaves(self.score.tree, len(self.sides)) < 0, -1, 1).tolist()
         self.lengths = [rows_of_match(side) for side in self.sides]
-        self.merge = lambda scores: value(self.score.tree, [s * r for s, r in zip(scores, self.rising)])
+        self.merge = lambda scores: evaluated(self.score.tree, [s * r for s, r in zip(scores, self.rising)], NUMBERS)
 
     def answer(self, chunk: Chunk) -> Iterator[Found]:
         sliding = self.slides(chunk)
@@ -226,7 +235,7 @@ class TopkSides(Rankings):
         if scale and (self.floating or operations(self.score.tree) - SUMS or not keeps_scale(types)):
             return None
         leaves = [self._interval(side, letters, columns, offsets, scale) for side in range(len(self.sides))]
-        if None in leaves or intervals.of_tree(self.score.tree, leaves) is None:
+        if None in leaves or interval_of(self.score.tree, leaves) is None:
             return None
         out = []
         for side, (terms, rising) in enumerate(zip(self.score.sides, self.rising)):
@@ -241,22 +250,22 @@ class TopkSides(Rankings):
             out.append(own * rising * unit)
         return out
 
-    def _interval(self, side: int, letters: np.ndarray, columns: dict[str, pa.Array], offsets: np.ndarray, scale: int) -> intervals.Interval | None:
+    def _interval(self, side: int, letters: np.ndarray, columns: dict[str, pa.Array], offsets: np.ndarray, scale: int) -> Interval | None:
         """Returns the interval of a side's sums, in units of ``10 ** -scale``.
 
         Returns None if one of their parts may overflow its type.
         """
-        whole: intervals.Interval = (0.0, 0.0, 64)
+        whole: Interval = (0.0, 0.0, 64)
         for mask, column, sign, kind in self.score.sides[side]:
             there = letters & mask != 0
             added, bits = np.full(len(letters), float(sign)), 64
             if column:
                 t = type_of(columns[column].type)
                 added = sign * words(columns[column]).astype(np.float64) * 10.0 ** (0 if t.is_float else scale - t.scale)
-                bits = intervals.FLOATING if t.is_float else INT_BITS.get(t.kind, 64) if kind == "row" else 64
+                bits = FLOATING if t.is_float else INT_BITS.get(t.kind, 64) if kind == "row" else 64
             own = _of_rows(np.where(there, added, 0.0), there, offsets, 1 if kind == "row" else self.lengths[side])
             whole = whole[0] + own[0], whole[1] + own[1], min(whole[2], bits)
-            if not intervals.inside(whole):
+            if not inside(whole):
                 return None
         return whole
 

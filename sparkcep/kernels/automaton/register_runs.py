@@ -216,6 +216,24 @@ class RunRoom(NamedTuple):
     pair_null: np.ndarray
 
 
+class RunContext(NamedTuple):
+    """The arguments that all steps of a search share.
+
+    Attributes:
+        graph, values, rows, room: see above.
+        labelled: whether matches have labels.
+        max_steps, max_matches: bounds of the search.
+    """
+
+    graph: ArcGraph
+    values: RegisterCode
+    rows: RegisterRows
+    room: RunRoom
+    labelled: bool
+    max_steps: int
+    max_matches: int
+
+
 @embedded
 def _evaluate(entry, q, values, rows, room):
     """Runs bytecode at row ``q``, and leaves the value at the bottom of the interpreter's stack. Returns 0 or an error."""
@@ -230,40 +248,33 @@ def _evaluate(entry, q, values, rows, room):
 
 
 @embedded
+def _load_value(column, how, words, floats, at, null, q, rows):
+    """Writes a value into row ``q``, where the bytecode reads it as a column. The value's words begin at ``at``."""
+    if how == FLOAT:
+        rows.flts[column, q] = floats[at]
+        rows.fnull[column, q] = null
+    else:
+        rows.ints[column, q] = words[at]
+        rows.inull[column, q] = null
+        if how == WIDE:
+            rows.ints[column + 1, q] = words[at + 1]
+            rows.inull[column + 1, q] = null
+
+
+@embedded
 def _load(words, floats, q, values, rows):
-    """Writes the registers of a record into row ``q``, where the bytecode reads them as columns."""
-    nulls = words[I_NULLS]
+    """Writes the registers of a record into row ``q``."""
     for r in range(values.registers.shape[0]):
-        column = values.registers[r, V_COLUMN]
-        at = I_WORDS + values.registers[r, V_WORD]
-        null = (nulls >> r) & 1
-        if values.registers[r, V_HOW] == FLOAT:
-            rows.flts[column, q] = floats[at]
-            rows.fnull[column, q] = null
-        else:
-            rows.ints[column, q] = words[at]
-            rows.inull[column, q] = null
-            if values.registers[r, V_HOW] == WIDE:
-                rows.ints[column + 1, q] = words[at + 1]
-                rows.inull[column + 1, q] = null
+        how, column, at = values.registers[r, V_HOW], values.registers[r, V_COLUMN], I_WORDS + values.registers[r, V_WORD]
+        _load_value(column, how, words, floats, at, (words[I_NULLS] >> r) & 1, q, rows)
 
 
 @embedded
 def _load_given(arc, q, graph, values, rows):
     """Writes the parameters of an arc into row ``q``."""
     for p in range(graph.arcs[arc, A_GIVEN], graph.arcs[arc, A_GIVEN_END]):
-        column = values.parameters[p, V_COLUMN]
-        at = values.parameters[p, V_WORD]
-        null = values.given_null[arc, p]
-        if values.parameters[p, V_HOW] == FLOAT:
-            rows.flts[column, q] = values.float_given[arc, at]
-            rows.fnull[column, q] = null
-        else:
-            rows.ints[column, q] = values.given[arc, at]
-            rows.inull[column, q] = null
-            if values.parameters[p, V_HOW] == WIDE:
-                rows.ints[column + 1, q] = values.given[arc, at + 1]
-                rows.inull[column + 1, q] = null
+        how, column, at = values.parameters[p, V_HOW], values.parameters[p, V_COLUMN], values.parameters[p, V_WORD]
+        _load_value(column, how, values.given[arc], values.float_given[arc], at, values.given_null[arc, p], q, rows)
 
 
 @embedded
@@ -521,16 +532,15 @@ def _follow(arc, origin, k, on, group, q, graph, values, rows, room, state):
     return room.made[at] > 0
 
 
-# Arguments of _row:
+# Arguments of take_row:
 #   opening: make the records before the first row instead.
 #   emitted: whether the matches that end at the row have been emitted.
 #   limit: arcs ON EXPIRY are taken up to this time.
 #   expired: arcs ON EXPIRY up to this time have been emitted.
-#   labelled: whether matches have labels.
-#   max_steps, max_matches: bounds of the search.
 @kernel
-def _row(q, high, opening, emitted, limit, expired, graph, values, rows, room, labelled, max_steps, max_matches, state):
+def take_row(q, high, opening, emitted, limit, expired, context, state):
     """Takes row ``q`` of a partition that ends before ``high``. Returns DONE, or an outcome that says why not."""
+    graph, values, rows, room = context.graph, context.values, context.rows, context.room
     side = state[S_SIDE]
     into = np.int64(2) if opening else 1 - side
     count = state[S_COUNT]
@@ -606,7 +616,7 @@ def _row(q, high, opening, emitted, limit, expired, graph, values, rows, room, l
                 continue
             origin_of = origin
         steps += 1
-        if steps > max_steps:
+        if steps > context.max_steps:
             return EFFORT
         # ---- Whether the arc is taken.
         bit = graph.arcs[arc, A_BIT]
@@ -643,7 +653,7 @@ def _row(q, high, opening, emitted, limit, expired, graph, values, rows, room, l
             return ERROR
         # ---- The match that it completes.
         if (on == ON_EXPIRY or not emitted) and (graph.arcs[arc, A_EMITS] == 1 or graph.final[target] == 1):
-            outcome = _emit(arc, q, group, stamp, graph, values, rows, room, labelled, max_matches, state)
+            outcome = _emit(arc, q, group, stamp, graph, values, rows, room, context.labelled, context.max_matches, state)
             if outcome != DONE:
                 return outcome
             if graph.arcs[arc, A_EMITS] == 1:
@@ -655,7 +665,7 @@ def _row(q, high, opening, emitted, limit, expired, graph, values, rows, room, l
         n = _known(into, made, stamp, room)
         if n < made:
             continue
-        if labelled and on == ON_ROW:  # labels are a linked list of path steps, which records with a common past share
+        if context.labelled and on == ON_ROW:  # labels are a linked list of path steps, which records with a common past share
             way = state[S_WAYS]
             if way == room.ways.shape[0]:
                 return _lacking(WAYS, state)
@@ -680,7 +690,7 @@ def _row(q, high, opening, emitted, limit, expired, graph, values, rows, room, l
 
 
 @inlined
-def _begins_otherwise(base, graph, state):
+def begins_otherwise(base, graph, state):
     """Whether the records before the first row differ for the arcs of ``base``. This is possible only if arcs ON EMPTY leave the
     start."""
     start = base + graph.start[0]
@@ -688,12 +698,13 @@ def _begins_otherwise(base, graph, state):
 
 
 @kernel
-def run(graph, values, rows, room, opens, labelled, max_steps, max_matches, state):
+def run(context, opens, state):
     """Takes rows from the position in ``state``. Returns DONE, FULL or GROW (S_DETAIL: what is full), or an error.
 
     ``opens`` int64 (partitions, OPEN_WIDTH) has in O_START the first row whose matches have not been emitted. A growing partition
     is left with its position there, and with the first row of its oldest run in O_COVERED.
     """
+    graph, rows, room = context.graph, context.rows, context.room
     parts = rows.offsets.shape[0] - 1
     while state[S_PART] < parts:
         part = state[S_PART]
@@ -706,7 +717,7 @@ def run(graph, values, rows, room, opens, labelled, max_steps, max_matches, stat
             state[S_WAYS] = 0
             state[S_NUMBER] = opens[part, O_NUMBER]
         if state[S_OPENED] == 0 and low < high:
-            outcome = _row(low, high, True, True, ENDLESS, BEFORE_ALL, graph, values, rows, room, labelled, max_steps, max_matches, state)
+            outcome = take_row(low, high, True, True, ENDLESS, BEFORE_ALL, context, state)
             if outcome != DONE:
                 return outcome
             state[S_BASE] = rows.base[low]
@@ -716,8 +727,8 @@ def run(graph, values, rows, room, opens, labelled, max_steps, max_matches, stat
             if rows.absent[q] & APART != 0:
                 state[S_COUNT] = 0
             if rows.absent[q] & NO_TIME == 0:
-                if _begins_otherwise(rows.base[q], graph, state):
-                    outcome = _row(q, high, True, True, ENDLESS, BEFORE_ALL, graph, values, rows, room, labelled, max_steps, max_matches, state)
+                if begins_otherwise(rows.base[q], graph, state):
+                    outcome = take_row(q, high, True, True, ENDLESS, BEFORE_ALL, context, state)
                     if outcome != DONE:
                         return outcome
                 state[S_BASE] = rows.base[q]
@@ -727,7 +738,7 @@ def run(graph, values, rows, room, opens, labelled, max_steps, max_matches, stat
                 number = state[S_NUMBER]
                 emitted = q < opens[part, O_START]
                 expired = BEFORE_ALL if not emitted else opens[part, O_EXPIRED] if q == opens[part, O_START] - 1 else ENDLESS
-                outcome = _row(q, high, False, emitted, opens[part, O_LIMIT], expired, graph, values, rows, room, labelled, max_steps, max_matches, state)
+                outcome = take_row(q, high, False, emitted, opens[part, O_LIMIT], expired, context, state)
                 if outcome != DONE:  # the row is taken once more
                     state[S_EVENTS] = events
                     state[S_LABELS] = used

@@ -36,8 +36,8 @@ from sparkcep.kernels.automaton.register_runs import (
     S_SIDE,
     S_WAYS,
     STATE_SIZE,
-    _begins_otherwise,
-    _row,
+    begins_otherwise,
+    take_row,
 )
 from sparkcep.kernels.common.layout import DONE, E_ROWS, E_START, FULL, GROW
 from sparkcep.kernels.jit.cache import embedded, kernel
@@ -209,7 +209,7 @@ def _at_hand(row, room, log, state):
 
 
 @kernel
-def _made(q, high, fresh, old, graph, values, rows, room, labelled, max_steps, max_matches, log, state):
+def _made(q, high, fresh, old, context, log, state):
     """Lets the current records take row ``q``. If it is ``fresh``, new runs begin at it.
 
     The new records are written after the used part of ``kept``, where ``old`` more must fit. Returns DONE, or an outcome that says
@@ -222,16 +222,16 @@ def _made(q, high, fresh, old, graph, values, rows, room, labelled, max_steps, m
     ways = state[S_WAYS]
     number = state[S_NUMBER]
     state[S_ROW] = q
-    if fresh and _begins_otherwise(rows.base[q], graph, state):
-        outcome = _row(q, q + 1, True, True, ENDLESS, BEFORE_ALL, graph, values, rows, room, False, max_steps, 0, state)
+    if fresh and begins_otherwise(context.rows.base[q], context.graph, state):
+        outcome = take_row(q, q + 1, True, True, ENDLESS, BEFORE_ALL, context, state)
         if outcome != DONE:
             return outcome
     if fresh:
-        state[S_BASE] = rows.base[q]
+        state[S_BASE] = context.rows.base[q]
     initial = state[S_INITIAL]
     if not fresh:
         state[S_INITIAL] = 0
-    outcome = _row(q, high, False, False, ENDLESS, BEFORE_ALL, graph, values, rows, room, labelled, max_steps, max_matches, state)
+    outcome = take_row(q, high, False, False, ENDLESS, BEFORE_ALL, context, state)
     state[S_INITIAL] = initial
     made = state[S_COUNT]
     begin = state[S_USED]
@@ -247,19 +247,19 @@ def _made(q, high, fresh, old, graph, values, rows, room, labelled, max_steps, m
         return outcome
     for k in range(made):
         for i in range(log.kept.shape[1]):
-            log.kept[begin + k, i] = room.ids[state[S_SIDE], k, i]
+            log.kept[begin + k, i] = context.room.ids[state[S_SIDE], k, i]
     return DONE
 
 
 @kernel
-def _taken(q, fresh, parents, graph, values, rows, room, labelled, max_steps, max_matches, log, state):
+def _taken(q, fresh, parents, context, log, state):
     """Lets the current records take row ``q``, and puts the new records before the existing ones of that row.
 
     Returns DONE, or an outcome that says why not; then nothing of the row is kept.
     """
     events = state[S_EVENTS]
     old = log.count[q]
-    outcome = _made(q, np.int64(0), fresh, old, graph, values, rows, room, labelled, max_steps, max_matches, log, state)
+    outcome = _made(q, np.int64(0), fresh, old, context, log, state)
     if outcome != DONE:
         return outcome
     made = state[S_COUNT]
@@ -287,7 +287,7 @@ def _taken(q, fresh, parents, graph, values, rows, room, labelled, max_steps, ma
 
 
 @kernel
-def change(changed, comes, causes, flush, flush_rows, graph, values, rows, room, labelled, max_steps, max_matches, max_records, log, state):
+def change(changed, comes, causes, flush, flush_rows, context, max_records, log, state):
     """Applies the changes one after the other, from the position in ``state``.
 
     Args:
@@ -295,15 +295,16 @@ def change(changed, comes, causes, flush, flush_rows, graph, values, rows, room,
         comes: uint8, 1 for an insertion, 0 for a deletion.
         causes: int64, the cause of each change.
         flush, flush_rows: return FULL after a change of the rows, once so many match changes, or rows of them, are to be emitted.
-        labelled: whether matches have labels.
-        max_steps, max_matches, max_records: bounds.
+        context: the arguments of the steps.
+        max_records: the most records of the log.
         log, state: the log and the position.
 
     Returns:
         DONE, FULL, GROW (S_DETAIL: what is full), or an error.
     """
-    by_ways = values.way[0] >= 0
-    parents = graph.silent.shape[0] > 0
+    room = context.room
+    by_ways = context.values.way[0] >= 0
+    parents = context.graph.silent.shape[0] > 0
     while True:
         at = state[S_AT]
         step = state[S_STEP]
@@ -374,7 +375,7 @@ def change(changed, comes, causes, flush, flush_rows, graph, values, rows, room,
             elif state[S_OF] != before or before < 0:
                 if not _at_hand(before, room, log, state):
                     return _lacking(RECORDS, state)
-            outcome = _taken(q, True, parents, graph, values, rows, room, labelled, max_steps, max_matches, log, state)
+            outcome = _taken(q, True, parents, context, log, state)
             if outcome != DONE:
                 return outcome
             for k in range(state[S_LIVE], place, -1):
@@ -401,7 +402,7 @@ def change(changed, comes, causes, flush, flush_rows, graph, values, rows, room,
                 state[S_STEP] = TAKE
                 state[S_AT] = at + 1
                 continue
-            outcome = _taken(log.live[place], False, parents, graph, values, rows, room, labelled, max_steps, max_matches, log, state)
+            outcome = _taken(log.live[place], False, parents, context, log, state)
             if outcome != DONE:
                 return outcome
             state[S_PLACE] = place + 1
@@ -409,7 +410,7 @@ def change(changed, comes, causes, flush, flush_rows, graph, values, rows, room,
 
 
 @kernel
-def walk(order, before, high, graph, values, rows, room, labelled, max_steps, max_matches, log, sizes, matches_so_far, state):
+def walk(order, before, high, context, log, sizes, matches_so_far, state):
     """Takes the rows ``order`` int64 one after the other, from the position in ``state``, and begins new runs at each of them.
 
     The current records are those after the row ``before``. Returns DONE, FULL, GROW (S_DETAIL: what is full), or an error.
@@ -425,7 +426,7 @@ def walk(order, before, high, graph, values, rows, room, labelled, max_steps, ma
         if _apart(order[at - 1] if at > 0 else before, q, log):
             state[S_COUNT] = 0
         events = state[S_EVENTS]
-        outcome = _made(q, high, True, np.int64(0), graph, values, rows, room, labelled, max_steps, max_matches, log, state)
+        outcome = _made(q, high, True, np.int64(0), context, log, state)
         if outcome != DONE:
             return outcome
         for match in range(events, state[S_EVENTS]):
@@ -438,7 +439,7 @@ def walk(order, before, high, graph, values, rows, room, labelled, max_steps, ma
 
 
 @kernel
-def begin(q, graph, values, rows, room, max_steps, state):
+def begin(q, context, state):
     """Makes the records before the first row. Returns DONE, or an outcome that says why not."""
-    state[S_BASE] = rows.base[q]
-    return _row(q, q + 1, True, True, ENDLESS, BEFORE_ALL, graph, values, rows, room, False, max_steps, 0, state)
+    state[S_BASE] = context.rows.base[q]
+    return take_row(q, q + 1, True, True, ENDLESS, BEFORE_ALL, context, state)

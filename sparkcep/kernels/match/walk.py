@@ -28,38 +28,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.compiler.net.net import (
-    E_AT_END,
-    E_AT_START,
-    E_BEGIN,
-    E_BLOCKERS,
-    E_BLOCKERS_END,
-    E_CHECKS,
-    E_CHECKS_END,
-    E_COST,
-    E_HAVE,
-    E_LABEL,
-    E_NOT,
-    E_OPEN,
-    E_PASSED,
-    E_SAME,
-    E_SIDE,
-    E_TARGET,
-    E_VAR,
-)
-from sparkcep.kernels.common.cursor import bounds, entered, left, put_event, unmatched
-from sparkcep.kernels.common.hash_table import BASIS, enter, fill, forget, mixed, place_of
+from sparkcep.compiler.net.net import E_AT_END, E_AT_START, E_BEGIN, E_HAVE, E_SAME, E_SIDE, E_TARGET, E_VAR
+from sparkcep.kernels.common.cursor import bounds, entered, left, unmatched
+from sparkcep.kernels.common.hash_table import fill, forget
 from sparkcep.kernels.common.layout import (
     ANY,
     DONE,
-    E_ACCEPT,
-    E_LABELS,
-    E_NUMBER,
-    E_ROWS,
     EFFORT,
     ERROR,
     FULL,
-    NEVER,
     NEXT,
     O_CLOSED,
     O_CUT,
@@ -89,11 +66,21 @@ from sparkcep.kernels.common.layout import (
     SKIP_TO_FIRST,
     STRICT,
     SUSPENDED,
-    TOO_MANY,
 )
-from sparkcep.kernels.frontier.traceback import derived_before
-from sparkcep.kernels.jit.cache import allocating, embedded, inlined, kernel
-from sparkcep.kernels.topk.score_bounds import N_ENTERED, agrees, enter_row, enter_score, may_rank, ranks
+from sparkcep.kernels.jit.cache import embedded, inlined, kernel
+from sparkcep.kernels.match.candidates import (
+    F_STOP,
+    find_accepted,
+    find_blocker,
+    put_frame,
+    remember_failure,
+    take_candidate,
+    turned,
+    write_key,
+)
+from sparkcep.kernels.match.judge import judged
+from sparkcep.kernels.match.report import keep_best, report_best, report_match, sort_matches
+from sparkcep.kernels.topk.score_bounds import N_ENTERED, enter_row, ranks
 from sparkcep.kernels.vm.final_conditions import (
     F_DONE,
     F_EDGE,
@@ -105,26 +92,13 @@ from sparkcep.kernels.vm.final_conditions import (
     F_STALE,
     FROM,
     TOO_LONG,
-    group_between,
-    holds_finally,
-    map_row,
-    open_windows,
-    replay,
-    scanned,
-    timed,
     window_end,
 )
-from sparkcep.kernels.vm.vm import EXTEND, MAP, SEARCH, UNTAKEN
-
-F_STOP = F_FIRST  # with sides, whose edges have candidates of their own: the row after the last candidate
+from sparkcep.kernels.vm.vm import UNTAKEN
 
 # Remembering costs about as much as a few steps, and most start rows need no memo. So it begins once a start row has taken
 # ``patience`` steps, and as many again for each 64 rows in reach.
 PATIENT_ROWS = 64
-# A condition with DISTINCT compares the match's rows. 64 comparisons are counted as one step.
-DISTINCT_SHIFT = 6
-# Skipping a row by its letters costs about an eighth of a step.
-PASSED_SHIFT = 3
 
 
 class NetArrays(NamedTuple):
@@ -227,8 +201,8 @@ class Spans(NamedTuple):
     Attributes:
         windows: int64 (windows, rows), for each window and row the first row outside a window that begins with the row.
         backs: int64 (rows), the first row inside a window that ends with the row.
-        ends: see :func:`completion_ends`; no columns if it is not known.
-        latest, alive: see :func:`latest_ends`; no columns if they are not known.
+        ends: see :func:`sparkcep.kernels.match.reachability.completion_ends`; no columns if it is not known.
+        latest, alive: see :func:`sparkcep.kernels.match.reachability.latest_ends`; no columns if they are not known.
     """
 
     windows: np.ndarray
@@ -249,7 +223,7 @@ class Negated(NamedTuple):
             row, or a row after all rows.
         start: int64 (variables), the node of ``groups`` where a late group begins; -1 if it is not a late group.
         groups: the nets of all late groups as one net.
-        ends: their completions by row-local conditions, see :func:`completion_ends`.
+        ends: their completions by row-local conditions, see :func:`sparkcep.kernels.match.reachability.completion_ends`.
     """
 
     local: np.int64
@@ -303,113 +277,6 @@ class Output(NamedTuple):
     paths: np.ndarray
 
 
-@allocating
-def completion_ends(net, letters, offsets, strategy, exact, sided, ends):
-    """Fills ``ends`` with the row after the earliest completion, once a row was taken at a node, or NEVER.
-
-    Only row-local conditions are used.
-
-    Args:
-        net: :class:`NetArrays`.
-        letters, offsets: the rows, as in :mod:`sparkcep.kernels.match.backtrack`.
-        strategy: STRICT, NEXT or ANY.
-        exact: no condition looks at the match.
-        sided: a row may be taken several times, and the end is a lower bound.
-        ends: int64 (nodes, rows), output. For node 0: if the match begins at the row.
-    """
-    first, edges, masks, accepts = net.first, net.edges, net.masks, net.accepts
-    nodes = masks.shape[0]
-    ahead = np.empty(nodes, dtype=np.int64)
-    for part in range(offsets.shape[0] - 1):
-        low = offsets[part]
-        high = offsets[part + 1]
-        fill(ahead, NEVER)
-        for q in range(high - 1, low - 1, -1):
-            for node in range(1, nodes):
-                if accepts[node] == 1 or (accepts[node] == 2 and q + 1 == high):
-                    ends[node, q] = q + 1
-                else:
-                    ends[node, q] = ahead[node]
-            # A row may serve several sides. The loop runs until the ends no longer change.
-            changed = sided
-            while changed:
-                changed = False
-                for node in range(1, nodes):
-                    for e in range(first[node], first[node + 1]):
-                        v = edges[e, E_VAR]
-                        if v >= 0 and edges[e, E_SAME] == 1 and (letters[q] >> v) & 1 == 1 and ends[edges[e, E_TARGET], q] < ends[node, q]:
-                            ends[node, q] = ends[edges[e, E_TARGET], q]
-                            changed = True
-            for node in range(nodes):
-                best = NEVER
-                any_edge = False
-                stays = strategy != STRICT  # whether the row may be ignored
-                if letters[q] & masks[node] != 0:
-                    for e in range(first[node], first[node + 1]):
-                        v = edges[e, E_VAR]
-                        if v >= 0 and (letters[q] >> v) & 1 == 1:
-                            any_edge = True
-                            best = min(best, ends[edges[e, E_TARGET], q])
-                            if strategy == NEXT and exact and edges[e, E_PASSED] == 0:
-                                stays = False
-                if node == 0:
-                    ends[0, q] = best
-                elif not stays:
-                    ahead[node] = best
-                elif any_edge:
-                    ahead[node] = min(ahead[node], best)
-
-
-@allocating
-def latest_ends(net, letters, offsets, strict, unsure, latest, alive):
-    """Fills ``latest`` with the row after the last completion, once a row was taken at a node, or -1.
-
-    Both outputs are upper bounds: only row-local conditions are used, and unless ``strict`` any row may be ignored.
-
-    Args:
-        net: :class:`NetArrays`.
-        letters, offsets: the rows, as in :mod:`sparkcep.kernels.match.backtrack`.
-        strict: strict contiguity, where no row may be ignored.
-        unsure: how many last rows of a partition are not certain yet.
-        latest: int64 (nodes, rows), output. For node 0: if the match begins at the row.
-        alive: uint8 (nodes, rows), output: whether future rows may continue the match from there.
-    """
-    first, edges, masks, accepts = net.first, net.edges, net.masks, net.accepts
-    nodes = masks.shape[0]
-    ahead = np.empty(nodes, dtype=np.int64)
-    goes = np.empty(nodes, dtype=np.uint8)
-    for part in range(offsets.shape[0] - 1):
-        fill(ahead, -1)
-        for node in range(nodes):
-            goes[node] = 1 if masks[node] != 0 else 0
-        for q in range(offsets[part + 1] - 1, offsets[part] - 1, -1):
-            for node in range(1, nodes):
-                latest[node, q] = max(ahead[node], q + 1 if accepts[node] == 1 else -1)
-                alive[node, q] = goes[node]
-            changed = True  # a row that serves several sides is taken again
-            while changed:
-                changed = False
-                for node in range(nodes):
-                    best, lives = np.int64(-1), np.uint8(0)
-                    if letters[q] & masks[node] != 0:
-                        for e in range(first[node], first[node + 1]):
-                            v, target = edges[e, E_VAR], edges[e, E_TARGET]
-                            if v >= 0 and (letters[q] >> v) & 1 == 1:
-                                best, lives = max(best, latest[target, q]), max(lives, alive[target, q])
-                                if node > 0 and edges[e, E_SAME] == 1 and (latest[target, q] > latest[node, q] or alive[target, q] > alive[node, q]):
-                                    latest[node, q] = max(latest[node, q], latest[target, q])
-                                    alive[node, q] = max(alive[node, q], alive[target, q])
-                                    changed = True
-                    if node == 0:
-                        latest[0, q], alive[0, q] = best, lives
-                    elif strict:
-                        ahead[node] = best
-                        if q < offsets[part + 1] - unsure:
-                            goes[node] = lives
-                    else:
-                        ahead[node] = max(ahead[node], best)
-
-
 # -- partitions and start rows ----------------------------------------------------------------------------------
 
 
@@ -436,7 +303,7 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
             if state[S_BEST] > 0:
                 if s >= high or s >= state[S_BEST_END] - 1:
                     # No later start completes earlier, so the match is reported, and the search resumes after it.
-                    outcome = _report_best(part, work, state, out)
+                    outcome = report_best(part, work, state, out)
                     s = state[S_BEST_END] if outcome == DONE else state[S_BEST_START]
                     state[S_BEST] = 0
                     if outcome != DONE:
@@ -491,7 +358,7 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
                 break
             if sides is not None:
                 # With sides, the walk finds matches out of preference order.
-                _sort(own_events, own_number, state, out)
+                sort_matches(own_events, own_number, state, out)
             if depth >= 0 and not how.report_all:
                 s, outcome = _onward(s, depth, how, scratch.labels, work, state)
                 if outcome != DONE:
@@ -585,18 +452,6 @@ def _let_go(depth, frames, labels):
 # -- the walk ---------------------------------------------------------------------------------------------------
 
 
-@embedded
-def _put_frame(depth, node, row, first, frames, state):
-    """Writes a frame that has not tried any edge yet."""
-    frames[depth, F_NODE] = node
-    frames[depth, F_ROW] = row
-    frames[depth, F_EDGE] = first[node]
-    frames[depth, F_NEXT] = -1
-    frames[depth, F_FOUND] = state[S_FOUND]
-    frames[depth, F_DONE] = 0
-    frames[depth, F_STALE] = 0
-
-
 @inlined
 def _failed(bad, state):
     """Outcome for a condition that has an error, or that took too many steps."""
@@ -635,7 +490,7 @@ def _from_row(
         depth = state[S_DEPTH]
         state[S_ACTIVE] = 0
     else:
-        _put_frame(depth, np.int64(0), s - 1, first, frames, state)
+        put_frame(depth, np.int64(0), s - 1, first, frames, state)
         if sides is not None:
             fill(work.since[0], -1)
     while True:
@@ -647,7 +502,7 @@ def _from_row(
         last = frames[depth, F_ROW]
         if plain is not None:
             if how.strategy == NEXT:
-                e = _turned(e, depth, stop_all, here, net, spans, conditions, rows, scratch, work, state)
+                e = turned(e, depth, stop_all, here, net, spans, conditions, rows, scratch, work, state)
                 if e < 0:
                     outcome = _failed(e, state)
                     break
@@ -657,8 +512,8 @@ def _from_row(
                 break
             if plain is not None:  # a failure is remembered if no match was found from here, and no future row can change that
                 if how.memo and steps > patience and ((how.at_once and not ahead) or not touched) and frames[depth, F_FOUND] == state[S_FOUND]:
-                    _key(depth, node, last, stop_all, net.live, scratch, work.opened, spans.windows)
-                    _remember(scratch.key, scratch.entries, scratch.table, state)
+                    write_key(depth, node, last, stop_all, net.live, scratch, work.opened, spans.windows)
+                    remember_failure(scratch.key, scratch.entries, scratch.table, state)
             labels[last] = UNTAKEN
             depth -= 1
             frames[depth, F_STALE] = 1
@@ -683,14 +538,14 @@ def _from_row(
             elif open_end and last >= limit:
                 touched, undecided, ahead = True, True, True
             elif _may_complete(depth, how, plain, frames) and _may_rank(s, depth, last, state, floors):
-                got = _judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state)
+                got = judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state)
             if got < 0:
                 outcome = _failed(got, state)
                 break
             if got == 1 and how.shortest:  # only matches that complete earlier are of interest from now on
-                stop_all = _keep_best(s, depth, stop_all, edges, sides, labels, work, state)
+                stop_all = keep_best(s, depth, stop_all, edges, sides, labels, work, state)
             elif got == 1:
-                outcome, got = _report(s, part, depth, e, edges, plain, sides, how, labels, work, state, out, floors)
+                outcome, got = report_match(s, part, depth, e, edges, plain, sides, how, labels, work, state, out, floors)
                 if outcome != DONE:
                     break
             frames[depth, F_EDGE] += 1
@@ -715,12 +570,12 @@ def _from_row(
                 if sides is not None:
                     p -= edges[e, E_SAME]
                     if how.strategy == NEXT:
-                        bad = _find_blocker(e, depth, stop, here, net, sides, spans, conditions, rows, scratch, work, state)
+                        bad = find_blocker(e, depth, stop, here, net, sides, spans, conditions, rows, scratch, work, state)
                 if plain is not None:
                     if how.strategy == NEXT:
                         extends = floors is None and not (how.memo and steps > patience)
                         before = depth
-                        depth, p, looked, bad = _find_accepted(e, p, depth, stop_all, extends, here, net, plain, spans, conditions, rows, scratch, work, state)
+                        depth, p, looked, bad = find_accepted(e, p, depth, stop_all, extends, here, net, plain, spans, conditions, rows, scratch, work, state)
                         effort += looked
                         if p >= stop_all and undecided:
                             touched = True
@@ -742,7 +597,7 @@ def _from_row(
                     stop = min(stop, p + 1)
                 elif how.strategy == STRICT:
                     stop = min(stop, last + 2)
-        p, got, looked, cut = _take(
+        p, got, looked, cut = take_candidate(
             e, p, stop, depth, stop_all, emitted, steps > patience, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors
         )
         effort = np.int64(0) if cut >= 2 else effort + looked
@@ -761,257 +616,13 @@ def _from_row(
         if sides is not None:
             _note_sides(e, depth, p, edges, work.since)
         depth += 1
-        _put_frame(depth, edges[e, E_TARGET], p, first, frames, state)
+        put_frame(depth, edges[e, E_TARGET], p, first, frames, state)
     if outcome == FULL and not how.ambiguous:
         state[S_ACTIVE] = 1
         state[S_DEPTH] = depth
     elif outcome != DONE:
         _let_go(depth, frames, labels)
     return outcome, reported, touched and undecided
-
-
-@embedded
-def _find_accepted(e, p, depth, stop_all, extends, here, net, plain, spans, conditions, rows, scratch, work, state):
-    """Notes in the frame the first row from ``p`` on that an edge of its node accepts under SKIP TILL NEXT, and that edge.
-
-    Returns (depth, row, effort, 0 or an error). With ``extends``, rows of a Kleene variable may be taken in one step. The depth is
-    then that of the last one.
-    """
-    first, edges, masks, letters = net.first, net.edges, net.masks, rows.letters
-    frames, labels, entry = work.frames, scratch.labels, conditions.entry
-    node = frames[depth, F_NODE]
-    last = frames[depth, F_ROW]
-    s = here[2]
-    effort = np.int64(0)
-    begin = p
-    frames[depth, F_FIRST] = -1
-    f = net.alone[node]
-    if f >= 0:
-        # One call searches up to the first row that another edge accepts by its letters.
-        until = p
-        while until < stop_all and letters[until] & net.local[node] == 0:
-            until += 1
-        u = edges[f, E_VAR]
-        # The rows of a Kleene variable up to there are taken in one step.
-        loops = extends and e == f and f == first[node] and edges[f, E_TARGET] == node and edges[f, E_OPEN] == 0 and edges[f, E_NOT] == 0 and edges[f, E_PASSED] == 0
-        mode = EXTEND if loops else SEARCH
-        got, bad = scanned(mode, u, edges[f, E_LABEL], entry[u], here[1], p, last, until, s, here, conditions.slots, conditions, rows, scratch, state)
-        if bad < 0:
-            return depth, p, effort, bad
-        if loops:
-            base = depth
-            for r in range(p, until):
-                if labels[r] == UNTAKEN:
-                    continue
-                frames[depth, F_NEXT] = r
-                frames[depth, F_FIRST] = f
-                frames[depth, F_STALE] = 1
-                open_windows(f, depth, r, edges, work.opened)
-                depth += 1
-                _put_frame(depth, node, r, first, frames, state)
-            if depth > base:
-                return depth, until, effort, np.int64(0)
-        effort += (got + 1) * (1 + _pairs(u, p, depth, s, plain))
-        p += got
-        if p < until:
-            frames[depth, F_FIRST] = f
-            labels[p] = UNTAKEN
-    while p < stop_all and frames[depth, F_FIRST] < 0:
-        if letters[p] & masks[node] != 0:
-            for f in range(first[node], first[node + 1]):
-                got = _accepts(f, p, depth, here, net, spans, conditions, rows, scratch, work, state)
-                if got < 0:
-                    return depth, p, effort, got
-                if edges[f, E_VAR] >= 0 and (letters[p] >> edges[f, E_VAR]) & 1 == 1:
-                    effort += _pairs(edges[f, E_VAR], p, depth, s, plain)
-                if got == 1:
-                    frames[depth, F_FIRST] = f
-                    break
-            if frames[depth, F_FIRST] >= 0:
-                break
-        p += 1
-    frames[depth, F_NEXT] = p
-    frames[depth, F_STALE] = 0
-    return depth, p, effort + p - begin + 1, np.int64(0)
-
-
-@embedded
-def _accepts(f, p, depth, here, net, spans, conditions, rows, scratch, work, state):
-    """Whether an edge accepts a row after the rows taken, inside the windows of its groups: 1, 0 or an error."""
-    edges = net.edges
-    u = edges[f, E_VAR]
-    if u < 0 or (rows.letters[p] >> u) & 1 == 0:
-        return np.int64(0)
-    if p >= window_end(f, depth, p + 1, edges, work.opened, spans.windows) or not timed(edges[f, E_OPEN], p, spans.windows):
-        return np.int64(0)
-    if conditions.entry[u] < 0 and net.valued[edges[f, E_TARGET]] == 0:
-        return np.int64(1)
-    got, bad = scanned(
-        MAP, u, edges[f, E_LABEL], conditions.entry[u], 1, p, work.frames[depth, F_ROW], p + 1, here[2], here, conditions.slots, conditions, rows,
-        scratch, state,
-    )
-    scratch.labels[p] = UNTAKEN
-    return np.int64(bad) if bad < 0 else np.int64(got)
-
-
-@embedded
-def _turned(e, depth, stop_all, here, net, spans, conditions, rows, scratch, work, state):
-    """The edge to try next, or an error.
-
-    All edges up to the end of a node, or up to one that completes the match, are tried at one row. After that they are tried at the
-    next row, if this one may be ignored.
-    """
-    edges, frames, first = net.edges, work.frames, net.first
-    node = frames[depth, F_NODE]
-    if frames[depth, F_NEXT] < 0 or (e < first[node + 1] and edges[e, E_VAR] >= 0):
-        return e
-    got = _passed_over(depth, stop_all, here, net, spans, conditions, rows, scratch, work, state)
-    if got < 0:
-        return got
-    frames[depth, F_NEXT] = FROM - frames[depth, F_NEXT] if got == 1 else -1
-    while got == 1 and e > first[node] and edges[e - 1, E_VAR] >= 0:
-        e -= 1
-    frames[depth, F_EDGE] = e
-    return e
-
-
-@embedded
-def _passed_over(depth, stop_all, here, net, spans, conditions, rows, scratch, work, state):
-    """Whether the run may ignore the row that the edges of its node were tried at, and continue with the next one: 1, 0 or an
-    error.
-
-    Edges before the first accepting one did not accept the row, so only later ones are asked.
-    """
-    edges, frames = net.edges, work.frames
-    node, p, f = frames[depth, F_NODE], frames[depth, F_NEXT], frames[depth, F_FIRST]
-    if depth == 0 or f < 0 or p >= stop_all or edges[f, E_PASSED] == 0:
-        return np.int64(0)
-    for g in range(f + 1, net.first[node + 1]):
-        if edges[g, E_PASSED] == 0:
-            got = _accepts(g, p, depth, here, net, spans, conditions, rows, scratch, work, state)
-            if got != 0:
-                return min(got, np.int64(0))
-    return np.int64(1)
-
-
-@embedded
-def _pairs(v, p, depth, s, plain):
-    """The steps that a condition with DISTINCT counts for."""
-    return plain.distinct[v] * (((depth + 1) * (p - s + 1)) >> DISTINCT_SHIFT)
-
-
-@embedded
-def _take(e, p, stop, depth, stop_all, emitted, patient, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors):
-    """Takes the first row from ``p`` to before ``stop`` that the edge accepts.
-
-    ``patient``: failures are remembered by now.
-
-    Returns:
-        (row, got, effort, cut). ``got`` is 1, or 0 if the edge accepts none, or an error. ``cut`` has bit 0 if a row was skipped
-        because it completes after ``stop_all``, or not yet. It has bit 1 if a row was skipped because its matches have been
-        emitted.
-    """
-    edges, letters, labels = net.edges, rows.letters, scratch.labels
-    v = edges[e, E_VAR]
-    label = edges[e, E_LABEL]
-    target = edges[e, E_TARGET]
-    use_ends = spans.ends.shape[1] > 0
-    s = here[2]
-    begin = p
-    cut = np.int64(0)
-    effort = np.int64(0)
-    ready = np.int64(-1)  # a row whose condition is known to hold
-    while p < stop:
-        if (letters[p] >> v) & 1 == 0:
-            p += 1
-            continue
-        # The ``ends`` table prunes: no completion from here lies inside the window.
-        if use_ends and spans.ends[target, p] > stop_all:
-            cut |= 1
-            labels[p] = UNTAKEN
-            p = stop if how.monotone else p + 1
-            continue
-        if spans.latest.shape[1] > 0 and spans.latest[target, p] <= emitted:
-            if spans.latest[target, p] >= 0:
-                cut |= 2
-            if sides is not None or spans.alive[target, p] == 1:
-                cut |= 1
-            labels[p] = UNTAKEN
-            p = max(p + 1, emitted)  # matches that end before ``emitted`` have been emitted, from whichever row
-            continue
-        if edges[e, E_OPEN] != 0 and not timed(edges[e, E_OPEN], p, spans.windows):
-            labels[p] = UNTAKEN
-            p += 1
-            continue
-        if floors is not None:
-            if not may_rank(s, label, target, p, depth, floors):
-                state[S_FOUND] += 1  # not a failure: after other rows it may lead to a match
-                labels[p] = UNTAKEN
-                p += 1
-                continue
-        if sides is not None:
-            if floors is not None:
-                if not agrees(v, p, depth, edges, work.frames, floors):
-                    p += 1
-                    continue
-            got = _take_for_side(e, p, depth, here, net, sides, conditions, rows, scratch, work, state)
-            if got < 0:
-                return p, got, effort, cut
-            if got == 0:
-                p += 1
-                continue
-        if plain is not None:
-            crossed = edges[e, E_NOT] & negated.local
-            if crossed != 0 and depth > 0 and not _none_between(crossed, work.frames[depth, F_ROW], p, negated.nearest):
-                labels[p] = UNTAKEN
-                p = stop  # later candidates have that row between them as well
-                break
-            entry = conditions.entry[v]
-            prior = work.frames[depth, F_ROW]
-            if ready != p and how.strategy == ANY and depth > 0 and entry >= 0:
-                until = stop
-                if floors is not None:
-                    until = p + 1  # the score of each row is asked first
-                got, bad = scanned(SEARCH, v, label, entry, here[1], p, prior, until, s, here, conditions.slots, conditions, rows, scratch, state)
-                if bad < 0:
-                    return p, bad, effort, cut
-                effort += (got + 1) * (1 + _pairs(v, p, depth, s, plain))
-                p += got
-                if p < until:
-                    ready = p
-                if got > 0:
-                    continue
-            elif ready != p and (net.valued[target] == 1 or entry >= 0) and not _evaluated(e, depth, how, work.frames):
-                got, bad = scanned(MAP, v, label, entry, 1, p, prior, p + 1, s, here, conditions.slots, conditions, rows, scratch, state)
-                if bad < 0:
-                    return p, bad, effort, cut
-                effort += 1 + _pairs(v, p, depth, s, plain)
-                if got == 0:
-                    labels[p] = UNTAKEN
-                    p += 1
-                    continue
-            labels[p] = label
-        open_windows(e, depth, p, edges, work.opened)
-        if plain is not None:
-            # The memo prunes: an equal run has failed.
-            if how.memo and patient:
-                _key(depth + 1, target, p, stop_all, net.live, scratch, work.opened, spans.windows)
-                effort += 1
-                if scratch.table[place_of(scratch.key, scratch.entries, scratch.table)] != 0:
-                    labels[p] = UNTAKEN
-                    work.frames[depth, F_STALE] = 1
-                    if how.at_once:
-                        cut |= 1  # it has failed so far
-                    p += 1
-                    continue
-        return p, np.int64(1), effort + ((p - begin) >> PASSED_SHIFT), cut
-    return p, np.int64(0), effort + ((p - begin) >> PASSED_SHIFT), cut
-
-
-@embedded
-def _evaluated(e, depth, how, frames):
-    """Whether the edge's condition was evaluated when its row was looked for, and the slot values are still valid."""
-    return how.strategy == NEXT and depth > 0 and e == frames[depth, F_FIRST] and frames[depth, F_STALE] == 0
 
 
 @embedded
@@ -1052,431 +663,4 @@ def _may_complete(depth, how, plain, frames):
     return frames[depth, F_DONE] == 0
 
 
-@embedded
-def _none_between(variables, after, before, nearest):
-    """Whether no occurrence of the mask's row-local negated variables and groups lies strictly between two rows."""
-    v = 0
-    while variables != 0:
-        if variables & 1 == 1 and before > after + 1 and nearest[v, after + 1] < before:
-            return False
-        variables >>= 1
-        v += 1
-    return True
-
-
-@embedded
-def _judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state):
-    """Whether the rows taken are a match, by the conditions that wait for its end: 1, 0 or an error."""
-    edges, frames = net.edges, work.frames
-    last = frames[depth, F_ROW]
-    if edges[e, E_AT_END] != 0:
-        if sides is None:
-            if last + 1 != here[1]:
-                return np.int64(0)
-        else:
-            for side in range(work.since.shape[1]):
-                if (edges[e, E_AT_END] >> side) & 1 == 1 and work.since[depth, side] + 1 != here[1]:
-                    return np.int64(0)
-    if depth == 0:
-        return np.int64(1)  # nothing lies between the rows of an empty match
-    if sides is None:
-        if negated.local | negated.late == 0:
-            return np.int64(1)
-    frames[depth, F_STALE] = 1  # slot values of rows after the match are overwritten
-    for d in range(1, depth + 2):
-        by = frames[d - 1, F_EDGE]
-        row = frames[d, F_ROW] if d <= depth else spans.windows[0, here[2]]
-        if sides is None:
-            crossed = edges[by, E_NOT]
-            if crossed == 0:
-                continue
-            after = frames[d - 1, F_ROW] if d > 1 else spans.backs[last] - 1
-            if not _none_between(crossed & negated.local, after, row, negated.nearest):
-                return np.int64(0)
-            crossed &= negated.late
-            v = np.int64(0)
-            while crossed != 0:
-                if crossed & 1 == 1:
-                    got = _late_between(v, after, row, depth, here, edges, sides, how, spans, negated, conditions, rows, scratch, work, state)
-                    if got != 0:
-                        return min(got, np.int64(0))
-                crossed >>= 1
-                v += 1
-        else:
-            got = _side_judged(d, by, row, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state)
-            if got != 1:
-                return got
-    return np.int64(1)
-
-
-@embedded
-def _side_judged(d, by, row, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state):
-    """Judges the edge ``by`` that took ``row`` at depth ``d``, by the finished match: 1, 0 or an error.
-
-    Judged are its condition across ``&``, its negations, and the rows that it skipped.
-    """
-    edges, since = net.edges, work.since
-    v = edges[by, E_VAR]
-    if v >= 0 and (sides.across >> v) & 1 == 1:
-        got = holds_finally(v, row, np.int64(-1), depth, here, edges, conditions, rows, scratch, work, state)
-        if got != 1:
-            return got
-    for c in range(edges[by, E_CHECKS], edges[by, E_CHECKS_END]):
-        v = sides.checks[c, 0]
-        after = since[d - 1, sides.checks[c, 1]]
-        if after < 0:
-            after = spans.backs[work.frames[depth, F_ROW]] - 1
-        if not _none_between((np.int64(1) << v) & negated.local, after, row, negated.nearest):
-            return np.int64(0)
-        if (negated.late >> v) & 1 == 1:
-            got = _late_between(v, after, row, depth, here, edges, sides, how, spans, negated, conditions, rows, scratch, work, state)
-            if got != 0:
-                return min(got, np.int64(0))
-    after = since[d - 1, edges[by, E_SIDE]]
-    if edges[by, E_VAR] < 0 or how.strategy != NEXT or after < 0:
-        return np.int64(1)
-    for b in range(edges[by, E_BLOCKERS], edges[by, E_BLOCKERS_END]):
-        f = sides.blockers[b]
-        u = edges[f, E_VAR]
-        if (sides.across >> u) & 1 == 0:
-            continue
-        for x in range(after + 1, window_end(f, d - 1, row, edges, work.opened, spans.windows)):
-            if timed(edges[f, E_OPEN], x, spans.windows):
-                got = holds_finally(u, x, np.int64(-1), depth, here, edges, conditions, rows, scratch, work, state)
-                if got != 0:
-                    return min(got, np.int64(0))
-    return np.int64(1)
-
-
-@inlined
-def _late_between(v, after, before, depth, here, edges, sides, how, spans, negated, conditions, rows, scratch, work, state):
-    """Whether an occurrence of a late negated variable or group lies strictly between two rows: 1, 0 or an error."""
-    labels = scratch.labels
-    last = work.frames[depth, F_ROW]
-    if negated.start[v] >= 0:
-        got = group_between(v, after, before, depth, here, edges, sides, how, spans, negated, conditions, rows, scratch, work, state)
-        if sides is None:
-            # The match continues with its own slot values.
-            bad = replay(np.int64(-1), np.int64(0), np.int64(0), depth, scratch.hi.shape[0] - 2, here, edges, conditions, rows, scratch, work, state)
-            got = bad if bad < 0 else got
-        return got
-    for x in range(after + 1, before):
-        if (rows.letters[x] >> v) & 1 == 0:
-            continue
-        if sides is None and (negated.mixed >> v) & 1 == 0:
-            # The condition reads the slot values of the finished match at its last row.
-            got, bad = scanned(
-                MAP, v, v, conditions.entry[v], 1, x, last, x + 1, here[2], here, conditions.slots, conditions, rows, scratch, state
-            )
-            got = bad if bad < 0 else got
-            labels[x] = UNTAKEN
-        else:
-            begin = np.int64(-1)
-            if sides is None:
-                begin = min(x, here[2])
-            got = holds_finally(v, x, begin, depth, here, edges, conditions, rows, scratch, work, state)
-            if sides is None:
-                # The match continues with its own slot values.
-                labels[x] = UNTAKEN
-                bad = replay(np.int64(-1), np.int64(0), np.int64(0), depth, scratch.hi.shape[0] - 2, here, edges, conditions, rows, scratch, work, state)
-                got = bad if bad < 0 else got
-        if got != 0:
-            return got
-    return np.int64(0)
-
-
-@embedded
-def _write(depth, at, edges, sides, frames, labels, out_rows, out_labels):
-    """Writes the (row, label) pairs of the match in the frames from ``at`` on, and returns their number.
-
-    With sides they are ordered by row, then variable, each pair once.
-    """
-    if sides is None:
-        for d in range(depth):
-            row = frames[d + 1, F_ROW]
-            out_rows[at + d] = row
-            out_labels[at + d] = labels[row]
-        return depth
-    end = at
-    for d in range(1, depth + 1):
-        row, label = frames[d, F_ROW], edges[frames[d - 1, F_EDGE], E_LABEL]
-        i = end
-        while i > at and out_rows[i - 1] == row and out_labels[i - 1] & 63 > label & 63:
-            i -= 1
-        if i > at and out_rows[i - 1] == row and out_labels[i - 1] & 63 == label & 63:
-            continue
-        for j in range(end, i, -1):
-            out_rows[j] = out_rows[j - 1]
-            out_labels[j] = out_labels[j - 1]
-        out_rows[i] = row
-        out_labels[i] = label
-        end += 1
-    return end - at
-
-
-@embedded
-def _report(s, part, depth, e, edges, plain, sides, how, labels, work, state, out, floors):
-    """Writes the match in the frames, which edge ``e`` completes: (outcome, 1, or 0 if it had been found before)."""
-    events, frames = out.events, work.frames
-    count, at = state[S_EVENTS], state[S_LABELS]
-    if count == events.shape[0] or at + depth > out.labels.shape[0]:
-        state[S_DETAIL] = depth
-        return FULL, np.int64(0)
-    size = _write(depth, at, edges, sides, frames, labels, out.rows, out.labels)
-    approximate = False
-    if plain is not None:
-        approximate = plain.first_source.shape[0] > 0
-        if approximate:
-            for d in range(depth):
-                out.paths[at + d] = frames[d, F_EDGE]
-    if how.ambiguous:
-        h = _place(at, size, s + 1, plain, work.seen, out)
-        if work.seen[h, 1] != 0 and work.seen[h, 0] == s + 1:
-            # Not a failure: after other rows it leads to other matches.
-            state[S_FOUND] += 1
-            if plain is not None:
-                if approximate:
-                    _prefer(work.seen[h, 1] - 1, at, size, e, edges, plain, out)
-            return DONE, np.int64(0)
-        work.seen[h, 0] = s + 1
-        work.seen[h, 1] = count + 1
-    if state[S_NUMBER] >= how.max_matches:
-        return TOO_MANY, np.int64(0)
-    state[S_NUMBER] += 1
-    put_event(events, count, part, s, size, state[S_NUMBER], at)
-    if approximate:
-        events[count, E_ACCEPT] = e
-    state[S_EVENTS] = count + 1
-    state[S_LABELS] = at + size
-    if how.unmatched:
-        for i in range(at, at + size):
-            work.taken[out.rows[i]] = 1
-    if floors is not None:
-        enter_score(s, depth, frames[depth, F_ROW], floors)
-    return DONE, np.int64(1)
-
-
-@embedded
-def _place(at, size, start, plain, seen, out):
-    """Cell of ``seen`` with the match written at ``at``, or the free cell for it. Cells of other start rows count as free."""
-    h = BASIS
-    for i in range(at, at + size):
-        h = mixed(h, out.rows[i] * 64 + _variable(out.labels[i], plain))
-    mask = np.uint64(seen.shape[0] - 1)
-    h = h & mask
-    while seen[h, 1] != 0 and seen[h, 0] == start:
-        e = seen[h, 1] - 1
-        other = out.events[e, E_LABELS]
-        same = out.events[e, E_ROWS] == size
-        i = 0
-        while same and i < size:
-            same = out.rows[other + i] == out.rows[at + i] and _variable(out.labels[other + i], plain) == _variable(out.labels[at + i], plain)
-            i += 1
-        if same:
-            return h
-        h = (h + np.uint64(1)) & mask
-    return h
-
-
-@embedded
-def _variable(label, plain):
-    """The variable of a label. For a variable copy it is the original."""
-    v = np.int64(label & 63)
-    if plain is not None:
-        if plain.original.shape[0] > 0:
-            v = plain.original[v]
-    return v
-
-
-@kernel
-def _prefer(known, at, size, e, edges, plain, out):
-    """Replaces labels and path of a reported approximate match by those of the equal match at ``at``, if that is cheaper or its
-    choices are preferred."""
-    before, base = out.events[known, E_ACCEPT], out.events[known, E_LABELS]
-    if edges[e, E_COST] > edges[before, E_COST]:
-        return
-    if edges[e, E_COST] == edges[before, E_COST] and not derived_before(out.paths, at, e, base, before, size, plain.sources, plain.first_source):
-        return
-    out.events[known, E_ACCEPT] = e
-    for d in range(size):
-        out.labels[base + d] = out.labels[at + d]
-        out.paths[base + d] = out.paths[at + d]
-
-
-@embedded
-def _keep_best(s, depth, stop_all, edges, sides, labels, work, state):
-    """Keeps the match in the frames if no match completes earlier. Returns the new bound: better matches lie before it."""
-    last = work.frames[depth, F_ROW]
-    if sides is None:
-        # Matches are found in preference order, so only one that completes earlier replaces the best. Its first row is not bounded.
-        if state[S_BEST] > 0 and last + 1 >= state[S_BEST_END]:
-            return stop_all
-        size = _write(depth, np.int64(0), edges, sides, work.frames, labels, work.best_rows, work.best_labels)
-        stop_all = min(stop_all, last)
-    else:
-        stop_all = min(stop_all, last + 1)
-        half = work.best_rows.shape[0] // 2
-        size = _write(depth, half, edges, sides, work.frames, labels, work.best_rows, work.best_labels)
-        if state[S_BEST] > 0 and state[S_BEST_END] == last + 1 and not _before(half, size, 0, state[S_BEST], work.best_rows, work.best_labels):
-            return stop_all
-        for i in range(size):
-            work.best_rows[i] = work.best_rows[half + i]
-            work.best_labels[i] = work.best_labels[half + i]
-    if state[S_BEST] == 0:
-        state[S_BEST_START] = s
-    state[S_BEST] = size
-    state[S_BEST_END] = last + 1
-    return stop_all
-
-
-@embedded
-def _report_best(part, work, state, out):
-    """Reports the match that completes first. Returns an outcome."""
-    count, at, size = state[S_EVENTS], state[S_LABELS], state[S_BEST]
-    if count == out.events.shape[0] or at + size > out.labels.shape[0]:
-        state[S_DETAIL] = size
-        return FULL
-    state[S_NUMBER] += 1
-    put_event(out.events, count, part, work.best_rows[0], size, state[S_NUMBER], at)
-    for i in range(size):
-        out.rows[at + i] = work.best_rows[i]
-        out.labels[at + i] = work.best_labels[i]
-        work.taken[work.best_rows[i]] = 1
-    state[S_EVENTS] = count + 1
-    state[S_LABELS] = at + size
-    return DONE
-
-
-@kernel
-def _before(one, size, other, others, rows, labels):
-    """Whether a sequence of (row, label) pairs is preferred to another: the lexicographically earlier one, or the longer one if it
-    extends the other."""
-    for i in range(min(size, others)):
-        if rows[one + i] != rows[other + i]:
-            return rows[one + i] < rows[other + i]
-        if labels[one + i] & 63 != labels[other + i] & 63:
-            return labels[one + i] & 63 < labels[other + i] & 63
-    return size > others
-
-
-@allocating
-def _sort(low, number, state, out):
-    """Sorts the events from ``low`` on, which belong to one start row, into preference order and numbers them (bottom-up merge
-    sort)."""
-    events = out.events
-    n = state[S_EVENTS] - low
-    if n < 2:
-        return
-    source = events[low : low + n].copy()
-    target = np.empty_like(source)
-    width, fields = 1, source.shape[1]
-    while width < n:
-        for begin in range(0, n, 2 * width):
-            i, middle = begin, min(begin + width, n)
-            j, end = middle, min(begin + 2 * width, n)
-            for k in range(begin, end):
-                second = i == middle or (
-                    j < end and _before(source[j, E_LABELS], source[j, E_ROWS], source[i, E_LABELS], source[i, E_ROWS], out.rows, out.labels)
-                )
-                for field in range(fields):
-                    target[k, field] = source[j if second else i, field]
-                j, i = (j + 1, i) if second else (j, i + 1)
-        source, target = target, source
-        width *= 2
-    for i in range(n):
-        for field in range(fields):
-            events[low + i, field] = source[i, field]
-        events[low + i, E_NUMBER] = number + i + 1
-
-
-# -- conditions, and values of sides ----------------------------------------------------------------------------
-
-
-@embedded
-def _take_for_side(e, p, depth, here, net, sides, conditions, rows, scratch, work, state):
-    """Takes a row by an edge, and writes the slot values after it to the place of its depth. Returns 1, or 0 if the condition does
-    not hold, or an error."""
-    edges, frames = net.edges, work.frames
-    v = edges[e, E_VAR]
-    base = rows.letters.shape[0] + depth
-    twins = np.int64(0)
-    d = depth
-    while d > 0 and frames[d, F_ROW] == p:
-        twins |= np.int64(1) << edges[frames[d - 1, F_EDGE], E_VAR]
-        d -= 1
-    entry = conditions.entry[v] if (sides.across >> v) & 1 == 0 else np.int64(-1)
-    if (twins >> v) & 1 == 1:
-        # Both sides have the variable, so the row counts once.
-        for k in range(conditions.slots.shape[0]):
-            scratch.hi[base + 1, k] = scratch.hi[base, k]
-            scratch.hf[base + 1, k] = scratch.hf[base, k]
-        return np.int64(1)
-    if conditions.slots.shape[0] == 0 and entry < 0:
-        return np.int64(1)
-    prior = base if depth > 0 else p - 1
-    return map_row(v, entry, prior, base + 1, p if depth == 0 else np.int64(-1), p, twins, here, conditions, rows, scratch, state)
-
-
-@embedded
-def _find_blocker(e, depth, stop, here, net, sides, spans, conditions, rows, scratch, work, state):
-    """Notes in the frame the end of an edge's candidates under SKIP TILL NEXT. Returns 0 or an error.
-
-    The end is the row after the first one, later than its side's last row, that may not be skipped.
-    """
-    edges = net.edges
-    base, spare = rows.letters.shape[0] + depth, scratch.hi.shape[0] - 2
-    after = work.since[depth, edges[e, E_SIDE]]
-    work.frames[depth, F_STOP] = stop
-    if after < 0:
-        return np.int64(0)
-    for x in range(after + 1, stop):
-        for b in range(edges[e, E_BLOCKERS], edges[e, E_BLOCKERS_END]):
-            f = sides.blockers[b]
-            u = edges[f, E_VAR]
-            if (rows.letters[x] >> u) & 1 == 0 or (sides.across >> u) & 1 == 1:
-                continue
-            if x >= window_end(f, depth, x + 1, edges, work.opened, spans.windows) or not timed(edges[f, E_OPEN], x, spans.windows):
-                continue
-            got = np.int64(1)
-            if conditions.entry[u] >= 0:
-                got = map_row(u, conditions.entry[u], base, spare, np.int64(-1), x, np.int64(0), here, conditions, rows, scratch, state)
-            if got < 0:
-                return got
-            if got == 1:
-                work.frames[depth, F_STOP] = x + 1
-                return np.int64(0)
-    return np.int64(0)
-
-
 # -- failures remembered ----------------------------------------------------------------------------------------
-
-
-@kernel
-def _remember(key, entries, table, state):
-    """Marks a key as failed. A full memo is emptied first, so memory stays bounded."""
-    if state[S_ENTRIES] == entries.shape[0]:
-        forget(entries, table, state)
-    h = place_of(key, entries, table)
-    if table[h] == 0:
-        enter(key, h, entries, table, state)
-
-
-@kernel
-def _key(depth, node, row, stop, live, scratch, opened, windows):
-    """Writes the key that decides a run's future: node, row, the ends of its windows, and the values of the match still needed."""
-    key, hi, hbits = scratch.key, scratch.hi, scratch.hbits
-    slots = live.shape[1]
-    count = hi.shape[1] if slots > 0 else 0
-    fill(key, 0)
-    key[0] = node
-    key[1] = row
-    key[2] = stop
-    n = 3
-    for w in range(1, windows.shape[0]):
-        key[n] = windows[w, opened[depth, w]] if opened[depth, w] >= 0 else -1
-        n += 1
-    for k in range(min(slots, count)):
-        if live[node, k] > 0:
-            key[n] = hi[row, k] if live[node, k] == 1 else min(hi[row, k], np.int64(live[node, k]) - 1)
-            key[n + 1] = hbits[row, k]
-        n += 2

@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkcep.kernels.jit.cache import inlined, kernel
+from sparkcep.kernels.topk.score_program import evaluate
 
-LEAF, LITERAL, ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATE, ROOT, LEAST, GREATEST = range(10)
 DONE, FULL, STEPS = range(3)
 S_WINDOW, S_OUT = range(2)
 STATE = 2
@@ -32,11 +32,10 @@ TRIAL = 64  # most rows of a stratum in the first, bounded join
 
 
 class Score(NamedTuple):
-    """A score as a postfix program.
+    """A monotone score over one weight of each stratum.
 
     Attributes:
-        code: int64 (n, 2), operation and operand.
-        literals: float64.
+        code, literals: the program, see :mod:`sparkcep.kernels.topk.score_program`.
         rising: int64 (strata), 1 if a larger weight makes the score larger, -1 if a smaller one does.
     """
 
@@ -96,41 +95,6 @@ class SearchRoom(NamedTuple):
     few: np.ndarray
     scores: np.ndarray
     vectors: np.ndarray
-
-
-@kernel
-def evaluate(score, values, stack):
-    """The score of one weight for each stratum."""
-    top = -1
-    for i in range(len(score.code)):
-        op = score.code[i, 0]
-        if op == LEAF:
-            top += 1
-            stack[top] = values[score.code[i, 1]]
-        elif op == LITERAL:
-            top += 1
-            stack[top] = score.literals[score.code[i, 1]]
-        elif op == NEGATE:
-            stack[top] = -stack[top]
-        elif op == ROOT:
-            stack[top] = math.sqrt(stack[top])
-        else:
-            top -= 1
-            a = stack[top]
-            b = stack[top + 1]
-            if op == ADD:
-                stack[top] = a + b
-            elif op == SUBTRACT:
-                stack[top] = a - b
-            elif op == MULTIPLY:
-                stack[top] = a * b
-            elif op == DIVIDE:
-                stack[top] = a / b
-            elif op == LEAST:
-                stack[top] = min(a, b)
-            else:
-                stack[top] = max(a, b)
-    return stack[0]
 
 
 @inlined

@@ -22,9 +22,9 @@ import numpy as np
 from sparkcep.compiler.net.net import E_LABEL, E_SAME, E_TARGET, E_VAR
 from sparkcep.kernels.common.layout import STRICT
 from sparkcep.kernels.jit.cache import allocating, embedded, kernel
+from sparkcep.kernels.topk.score_program import ABSOLUTE, ADD, DIVIDE, GREATEST, LEAF, LEAST, LITERAL, NEGATE, ROOT, SUBTRACT
 from sparkcep.kernels.vm.final_conditions import F_EDGE, F_ROW
 
-LEAF, LITERAL, ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATE, ABSOLUTE, ROOT, LEAST, GREATEST = range(11)
 EQUAL, AT_MOST, AT_LEAST = range(3)
 N_WINDOW, N_ENTERED, NOTED = range(3)  # places in ``noted``
 
@@ -37,8 +37,7 @@ class Floors(NamedTuple):
     has places.
 
     Attributes:
-        code: int64 (n, 2), operation and operand.
-        literals: float64.
+        code, literals: the program, see :mod:`sparkcep.kernels.topk.score_program`.
         weights: float64 (sums, variables, rows), what a row adds.
         low, high: float64 (sums, nodes, rows), least and most that later rows may add once the row was taken into the node.
         slack: float64 (sums), by how much a sum may differ by rounding.

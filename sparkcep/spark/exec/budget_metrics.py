@@ -16,7 +16,7 @@ from sparkcep.spark.exec.physical_plan import nodes
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_ID = -7101  # the accumulator's id in a worker, as in jvm/BudgetTotals.java
+_ID = -7101  # the accumulator's id in a worker, as in jvm/budget/BudgetTotals.java
 METRICS = ("checks", "checksLeftOut", "rowsWithChecksLeftOut", "matches", "completeMatches", "coverageLost")  # in Totals' order
 
 

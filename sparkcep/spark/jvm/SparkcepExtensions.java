@@ -13,6 +13,21 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.internal.SessionState;
+import org.sparkcep.aggregate.MatchAggregates;
+import org.sparkcep.aggregate.StreamAggregates;
+import org.sparkcep.batch.Marks;
+import org.sparkcep.batch.MatchPruning;
+import org.sparkcep.batch.MatchStrategy;
+import org.sparkcep.catalyst.Scala;
+import org.sparkcep.functions.PythonFunctions;
+import org.sparkcep.parse.RewritingParser;
+import org.sparkcep.parse.Rewording;
+import org.sparkcep.rewriter.Rewriter;
+import org.sparkcep.rewriter.TokenClient;
+import org.sparkcep.stream.StreamMark;
+import org.sparkcep.stream.StreamOperator;
+import org.sparkcep.stream.StreamRanking;
+import org.sparkcep.stream.StreamStart;
 import py4j.JavaServer;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -27,35 +42,32 @@ import scala.runtime.BoxedUnit;
  * {@link #install} adds it to a running session, whose Python driver registers the functions. Python does the rewriting, through a
  * function from a JSON request to a JSON answer (see sparkcep/spark/session/rewrite_service.py). It is a Py4J callback if there is
  * a Python driver ({@link #setRewriter}), otherwise a helper process. The first statement that needs a helper starts it ({@link
- * Helpers}).
+ * Rewriter}).
  */
 public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
-  private static volatile Function<String, String> rewriter;
-  private static volatile boolean active = true;
-
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     extensions.injectParser(new ParserBuilder());
     injectPlanning(extensions);
-    extensions.injectHintResolutionRule(new Telling.Builder());
-    PythonFunctions.publish();
+    extensions.injectHintResolutionRule(session -> new Rewording((org.apache.spark.sql.classic.SparkSession) session));
+    PythonFunctions.publish(StreamMark::marked);
     return BoxedUnit.UNIT;
   }
 
   private static void injectPlanning(SparkSessionExtensions extensions) {
-    extensions.injectOptimizerRule(new MatchPruning.Builder());
-    extensions.injectPlannerStrategy(new MatchStrategy.Builder());
-    extensions.injectColumnar(new Marks.Builder());
-    extensions.injectPostHocResolutionRule(new MatchAggregates.Builder());
-    extensions.injectPostHocResolutionRule(new StreamAggregates.Builder()); // for the remaining aggregates
-    extensions.injectPostHocResolutionRule(new StreamRanking.Builder());
-    extensions.injectPostHocResolutionRule(new StreamStart.Builder());
-    extensions.injectHintResolutionRule(new StreamStart.Builder()); // before Spark's rules
+    extensions.injectOptimizerRule(session -> new MatchPruning());
+    extensions.injectPlannerStrategy(session -> new MatchStrategy());
+    extensions.injectColumnar(session -> new Marks());
+    extensions.injectPostHocResolutionRule(session -> new MatchAggregates());
+    extensions.injectPostHocResolutionRule(session -> new StreamAggregates()); // for the remaining aggregates
+    extensions.injectPostHocResolutionRule(session -> new StreamRanking());
+    extensions.injectPostHocResolutionRule(session -> new StreamStart((org.apache.spark.sql.classic.SparkSession) session));
+    extensions.injectHintResolutionRule(session -> new StreamStart((org.apache.spark.sql.classic.SparkSession) session)); // before Spark's rules
   }
 
   /** Sets the function that answers requests; null returns to helper processes. */
   public static void setRewriter(Function<String, String> function) {
-    rewriter = function;
+    Rewriter.set(function);
   }
 
   /** From now on callbacks into the Python driver send it this token. */
@@ -63,23 +75,14 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     TokenClient.install(server, token);
   }
 
-  static Function<String, String> rewriter() {
-    Function<String, String> function = rewriter;
-    return function == null ? Helpers.running() : function;
-  }
-
   /** Turns rewriting on or off for the whole JVM. If it is off, every text reaches Spark's parser unchanged. */
   public static void setActive(boolean on) {
-    active = on;
+    Rewriter.setActive(on);
   }
 
   /** Whether this Spark can run a clause over a stream with the operator. */
   public static boolean hasOperator() {
-    return Streams.isKnown();
-  }
-
-  static boolean isActive() {
-    return active;
+    return StreamOperator.isKnown();
   }
 
   /**
@@ -114,15 +117,15 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
    * has registered them in a session.
    */
   public static void analyse(org.apache.spark.sql.classic.SparkSession session) {
-    PythonFunctions.analyse(session.sessionState().tableFunctionRegistry());
-    PythonFunctions.analyse(TableFunctionRegistry.builtin());
+    PythonFunctions.analyse(session.sessionState().tableFunctionRegistry(), StreamMark::marked);
+    PythonFunctions.analyse(TableFunctionRegistry.builtin(), StreamMark::marked);
     PythonFunctions.describe(session.sessionState().functionRegistry());
     PythonFunctions.describe(org.apache.spark.sql.catalyst.analysis.FunctionRegistry.builtin());
   }
 
   /** Whether this session's statements pass through the rewriter. */
   public static boolean isInstalled(org.apache.spark.sql.classic.SparkSession session) {
-    return active && isOurs(session.sessionState().sqlParser());
+    return Rewriter.isActive() && isOurs(session.sessionState().sqlParser());
   }
 
   private static boolean isOurs(ParserInterface parser) {
@@ -150,7 +153,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
       for (Field field : c.getDeclaredFields()) {
         if (field.getName().equals(name)) {
           field.setAccessible(true);
-          field.set(analyzer, MatchStrategy.seq(rules));
+          field.set(analyzer, Scala.seq(rules));
         }
       }
     }

@@ -21,7 +21,7 @@ from sparkcep.engine.stream.key_buckets import Bucket
 from sparkcep.plan.plan import Plan
 from sparkcep.spark.exec.table_function import arrow_schema
 from sparkcep.spark.stream.frames.checkpoint import statement_of, states
-from sparkcep.spark.stream.jvm_operator import stream_engine
+from sparkcep.spark.stream.micro_batch import stream_engine
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -30,7 +30,8 @@ from sparkcep.spark.exec.physical_plan import nodes, without_plans
 from sparkcep.spark.exec.table_function import arrow_schema
 from sparkcep.spark.report.bucket_report import checkpoint_of, under_way
 from sparkcep.spark.stream.command import ran_of
-from sparkcep.spark.stream.jvm_operator import figures, stream_of
+from sparkcep.spark.stream.micro_batch import stream_of
+from sparkcep.spark.stream.progress import figures
 from sparkcep.sql.explain.describe import NO_CLAUSE
 from sparkcep.sql.rewrite.rewrite import rewrite_all
 from sparkcep.version import __version__

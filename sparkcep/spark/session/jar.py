@@ -14,7 +14,9 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from sparkcep import storage
@@ -67,19 +69,35 @@ def _is_whole(jar: Path) -> bool:
         return False
 
 
-# Folders of sources. ``_STUBS``: signatures of Spark's own stream operator. ``_STREAMING``: stream classes, compiled against the
-# stubs. ``_VERSIONS``: classes that differ between Spark versions, and the calls that each must have; compiled against Spark.
-_STUBS, _STREAMING, _VERSIONS = "stubs", "streaming", "versions"
+# Folders that are compiled separately. ``_STUBS``: signatures of Spark's own stream operator. ``_OPERATOR``: the stream operator,
+# compiled against the stubs. ``_VERSIONS``: classes that differ between Spark versions, and the calls that each must have; compiled
+# against Spark.
+_STUBS, _OPERATOR, _VERSIONS = "stubs", "stream/exec", "versions"
 
 
 def _sources(jars: Path) -> dict[str, str]:
     """Returns the names and texts of the Java files for a Spark. The files in folders have the folder in their name."""
     root = resources.files("sparkcep.spark.jvm")
-    folders = [("", root), *((f"{name}/", root / name) for name in (_STUBS, _STREAMING, _VERSIONS))]
-    # A class of an earlier version applies until a later version replaces it.
-    folders += [(f"{_VERSIONS}/", root / _VERSIONS / version) for version in _until([f.name for f in (root / _VERSIONS).iterdir() if f.is_dir()], jars)]
-    found = {head + f.name: f for head, folder in folders for f in folder.iterdir() if f.name.endswith(".java")}
+    versions = [f.name for f in (root / _VERSIONS).iterdir() if f.is_dir()]
+    found = dict(_files(root, "", {f"{_VERSIONS}/{version}/" for version in versions}))
+    for version in _until(versions, jars):  # a class of an earlier version applies until a later version replaces it
+        found.update(_files(root / _VERSIONS / version, f"{_VERSIONS}/", set()))
     return {name: found[name].read_text(encoding="utf-8") for name in sorted(found)}
+
+
+def _files(folder: Traversable, head: str, without: set[str]) -> Iterator[tuple[str, Traversable]]:
+    """Yields the Java files below a folder, by ``head`` and their path, without those in the folders ``without``."""
+    for f in folder.iterdir():
+        if f.name.endswith(".java"):
+            yield head + f.name, f
+        elif f.is_dir() and (inside := f"{head}{f.name}/") not in without:
+            yield from _files(f, inside, without)
+
+
+def _part(name: str) -> str:
+    """Returns the separately compiled folder that a file is in; "" for all other files."""
+    folder = name.rpartition("/")[0]
+    return folder if folder in (_STUBS, _OPERATOR, _VERSIONS) else ""
 
 
 def _until(versions: list[str], jars: Path) -> list[str]:
@@ -125,12 +143,12 @@ def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | No
         with tempfile.TemporaryDirectory(dir=jar.parent) as work:
             classes, stubs = Path(work, "classes"), Path(work, "stub classes")
             for name, text in sources.items():
-                Path(work, name).parent.mkdir(exist_ok=True)
+                Path(work, name).parent.mkdir(parents=True, exist_ok=True)
                 Path(work, name).write_text(text, encoding="utf-8")
 
-            def compiled(folder: str, to: Path, *more: Path) -> str:
-                """Compiles the files of a folder. Returns the compiler's output if it failed, else ""."""
-                files = [str(Path(work, name)) for name in sources if str(Path(name).parent) == folder]
+            def compiled(part: str, to: Path, *more: Path) -> str:
+                """Compiles the files of a part (:func:`_part`). Returns the compiler's output if it failed, else ""."""
+                files = [str(Path(work, name)) for name in sources if _part(name) == part]
                 command = [
                     str(javac), "--release", _RELEASE, "-encoding", "UTF-8", "-proc:none", "-nowarn",
                     "-cp", os.pathsep.join([*map(str, more), str(jars / "*")]), "-d", str(to), *files,
@@ -138,13 +156,13 @@ def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | No
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 return f"{done.stdout}{done.stderr}" if done.returncode else ""
 
-            if failed := compiled(".", classes):
+            if failed := compiled("", classes):
                 raise JvmBuildError(f"{javac} failed:\n{failed}")
             # The signatures of Spark's own stream classes are known for some versions only. If compiling against them fails, all
             # stream classes are left out together.
-            streams = Path(work, _STREAMING, "classes")
+            streams = Path(work, "stream classes")
             if failed := (
-                compiled(_VERSIONS, streams, classes) or compiled(_STUBS, stubs) or compiled(_STREAMING, streams, stubs, classes, streams)
+                compiled(_VERSIONS, streams, classes) or compiled(_STUBS, stubs) or compiled(_OPERATOR, streams, stubs, classes, streams)
             ):  # fmt: skip
                 log.info("this Spark's streams are none that sparkcep knows: %s", failed)
             else:

@@ -34,7 +34,7 @@ from sparkcep.spark.exec.table_function import (
     plan_at,
     stream_error,
 )
-from sparkcep.spark.stream.jvm_operator import stream_batches
+from sparkcep.spark.stream.micro_batch import stream_batches
 
 
 def describe() -> dict[str, Any]:
@@ -95,7 +95,7 @@ def streamer(
 ) -> dict[str, Any]:
     """Returns the pickled command of a clause over a stream, and texts about it. Raises ClauseError.
 
-    For the arguments see :func:`sparkcep.spark.stream.jvm_operator.stream_batches` and :func:`mapper`.
+    For the arguments see :func:`sparkcep.spark.stream.micro_batch.stream_batches` and :func:`mapper`.
 
     Returns:
         ``command``: the command in base64.

@@ -29,16 +29,16 @@ Requests, by their ``kind``:
   columns after the sent ones, and ``tables`` names the tables that are read in addition to the rows. Answer: also ``kept``, a line
   about the state of a key, ``behind``, how many milliseconds the output's watermark trails the input's (null: no watermark), and
   ``passed``, ``behind`` in words.
-- ``stream``: checks a clause's ``plan`` over a stream; spark/stream/jvm_operator names its fields. Answer: ``{}`` or ``error``.
-- ``chained``: checks a clause's ``plan`` over a stream below a stateful node ``above``, see spark/stream/jvm_operator. Answer:
+- ``stream``: checks a clause's ``plan`` over a stream; spark/stream/start_checks names its fields. Answer: ``{}`` or ``error``.
+- ``chained``: checks a clause's ``plan`` over a stream below a stateful node ``above``, see spark/stream/start_checks. Answer:
   ``{}`` or ``error``.
 - ``started``: checks a clause's ``plan`` against an output ``mode``, a ``trigger`` (its class) and the nodes above and below it
-  (see spark/stream/jvm_operator). Answer: ``{}`` or ``error``.
+  (see spark/stream/start_checks). Answer: ``{}`` or ``error``.
 - ``aggregated``: checks an aggregate of a ``plan`` over a stream that cannot be computed in the row of a match: ``function``, see
-  ``jvm_operator._refuse_aggregate``. Answer: ``{}`` or ``error``.
+  ``start_checks._refuse_aggregate``. Answer: ``{}`` or ``error``.
 - ``restarted``: checks whether the statements ``now`` of a query may resume from the states of the statements ``before``. Both
-  are lists as Streams.java writes them. Answer: ``{}`` or ``error``.
-- ``arrived``: reads the table of ARCS FROM for a micro-batch, see spark/stream/jvm_operator. Answer: the arcs' ``journal`` in
+  are lists as StreamStatement.java writes them. Answer: ``{}`` or ``error``.
+- ``arrived``: reads the table of ARCS FROM for a micro-batch, see spark/stream/micro_batch. Answer: the arcs' ``journal`` in
   base64 (null: unchanged) and ``again``, or ``error``.
 - ``places``: maps ``spans`` (half-open offsets) of ``sql``, a rewritten statement, to the user's text. Answer: the user's ``text``,
   and for each span its ``line`` (from 1), ``position`` in the line (from 0), and offsets ``start`` and ``stop`` (of its last
@@ -96,18 +96,19 @@ def _answered(asked: dict[str, Any]) -> dict[str, Any]:
     if "earlier" in asked:
         _learn(asked["earlier"], asked["sql"])
     if kind in ("stream", "table", "chained", "started", "restarted", "aggregated"):
-        from sparkcep.spark.stream import jvm_operator
+        from sparkcep.spark.stream.restart_checks import check_restarted
+        from sparkcep.spark.stream.start_checks import CHECKS
 
         try:
-            jvm_operator.CHECKS[kind](asked)
+            (CHECKS | {"restarted": check_restarted})[kind](asked)
         except Exception as raised:
             return _reported(_of_ours(raised))
         return {}
     if kind == "arrived":
-        from sparkcep.spark.stream import jvm_operator
+        from sparkcep.spark.stream.micro_batch import arrived
 
         try:
-            return jvm_operator.arrived(asked)
+            return arrived(asked)
         except Exception as raised:
             return _reported(_of_ours(raised))
     if kind in ("functions", "analyze", "mapper", "streamer"):

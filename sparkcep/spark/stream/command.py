@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from sparkcep.errors import ToolError
 from sparkcep.spark.files.results import FORMATS
 from sparkcep.spark.files.sources import Source, SourceError, opened, sources
-from sparkcep.spark.stream.jvm_operator import OPERATOR_NAME, PROVIDER, ROCKSDB, figures
 from sparkcep.spark.stream.memory_sink import Taking, computed
+from sparkcep.spark.stream.progress import OPERATOR_NAME, figures
+from sparkcep.spark.stream.start_checks import PROVIDER, ROCKSDB
 
 if TYPE_CHECKING:
     from pyspark.errors import StreamingQueryException

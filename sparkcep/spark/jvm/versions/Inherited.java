@@ -1,4 +1,4 @@
-package org.sparkcep;
+package org.sparkcep.versions;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.catalyst.InternalRow;

@@ -14,7 +14,9 @@ from pyspark.sql import functions as F
 from sparkcep.engine.stream.key_buckets import Bucket
 from sparkcep.errors import UNSUPPORTED, MatchRuntimeError
 from sparkcep.plan.plan import Plan
-from sparkcep.spark.stream.jvm_operator import FRAME_OPERATORS, OPERATOR_NAME, check_changed, check_times, wrong
+from sparkcep.spark.stream.progress import OPERATOR_NAME
+from sparkcep.spark.stream.restart_checks import FRAME_OPERATORS, check_changed, check_times
+from sparkcep.spark.stream.start_checks import wrong
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

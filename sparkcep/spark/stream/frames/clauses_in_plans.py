@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.plan import Plan
 from sparkcep.spark.stream.frames.plan_text import Node
-from sparkcep.spark.stream.jvm_operator import INSTEAD, PROVIDER, ROCKSDB, wrong
+from sparkcep.spark.stream.start_checks import INSTEAD, PROVIDER, ROCKSDB, wrong
 
 SEVERAL = "sparkcep.stream.several"
 _PASSING = frozenset(["Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark"])  # emit rows in watermark order

@@ -49,7 +49,9 @@ from sparkcep.spark.stream.frames.plan_text import Node, analysed, unbounded
 from sparkcep.spark.stream.frames.query_start import watch
 from sparkcep.spark.stream.frames.ranks import ranked
 from sparkcep.spark.stream.frames.worker import OUT, Job, Pieces, Rows, Search
-from sparkcep.spark.stream.jvm_operator import OBSERVED, PROVIDER, ROCKSDB, STATE_FORMAT, check_over_stream, wrong
+from sparkcep.spark.stream.progress import OBSERVED
+from sparkcep.spark.stream.restart_checks import STATE_FORMAT
+from sparkcep.spark.stream.start_checks import PROVIDER, ROCKSDB, check_over_stream, wrong
 from sparkcep.sql.rewrite.rewrite import stream_input
 
 if TYPE_CHECKING:

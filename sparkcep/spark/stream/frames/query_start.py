@@ -21,7 +21,7 @@ from sparkcep.spark.errors.exceptions import RAISED, ClauseParseException, failu
 from sparkcep.spark.stream.frames.checkpoint import check_kept
 from sparkcep.spark.stream.frames.clauses_in_plans import at_clause, by_one_call, check_above, clauses, found, number_of
 from sparkcep.spark.stream.frames.plan_text import Node, analysed
-from sparkcep.spark.stream.jvm_operator import INSTEAD, PLAN_SHOWN, PROVIDER, ROCKSDB, not_started
+from sparkcep.spark.stream.start_checks import INSTEAD, PLAN_SHOWN, PROVIDER, ROCKSDB, not_started
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,7 +18,8 @@ from sparkcep.engine.stream.key_buckets import Bucket, CountedKeys, Layout, adva
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.plan import Plan
 from sparkcep.spark.exec.table_function import reported_alone
-from sparkcep.spark.stream.jvm_operator import check_changed, stream_engine
+from sparkcep.spark.stream.micro_batch import stream_engine
+from sparkcep.spark.stream.restart_checks import check_changed
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,4 @@
-package org.sparkcep;
+package org.sparkcep.versions;
 
 import org.apache.spark.sql.execution.streaming.state.NoPrefixKeyStateEncoderSpec;
 import org.apache.spark.sql.execution.streaming.state.ReadStateStore;
@@ -8,11 +8,11 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
 /** Opens a Spark 4.1 state store for reading while the query runs. */
-final class ReadStore {
+public final class ReadStore {
   private ReadStore() {}
 
   /** Opens a store that Spark does not manage, to read a column family. */
-  static ReadStateStore opened(
+  public static ReadStateStore opened(
       StateStoreProvider provider, long version, String family, StructType keys, StructType values, NoPrefixKeyStateEncoderSpec encoder) {
     StateStore store = provider.getStore(version, Option.empty()); // a read-only store does not know column families
     store.createColFamilyIfAbsent(family, keys, values, encoder, false, false);

@@ -1,4 +1,4 @@
-package org.sparkcep;
+package org.sparkcep.versions;
 
 import java.util.ArrayList;
 import java.util.List;
@@ -10,20 +10,21 @@ import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
 import org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkExec;
 import org.apache.spark.sql.execution.streaming.state.StateStore;
 import org.apache.spark.sql.types.StructType;
+import org.sparkcep.catalyst.Scala;
 import scala.Option;
 import scala.Tuple2;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 
 /** Calls of classes of Spark 4.1, and of later versions without a class of their own here. */
-final class SparkVersion {
+public final class SparkVersion {
   /** The number of parameters of the constructor of Spark's operator. */
-  static final int PARAMETERS = 16;
+  public static final int PARAMETERS = 16;
 
   private SparkVersion() {}
 
   /** Returns the evaluators that pass batches of rows to a Python function and return the rows of its batches. */
-  static MapInBatchEvaluatorFactory evaluators(TransformWithStateInPySparkExec operator, Seq<Tuple2<ChainedPythonFunctions, Object>> chained, StructType sent) {
+  public static MapInBatchEvaluatorFactory evaluators(TransformWithStateInPySparkExec operator, Seq<Tuple2<ChainedPythonFunctions, Object>> chained, StructType sent) {
     PythonUDF function = (PythonUDF) operator.functionExpr();
     var conf = operator.conf();
     return new MapInBatchEvaluatorFactory(
@@ -32,12 +33,12 @@ final class SparkVersion {
   }
 
   /** Returns the values of many keys; null for those that the store lacks. */
-  static Iterator<UnsafeRow> values(StateStore store, UnsafeRow[] keys, String family) {
+  public static Iterator<UnsafeRow> values(StateStore store, UnsafeRow[] keys, String family) {
     List<UnsafeRow> found = new ArrayList<>();
     for (UnsafeRow key : keys) {
       UnsafeRow value = store.get(key, family);
       found.add(value == null ? null : value.copy()); // the next call may overwrite it
     }
-    return MatchStrategy.seq(found).iterator();
+    return Scala.seq(found).iterator();
   }
 }

@@ -1,4 +1,4 @@
-package org.sparkcep;
+package org.sparkcep.versions;
 
 import org.apache.spark.api.python.ChainedPythonFunctions;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
@@ -14,14 +14,14 @@ import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 
 /** Calls of classes of Spark 4.2, and of later versions without a class of their own here. */
-final class SparkVersion {
+public final class SparkVersion {
   /** The number of parameters of the constructor of Spark's operator. */
-  static final int PARAMETERS = 17;
+  public static final int PARAMETERS = 17;
 
   private SparkVersion() {}
 
   /** Returns the evaluators that pass batches of rows to a Python function and return the rows of its batches. */
-  static MapInBatchEvaluatorFactory evaluators(TransformWithStateInPySparkExec operator, Seq<Tuple2<ChainedPythonFunctions, Object>> chained, StructType sent) {
+  public static MapInBatchEvaluatorFactory evaluators(TransformWithStateInPySparkExec operator, Seq<Tuple2<ChainedPythonFunctions, Object>> chained, StructType sent) {
     PythonUDF function = (PythonUDF) operator.functionExpr();
     var conf = operator.conf();
     return new MapInBatchEvaluatorFactory(
@@ -30,7 +30,7 @@ final class SparkVersion {
   }
 
   /** Returns the values of many keys; null for those that the store lacks. */
-  static Iterator<UnsafeRow> values(StateStore store, UnsafeRow[] keys, String family) {
+  public static Iterator<UnsafeRow> values(StateStore store, UnsafeRow[] keys, String family) {
     return store.multiGet(keys, family);
   }
 }

@@ -1,4 +1,4 @@
-package org.sparkcep;
+package org.sparkcep.versions;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkExec;
@@ -6,11 +6,11 @@ import org.apache.spark.sql.execution.streaming.state.StateSchemaValidationResul
 import scala.Option;
 
 /** The types of a state that Spark 4.3 stores. */
-final class StateSchema {
+public final class StateSchema {
   private StateSchema() {}
 
   /** Writes the types of keys and values next to the state, or compares them with the stored types. */
-  static scala.collection.immutable.List<StateSchemaValidationResult> written(
+  public static scala.collection.immutable.List<StateSchemaValidationResult> written(
       TransformWithStateInPySparkExec operator, Configuration conf, long batchId, int version) {
     return operator.validateAndWriteStateSchema(
         conf, batchId, version, operator.getStateInfo(), operator.stateSchemaDirPath(Option.empty()), operator.session(), operator.operatorStateMetadataVersion(),

@@ -1,0 +1,64 @@
+package org.sparkcep.budget;
+
+import java.util.List;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.execution.SQLExecution;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.sparkcep.catalyst.Members;
+import org.sparkcep.catalyst.Passing;
+import org.sparkcep.catalyst.Scala;
+import scala.collection.Iterator;
+import scala.collection.immutable.IndexedSeq;
+import scala.collection.immutable.Map;
+
+/** Is above the operator of a clause with BUDGET and has the totals of its checks as metrics. Rows pass unchanged. */
+public final class MatchBudget extends Passing implements Members {
+  private static final long serialVersionUID = 1L;
+  private final transient BudgetTotals totals;
+
+  public MatchBudget(BudgetTotals totals, SparkPlan child) {
+    super(child);
+    this.totals = totals;
+  }
+
+  @Override
+  public Map<String, SQLMetric> metrics() {
+    return Scala.map(totals.metrics());
+  }
+
+  /**
+   * Spark calls this first in each execution. For a second execution of the same plan it does not call {@link #doExecute} again.
+   */
+  @Override
+  public void resetMetrics() {
+    totals.runsIn(execution());
+    super.resetMetrics();
+  }
+
+  @Override
+  public RDD<InternalRow> doExecute() {
+    totals.runsIn(execution());
+    return super.doExecute();
+  }
+
+  private String execution() {
+    return sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
+  }
+
+  @Override
+  public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> children) {
+    return new MatchBudget(totals, children.apply(0));
+  }
+
+  @Override
+  public Iterator<Object> stringArgs() {
+    return Scala.<Object>seq(List.of()).iterator();
+  }
+
+  @Override
+  public Object[] members() {
+    return new Object[] {totals, child};
+  }
+}

@@ -1,0 +1,108 @@
+"""Checks that a clause over a stream may resume from a checkpoint: compares its statement with the one next to the state.
+
+``spark/session/rewrite_service`` calls the checks for the JVM operator, and ``stream/frames`` for programs of DataFrames.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sparkcep.compiler.stream_rules import different
+from sparkcep.errors import UNSUPPORTED
+from sparkcep.plan.plan import Plan
+from sparkcep.spark.stream.progress import OPERATOR_NAME
+from sparkcep.spark.stream.start_checks import TABLES, wrong
+from sparkcep.version import __version__
+
+_FORMATS = {1: "0.1.0 before its release", 2: "0.1.0"}  # state format -> the versions that read and write it
+STATE_FORMAT = max(_FORMATS)  # this version's format, as in StreamStatement.java
+FRAME_OPERATORS = "applyInPandasWithState", "transformWithStateInPandasExec"  # of DataFrame programs
+
+
+def check_restarted(asked: dict[str, Any]) -> None:
+    """Raises ClauseError if the statements ``now``, one per clause of a query, cannot resume from the operators' states ``before``.
+
+    StreamStart.java gives the name of each operator, and the file and text of its statement.
+    """
+    statements = [json.loads(text) for text in asked["now"]]
+    plan = Plan.from_json(statements[0]["plan"])
+    before = [_kept_statement(plan, one) for one in asked["before"] if one["text"] is not None or one["operator"] == OPERATOR_NAME]
+    if not before and any(one["operator"] in FRAME_OPERATORS for one in asked["before"]):
+        raise wrong(plan, _BY_FRAMES, UNSUPPORTED)
+    check_times(len(before), statements)
+    for one, other in zip(before, statements, strict=True):
+        check_changed(one, other)
+
+
+_BY_FRAMES = (
+    "the checkpoint is of a query that keeps its state by applyInPandasWithState or transformWithStateInPandas: its clauses ran as programs of data frames (sparkcep.stream.route, or the "
+    "extension was missing), and now they run by the operator of the JVM extension; run the query as it was (SET sparkcep.stream.route = frames), or begin with a new checkpoint"
+)
+
+
+def _kept_statement(plan: Plan, kept: dict[str, Any]) -> dict[str, Any]:
+    """Returns the statement of a state. Raises ClauseError if its file is missing or damaged."""
+    if kept["text"] is None:
+        raise wrong(plan, f"the checkpoint is damaged: {kept['file']} is missing, which has the statement of its state; restore the checkpoint", UNSUPPORTED)
+    try:
+        statement = json.loads(kept["text"])
+        json.loads(statement["plan"])
+    except (ValueError, TypeError, KeyError):
+        raise wrong(plan, f"the checkpoint is damaged: {kept['file']} is not a whole statement; restore the checkpoint", UNSUPPORTED) from None
+    return statement
+
+
+def check_times(before: int, statements: list[dict[str, Any]]) -> None:
+    """Raises ClauseError if the checkpoint's query had another number of clauses, ``before``, than there are ``statements``."""
+    plan = Plan.from_json(statements[0]["plan"])
+    if not before:
+        raise wrong(plan, "the checkpoint is of a query without a clause (no statement is kept in it); begin with a new checkpoint", UNSUPPORTED)
+    if before != len(statements):
+        raise wrong(
+            plan, f"the checkpoint is of another query, in which there is a clause {_times(before)}, and in this one {_times(len(statements))}; begin with a new checkpoint, or run "
+            "the query as it was", UNSUPPORTED,
+        )
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raises ClauseError if a statement cannot resume from the state of the statement before.
+
+    Both statements have these items:
+
+    - ``format``: the format of the state.
+    - ``plan``: the plan as JSON.
+    - ``texts``: the expressions that Spark computes per row, as JSON.
+    - ``columns``: the columns of rows with their types.
+    - ``tables``: the columns of the tables that are read in addition.
+    - ``where``: the keys that are wanted.
+    - ``buckets``: the number of key buckets; only in programs of DataFrames.
+    """
+    plan = Plan.from_json(now["plan"])
+    made_by = json.loads(before["plan"]).get("made_by", "an unknown version")
+    if before.get("format", 1) != now["format"]:
+        raise wrong(
+            plan, f"the checkpoint's state is of format {before.get('format', 1)}, which sparkcep {_FORMATS.get(before.get('format', 1), made_by)} reads and writes; this version, {__version__}, "
+            f"reads format {now['format']}, of sparkcep {_FORMATS[now['format']]}; begin with a new checkpoint, or go on with that version", UNSUPPORTED,
+        )
+    if before.get("buckets") != now.get("buckets"):
+        raise wrong(
+            plan, f"the checkpoint has {before['buckets']} buckets of keys, and sparkcep.stream.buckets is {now['buckets']}; set it to {before['buckets']}, or begin with a new checkpoint",
+            UNSUPPORTED,
+        )
+    found = different(json.loads(before["plan"]), json.loads(now["plan"]), json.loads(before["texts"]), json.loads(now["texts"]))
+    if before["where"] != now["where"]:
+        found.append("the keys that WHERE above the clause wants")
+    if not found and before["columns"] != now["columns"]:
+        found = ["the columns that are kept of each row"]
+    if before.get("tables", {}) != now.get("tables", {}):
+        found += [f"the columns of {TABLES[name]}" for name in now["tables"] if now["tables"][name] != before.get("tables", {}).get(name)]
+    if found:
+        raise wrong(
+            plan, f"the checkpoint is of another statement (of {made_by}), with whose state this one cannot go on: {', '.join(found)} differ; begin with a new checkpoint, or "
+            "run the statement as it was", UNSUPPORTED,
+        )
