@@ -544,7 +544,9 @@ def test_an_import_in_java_is_found():
 
 # -- one protocol of operators ------------------------------------------------------------------------------------------
 
-STREAMS = ["factory", "stream/keyed_stream", "stream/inspection", "core/operator", "core/state_codec"]  # of the engine: what goes on for any operator
+# Packages of the engine, and its factory, that treat any operator, stage and state alike.
+ALIKE = ("engine/core/", "engine/stages/", "engine/stream/", "engine/factory.py")
+ASKED = {"pa.Array", "Pair"}  # how states are given; a pair of columns in a condition
 
 
 def classes_asked(source: str) -> set[str]:
@@ -557,9 +559,27 @@ def classes_asked(source: str) -> set[str]:
     return found
 
 
-def test_what_goes_on_for_any_operator_asks_for_no_class():
-    for name in STREAMS:
-        assert classes_asked((PACKAGE / "engine" / f"{name}.py").read_text("utf-8")) <= {"pa.Array", "RetractingStream"}, name
+def test_nothing_asks_an_operator_a_stage_or_a_state_for_its_class():
+    asked = {path: classes_asked((PACKAGE / path).read_text("utf-8")) - ASKED for path in modules() if path.startswith(ALIKE)}
+    assert {path: classes for path, classes in asked.items() if classes} == {}
+
+
+def test_the_factory_knows_every_stage():
+    stages = {path.removesuffix(".py").replace("/", ".") for path in modules() if path.startswith("engine/stages/") and "__init__" not in path}
+    imported = {name.removeprefix("sparkcep.") for name in imported_modules()["sparkcep.engine.factory"]}
+    assert stages <= imported
+
+
+def test_a_row_pattern_loads_no_other_capability():
+    text = "PARTITION BY k ORDER BY t MEASURES LAST(B.v) AS low PATTERN (A B+) DEFINE B AS v < PREV(v)"
+    code = (
+        "import sys\nfrom sparkcep.clause.parser import parse_clause\nfrom sparkcep.engine.factory import engine_for, prepare\n"
+        f"from sparkcep.plan.build import make_plan\nfrom sparkcep.precompile import tables\nplan = make_plan(parse_clause({text!r}))\n"
+        "engine_for(prepare(plan, next(tables(plan)).schema))\n"
+        "print(' '.join(sorted({name.split('.')[2] for name in sys.modules if name.startswith('sparkcep.engine.')})))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["core", "factory", "match", "output", "stages"], done.stderr
 
 
 def test_classes_that_are_asked_for_are_found():

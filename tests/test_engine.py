@@ -156,7 +156,7 @@ def hopeless(clause: str, rows: int, **limits) -> Engine:
 
 @pytest.mark.parametrize("pattern", ["A Z* B", "A (Z | Y)* B"])
 def test_failed_states_of_all_start_rows_take_no_more_memory_than_those_of_some(pattern):
-    sizes = [hopeless(f"PATTERN ({pattern}) DEFINE B AS B.ts < A.ts - 100", rows, max_state_bytes=1 << 24).operator.search.search.entries for rows in (1000, 2000)]
+    sizes = [hopeless(f"PATTERN ({pattern}) DEFINE B AS B.ts < A.ts - 100", rows, max_state_bytes=1 << 24).pipeline.operator.search.search.entries for rows in (1000, 2000)]
     assert sizes[0] == sizes[1]  # the states of 2,000 start rows would take 100 MB
 
 
@@ -164,7 +164,7 @@ def test_one_start_row_may_have_more_failed_states_than_the_memo_keeps_between_t
     monkeypatch.setattr("sparkcep.engine.match.backtrack.MEMO_BYTES", 0)
     monkeypatch.setattr("sparkcep.engine.match.backtrack.MEMO_BYTES_A_ROW", 0)
     engine = hopeless("PATTERN (A ((X | Y)* Z)* B) DEFINE B AS B.ts < A.ts - 100", 300, max_steps=100_000)
-    assert engine.operator.search.search.entries < 4096
+    assert engine.pipeline.operator.search.search.entries < 4096
 
 
 def test_plan_survives_its_json():

@@ -89,7 +89,7 @@ def test_whether_matches_share_their_ends(skip, measure):
 @pytest.mark.parametrize("pattern", SELECTED)
 def test_whether_failed_runs_are_remembered(pattern, define):
     engine, text = engine_and_text(f"{pattern} DEFINE {define}{', C AS v = 2' if '~C' in pattern else ''}")
-    assert ("failed runs are remembered" in text) == (engine.operator.search.search.remembers and engine.operator.search.search.fails)
+    assert ("failed runs are remembered" in text) == (engine.pipeline.operator.search.search.remembers and engine.pipeline.operator.search.search.fails)
 
 
 @pytest.mark.parametrize("define", CONDITIONS)

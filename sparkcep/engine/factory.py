@@ -6,8 +6,9 @@ A plan's strategy names the search. This module combines a buffer, that search a
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Any
+import importlib
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,44 +17,19 @@ from sparkcep.columns.arrays import ranges
 from sparkcep.columns.types import type_of
 from sparkcep.compiler import searches as s
 from sparkcep.compiler.conditions.bytecode import compile_conditions
-from sparkcep.compiler.emission import BEST_OF_WINDOW, BUNDLE, CHANGE, RECOMPUTE
-from sparkcep.compiler.registers.register_code import compile_automaton
+from sparkcep.compiler.emission import ANSWERS, BEST_OF_WINDOW, CHANGE
 from sparkcep.compiler.strategy import placed_strategy
 from sparkcep.compiler.stream_rules import check_table
-from sparkcep.engine.automaton.arc_history import DatedRegisterRuns, JournalArcs
-from sparkcep.engine.automaton.arc_rows import check_arcs
-from sparkcep.engine.automaton.dynamic_arcs import ArcTexts
-from sparkcep.engine.automaton.lifetimes import check_lifetimes
-from sparkcep.engine.automaton.register_runs import RegisterRuns
-from sparkcep.engine.budget.best_effort import BestEffort
-from sparkcep.engine.budget.best_effort_stream import BestEffortStream
-from sparkcep.engine.changelog.changelog import Changelog
-from sparkcep.engine.changelog.input_changes import NetReport, check_changes
 from sparkcep.engine.core import chunk as buffers
 from sparkcep.engine.core.chunk import Buffer, Chunk, columns_of
 from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.input_columns import check_columns, check_types
-from sparkcep.engine.core.matches import MatchBatch
-from sparkcep.engine.core.operator import Operator
+from sparkcep.engine.core.operator import Answer, Operator, Pipeline
 from sparkcep.engine.core.state_codec import StateBytes
 from sparkcep.engine.core.task import Prepared, Task, memo_of, output_schema
 from sparkcep.engine.core.windows import check_slide, check_window
-from sparkcep.engine.frontier.cheapest import CheapestPerLastRow
-from sparkcep.engine.frontier.cheapest_per_state import CheapestPerState
-from sparkcep.engine.frontier.per_last_row import PerLastRow
-from sparkcep.engine.match.backtrack import Backtracking
-from sparkcep.engine.match.enumeration import DeferringSearch, Enumeration, Listing, WholePartitions
-from sparkcep.engine.match.gap_walk import GapWalk
-from sparkcep.engine.output.keyed_rows import MatchTables
 from sparkcep.engine.output.tables import Tables
-from sparkcep.engine.stages.describe_errors import DescribeErrors
-from sparkcep.engine.stream.recompute import HeldBack, NewMatchTables, Recompute
-from sparkcep.engine.stream.recompute_bundles import MatchPoints, RecomputeBundles
-from sparkcep.engine.stream.sequential_window_close import SequentialWindowClose
-from sparkcep.engine.stream.window_close import WindowClose
-from sparkcep.engine.topk.topk_paths import TopkPaths
-from sparkcep.engine.topk.topk_rows import TopkRows
-from sparkcep.engine.topk.topk_sides import TopkSides
+from sparkcep.engine.stages.stream_stage import StreamStage
 from sparkcep.errors import LIMIT, SEMANTIC, ClauseError
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.jit import fallback
@@ -62,6 +38,10 @@ from sparkcep.plan.limits import Column
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.reach import Reach, variables_ahead
 from sparkcep.plan.records import Ranking
+
+if TYPE_CHECKING:
+    from sparkcep.engine.automaton.arc_history import JournalArcs
+    from sparkcep.engine.match.enumeration import Listing
 
 
 def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
@@ -98,6 +78,11 @@ def _prepared(plan: Plan, schema: pa.Schema) -> Prepared:
         if plan.slide:
             check_slide(plan.windows[0], plan.slide, schema)
     if plan.automaton is not None:
+        from sparkcep.compiler.registers.register_code import compile_automaton
+        from sparkcep.engine.automaton.arc_rows import check_arcs
+        from sparkcep.engine.automaton.lifetimes import check_lifetimes
+        from sparkcep.engine.changelog.input_changes import check_changes
+
         check_lifetimes(plan, schema)
         check_changes(plan, schema)
         check_arcs(plan, schema)
@@ -120,9 +105,9 @@ class Engine:
     ``task.ran`` has the names of the searches that ran.
     """
 
-    def __init__(self, task: Task, buffer: Buffer, operator: Operator) -> None:
-        self.task, self.buffer, self.operator = task, buffer, operator
-        self.state = operator.initial
+    def __init__(self, task: Task, buffer: Buffer, pipeline: Pipeline) -> None:
+        self.task, self.buffer, self.pipeline = task, buffer, pipeline
+        self.state = pipeline.operator.initial
 
     @property
     def prepared(self) -> Prepared:
@@ -141,7 +126,7 @@ class Engine:
     def _search(self, last: bool) -> Iterator[pa.Table]:
         chunk = self.buffer.chunk(self.state.positions, last)
         with fallback.over(chunk.rows):
-            left = yield from self.operator.step(chunk, self.state)
+            left = yield from self.pipeline.step(chunk, self.state)
         self.state = left.state
         self.buffer.keep(chunk, left)
 
@@ -162,8 +147,8 @@ class OpenPartitions:
         self.task, self.schema = Task.of(prepared, limits), schema
         if endless:
             self.task.back = min(self.task.back, Reach.of(self.task.plan).back)
-        self.operator = _operator(self.task, endless, arcs)
-        self.bytes = StateBytes(schema, self.operator.saves)
+        self.pipeline = _pipeline(self.task, endless, arcs)
+        self.bytes = StateBytes(schema, self.pipeline.operator.saves)
 
     def advance(self, rows: pa.Table, sizes: np.ndarray, states: Sequence[bytes], going: np.ndarray) -> Generator[pa.Table, None, list[bytes]]:
         """Yields the output that is now final, and returns the state of each partition for the next call.
@@ -181,7 +166,7 @@ class OpenPartitions:
         if not chunk.rows:
             return [state if goes else b"" for state, goes in zip(states, going.tolist(), strict=True)]
         with fallback.over(chunk.rows):
-            left = yield from self.operator.step(chunk, state)
+            left = yield from self.pipeline.step(chunk, state)
         written = iter(self.bytes.written(left.state, chunk.table.take(pa.array(left.rows))))
         return [next(written) if goes else b"" for goes in going.tolist()]
 
@@ -209,110 +194,225 @@ def engine_for(prepared: Prepared, chunk_rows: int | None = None, limits: Limits
     """Returns the engine for a plan's strategy. ``chunk_rows`` is how many rows it waits for."""
     task = Task.of(prepared, limits)
     wanted = chunk_rows or (buffers.PAIRED_CHUNK_ROWS if prepared.conditions.pairs else buffers.CHUNK_ROWS)
-    return Engine(task, Buffer(prepared.input_schema.names, prepared.plan.keys, wanted), _operator(task))
+    return Engine(task, Buffer(prepared.input_schema.names, prepared.plan.keys, wanted), _pipeline(task))
 
 
-def _operator(task: Task, endless: bool = False, arcs: JournalArcs | None = None) -> Operator:
-    """Returns the operator that the strategy names.
+def _pipeline(task: Task, endless: bool = False, arcs: JournalArcs | None = None) -> Pipeline:
+    """Returns the pipeline that the strategy names.
 
     ``endless``: partitions never end. ``arcs``: the arcs of ARCS FROM.
     """
-    if not endless:
-        return _answers(task, Tables(task))
+    operator = _operator(task, endless, arcs)
+    for stage in _STAGES:
+        operator = stage(task, operator)
+    if not _retracts(task, endless):
+        return Pipeline(operator, Tables(task))
+    from sparkcep.engine.output.keyed_rows import MatchTables
+
+    return Pipeline(operator, MatchTables(task))
+
+
+def _operator(task: Task, endless: bool, arcs: JournalArcs | None = None) -> Operator:
     strategy = task.prepared.strategy
-    emission = strategy.emission
-    tables = MatchTables(task) if emission.unit == CHANGE else Tables(task)  # stream/retractions derives the changes
-    if arcs is not None:
-        return DatedRegisterRuns(task, tables, arcs)
-    if emission.unit == CHANGE:
-        return RegisterRuns(task, tables)
-    if emission.unit == BEST_OF_WINDOW and emission.sequential:
-        reporter = DescribeErrors(task.plan, strategy.automaton) if task.plan.approximate is not None else None
-        return SequentialWindowClose(task, GapWalk(task), _reporting(reporter, tables))
-    if emission.unit == BEST_OF_WINDOW:
-        return WindowClose(task, _answers(task, tables).answer)
-    if strategy.search == s.BUDGETED:
-        return BestEffortStream(task, DescribeErrors(task.plan, strategy.automaton), tables)
-    if emission.resume == RECOMPUTE:
-        return _again(task)
-    return _answers(task, tables, endless)
+    if endless and strategy.emission.unit == BEST_OF_WINDOW:
+        return _window_close(task)
+    if strategy.question in ANSWERS and strategy.search not in (s.PROXIES, s.BUDGETED):
+        return _last_rows(task, endless)
+    return _register_runs(task, endless, arcs) if strategy.search == s.COMPUTATIONS else _OPERATORS[strategy.search](task, endless)
 
 
-def _again(task: Task) -> Recompute | RecomputeBundles:
-    """Returns the operator that recomputes the answers for last rows, window by window."""
-    strategy = task.prepared.strategy
-    if task.plan.approximate is None:
-        tables = NewMatchTables(task)
-        return Recompute(task, PerLastRow(task, _held_back(task, tables), tables).answer, tables)
-    reporter = DescribeErrors(task.plan, strategy.automaton)
-    if strategy.emission.unit == BUNDLE:
-        points = MatchPoints(task)
-        return RecomputeBundles(task, CheapestPerLastRow(task, _held_back(task, points), reporter, points), points, Tables(task))
-    tables = NewMatchTables(task)
-    best = CheapestPerLastRow(task, _held_back(task, tables), reporter, tables)
-    return Recompute(task, best.answer, tables, best.nothing if task.plan.rows == "unmatched" else None)
+def load_operators() -> None:
+    """Imports all operators and stages, for a process that is forked later."""
+    for name in (
+        "automaton.arc_history", "budget.best_effort_stream", "changelog.changelog", "frontier.cheapest_per_state", "match.backtrack", "stages.retractions",
+        "stream.sequential_window_close", "topk.topk_rows", "topk.topk_sides",
+    ):  # fmt: skip
+        importlib.import_module(f"sparkcep.engine.{name}")
 
 
-def _held_back(task: Task, tables: NewMatchTables) -> Listing:
-    """Returns the search that lists matches.
+# -- operators: each is imported where a plan asks for it -------------------------------------------------------------
 
-    If a negation looks at rows after a match, matches that are not final are held back.
-    """
-    listing = _listing(task)
-    return functools.cache(lambda: HeldBack(listing(), tables)) if task.prepared.strategy.emission.looks_behind else listing
+
+def _adjacent(task: Task, endless: bool) -> Operator:
+    from sparkcep.engine.match.backtrack import Backtracking
+    from sparkcep.engine.match.enumeration import DeferringSearch, Enumeration
+
+    return Enumeration(task, DeferringSearch(task, functools.partial(Backtracking, task)))
+
+
+def _walk(task: Task, endless: bool) -> Operator:
+    from sparkcep.engine.match.enumeration import DeferringSearch, Enumeration
+    from sparkcep.engine.match.gap_walk import GapWalk
+
+    early = endless and task.prepared.strategy.emission.early
+    return Enumeration(task, DeferringSearch(task, functools.partial(GapWalk, task, at_once=early)))
 
 
 def _listing(task: Task) -> Listing:
     """Returns a function that builds the search that lists matches, at most once."""
+    from sparkcep.engine.match.gap_walk import GapWalk
+
     return functools.cache(functools.partial(GapWalk, task))
 
 
-def _answers(task: Task, tables: Tables, endless: bool = False) -> Operator:
-    """Returns the operator that answers a plan over a table. ``tables`` make the output."""
-    strategy = task.prepared.strategy
-    listing = _listing(task)
-    reporter = DescribeErrors(task.plan, strategy.automaton) if task.plan.approximate is not None else None
-    if reporter is not None and strategy.search == s.BUDGETED:
-        return WholePartitions(task, BestEffort(task, reporter, tables).answer)
-    if reporter is not None and strategy.question in (s.CHEAPEST, s.BY_COST, s.BUNDLED):
-        if strategy.search == s.PROXIES:
-            return CheapestPerState(task, reporter, tables)
-        return WholePartitions(task, CheapestPerLastRow(task, listing, reporter, tables).answer)
-    if strategy.search == s.COMPUTATIONS:
-        arcs = task.plan.arcs
-        if task.plan.changes is not None or arcs is not None:
-            return WholePartitions(task, ArcTexts(task, _with_changes).answer if arcs is not None and arcs.texts else _with_changes(task))
-        search = RegisterRuns(task, tables)
-        return WholePartitions(task, search.with_unmatched) if task.plan.rows == "unmatched" and not endless else search
-    if strategy.search == s.ADJACENT:
-        return Enumeration(task, DeferringSearch(task, functools.partial(Backtracking, task)), tables.of)
-    if strategy.question in (s.COUNTED, s.GRAPH):
-        return WholePartitions(task, PerLastRow(task, listing, tables).answer)
-    if strategy.search in _RANKING:
-        return WholePartitions(task, _RANKING[strategy.search](task, listing, tables).answer)
-    return Enumeration(task, DeferringSearch(task, functools.partial(GapWalk, task, at_once=endless and strategy.emission.early)), _reporting(reporter, tables))
+def _whole(task: Task, answer: Answer) -> Operator:
+    """Returns the operator that answers for whole partitions."""
+    from sparkcep.engine.stream.recompute import EndedPartitions, Recompute
+
+    return Recompute(task, answer, EndedPartitions())
 
 
-def _reporting(reporter: DescribeErrors | None, tables: Tables) -> Callable[[Chunk, MatchBatch], Iterator[pa.Table]]:
-    """Returns the function that makes the output of listed matches, with their errors if they are approximate."""
-    if reporter is None:
-        return tables.of
+def _last_rows(task: Task, endless: bool) -> Operator:
+    """Returns the operator that answers for each last row of a match."""
+    emission, listing, held = task.prepared.strategy.emission, _listing(task), None
+    if endless:
+        from sparkcep.engine.stages.isolated_rows import IsolatedRows
+        from sparkcep.engine.stream.recompute import HeldBack, LastRows, Recompute
 
-    def with_errors(chunk: Chunk, found: MatchBatch) -> Iterator[pa.Table]:
-        found.by_event.update(reporter.by_event(found.events, found.paths))
-        return tables.of(chunk, found)
+        if emission.looks_behind:  # matches that are not final are held back
+            walk = listing
+            listing = held = functools.cache(lambda: HeldBack(walk()))
+    if task.plan.approximate is None:
+        from sparkcep.engine.frontier.per_last_row import PerLastRow
 
-    return with_errors
+        answer = PerLastRow(task, listing).answer
+        return Recompute(task, answer, LastRows(task, held)) if endless else _whole(task, answer)
+    from sparkcep.engine.frontier.cheapest import CheapestPerLastRow
+    from sparkcep.engine.stages.bundles import BESIDE_ROWS, MatchBundles, bundled
+    from sparkcep.engine.stages.describe_errors import DescribeErrors
+
+    errors = DescribeErrors(task)
+    answer = CheapestPerLastRow(task, listing, errors).answer
+    if endless:
+        search = Recompute(task, answer, LastRows(task, held))
+        return MatchBundles(IsolatedRows(task, search), errors, BESIDE_ROWS) if errors.bundling else search
+    return _whole(task, bundled(answer, errors) if errors.bundling else answer)
 
 
-def _with_changes(task: Task) -> Callable[[Chunk], Iterator[pa.Table]]:
+def _cheapest_per_state(task: Task, endless: bool) -> Operator:
+    from sparkcep.engine.frontier.cheapest_per_state import CheapestPerState
+    from sparkcep.engine.stages.bundles import BESIDE_RUNS, MatchBundles
+    from sparkcep.engine.stages.describe_errors import DescribeErrors
+
+    errors = DescribeErrors(task)
+    search = CheapestPerState(task, errors)
+    return MatchBundles(search, errors, BESIDE_RUNS) if errors.bundling else search
+
+
+def _ranked(task: Task, endless: bool) -> Operator:
+    from sparkcep.engine.topk.topk_paths import TopkPaths
+    from sparkcep.engine.topk.topk_rows import TopkRows
+    from sparkcep.engine.topk.topk_sides import TopkSides
+
+    ranking = {s.PATHS: TopkPaths, s.SEQUENCES: TopkRows, s.SIDES: TopkSides}[task.prepared.strategy.search]
+    return _whole(task, ranking(task, _listing(task)).answer)
+
+
+def _window_close(task: Task) -> Operator:
+    """Returns the operator of sliding TOP k over a stream."""
+    if task.prepared.strategy.emission.sequential:
+        from sparkcep.engine.match.gap_walk import GapWalk
+        from sparkcep.engine.stream.sequential_window_close import SequentialWindowClose
+
+        return SequentialWindowClose(task, GapWalk(task))
+    from sparkcep.engine.stream.recompute import Recompute
+    from sparkcep.engine.stream.window_close import ClosedWindows
+
+    return Recompute(task, _operator(task, False).answer, ClosedWindows(task))
+
+
+def _best_effort(task: Task, endless: bool) -> Operator:
+    from sparkcep.engine.stages.describe_errors import DescribeErrors
+
+    errors = DescribeErrors(task)
+    if endless:
+        from sparkcep.engine.budget.best_effort_stream import BestEffortStream
+
+        return BestEffortStream(task, errors)
+    from sparkcep.engine.budget.best_effort import BestEffort
+
+    return _whole(task, BestEffort(task, errors).answer)
+
+
+def _register_runs(task: Task, endless: bool, arcs: JournalArcs | None) -> Operator:
+    """Returns the operator of automata, and of rows and arcs that are inserted and deleted."""
+    from sparkcep.engine.automaton.register_runs import RegisterRuns
+
+    plan = task.plan
+    if arcs is not None:
+        from sparkcep.engine.automaton.arc_history import DatedRegisterRuns
+
+        return DatedRegisterRuns(task, arcs)
+    if _retracts(task, endless) or (plan.changes is None and plan.arcs is None):
+        search = RegisterRuns(task)
+        return _whole(task, search.answer) if plan.rows == "unmatched" and not endless else search
+    if plan.arcs is not None and plan.arcs.texts:
+        from sparkcep.engine.automaton.dynamic_arcs import ArcTexts
+
+        return _whole(task, ArcTexts(task, _with_changes).answer)
+    return _whole(task, _with_changes(task))
+
+
+def _with_changes(task: Task) -> Answer:
     """Returns the function that answers if rows or arcs are inserted and deleted."""
+    from sparkcep.engine.automaton.register_runs import RegisterRuns
+    from sparkcep.engine.changelog.changelog import Changelog
+    from sparkcep.engine.changelog.input_changes import NetReport
+
     check_table(task.plan)
-    search, changes = RegisterRuns(task, Tables(task)), task.plan.changes
-    return (Changelog if changes is not None and changes.report == "CHANGES" else NetReport)(task, search).answer
+    changes = task.plan.changes
+    return (Changelog if changes is not None and changes.report == "CHANGES" else NetReport)(task, RegisterRuns(task)).answer
 
 
-_RANKING = {s.PATHS: TopkPaths, s.SEQUENCES: TopkRows, s.SIDES: TopkSides}
+# The searches whose plans do not ask for last rows. A new search is a line here.
+_OPERATORS = {
+    s.ADJACENT: _adjacent, s.WALK: _walk, s.CONJUNCTION: _walk, s.PROXIES: _cheapest_per_state, s.PATHS: _ranked, s.SEQUENCES: _ranked, s.SIDES: _ranked,
+    s.BUDGETED: _best_effort,
+}  # fmt: skip
+
+
+# -- stages: each decides whether a plan needs it ---------------------------------------------------------------------
+
+
+def _unmatched(task: Task, operator: Operator) -> Operator:
+    strategy, asked = task.prepared.strategy, task.plan.rows == "unmatched"
+    if strategy.search != s.PROXIES and not (asked and (strategy.question in ANSWERS or strategy.search == s.COMPUTATIONS)):
+        return operator
+    from sparkcep.engine.stages.unmatched import UnmatchedRows
+
+    return UnmatchedRows(operator, asked)
+
+
+def _described(task: Task, operator: Operator) -> Operator:
+    if task.plan.approximate is None:
+        return operator
+    from sparkcep.engine.stages.describe_errors import Described, DescribeErrors
+
+    return Described(operator, DescribeErrors(task))
+
+
+# The stages around any operator, from the inside to the outside. A new stage is a line here.
+_STAGES = (_unmatched, _described)
+
+
+def _retracts(task: Task, endless: bool) -> bool:
+    """Returns whether matches of a stream may be retracted (REPORT CHANGES)."""
+    return endless and task.prepared.strategy.emission.unit == CHANGE
+
+
+def stream_stage(engine: OpenPartitions, schema: pa.Schema, time: str) -> StreamStage:
+    """Returns the stage between the searches of a stream's micro-batches and its output.
+
+    Args:
+        engine: the engine.
+        schema: all columns of the rows.
+        time: the column of their time.
+    """
+    if not _retracts(engine.task, True):
+        return StreamStage()
+    from sparkcep.engine.stages.retractions import Retractions
+
+    return Retractions(engine.task, engine.pipeline.sink, schema, time)
 
 
 def match_table(plan: Plan, table: pa.Table, chunk_rows: int | None = None) -> pa.Table:

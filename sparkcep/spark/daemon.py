@@ -93,8 +93,10 @@ def load() -> None:
     import pyspark.worker  # noqa: F401
 
     import sparkcep.spark.exec.table_function  # noqa: F401
+    from sparkcep.engine.factory import load_operators
     from sparkcep.precompile import load_first
 
+    load_operators()
     load_first()
 
 

@@ -35,7 +35,6 @@ from sparkcep.engine.automaton import arc_history
 from sparkcep.engine.core import state_codec
 from sparkcep.engine.stream.key_buckets import Bucket
 from sparkcep.engine.stream.keyed_stream import KeyedStream
-from sparkcep.engine.stream.retractions import RetractingStream
 from sparkcep.errors import ClauseError
 from tests.property.in_process import drained
 
@@ -177,27 +176,22 @@ def _tried(stream: KeyedStream, advance, rows: pa.Table, keys: np.ndarray, state
 @contextlib.contextmanager
 def changing(tally: Tally) -> Iterator[None]:
     """Inside, each micro-batch goes on from changed states first."""
-    before = {kind: kind.__dict__["advance"] for kind in (KeyedStream, RetractingStream)}
+    advance = KeyedStream.advance
 
-    def make(advance):
-        def advanced(self, rows, keys, states, watermark):
-            given = states.to_pylist() if isinstance(states, pa.Array) else list(states)
-            if any(given):
-                for _ in range(tally.each):
-                    new, kind, must = changed(given, tally.rng)
-                    tally.said(kind)
-                    tally.of(kind, must, _tried(self, advance, rows, keys, new, watermark))
-            return (yield from advance(self, rows, keys, states, watermark))
+    def advanced(self, rows, keys, states, watermark):
+        given = states.to_pylist() if isinstance(states, pa.Array) else list(states)
+        if any(given):
+            for _ in range(tally.each):
+                new, kind, must = changed(given, tally.rng)
+                tally.said(kind)
+                tally.of(kind, must, _tried(self, advance, rows, keys, new, watermark))
+        return (yield from advance(self, rows, keys, states, watermark))
 
-        return advanced
-
-    for kind, advance in before.items():
-        kind.advance = make(advance)
+    KeyedStream.advance = advanced
     try:
         yield
     finally:
-        for kind, advance in before.items():
-            kind.advance = advance
+        KeyedStream.advance = advance
 
 
 @contextlib.contextmanager

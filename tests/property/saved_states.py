@@ -46,7 +46,6 @@ from sparkcep.engine.match import early_emission
 from sparkcep.engine.stream.key_buckets import Bucket, CountedKeys, Layout, output, pieces, read
 from sparkcep.engine.stream.key_buckets import advance as advance_bucket
 from sparkcep.engine.stream.keyed_stream import NOTHING_DUE, KeyedStream
-from sparkcep.engine.stream.retractions import RetractingStream
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.arcs import ROW, key_column, own_columns, written_column
 from sparkcep.plan.extend.budget import HISTORY_COLUMN
@@ -190,7 +189,7 @@ class Runner:
 
     def stream(self) -> KeyedStream:
         """Another worker, which knows the bytes alone."""
-        return (KeyedStream if self.plan.changes is None else RetractingStream)(self.prepared, self.rows.schema, ORDER)
+        return KeyedStream(self.prepared, self.rows.schema, ORDER)
 
     def step(self, number: int) -> list[pa.Table]:
         """Returns the output of a micro-batch."""
@@ -312,7 +311,7 @@ class BucketRunner(Runner):
     def step(self, number: int) -> list[pa.Table]:
         came = pa.array([i for i, event in enumerate(self.events) if event.batch == number], pa.int64())
         (parts,) = pieces(self.wanted.take(came).combine_chunks().to_batches(), self.layout)
-        stream = (KeyedStream if self.plan.changes is None else RetractingStream)(self.prepared, self.layout.piece_schema(self.wanted.schema), self.layout.order)
+        stream = KeyedStream(self.prepared, self.layout.piece_schema(self.wanted.schema), self.layout.order)
         found, out = [], self.prepared.output_schema
         for i, part in enumerate(parts):
             before = Bucket.read(self.buckets[i].written())
@@ -376,7 +375,7 @@ class ArcRunner(Runner):
     def stream(self) -> KeyedStream:
         standing = JournalArcs.of(prepare(self.plan, with_table(self.plan, self.own, self.journal.schema)), self.journal)
         prepared = replace(_ordered(standing.prepared), input_schema=self.own)
-        return (KeyedStream if self.plan.changes is None else RetractingStream)(prepared, self.rows.schema, ORDER, arcs=standing)
+        return KeyedStream(prepared, self.rows.schema, ORDER, arcs=standing)
 
     def saved(self) -> str:
         rows = [f"arc {' '.join(f'{name}={value}' for name, value in row.items() if value is not None)}" for row in self.journal.to_pylist()]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -45,7 +47,7 @@ def sequences(query, rows_of: dict[int, list[dict]]) -> dict[int, list[tuple]]:
             found.setdefault(columns["__p0"][low].as_py(), []).append(pairs)
         yield from ()
 
-    engine.operator.report = emit
+    engine.pipeline = replace(engine.pipeline, sink=SimpleNamespace(of=emit))
     assert engine.prepared.strategy.search in (WALK, CONJUNCTION) or not plan.selection
     assert layout.E_ROWS == 2
     for _ in match_batches(engine, table.to_batches()):

@@ -21,7 +21,6 @@ from sparkcep.engine.automaton.arc_history import JournalArcs, Moment, arrived, 
 from sparkcep.engine.core.operator import NOTHING_DUE
 from sparkcep.engine.factory import prepare
 from sparkcep.engine.stream.keyed_stream import KeyedStream
-from sparkcep.engine.stream.retractions import RetractingStream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.extend.arcs import ROW, key_column, own_columns, written_column
 from sparkcep.plan.records import parameter_column
@@ -193,7 +192,7 @@ def compared(rng: random.Random, kind: str, texts: bool) -> int:
             journal, before, stream = _through_bytes(found[0]), read, None
         if stream is None or rng.random() < 0.3:
             standing = JournalArcs.of(prepared, journal)
-            stream = (KeyedStream if kind != "changes" else RetractingStream)(replace(standing.prepared, input_schema=own), rows.schema, ["__s0", "__s1"], arcs=standing)
+            stream = KeyedStream(replace(standing.prepared, input_schema=own), rows.schema, ["__s0", "__s1"], arcs=standing)
         came = [i for i, event in enumerate(events) if event.batch == batch]
         touched = sorted({events[i].key for i in came} | {key for key, when in due.items() if when <= watermark or (again and when < NOTHING_DUE)})
         of = np.array([touched.index(events[i].key) for i in came], dtype=np.int64)
@@ -306,7 +305,7 @@ def _always(plan, names: list[str]) -> pa.Table:
 def _over(plan, prepared, rows: pa.Table, own: pa.Schema, arcs: JournalArcs | None) -> KeyedStream:
     order = (*plan.order[:1], plan.order[0]._replace(name="n"))
     prepared = replace(prepared, input_schema=own, strategy=replace(prepared.strategy, plan=replace(prepared.plan, order=order)))
-    return (KeyedStream if plan.changes is None else RetractingStream)(prepared, rows.schema, ["__s0", "__s1"], arcs=arcs)
+    return KeyedStream(prepared, rows.schema, ["__s0", "__s1"], arcs=arcs)
 
 
 @pytest.mark.parametrize("seed", first(range(12), 0, wider=1))

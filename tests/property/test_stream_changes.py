@@ -19,7 +19,6 @@ from sparkcep.compiler.stream_rules import check_stream, kept
 from sparkcep.engine.core.operator import NOTHING_DUE
 from sparkcep.engine.factory import match_table, prepare
 from sparkcep.engine.stream.keyed_stream import KeyedStream
-from sparkcep.engine.stream.retractions import RetractingStream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import Settings
@@ -177,7 +176,7 @@ def compared(text: str, rng: random.Random, keys: int = 4, batches: int = 9) -> 
     gone = {event.retracts: event.batch for event in events if event.retracts >= 0}
     for batch, watermark in enumerate(marks):
         if stream is None or rng.random() < 0.3:  # another worker, which knows the bytes alone
-            stream = RetractingStream(prepared, table.schema, ["__s0", "__s1"])
+            stream = KeyedStream(prepared, table.schema, ["__s0", "__s1"])
         tables = advanced(stream, table, events, batch, watermark, states, due)
         both = {"insert": set(), "retract": set()}
         for leaves in tables:
@@ -244,11 +243,11 @@ def test_random_statements(make, seed):
     assert told > 10
 
 
-def _stream_of(text: str, events: list[Event]) -> tuple[RetractingStream, pa.Table]:
+def _stream_of(text: str, events: list[Event]) -> tuple[KeyedStream, pa.Table]:
     plan = planned(text)
     table = table_of(plan, events)
     table = table.append_column("__s0", table.column("__o0"))
-    return RetractingStream(prepare(plan, table.drop_columns(["__s0"]).schema), table.schema, ["__s0"]), table
+    return KeyedStream(prepare(plan, table.drop_columns(["__s0"]).schema), table.schema, ["__s0"]), table
 
 
 def _event(op: str | None, v: int, at: int = 3) -> Event:

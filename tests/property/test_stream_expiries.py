@@ -17,7 +17,6 @@ from sparkcep.compiler.stream_rules import check_stream
 from sparkcep.engine.core.operator import NOTHING_DUE
 from sparkcep.engine.factory import prepare
 from sparkcep.engine.stream.keyed_stream import KeyedStream
-from sparkcep.engine.stream.retractions import RetractingStream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from tests.oracle import automaton as oracle
 from tests.property import test_streams_differential as streams
@@ -115,7 +114,7 @@ def compared(kind: str, rng: random.Random) -> tuple[int, int]:
     rows = late = 0
     for batch, watermark in enumerate(marks):
         if stream is None or rng.random() < 0.5:  # another worker, which knows the bytes alone
-            stream = (RetractingStream if kind == "changes" else KeyedStream)(prepared, table.schema, ["__s0", "__s1"])
+            stream = KeyedStream(prepared, table.schema, ["__s0", "__s1"])
         tables = advanced(stream, table, events, batch, watermark, states, due)
         for key, match, values in told_by(plan, names, tables):
             gain = 1 if values.get("change", "insert") == "insert" else -1

@@ -15,8 +15,7 @@ import pytest
 from sparkcep.compiler.stream_rules import check_stream, kept
 from sparkcep.engine.core.operator import NOTHING_DUE
 from sparkcep.engine.factory import match_table, prepare
-from sparkcep.engine.stream.keyed_stream import parted
-from sparkcep.engine.stream.retractions import RetractingStream
+from sparkcep.engine.stream.keyed_stream import KeyedStream, parted
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from tests.property.in_process import drained
 from tests.property.test_stream_changes import CLAUSES, OWN, Event, advanced, events_of, planned, shown, table_of
@@ -82,7 +81,7 @@ def compared(text: str, by: str, rng: random.Random) -> tuple[int, bool]:
     told, states, due, stream, changes = Counter(), {}, {}, None, 0
     for batch, watermark in enumerate(marks):
         if stream is None or rng.random() < 0.5:  # another worker, which knows the bytes alone
-            stream = RetractingStream(prepared, table.schema, ["__s0", "__s1"])
+            stream = KeyedStream(prepared, table.schema, ["__s0", "__s1"])
         if batch == fails:
             with pytest.raises(MatchRuntimeError) as raised:
                 advanced(stream, table, events, batch, watermark, states, due)
@@ -99,12 +98,12 @@ def compared(text: str, by: str, rng: random.Random) -> tuple[int, bool]:
         ]  # fmt: skip
         there.sort(key=lambda i: (events[i].key, events[i].row["id"], i))
         assert +told == Counter(shown(plain, match_table(plain, whole.take(pa.array(there, pa.int64()))), names)), (text, held, batch, watermark)
-    without = RetractingStream(prepared, table.schema, ["__s0", "__s1"])
+    without = KeyedStream(prepared, table.schema, ["__s0", "__s1"])
     for key, when in due.items():  # nothing of a promise is left once the watermark has passed it
         assert when == NOTHING_DUE or when > marks[-1]
         if states[key]:
             _, left = drained(without.advance(table.slice(0, 0), np.zeros(0, dtype=np.int64), [states[key]], marks[-1]))
-            assert without.promises.bytes.read(_promises(left.column))[1].num_rows == 0
+            assert without.stage.promises.bytes.read(_promises(left.column))[1].num_rows == 0
     return changes, False
 
 
@@ -126,14 +125,14 @@ def _row(op: str | None, v: int | None, at: int, key: int = 0) -> Event:
     return Event(key, 0, -1, {"id": at, "v": v, "w": 1, "s": None, "n": None, "op": op})
 
 
-def _stream(events: list[Event], idle: int = 0) -> tuple[RetractingStream, pa.Table]:
+def _stream(events: list[Event], idle: int = 0) -> tuple[KeyedStream, pa.Table]:
     plan = replace(planned(TEXTS[0].format(own="CHANGE() AS change,", changes=PROMISING.format(by="v", held=""))), idle=idle)
     table = table_of(plan, events)
     table = table.append_column("__s0", table.column("__o0"))
-    return RetractingStream(prepare(plan, table.drop_columns(["__s0"]).schema), table.schema, ["__s0"]), table
+    return KeyedStream(prepare(plan, table.drop_columns(["__s0"]).schema), table.schema, ["__s0"]), table
 
 
-def _advance(stream: RetractingStream, table: pa.Table, rows: list[int], state: bytes, watermark: int):
+def _advance(stream: KeyedStream, table: pa.Table, rows: list[int], state: bytes, watermark: int):
     return drained(stream.advance(table.take(pa.array(rows, pa.int64())), np.zeros(len(rows), dtype=np.int64), [state], watermark))[1]
 
 

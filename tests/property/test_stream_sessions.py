@@ -244,7 +244,7 @@ def compared_changes(text: str, rng: random.Random) -> tuple[int, int]:
     told, states, due, changes, cuts = Counter(), {}, {}, 0, 0
     gone = {event.retracts: event.batch for event in events if event.retracts >= 0}
     for number, watermark in enumerate(marks):
-        stream = revised.RetractingStream(prepared, table.schema, ["__s0", "__s1"])
+        stream = KeyedStream(prepared, table.schema, ["__s0", "__s1"])
         tables = revised.advanced(stream, table, events, number, watermark, states, due)
         for leaves in tables:
             for row, change in zip(revised.shown(plan, leaves, names), leaves.column(dict(plan.outputs)["change"]).to_pylist(), strict=True):
@@ -275,7 +275,7 @@ def test_a_key_without_anything_under_way_forgets_the_number_of_its_changes():
     events = [revised._event(None, 1, at) for at in (3, 4, 5)]
     table = revised.table_of(plan, events)
     table = table.append_column("__s0", table.column("__o0"))
-    stream = revised.RetractingStream(prepare(plan, table.drop_columns(["__s0"]).schema), table.schema, ["__s0"])
+    stream = KeyedStream(prepare(plan, table.drop_columns(["__s0"]).schema), table.schema, ["__s0"])
     tables, left = drained(stream.advance(table, np.zeros(3, dtype=np.int64), [b""], 0))
     assert sum(t.num_rows for t in tables) == 3
     _, left = drained(stream.advance(table.slice(0, 0), np.zeros(0, dtype=np.int64), left.states, 5 + 20 - 2))

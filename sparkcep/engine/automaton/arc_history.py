@@ -14,7 +14,6 @@ rows (insert, a, 10) and (vanish, a, 25), so the arc a is valid from 11 to befor
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -30,13 +29,13 @@ from sparkcep.engine.automaton.arc_validity import ALWAYS, BEGIN, END, Timetable
 from sparkcep.engine.automaton.dynamic_arcs import ArcTexts, with_columns
 from sparkcep.engine.automaton.lifetimes import in_order, times
 from sparkcep.engine.automaton.register_runs import RegisterRuns
-from sparkcep.engine.core.chunk import Chunk, Saved
+from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.errors import said
+from sparkcep.engine.core.operator import Step
 from sparkcep.engine.core.resume import ResumeState
 from sparkcep.engine.core.task import Prepared, Task
 from sparkcep.engine.output.match_id import equal_keys
-from sparkcep.engine.output.tables import Tables
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.kernels.automaton import arc_events as kernels
 from sparkcep.kernels.automaton.arc_events import DELETE, INSERT, PUNCTUATE, RETRACT
@@ -365,10 +364,10 @@ class JournalArcs:
 class DatedRegisterRuns(RegisterRuns):
     """The automaton search over a stream with dynamic arcs. Each row finds the arcs that are valid at its time."""
 
-    def __init__(self, task: Task, tables: Tables, journal: JournalArcs) -> None:
-        super().__init__(task, tables)
+    def __init__(self, task: Task, journal: JournalArcs) -> None:
+        super().__init__(task)
         self.journal = journal
         self.runs.use(journal.present, journal.given)
 
-    def step(self, chunk: Chunk, state: ResumeState) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: ResumeState) -> Step:
         return super().step(self.journal.placed(chunk), state)

@@ -21,14 +21,13 @@ from sparkcep.compiler.registers.register_code import compile_automaton
 from sparkcep.engine.automaton.register_arrays import labelled
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import Failures
+from sparkcep.engine.core.operator import Answer, Found
 from sparkcep.engine.core.task import Task
 from sparkcep.errors import ClauseError, MatchRuntimeError, shown
 from sparkcep.plan.extend import arcs as names
 from sparkcep.plan.extend.arc_text import TextReader, field_column
 from sparkcep.plan.limits import MAX_VARIABLES
 from sparkcep.plan.records import Arc
-
-Answer = Callable[[Chunk], Iterator[pa.Table]]
 
 
 class ArcTextRow(NamedTuple):
@@ -71,8 +70,8 @@ class ArcTexts:
         self.compiled = -1  # how many added arcs the current engine has
         self.answers: Answer | None = None
 
-    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
-        """The output for whole partitions."""
+    def answer(self, chunk: Chunk) -> Iterator[Found]:
+        """The matches of whole partitions."""
         numbers = pa.array(self.numbers_of(chunk))
         if self.answers is None or self.compiled < len(self.arcs):
             self.answers, self.compiled = self.engine(self.extended()), len(self.arcs)

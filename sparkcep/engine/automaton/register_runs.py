@@ -6,7 +6,7 @@ and streams. The changelog (:mod:`sparkcep.engine.changelog.changelog`) shares i
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -18,26 +18,18 @@ from sparkcep.engine.automaton.expiry import AT_EXPIRY, ExpiryState, lives
 from sparkcep.engine.automaton.lifetimes import lifetimes
 from sparkcep.engine.automaton.register_arrays import RegisterArrays, RegisterLoop
 from sparkcep.engine.automaton.register_output import WAY, RegisterOutput
-from sparkcep.engine.core.chunk import Chunk, Saved
+from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.kernel_loop import MOST_LABELS, doubled
-from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
-from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator
+from sparkcep.engine.core.matches import MatchBatch
+from sparkcep.engine.core.operator import NOTHING_DUE, Found, Operator, Step
 from sparkcep.engine.core.resume import AT_START, NOTHING_OPEN, ResumeState
 from sparkcep.engine.core.task import Task
-from sparkcep.engine.output.tables import Tables
 from sparkcep.kernels.automaton import register_runs as kernels
 from sparkcep.kernels.automaton.register_runs import APART, I_WAY, M_WORDS, O_LIMIT
 from sparkcep.kernels.common import layout
 
 
-def _wide(found: MatchBatch) -> MatchBatch:
-    """Widens events to the width of those for rows in no match."""
-    wide = np.zeros((len(found.events), WITH_ERRORS), dtype=np.int64)
-    wide[:, : found.events.shape[1]] = found.events
-    return replace(found, events=wide)
-
-
-class RegisterRuns(BaseOperator):
+class RegisterRuns(Operator):
     """The operator of the automaton search.
 
     Attributes:
@@ -46,8 +38,8 @@ class RegisterRuns(BaseOperator):
         expires: whether there are arcs ON EXPIRY.
     """
 
-    def __init__(self, task: Task, tables: Tables) -> None:
-        self.task, self.tables = task, tables
+    def __init__(self, task: Task) -> None:
+        self.task = task
         self.runs = RegisterArrays(task)
         self.output = RegisterOutput(self.runs)
         self.expires = self.runs.automaton.expires
@@ -56,27 +48,19 @@ class RegisterRuns(BaseOperator):
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
-    def step(self, chunk: Chunk, state: ResumeState) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: ResumeState) -> Step:
         """Searches the chunk. Saves the rows from the first row of each partition's oldest run on."""
         opens = self._opens(chunk, state)
-        before, marks = opens[:, layout.O_COVERED].copy(), None
-        if self.task.plan.rows == "unmatched":
-            marks = np.zeros(chunk.rows, dtype=np.uint8)
-            if len(state.taken):
-                marks[ranges(chunk.offsets[: len(state.rows)], state.rows)] = state.taken
-        for found in map(self.output.described, _SideBySide(self, chunk, opens).rounds()):
-            if marks is not None:
-                found = _wide(found)
-                first, sizes = found.events[:, layout.E_START], found.events[:, layout.E_ROWS]
-                marks[ranges(first, sizes)] = 1
-            yield from self.tables.of(chunk, found)
+        before = opens[:, layout.O_COVERED].copy()
+        for found in _SideBySide(self, chunk, opens).rounds():
+            yield Found(chunk, self.output.described(found))
         first = opens[:, layout.O_COVERED]
         if chunk.watermark is not None:
             first = np.maximum(first, self._first_alive(chunk, opens[:, layout.O_START], chunk.watermark))
-        if marks is not None:  # Runs that begin at ``first`` or later may still take the rows from there on.
+        if self.task.plan.rows == "unmatched":  # Runs that begin at ``first`` or later may still take the rows from there on.
             opens[:, layout.O_COVERED] = first = np.where(chunk.going, first, chunk.offsets[1:])
-            yield from self.tables.of(chunk, with_unmatched(self.nothing(chunk), ranges(before, np.maximum(first - before, 0)), chunk, marks))
-        left = state.left(chunk, opens, first[chunk.going], self.task.back, marks)
+            yield Found(chunk, MatchBatch.none(), ranges(before, np.maximum(first - before, 0)))
+        left = state.left(chunk, opens, first[chunk.going], self.task.back)
         return replace(left, state=ExpiryState.extended(left.state, expired_until=opens[chunk.going, O_LIMIT])) if self.expires else left
 
     def due(self, state: ResumeState, rows: pa.Table, watermark: int) -> np.ndarray:
@@ -114,11 +98,6 @@ class RegisterRuns(BaseOperator):
         waits = chunk.going & (low < high) & (ends[high - 1] > chunk.limits)
         return lives(chunk, state, self.task.ahead, waits & (self.task.ahead == 0), expired)
 
-    def nothing(self, chunk: Chunk) -> MatchBatch:
-        none = np.zeros(0, dtype=np.int64)
-        described = self.output.by_event(none, none, np.zeros((0, self.runs.match_width()), dtype=np.int64), chunk, lifetimes(self.task.plan, chunk, self.task.failures))
-        return replace(MatchBatch.none(WITH_ERRORS), by_event=described)
-
     def _first_alive(self, chunk: Chunk, resume: np.ndarray, watermark: int) -> np.ndarray:
         """The first row of each partition that is still alive at the first unsearched row. int64 (partitions).
 
@@ -133,24 +112,6 @@ class RegisterRuns(BaseOperator):
     def rounds(self, chunk: Chunk) -> Iterator[MatchBatch]:
         """The matches of whole partitions, in several batches."""
         return _SideBySide(self, chunk, lives(chunk, NOTHING_OPEN, 0, None)).rounds()
-
-    def with_unmatched(self, chunk: Chunk, rounds: Iterator[MatchBatch] | None = None) -> Iterator[pa.Table]:
-        """The output of whole partitions, with their rows that are in no match.
-
-        ``rounds``: the matches, if another search found them, as :meth:`RegisterOutput.described` returns them.
-        """
-        taken = np.zeros(chunk.rows + 1, dtype=np.int64)
-        nothing = None
-        for found in rounds or map(self.output.described, self.rounds(chunk)):
-            first, sizes = found.events[:, layout.E_START], found.events[:, layout.E_ROWS]
-            ends = (found.rows, found.rows + 1) if self.runs.by_ways else (first, first + sizes)
-            np.add.at(taken, ends[0], 1)
-            np.add.at(taken, ends[1], -1)
-            found = _wide(found)
-            yield from self.tables.of(chunk, found)
-            nothing = replace(found, events=found.events[:0], by_event={name: values[:0] for name, values in found.by_event.items()})
-        marks = (np.cumsum(taken[:-1]) > 0).astype(np.uint8)
-        yield from self.tables.of(chunk, with_unmatched(nothing, np.arange(chunk.rows), chunk, marks))
 
 
 class _SideBySide(RegisterLoop):

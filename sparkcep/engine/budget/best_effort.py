@@ -23,13 +23,14 @@ from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.effort import MILLIONTHS
 from sparkcep.engine.core.kernel_loop import OutputRoom, doubled, with_doubled
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
+from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.state_codec import PARTITION, WITHOUT, damaged
 from sparkcep.engine.core.task import Prepared, Task
 from sparkcep.engine.core.windows import Measured, first_ending_behind, float_size, next_places, window_measure
 from sparkcep.engine.frontier.frontier import CLASSES, Frontier, FrontierSearch, front_arrays
 from sparkcep.engine.frontier.run_room import distinguished, empty_runs, with_room
-from sparkcep.engine.output.tables import Tables
-from sparkcep.engine.stages.describe_errors import DescribeErrors, bundle_groups
+from sparkcep.engine.stages.bundles import NO_BUNDLES, bundle_groups
+from sparkcep.engine.stages.describe_errors import DescribeErrors
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.kernels.budget import best_effort as searching
 from sparkcep.kernels.budget import layout as budget_layout
@@ -106,7 +107,7 @@ def shortest(net: Net) -> int:
 
 
 class BestEffort:
-    """Makes the output for whole partitions.
+    """Finds the matches of whole partitions.
 
     Attributes:
         order: how candidates are ordered without a history.
@@ -117,8 +118,8 @@ class BestEffort:
 
     order = np.int64(budget_layout.PLAIN)
 
-    def __init__(self, task: Task, reporter: DescribeErrors, tables: Tables) -> None:
-        self.task, self.reporter, self.tables = task, reporter, tables
+    def __init__(self, task: Task, reporter: DescribeErrors) -> None:
+        self.task, self.reporter = task, reporter
         approx = task.plan.approximate
         assert approx is not None
         self.approx, self.learning = approx, approx.report == HISTORY
@@ -135,7 +136,7 @@ class BestEffort:
             stands = CandidatePlaces(self.costs, int(self.net.places.max(initial=0)), frozenset(zip(self.net.places[taking].tolist(), levels)), shortest(task.prepared.strategy.automaton))
             self.reader = HistoryReader(task, stands, approx.budget.history, approx.budget.published)
 
-    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
+    def answer(self, chunk: Chunk) -> Iterator[Found]:
         if not chunk.rows:
             return
         search = BestEffortSearch(self, chunk)
@@ -143,18 +144,16 @@ class BestEffort:
         places = self.reporter.places(chunk)
         self.count(search)
         if self.learning:
-            yield from self.tables.of(chunk, search.history(found, places))
+            yield Found(chunk, search.history(found, places))
             return
-        if self.approx.report == ALL:
-            found = self.reporter.described(in_order(found))
-        else:
-            found = self.reporter.reported(found, places, chunk)
-        last = finding.last_rows(found.events, found.rows)
-        first = last
         if self.reporter.bundling:
-            first, last = found.by_event.pop("first_point").to_numpy(), found.by_event.pop("last_point").to_numpy()
+            bundles = NO_BUNDLES.with_points(found, places, self.net.edges)
+            found, first, last = bundles.matches(self.reporter, chunk), bundles.first, bundles.last
+        else:
+            found = in_order(found).numbered() if self.approx.report == ALL else found.numbered()
+            first = last = finding.last_rows(found.events, found.rows)
         self.say(found, *search.left_out(search.since[first], last + 1))
-        yield from self.tables.of(chunk, found)
+        yield Found(chunk, found)
 
     def search(self, chunk: Chunk, state: BudgetState) -> BestEffortSearch:
         """The search over partitions that still grow."""

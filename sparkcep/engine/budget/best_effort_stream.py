@@ -13,28 +13,27 @@ valid may decide which candidates are tried at the following rows.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine.budget.best_effort import BestEffort, BestEffortSearch, in_order
-from sparkcep.engine.budget.saved_runs import NOTHING_PENDING, BudgetState, PendingMatches, ShortRows, budget_schema
+from sparkcep.engine.budget.saved_runs import BudgetState, ShortRows, budget_schema, pending
 from sparkcep.engine.core.chunk import Chunk, Retained, Saved
 from sparkcep.engine.core.matches import MatchBatch
-from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator, RowsAtWatermark
+from sparkcep.engine.core.operator import NOTHING_DUE, Found, Operator, RowsAtWatermark, Step
 from sparkcep.engine.core.task import Task
-from sparkcep.engine.output.tables import Tables
-from sparkcep.engine.stages.describe_errors import DescribeErrors, bundle_groups
+from sparkcep.engine.stages.bundles import NO_BUNDLES, Bundles
+from sparkcep.engine.stages.describe_errors import DescribeErrors
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.frontier import traceback as finding
 from sparkcep.plan.extend.approx import ALL
 from sparkcep.plan.reach import Reach
 
 
-class BestEffortStream(BaseOperator):
+class BestEffortStream(Operator):
     """The operator of the best-effort search. It resumes from saved runs.
 
     Attributes:
@@ -45,9 +44,9 @@ class BestEffortStream(BaseOperator):
 
     initial = BudgetState()
 
-    def __init__(self, task: Task, reporter: DescribeErrors, tables: Tables) -> None:
-        self.task, self.reporter, self.tables = task, reporter, tables
-        self.budgeted = BestEffort(task, reporter, tables)
+    def __init__(self, task: Task, reporter: DescribeErrors) -> None:
+        self.task, self.reporter = task, reporter
+        self.budgeted = BestEffort(task, reporter)
         net, agents = self.budgeted.net, self.budgeted.explorer
         agent_states = agents.agents(1).agent_states if agents is not None else np.zeros((0, 0), dtype=np.int64)
         kinds = (int(net.places.max(initial=0)) + 1) * max(len(self.budgeted.costs), 1)
@@ -64,11 +63,10 @@ class BestEffortStream(BaseOperator):
         assert self.budgeted.reader is not None
         self.budgeted.reader.take(history)
 
-    def step(self, chunk: Chunk, state: BudgetState) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: BudgetState) -> Step:
         """Searches the new rows, emits final matches, and returns the state for the next step."""
         work = _BestEffortStep(self, chunk, state)
-        emitted = work.emitted()
-        yield from self.tables.of(chunk, emitted)
+        yield Found(chunk, work.emitted())
         return work.left()
 
     def ends(self, state: BudgetState, kept: RowsAtWatermark) -> np.ndarray:
@@ -78,7 +76,7 @@ class BestEffortStream(BaseOperator):
         some = np.flatnonzero(state.rows)
         last = time[kept.end[some] - 1] + size
         due[some] = np.where(last > watermark, last, NOTHING_DUE)
-        ends = time[state.held.found.rows[state.held.found.events[:, layout.E_LABELS]]] + size - 1 if self.in_turn else time[state.held.last] + size
+        ends = time[state.held.best.events[:, layout.E_START]] + size - 1 if self.in_turn else time[state.held.last] + size
         np.minimum.at(due, state.held.parts, np.where(ends > watermark, ends, NOTHING_DUE))
         if self.behind:  # the next unsearched row, or the next row whose window ends
             at = kept.first + np.maximum(state.known, kept.ended())
@@ -110,94 +108,58 @@ class _BestEffortStep:
         self.budgeted.count(search)
         if self.budgeted.approx.report == ALL:
             found = in_order(found)
-        elif not self.reporter.bundling:
-            found = self.reporter.described(found)
         if not self.reporter.bundling and not self.stream.in_turn and not len(self.held):
             last = finding.last_rows(found.events, found.rows)
-            if "kind" not in found.by_event:
-                found.by_event.update(self.reporter.by_event(found.events, found.paths))
             self.budgeted.say(found, *search.left_out(search.since[last], last + 1))
             return self._numbered(found)
         held = self._bundles(found) if self.reporter.bundling else self._matches(found)
-        waits = self._waits(held)
-        self.held = held.chosen(np.flatnonzero(waits))
-        done = held.chosen(np.flatnonzero(~waits))
-        found = done.found
-        found.by_event.update(self.reporter.by_event(found.events, found.paths, missing=done.missing))
-        if self.reporter.bundling:
-            self.reporter.spanned(found, done.first, done.last, done.sizes, self.chunk)
-        self.budgeted.say(found, done.left, done.coverage if len(search.ground.coverage) else done.coverage[:0])
+        self.held, done = held.split(self._waits(held))
+        found = done.matches(self.reporter, self.chunk) if self.reporter.bundling else done.best
+        left, coverage = (found.by_event[name].to_numpy() if len(done) else np.zeros(0) for name in ("left_out", "coverage"))
+        self.budgeted.say(found, left.astype(np.int64, copy=False), coverage if len(search.ground.coverage) else coverage[:0])
         return self._numbered(found)
 
     def _numbered(self, found: MatchBatch) -> MatchBatch:
         """Numbers matches onwards from the last emitted one of their partition."""
-        parts = found.events[:, layout.E_PART]
-        found.events[:, layout.E_NUMBER] = ranges(1, np.bincount(parts, minlength=self.chunk.parts)) + self.number[parts]
-        np.add.at(self.number, parts, 1)
+        found = found.numbered(self.number)
+        np.add.at(self.number, found.events[:, layout.E_PART], 1)
         return found
 
-    def _described(self, found: MatchBatch, first: np.ndarray, last: np.ndarray, sizes: np.ndarray) -> PendingMatches:
-        """Matches with their missing variables, checks left out and coverage.
-
-        Args:
-            first, last: int64 (matches), the first and the last match point. Checks and coverage count from the window that ends at
-                ``first`` up to ``last``.
-            sizes: int64 (matches), the number of match points.
-        """
-        missing = found.by_event.get("missing")
-        if missing is None:
-            missing = self.reporter.missing(found.events, found.paths)
-        left, coverage = self.search.left_out(self.search.since[first], last + 1)
-        bare = MatchBatch(found.events, found.labels, found.rows)
-        return PendingMatches(bare, missing, first, last, sizes, left, coverage if len(coverage) else np.ones(len(first)))
-
-    def _matches(self, found: MatchBatch) -> PendingMatches:
-        """All matches that are not emitted yet, in order of their rows."""
+    def _matches(self, found: MatchBatch) -> Bundles:
+        """All matches that are not emitted yet, in order of their rows. Each is a bundle of its own."""
         points = finding.last_rows(found.events, found.rows)
-        both = self.held.joined(self._described(found, points, points, np.ones(len(points), dtype=np.int64)))
-        rows = [tuple(both.found.rows[low : low + size].tolist()) for low, size in both.found.events[:, [layout.E_LABELS, layout.E_ROWS]].tolist()]
+        left, coverage = self.search.left_out(self.search.since[points], points + 1)
+        new = pending(found, self.reporter.missing(found.events, found.paths), left, coverage if len(coverage) else np.ones(len(left)))
+        both = self.held.joined(Bundles(new, points, points, np.ones(len(points), dtype=np.int64)))
+        rows = [tuple(both.best.rows[low : low + size].tolist()) for low, size in both.best.events[:, [layout.E_LABELS, layout.E_ROWS]].tolist()]
         return both.chosen(np.array(sorted(range(len(rows)), key=rows.__getitem__), dtype=np.int64))
 
-    def _bundles(self, found: MatchBatch) -> PendingMatches:
+    def _bundles(self, found: MatchBatch) -> Bundles:
         """Extends the pending bundles by the new match points, or begins new ones."""
         search, before = self.search, self.held
-        parts, points = found.events[:, layout.E_PART], finding.last_rows(found.events, found.rows)
-        order = np.argsort(np.concatenate([before.parts, parts]), kind="stable")
-        if not len(order):
-            return NOTHING_PENDING
-        ends = np.concatenate([before.last, points])[order]
-        groups = bundle_groups(np.concatenate([before.parts, parts])[order], ends, self.places)
-        heads = np.flatnonzero(np.diff(groups, prepend=-1))
-        tails = np.append(heads[1:], len(groups)) - 1
-        both = before.found.joined(MatchBatch(found.events, found.labels, found.rows))
-        best = order[finding.best_of(both.chosen(order).events, both.chosen(order).rows, groups, self.budgeted.net.edges)]
-        fresh = best[best >= len(before)] - len(before)
-        chosen = found.chosen(fresh)
+        groups = before.grouped(replace(found, paths=found.paths[:0]), self.places, self.budgeted.net.edges)
+        if not len(groups.best):
+            return NO_BUNDLES
+        new = groups.best >= len(before)
+        chosen = found.chosen(groups.best[new] - len(before))
         chosen.by_event["missing"] = self.reporter.missing(chosen.events, chosen.paths)
-        emitted = self._described(chosen, points[fresh], points[fresh], np.ones(len(fresh), dtype=np.int64))
-        # The best match of each group has a new number, now among the pending ones and the described new ones.
-        number = np.zeros(len(both.events), dtype=np.int64)
-        number[: len(before)] = np.arange(len(before))
-        number[len(before) + fresh] = len(before) + np.arange(len(fresh))
-        held = before.joined(emitted).chosen(number[best])
-        first = np.concatenate([before.first, points])[order][heads]
-        last, sizes = ends[tails], np.add.reduceat(np.concatenate([before.sizes, np.ones(len(points), dtype=np.int64)])[order], heads)
-        of = order[heads]
-        known = of < len(before)  # a pending bundle continues
-        begin = search.since[first]
-        begin[known] = before.last[of[known]] + 1
-        left, coverage = search.left_out(begin, last + 1)
+        best = before.best.joined(replace(chosen, paths=found.paths[:0])).chosen(np.where(new, len(before) + np.cumsum(new) - 1, groups.best))
+        # Checks and coverage count from the window that ends at the first match point up to the last one.
+        begin, known = search.since[groups.first], groups.head < len(before)  # a pending bundle continues
+        begin[known] = before.last[groups.head[known]] + 1
+        left, coverage = search.left_out(begin, groups.last + 1)
         coverage = coverage if len(coverage) else np.ones(len(left))
-        left[known] += before.left[of[known]]
-        coverage[known] = np.minimum(coverage[known], before.coverage[of[known]])
-        return PendingMatches(held.found, held.missing, first, last, sizes, left, coverage)
+        if known.any():
+            left[known] += before.best.by_event["left_out"].to_numpy()[groups.head[known]]
+            coverage[known] = np.minimum(coverage[known], before.best.by_event["coverage"].to_numpy()[groups.head[known]])
+        return Bundles(pending(best, best.by_event["missing"], left, coverage), groups.first, groups.last, groups.sizes)
 
-    def _waits(self, held: PendingMatches) -> np.ndarray:
+    def _waits(self, held: Bundles) -> np.ndarray:
         """Which of the pending matches are not final. bool (matches)."""
-        parts, chunk = held.parts, self.chunk
-        if not self.reporter.bundling:
-            return self.stream.in_turn & chunk.going[parts] & (held.found.events[:, layout.E_START] >= self.search.over[parts])
-        return chunk.going[parts] & (np.diff(parts, append=-1) != 0) & (held.last >= self.search.near[parts])
+        search, chunk = self.search, self.chunk
+        if self.reporter.bundling:
+            return held.may_grow(self.stream.task.plan.windows[0], chunk, self.places, np.maximum(search.begin, chunk.offsets[1:] - search.ahead))
+        return self.stream.in_turn & chunk.going[held.parts] & (held.best.events[:, layout.E_START] >= search.over[held.parts])
 
     def left(self) -> Saved:
         """The state of the partitions that still grow, and the rows that their future rows may need."""
@@ -206,7 +168,7 @@ class _BestEffortStep:
         low, high = chunk.offsets[parts], chunk.offsets[parts + 1]
         resume = np.clip(search.opens[parts, layout.O_START], low, high)
         begin = search.near[parts]
-        looked = np.unique(np.concatenate([held.found.rows, held.first, held.last]))
+        looked = np.unique(np.concatenate([held.best.rows, held.first, held.last]))
         first = begin
         if self.stream.neighbours:
             first = np.minimum(begin, chunk.first_of(looked)[parts])

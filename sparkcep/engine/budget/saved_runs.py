@@ -7,7 +7,6 @@ net only, so the net's fingerprint is saved with them. :mod:`sparkcep.kernels.bu
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -29,6 +28,7 @@ from sparkcep.engine.core.state_codec import (
     signature_of,
 )
 from sparkcep.engine.frontier.run_room import follow
+from sparkcep.engine.stages.bundles import NO_BUNDLES, Bundles
 from sparkcep.kernels.budget.q_learning import MOST
 from sparkcep.kernels.budget.save_runs import (
     L_AGENTS,
@@ -71,58 +71,20 @@ class ShortRows:
     coverage: np.ndarray
 
 
-@dataclass(frozen=True)
-class PendingMatches:
-    """Matches that are found but not emitted yet.
+_PENDING = {"left_out": pa.int64(), "coverage": pa.float64(), "missing": _NAMES}
 
-    They are the best matches of bundles that another match point may join, at most one for each partition, or matches whose number
-    is not known.
 
-    Attributes:
-        found: the matches, without paths.
+def pending(found: MatchBatch, missing: pa.Array, left: np.ndarray, coverage: np.ndarray) -> MatchBatch:
+    """Returns matches that are not emitted yet, without paths.
+
+    Args:
         missing: the names of the variables that each match lacks.
-        first, last: int64, the rows of the first and the last match point.
-        sizes: int64, the number of match points.
         left: int64, checks left out up to the last match point.
         coverage: float64, the least coverage up to the last match point.
     """
-
-    found: MatchBatch
-    missing: pa.Array
-    first: np.ndarray
-    last: np.ndarray
-    sizes: np.ndarray
-    left: np.ndarray
-    coverage: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    @property
-    def parts(self) -> np.ndarray:
-        """The partition of each match. int64."""
-        return self.found.events[:, layout.E_PART]
-
-    def moved(self, parts: np.ndarray, place: Callable[[np.ndarray], np.ndarray]) -> PendingMatches:
-        """The matches with new numbers: ``parts`` for their partitions, and ``place`` of their rows."""
-        if not len(self):
-            return self
-        found = replace(self.found, events=self.found.events.copy(), rows=place(self.found.rows))
-        found.events[:, layout.E_PART], found.events[:, layout.E_START] = parts[self.parts], place(found.events[:, layout.E_START])
-        return replace(self, found=found, first=place(self.first), last=place(self.last))
-
-    def joined(self, more: PendingMatches) -> PendingMatches:
-        """These matches, then ``more``."""
-        values = (np.concatenate([getattr(self, name), getattr(more, name)]) for name in ("first", "last", "sizes", "left", "coverage"))
-        return PendingMatches(self.found.joined(more.found), pa.concat_arrays([self.missing, more.missing]), *values)
-
-    def chosen(self, which: np.ndarray) -> PendingMatches:
-        """The matches with the numbers ``which``."""
-        values = (getattr(self, name)[which] for name in ("first", "last", "sizes", "left", "coverage"))
-        return PendingMatches(self.found.chosen(which), self.missing.take(pa.array(which)), *values)
+    return MatchBatch(found.events, found.labels, found.rows, by_event={"left_out": pa.array(left), "coverage": pa.array(coverage), "missing": missing})
 
 
-NOTHING_PENDING = PendingMatches(MatchBatch.none(WITH_ERRORS), pa.array([], _NAMES), _NONE, _NONE, _NONE, _NONE, np.zeros(0))
 NOTHING_SHORT = ShortRows(_NONE, _NONE, np.zeros(0))
 
 
@@ -143,7 +105,8 @@ class BudgetState:
         places: int64, the positions of the isolated rows.
         short: the rows of the last window where checks were left out.
         lists: the saved runs, counts and agents.
-        held: the matches that are not emitted yet.
+        held: the matches that are not emitted yet, without paths: the best matches of bundles that another match point may join, at
+            most one for each partition, or matches whose number is not known. They have the values :func:`pending`.
         variables: the names of the pattern's variables.
     """
 
@@ -159,7 +122,7 @@ class BudgetState:
     places: np.ndarray = field(default_factory=lambda: _NONE)
     short: ShortRows = NOTHING_SHORT
     lists: SavedLists = field(default_factory=lambda: empty_lists(0))
-    held: PendingMatches = NOTHING_PENDING
+    held: Bundles = NO_BUNDLES
     variables: tuple[str, ...] = ()
 
     def columns(self) -> StateColumns:
@@ -172,11 +135,13 @@ class BudgetState:
         at = np.searchsorted(offsets, short.rows, side="right") - 1
         shorts = np.bincount(at, minlength=count)
         held = self.held.chosen(np.argsort(self.held.parts, kind="stable"))
-        parts, begin = held.parts, offsets[held.parts]
-        lengths, many = held.found.events[:, layout.E_ROWS], held.missing.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
-        matches = np.stack([lengths, many, held.found.events[:, layout.E_ACCEPT], held.first - begin, held.last - begin, held.sizes, held.left, held.coverage.view(np.int64)], axis=1)
+        parts, begin, best = held.parts, offsets[held.parts], held.best
+        left, coverage, absent = (best.by_event[name] if len(held) else pa.array([], kind) for name, kind in _PENDING.items())
+        lengths, many = best.events[:, layout.E_ROWS], absent.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
+        values = (left.to_numpy(), coverage.to_numpy().view(np.int64))
+        matches = np.stack([lengths, many, best.events[:, layout.E_ACCEPT], held.first - begin, held.last - begin, held.sizes, *values], axis=1)
         named = {name: i for i, name in enumerate(self.variables)}
-        missing = np.array([named[name] for name in held.missing.flatten().to_pylist()], dtype=np.int32)
+        missing = np.array([named[name] for name in absent.flatten().to_pylist()], dtype=np.int32)
 
         def summed(values: np.ndarray) -> np.ndarray:
             found = np.zeros(count, dtype=np.int64)
@@ -193,7 +158,7 @@ class BudgetState:
                 "floors": Ragged(self.floors[floors], floors * self.floors.shape[1]), "places": Ragged(self.places, self.lone), "short": Ragged(short.rows - offsets[at], shorts),
                 "left": Ragged(short.left, shorts), "coverage": Ragged(short.coverage, shorts if len(short.coverage) else 0 * shorts), "tied": Ragged(np.zeros(len(short.left), dtype=np.uint8), shorts),
                 **{name: Ragged(table, size * width) for name, table, size, width in runs},
-                "matched": Ragged(held.found.rows - np.repeat(begin, lengths), summed(lengths)), "labels": Ragged(held.found.labels, summed(lengths)),
+                "matched": Ragged(best.rows - np.repeat(begin, lengths), summed(lengths)), "labels": Ragged(best.labels, summed(lengths)),
                 "missing": Ragged(missing, summed(many)), "matches": Ragged(matches, summed(np.full(len(parts), _MATCH))),
             },
         )  # fmt: skip
@@ -360,7 +325,7 @@ class _Restoring:
         before = np.where(entries[:, 2] == NONE, NONE, entries[:, 2] + np.repeat(np.cumsum(own) - own, own))
         check_numbers(follow(before, entries[:, 1], entries[:, 0], self.edges, self.source))
 
-    def _held(self, offsets: np.ndarray, rows: np.ndarray, many: np.ndarray, matches: np.ndarray, matched: np.ndarray, labels: np.ndarray, missing: np.ndarray) -> PendingMatches:
+    def _held(self, offsets: np.ndarray, rows: np.ndarray, many: np.ndarray, matches: np.ndarray, matched: np.ndarray, labels: np.ndarray, missing: np.ndarray) -> Bundles:
         part = np.repeat(np.arange(len(rows)), many)
         lengths, lacks, accepting, first, last, sizes, left, coverage = matches.T
         begin = np.cumsum(lengths) - lengths
@@ -375,4 +340,5 @@ class _Restoring:
         events[:, layout.E_START] = matched[begin]
         names = pa.array(self.variables, type=pa.string()).take(pa.array(missing))
         listed = pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(lacks)]).astype(np.int32)), flat(pa.chunked_array([names])))
-        return PendingMatches(MatchBatch(events, labels, matched.astype(np.int64)), listed, first + offsets[part], last + offsets[part], sizes, left, np.ascontiguousarray(coverage).view(np.float64))
+        found = MatchBatch(events, labels, matched.astype(np.int64))
+        return Bundles(pending(found, listed, left, np.ascontiguousarray(coverage).view(np.float64)), first + offsets[part], last + offsets[part], sizes)

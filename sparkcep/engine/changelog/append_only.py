@@ -23,6 +23,7 @@ from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.changelog.input_changes import INSERT, RETRACT, InputChanges, NetReport, taken
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch, together
+from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.output.repeated_match_id import logged
 from sparkcep.kernels.common import layout
@@ -56,8 +57,8 @@ class AppendOnly:
             foreseen |= _rising(rows, numbers[rows], chunk) & ~holes
         return foreseen & ~undone
 
-    def answer(self, chunk: Chunk, turns: InputChanges, parts: np.ndarray) -> Iterator[pa.Table]:
-        """The output of the partitions ``parts``."""
+    def answer(self, chunk: Chunk, turns: InputChanges, parts: np.ndarray) -> Iterator[Found]:
+        """The insertions of matches of the partitions ``parts``."""
         rows = np.flatnonzero((turns.kinds == INSERT) & parts[chunk.partition_of(np.arange(chunk.rows))])
         some = taken(chunk if turns.arcs is None else self.net.placed(chunk, turns, turns.arcs), rows)
         came = np.empty(chunk.rows, dtype=np.int64)
@@ -66,10 +67,9 @@ class AppendOnly:
         if (np.diff(came) > 0).all():  # The rows arrived in order, so each match is inserted by its last row.
             for found in self.search.rounds(some):
                 described = self._with_changes(some, found, found.events[:, layout.E_START] + found.events[:, layout.E_ROWS] - 1)
-                yield from self.search.tables.of(some, logged(self.task, some, self.search.output.described(described), held))
+                yield Found(some, logged(self.task, some, self.search.output.described(described), held))
             return
-        pieces = list(self.search.rounds(some))
-        found = together(pieces)
+        found = together(list(self.search.rounds(some)))
         events = found.events
         cause = _latest(came, events[:, layout.E_START], events[:, layout.E_ROWS])
         order = np.lexsort((came[cause], events[:, layout.E_PART]))
@@ -77,9 +77,9 @@ class AppendOnly:
         of = events[:, layout.E_PART]
         first = np.searchsorted(of, of)
         events[:, layout.E_NUMBER] = np.arange(1, len(of) + 1) - first
-        by_event = {name: pa.concat_arrays([piece.by_event[name] for piece in pieces]).take(pa.array(order)) for name in (pieces[0].by_event if pieces else ())}
+        by_event = {name: values.take(pa.array(order)) for name, values in found.by_event.items()}
         described = self.search.output.described(self._with_changes(some, replace(found, events=events, by_event=by_event), cause))
-        yield from self.search.tables.of(some, logged(self.task, some, described, held))
+        yield Found(some, logged(self.task, some, described, held))
 
     def _with_changes(self, chunk: Chunk, found: MatchBatch, cause: np.ndarray) -> MatchBatch:
         """The matches with the values of change functions. ``cause``: int64 (matches), the rows that inserted them."""

@@ -1,7 +1,7 @@
 """Changelog of an automaton (REPORT CHANGES): which matches each inserted or deleted row inserts or retracts (AFA paper, section
 5.1).
 
-The engine uses it over tables; streams use :mod:`sparkcep.engine.stream.retractions`. After each live row the log keeps the records
+The engine uses it over tables; streams use :mod:`sparkcep.engine.stages.retractions`. After each live row the log keeps the records
 of the runs that read it last (the paper's lists of *pmatch*), and the matches that end there.
 :mod:`sparkcep.kernels.automaton.run_log` has an example.
 
@@ -37,6 +37,7 @@ from sparkcep.engine.changelog.input_changes import ARC, INSERT, PUNCTUATE, RETR
 from sparkcep.engine.changelog.punctuation import NeededRuns, values
 from sparkcep.engine.changelog.run_log import RunLog
 from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import measured
 from sparkcep.engine.output.repeated_match_id import Ids
@@ -110,8 +111,8 @@ class Changelog:
         self.whole = self.runs.present.graph
         self.graph = _without_expiry(self.whole)
 
-    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
-        """The output for whole partitions."""
+    def answer(self, chunk: Chunk) -> Iterator[Found]:
+        """The changes of matches of whole partitions."""
         self.task.ran.add(RunLog.name)
         self.chunk, self.turns = chunk, turns(self.task, chunk)
         foreseen = self.foreseen.partitions(chunk, self.turns, null_marks(chunk.columns[self.task.plan.automaton.time]) == 1)
@@ -140,7 +141,7 @@ class Changelog:
 
     # -- one partition ------------------------------------------------------------------------------------------------
 
-    def _partition(self, part: int, order: np.ndarray) -> Iterator[pa.Table]:
+    def _partition(self, part: int, order: np.ndarray) -> Iterator[Found]:
         self.here = here = _Partition()
         self.log.begin()
         state = self.state
@@ -159,7 +160,7 @@ class Changelog:
                 yield from self._report()
         yield from self._report()
 
-    def _report(self) -> Iterator[pa.Table]:
+    def _report(self) -> Iterator[Found]:
         self.here.number = yield from report(self.search, self.chunk, self.alive, int(self.state[c.S_PART]), self.log.changes(), self.here.number, self.here.held)
 
     def _acting(self, order: np.ndarray) -> np.ndarray:
@@ -232,7 +233,7 @@ class Changelog:
         if len(rows):
             yield _Change(INSERT, changed, rows, comes.astype(np.uint8))
 
-    def _act(self, action: _Change) -> Iterator[pa.Table]:
+    def _act(self, action: _Change) -> Iterator[Found]:
         if action.kind == INSERT:
             yield from self._change_rows(action)
             return
@@ -245,7 +246,7 @@ class Changelog:
         else:
             self._change(row, cause)
 
-    def _change_rows(self, action: _Change) -> Iterator[pa.Table]:
+    def _change_rows(self, action: _Change) -> Iterator[Found]:
         """Inserts and deletes rows, one after the other."""
         self.state[kernels.S_AT] = 0
         for full in self.log.calls(

@@ -18,16 +18,18 @@ from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.changelog.run_log import MatchChanges
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import WIDTH, MatchBatch
+from sparkcep.engine.core.operator import Found
 from sparkcep.engine.output.match_id import equal_keys, match_ids
 from sparkcep.engine.output.repeated_match_id import OF_CHANGES, Ids, logged
+from sparkcep.engine.output.tables import Tables
 from sparkcep.kernels.automaton.register_runs import NEGATIVE_ZERO
 from sparkcep.kernels.common import layout
 
 _WORDS = np.array(["retract", "insert"], dtype=object)
 
 
-def report(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, changes: MatchChanges, number: int, held: Ids) -> Generator[pa.Table, None, int]:
-    """Yields the output rows of a partition's changes, and returns the number of its last change.
+def report(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, changes: MatchChanges, number: int, held: Ids) -> Generator[Found, None, int]:
+    """Yields a partition's changes as matches, and returns the number of its last change.
 
     Args:
         alive: the lifetimes of the chunk's rows.
@@ -39,8 +41,7 @@ def report(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, chan
     left = _differing(search, chunk, alive, part, changes)
     left = left[np.lexsort((changes.comes[left], changes.turn[left]))]
     if len(left):
-        found = logged(search.task, chunk, _found(search, chunk, alive, part, changes.chosen(left), number), held)
-        yield from search.tables.of(chunk, found)
+        yield Found(chunk, logged(search.task, chunk, _found(search, chunk, alive, part, changes.chosen(left), number), held))
     return number + len(left)
 
 
@@ -82,7 +83,8 @@ def _differing(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, 
     some = np.array(pairs).ravel()
     equal = np.ones(len(pairs), dtype=bool)
     if not search.runs.by_ways:
-        table = pa.concat_tables(search.tables.of(chunk, _found(search, chunk, alive, part, changes.chosen(some))))
+        unseen = Tables(replace(search.task))  # a copy of the task, since these rows are not emitted
+        table = pa.concat_tables(unseen.of(chunk, _found(search, chunk, alive, part, changes.chosen(some))))
         for leaf in search.task.plan.leaves:
             if leaf.spec.kind not in OF_CHANGES:
                 numbers = _numbers(table.column(leaf.name))

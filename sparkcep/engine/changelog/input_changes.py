@@ -24,6 +24,8 @@ from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.changelog.punctuation import Punctuations, check_punctuations, values
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import said
+from sparkcep.engine.core.matches import MatchBatch
+from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import check_window
 from sparkcep.engine.output.repeated_match_id import identified
@@ -216,18 +218,15 @@ class NetReport:
     def __init__(self, task: Task, search: RegisterRuns) -> None:
         self.task, self.search = task, search
 
-    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
-        """The output for whole partitions."""
+    def answer(self, chunk: Chunk) -> Iterator[Found]:
+        """The matches of whole partitions."""
         found = turns(self.task, chunk)
         if found.arcs is not None:
             chunk = self.placed(chunk, found, found.arcs)
         left = taken(chunk, found.left)
-        rounds = identified(self.task, left, map(self.search.output.described, self.search.rounds(left)))
-        if self.task.plan.rows == "unmatched":
-            yield from self.search.with_unmatched(left, rounds)
-            return
-        for found in rounds:
-            yield from self.search.tables.of(left, found)
+        for matches in identified(self.task, left, map(self.search.output.described, self.search.rounds(left))):
+            yield Found(left, matches)
+        yield Found(left, MatchBatch.none(), np.arange(left.rows))
 
     def placed(self, chunk: Chunk, found: InputChanges, arcs: ArcRows) -> Chunk:
         """The chunk with a column that has the arc list of each row. Partitions with equal arcs share their lists."""

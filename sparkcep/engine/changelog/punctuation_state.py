@@ -1,6 +1,6 @@
 """Saved state of punctuations with values (PUNCTUATE BY), for the keys of a stream.
 
-:class:`sparkcep.engine.stream.retractions.RetractingStream` advances it once per micro-batch. A punctuation covers the rows of
+:class:`sparkcep.engine.stages.retractions.Retractions` advances it once per micro-batch. A punctuation covers the rows of
 later micro-batches, because within a micro-batch all rows come before its punctuations. It is kept until the watermark has passed
 the times that it covers: any such row would be late anyway.
 """

@@ -171,6 +171,10 @@ class Saved:
     rows: np.ndarray
     rescan: bool = True
 
+    def moved(self, rows: np.ndarray) -> np.ndarray:
+        """Returns the places of retained rows of the chunk, see :meth:`Retained.moved`. int64."""
+        return np.searchsorted(self.rows, rows)
+
 
 class Buffer:
     """Collects batches until there are enough rows for a search.

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.arrays import ranges
+from sparkcep.columns.arrays import numbered, ranges
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.kernels.common.layout import E_LABELS, E_NUMBER, E_PART, E_ROWS, E_START
 
 WIDTH, WITH_ERRORS = 5, 6  # columns of an event; the sixth is the accepting edge of an approximate match
 _NONE = np.zeros(0, dtype=np.int64)
+_NO_TOTALS = np.zeros(0, dtype=object)
 _NO_JOINS = np.zeros((0, 4), dtype=np.int64)
 
 
@@ -29,7 +30,8 @@ class MatchBatch:
         labels: the variable of each label. uint8 (labels).
         rows: the row of each label. int64 (labels), empty if the rows of a match are adjacent.
         paths: the edge of each label. int64 (labels), empty for exact matches.
-        by_event: for each kind of leaf that describes a whole match, the value of each event.
+        by_event: for each kind of leaf that describes a whole match, the value of each event. Rows in no match need none.
+        totals: how many matches end at the last row of each event. Python's integers (matches), empty if nothing asks for it.
         joins: how matches that share their ends continue, see :class:`sparkcep.kernels.match.backtrack.SharedEnds`. int64 (matches,
             4), empty if each match has all its labels.
     """
@@ -40,6 +42,7 @@ class MatchBatch:
     paths: np.ndarray = field(default_factory=lambda: _NONE)
     by_event: dict[str, pa.Array] = field(default_factory=dict)
     joins: np.ndarray = field(default_factory=lambda: _NO_JOINS)
+    totals: np.ndarray = field(default_factory=lambda: _NO_TOTALS)
 
     @staticmethod
     def none(width: int = WIDTH) -> MatchBatch:
@@ -56,13 +59,31 @@ class MatchBatch:
         return MatchBatch(events, self.labels[:used], self.rows[:used], self.paths[:used])
 
     def chosen(self, which: np.ndarray) -> MatchBatch:
-        """Returns the events with these numbers and their labels, without the values ``by_event``."""
+        """Returns the events with these numbers, with their labels and values."""
         assert not len(self.joins)
         events = self.events[which]
         sizes = np.maximum(events[:, E_ROWS], 0)
         at = ranges(events[:, E_LABELS], sizes)
         events[:, E_LABELS] = np.cumsum(sizes) - sizes
-        return MatchBatch(events, *(values[at] if len(values) else values for values in (self.labels, self.rows, self.paths)))
+        by_event = {name: values.take(pa.array(which)) for name, values in self.by_event.items()}
+        labels, rows, paths = (values[at] if len(values) else values for values in (self.labels, self.rows, self.paths))
+        return MatchBatch(events, labels, rows, paths, by_event, totals=self.totals[which] if len(self.totals) else self.totals)
+
+    def numbered(self, before: np.ndarray | None = None) -> MatchBatch:
+        """Numbers the matches of each partition, from 1 or from the number after ``before``. int64 (partitions)."""
+        part = self.events[:, E_PART]
+        self.events[:, E_NUMBER] = numbered(part) + 1 + (0 if before is None else before[part])
+        return self
+
+    def mark(self, marks: np.ndarray) -> None:
+        """Sets the marks of the rows that are in a match. uint8 (rows)."""
+        if len(self.rows):
+            marks[self.rows] = 1
+            return
+        changes, first = np.zeros(len(marks) + 1, dtype=np.int64), self.events[:, E_START]
+        np.add.at(changes, first, 1)
+        np.add.at(changes, first + np.maximum(self.events[:, E_ROWS], 0), -1)
+        marks |= np.cumsum(changes[:-1]) > 0
 
     def each(self) -> list[tuple[int, list[int], list[int]]]:
         """Returns each match as (partition, rows, labels). The batch must have ``rows``."""
@@ -71,14 +92,18 @@ class MatchBatch:
 
 
 def together(parts: list[MatchBatch], width: int = WIDTH) -> MatchBatch:
-    """Concatenates the matches of all parts, without their values ``by_event``."""
-    if not parts:
-        return MatchBatch.none(width)
+    """Concatenates the matches of all parts, with the values that all of them have."""
+    some = [part for part in parts if len(part.events)] or parts[:1]
+    if len(some) < 2:
+        return some[0] if some else MatchBatch.none(width)
+    parts = some
     assert not any(len(part.joins) for part in parts)
     sizes = [len(part.labels) for part in parts]
     events = np.concatenate([part.events for part in parts])
     events[:, E_LABELS] += np.repeat(np.cumsum([0, *sizes[:-1]]), [len(part.events) for part in parts])
-    return MatchBatch(events, *(np.concatenate([getattr(part, name) for part in parts]) for name in ("labels", "rows", "paths")))
+    labels, rows, paths, totals = (np.concatenate([getattr(part, name) for part in parts]) for name in ("labels", "rows", "paths", "totals"))
+    names = [name for name in parts[0].by_event if all(name in part.by_event for part in parts)]
+    return MatchBatch(events, labels, rows, paths, {name: pa.concat_arrays([part.by_event[name] for part in parts]) for name in names}, totals=totals)
 
 
 def matches_of(parts: np.ndarray | int, sizes: np.ndarray, labels: np.ndarray, rows: np.ndarray) -> MatchBatch:
@@ -106,23 +131,8 @@ def last_rows(rows: np.ndarray, chunk: Chunk, by_event: dict[str, pa.Array]) -> 
     return found
 
 
-def with_unmatched(found: MatchBatch, rows: np.ndarray, chunk: Chunk, taken: np.ndarray | None = None) -> MatchBatch:
-    """Adds an event for each of ``rows`` that is in no match.
-
-    Args:
-        found: the matches.
-        rows: the rows to look at.
-        chunk: the chunk of the rows.
-        taken: 1 for rows that are in a match. uint8 (rows of the chunk). None: those in ``found``.
-    """
-    if taken is None:
-        taken = np.zeros(chunk.rows, dtype=np.uint8)
-        taken[found.rows] = 1
-    alone = rows[taken[rows] == 0]
-    events = np.zeros((len(alone), WITH_ERRORS), dtype=np.int64)
-    events[:, E_PART], events[:, E_START], events[:, E_ROWS] = chunk.partition_of(alone), alone, -1
-    padding = {name: values for name, values in found.by_event.items() if name == "kind"}
-    for name, values in found.by_event.items():
-        if name != "kind":
-            padding[name] = pa.concat_arrays([values, pa.nulls(len(alone), values.type)])
-    return MatchBatch(np.concatenate([found.events, events]), found.labels, found.rows, found.paths, padding)
+def unmatched(rows: np.ndarray, chunk: Chunk) -> MatchBatch:
+    """Makes an event for each of ``rows``, which are in no match."""
+    events = np.zeros((len(rows), WITH_ERRORS), dtype=np.int64)
+    events[:, E_PART], events[:, E_START], events[:, E_ROWS] = chunk.partition_of(rows), rows, -1
+    return MatchBatch(events, np.zeros(0, dtype=np.uint8), _NONE)

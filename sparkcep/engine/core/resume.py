@@ -67,6 +67,17 @@ class ResumeState:
         number = self.number if numbers else np.zeros_like(self.rows)
         return replace(self, number=number, dropped=self.dropped if positions else np.where(self.rows > 0, self.dropped, 0))
 
+    def marks(self, chunk: Chunk) -> np.ndarray:
+        """Returns the marks of a chunk's rows: 1 for retained rows that are in a match. uint8 (rows)."""
+        marks = np.zeros(chunk.rows, dtype=np.uint8)
+        if len(self.taken):
+            marks[ranges(chunk.offsets[: len(self.rows)], self.rows)] = self.taken
+        return marks
+
+    def marked(self, rows: np.ndarray, marks: np.ndarray) -> Self:
+        """Returns the state with the ``marks`` of its retained rows, which are the ``rows`` of the chunk."""
+        return replace(self, taken=marks[rows])
+
     def gone(self, parts: int) -> np.ndarray:
         """Returns how many rows of each of a chunk's partitions came before the chunk. int64 (partitions)."""
         return np.pad(self.dropped, (0, parts - len(self.rows)))

@@ -45,6 +45,7 @@ _WORD = np.dtype("<u8")
 _MAGIC, _BEGIN = b"SCEP", struct.Struct("<4sHH8s")
 LISTED, WHOLE, CHEAPEST, EXPIRING, BUDGETED, IN_TURN, POINTS = 1, 2, 3, 4, 5, 6, 7  # kinds of search; POINTS: of open bundles
 PENDING, EMITTED, PUNCTUATED = 100, 101, 102  # rows not searched yet; output rows that may still be retracted; punctuations
+_HEAD = 4  # bytes of the length before the first part of a key's state
 NO_BYTES = pa.scalar(b"", pa.large_binary())
 PARTITION, WITHOUT = "an open partition", "begin without it"  # words of error messages
 
@@ -67,7 +68,8 @@ class StateColumns(NamedTuple):
     Attributes:
         rows: how many rows of each partition are retained. int64 (partitions).
         numbers: columns of numbers by their names. int64 (partitions) each.
-        lists: columns of lists by their names.
+        lists: columns of lists by their names. The columns of a stage that a clause lacks are saved as zeros
+            and empty lists.
     """
 
     rows: np.ndarray
@@ -112,11 +114,12 @@ class StateSchema:
     def saved(self, state: State) -> tuple[np.ndarray, list[Ragged]]:
         """Returns the numbers of a state and its lists. The numbers are int64 (partitions, signature and numbers)."""
         columns = state.columns()
-        lists = [Ragged(columns.lists[name].values.astype(kind, copy=False).ravel(), columns.lists[name].counts) for name, kind in self.lists.items()]
+        none = Ragged(np.zeros(0), np.zeros_like(columns.rows))
+        lists = [Ragged(of.values.astype(kind, copy=False).ravel(), of.counts) for kind, of in ((kind, columns.lists.get(name, none)) for name, kind in self.lists.items())]
         signed = self.signature is not None
         numbers = np.zeros((len(columns.rows), signed + len(self.numbers)), dtype=np.int64)
         for i, name in enumerate(self.numbers, signed):
-            numbers[:, i] = columns.numbers[name]
+            numbers[:, i] = columns.numbers.get(name, 0)
         if signed:
             known = numbers.any(axis=1) | np.any([columns.rows > 0, *(some.counts > 0 for some in lists)], axis=0)
             numbers[:, 0] = np.where(known, self.signature, 0)
@@ -272,6 +275,30 @@ class StateBytes:
             elif kind != self.saves.kind:
                 what = "it is of a clause with another search"
         return damaged(PARTITION, WITHOUT, what)
+
+
+def parted(states: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Splits states of keys: each begins with the length of its first part. Raises MatchRuntimeError."""
+    data, ends = bytes_of(states)
+    begins, ends = ends[:-1], ends[1:]
+    known = np.flatnonzero(ends > begins)
+    sizes = np.zeros(len(begins), dtype=np.int64)
+    if (ends - begins >= _HEAD)[known].all():
+        sizes[known] = np.frombuffer(bytes_of(slices(data, begins[known], begins[known] + _HEAD))[0], dtype="<u4", count=len(known))
+    at = begins.copy()
+    at[known] += _HEAD
+    if (at + sizes > ends).any():
+        raise damaged("a key", "begin with a new checkpoint")
+    return slices(data, at, at + sizes), slices(data, at + sizes, ends)
+
+
+def whole(inner: pa.Array, outer: pa.Array) -> pa.Array:
+    """Joins the two parts of states of keys. The inverse of :func:`parted`."""
+    sizes = np.diff(bytes_of(inner)[1])
+    head = Sections(sizes.astype("<u4"), np.arange(len(sizes) + 1)).pieces()
+    both = pc.binary_join_element_wise(head, inner, outer, NO_BYTES)
+    nothing = (sizes == 0) & (np.diff(bytes_of(outer)[1]) == 0)
+    return pc.if_else(pa.array(nothing), NO_BYTES, both)
 
 
 def _filled(sizes: np.ndarray) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""Cheapest approximate matches of whole partitions with conditions over the match: PROXY MATCHES, PER ERROR and MATCH BUNDLES.
+"""Cheapest approximate matches of whole partitions with conditions over the match: PROXY MATCHES, PER ERROR and the points of MATCH
+BUNDLES.
 
 They come from one run of each run class, or from all matches.
 """
@@ -6,17 +7,18 @@ They come from one run of each run class, or from all matches.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 from sparkcep.compiler.net.net import E_COST
 from sparkcep.compiler.searches import CLASSES, NUMBERS
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.kernel_loop import OutputRoom
-from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
+from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
+from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.task import Task
-from sparkcep.engine.core.windows import Measured, plan_windows
+from sparkcep.engine.core.windows import plan_windows
 from sparkcep.engine.frontier import frontier as fronts
 from sparkcep.engine.frontier.frontier import Frontier, FrontierSearch
 from sparkcep.engine.frontier.match_counts import MatchCounts
@@ -24,66 +26,34 @@ from sparkcep.engine.frontier.per_last_row import counted
 from sparkcep.engine.frontier.run_room import compacted, distinguished, empty_runs, with_room
 from sparkcep.engine.match.enumeration import Listing, listed
 from sparkcep.engine.match.gap_walk import windowed
-from sparkcep.engine.output.columns_out import decimals
-from sparkcep.engine.output.tables import Tables
-from sparkcep.engine.stages.describe_errors import DescribeErrors, bundle_groups
+from sparkcep.engine.stages.describe_errors import DescribeErrors
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.frontier import traceback
 
 ENTRIES = 1 << 12  # initial number of entries
 LONG = 300  # above so many rows of a window for each node, matrices of nodes are faster than counts by first row (measured)
-MAX_SIZE = 10**38 - 1  # largest DECIMAL(38)
 
 
 class CheapestPerLastRow:
-    """Makes the output for whole partitions.
+    """Finds the best match of each last row of whole partitions, or the best ones by cost; if asked for, with how many matches end
+    there.
 
     ``listing`` builds the search that lists matches. It is used if run classes do not give the best match.
     """
 
-    def __init__(self, task: Task, listing: Listing, reporter: DescribeErrors, tables: Tables) -> None:
-        self.task, self.listing, self.reporter, self.tables = task, listing, reporter, tables
+    def __init__(self, task: Task, listing: Listing, reporter: DescribeErrors) -> None:
+        self.task, self.listing, self.reporter = task, listing, reporter
         strategy = task.prepared.strategy
         self.front = Frontier(task) if strategy.search == CLASSES else None
         self.numbers = MatchCounts(task) if NUMBERS in strategy.counts and windowed(task) else None
 
-    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
-        best, sizes = self.points(chunk)
-        places = self.reporter.places(chunk)
-        found = self.reporter.reported(best, places, chunk)
-        if self.task.plan.sizing:
-            found.by_event["cnt"] = self._totals(best, sizes, places, chunk)
-        if self.task.plan.rows == "unmatched":
-            found = with_unmatched(found, np.arange(chunk.rows), chunk)
-        yield from self.tables.of(chunk, found)
-
-    def points(self, chunk: Chunk) -> tuple[MatchBatch, list[int]]:
-        """Returns the best match of each last row, or the best ones by cost.
-
-        If asked for, also returns how many matches end there.
-        """
+    def answer(self, chunk: Chunk) -> Iterator[Found]:
         best, ending = self._best(chunk)
-        if not self.task.plan.sizing:
-            return best, []
-        rows, numbers = ending or self._counted(chunk)
-        return best, [numbers[i] for i in np.searchsorted(rows, traceback.last_rows(best.events, best.rows)).tolist()]
-
-    def sizes(self, numbers: list[int], rows: np.ndarray, chunk: Chunk) -> pa.Array:
-        """Returns MATCH_COUNT() as a column. Raises MatchRuntimeError if a number is too large.
-
-        ``rows`` are the last rows of the matches, or the first match point of each bundle.
-        """
-        for row, number in zip(rows.tolist(), numbers, strict=True):
-            if number > MAX_SIZE:
-                raise self.task.failures.count(row, chunk.columns)
-        return decimals(numbers, np.ones(len(numbers), dtype=np.int64), 38, 0)
-
-    def nothing(self, chunk: Chunk) -> MatchBatch:
-        """Returns an empty match batch with every value that a match has."""
-        found = self.reporter.reported(MatchBatch.none(WITH_ERRORS), self.reporter.places(chunk), chunk)
         if self.task.plan.sizing:
-            found.by_event["cnt"] = self.sizes([], np.zeros(0, dtype=np.int64), chunk)
-        return found
+            rows, numbers = ending or self._counted(chunk)
+            totals = [numbers[i] for i in np.searchsorted(rows, traceback.last_rows(best.events, best.rows)).tolist()]
+            best = replace(best, totals=np.array(totals, dtype=object))
+        yield Found(chunk, best.numbered(), np.arange(chunk.rows))
 
     def _best(self, chunk: Chunk) -> tuple[MatchBatch, tuple[np.ndarray, list[int]] | None]:
         """Returns the best match of each last row, or the best ones by cost.
@@ -117,15 +87,6 @@ class CheapestPerLastRow:
             if np.mean(ends - np.arange(chunk.rows)) > LONG * self.front.nodes:
                 return self.numbers.of(chunk)
         return counted(self.front, self.listing, chunk)
-
-    def _totals(self, best: MatchBatch, sizes: list[int], places: Measured, chunk: Chunk) -> pa.Array:
-        """Returns how many matches end at the last row of each best match, or at the match points of each bundle."""
-        points = traceback.last_rows(best.events, best.rows)
-        if self.reporter.bundling:
-            heads = np.flatnonzero(np.diff(bundle_groups(best.events[:, layout.E_PART], points, places), prepend=-1)).tolist()
-            sizes = [sum(sizes[low:high]) for low, high in zip(heads, [*heads[1:], len(sizes)])]
-            points = points[heads]
-        return self.sizes(sizes, points, chunk)
 
 
 def later_ones(found: MatchBatch) -> np.ndarray:

@@ -11,15 +11,14 @@ from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
 from sparkcep.compiler.net.net import E_TARGET
 from sparkcep.compiler.searches import PROXIES
 from sparkcep.engine.core.chunk import Chunk, Retained, Saved
 from sparkcep.engine.core.kernel_loop import KernelLoop, OutputRoom
-from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch, with_unmatched
-from sparkcep.engine.core.operator import BaseOperator, RowsAtWatermark, window_ends
+from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
+from sparkcep.engine.core.operator import Found, Left, Operator, RowsAtWatermark, window_ends
 from sparkcep.engine.core.predicates import kernel_data
 from sparkcep.engine.core.state_codec import (
     CHEAPEST,
@@ -37,8 +36,7 @@ from sparkcep.engine.core.windows import Measured, next_places
 from sparkcep.engine.frontier.frontier import front_arrays
 from sparkcep.engine.frontier.run_room import compacted, distinguished, empty_runs, follow, node_classes, with_room
 from sparkcep.engine.match.gap_walk import CONTIGUITY, windowed
-from sparkcep.engine.output.tables import Tables
-from sparkcep.engine.stages.bundles import LISTS, NO_BUNDLES, NUMBERS, Bundles
+from sparkcep.engine.stages.bundles import BESIDE_RUNS, LISTS
 from sparkcep.engine.stages.describe_errors import DescribeErrors
 from sparkcep.kernels.common import layout, run_chains
 from sparkcep.kernels.common.run_chains import NONE
@@ -61,34 +59,27 @@ class RunState:
         known: how many of those were searched; they are the first ones. int64 (partitions).
         next: the position of the row after the searched ones. int64 (partitions).
         number: the number of the last match. int64 (partitions).
-        reported: how many bundles were emitted. int64 (partitions).
         places: the position of each searched row. int64.
         taken: 1 for each searched row that is in an emitted match. uint8.
         runs: the entries of the runs.
         used: how many entries there are.
         run: the run of each node. int64 (partitions, nodes).
-        bundles: the open bundles.
     """
 
     rows: np.ndarray = field(default_factory=lambda: _NONE)
     known: np.ndarray = field(default_factory=lambda: _NONE)
     next: np.ndarray = field(default_factory=lambda: _NONE)
     number: np.ndarray = field(default_factory=lambda: _NONE)
-    reported: np.ndarray = field(default_factory=lambda: _NONE)
     places: np.ndarray = field(default_factory=lambda: _NONE)
     taken: np.ndarray = field(default_factory=lambda: _NONE.astype(np.uint8))
     runs: payload.Runs | None = None
     used: int = 0
     run: np.ndarray = field(default_factory=lambda: _NONE)
-    bundles: Bundles = NO_BUNDLES
 
     def forgetting(self, numbers: bool, positions: bool) -> RunState:
-        """Drops match and bundle numbers, and positions of partitions without rows, unless something asks for them."""
-        none = np.zeros_like(self.rows)
-        return replace(
-            self, number=self.number if numbers else none, reported=self.reported if numbers else none,
-            next=self.next if positions else np.where(self.rows > 0, self.next, 0),
-        )
+        """Drops match numbers, and positions of partitions without rows, unless something asks for them."""
+        number = self.number if numbers else np.zeros_like(self.rows)
+        return replace(self, number=number, next=self.next if positions else np.where(self.rows > 0, self.next, 0))
 
     def columns(self) -> StateColumns:
         """Returns the state as columns, see :class:`sparkcep.engine.core.state_codec.State`."""
@@ -107,13 +98,22 @@ class RunState:
         table = np.stack([at - offsets[part], pool[:, run_chains.C_EDGE], before], axis=1)[order]
         run = self.run if self.used else np.full((count, 0), NONE)
         of, node = np.nonzero(run != NONE)
-        bundles = self.bundles.columns(self.rows)
-        numbers = {"known": self.known, "next": self.next, "number": self.number, "reported": self.reported}
+        numbers = {"known": self.known, "next": self.next, "number": self.number}
         lists = {
             "places": Ragged(self.places, self.known), "taken": Ragged(self.taken, self.known), "entries": Ragged(table, 3 * entries),
             "live": Ragged(place[run[of, node]], np.bincount(of, minlength=count)),
         }  # fmt: skip
-        return StateColumns(self.rows, numbers | bundles.numbers, lists | bundles.lists)
+        return StateColumns(self.rows, numbers, lists)
+
+    def marks(self, chunk: Chunk) -> np.ndarray:
+        """Returns the marks of a chunk's rows: 1 for searched rows that are in an emitted match. uint8 (rows)."""
+        marks = np.zeros(chunk.rows, dtype=np.uint8)
+        marks[ranges(chunk.offsets[: len(self.rows)], self.known)] = self.taken
+        return marks
+
+    def marked(self, rows: np.ndarray, marks: np.ndarray) -> RunState:
+        """Returns the state with the ``marks`` of its searched rows. Its retained rows are the ``rows`` of the chunk."""
+        return replace(self, taken=marks[rows[ranges(np.cumsum(self.rows) - self.rows, self.known)]])
 
     def positions(self, offsets: np.ndarray) -> np.ndarray:
         """Returns the number of each row of a chunk in its partition. int64 (rows)."""
@@ -135,13 +135,13 @@ class RunState:
         return out
 
 
-class CheapestPerState(BaseOperator):
-    """Finds the best match of each last row, of each last row and cost, or of each bundle, in one pass over the rows."""
+class CheapestPerState(Operator):
+    """Finds the best match of each last row, or of each last row and cost, in one pass over the rows."""
 
     initial = RunState()
 
-    def __init__(self, task: Task, reporter: DescribeErrors, tables: Tables) -> None:
-        self.task, self.reporter, self.tables = task, reporter, tables
+    def __init__(self, task: Task, reporter: DescribeErrors) -> None:
+        self.task, self.reporter = task, reporter
         self.net = front_arrays(task.prepared.strategy.automaton)
         self.saves = run_schema(self.net)
         # if a match may have to end with its partition, a row is final when the next one has arrived
@@ -149,25 +149,15 @@ class CheapestPerState(BaseOperator):
         # leaves may look at neighbours of any row of a match, conditions at those of future rows
         self.neighbours = any(Reach.of_measures(task.plan))
 
-    def step(self, chunk: Chunk, state: RunState) -> Generator[pa.Table, None, Saved]:
-        """Searches the chunk, emits final matches, and returns the state with the retained rows."""
+    def leaving(self, chunk: Chunk, state: RunState) -> Generator[Found, None, Left]:
         work = _CheapestStep(self, chunk, state)
         for found in work.rounds():
-            yield from self.tables.of(chunk, work.reported(found))
-        left = work.left()
-        if self.task.plan.rows == "unmatched":
-            gone = np.delete(np.arange(chunk.rows), left.rows)
-            yield from self.tables.of(chunk, with_unmatched(self.nothing(chunk), gone, chunk, work.taken))
-        return left
+            yield Found(chunk, found)
+        return Left(work.opens[:, layout.O_START], chunk.offsets[:-1], work.saved, lambda saved: np.delete(np.arange(chunk.rows), saved.rows))
 
     def ends(self, state: RunState, kept: RowsAtWatermark) -> np.ndarray:
-        """Returns when a partition without new rows drops its last row or completes a bundle. int64 (partitions), in
-        microseconds.
-        """
-        return state.bundles.ends(window_ends(kept), kept)
-
-    def nothing(self, chunk: Chunk) -> MatchBatch:
-        return self.reporter.reported(MatchBatch.none(WITH_ERRORS), self.reporter.places(chunk), chunk)
+        """Returns when a partition without new rows drops its last row. int64 (partitions), in microseconds."""
+        return window_ends(kept)
 
 
 class _CheapestStep(KernelLoop):
@@ -179,14 +169,10 @@ class _CheapestStep(KernelLoop):
         super().__init__(search.task, chunk)
         self.data = kernel_data(search.task.prepared, chunk)
         self.search, self.resumed = search, state
-        self.reported_bundles = np.zeros(chunk.parts, dtype=np.int64)
-        self.reported_bundles[: len(state.rows)] = state.reported
         self.measured: Measured = search.reporter.places(chunk)
         self.letters = self.data.rows.letters
         if self.measured.null.any():
             self.letters = np.where(self.measured.null, 0, self.letters)
-        self.taken = np.zeros(chunk.rows, dtype=np.uint8)
-        self.taken[ranges(chunk.offsets[: len(state.rows)], state.known)] = state.taken
         size = max(1024, chunk.rows // 4)
         self.room = OutputRoom(size, 4 * size, WITH_ERRORS, paths=True)
         self.opens = state.opens(chunk)
@@ -201,11 +187,8 @@ class _CheapestStep(KernelLoop):
         self.runs = distinguished(runs, search.net.edges, search.reporter.by_cost)
         head = np.full((1 + int(own.sum()), len(search.net.masks)), NONE, dtype=np.int64)
         self.classes = node_classes(head, self.runs, len(search.net.by_edge), self.measured.until.dtype)
-        # the new rows of each partition come after its retained rows
-        place = ranges(chunk.offsets[: len(state.rows)], state.rows)
-        self.bundles = state.bundles.moved(np.arange(chunk.parts), place.__getitem__)
-        if state.used:
-            self.runs.at[: state.used] = place[self.runs.at[: state.used]]
+        if state.used:  # the new rows of each partition come after its retained rows
+            self.runs.at[: state.used] = ranges(chunk.offsets[: len(state.rows)], state.rows)[self.runs.at[: state.used]]
             head[1 : 1 + len(state.rows)] = state.run
             payload.resume(self.classes, self.runs, self.measured.until)
 
@@ -227,45 +210,9 @@ class _CheapestStep(KernelLoop):
     def found(self) -> MatchBatch:
         return self.room.found(self.state)
 
-    def reported(self, found: MatchBatch) -> MatchBatch:
-        """Returns the output for the matches found."""
-        if self.search.reporter.bundling:
-            found = self._bundled(found)
-        else:
-            found.by_event.update(self.search.reporter.by_event(found.events, found.paths))
-        self.taken[found.rows] = 1
-        return found
-
-    def _bundled(self, found: MatchBatch) -> MatchBatch:
-        """Returns the final bundles of the matches found, and keeps the open ones."""
-        may_go_on = self.chunk.going.copy()
-        if self.outcome == layout.FULL:
-            may_go_on[int(self.state[layout.S_PART]) :] = True
-        bundles = self.bundles.with_points(found, _NONE, self.measured, self.search.net.edges)
-        going = may_go_on[bundles.parts] & bundles.newest & ~self._closed(bundles.parts, bundles.last)
-        done, self.bundles = bundles.chosen(~going), bundles.chosen(going)
-        out = self.search.reporter.bundles(done.best, done.first, done.last, done.sizes, self.chunk)
-        # numbers continue after the bundles already emitted
-        parts = out.events[:, layout.E_PART]
-        out.events[:, layout.E_NUMBER] += self.reported_bundles[parts]
-        np.add.at(self.reported_bundles, parts, 1)
-        return out
-
     def _next(self, parts: np.ndarray) -> np.ndarray:
         """Returns, over a stream, the first place that a row not searched yet may have."""
         return next_places(self.task.plan.windows[0], self.chunk, self.measured, parts, self.opens[parts, layout.O_START])
-
-    def _closed(self, parts: np.ndarray, last: np.ndarray) -> np.ndarray:
-        """Returns, over a stream, the bundles that no future match point can join. bool (bundles).
-
-        Args:
-            parts: the partition of each bundle.
-            last: the row of its last match point.
-        """
-        if self.chunk.watermark is None or not len(parts):
-            return np.zeros(len(parts), dtype=bool)
-        searched = parts < int(self.state[layout.S_PART]) if self.outcome == layout.FULL else True
-        return (self._next(parts) > self.measured.near[last]) & searched
 
     def _expire(self, parts: np.ndarray) -> None:
         """Drops, over a stream, the runs whose windows have closed: no future row can continue them."""
@@ -275,12 +222,12 @@ class _CheapestStep(KernelLoop):
         ended = (head != NONE) & (self.classes.until[np.maximum(head, 0)] < self._next(parts)[:, None])
         self.classes.head[self.slots[parts]] = np.where(ended, NONE, head)
 
-    def left(self) -> Saved:
+    def saved(self, read: np.ndarray, others: np.ndarray) -> Saved:
         """Returns the resume state of the growing partitions, with the retained rows.
 
-        These are the rows not searched yet, the rows of open runs and bundles, and their neighbours.
+        These are the rows not searched yet, the rows of open runs, those that a stage retains, and their neighbours.
         """
-        chunk, state, bundles = self.chunk, self.resumed, self.bundles
+        chunk, state = self.chunk, self.resumed
         parts = np.flatnonzero(chunk.going)
         if not len(parts):
             return Saved(RunState(), _NONE)
@@ -290,7 +237,7 @@ class _CheapestStep(KernelLoop):
         self.state[payload.K_KEPT] = self.state[payload.K_ENTRIES]
         payload.compact(self.classes, self.runs, self.state)
         used = int(self.state[payload.K_ENTRIES])
-        looked = np.unique(np.concatenate([self.runs.at[:used], bundles.best.rows, bundles.first, bundles.last]))
+        looked = np.unique(np.concatenate([self.runs.at[:used], read, others]))
         first = begin
         if self.search.neighbours:
             first = np.minimum(begin, chunk.first_of(looked)[parts])
@@ -306,13 +253,10 @@ class _CheapestStep(KernelLoop):
                 known=known,
                 next=base[parts] + begin - low,
                 number=self.opens[parts, layout.O_NUMBER],
-                reported=self.reported_bundles[parts],
                 places=chunk.positions[searched],
-                taken=self.taken[searched],
                 runs=self.runs,
                 used=used,
                 run=self.classes.head[self.slots[parts]],
-                bundles=bundles.moved(kept.numbers, kept.moved),
             ),
             kept.rows,
             rescan=False,
@@ -322,10 +266,11 @@ class _CheapestStep(KernelLoop):
 def run_schema(net: fronts.FrontArrays) -> StateSchema:
     """Returns the schema of :class:`RunState`.
 
-    A run has entries (retained row, edge, previous entry). A bundle has the rows and edges of its best match.
+    A run has entries (retained row, edge, previous entry). The bytes have the columns of bundles, whether or not a clause asks for
+    them.
     """
     lists = {"places": np.int64, "taken": np.uint8, "entries": np.int32, "live": np.int32}
-    numbers = ("known", "next", "number", "reported", *NUMBERS)
+    numbers = ("known", "next", "number", *BESIDE_RUNS)
     signature = signature_of(net.edges, net.source, net.accept_end)
     return StateSchema(CHEAPEST, functools.partial(_restored, net), numbers, {name: np.dtype(t) for name, t in lists.items()} | LISTS, signature)
 
@@ -337,11 +282,11 @@ def _restored(net: fronts.FrontArrays, columns: StateColumns) -> RunState:
     (places, known), (taken, marks), (table, cells), (live, lives) = (columns.lists[name] for name in ("places", "taken", "entries", "live"))
     check_numbers(cells % 3 == 0)
     entries = cells // 3
-    searched, next, number, reported = (columns.numbers[name] for name in ("known", "next", "number", "reported"))
+    searched, next, number = (columns.numbers[name] for name in ("known", "next", "number"))
     table = table.reshape(-1, 3).astype(np.int64)
     before, begin = table[:, 2], np.repeat(np.cumsum(entries) - entries, entries)
     check_numbers(
-        (known == searched) & (marks == searched) & (searched <= rows), taken <= 1, next >= known, next < FAR, number >= 0, number < FAR, reported >= 0, reported < FAR,
+        (known == searched) & (marks == searched) & (searched <= rows), taken <= 1, next >= known, next < FAR, number >= 0, number < FAR,
         ascending(places, known), places >= 0, places < np.repeat(next, known),
         (table[:, 0] >= 0) & (table[:, 0] < np.repeat(known, entries)), (table[:, 1] >= 0) & (table[:, 1] < len(net.edges)),
         (before >= NONE) & (before < np.arange(len(table)) - begin),
@@ -362,4 +307,4 @@ def _restored(net: fronts.FrontArrays, columns: StateColumns) -> RunState:
     run[of, nodes] = entry
     padded = np.concatenate([at, np.zeros(len(pool) - len(at), dtype=np.int64)])
     runs = empty_runs(0, 0, _NONE, OutputRoom(0, 0, WITH_ERRORS, paths=True))._replace(pool=pool, at=padded)
-    return RunState(rows, known, next, number, reported, places, taken, runs, len(at), run, Bundles.restored(columns, net.edges, net.source))
+    return RunState(rows, known, next, number, places, taken, runs, len(at), run)

@@ -11,12 +11,12 @@ import pyarrow as pa
 from sparkcep.compiler.searches import FRONT, GRAPH, NUMBERS
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch, last_rows
+from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.frontier.frontier import CountedMatches, Ended, Frontier, GraphedMatches
 from sparkcep.engine.frontier.match_counts import MatchCounts
 from sparkcep.engine.match.enumeration import Listing, listed
 from sparkcep.engine.output.columns_out import decimals, match_graphs
-from sparkcep.engine.output.tables import Tables
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.kernels.common.layout import E_LABELS, E_ROWS
 
@@ -42,14 +42,14 @@ class PerLastRow:
     ``listing`` builds the search that lists matches. It is used if no other search can count them.
     """
 
-    def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:
-        self.task, self.listing, self.tables = task, listing, tables
+    def __init__(self, task: Task, listing: Listing) -> None:
+        self.task, self.listing = task, listing
         strategy = task.prepared.strategy
         self.drawing = strategy.question == GRAPH
         self.numbers = MatchCounts(task) if strategy.search == NUMBERS else None
         self.front = Frontier(task) if strategy.search == FRONT else None
 
-    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
+    def answer(self, chunk: Chunk) -> Iterator[Found]:
         for ending in self._endings(chunk):
             if len(ending.rows):
                 by_event = {}
@@ -57,7 +57,7 @@ class PerLastRow:
                     by_event["cnt"] = decimals(ending.numbers, np.ones(len(ending.rows), dtype=np.int64), 38, 0)
                 if ending.graphs is not None:
                     by_event["graph"] = ending.graphs
-                yield from self.tables.of(chunk, last_rows(ending.rows, chunk, by_event))
+                yield Found(chunk, last_rows(ending.rows, chunk, by_event))
 
     def _endings(self, chunk: Chunk) -> Iterator[Ending]:
         if self.numbers is not None:

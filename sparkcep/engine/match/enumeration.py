@@ -6,27 +6,25 @@ A partition's rows are retained only from the row where its search resumes. The 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.errors import EagerConditionError
 from sparkcep.engine.core.kernel_loop import KernelLoop, OutputRoom
 from sparkcep.engine.core.matches import WIDTH, WITH_ERRORS, MatchBatch
-from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator, RowsAtWatermark
+from sparkcep.engine.core.operator import NOTHING_DUE, Found, Operator, RowsAtWatermark, Step
 from sparkcep.engine.core.predicates import kernel_data
-from sparkcep.engine.core.resume import AT_START, NOTHING_OPEN, WHOLE_PARTITIONS, ResumeState
+from sparkcep.engine.core.resume import AT_START, NOTHING_OPEN, ResumeState
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import plan_windows
 from sparkcep.engine.match.early_emission import EarlyEmission
 from sparkcep.engine.match.scores import Scores, scores_of
 from sparkcep.engine.match.topk_heap import TopkHeap
-from sparkcep.engine.output.tables import Tables
 from sparkcep.kernels.common import layout
 
 SKIPS = {
@@ -159,15 +157,21 @@ def listed(search: MatchSearch, chunk: Chunk) -> Iterator[MatchBatch]:
     return search.over(chunk, NOTHING_OPEN).rounds()
 
 
-class FromStart(BaseOperator):
-    """Base of operators that resume at a start row."""
+class Enumeration(Operator):
+    """Emits matches as soon as they are final. It resumes at a start row."""
 
-    initial = NOTHING_OPEN
+    saves, initial = AT_START, NOTHING_OPEN
 
-    @property
-    def early(self) -> EarlyEmission | None:
-        """When ALL MATCHES is searched under early emission; None without early emission."""
-        return None
+    def __init__(self, task: Task, search: MatchSearch) -> None:
+        self.task, self.search = task, search
+
+    def step(self, chunk: Chunk, state: ResumeState) -> Step:
+        """Searches the chunk, and returns the state with the rows that a later attempt may look at."""
+        matches = self.search.over(chunk, state)
+        for found in matches.rounds():
+            if len(found.events):
+                yield Found(chunk, found)
+        return matches.left()
 
     def ends(self, state: ResumeState, kept: RowsAtWatermark) -> np.ndarray:
         """Returns when the window of each partition's next start row closes. int64 (partitions), in microseconds."""
@@ -183,52 +187,11 @@ class FromStart(BaseOperator):
             alone = np.flatnonzero((at == kept.end) & (state.rows > 0))
             last = kept.time[at[alone] - 1]
             due[alone] = np.where(last > kept.last, last + kept.size - 1, NOTHING_DUE)
-        if self.early is not None:
-            some, when = self.early.dues(kept.time, state.rows, state.covered)
+        early = self.search.early
+        if early is not None:
+            some, when = early.dues(kept.time, state.rows, state.covered)
             due[some] = np.where(when > kept.watermark, np.minimum(due[some], when), due[some])
         return due
 
     def under_way(self, state: ResumeState) -> np.ndarray:
         return state.start
-
-
-class Enumeration(FromStart):
-    """Emits matches as soon as they are final. ``report`` makes the output of the matches found."""
-
-    saves = AT_START
-
-    def __init__(self, task: Task, search: MatchSearch, report: Callable[[Chunk, MatchBatch], Iterator[pa.Table]]) -> None:
-        self.task, self.search, self.report = task, search, report
-
-    @property
-    def early(self) -> EarlyEmission | None:
-        return self.search.early
-
-    def step(self, chunk: Chunk, state: ResumeState) -> Generator[pa.Table, None, Saved]:
-        """Searches the chunk, and returns the state with the rows that a later attempt may look at."""
-        matches = self.search.over(chunk, state)
-        for found in matches.rounds():
-            if len(found.events):
-                yield from self.report(chunk, found)
-        return matches.left()
-
-    def in_no_match(self, chunk: Chunk, tables: Tables) -> Iterator[pa.Table]:
-        return self.report(chunk, self._marked(chunk))
-
-
-class WholePartitions(FromStart):
-    """Answers for whole partitions, because a match may end at any future row. ``answer`` makes their output."""
-
-    saves = WHOLE_PARTITIONS
-
-    def __init__(self, task: Task, answer: Callable[[Chunk], Iterator[pa.Table]]) -> None:
-        self.task, self.answer = task, answer
-
-    def step(self, chunk: Chunk, _: ResumeState) -> Generator[pa.Table, None, Saved]:
-        """Answers for the partitions that are complete, and retains the rows of those that may still grow."""
-        ended = chunk.ended()
-        if ended.rows:
-            yield from self.answer(ended)
-        going = np.flatnonzero(chunk.going)
-        sizes = np.diff(chunk.offsets)[going]
-        return Saved(ResumeState.of(sizes), ranges(chunk.offsets[going], sizes))

@@ -59,6 +59,7 @@ class OutputRows:
         by_event: for each kind of leaf that describes a whole match, the values of the events.
         ansi: whether overflow is an error.
         forest: the labels of matches that share their ends.
+        kinds: of an approximate match, the kind of the row of each label.
         before: the output row before the first one, see :func:`sparkcep.engine.output.gather.collect`.
     """
 
@@ -73,6 +74,7 @@ class OutputRows:
     ansi: bool = True
     forest: shared_ends.Forest | None = None
     before: tuple[int, int] | None = None  # only under a stepwise plan
+    kinds: pa.Array | None = None
 
     @property
     def matches(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -277,13 +279,19 @@ def _number(spec: LeafSpec, rows: OutputRows, columns: dict[str, pa.Array]) -> p
 
 
 def _by_event(spec: LeafSpec, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
-    unmatched = rows.events[rows.out_event, E_ROWS] < 0
-    return rows.by_event[spec.kind].take(pa.array(rows.out_event, mask=unmatched))
+    return _of_match(spec.kind, rows)
 
 
 def _of_computation(spec: OfComputation, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
+    return _of_match(f"{spec.kind}{spec.number}", rows)
+
+
+def _of_match(name: str, rows: OutputRows) -> pa.Array:
+    """Returns a value of each output row's match, NULL for rows in no match. A batch of such rows alone need not have it."""
     unmatched = rows.events[rows.out_event, E_ROWS] < 0
-    return rows.by_event[f"{spec.kind}{spec.number}"].take(pa.array(rows.out_event, mask=unmatched))
+    if name not in rows.by_event and unmatched.all():
+        return pa.nulls(len(unmatched))
+    return rows.by_event[name].take(pa.array(rows.out_event, mask=unmatched))
 
 
 def _window_edge(spec: LeafSpec, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
@@ -298,7 +306,8 @@ def _window_edge(spec: LeafSpec, rows: OutputRows, columns: dict[str, pa.Array])
 def _row_kind(spec: LeafSpec, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
     """Returns the kind of each output row in its approximate match."""
     labels = rows.position("L", ALL_ROWS, 0, 0, False, inside=True)[1]
-    return rows.by_event["kind"].take(pa.array(labels, mask=labels < 0))
+    assert rows.kinds is not None
+    return rows.kinds.take(pa.array(labels, mask=labels < 0))
 
 
 def end_rows(events: np.ndarray, scattered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,6 +1,6 @@
 """Output rows tagged with partition and match, so that a match is emitted or retracted as a unit.
 
-Retractions and window recomputation use them.
+Retractions use them.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 from sparkcep.engine.core.chunk import Chunk
@@ -65,18 +66,13 @@ def identified(task: Task, chunk: Chunk, rounds: Iterable[MatchBatch]) -> Iterat
         for i, (found, some) in enumerate(zip(pieces, of, strict=True)):
             alike = [j for j, key in enumerate(some) if counts[key] > 1]
             where += [(i, j) for j in alike]
-            emitted += tables.of(chunk, _some(found, alike))
+            emitted += tables.of(chunk, found.chosen(np.array(alike, dtype=np.int64)))
         matches = apart(plan, pa.concat_tables(emitted))
         for match, id in zip(matches.column(MATCH).to_pylist(), matches.column(name).to_pylist(), strict=True):
             i, j = where[match]
             ids[i][j] = id
     for found, own in zip(pieces, ids, strict=True):
         yield replace(found, by_event=found.by_event | {MATCH_ID: pa.array(own, pa.string())})
-
-
-def _some(found: MatchBatch, which: list[int]) -> MatchBatch:
-    at = pa.array(which, pa.int64())
-    return replace(found.chosen(at.to_numpy()), by_event={name: values.take(at) for name, values in found.by_event.items()})
 
 
 def logged(task: Task, chunk: Chunk, found: MatchBatch, held: Ids) -> MatchBatch:

@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import normalized
+from sparkcep.compiler.net.variable_copies import KINDS
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import NARROWER
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.task import Task
-from sparkcep.engine.core.windows import WINDOW_BYTES, Slides, slides, sliding_windows
+from sparkcep.engine.core.windows import WINDOW_BYTES, sliding_windows
 from sparkcep.engine.output import gather, shared_ends
 from sparkcep.engine.output.columns_out import OutputRows, end_rows, leaf_column, match_positions, output_bytes
 from sparkcep.engine.output.row_weights import scores
@@ -30,6 +31,8 @@ class Tables:
     def __init__(self, task: Task) -> None:
         self.task, self.plan, self.schema = task, task.plan, task.prepared.output_schema
         self.leaves = dict(task.plan.leaves)
+        net = task.prepared.strategy.net
+        self.kinds = None if net is None or net.copies is None else pa.array([KINDS[kind] for kind in net.copies.kinds])
 
     def of(self, chunk: Chunk, found: MatchBatch) -> Iterator[pa.Table]:
         """Yields the output rows of matches.
@@ -53,22 +56,12 @@ class Tables:
             return
         forest = shared_ends.forest(events, labels, found.joins) if len(found.joins) else None
         before = (-1, 0) if plan.stepwise else None
-        rows = OutputRows(events, labels, found.rows, chunk.offsets, out_event, out_upto, plan.variables, by_event, plan.ansi, forest, before)
+        rows = OutputRows(events, labels, found.rows, chunk.offsets, out_event, out_upto, plan.variables, by_event, plan.ansi, forest, before, self.kinds)
         for piece in self._pieces(rows, out_pos, chunk.columns):
             part = rows if len(out_pos) == piece.stop - piece.start else replace(rows, out_event=out_event[piece], out_upto=out_upto[piece], before=before)
             if before is not None:
                 before = int(out_event[piece.stop - 1]), int(out_upto[piece.stop - 1])
             yield self._table(part, out_pos[piece], chunk.columns)
-
-    def slides(self, chunk: Chunk) -> Slides | None:
-        """Returns the sliding windows of whole partitions that are asked for, None without SLIDE."""
-        window = self.plan.windows[0]
-        if not self.plan.slide:
-            return None
-        try:
-            return slides(window, self.plan.slide, chunk, self._most_windows)
-        except TooMuchStateError:
-            raise self.task.failures.state(0, chunk.columns, NARROWER) from None
 
     def _pieces(self, rows: OutputRows, out_pos: np.ndarray, columns: dict[str, pa.Array]) -> Iterator[slice]:
         """Yields slices of the output rows of about OUTPUT_BYTES each.
@@ -117,14 +110,14 @@ class Tables:
         kept = np.flatnonzero(events[:, layout.E_ROWS] > 0)
         first, last = end_rows(events[kept], found.rows)
         try:
-            which, starts, ends = sliding_windows(window, self.plan.slide, chunk, first, last, self._most_windows)
+            which, starts, ends = sliding_windows(window, self.plan.slide, chunk, first, last, most_windows(self.task))
         except TooMuchStateError:
             raise self.task.failures.state(int(events[kept[0], layout.E_START]), chunk.columns, NARROWER) from None
         which = kept[which]
-        chosen = {name: values if name == "kind" else values.take(pa.array(which)) for name, values in found.by_event.items()}
+        chosen = {name: values.take(pa.array(which)) for name, values in found.by_event.items()}
         return replace(found, events=events[which], by_event=chosen | {"window_start": starts, "window_end": ends})
 
-    @property
-    def _most_windows(self) -> int:
-        """How many sliding windows may be listed at a time."""
-        return self.task.limits.max_state_bytes // WINDOW_BYTES
+
+def most_windows(task: Task) -> int:
+    """How many sliding windows may be listed at a time."""
+    return task.limits.max_state_bytes // WINDOW_BYTES

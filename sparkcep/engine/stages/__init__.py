@@ -1,2 +1,2 @@
-"""Stages after a search. Matches go in. Matches with their errors and missing variables, or bundles of matches, come out (ACEP,
-Definition 3)."""
+"""Stages around an operator. Matches go in. Matches with their errors and missing variables, bundles of matches, rows in no match,
+or changes of matches come out (ACEP, Definition 3)."""

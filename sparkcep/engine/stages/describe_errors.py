@@ -1,36 +1,41 @@
-"""Describes approximate matches: their errors, their missing variables and their bundles (ACEP, Definition 3).
+"""Describes approximate matches: their errors and their missing variables (ACEP).
 
-The searches of :mod:`sparkcep.engine.frontier` and :mod:`sparkcep.engine.budget` pass their matches through it.
+All approximate matches pass through the stage :class:`Described`.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.arrays import numbered
-from sparkcep.compiler.net.net import E_COST, Net
-from sparkcep.compiler.net.variable_copies import KINDS
+from sparkcep.compiler.net.net import E_COST
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch
+from sparkcep.engine.core.operator import Flow, Operator, Stage, Step
+from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import Measured, measured
+from sparkcep.engine.output.columns_out import decimals
 from sparkcep.kernels.common import layout
-from sparkcep.kernels.common.layout import E_NUMBER, E_PART, E_ROWS
+from sparkcep.kernels.common.layout import E_ROWS
 from sparkcep.kernels.frontier import traceback as finding
 from sparkcep.plan.extend.approx import BUNDLES, PER_ERROR
-from sparkcep.plan.plan import Plan
+
+MAX_SIZE = 10**38 - 1  # largest DECIMAL(38)
 
 
 class DescribeErrors:
-    """Describes the matches of one plan. ``found``: its net."""
+    """Describes the matches of one task. ``found``: its net."""
 
-    def __init__(self, plan: Plan, found: Net) -> None:
+    def __init__(self, task: Task) -> None:
+        plan, found = task.plan, task.prepared.strategy.automaton
         assert plan.approximate is not None
-        self.plan, self.approx, self.found = plan, plan.approximate, found
+        self.task, self.plan, self.approx, self.found = task, plan, plan.approximate, found
         self.descending = bool(plan.order and plan.order[0].descending)
         self.bundling, self.by_cost = self.approx.report == BUNDLES, self.approx.report == PER_ERROR
         self._asked = {leaf.spec.kind for leaf in plan.leaves}
-        self._kinds = pa.array([KINDS[k] for k in found.copies.kinds])
         lists = found.skipped
         self._skip_first = np.cumsum([0, *map(len, lists)]).astype(np.int64)
         self._skip_variables = np.array([v for skipped in lists for v in skipped], dtype=np.int64)
@@ -40,18 +45,34 @@ class DescribeErrors:
         window = self.plan.windows[0]
         return measured(window, chunk.columns.get(window.order), chunk.positions, self.descending)
 
-    def by_event(self, events: np.ndarray, paths: np.ndarray, missing: pa.Array | None = None) -> dict[str, pa.Array]:
-        """MATCH_ERRORS() and MISSING() of each event, NULL for rows in no match. ``missing``: the names of the variables, if paths
-        are not known."""
-        out = {"kind": self._kinds}
+    def described(self, found: MatchBatch) -> MatchBatch:
+        """Adds MATCH_ERRORS() and MISSING() to each event, NULL for rows in no match.
+
+        Paths that are not known are not needed if ``found`` has the missing variables.
+        """
+        events, out = found.events, dict(found.by_event)
         none = events[:, E_ROWS] < 0
+        if none.all():  # without edges a net does not have costs
+            return found
         if "errors" in self._asked:
             accepting = np.where(none, 0, events[:, layout.E_ACCEPT])
             costs = self.found.edges[accepting, E_COST]
             out["errors"] = pa.array(costs // self.approx.scale if self.approx.whole else costs / self.approx.scale, mask=none)
-        if "missing" in self._asked:
-            out["missing"] = self.missing(events, paths) if missing is None else missing
-        return out
+        if "missing" in self._asked and "missing" not in out:
+            out["missing"] = self.missing(events, found.paths)
+        return replace(found, by_event=out)
+
+    def counted(self, found: MatchBatch, rows: np.ndarray, chunk: Chunk) -> MatchBatch:
+        """Replaces the totals of matches by MATCH_COUNT(). Raises MatchRuntimeError if a number is too large.
+
+        ``rows`` are the last rows of the matches, or the first match point of each bundle.
+        """
+        totals = found.totals.tolist()
+        for row, number in zip(rows.tolist(), totals, strict=True):
+            if number > MAX_SIZE:
+                raise self.task.failures.count(row, chunk.columns)
+        count = decimals(totals, np.ones(len(totals), dtype=np.int64), 38, 0)
+        return replace(found, by_event=found.by_event | {"cnt": count}, totals=found.totals[:0])
 
     def missing(self, events: np.ndarray, paths: np.ndarray) -> pa.Array:
         """The names of the variables that each event lacks."""
@@ -59,48 +80,19 @@ class DescribeErrors:
         names = pa.array(self.plan.variables, type=pa.string()).take(pa.array(variables))
         return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), names)
 
-    def reported(self, best: MatchBatch, places: Measured, chunk: Chunk) -> MatchBatch:
-        """The matches to report: the best matches of last rows, or the best match of each bundle. They are described."""
-        if not self.bundling:
-            return self.described(best)
-        points = finding.last_rows(best.events, best.rows)
-        groups = bundle_groups(best.events[:, E_PART], points, places)
-        chosen = finding.best_of(best.events, best.rows, groups, self.found.edges)
-        firsts = np.flatnonzero(np.diff(groups, prepend=-1))
-        sizes = np.diff(np.append(firsts, len(groups)))
-        return self.bundles(best.chosen(chosen), points[firsts], points[firsts + sizes - 1], sizes, chunk)
 
-    def bundles(self, best: MatchBatch, first: np.ndarray, last: np.ndarray, sizes: np.ndarray, chunk: Chunk) -> MatchBatch:
-        """Describes bundles.
+class Described(Stage):
+    """Describes the matches that pass. ``errors``: the describer."""
 
-        Args:
-            best: the best match of each bundle.
-            first, last: int64, the rows of the first and the last match point.
-            sizes: int64, the number of match points.
-        """
-        return self.spanned(self.described(best), first, last, sizes, chunk)
+    def __init__(self, inner: Operator, errors: DescribeErrors) -> None:
+        super().__init__(inner)
+        self.errors = errors
 
-    def spanned(self, found: MatchBatch, first: np.ndarray, last: np.ndarray, sizes: np.ndarray, chunk: Chunk) -> MatchBatch:
-        """Adds the values of bundle functions to described matches, see :meth:`bundles`."""
-        timed = self.plan.windows[0].order
-        values = chunk.columns[timed] if timed else pa.array(chunk.positions)
-        found.by_event["bundle_start"] = values.take(pa.array(first))
-        found.by_event["bundle_end"] = values.take(pa.array(last))
-        found.by_event["bundle_size"] = pa.array(sizes.astype(np.int64))
-        if self.approx.budget is not None:
-            found.by_event.update({"first_point": pa.array(first), "last_point": pa.array(last)})
-        return found
-
-    def described(self, found: MatchBatch) -> MatchBatch:
-        """Adds errors and missing variables to matches, and numbers them from 1 in each partition."""
-        found.events[:, E_NUMBER] = numbered(found.events[:, E_PART]) + 1
-        found.by_event.update(self.by_event(found.events, found.paths))
-        return found
-
-
-def bundle_groups(parts: np.ndarray, points: np.ndarray, places: Measured) -> np.ndarray:
-    """The bundle of each match point, which are in order: neighbours no farther apart than the window share a bundle. int64 (n)."""
-    if not len(points):
-        return points
-    apart = (np.diff(parts) != 0) | (places.when[points[1:]] > places.near[points[:-1]])
-    return np.concatenate([[0], np.cumsum(apart)]).astype(np.int64)
+    def step(self, chunk: Chunk, state: Any) -> Step:
+        flow = Flow(self.inner.step(chunk, state))
+        for found in flow:
+            matches = self.errors.described(found.matches)
+            if len(matches.totals):
+                matches = self.errors.counted(matches, finding.last_rows(matches.events, matches.rows), found.chunk)
+            yield found._replace(matches=matches)
+        return flow.result

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import words
 from sparkcep.compiler.emission import window_of
-from sparkcep.engine.stream.keyed_stream import KeyedStream, parted
-from sparkcep.engine.stream.retractions import RetractingStream
+from sparkcep.engine.stream.keyed_stream import KeyedStream
 from sparkcep.plan.options import MICROS
 
 
@@ -39,12 +38,11 @@ class StateSummary:
 
 def summary(stream: KeyedStream, states: pa.Array) -> StateSummary:
     """Reads states, a column of type large_binary. Raises MatchRuntimeError for bytes that are not a state of the stream."""
-    inner, outer = parted(states)
-    _, outer = stream.clocks(outer)
-    waiting, _ = stream.pending.read(parted(outer)[0] if isinstance(stream, RetractingStream) else outer)
+    inner, waiting = stream.opened(states)
+    waiting, _ = stream.pending.read(waiting)
     open, rows = stream.engine.bytes.read(inner)
     begins = np.cumsum(open.rows) - open.rows
-    at = begins + stream.engine.operator.under_way(open)
+    at = begins + stream.engine.pipeline.operator.under_way(open)
     under_way = at < begins + open.rows
     since, name = np.zeros(len(states), dtype=np.int64), _time(stream)
     if name:

@@ -12,34 +12,34 @@ the 9 bytes. If both are empty, so is the state.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import null_marks, stable_order, words
-from sparkcep.columns.row_codec import Sections, bytes_of, slices
+from sparkcep.columns.row_codec import bytes_of
 from sparkcep.columns.types import type_of
 from sparkcep.compiler.emission import window_of
-from sparkcep.engine.automaton.arc_history import JournalArcs
 from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.operator import NOTHING_DUE, last_begin
 from sparkcep.engine.core.resume import ResumeState, rows_only
-from sparkcep.engine.core.state_codec import NO_BYTES, PENDING, StateBytes, damaged
+from sparkcep.engine.core.state_codec import NO_BYTES, PENDING, StateBytes, damaged, parted, whole
 from sparkcep.engine.core.task import Prepared
-from sparkcep.engine.factory import OpenPartitions
-from sparkcep.engine.output.tables import Tables
+from sparkcep.engine.factory import OpenPartitions, stream_stage
+from sparkcep.engine.stages.stream_stage import KeysLeft, MicroBatch
 from sparkcep.engine.stream import sessions
 from sparkcep.kernels.automaton.register_runs import ENDLESS
 from sparkcep.kernels.jit import fallback
 from sparkcep.plan.options import MICROS, ROWS
 from sparkcep.plan.records import Order, has
 
-_HEAD = 4  # bytes of the length before the engine's state
+if TYPE_CHECKING:
+    from sparkcep.engine.automaton.arc_history import JournalArcs
 
 
 @dataclass(frozen=True)
@@ -83,16 +83,16 @@ class KeyedStream:
         self.plan, self.order = prepared.plan, list(order)
         inner = pa.schema([field for field in schema if field.name not in set(order)])
         self.engine = OpenPartitions(prepared, inner, limits, endless=True, arcs=arcs)
-        self.tables = Tables(self.engine.task)
         self.pending = StateBytes(schema, rows_only(PENDING))
         self.schema = schema
+        self.stage = stream_stage(self.engine, schema, self.order[0])
         self.numbered = self.plan.numbered or prepared.conditions.number_read
         self.positioned = has(self.plan.pattern, "start") or prepared.strategy.emission.positions
 
     def use(self, history: list[dict[str, Any]]) -> None:
         """Takes the rows of a new history (USING HISTORY). The rows released from now on are searched with it. Raises
         MatchRuntimeError."""
-        self.engine.operator.use(history)
+        self.engine.pipeline.operator.use(history)
 
     def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes] | pa.Array, watermark: int) -> Generator[pa.Table, None, KeyStates]:
         """Runs a micro-batch. Yields output of the matches that are final at the watermark, and returns the states of the keys.
@@ -114,28 +114,55 @@ class KeyedStream:
             if self.plan.rows == "unmatched":
                 yield from self._alone(rows.filter(pa.array(~timed)))
             rows, keys = rows.filter(pa.array(timed)), keys[timed]
+        outer, own = self.stage.parted(outer)
         state, waiting = self.pending.read(outer)
-        table = pa.concat_tables([waiting, self.typed(rows)]).combine_chunks()
+        table, before = pa.concat_tables([waiting, self.typed(rows)]).combine_chunks(), waiting.num_rows
         of = np.concatenate([np.repeat(np.arange(parts), state.rows), keys])
-        before = waiting.num_rows
+        remaining, own = self.stage.remaining(table, of, before, own, watermark)
+        if len(remaining) < len(of):
+            table, of = table.take(pa.array(remaining)).combine_chunks(), of[remaining]
         at, time = self.in_order(table, of)
         released = time[at] <= watermark
         now, later = at[released], at[~released]
         cut = self.sessions(of[now], time[now], clock, watermark)
-        chunk, state = self.engine.joined(table, cut.sizes, cut.spread(inner), cut.going, now)
-        due, kept, held = np.full(parts, NOTHING_DUE), 0, int(state.rows.sum())
+
+        def final(inner: pa.Array) -> Generator[pa.Table, None, KeysLeft]:
+            return self._final(table, now, cut, inner, watermark)
+
+        def provisional(seen: np.ndarray, inner: pa.Array) -> tuple[Iterator[pa.Table], np.ndarray]:
+            further = self.sessions(of[seen], time[seen], cut.clock, None)
+            return self._provisional(table, seen, further, inner, watermark), further.key
+
+        batch = MicroBatch(of, time, later, watermark, cut.key, cut.goes, final, provisional)
+        left = yield from self.stage.emitted(batch, inner, own)
+        waiting, due = np.bincount(of[later], minlength=parts), left.due
+        outer = self.pending.column(ResumeState.of(waiting), table.take(pa.array(later)))
+        outer = self.clocked(cut.clock, (np.diff(bytes_of(left.inner)[1]) > 0) | left.open, outer if left.own is None else whole(outer, left.own), due)
+        some = np.flatnonzero(waiting)
+        due[some] = np.minimum(due[some], time[later[(np.cumsum(waiting) - waiting)[some]]])
+        return KeyStates(whole(left.inner, outer), due, left.rows, len(later), (left.rows - left.before, len(later) - before))
+
+    def _final(self, table: pa.Table, rows: np.ndarray, cut: sessions.Sessions, inner: pa.Array, watermark: int) -> Generator[pa.Table, None, KeysLeft]:
+        """Searches rows that the watermark has released."""
+        chunk, state = self.engine.joined(table, cut.sizes, cut.spread(inner), cut.going, rows)
+        due, kept = np.full(len(inner), NOTHING_DUE), 0
         if chunk.rows:
             with fallback.over(chunk.rows):
-                left = yield from self.engine.operator.step(self.known(chunk, watermark), state)
+                left = yield from self.engine.pipeline.step(self.known(chunk, watermark), state)
             inner, due, kept = self.left(chunk, left, cut, watermark)
         elif not cut.goes.all():
             inner = pc.if_else(pa.array(cut.goes), inner, NO_BYTES)
-        waiting = np.bincount(of[later], minlength=parts)
-        outer = self.pending.column(ResumeState.of(waiting), table.take(pa.array(later)))
-        outer = self.clocked(cut.clock, np.diff(bytes_of(inner)[1]) > 0, outer, due)
-        some = np.flatnonzero(waiting)
-        due[some] = np.minimum(due[some], time[later[(np.cumsum(waiting) - waiting)[some]]])
-        return KeyStates(whole(inner, outer), due, kept, len(later), (kept - held, len(later) - before))
+        return KeysLeft(inner, due, kept, int(state.rows.sum()))
+
+    def _provisional(self, table: pa.Table, rows: np.ndarray, cut: sessions.Sessions, inner: pa.Array, watermark: int) -> Iterator[pa.Table]:
+        """Searches later rows. Arcs ON EXPIRY are taken only as far as the watermark allows."""
+        chunk, state = self.engine.joined(table, cut.sizes, cut.spread(inner), cut.going, rows)
+        return self.engine.pipeline.step(replace(chunk, limits=np.full(chunk.parts, watermark + 1)), state)
+
+    def opened(self, states: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """The engine's states, and the bytes of the rows that are not released."""
+        inner, outer = parted(states)
+        return inner, self.stage.parted(self.clocks(outer)[1])[0]
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
@@ -169,7 +196,7 @@ class KeyedStream:
     def left(self, chunk: Chunk, left: Saved, cut: sessions.Sessions, watermark: int) -> tuple[pa.Array, np.ndarray, int]:
         """The saved states that a search leaves for each key, when each key is due, and how many rows are kept in all."""
         last = chunk.table.take(pa.array(left.rows))
-        operator = self.engine.operator
+        operator = self.engine.pipeline.operator
         state = operator.forgetting(left.state, self.numbered, self.positioned)
         inner = self.engine.bytes.column(state, last)
         return cut.gathered(inner), cut.of_keys(operator.due(left.state, last, watermark), NOTHING_DUE), len(left.rows)
@@ -220,31 +247,7 @@ class KeyedStream:
     def _alone(self, rows: pa.Table) -> Generator[pa.Table, None, None]:
         """Output of rows without a time, which are in no match."""
         chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.array([0, rows.num_rows]))
-        yield from self.engine.operator.in_no_match(chunk, self.tables)
-
-
-def parted(states: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Splits each state into the engine's state and the bytes of the rows that are not released."""
-    data, ends = bytes_of(states)
-    begins, ends = ends[:-1], ends[1:]
-    known = np.flatnonzero(ends > begins)
-    sizes = np.zeros(len(begins), dtype=np.int64)
-    if (ends - begins >= _HEAD)[known].all():
-        sizes[known] = np.frombuffer(bytes_of(slices(data, begins[known], begins[known] + _HEAD))[0], dtype="<u4", count=len(known))
-    at = begins.copy()
-    at[known] += _HEAD
-    if (at + sizes > ends).any():
-        raise damaged("a key", "begin with a new checkpoint")
-    return slices(data, at, at + sizes), slices(data, at + sizes, ends)
-
-
-def whole(inner: pa.Array, outer: pa.Array) -> pa.Array:
-    """Joins the two parts of states. The inverse of :func:`parted`."""
-    sizes = np.diff(bytes_of(inner)[1])
-    head = Sections(sizes.astype("<u4"), np.arange(len(sizes) + 1)).pieces()
-    both = pc.binary_join_element_wise(head, inner, outer, NO_BYTES)
-    nothing = (sizes == 0) & (np.diff(bytes_of(outer)[1]) == 0)
-    return pc.if_else(pa.array(nothing), NO_BYTES, both)
+        yield from self.engine.pipeline.in_no_match(chunk)
 
 
 def are_in_order(values: np.ndarray, offsets: np.ndarray) -> bool:

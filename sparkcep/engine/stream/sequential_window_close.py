@@ -13,21 +13,21 @@ at row 13, not at row 10.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
-import pyarrow as pa
 
-from sparkcep.engine.core.chunk import Chunk, Saved
+from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import LESS
 from sparkcep.engine.core.matches import MatchBatch
+from sparkcep.engine.core.operator import Found, Operator, Step
 from sparkcep.engine.core.resume import ResumeState, restored_at_place, resume_schema
 from sparkcep.engine.core.state_codec import FAR, IN_TURN, StateColumns, check_numbers
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.match.enumeration import MatchSearch
-from sparkcep.engine.stream.window_close import ClosingWindows, parts_of
+from sparkcep.engine.stream.window_close import ClosedWindows, parts_of
 from sparkcep.kernels.common import layout
 
 
@@ -50,34 +50,35 @@ def _restored(columns: StateColumns) -> SequentialState:
 _NONE = np.zeros(0, dtype=np.int64)
 
 
-class SequentialWindowClose(ClosingWindows):
-    """The operator of sliding TOP k over sequential matches. ``search`` lists the matches, and ``report`` makes output of them."""
+class SequentialWindowClose(Operator):
+    """The operator of sliding TOP k over sequential matches. ``search`` lists the matches."""
 
     saves, initial = resume_schema(IN_TURN, _restored, SequentialState.numbers), SequentialState.of(_NONE)
 
-    def __init__(self, task: Task, search: MatchSearch, report: Callable[[Chunk, MatchBatch], Iterator[pa.Table]]) -> None:
-        super().__init__(task)
-        self.search, self.report = search, report
+    def __init__(self, task: Task, search: MatchSearch) -> None:
+        self.task, self.search, self.windows = task, search, ClosedWindows(task)
+        self.ends, self.under_way, self.forgetting = self.windows.ends, self.windows.under_way, self.windows.forgetting
 
-    def step(self, chunk: Chunk, state: SequentialState) -> Generator[pa.Table, None, Saved]:
+    def step(self, chunk: Chunk, state: SequentialState) -> Step:
         """Emits the windows that have ended and that the search has passed, and saves the rows of the others."""
-        at = self._at(chunk, state)
+        windows = self.windows
+        at = windows.at(chunk, state)
         high, start, passed = chunk.offsets[1:], at.start.copy(), _Passed()
         resume, matched = high.copy(), np.pad(state.matched, (0, chunk.parts - len(state.rows)))
-        due = self._due(at, at.ended)
+        due = windows.due(at, at.ended)
         if len(due):
-            part = replace(parts_of(chunk, due, growing=True), sliding=self.asked(at.after[due], at.ended[due]))
+            part = replace(parts_of(chunk, due, growing=True), sliding=windows.asked(at.after[due], at.ended[due]))
             moved = chunk.offsets[due] - part.offsets[:-1]
             known = replace(ResumeState.of(np.diff(part.offsets)), start=start[due] - chunk.offsets[due], number=matched[due])
             matches = self.search.over(part, known)
             found = self._held(matches.best(passed.noted(matches.every())), part)
             resume[due] = np.where(part.going, matches.opens[:, layout.O_START] + moved, high[due])
-            closable = replace(part, sliding=self.asked(at.after[due], at.closable(resume)[due]))
+            closable = replace(part, sliding=windows.asked(at.after[due], at.closable(resume)[due]))
             for some in found:
-                yield from self.report(closable, some)
+                yield Found(closable, some)
             passed = passed.moved(due, moved)
         until = at.closable(resume)
-        start = np.maximum(start, self.first_row(chunk, at.places, until))
+        start = np.maximum(start, windows.first_row(chunk, at.places, until))
         if not self.task.plan.reports_all:  # A match cannot begin inside another one, so the search resumes after it.
             inside = np.flatnonzero((passed.first < start[passed.part]) & (passed.last >= start[passed.part]))
             start[passed.part[inside]] = passed.last[inside] + 1
@@ -85,7 +86,7 @@ class SequentialWindowClose(ClosingWindows):
         np.maximum.at(matched, passed.part[before], passed.number[before])
         if not self.task.prepared.conditions.number_read:
             matched[:] = 0
-        left = self._left(state, at, start, until, resume)
+        left = windows.left(state, at, start, until, resume)
         return replace(left, state=SequentialState.extended(left.state, matched=matched[chunk.going]))
 
     def _held(self, found: Iterator[MatchBatch], chunk: Chunk) -> list[MatchBatch]:

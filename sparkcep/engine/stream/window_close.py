@@ -16,7 +16,6 @@ watermark moves to 20. Then windows 1 (5 to 15) and 2 (10 to 20) are emitted, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -25,18 +24,19 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges, words
 from sparkcep.engine.core.chunk import Chunk, Saved
-from sparkcep.engine.core.operator import NOTHING_DUE, BaseOperator, RowsAtWatermark
-from sparkcep.engine.core.resume import AT_PLACE, NOTHING_OPEN, ResumeState
+from sparkcep.engine.core.operator import NOTHING_DUE, RowsAtWatermark
+from sparkcep.engine.core.resume import AT_PLACE, ResumeState
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import plan_windows
+from sparkcep.engine.stream.recompute import Final, Round, at_once
 from sparkcep.kernels.common import layout
 from sparkcep.plan.options import MICROS
 
 NEVER = np.iinfo(np.int64).min
 
 
-class ClosingWindows(BaseOperator):
-    """The base of operators that emit closed windows.
+class ClosedWindows(Final):
+    """Matches are final by sliding window.
 
     In their state ``start`` is the first row of the windows that were not emitted. ``number`` is the place up to which windows were
     emitted, and ``covered`` is the first row that is not final.
@@ -48,6 +48,8 @@ class ClosingWindows(BaseOperator):
         late: whether a window waits for the WINDOWs of all its rows.
         delay: how much later windows are emitted, if all keys wait together.
     """
+
+    saves = AT_PLACE
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -61,6 +63,26 @@ class ClosingWindows(BaseOperator):
         self.late = emission.late
         # With one ranking for all keys, a window is emitted in one micro-batch. So every key waits as long as any key may.
         self.delay = self.size if self.late and ranking.overall else 0
+
+    def begin(self, chunk: Chunk, state: ResumeState) -> Round:
+        """Begins a step: the windows that have ended are searched, and the rows of the others are saved."""
+        at = self.at(chunk, state)
+        resume = self._undecided(chunk)
+        until = at.closable(resume)
+        due = self.due(at, until)
+        part = replace(parts_of(chunk, due), sliding=self.asked(at.after[due], until[due])) if len(due) else None
+        return at_once(part, chunk, self.left(state, at, self.first_row(chunk, at.places, until), until, resume))
+
+    def _undecided(self, chunk: Chunk) -> np.ndarray:
+        """The first row of each partition that may be in a match which future rows decide, or its end. int64 (partitions)."""
+        low, high = chunk.offsets[:-1], chunk.offsets[1:]
+        limit = np.where(chunk.going, np.maximum(high - self.task.awaited, low), high)
+        if not self.late:
+            return limit
+        assert chunk.closed is not None
+        ends, sizes = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)[0][0], high - low
+        waits = (ends > np.repeat(limit, sizes)) | ((ends >= np.repeat(high, sizes)) & (np.arange(chunk.rows) >= np.repeat(chunk.closed, sizes)))
+        return np.minimum(limit, _first(chunk, waits & np.repeat(chunk.going, sizes)))
 
     def ends(self, state: ResumeState, kept: RowsAtWatermark) -> np.ndarray:
         """When the first window ends that was not emitted, or the row that it waits for becomes final.
@@ -85,14 +107,11 @@ class ClosingWindows(BaseOperator):
             due[alone] = np.where(gone > state.number[alone], gone - 1 + self.delay, due[alone])
         return due
 
-    def under_way(self, state: ResumeState) -> np.ndarray:
-        return state.start
-
     def forgetting(self, state: ResumeState, numbers: bool, positions: bool) -> ResumeState:
         """The number is a place, which is needed as long as rows are kept."""
         return replace(state.forgetting(True, positions), number=np.where(state.rows > 0, state.number, 0))
 
-    def _at(self, chunk: Chunk, state: ResumeState) -> _At:
+    def at(self, chunk: Chunk, state: ResumeState) -> _At:
         """The state of each partition before the search."""
         assert chunk.watermark is not None
         opens = state.opens(chunk)
@@ -102,12 +121,12 @@ class ClosingWindows(BaseOperator):
         ended = np.full(chunk.parts, chunk.watermark + 1 - self.delay) if self.timed else state.gone(chunk.parts) + high - low
         return _At(chunk, opens, self._places(chunk), np.where(known, opens[:, layout.O_NUMBER], NEVER), ended)
 
-    def _due(self, at: _At, until: np.ndarray) -> np.ndarray:
+    def due(self, at: _At, until: np.ndarray) -> np.ndarray:
         """The partitions with a window that has rows and ends at ``until`` or before."""
         some = np.flatnonzero(at.start < at.chunk.offsets[1:])
         return some[self._first_end(at.places[at.start[some]], at.after[some]) <= until[some]]
 
-    def _left(self, state: ResumeState, at: _At, start: np.ndarray, until: np.ndarray, resume: np.ndarray) -> Saved:
+    def left(self, state: ResumeState, at: _At, start: np.ndarray, until: np.ndarray, resume: np.ndarray) -> Saved:
         """Saves the rows from ``start`` on, and those that a future match may look at."""
         chunk, opens = at.chunk, at.opens
         opens[:, layout.O_START], opens[:, layout.O_NUMBER], opens[:, layout.O_COVERED] = start, until, resume
@@ -134,37 +153,6 @@ class ClosingWindows(BaseOperator):
     def _first_end(self, place: np.ndarray, after: np.ndarray) -> np.ndarray:
         """The end of the first window that ends after both ``place`` and ``after``."""
         return self._begin(np.maximum(place, after)) + self.size
-
-
-class WindowClose(ClosingWindows):
-    """The operator of sliding TOP k. ``answer``: makes the output of whole partitions."""
-
-    saves, initial = AT_PLACE, NOTHING_OPEN
-
-    def __init__(self, task: Task, answer: Callable[[Chunk], Iterator[pa.Table]]) -> None:
-        super().__init__(task)
-        self.answer = answer
-
-    def step(self, chunk: Chunk, state: ResumeState) -> Generator[pa.Table, None, Saved]:
-        """Emits the windows that have ended, and saves the rows of the others."""
-        at = self._at(chunk, state)
-        resume = self._undecided(chunk)
-        until = at.closable(resume)
-        due = self._due(at, until)
-        if len(due):
-            yield from self.answer(replace(parts_of(chunk, due), sliding=self.asked(at.after[due], until[due])))
-        return self._left(state, at, self.first_row(chunk, at.places, until), until, resume)
-
-    def _undecided(self, chunk: Chunk) -> np.ndarray:
-        """The first row of each partition that may be in a match which future rows decide, or its end. int64 (partitions)."""
-        low, high = chunk.offsets[:-1], chunk.offsets[1:]
-        limit = np.where(chunk.going, np.maximum(high - self.task.awaited, low), high)
-        if not self.late:
-            return limit
-        assert chunk.closed is not None
-        ends, sizes = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)[0][0], high - low
-        waits = (ends > np.repeat(limit, sizes)) | ((ends >= np.repeat(high, sizes)) & (np.arange(chunk.rows) >= np.repeat(chunk.closed, sizes)))
-        return np.minimum(limit, _first(chunk, waits & np.repeat(chunk.going, sizes)))
 
 
 @dataclass(frozen=True)

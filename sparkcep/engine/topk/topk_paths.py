@@ -18,16 +18,17 @@ from sparkcep.compiler.net import row_equalities
 from sparkcep.compiler.net.net import ACCEPT, E_LABEL, E_TARGET, E_VAR
 from sparkcep.compiler.searches import PATHS, SIDES
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.errors import LESS
+from sparkcep.engine.core.errors import LESS, NARROWER
 from sparkcep.engine.core.matches import MatchBatch, matches_of, together
+from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.predicates import kernel_data
 from sparkcep.engine.core.task import Task
-from sparkcep.engine.core.windows import Slides, plan_windows, window_ends
+from sparkcep.engine.core.windows import Slides, plan_windows, slides, window_ends
 from sparkcep.engine.match.enumeration import Listing, listed
 from sparkcep.engine.match.gap_walk import windowed
 from sparkcep.engine.output.row_weights import MatchScores, TypeRangeError, float_weights, is_floating, keeps_types, whole_weights
 from sparkcep.engine.output.score_program import EXACT
-from sparkcep.engine.output.tables import Tables
+from sparkcep.engine.output.tables import most_windows
 from sparkcep.engine.topk.k_best_paths import Keys, Ranked, top_matches, united
 from sparkcep.errors import TooMuchStateError
 from sparkcep.kernels.common.layout import E_NUMBER, E_PART
@@ -78,8 +79,8 @@ class Rankings:
     ``listing`` builds the search that lists all matches. It is used if the rows do not determine the best.
     """
 
-    def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:
-        self.task, self.listing, self.tables = task, listing, tables
+    def __init__(self, task: Task, listing: Listing) -> None:
+        self.task, self.listing = task, listing
         assert task.plan.ranking is not None
         self.ranking: Ranking = task.plan.ranking
 
@@ -91,6 +92,16 @@ class Rankings:
             else:
                 first, until, numbers = sliding.of(part)
                 yield Span(part, low, high, first - low, until - low, numbers)
+
+    def slides(self, chunk: Chunk) -> Slides | None:
+        """Returns the sliding windows of whole partitions that are asked for, None without SLIDE."""
+        plan = self.task.plan
+        if not plan.slide:
+            return None
+        try:
+            return slides(plan.windows[0], plan.slide, chunk, most_windows(self.task))
+        except TooMuchStateError:
+            raise self.task.failures.state(0, chunk.columns, NARROWER) from None
 
     def within(self, chunk: Chunk, side: int = 0) -> tuple[np.ndarray, np.ndarray] | None:
         """Returns the end and the begin of the windows that bound each match of a side or of the pattern, for each row.
@@ -105,14 +116,14 @@ class Rankings:
         ends, backs = zip(*(window_ends(w.kind, w.size, columns.get(w.order), chunk.offsets) for w in windows))
         return np.min(ends, axis=0), np.max(backs, axis=0)
 
-    def output(self, chunk: Chunk, found: list[Best] | None, sliding: Slides | None, *, ranks: bool = False) -> Iterator[pa.Table]:
-        """Yields the output of the best matches. If they are not known, yields all matches, for Spark to rank.
+    def output(self, chunk: Chunk, found: list[Best] | None, sliding: Slides | None, *, ranks: bool = False) -> Iterator[Found]:
+        """Yields the best matches. If they are not known, yields all matches, for Spark to rank.
 
         With ``ranks`` the matches must be complete and in order; their ranks are added.
         """
         if found is None:
             for some in listed(self.listing(), chunk):
-                yield from self.tables.of(chunk, some)
+                yield Found(chunk, some)
             return
         found = [best for best in found if len(best.found.events)]
         best, windows = together([b.found for b in found]), np.concatenate([np.zeros(0, dtype=np.int64), *(b.windows for b in found)])
@@ -122,14 +133,14 @@ class Rankings:
         if ranks:
             # MATCH_RANK(): the place among the matches of a partition and window, which are consecutive
             by_event["rank"] = pa.array((numbered(best.events[:, E_PART], windows) + 1).astype(np.int32))
-        yield from self.tables.of(chunk, replace(best, by_event=by_event))
+        yield Found(chunk, replace(best, by_event=by_event))
 
 
 class TopkPaths(Rankings):
     """Finds the k best matches, and their ranks, as paths."""
 
-    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
-        sliding = self.tables.slides(chunk)
+    def answer(self, chunk: Chunk) -> Iterator[Found]:
+        sliding = self.slides(chunk)
         found = self._by_paths(chunk, sliding)
         yield from self.output(chunk, found if found is not None else self._listed_best(chunk, sliding), sliding, ranks=True)
 

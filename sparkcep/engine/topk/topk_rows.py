@@ -17,6 +17,7 @@ from sparkcep.compiler.net.orders import Arrangement
 from sparkcep.compiler.searches import SEQUENCES
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import matches_of
+from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.predicates import kernel_data
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import Slides, plan_windows
@@ -32,7 +33,6 @@ from sparkcep.engine.output.score_program import (
     keeps_scale,
     operations,
 )
-from sparkcep.engine.output.tables import Tables
 from sparkcep.engine.topk.branch_and_bound import Inside, best_of, top_sequences
 from sparkcep.engine.topk.topk_paths import Best, Far, Rankings, Span, summed_weights, timed, unclear
 from sparkcep.errors import TooManyStepsError, TooMuchStateError
@@ -41,13 +41,13 @@ from sparkcep.errors import TooManyStepsError, TooMuchStateError
 class TopkRows(Rankings):
     """Finds the k best matches by joining the rows of each variable. Spark computes their ranks."""
 
-    def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:
-        super().__init__(task, listing, tables)
+    def __init__(self, task: Task, listing: Listing) -> None:
+        super().__init__(task, listing)
         self.orders, self.monotone, self.terms = task.prepared.strategy.orders, self.ranking.monotone, self.ranking.terms
         self.variables = sorted(self.orders[0].variables)
 
-    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
-        sliding = self.tables.slides(chunk)
+    def answer(self, chunk: Chunk) -> Iterator[Found]:
+        sliding = self.slides(chunk)
         yield from self.output(chunk, self._joined(chunk, sliding), sliding)
 
     def _joined(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:

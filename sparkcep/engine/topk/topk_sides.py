@@ -21,6 +21,7 @@ from sparkcep.compiler.searches import SIDES
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import LESS
 from sparkcep.engine.core.matches import matches_of
+from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.predicates import kernel_data
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import Slides, plan_windows
@@ -38,7 +39,6 @@ from sparkcep.engine.output.score_program import (
     keeps_scale,
     operations,
 )
-from sparkcep.engine.output.tables import Tables
 from sparkcep.engine.topk.branch_and_bound import rising_leaves
 from sparkcep.engine.topk.k_best_paths import Ranked, top_matches
 from sparkcep.engine.topk.rank_join import Item, Joined, Queue, RankJoin
@@ -76,8 +76,8 @@ class _Stream(NamedTuple):
 class TopkSides(Rankings):
     """Finds the k best matches by joining those of the sides. Spark computes their ranks."""
 
-    def __init__(self, task: Task, listing: Listing, tables: Tables) -> None:
-        super().__init__(task, listing, tables)
+    def __init__(self, task: Task, listing: Listing) -> None:
+        super().__init__(task, listing)
         assert self.ranking.by_sides is not None
         self.score, self.top = self.ranking.by_sides, self.ranking.top
         self.sides = task.prepared.strategy.sides
@@ -85,8 +85,8 @@ class TopkSides(Rankings):
         self.lengths = [rows_of_match(side) for side in self.sides]
         self.merge = lambda scores: evaluated(self.score.tree, [s * r for s, r in zip(scores, self.rising)], NUMBERS)
 
-    def answer(self, chunk: Chunk) -> Iterator[pa.Table]:
-        sliding = self.tables.slides(chunk)
+    def answer(self, chunk: Chunk) -> Iterator[Found]:
+        sliding = self.slides(chunk)
         yield from self.output(chunk, self._joined(chunk, sliding), sliding)
 
     def _joined(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:

@@ -179,7 +179,6 @@ def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: tuple[tupl
     from sparkcep.engine.automaton.arc_history import JournalArcs, with_table
     from sparkcep.engine.factory import prepare
     from sparkcep.engine.stream.keyed_stream import KeyedStream
-    from sparkcep.engine.stream.retractions import RetractingStream
 
     read, names = Plan.from_json(plan), _order_names(ordered)
     own, arcs = pa.schema([field for field in schema if field.name not in names]), None
@@ -187,7 +186,7 @@ def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: tuple[tupl
         journal = _read(dict(beside)[ARCS], ARCS)
         arcs = JournalArcs.of(prepare(read, with_table(read, own, journal.schema)), journal)
     prepared = prepare(read, own) if arcs is None else replace(arcs.prepared, input_schema=own)
-    stream = (KeyedStream if prepared.plan.changes is None else RetractingStream)(prepared, schema, names, arcs=arcs)
+    stream = KeyedStream(prepared, schema, names, arcs=arcs)
     if HISTORY in dict(beside):
         stream.use(_read(dict(beside)[HISTORY], HISTORY).column(0)[0].as_py())
     return stream

@@ -13,33 +13,24 @@ the match is final, and its rows are no longer saved.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from sparkcep.columns.arrays import null_marks
-from sparkcep.columns.row_codec import bytes_of
-from sparkcep.engine.automaton.arc_history import JournalArcs
-from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.changelog.input_changes import INSERT, PUNCTUATE, RETRACT, kinds_of
 from sparkcep.engine.changelog.punctuation import NEVER
 from sparkcep.engine.changelog.punctuation_state import PunctuationState
-from sparkcep.engine.core.chunk import Chunk, Saved
-from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.errors import said
-from sparkcep.engine.core.operator import NOTHING_DUE
-from sparkcep.engine.core.resume import ResumeState
-from sparkcep.engine.core.state_codec import EMITTED, FAR, NO_BYTES, StateBytes, StateColumns, StateSchema, check_numbers
-from sparkcep.engine.core.task import Prepared
+from sparkcep.engine.core.operator import Flow
+from sparkcep.engine.core.state_codec import EMITTED, FAR, StateBytes, StateColumns, StateSchema, check_numbers, parted, whole
+from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import whole_micros
 from sparkcep.engine.output.keyed_rows import MATCH, PART, MatchTables
 from sparkcep.engine.output.match_id import equal_keys
 from sparkcep.engine.output.repeated_match_id import OF_CHANGES, apart
-from sparkcep.engine.stream.keyed_stream import KeyedStream, KeyStates, parted, whole
-from sparkcep.engine.stream.sessions import Sessions
+from sparkcep.engine.stages.stream_stage import KeysLeft, MicroBatch, StreamStage
 from sparkcep.errors import MatchRuntimeError
 
 _EVER = np.iinfo(np.int64).max
@@ -69,81 +60,68 @@ class Emitted:
         return Emitted(columns.rows, number)
 
 
-class RetractingStream(KeyedStream):
-    """One clause with REPORT CHANGES over a stream.
+# The saved states of the stage: the output rows that may still be retracted, and the punctuations, both as bytes. The last member
+# has the times when punctuations end. The last two are None without PUNCTUATE BY.
+_Own = tuple[pa.Array, pa.Array | None, np.ndarray | None]
+
+
+class Retractions(StreamStage):
+    """The stage of REPORT CHANGES over a stream, around the search of any operator.
 
     Attributes:
-        emitted: the format of saved output rows.
+        tables: make output rows tagged with partition and match.
+        emitted_rows: the format of saved output rows.
         promises: the punctuations with values; None without PUNCTUATE BY.
         counting: whether a measure asks for the number of a change.
     """
 
-    def __init__(self, prepared: Prepared, schema: pa.Schema, order: Sequence[str], limits: Limits | None = None, arcs: JournalArcs | None = None) -> None:
-        super().__init__(prepared, schema, order, limits, arcs)
+    def __init__(self, task: Task, tables: MatchTables, schema: pa.Schema, time: str) -> None:
+        """``schema``: all columns of the rows. ``time``: the first column of ORDER BY."""
+        self.task, self.plan, self.tables, self.names, self.time = task, task.plan, tables, schema.names, time
         self.changes = self.plan.changes
-        search = self.engine.operator
-        assert isinstance(search, RegisterRuns) and isinstance(search.tables, MatchTables)
-        self.tables = search.tables
-        self.out = self.engine.task.prepared.output_schema
+        self.out = task.prepared.output_schema
         # Rows of one match are adjacent, and so are matches of one partition.
-        self.emitted = StateBytes(pa.schema([*self.out, pa.field(MATCH, pa.int64())]), StateSchema(EMITTED, Emitted.restored, ("number",)))
-        self.promises = PunctuationState(self.engine.task, schema, self.order[0]) if self.changes.punctuate else None
+        self.emitted_rows = StateBytes(pa.schema([*self.out, pa.field(MATCH, pa.int64())]), StateSchema(EMITTED, Emitted.restored, ("number",)))
+        self.promises = PunctuationState(task, schema, time) if self.changes.punctuate else None
         self.counting = any(leaf.spec.kind == "change_number" for leaf in self.plan.leaves)
 
-    def advance(self, rows: pa.Table, keys: np.ndarray, states: Sequence[bytes] | pa.Array, watermark: int) -> Generator[pa.Table, None, KeyStates]:
-        """Yields the changes of matches that the new rows cause, and returns the saved states of the keys, see
-        :meth:`KeyedStream.advance`."""
-        parts = len(states)
-        inner, outer = parted(states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary()))
-        clock, outer = self.clocks(outer)
-        waiting, emitted_bytes = parted(outer)
-        emitted_bytes, promised = parted(emitted_bytes) if self.promises is not None else (emitted_bytes, None)
-        rows = rows.select(self.schema.names)
-        timed = null_marks(rows.column(self.order[0]).combine_chunks()) == 0
-        if not timed.all():  # they are in no match
-            rows, keys = rows.filter(pa.array(timed)), keys[timed]
-        state, pending = self.pending.read(waiting)
-        table = pa.concat_tables([pending, self.typed(rows)]).combine_chunks()
-        of = np.concatenate([np.repeat(np.arange(parts), state.rows), keys])
-        came = table.slice(pending.num_rows)
-        kinds = kinds_of(self.engine.task, came.column(self.changes.column).combine_chunks(), {name: came.column(name).combine_chunks() for name in self.schema.names})
-        expires = None
+    def parted(self, outer: pa.Array) -> tuple[pa.Array, _Own]:
+        waiting, emitted = parted(outer)
+        emitted, promised = parted(emitted) if self.promises is not None else (emitted, None)
+        return waiting, (emitted, promised, None)
+
+    def remaining(self, table: pa.Table, of: np.ndarray, before: int, own: _Own, watermark: int) -> tuple[np.ndarray, _Own]:
+        came = table.slice(before)
+        kinds = kinds_of(self.task, came.column(self.changes.column).combine_chunks(), {name: came.column(name).combine_chunks() for name in self.names})
         if self.promises is not None:
-            promised, expires = self.promises.advance(promised, came, of[pending.num_rows :], kinds, watermark)
-        left = self._left(table, of, kinds)
-        table, of = table.take(pa.array(left)).combine_chunks(), of[left]
-        at, time = self.in_order(table, of)
-        now, later = at[time[at] <= watermark], at[time[at] > watermark]
-        self.tables.count = 0
-        cut = self.sessions(of[now], time[now], clock, watermark)
-        final, inner, due, count, held = self._settled(table.take(pa.array(now)), cut, inner, watermark)
-        limit = self._limit(watermark)
-        seen = later[time[later] <= limit]
-        guessed = self._guessed(table.take(pa.array(seen)), self.sessions(of[seen], time[seen], cut.clock, None), inner, watermark)
-        before, old = self.emitted.read(emitted_bytes)
+            own = own[0], *self.promises.advance(own[1], came, of[before:], kinds, watermark)
+        return self._left(table, of, kinds), own
+
+    def emitted(self, batch: MicroBatch, inner: pa.Array, own: _Own) -> Generator[pa.Table, None, KeysLeft]:
+        self.tables.count, parts, (saved, promised, expires) = 0, len(inner), own
+        flow = Flow(batch.final(inner))
+        final = self._matches(flow, batch.key)
+        left, due, limit, later = flow.result, flow.result.due, self._limit(batch.watermark), batch.later
+        seen = later[batch.time[later] <= limit]
+        guessed = self._matches(*batch.provisional(seen, left.inner)) if len(seen) else self._matches([], batch.key)
+        before, old = self.emitted_rows.read(saved)
         number = before.number.copy()
         yield from self._differences(old, before.rows, final, guessed, number)
         kept = guessed.sort_by([(PART, "ascending"), (MATCH, "ascending")]) if guessed.num_rows else guessed
         sizes = np.bincount(kept.column(PART).to_numpy(), minlength=parts)
-        kept = kept.drop_columns([PART])
-        waits = np.bincount(of[later], minlength=parts)
         if not self.counting:
             number = np.zeros_like(number)
         if self.plan.idle:  # A key's change number ends with its session, once none of its changes may be retracted.
-            number[~(cut.goes | (waits > 0) | (sizes > 0))] = 0
-        outer = self.pending.column(ResumeState.of(waits), table.take(pa.array(later)))
-        remembered = self.emitted.column(Emitted(sizes, number), kept)
+            number[~(batch.goes | (np.bincount(batch.of[later], minlength=parts) > 0) | (sizes > 0))] = 0
+        remembered = self.emitted_rows.column(Emitted(sizes, number), kept.drop_columns([PART]))
         if promised is not None:
             remembered = whole(remembered, promised)
-        outer = self.clocked(cut.clock, (np.diff(bytes_of(inner)[1]) > 0) | (number > 0), whole(outer, remembered), due)
         if expires is not None:
             due = np.where(expires > NEVER, np.minimum(due, expires), due)
-        some = np.flatnonzero(waits)
-        due[some] = np.minimum(due[some], time[later[(np.cumsum(waits) - waits)[some]]])
         if limit < _EVER:
-            unseen = later[time[later] > limit]
-            np.minimum.at(due, of[unseen], time[unseen] - (limit - watermark))
-        return KeyStates(whole(inner, outer), due, count, len(later), (count - held, len(later) - pending.num_rows))
+            unseen = later[batch.time[later] > limit]
+            np.minimum.at(due, batch.of[unseen], batch.time[unseen] - (limit - batch.watermark))
+        return left._replace(due=due, own=remembered, open=number > 0)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -179,7 +157,7 @@ class RetractingStream(KeyedStream):
         return np.flatnonzero(there)
 
     def _without_row(self, table: pa.Table, row: int) -> MatchRuntimeError:
-        when = said(table.column(self.order[0])[row])
+        when = said(table.column(self.time)[row])
         return MatchRuntimeError(
             "RETRACTION_WITHOUT_ROW",
             f"a retraction at {when} refers to a row that was not inserted before it. The row must be equal in every column except that of CHANGES IN; remove columns that need "
@@ -192,49 +170,13 @@ class RetractingStream(KeyedStream):
             return _EVER
         return watermark + (whole_micros(self.changes.size.size) if self.changes.size is not None else 0)
 
-    # -- matches ------------------------------------------------------------------------------------------------------
-
-    def _settled(self, rows: pa.Table, cut: Sessions, inner: pa.Array, watermark: int):
-        """The final matches: those that end at ``rows``, which the watermark has passed.
-
-        Returns:
-            The matches, the engine's states, when each key is due, how many rows are kept, and how many were kept before.
-        """
-        found, due, count = self._matches([]), np.full(len(inner), NOTHING_DUE), 0
-        chunk, state = self.engine.joined(rows, cut.sizes, cut.spread(inner), cut.going)
-        held = int(state.rows.sum())
-        if chunk.rows:
-            found, left = self._searched(self.known(chunk, watermark), state, cut)
-            inner, due, count = self.left(chunk, left, cut, watermark)
-        elif not cut.goes.all():
-            inner = pc.if_else(pa.array(cut.goes), inner, NO_BYTES)
-        return found, inner, due, count, held
-
-    def _guessed(self, rows: pa.Table, cut: Sessions, inner: pa.Array, watermark: int) -> pa.Table:
-        """The provisional matches: those that end at ``rows``, which are later than the watermark.
-
-        Arcs ON EXPIRY are taken only as far as the watermark allows.
-        """
-        if not rows.num_rows:
-            return self._matches([])
-        chunk, state = self.engine.joined(rows, cut.sizes, cut.spread(inner), cut.going)
-        return self._searched(replace(chunk, limits=np.full(chunk.parts, watermark + 1)), state, cut)[0]
-
-    def _searched(self, chunk: Chunk, state: ResumeState, cut: Sessions) -> tuple[pa.Table, Saved]:
-        """The matches that a search finds, with their keys, and the state that it leaves."""
-        search, found = self.engine.operator.step(chunk, state), []
-        while True:
-            try:
-                found.append(next(search))
-            except StopIteration as done:
-                matches = self._matches(found)
-                keys = pa.array(cut.key[matches.column(PART).to_numpy()])
-                matches = matches.set_column(matches.column_names.index(PART), PART, keys)
-                return apart(self.plan, matches), done.value  # Matches with one id end at one time, so one search finds them all.
-
-    def _matches(self, found: list[pa.Table]) -> pa.Table:
+    def _matches(self, found: Iterable[pa.Table], key: np.ndarray) -> pa.Table:
+        """The output rows of the matches that a search finds. ``key``: int64 (partitions), the key of each partition."""
         schema = pa.schema([*self.out, pa.field(PART, pa.int64()), pa.field(MATCH, pa.int64())])
-        return pa.concat_tables([schema.empty_table(), *found]).combine_chunks()
+        matches = pa.concat_tables([schema.empty_table(), *found]).combine_chunks()
+        keys = pa.array(key[matches.column(PART).to_numpy()])
+        matches = matches.set_column(matches.column_names.index(PART), PART, keys)
+        return apart(self.plan, matches)  # Matches with one id end at one time, so one search finds them all.
 
     # -- output -------------------------------------------------------------------------------------------------------
 
