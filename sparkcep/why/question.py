@@ -16,7 +16,7 @@ from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.build import Draft, drafted
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Computed, walk
-from sparkcep.plan.scope import AGGREGATES, NAVIGATIONS, Scope
+from sparkcep.plan.scope import AGGREGATES, MATCH_FUNCTIONS, NAVIGATIONS, Scope
 from sparkcep.plan.split.conditions import ConditionSplitter
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.why.comparisons import Logic, taken_apart
@@ -186,7 +186,7 @@ def sides_of(expr: Expr) -> tuple[Expr, ...]:
         return expr.args
     if expr.op == "in":
         return expr.args if expr.value is None else expr.args[:1]
-    if expr.op == "call" and expr.value not in NAVIGATIONS | AGGREGATES and not expr.flags:
+    if expr.op == "call" and expr.value not in MATCH_FUNCTIONS and not expr.flags:
         return expr.args
     return (expr,)
 
@@ -204,7 +204,7 @@ def parts_of(expr: Expr) -> Iterator[Expr]:
     expr = expr.bare()
     if expr.op == "col" or (expr.op == "call" and expr.value in NAVIGATIONS | AGGREGATES):
         yield expr
-    elif expr.op not in ("lambda", "subquery"):
+    elif expr.op not in ("lambda", "subquery") and not (expr.op == "call" and expr.value in MATCH_FUNCTIONS):
         for part in expr.args:
             yield from parts_of(part)
 

@@ -1,0 +1,142 @@
+"""Traces of sparkcep.why against brute force over random clauses, and planted faults that these checks must find."""
+
+from __future__ import annotations
+
+import inspect
+import random
+import textwrap
+from collections import Counter
+
+import pytest
+
+from sparkcep.why import comparisons, program, runs, trace
+from sparkcep.why.comparisons import combined, smallest_sets
+from sparkcep.why.runs import Run
+from sparkcep.why.trace import Effort
+from tests.oracle import cases, expr
+from tests.property.why_cases import WINDOWS, Case, smallest_by_trying
+from tests.selection import first
+
+SEEDS = first([29, 41, *range(60)], 1, wider=6)
+CLAUSES = 120  # per seed
+
+
+def checked(seed: int, wanted: int) -> Counter:
+    """Checks that many random clauses."""
+    rng, counts = random.Random(seed), Counter()
+    while counts["cases"] + counts["skip targets"] < wanted:
+        clause = cases.random_clause(rng)
+        rows = expr.random_rows(rng, rng.choice([1, 3, 5, 7, 9]))
+        case = Case(clause, rows, rng.choice(WINDOWS), counts)
+        try:
+            if not case.check():
+                counts["too large"] += 1
+        except Effort:
+            counts["too large"] += 1
+        except AssertionError as error:
+            raise AssertionError(f"{case.text}\n{rows}\n{error}") from error
+    return counts
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_traces_equal_brute_force(seed):
+    counts = checked(seed, CLAUSES)
+    for what in ("matches", "start rows", "farthest runs", "options", "conditions", "changes", "decisions", "other options", "rows in no match", "sides"):
+        assert counts[what] > CLAUSES // 10, counts
+
+
+def random_logic(rng: random.Random, depth: int, truths: list) -> tuple:
+    roll = rng.random()
+    if depth == 0 or roll < 0.25:
+        truths.append(rng.choice([True, False, None]))
+        return ("comparison", len(truths) - 1)
+    if roll < 0.4:
+        return ("not", random_logic(rng, depth - 1, truths))
+    if roll < 0.5:
+        return ("choice", *(random_logic(rng, depth - 1, truths) for _ in range(2)), rng.choice([("constant", None), random_logic(rng, depth - 1, truths)]))
+    return (rng.choice(["and", "or"]), *(random_logic(rng, depth - 1, truths) for _ in range(rng.choice([2, 2, 3]))))
+
+
+@pytest.mark.parametrize("seed", first(range(20), 1, wider=4))
+def test_smallest_sets_equal_trying_all(seed):
+    rng, tried = random.Random(seed), 0
+    while tried < 200:
+        truths: list = []
+        logic = random_logic(rng, 3, truths)
+        if len(truths) > 7 or combined(logic, truths.__getitem__) is True:
+            continue
+        # a constant without its comparison leaves gaps in the numbers, which change nothing
+        assert set(smallest_sets(logic, truths.__getitem__)) == smallest_by_trying(logic, truths), (logic, truths)
+        tried += 1
+
+
+# -- faults -------------------------------------------------------------------------------------------------------------
+
+FAULTS = [
+    (program.Program, "_next", "if here.greedy else", "if not here.greedy else"),
+    (program.Program, "_next", "if done >= here.low and began_here", "if False"),
+    (program.Program, "_next", "if done < here.low", "if done <= here.low"),
+    (program.Program, "_next", "done >= here.high", "done > here.high"),
+    (program.Program, "_options", '(first if here.kind == "start" else last)', '(last if here.kind == "start" else first)'),
+    (program.Program, "_options", "reversed(", "list("),
+    (program.Program, "needed", "- slots[around.slot][0] - 1", "- 1"),
+    (program.Program, "_count_ahead", "min(map", "max(map"),
+    (program.Program, "_measure", "min(depth, before + 1)", "before + 1"),
+    (program, "_least", "min(least)", "sum(least)"),
+    (runs, "_keep", "(-other.needed, other.row) >= ", "(-other.needed, other.row) > "),
+    (runs, "_keep", "(-other.needed, other.row) >= (-end.needed, end.row)", "(other.needed, other.row) >= (end.needed, end.row)"),
+    (runs, "_children", "for state in group:", "for state in group[:1]:"),
+    (runs, "farthest", "and not any(", "and any("),
+    (trace.Search, "found", "self._failed.add(node)", "self._failed.add(root)"),
+    (trace.Search, "refused", "node.row >= self.rows.count", "node.row >= self.rows.count - 1"),
+    (trace.Search, "refused", "self.start, node.row", "self.start, node.row + 1"),
+    (trace.Search, "holds", "is True", "is not False"),
+    (trace.Search, "states", "nodes = list(found)", "nodes = list(found)[:1]"),
+    (trace.Search, "_other", "if all(reasons)", "if any(reasons)"),
+    (trace.Search, "_other", "is not None for state", "is None for state"),
+    (trace.Trace, "resumed", "not match.variables or ", ""),
+    (trace.Trace, "resumed", "return match.end", "return match.start + 1"),
+    (trace.Trace, "truth", "in (row, None)", "in (row - 1, None)"),
+    (comparisons, "_sets", '(kind == "and") == (True in wanted)', 'kind == "and"'),
+    (comparisons, "_sets", "_TURNED[wanted]", "wanted"),
+    (comparisons, "combined", "decides = kind == \"or\"", "decides = True"),
+    (comparisons, "_minimal", "other < changes", "other > changes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("owner, name, right, wrong", first([pytest.param(*fault) for fault in FAULTS], 4, wider=len(FAULTS)))
+def test_faults_are_found(owner, name, right, wrong, monkeypatch):
+    """The checks fail for a trace with a planted fault."""
+    function = getattr(owner, name)
+    source = textwrap.dedent(inspect.getsource(function))
+    assert right in source
+    names: dict = {}
+    exec(source.replace(right, wrong, 1), vars(inspect.getmodule(function)), names)
+    monkeypatch.setattr(owner, name, names[name])
+    with pytest.raises((AssertionError, RecursionError, IndexError, KeyError, StopIteration, trace.SkipTarget, MemoryError, Effort)):
+        for seed in (3, 5, 7):
+            checked_or_endless(seed)
+        test_smallest_sets_equal_trying_all(0)
+
+
+def checked_or_endless(seed: int) -> None:
+    """Like :func:`checked`, with few steps for each search, since a fault may make it endless."""
+    steps, taken = trace.Search.step, Run.with_
+
+    def step(self) -> None:
+        steps(self)
+        if self.steps > 5_000:
+            raise AssertionError("endless")
+
+    def with_(self, variable: int) -> Run:
+        if self.length > 100:
+            raise AssertionError("endless")
+        return taken(self, variable)
+
+    patch = pytest.MonkeyPatch()
+    try:
+        patch.setattr(trace.Search, "step", step)
+        patch.setattr(Run, "with_", with_)
+        checked(seed, 120)
+    finally:
+        patch.undo()
