@@ -15,7 +15,7 @@ from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.build import Draft, drafted
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.records import Computed, walk
+from sparkcep.plan.records import Computed, has, walk
 from sparkcep.plan.scope import AGGREGATES, MATCH_FUNCTIONS, NAVIGATIONS, Scope
 from sparkcep.plan.split.conditions import ConditionSplitter
 from sparkcep.settings import DEFAULT, Settings
@@ -102,6 +102,11 @@ class Question:
     def looks(self) -> frozenset[int]:
         """The variables whose conditions look at the match."""
         return frozenset(c.variable for c in self.comparisons if not self.values[c.truth].column)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether a condition reads MATCH_NUMBER()."""
+        return any(has(tree, "mno") for _, tree in self.probes)
 
 
 @dataclass

@@ -135,7 +135,7 @@ _Key: TypeAlias = tuple[Node, tuple[State, ...]]
 
 def farthest(
     program: Program, of: tuple[int, int], root: Node, accepted: Callable[[Node], Iterator[tuple[Option, Node]]], step: Callable[[], None], *,
-    least: int = 0, taken: tuple[int, ...] = (),
+    least: int = 0, taken: tuple[int, ...] = (), known: dict | None = None,
 ) -> Ended | None:  # fmt: skip
     """The farthest run below a node.
 
@@ -147,11 +147,12 @@ def farthest(
         step: called for each node.
         least: runs that end before this row are left out.
         taken: the places of the rows before the node.
+        known: the ends of runs below nodes, of earlier calls with equal ``least``.
 
     Returns:
         The farthest run, None if all are left out.
     """
-    known: dict[_Key, tuple[_End, ...]] = {}
+    known = {} if known is None else known
     whole: _Key = (root, (root.state,))
     stack: list[_Key] = [whole]
     below: dict[_Key, list[tuple[Option, _Key]]] = {}

@@ -213,8 +213,12 @@ class Search:
     # -- what questions ask ---------------------------------------------------------------------------------
 
     def farthest(self, least: int = 0) -> Ended | None:
-        """The farthest run that ends at the row ``least`` or later."""
-        return farthest(self.program, (self.start, self.number), self.root, self.accepted, self.step, least=least)
+        """The farthest run that ends at the row ``least`` or later.
+
+        If no condition looks at the match, start rows share what is known of the runs below a state.
+        """
+        known = {} if self.pattern.looks or self.pattern.windows.bounded else self.trace.shared.setdefault(least, {})
+        return farthest(self.program, (self.start, self.number), self.root, self.accepted, self.step, least=least, known=known)
 
     def next(self, ended: Ended) -> list[tuple[Option, str]]:
         """What could have come next after a run, in order of preference, with the reason why it did not."""
@@ -307,6 +311,7 @@ class Trace:
         searches: the search of each row that was a start row.
         matches: the matches, in order.
         passed: for each row that was passed over, the number of the match that took it.
+        given_up: whether the search of a start row needed too many steps. Later rows are not searched.
     """
 
     def __init__(
@@ -329,10 +334,13 @@ class Trace:
         self.searches: dict[int, Search] = {}
         self.matches: list[Match] = []
         self.passed: dict[int, int] = {}
+        self.given_up = False
+        self.shared: dict[int, dict] = {}  # see Search.farthest
         self._shared_run = Run(0, 0)
         start = 0
-        while search and start < rows.count:
+        while search and start < rows.count and not self.given_up:
             found = self.search(start, len(self.matches) + 1)
+            self.given_up = found.effort
             if found.match is None:
                 start += 1
                 continue

@@ -17,6 +17,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.why.comparisons import combined, numbers, smallest_sets
 from sparkcep.why.frozen import FrozenRows
+from sparkcep.why.lost import lost
 from sparkcep.why.question import ROW, Question, question_of
 from sparkcep.why.runs import Ended, Run
 from sparkcep.why.trace import Effort, Search, SkipTarget, Trace
@@ -242,19 +243,16 @@ class Case:
 
     def check_lost(self, trace: Trace) -> None:
         """Rows in no match have been start rows, and those lost to an earlier match are found."""
-        from sparkcep.clause.tree import NEXT_ROW
-
         taken = {row for match in trace.matches for row in range(match.start, match.end)}
         try:
             every = oracle.find_matches(self.rows, self.clause.pattern, self.clause.defines, ("to next row",), self.clause.subsets, self.within, BUDGET)
         except oracle.TooManySteps:
             return
-        ours = Trace(self.pattern, self.frozen, skip=(NEXT_ROW, 0))
         for row in set(range(len(self.rows))) - taken:
             assert row in trace.searches
             wanted = next(((m.start, m.labels) for m in every if m.start not in trace.searches and m.start <= row < m.stop), None)
-            found = next(((m.start, self.named(m.variables)) for m in ours.matches if m.start not in trace.searches and m.start <= row < m.end), None)
-            assert found == wanted
+            found = lost(trace, row, numbered=self.question.numbered)
+            assert (found and (found.start, self.named(found.variables))) == wanted
             self.counts["rows in no match"] += 1
             self.counts["lost"] += wanted is not None
 
