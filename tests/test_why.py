@@ -7,9 +7,9 @@ import json
 import pytest
 
 from sparkcep.errors import ClauseError
-from sparkcep.why import explain as module
-from sparkcep.why.explain import Asked, explain
-from sparkcep.why.trace import Trace
+from sparkcep.tracing.answers import explain as module
+from sparkcep.tracing.answers.explain import Asked, explain
+from sparkcep.tracing.search.trace import Trace
 from tests.why_examples import EXAMPLES, Example, frozen, question
 
 BY_NAME = {example.name: example for example in EXAMPLES}
@@ -84,8 +84,8 @@ def test_a_trace_that_differs_explains_nothing(monkeypatch):
     "example, arguments, message",
     [
         ("E9", {"match": 4}, "match=4: the partition has 1 match. Write match=1"),
-        ("E10", {"expect": "C"}, "expect='C': PATTERN has no such variable"),
-        ("E9", {"expect": "DOWM"}, "expect='DOWM': PATTERN has no such variable; did you mean DOWN?"),
+        ("E10", {"expect": "C"}, "expect='C' is not a variable of PATTERN"),
+        ("E9", {"expect": "DOWM"}, "expect='DOWM' is not a variable of PATTERN; did you mean DOWN?"),
     ],
 )
 def test_wrong_questions(example, arguments, message):

@@ -15,8 +15,8 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.plan.plan import LETTERS
 from sparkcep.plan.split.conditions import ORDER
 from sparkcep.settings import DEFAULT
-from sparkcep.why.frozen import FrozenRows
-from sparkcep.why.question import ROW, Question, question_of
+from sparkcep.tracing.conditions.question import ROW, Question, question_of
+from sparkcep.tracing.rows.frozen import FrozenRows
 from tests.caught import without_catching
 
 

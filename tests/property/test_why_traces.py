@@ -9,10 +9,11 @@ from collections import Counter
 
 import pytest
 
-from sparkcep.why import comparisons, program, runs, trace
-from sparkcep.why.comparisons import combined, smallest_sets
-from sparkcep.why.runs import Run
-from sparkcep.why.trace import Effort
+from sparkcep.tracing.conditions import comparisons
+from sparkcep.tracing.conditions.comparisons import combined, smallest_sets
+from sparkcep.tracing.search import program, runs, trace
+from sparkcep.tracing.search.runs import Run
+from sparkcep.tracing.search.trace import Effort
 from tests.oracle import cases, expr
 from tests.property.why_cases import WINDOWS, Case, smallest_by_trying
 from tests.selection import first

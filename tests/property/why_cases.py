@@ -15,13 +15,13 @@ import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.why.comparisons import combined, numbers, smallest_sets
-from sparkcep.why.frozen import FrozenRows
-from sparkcep.why.lost import lost
-from sparkcep.why.question import ROW, Question, question_of
-from sparkcep.why.runs import Ended, Run
-from sparkcep.why.trace import Effort, Search, SkipTarget, Trace
-from sparkcep.why.verify import changed_match, verify
+from sparkcep.tracing.conditions.comparisons import combined, numbers, smallest_sets
+from sparkcep.tracing.conditions.question import ROW, Question, question_of
+from sparkcep.tracing.rows.frozen import FrozenRows
+from sparkcep.tracing.rows.verify import changed_match, verify
+from sparkcep.tracing.search.lost import lost
+from sparkcep.tracing.search.runs import Ended, Run
+from sparkcep.tracing.search.trace import Effort, Search, SkipTarget, Trace
 from tests.caught import without_catching
 from tests.oracle import expr, pattern
 from tests.oracle import match as oracle

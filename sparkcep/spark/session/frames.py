@@ -94,41 +94,60 @@ def match_recognize(
         +------+-------+
         <BLANKLINE>
     """
-    if not isinstance(frame, DataFrame):
-        is_pandas = type(frame).__module__.partition(".")[0] == "pandas"
-        instead = "; convert the pandas DataFrame with spark.createDataFrame(frame)" if is_pandas else ""
-        raise TypeError(f"match_recognize needs a pyspark DataFrame, not {'pandas.' * is_pandas}{type(frame).__name__}{instead}")
-    parts = {"pattern": pattern, "define": define, "measures": measures, "rows": rows, "after_match": after_match, "options": options, "subset": subset}
-    given = [name for name, part in parts.items() if part is not None]
-    if clause is not None and given:
-        raise TypeError(f"{given[0]} and clause cannot both be given. Write it in the clause, or pass all parts by name")
-    if clause is None and pattern is None:
-        raise TypeError('match_recognize needs pattern="...", or clause="..." with the text between the parentheses of MATCH_RECOGNIZE')
-    for name, part in {"clause": clause, **parts}.items():
-        if part is not None:
-            _check_type(name, part)
+    composed = _composed(frame, "match_recognize", clause, partition_by, order_by, {
+        "pattern": pattern, "define": define, "measures": measures, "rows": rows, "after_match": after_match, "options": options, "subset": subset,
+    })  # fmt: skip
     try:
-        named = backticked if settings_of(frame.sparkSession).double_quoted else str
-    except ClauseError as error:
-        raise ClauseParseException.of(error, clause or pattern or "") from None
-    keys = {
-        "partition_by": [_text(frame, key, "partition_by", named) for key in _listed(partition_by, "partition_by")],
-        "order_by": [_text(frame, key, "order_by", named) for key in _listed(order_by, "order_by")],
-    }
-    if clause is not None:
-        composed = _with_keys(clause, keys, named)
-    else:
-        composed = Composed.of([*_key_parts(keys), *_parts(named, **parts)])
-    try:
-        alias = _alias(frame)
-        head = _HEAD % (f" AS {quote(alias)}" if alias else "")
-        return sql_in(frame.sparkSession, f"{head}{unformatted(composed.text)}{_TAIL}", args, frame=frame)
+        return sql_in(frame.sparkSession, _statement(frame, composed), args, frame=frame)
     except ClauseError as error:
         raise _placed(error, composed) from None
     except PySparkException as error:
         if not isinstance(error, StatementError):
             raise
         raise with_text(error, _in_arguments(error.text, composed)) from None
+
+
+def statement_over(
+    frame: DataFrame, *, clause: str | None = None, partition_by: Keys | None = None, order_by: Keys | None = None, **parts: Any,
+) -> str:  # fmt: skip
+    """Returns the statement that :func:`match_recognize` runs, with the field ``{frame}``. Raises TypeError, ClauseError."""
+    names = ("pattern", "define", "measures", "rows", "after_match", "options", "subset")
+    if unknown := next((name for name in parts if name not in names), None):
+        raise TypeError(f"{unknown} is not a part of a clause; the parts are {', '.join(names)}, partition_by and order_by")
+    return _statement(frame, _composed(frame, "why", clause, partition_by, order_by, {name: parts.get(name) for name in names}))
+
+
+def _statement(frame: DataFrame, composed: Composed) -> str:
+    alias = _alias(frame)
+    head = _HEAD % (f" AS {quote(alias)}" if alias else "")
+    return f"{head}{unformatted(composed.text)}{_TAIL}"
+
+
+def _composed(frame: DataFrame, function: str, clause: str | None, partition_by: Keys | None, order_by: Keys | None, parts: Mapping[str, Any]) -> Composed:
+    """Returns the clause of a function's arguments. Raises TypeError, ClauseError."""
+    if not isinstance(frame, DataFrame):
+        is_pandas = type(frame).__module__.partition(".")[0] == "pandas"
+        instead = "; convert the pandas DataFrame with spark.createDataFrame(frame)" if is_pandas else ""
+        raise TypeError(f"{function} needs a pyspark DataFrame, not {'pandas.' * is_pandas}{type(frame).__name__}{instead}")
+    given = [name for name, part in parts.items() if part is not None]
+    if clause is not None and given:
+        raise TypeError(f"{given[0]} and clause cannot both be given. Write it in the clause, or pass all parts by name")
+    if clause is None and parts["pattern"] is None:
+        raise TypeError(f'{function} needs pattern="...", or clause="..." with the text between the parentheses of MATCH_RECOGNIZE')
+    for name, part in {"clause": clause, **parts}.items():
+        if part is not None:
+            _check_type(name, part)
+    try:
+        named = backticked if settings_of(frame.sparkSession).double_quoted else str
+    except ClauseError as error:
+        raise ClauseParseException.of(error, clause or parts["pattern"] or "") from None
+    keys = {
+        "partition_by": [_text(frame, key, "partition_by", named) for key in _listed(partition_by, "partition_by")],
+        "order_by": [_text(frame, key, "order_by", named) for key in _listed(order_by, "order_by")],
+    }
+    if clause is not None:
+        return _with_keys(clause, keys, named)
+    return Composed.of([*_key_parts(keys), *_parts(named, **parts)])
 
 
 _FORMS = {

@@ -15,9 +15,9 @@ from sparkcep.engine.factory import match_table
 from sparkcep.plan.facts import shown
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ALL_ROWS, Classifier, Condition, Here, Leaf, Lit, Plain, Skip
-from sparkcep.why.comparisons import Logic
-from sparkcep.why.question import ROW, Question
-from sparkcep.why.trace import Changed, Match, Trace
+from sparkcep.tracing.conditions.comparisons import Logic
+from sparkcep.tracing.conditions.question import ROW, Question
+from sparkcep.tracing.search.trace import Changed, Match, Trace
 
 _NUMBER, _LABEL = "__l0", "__l1"
 _LITERALS = {True: Lit("lit", "bool", "TRUE"), False: Lit("lit", "bool", "FALSE"), None: Lit("lit", "null", "NULL")}

@@ -25,7 +25,7 @@ from sparkcep.engine.core.task import Prepared
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.kernels.vm import vm
 from sparkcep.plan.plan import LETTERS
-from sparkcep.why.runs import Run
+from sparkcep.tracing.search.runs import Run
 
 Value: TypeAlias = Any
 _STACK = 512

@@ -1,7 +1,7 @@
 """A clause that is asked about: its conditions taken apart, and the columns that a trace needs.
 
 :func:`question_of` makes it of a parsed clause. Spark computes its ``columns`` beside the plan's own inputs. Expressions that look at
-the match are ``probes`` for the machine (:mod:`sparkcep.why.machine`).
+the match are ``probes`` for the machine (:mod:`sparkcep.tracing.rows.machine`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from sparkcep.plan.records import Computed, has, walk
 from sparkcep.plan.scope import AGGREGATES, MATCH_FUNCTIONS, NAVIGATIONS, Scope
 from sparkcep.plan.split.conditions import ConditionSplitter
 from sparkcep.settings import DEFAULT, Settings
-from sparkcep.why.comparisons import Logic, taken_apart
-from sparkcep.why.program import FEATURES
+from sparkcep.tracing.conditions.comparisons import Logic, taken_apart
 
 WHY = "WHY"  # the class of errors of this package
 ROW = "__row"  # the column with the number of a frozen row
+_PATTERN = frozenset(["var", "cat", "alt", "permute", "repeat", "exclude", "within", "empty", "start", "end"])  # parts that are explained
 
 
 @dataclass(frozen=True)
@@ -241,5 +241,5 @@ def check_supported(clause: MatchClause) -> None:
 
 def check_pattern(plan: Plan, clause: MatchClause) -> None:
     """Raises ClauseError of class WHY if the pattern has a part that is not explained."""
-    if any(part[0] not in FEATURES for part in walk(plan.pattern)):
+    if any(part[0] not in _PATTERN for part in walk(plan.pattern)):
         raise _refused(clause, clause.pattern.span, "a pattern with ~ or &", "~ and &")

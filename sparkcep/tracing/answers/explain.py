@@ -1,7 +1,7 @@
 """Answers questions about the rows of one partition, as text and as records.
 
-Question 1 is why no match starts at a row, question 2 why a row is in no match or not in a given one, and question 3 why the rows of
-a match have their variables.
+Question 1 asks why no match starts at a row. Question 2 asks why a row is in no match, or not in a given one. Question 3 asks why the
+rows of a match have their variables.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from sparkcep.clause.tokens import Span
 from sparkcep.clause.tree import NEXT_ROW, PAST_LAST, TO_FIRST
 from sparkcep.errors import SEMANTIC, ClauseError, offered
 from sparkcep.plan.options import MICROS, ROWS
-from sparkcep.why.answer import MOST_COLUMNS, Shown, ShownDecision, ShownRun, Why
-from sparkcep.why.causes import causes
-from sparkcep.why.change import Change, one_change
-from sparkcep.why.comparisons import combined, is_conjunction, numbers, smallest_sets
-from sparkcep.why.frozen import FrozenRows
-from sparkcep.why.lost import lost
-from sparkcep.why.program import Option
-from sparkcep.why.question import WHY, sides_of
-from sparkcep.why.reasons import Reason
-from sparkcep.why.runs import Ended, Run
-from sparkcep.why.trace import FAILS, MATCHES, MAX_STEPS, REFUSED, Decision, Effort, Match, Other, Search, Trace
-from sparkcep.why.values import Values, truth
-from sparkcep.why.verify import Difference, differences, matches_of
+from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownDecision, ShownRun, Why
+from sparkcep.tracing.answers.causes import causes
+from sparkcep.tracing.answers.change import Change, one_change
+from sparkcep.tracing.answers.reasons import Reason
+from sparkcep.tracing.answers.values import Values, truth
+from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
+from sparkcep.tracing.conditions.question import WHY, sides_of
+from sparkcep.tracing.rows.frozen import FrozenRows
+from sparkcep.tracing.rows.verify import Difference, differences, matches_of
+from sparkcep.tracing.search.lost import lost
+from sparkcep.tracing.search.program import Option
+from sparkcep.tracing.search.runs import Ended, Run
+from sparkcep.tracing.search.trace import FAILS, MATCHES, MAX_STEPS, REFUSED, Decision, Effort, Match, Other, Search, Trace
 
 MOST_LINES = 40  # of the comparisons of a row
 IN_FULL = 3  # rows that are answered in full
@@ -127,7 +127,7 @@ class _Explainer:
         """The number of the match that is asked about. Raises ClauseError if there is none with this number."""
         number, count = self.asked.match, len(self.trace.matches)
         if number is None or not 1 <= number <= count:
-            there = f"has {count} match{'es' if count > 1 else ''}" if count else "has no match"
+            there = f"has {count} match{'es' if count > 1 else ''}" if count else "has 0 matches"
             instead = f"Write match=1{f' to match={count}' if count > 1 else ''}" if count else "Ask about a row with at"
             raise ClauseError(WHY, f"match={number}: the partition {there}. {instead}", sqlstate=SEMANTIC)
         return number
@@ -291,7 +291,7 @@ class _Explainer:
         key = self.plan.order[0]
         begin, end = (self.rows.column(found.order)[at] for at in (first, row))
         if reason == "NULL_TIME":
-            return f"{key.name} is NULL in row {(first if begin is None else row) + 1}, so {word} {found.text} has no place for the row"
+            return f"{key.name} is NULL in row {(first if begin is None else row) + 1}, so {word} {found.text} cannot place the row"
         if key.descending:
             begin, end = end, begin
         text = self.values.text
@@ -415,7 +415,7 @@ class _Explainer:
         taken = f"takes {self.span(match.start, match.end - 1)}: {self.labels(match.variables)}" if match.variables else f"is empty, at row {match.start + 1}"
         lines = [f"{head} is not in match {match.number}, which {taken}."]
         if row < match.start:
-            lines.append("It lies before the match's first row. A match starts at the earliest row at which one is found:")
+            lines.append("It lies before the match's first row. A match starts at the earliest row where one is found:")
             search = self.trace.searches.get(row)
             if search is not None and search.match is None:
                 return lines + self.start(row, "  ")
@@ -481,7 +481,7 @@ class _Explainer:
         """Why a row is not a variable."""
         mask = self.question.scope.ids.get(expect.lower())
         if mask is None:
-            raise ClauseError(WHY, f"expect={expect!r}: PATTERN has no such variable{offered(expect, self.plan.variables)}", sqlstate=SEMANTIC)
+            raise ClauseError(WHY, f"expect={expect!r} is not a variable of PATTERN{offered(expect, self.plan.variables)}", sqlstate=SEMANTIC)
         variable, name = mask, self.plan.variables[mask]
         best: tuple[Search, Any, Option, tuple[int, ...]] | None = None
         names: dict[str, None] = {}

@@ -14,11 +14,11 @@ from typing import Protocol, TypeAlias
 
 from sparkcep.clause.tree import NEXT_ROW, PAST_LAST, TO_FIRST
 from sparkcep.plan.records import ALL_ROWS
-from sparkcep.why import comparisons
-from sparkcep.why.comparisons import Logic
-from sparkcep.why.program import Option, Program
-from sparkcep.why.runs import Ended, Node, Run, farthest
-from sparkcep.why.windows import Windows
+from sparkcep.tracing.conditions import comparisons
+from sparkcep.tracing.conditions.comparisons import Logic
+from sparkcep.tracing.search.program import Option, Program
+from sparkcep.tracing.search.runs import Ended, Node, Run, farthest
+from sparkcep.tracing.search.windows import Windows
 
 MAX_STEPS = 1_000_000  # of one start row
 Changed: TypeAlias = "Mapping[tuple[int, int | None], bool]"  # comparisons that are changed at a row (None: at all rows)
@@ -145,7 +145,7 @@ class Search:
         return self.program.options(node.state, node.row == 0, node.row == self.rows.count)
 
     def refused(self, node: Node, option: Option) -> str:
-        """Why an option cannot be taken, as a reason of :mod:`sparkcep.why.reasons`; "" if it can."""
+        """Why an option cannot be taken, as a reason of :mod:`sparkcep.tracing.answers.reasons`; "" if it can."""
         if option.kind == "anchor":
             return "ANCHOR"
         if option.kind == "end":

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sparkcep.why.reasons import Reason
+from sparkcep.tracing.answers.reasons import Reason
 
 if TYPE_CHECKING:
     import pandas

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparkcep.clause.tree import NEXT_ROW
-from sparkcep.why.trace import Match, Trace
+from sparkcep.tracing.search.trace import Match, Trace
 
 
 def lost(trace: Trace, row: int, *, numbered: bool) -> Match | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from sparkcep.why.program import Option, Program, State
+from sparkcep.tracing.search.program import Option, Program, State
 
 
 class Run:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from sparkcep.plan.records import ALL_ROWS
 from sparkcep.plan.scope import NAVIGATIONS
-from sparkcep.why.frozen import FrozenRows
-from sparkcep.why.machine import Failed
-from sparkcep.why.runs import Run
+from sparkcep.tracing.rows.frozen import FrozenRows
+from sparkcep.tracing.rows.machine import Failed
+from sparkcep.tracing.search.runs import Run
 
 
 def causes(rows: FrozenRows, comparison: int, row: int, run: Run) -> list[str]:

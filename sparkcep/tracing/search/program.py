@@ -1,6 +1,6 @@
 """The pattern as a program: which variables may come next in a state, in order of preference.
 
-The search (:mod:`sparkcep.why.trace`) asks :meth:`Program.options`. A state is an instruction, with a slot for each quantifier and
+The search (:mod:`sparkcep.tracing.search.trace`) asks :meth:`Program.options`. A state is an instruction, with a slot for each quantifier and
 for each group with a window of its own. The slot of a quantifier has the number of finished iterations, and whether the iteration
 began at this row. The slot of a group has its first row.
 
@@ -28,7 +28,6 @@ Slot: TypeAlias = "tuple[int, bool] | int"
 State: TypeAlias = tuple[int, tuple[Slot, ...]]
 
 _CLOSED, _EMPTY = -2, -1  # slots of a group that is not open, and of a group without a row
-FEATURES = frozenset(["var", "cat", "alt", "permute", "repeat", "exclude", "within", "empty", "start", "end"])
 
 
 class Instruction(NamedTuple):

@@ -8,13 +8,13 @@ import pyarrow as pa
 
 from sparkcep.engine.factory import prepare
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.why.machine import Failed, Machine
-from sparkcep.why.program import Program
-from sparkcep.why.question import Question
-from sparkcep.why.runs import Run
-from sparkcep.why.trace import Pattern
-from sparkcep.why.verify import engine_plan
-from sparkcep.why.windows import Windows
+from sparkcep.tracing.conditions.question import Question
+from sparkcep.tracing.rows.machine import Failed, Machine
+from sparkcep.tracing.rows.verify import engine_plan
+from sparkcep.tracing.search.program import Program
+from sparkcep.tracing.search.runs import Run
+from sparkcep.tracing.search.trace import Pattern
+from sparkcep.tracing.search.windows import Windows
 
 
 class FrozenRows:

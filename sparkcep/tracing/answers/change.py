@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparkcep.why.comparisons import smallest_sets
-from sparkcep.why.frozen import FrozenRows
-from sparkcep.why.runs import Ended
-from sparkcep.why.trace import Match, Pattern, Search, Trace
-from sparkcep.why.verify import changed_match
+from sparkcep.tracing.conditions.comparisons import smallest_sets
+from sparkcep.tracing.rows.frozen import FrozenRows
+from sparkcep.tracing.rows.verify import changed_match
+from sparkcep.tracing.search.runs import Ended
+from sparkcep.tracing.search.trace import Match, Pattern, Search, Trace
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparkcep.errors import printable
-from sparkcep.why.machine import Failed
+from sparkcep.tracing.rows.machine import Failed
 
 LEVELS = ("", "values", "all")  # of redaction, weakest first
 _LONGEST = 48
