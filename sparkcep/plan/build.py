@@ -109,7 +109,7 @@ def make_plan(clause: MatchClause, *, settings: Settings = DEFAULT, qualifiers: 
 
 
 def drafted(clause: MatchClause, *, settings: Settings = DEFAULT, qualifiers: frozenset[str] = frozenset()) -> Draft:
-    """The finished draft of :func:`make_plan`: its plan, and the splitters with which further expressions can be split."""
+    """The finished draft of :func:`make_plan`: its plan, and the splitters, which can split further expressions."""
     draft = begun(clause, settings, qualifiers)
     for step in PASSES if clause.automaton is None else AUTOMATON_PASSES:
         if step.wanted(draft):

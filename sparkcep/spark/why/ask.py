@@ -42,7 +42,7 @@ def why(
     Args:
         of: the session, or a DataFrame with the rows to search.
         sql: the statement, if ``of`` is a session. It runs only in part: the clause's input is read.
-        at: a SQL condition that selects rows of one partition of the clause's input, at most 20. Without ``match`` and ``expect``,
+        at: a SQL condition that selects at most 20 rows of one partition of the clause's input. Without ``match`` and ``expect``,
             the answer says why each row is in no match, or why it is in its match.
         match: the number of a match in its partition. Alone, each decision of the match is explained; with ``at``, why the rows are
             not in the match.
@@ -107,7 +107,7 @@ def _answered(run: Any, asked: Input, question: Asked, at: str | None, rows: int
     taken_apart = asked.question()
     located = locate(run, asked, taken_apart, at, rows)
     if located is None:
-        lines = (f"No row of the clause's input fulfils {at}.",) if at is not None else ("The clause's input has no rows.",)
+        lines = (f"No row of the clause's input fulfils {at}.",) if at is not None else ("The clause's input is empty.",)
         return Why(dict(question.words), True, lines[0], (Reason("NO_SUCH_ROW"),), lines=lines)
     try:
         frozen, found = fetch(run, asked, taken_apart, at)

@@ -1,7 +1,7 @@
 """Fetches one partition of a clause's input, with the truth and the sides of each comparison.
 
-One job finds the partition and its size, one fetches the rows. The rows are frozen: they are numbered in the order in which they
-came, and everything else sees them in this order.
+One job finds the partition and its size, one fetches the rows. The rows are frozen: they get numbers in the order of their arrival,
+and the trace and the engine see them in this order.
 """
 
 from __future__ import annotations

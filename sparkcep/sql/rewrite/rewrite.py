@@ -72,7 +72,7 @@ AVERAGE = "average"  # of months: returned as an interval of years and months, r
 _WHOLE = "struct(*) AS __whole"
 _PLAIN = re.compile(r"`?[^\W\d]\w*`?")  # a column by its name alone
 MARKER_PREFIX = "sparkcep_marker_"
-_MARKER = re.compile(rf":{MARKER_PREFIX}\d+")
+MARKER = re.compile(rf":{MARKER_PREFIX}\d+")
 NEEDED = "__sparkcep_needed"  # whether a variable accepts a row
 _KEPT = 64
 _recent: dict[str, Places] = {}  # the recently rewritten statements
@@ -215,7 +215,7 @@ def _in_patterns(tokens: list[Token]) -> set[int]:
 
 def unmarked(offset: int, marked: str) -> int:
     """Maps an offset in ``name_markers(sql)`` to ``sql``."""
-    return offset - sum(min(m.end(), offset) - m.start() - 1 for m in _MARKER.finditer(marked, 0, offset) if m.start() < offset - 1)
+    return offset - sum(min(m.end(), offset) - m.start() - 1 for m in MARKER.finditer(marked, 0, offset) if m.start() < offset - 1)
 
 
 @dataclass(frozen=True)

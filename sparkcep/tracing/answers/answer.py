@@ -48,7 +48,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class ShownRun:
-    """A run: its first row, its number of rows, its variables, and the row at which it ended (0: at the partition's end)."""
+    """A run: its first row, its number of rows, its variables, and the row that ended it (0: the partition's end)."""
 
     start_row: int
     rows: int

@@ -1,4 +1,4 @@
-"""Why a comparison is NULL: the columns, navigations and aggregates in its sides that have no value."""
+"""Why a comparison is NULL: the columns, navigations and aggregates in its sides that are NULL."""
 
 from __future__ import annotations
 

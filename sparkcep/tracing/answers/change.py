@@ -31,7 +31,7 @@ class Change:
 
 
 def alone(rows: FrozenRows, variable: int, row: int, ended: Ended) -> list[tuple[int, bool]]:
-    """The comparisons each of which alone would make a variable's condition true at the row where a run ended."""
+    """The comparisons that alone would make a variable's condition true at the row where a run ended."""
     logic, run = rows.question.conditions[variable], ended.taken()
     found = smallest_sets(logic, lambda number: rows.truth(number, row, run))
     return [next(iter(changes)) for changes in found if len(changes) == 1]

@@ -1,7 +1,7 @@
 """Answers questions about the rows of one partition, as text and as records.
 
-Question 1 asks why no match starts at a row. Question 2 asks why a row is in no match, or not in a given one. Question 3 asks why the
-rows of a match have their variables.
+Question 1 asks why no match starts at a row. Question 2 asks why a row is in no match, or not in a given one. Question 3 asks why
+the rows of a match have their variables.
 """
 
 from __future__ import annotations

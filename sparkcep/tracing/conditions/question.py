@@ -1,7 +1,7 @@
 """A clause that is asked about: its conditions taken apart, and the columns that a trace needs.
 
-:func:`question_of` makes it of a parsed clause. Spark computes its ``columns`` beside the plan's own inputs. Expressions that look at
-the match are ``probes`` for the machine (:mod:`sparkcep.tracing.rows.machine`).
+:func:`question_of` makes it of a parsed clause. Spark computes its ``columns`` beside the plan's own inputs. Expressions that look
+at the match are ``probes`` for the machine (:mod:`sparkcep.tracing.rows.machine`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sparkcep.plan.records import Computed, has, walk
 from sparkcep.plan.scope import AGGREGATES, MATCH_FUNCTIONS, NAVIGATIONS, Scope
 from sparkcep.plan.split.conditions import ConditionSplitter
 from sparkcep.settings import DEFAULT, Settings
+from sparkcep.sql.rewrite.rewrite import MARKER
 from sparkcep.tracing.conditions.comparisons import Logic, taken_apart
 
 WHY = "WHY"  # the class of errors of this package
@@ -131,7 +132,7 @@ class _Collector:
         return self.known[expr.span, variable]
 
     def _value(self, expr: Expr, variable: int, conjunct: bool, needed: bool) -> Value:
-        text = " ".join(expr.span.of(self.draft.clause.text).split())
+        text = MARKER.sub("?", " ".join(expr.span.of(self.draft.clause.text).split()))
         sql = None if self.by_machine else self.splitter.over_rows(expr, variable)
         if sql is not None:
             return Value(expr, text, self.columns.setdefault(sql, f"__y{len(self.columns)}"))
@@ -201,7 +202,7 @@ def is_literal(expr: Expr) -> bool:
     expr = expr.bare()
     if expr.op == "un" and expr.value in ("-", "+"):
         expr = expr.args[0].bare()
-    return expr.op in ("lit", "interval")
+    return expr.op == "interval" or (expr.op == "lit" and not str(expr.value).startswith((":", "?")))
 
 
 def parts_of(expr: Expr) -> Iterator[Expr]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from dataclasses import replace
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,6 +29,7 @@ from sparkcep.tracing.search.runs import Run
 
 Value: TypeAlias = Any
 _STACK = 512
+_EXACT = Context(prec=60)
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
@@ -130,13 +131,13 @@ class Machine:
         if t.kind == "boolean":
             return bool(word)
         if t.kind == "decimal":
-            return Decimal(word).scaleb(-t.scale)
+            return Decimal(word).scaleb(-t.scale, _EXACT)
         if t.is_ranked:
             return self._strings.get(str(t) if t.kind == "nested" else t.kind, {}).get(word)
         if t.kind == "date":
             return (_EPOCH + datetime.timedelta(days=word)).date()
         if t.is_time:
-            return _EPOCH + datetime.timedelta(microseconds=word)
+            return pa.scalar(word, pa.timestamp("us", tz=self.plan.zone if t.kind == "timestamp" else None)).as_py()
         if t.kind == "interval":
             return datetime.timedelta(microseconds=word)
         return word

@@ -1,4 +1,4 @@
-"""Compares a trace with the engine's own search over the traced rows, so that no explanation is given for matches that do not exist.
+"""Compares a trace with the engine's own search over the traced rows. A wrong trace is not explained.
 
 A change is verified in the same way: the engine searches with each comparison as a column or a tree, and with the changed truth.
 """
@@ -52,7 +52,7 @@ def matches_of(plan: Plan, table: pa.Table) -> list[tuple[int, tuple[int, ...]]]
 
 
 def verify(plan: Plan, frozen: pa.Table, trace: Trace) -> list[Difference]:
-    """The matches by which a trace and the engine differ. Empty if the trace is right."""
+    """The matches that only the trace or only the engine has. Empty if the trace is right."""
     return differences(trace.matches, matches_of(plan, frozen))
 
 
@@ -86,7 +86,7 @@ def matches_changed(question: Question, frozen: pa.Table, changed: Changed) -> l
 
 
 def with_changes(question: Question, changed: Changed, number: int | None) -> Plan:
-    """The plan with each condition put together from its comparisons, some of which are changed."""
+    """The plan with each condition put together from its comparisons, and with changed ones replaced."""
     conditions = []
     for variable, logic in question.conditions.items():
         conditions.append(Condition(variable, (_tree(question, logic, changed, number),)))

@@ -1,8 +1,8 @@
 """The pattern as a program: which variables may come next in a state, in order of preference.
 
-The search (:mod:`sparkcep.tracing.search.trace`) asks :meth:`Program.options`. A state is an instruction, with a slot for each quantifier and
-for each group with a window of its own. The slot of a quantifier has the number of finished iterations, and whether the iteration
-began at this row. The slot of a group has its first row.
+The search (:mod:`sparkcep.tracing.search.trace`) asks :meth:`Program.options`. A state is an instruction, with a slot for each quantifier
+and for each group with a window of its own. The slot of a quantifier has the number of finished iterations, and whether the
+iteration began at this row. The slot of a group has its first row.
 
 Example: ``A B*`` is the program
 
@@ -47,7 +47,7 @@ class Instruction(NamedTuple):
 
 @dataclass(frozen=True)
 class Option:
-    """What may come next: a row of a variable, the end of the match, or an anchor that does not hold.
+    """Something that may come next: a row of a variable, the end of the match, or an anchor that does not hold.
 
     Attributes:
         kind: which of these.
@@ -72,7 +72,7 @@ class Program:
     Attributes:
         code: the instructions.
         places: the variable of each place, in the order of the text.
-        depths: for each place, the fewest rows with which a way takes it.
+        depths: for each place, the fewest rows that a way to it takes.
         windows: for each slot of a group, the number of its window; -1 for slots of quantifiers.
     """
 
@@ -165,12 +165,12 @@ class Program:
     # -- what may come next ---------------------------------------------------------------------------------
 
     def options(self, state: State, first: bool, last: bool) -> tuple[Option, ...]:
-        """What may come next, in order of preference.
+        """Everything that may come next, in order of preference.
 
         Args:
             state: the state.
             first: whether the next row is the partition's first one.
-            last: whether there is no next row.
+            last: whether the partition ends before the next row.
         """
         key = (*state, first, last)
         if key not in self._known:

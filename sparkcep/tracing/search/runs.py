@@ -100,7 +100,7 @@ class Ended:
 
     @property
     def row(self) -> int:
-        """The row at which it ended."""
+        """The row that ended it."""
         return self.start + len(self.places)
 
     @property

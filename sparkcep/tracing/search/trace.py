@@ -59,7 +59,7 @@ class Effort(Exception):
 
 
 class SkipTarget(Exception):
-    """AFTER MATCH SKIP cannot resume: its target has no row, or is the match's first row."""
+    """AFTER MATCH SKIP cannot resume: its target lacks a row, or is the match's first row."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Search:
     # -- searching ------------------------------------------------------------------------------------------
 
     def options(self, node: Node) -> tuple[Option, ...]:
-        """What may come next, in order of preference."""
+        """Everything that may come next, in order of preference."""
         return self.program.options(node.state, node.row == 0, node.row == self.rows.count)
 
     def refused(self, node: Node, option: Option) -> str:
@@ -369,7 +369,7 @@ class Trace:
         return self.rows.truth(comparison, row, run)
 
     def resumed(self, match: Match) -> int:
-        """The row at which the search resumes after a match."""
+        """The row where the search resumes after a match."""
         mode, mask = self.skip
         if not match.variables or mode == NEXT_ROW:
             return match.start + 1
