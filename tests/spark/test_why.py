@@ -96,7 +96,7 @@ def test_input_of_any_kind(spark):
             f"WITH t AS (SELECT * FROM {V_TABLE}) SELECT * FROM t {{}}",
             f"SELECT * FROM (SELECT * FROM {V_TABLE}) AS t {{}}",
             "SELECT * FROM why_ticks AS t {}",
-            f"WITH u AS (SELECT * FROM why_ticks), r AS (SELECT * FROM u AS t {{}}) SELECT * FROM r",
+            "WITH u AS (SELECT * FROM why_ticks), r AS (SELECT * FROM u AS t {}) SELECT * FROM r",
         )
     }
     assert len(answers) == 1 and answers.pop().startswith("Row 3 (day 3) of symbol = 'A' is in match 1 as A.")

@@ -52,7 +52,7 @@ def why(
         redact: ``"values"`` writes names such as v1 instead of the values of rows, ``"all"`` leaves them out. The setting
             ``sparkcep.why.redact`` is the least level.
         args: the values of the statement's parameters, as ``spark.sql`` takes them.
-        **clause: the clause over a DataFrame, as :func:`sparkcep.match_recognize` takes it: ``clause``, or ``pattern``, ``define``, ...
+        **clause: the clause over a DataFrame, as :func:`sparkcep.match_recognize` takes it: ``clause``, or its parts by name.
 
     Returns:
         The answer. ``print`` shows it as text; it also has ``to_pandas()`` and ``to_json()``.
@@ -69,6 +69,8 @@ def why(
           It ended because the partition ends after row 3. F should come next.
     """
     words = {"at": at, "match": match, "expect": expect, "which": which}
+    if type(of).__name__ == "StreamingQuery":
+        raise ClauseParseException.of(ClauseError(WHY, "Streams are not explained yet. Ask about a table with the rows: a stream returns the matches that a table returns"), "")
     if isinstance(of, DataFrame):
         if sql is not None:
             raise TypeError("a DataFrame is given, and sql too; write the clause as clause=..., or give the session")
@@ -78,29 +80,32 @@ def why(
         if not isinstance(sql, str) or clause:
             raise TypeError("why needs a session and the statement's text, or a DataFrame and clause=... or pattern=...")
         session, frames = of, {}
-    if type(of).__name__ == "StreamingQuery":
-        raise ClauseError(WHY, "Streams are not explained yet. Ask about a table with the rows: a stream returns the matches that a table returns", sqlstate=SEMANTIC)
+    text, held = formatted_over(session, sql, frames)
+    if isinstance(args, list):
+        text, args = name_markers(text), {f"{MARKER_PREFIX}{i}": value for i, value in enumerate(args, 1)}
+
+    def run(statement: str) -> DataFrame:
+        return sql_in(session, unformatted(statement, held) if held else statement, args, **held)
+
+    try:
+        _check(at, match, expect)
+        level, steps = _level(session, redact), _steps(session)
+        settings = replace(settings_of(session), parameters={f":{name}": value for name, value in args.items()} if args else {})
+        return _answered(run, input_of(text, which, settings), Asked((), match, expect, words), at, rows, level, steps)
+    except ClauseParseException:
+        raise
+    except ClauseError as error:
+        raise ClauseParseException.shown(error, text) from None
+
+
+def _check(at: str | None, match: int | None, expect: str | None) -> None:
+    """Raises ClauseError of class WHY if the question is incomplete."""
     if at is None and match is None:
         raise ClauseError(WHY, 'The question needs a row or a match. Write at="..." with a condition on the row, or match=1', sqlstate=SEMANTIC)
     if expect is not None and at is None:
         raise ClauseError(WHY, 'expect needs a row. Write at="..." with a condition on the row', sqlstate=SEMANTIC)
     if at is not None:
         check_condition(at)
-    level = _level(session, redact)
-    text, held = formatted_over(session, sql, frames)
-    if isinstance(args, list):
-        text, args = name_markers(text), {f"{MARKER_PREFIX}{i}": value for i, value in enumerate(args, 1)}
-    settings = replace(settings_of(session), parameters={f":{name}": value for name, value in args.items()} if args else {})
-
-    def run(statement: str) -> DataFrame:
-        return sql_in(session, unformatted(statement, held) if held else statement, args, **held)
-
-    try:
-        return _answered(run, input_of(text, which, settings), Asked((), match, expect, words), at, rows, level, _steps(session))
-    except ClauseParseException:
-        raise
-    except ClauseError as error:
-        raise ClauseParseException.shown(error, text) from None
 
 
 def _answered(run: Any, asked: Input, question: Asked, at: str | None, rows: int, level: str, steps: int) -> Why:

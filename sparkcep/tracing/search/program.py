@@ -1,8 +1,8 @@
 """The pattern as a program: which variables may come next in a state, in order of preference.
 
-The search (:mod:`sparkcep.tracing.search.trace`) asks :meth:`Program.options`. A state is an instruction, with a slot for each quantifier
-and for each group with a window of its own. The slot of a quantifier has the number of finished iterations, and whether the
-iteration began at this row. The slot of a group has its first row.
+The search (:mod:`sparkcep.tracing.search.trace`) asks :meth:`Program.options`. A state is an instruction, with a slot for each
+quantifier and for each group with a window of its own. The slot of a quantifier has the number of finished iterations, and whether
+the iteration began at this row. The slot of a group has its first row.
 
 Example: ``A B*`` is the program
 
