@@ -107,14 +107,13 @@ def match_recognize(
         raise with_text(error, _in_arguments(error.text, composed)) from None
 
 
-def statement_over(
-    frame: DataFrame, *, clause: str | None = None, partition_by: Keys | None = None, order_by: Keys | None = None, **parts: Any,
-) -> str:  # fmt: skip
-    """Returns the statement that :func:`match_recognize` runs, with the field ``{frame}``. Raises TypeError, ClauseError."""
-    names = ("pattern", "define", "measures", "rows", "after_match", "options", "subset")
-    if unknown := next((name for name in parts if name not in names), None):
-        raise TypeError(f"{unknown} is not a part of a clause; the parts are {', '.join(names)}, partition_by and order_by")
-    return _statement(frame, _composed(frame, "why", clause, partition_by, order_by, {name: parts.get(name) for name in names}))
+def statement_over(frame: DataFrame, clause: str | None, partition_by: Keys | None, order_by: Keys | None, parts: Mapping[str, Any]) -> str:
+    """Returns the statement that :func:`match_recognize` runs, with the field ``{frame}``, for ``sparkcep.why``.
+
+    Measures may be missing. Raises TypeError, ClauseError.
+    """
+    rows = {} if clause is not None or parts["measures"] is not None else {"rows": "ALL ROWS PER MATCH"}
+    return _statement(frame, _composed(frame, "why", clause, partition_by, order_by, {**parts, **rows}))
 
 
 def _statement(frame: DataFrame, composed: Composed) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from sparkcep.errors import SEMANTIC, ClauseError, nearest
 from sparkcep.spark.configured import setting, settings_of
 from sparkcep.spark.errors.exceptions import ClauseParseException
-from sparkcep.spark.session.frames import statement_over
+from sparkcep.spark.session.frames import Keys, statement_over
 from sparkcep.spark.session.session import formatted_over, sql_in, unformatted
 from sparkcep.spark.why.partition import check_condition, fetch, locate
 from sparkcep.spark.why.statement import Input, input_of
@@ -32,7 +32,10 @@ _MOST_ROWS = 10_000
 
 def why(
     of: SparkSession | DataFrame, sql: str | None = None, *, at: str | None = None, match: int | None = None, expect: str | None = None,
-    which: str | int | None = None, rows: int = _MOST_ROWS, redact: str | None = None, args: dict[str, Any] | list[Any] | None = None, **clause: Any,
+    which: str | int | None = None, rows: int = _MOST_ROWS, redact: str | None = None, args: dict[str, Any] | list[Any] | None = None,
+    clause: str | None = None, pattern: str | None = None, define: Mapping[str, str] | None = None, measures: Mapping[str, str] | None = None,
+    after_match: str | None = None, options: str | None = None, subset: Mapping[str, Sequence[str]] | None = None, partition_by: Keys | None = None,
+    order_by: Keys | None = None,
 ) -> Why:  # fmt: skip
     """Explains why rows match, or why they do not.
 
@@ -52,7 +55,8 @@ def why(
         redact: ``"values"`` writes names such as v1 instead of the values of rows, ``"all"`` leaves them out. The setting
             ``sparkcep.why.redact`` is the least level.
         args: the values of the statement's parameters, as ``spark.sql`` takes them.
-        **clause: the clause over a DataFrame, as :func:`sparkcep.match_recognize` takes it: ``clause``, or its parts by name.
+        clause, pattern, define, measures, after_match, options, subset, partition_by, order_by: the clause over a DataFrame, as
+            :func:`sparkcep.match_recognize` takes it.
 
     Returns:
         The answer. ``print`` shows it as text; it also has ``to_pandas()`` and ``to_json()``.
@@ -69,15 +73,16 @@ def why(
           It ended because the partition ends after row 3. F should come next.
     """
     words = {"at": at, "match": match, "expect": expect, "which": which}
+    parts = {"pattern": pattern, "define": define, "measures": measures, "rows": None, "after_match": after_match, "options": options, "subset": subset}
     if type(of).__name__ == "StreamingQuery":
         raise ClauseParseException.of(ClauseError(WHY, "Streams are not explained yet. Ask about a table with the rows: a stream returns the matches that a table returns"), "")
     if isinstance(of, DataFrame):
         if sql is not None:
             raise TypeError("a DataFrame is given, and sql too; write the clause as clause=..., or give the session")
-        session, sql = of.sparkSession, statement_over(of, **clause)
+        session, sql = of.sparkSession, statement_over(of, clause, partition_by, order_by, parts)
         frames: Mapping[str, DataFrame] = {"frame": of}
     else:
-        if not isinstance(sql, str) or clause:
+        if not isinstance(sql, str) or any(part is not None for part in (clause, partition_by, order_by, *parts.values())):
             raise TypeError("why needs a session and the statement's text, or a DataFrame and clause=... or pattern=...")
         session, frames = of, {}
     text, held = formatted_over(session, sql, frames)

@@ -7,11 +7,11 @@ at the match are ``probes`` for the machine (:mod:`sparkcep.tracing.rows.machine
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sparkcep.clause.expressions import Expr
 from sparkcep.clause.tokens import Span
-from sparkcep.clause.tree import MatchClause
+from sparkcep.clause.tree import SHOW_EMPTY, MatchClause
 from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.build import Draft, drafted
 from sparkcep.plan.plan import Plan
@@ -172,7 +172,7 @@ def question_of(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: f
         ClauseError: the clause is wrong, or has an option that is not explained yet.
     """
     check_supported(clause)
-    draft = drafted(clause, settings=settings, qualifiers=qualifiers)
+    draft = drafted(replace(clause, measures=(), rows=SHOW_EMPTY), settings=settings, qualifiers=qualifiers)  # measures change no match
     check_pattern(draft.plan, clause)
     collector = _Collector(draft, by_machine)
     conditions: dict[int, Logic] = {}
