@@ -9,14 +9,17 @@ from collections import Counter
 
 import pytest
 
+from sparkcep.errors import ClauseError
 from sparkcep.tracing.conditions import comparisons
 from sparkcep.tracing.conditions.comparisons import combined, smallest_sets
+from sparkcep.tracing.rows.verify import verify
 from sparkcep.tracing.search import program, runs, trace
 from sparkcep.tracing.search.runs import Run
-from sparkcep.tracing.search.trace import Effort
+from sparkcep.tracing.search.trace import Effort, Trace
 from tests.oracle import cases, expr
 from tests.property.why_cases import WINDOWS, Case, smallest_by_trying
 from tests.selection import first
+from tests.why_examples import frozen, question
 
 SEEDS = first([29, 41, *range(60)], 1, wider=6)
 CLAUSES = 120  # per seed
@@ -141,3 +144,41 @@ def checked_or_endless(seed: int) -> None:
         checked(seed, 120)
     finally:
         patch.undo()
+
+
+# -- windows of groups ----------------------------------------------------------------------------------------------------
+
+
+def random_grouped(rng: random.Random, depth: int) -> str:
+    """A random pattern whose groups may have windows."""
+    if depth == 0:
+        return rng.choice("ABC")
+    inner = [random_grouped(rng, depth - 1) for _ in range(rng.choice([1, 2, 2]))]
+    roll = rng.random()
+    if roll < 0.4:
+        return f"(({' '.join(inner)}) WITHIN {rng.choice(['2', '3', '5', '2 ROWS', '3 ROWS'])})"
+    if roll < 0.6:
+        return f"({' | '.join(inner)})"
+    return f"({' '.join(inner)}){rng.choice(['', '', '?', '*', '+', '{2}', '{1,3}', '+?'])}"
+
+
+@pytest.mark.parametrize("seed", first(range(12), 1, wider=4))
+def test_traces_of_groups_with_windows_equal_the_engine(seed):
+    rng, matches = random.Random(seed), 0
+    for _ in range(60):
+        window = rng.choice(["", "", "WINDOW 4 ", "WINDOW 3 ROWS "])
+        text = f"ORDER BY t {window}PATTERN ({random_grouped(rng, 3)}) DEFINE A AS v < 2, B AS v > 0, C AS v <> 1 AND v < PREV(v)"
+        try:
+            asked = question(text)
+        except ClauseError as error:
+            assert error.error_class != "SPARKCEP.WHY", text
+            continue
+        times = sorted(rng.sample(range(14), 8))
+        rows = frozen(asked, ["t", "v"], [(time, rng.randrange(3)) for time in times], "t")
+        trace = Trace(rows.pattern(), rows)
+        assert verify(asked.plan, rows.table, trace) == [], (text, times)
+        matches += len(trace.matches)
+        for search in trace.searches.values():
+            if search.match is None and (ended := search.farthest()) is not None:
+                assert all(reason for _, reason in search.next(ended)), text
+    assert matches > 30

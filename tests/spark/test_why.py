@@ -7,7 +7,9 @@ import json
 import pytest
 
 import sparkcep
+from sparkcep.cli import cli
 from sparkcep.errors import ClauseError
+from sparkcep.tracing.search.trace import Trace
 from tests.why_examples import EXAMPLES
 
 V_TABLE = """(VALUES ('A', 1, 10), ('A', 2, 9), ('A', 3, 8), ('A', 4, 11), ('B', 1, 5), ('B', 2, 6), ('B', 3, 5), (NULL, 1, 7)) AS ticks(symbol, day, price)"""
@@ -161,3 +163,30 @@ def test_json(spark):
     found = json.loads(sparkcep.why(spark, V, at="symbol = 'B' AND day = 1").to_json())
     assert found["schema"] == 1 and found["question"]["at"] == "symbol = 'B' AND day = 1"
     assert {one["comparison"] for one in found["next"]} == {"price < PREV(price)"}
+
+
+@pytest.fixture
+def command(spark, monkeypatch, tmp_path):
+    """Runs ``sparkcep why`` in the session of the tests. Returns the exit code."""
+    monkeypatch.setattr(cli, "_with_spark", lambda options, work: work(spark))
+    (tmp_path / "ticks.csv").write_text("symbol,day,price\n" + "".join(f"A,{day},{price}\n" for day, price in enumerate((10, 9, 8, 7), 1)))
+    (tmp_path / "query.sql").write_text(V.replace(V_TABLE, "ticks"))
+    return lambda *words: cli.main(["why", str(tmp_path / "query.sql"), "--table", f"ticks={tmp_path / 'ticks.csv'}", *words])
+
+
+def test_command(command, capsys, tmp_path):
+    assert command("--at", "day = 3") == 0
+    assert capsys.readouterr().out.startswith("Row 3 (day 3) of symbol = 'A' is in no match.\n")
+    assert command("--at", "day = 3", "--format", "csv", "--redact", "values") == 0
+    assert capsys.readouterr().out.startswith("partition,row,start_row,role,variable,comparison,left,right,result,cause,alone\nsymbol = k1,")
+    assert command("--at", "day = 3", "--format", "json", "--output", str(tmp_path / "why.json")) == 0
+    assert json.loads((tmp_path / "why.json").read_text())["rows"] == [3]
+    capsys.readouterr()
+    assert command("--match", "2") == 2
+    assert "[SPARKCEP.WHY] match=2: the partition has 0 matches" in capsys.readouterr().err
+
+
+def test_command_of_a_trace_that_differs(command, capsys, monkeypatch):
+    monkeypatch.setattr(Trace, "truth", lambda self, comparison, row, run: True)
+    assert command("--at", "day = 3") == 3
+    assert capsys.readouterr().out.startswith("The trace differs from the engine. This is a bug of sparkcep.\n")
