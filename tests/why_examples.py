@@ -188,6 +188,57 @@ EXAMPLES = [
         """,
         "t = 1",
     ),
+    Example(
+        "E12", f"ORDER BY day {V_PATTERN}", "day price volume", "1 10 900; 2 9 800; 3 8 700; 4 11 900; 5 9 950; 6 8 990; 7 12 800; 8 11 700",
+        """
+        No match in 8 rows of 1 partition.
+        Conditions, over all rows:
+                                     true  false  NULL
+          DOWN  price < PREV(price)     5      2     1
+                volume > 1000           0      8     0  never true
+          UP    price > PREV(price)     2      5     1
+        How far the runs of 8 start rows got:
+          STRT        8  ####################
+          DOWN        0
+          UP          0
+          a match     0
+        They ended because a condition was false (7), the partition ended (1).
+        Culprit: "volume > 1000" of DOWN alone stops 5 start rows; were it always true, there would be 1 match.
+        """,
+    ),
+    Example(
+        "E13", "ORDER BY t PATTERN (F{3}) DEFINE F AS status = 'FAIL'", "t status", "1 fail; 2 fail; 3 fail; 4 ok",
+        """
+        No match in 4 rows of 1 partition.
+        Conditions, over all rows:
+                              true  false  NULL
+          F  status = 'FAIL'     0      4     0  never true
+        How far the runs of 4 start rows got:
+          F           0
+          a match     0
+        They ended because a condition was false (4).
+        Culprit: "status = 'FAIL'" of F alone stops 4 start rows; were it always true, there would be 1 match.
+        Hint: status is never 'FAIL'; it is 'fail' in 3 rows. They differ only in case or blanks.
+        """,
+    ),
+    Example(
+        "E14", "ORDER BY t PATTERN (F{3}) DEFINE F AS status = 'fail'", "t status", "1 fail; 2 fail; 3 ok; 4 fail; 5 ok",
+        """
+        No match in 5 rows of 1 partition.
+        Conditions, over all rows:
+                              true  false  NULL
+          F  status = 'fail'     3      2     0
+        How far the runs of 5 start rows got:
+          F           3  ############
+          a match     0
+        They ended because a condition was false (5).
+        Culprit: "status = 'fail'" of F alone stops 5 start rows; were it always true, there would be 1 match.
+        With EVENT SELECTION SKIP TILL NEXT MATCH there would be 1 match: rows between are passed over.
+        Nearest misses (one error):
+          rows 1-3: F F F; row 3 taken as F
+          rows 2-4: F F F; row 3 taken as F
+        """,
+    ),
 ]  # fmt: skip
 
 

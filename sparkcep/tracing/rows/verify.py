@@ -19,7 +19,7 @@ from sparkcep.tracing.conditions.comparisons import Logic
 from sparkcep.tracing.conditions.question import ROW, Question
 from sparkcep.tracing.search.trace import Changed, Match, Trace
 
-_NUMBER, _LABEL = "__l0", "__l1"
+NUMBER, _LABEL = "__l0", "__l1"
 _LITERALS = {True: Lit("lit", "bool", "TRUE"), False: Lit("lit", "bool", "FALSE"), None: Lit("lit", "null", "NULL")}
 
 
@@ -33,8 +33,8 @@ class Difference:
 
 
 def engine_plan(plan: Plan) -> Plan:
-    """The plan that returns each row of each match with MATCH_NUMBER() and CLASSIFIER()."""
-    leaves = (Leaf(_NUMBER, Plain("mno")), Leaf(_LABEL, Classifier("cls", "L", ALL_ROWS, 0, 0, False)))
+    """The plan that returns each row of each match with MATCHNUMBER() and CLASSIFIER()."""
+    leaves = (Leaf(NUMBER, Plain("mno")), Leaf(_LABEL, Classifier("cls", "L", ALL_ROWS, 0, 0, False)))
     return replace(
         plan, rows=SHOW_EMPTY, leaves=leaves, outputs=(), arrays=(), aggregates=(), over_arrays=(), leaf_places=(), pattern=shown(plan.pattern), prefilter=(),
         candidates=(), near=False,
@@ -46,7 +46,7 @@ def matches_of(plan: Plan, table: pa.Table) -> list[tuple[int, tuple[int, ...]]]
     found = match_table(engine_plan(plan), table)
     ids = {name: i for i, name in enumerate(plan.variables)}
     matches: dict[int, list[tuple[int, str | None]]] = {}
-    for number, row, label in zip(*(found[name].to_pylist() for name in (_NUMBER, ROW, _LABEL)), strict=True):
+    for number, row, label in zip(*(found[name].to_pylist() for name in (NUMBER, ROW, _LABEL)), strict=True):
         matches.setdefault(number, []).append((row, label))
     return [(rows[0][0], tuple(ids[label] for _, label in rows if label is not None)) for _, rows in sorted(matches.items())]
 
@@ -68,7 +68,7 @@ def differences(traced: list[Match], engine: list[tuple[int, tuple[int, ...]]]) 
 def changed_match(question: Question, frozen: pa.Table, changed: Changed, start: int, number: int) -> tuple[int, ...] | None:
     """The variables of the match that the engine finds at a start row if comparisons are changed. None without a match.
 
-    The engine searches from every row. ``number`` takes the place of MATCH_NUMBER().
+    The engine searches from every row. ``number`` takes the place of MATCHNUMBER().
     """
     plan = with_changes(question, changed, number)
     table = frozen
@@ -111,7 +111,7 @@ def _parts(question: Question, logic: Logic, changed: Changed, number: int | Non
 
 
 def _numbered(tree: tuple, number: int | None) -> tuple:
-    """A tree with a number instead of MATCH_NUMBER()."""
+    """A tree with a number instead of MATCHNUMBER()."""
     if number is None:
         return tree
     if tree == ("mno",):

@@ -152,12 +152,16 @@ class Search:
             return ""
         if node.row >= self.rows.count:
             return "PARTITION_END"
-        if reason := self.pattern.windows.refused(0, self.start, node.row):
+        return self.outside(option, node.row) or ("" if self.holds(option.variable, node) else "CONDITION")
+
+    def outside(self, option: Option, row: int) -> str:
+        """Why a row is outside of the windows at an option, "" if it is inside."""
+        if reason := self.pattern.windows.refused(0, self.start, row):
             return reason
         for window, first in self.program.groups(option):
-            if reason := self.pattern.windows.refused(window, first, node.row):
+            if reason := self.pattern.windows.refused(window, first, row):
                 return reason
-        return "" if self.holds(option.variable, node) else "CONDITION"
+        return ""
 
     def holds(self, variable: int, node: Node) -> bool:
         """Whether the condition of a variable is true for the next row."""
@@ -258,6 +262,39 @@ class Search:
             yield node, labels
             stack.extend(reversed([(after, (*labels, option.variable)) for option, after in self.accepted(node)]))
 
+    def reached(self) -> int:
+        """The places that some run of the search took, as bits."""
+        found = 0
+        for node, taken in self.path:
+            for option in self.options(node):
+                if option == taken:
+                    break
+                if option.kind == "row" and not self.refused(node, option):
+                    found |= 1 << option.place | self._places_below(self.after(node, option))
+            if taken.kind == "row":
+                found |= 1 << taken.place
+        return found if self.path else self._places_below(self.root)
+
+    def _places_below(self, root: Node) -> int:
+        """The places that runs below a node take, as bits. If no condition looks at the match, start rows share them."""
+        known: dict[Node, int] = {} if self.pattern.looks or self.pattern.windows.bounded else self.trace.places_below
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            below = [] if node in known else list(self.accepted(node))
+            missing = [after for _, after in below if after not in known]
+            if missing:
+                self.step()
+                stack.extend(missing)
+                continue
+            stack.pop()
+            if node not in known:
+                places = 0
+                for option, after in below:
+                    places |= 1 << option.place | known[after]
+                known[node] = places
+        return known[root]
+
     def states(self, variables: tuple[int, ...]) -> list[Node]:
         """The states of all derivations that give the rows from the start row on these variables."""
         nodes = [self.root]
@@ -336,6 +373,7 @@ class Trace:
         self.passed: dict[int, int] = {}
         self.given_up = False
         self.shared: dict[int, dict] = {}  # see Search.farthest
+        self.places_below: dict[Node, int] = {}  # see Search.reached
         self._shared_run = Run(0, 0)
         start = 0
         while search and start < rows.count and not self.given_up:
