@@ -60,7 +60,6 @@ def test_no_row(spark):
         ({"at": "symbol = 'A' AND day = 1", "expect": "DOWM"}, "expect='DOWM' is not a variable of PATTERN; did you mean DOWN?"),
         ({"at": "rand() < 0.5"}, "at='rand() < 0.5' has rand(), so it selects other rows each time"),
         ({"at": "day ="}, "at='day =' is not one SQL condition"),
-        ({}, 'The question needs a row or a match. Write at="..."'),
         ({"expect": "UP", "match": 1}, "expect needs a row"),
         ({"at": "day = 1", "redact": "value"}, 'redact must be "values" or "all", not \'value\'. Did you mean values?'),
         ({"at": "day = 1", "which": "w"}, 'The statement has 1 clause: 1 (line 1). Write which="1"'),
@@ -169,7 +168,7 @@ def test_json(spark):
 def command(spark, monkeypatch, tmp_path):
     """Runs ``sparkcep why`` in the session of the tests. Returns the exit code."""
     monkeypatch.setattr(cli, "_with_spark", lambda options, work: work(spark))
-    (tmp_path / "ticks.csv").write_text("symbol,day,price\n" + "".join(f"A,{day},{price}\n" for day, price in enumerate((10, 9, 8, 7), 1)))
+    (tmp_path / "ticks.csv").write_text("symbol,day,price\n" + "".join(f"A,{day},{price}\n" for day, price in enumerate((10, 9, 8, 8), 1)))
     (tmp_path / "query.sql").write_text(V.replace(V_TABLE, "ticks"))
     return lambda *words: cli.main(["why", str(tmp_path / "query.sql"), "--table", f"ticks={tmp_path / 'ticks.csv'}", *words])
 
@@ -190,3 +189,24 @@ def test_command_of_a_trace_that_differs(command, capsys, monkeypatch):
     monkeypatch.setattr(Trace, "truth", lambda self, comparison, row, run: True)
     assert command("--at", "day = 3") == 3
     assert capsys.readouterr().out.startswith("The trace differs from the engine. This is a bug of sparkcep.\n")
+
+
+def test_a_sample_of_partitions(spark):
+    """The counts are over all rows, the traces over the sample."""
+    lines = str(sparkcep.why(spark, V, partitions=1)).split("\n")
+    assert lines[0] in [f"{what} in {n} rows of 1 partition. Sample: 1 of 3 partitions." for what, n in (("1 match", 4), ("No match", 3), ("No match", 1))]
+    assert lines[1:5] == [
+        "Conditions, over all rows:",
+        "                             true  false  NULL",
+        "  DOWN  price < PREV(price)     3      2     3",
+        "  UP    price > PREV(price)     2      3     3",
+    ]
+    whole = sparkcep.why(spark, V)
+    assert str(whole).startswith("1 match in 8 rows of 3 partitions.\n")
+    assert whole.hints == ("Hint: 1 row with a NULL key in PARTITION BY; such rows are one partition.",)
+
+
+def test_an_empty_input(spark):
+    text = "SELECT * FROM (SELECT 1 AS id WHERE false) MATCH_RECOGNIZE (ORDER BY id MEASURES 1 AS x PATTERN (A))"
+    assert str(sparkcep.why(spark, text)) == "The clause's input is empty."
+    assert str(sparkcep.why(spark, text, match=1)) == "The clause's input is empty."

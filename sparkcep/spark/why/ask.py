@@ -14,11 +14,13 @@ from sparkcep.spark.configured import setting, settings_of
 from sparkcep.spark.errors.exceptions import ClauseParseException
 from sparkcep.spark.session.frames import Keys, statement_over
 from sparkcep.spark.session.session import formatted_over, sql_in, unformatted
+from sparkcep.spark.why.counters import count, sample
 from sparkcep.spark.why.partition import check_condition, fetch, locate
 from sparkcep.spark.why.statement import Input, input_of
 from sparkcep.sql.rewrite.rewrite import MARKER_PREFIX, name_markers
 from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.explain import Asked, explain
+from sparkcep.tracing.answers.overall import overall
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import LEVELS
 from sparkcep.tracing.conditions.question import WHY
@@ -28,11 +30,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MOST_ROWS = 10_000
+EMPTY = "The clause's input is empty."
 
 
 def why(
     of: SparkSession | DataFrame, sql: str | None = None, *, at: str | None = None, match: int | None = None, expect: str | None = None,
-    which: str | int | None = None, rows: int = _MOST_ROWS, redact: str | None = None, args: dict[str, Any] | list[Any] | None = None,
+    which: str | int | None = None, rows: int = _MOST_ROWS, partitions: int = 20, redact: str | None = None, args: dict[str, Any] | list[Any] | None = None,
     clause: str | None = None, pattern: str | None = None, define: Mapping[str, str] | None = None, measures: Mapping[str, str] | None = None,
     after_match: str | None = None, options: str | None = None, subset: Mapping[str, Sequence[str]] | None = None, partition_by: Keys | None = None,
     order_by: Keys | None = None,
@@ -41,6 +44,9 @@ def why(
 
     The rows of one partition are fetched, and the search is traced in this process. The engine searches these rows, too, so that an
     explanation of other matches is never given. Classic sessions and Spark Connect work alike.
+
+    Without ``at`` and ``match``, the question is about the whole input: how often each comparison is true, how far the runs of all
+    start rows get, and which comparison stops most matches. Counts are over all rows, traces over a sample of partitions.
 
     Args:
         of: the session, or a DataFrame with the rows to search.
@@ -51,7 +57,8 @@ def why(
             not in the match.
         expect: a row pattern variable. With ``at``, the answer says why the rows are not this variable.
         which: the clause, if the statement has several: its alias, or its number in the text.
-        rows: the largest partition that is fetched.
+        rows: the largest partition that is fetched. Of a longer partition of the sample, the first rows are traced.
+        partitions: the most partitions of a sample.
         redact: ``"values"`` writes names such as v1 instead of the values of rows, ``"all"`` leaves them out. The setting
             ``sparkcep.why.redact`` is the least level.
         args: the values of the statement's parameters, as ``spark.sql`` takes them.
@@ -96,7 +103,10 @@ def why(
         _check(at, match, expect)
         level, steps = _level(session, redact), _steps(session)
         settings = replace(settings_of(session), parameters={f":{name}": value for name, value in args.items()} if args else {})
-        return _answered(run, input_of(text, which, settings), Asked((), match, expect, words), at, rows, level, steps)
+        asked = input_of(text, which, settings)
+        if at is None and match is None:
+            return _overall(run, asked, words, rows, partitions, level, steps)
+        return _answered(run, asked, Asked((), match, expect, words), at, rows, level, steps)
     except ClauseParseException:
         raise
     except ClauseError as error:
@@ -105,19 +115,33 @@ def why(
 
 def _check(at: str | None, match: int | None, expect: str | None) -> None:
     """Raises ClauseError of class WHY if the question is incomplete."""
-    if at is None and match is None:
-        raise ClauseError(WHY, 'The question needs a row or a match. Write at="..." with a condition on the row, or match=1', sqlstate=SEMANTIC)
     if expect is not None and at is None:
         raise ClauseError(WHY, 'expect needs a row. Write at="..." with a condition on the row', sqlstate=SEMANTIC)
     if at is not None:
         check_condition(at)
 
 
+def _overall(run: Any, asked: Input, words: Mapping[str, object], rows: int, partitions: int, level: str, steps: int) -> Why:
+    question = asked.question()
+    try:
+        totals = count(run, asked, question)
+        parts = sample(run, asked, question, partitions, rows) if totals.rows else ()
+    except (AnalysisException, ParseException):
+        raise
+    except PySparkException:  # as in _answered
+        question = asked.question(by_machine=True)
+        totals = count(run, asked, question)
+        parts = sample(run, asked, question, partitions, rows) if totals.rows else ()
+    if not parts:
+        return Why(dict(words), True, EMPTY, (Reason("NO_SUCH_ROW"),), lines=(EMPTY,))
+    return overall(parts, totals, asked.settings, words=words, redact=level, max_steps=steps)
+
+
 def _answered(run: Any, asked: Input, question: Asked, at: str | None, rows: int, level: str, steps: int) -> Why:
     taken_apart = asked.question()
     located = locate(run, asked, taken_apart, at, rows)
     if located is None:
-        lines = (f"No row of the clause's input fulfils {at}.",) if at is not None else ("The clause's input is empty.",)
+        lines = (f"No row of the clause's input fulfils {at}.",) if at is not None else (EMPTY,)
         return Why(dict(question.words), True, lines[0], (Reason("NO_SUCH_ROW"),), lines=lines)
     try:
         frozen, found = fetch(run, asked, taken_apart, at)

@@ -63,7 +63,7 @@ def locate(run: Run, asked: Input, question: Question, at: str | None, rows: int
         ClauseError: the rows are of several partitions, or too many; the partition is too large.
     """
     plan = question.plan
-    keys = [f"{_text(plan, key.column)} AS {key.column}" for key in plan.partition]
+    keys = [f"{text_of(plan, key.column)} AS {key.column}" for key in plan.partition]
     hit = f"CAST(COALESCE({f'({at})' if at is not None else 'true'}, false) AS INT) AS {_HITS}"
     inner = f"SELECT {', '.join([*keys, hit])} FROM {asked.source}"
     names = [key.column for key in plan.partition]
@@ -104,14 +104,11 @@ def fetch(run: Run, asked: Input, question: Question, at: str | None) -> tuple[F
         The frozen rows, and the rows that fulfil ``at``; none without a condition.
     """
     plan = question.plan
-    window = _window(plan)
-    computed = [f"{text} AS {name}" for name, text in plan.inputs] + letters_sql(plan)
-    computed += [f"{text.replace(ORDER, window)} AS {name}" for name, text in (*plan.ordered_inputs, *question.columns)]
-    computed += [f"row_number() OVER ({window}) - 1 AS {ROW}", f"COALESCE({f'({at})' if at is not None else 'false'}, false) AS {_ASKED}"]
+    computed = [*row_columns(question), f"COALESCE({f'({at})' if at is not None else 'false'}, false) AS {_ASKED}"]
     source = asked.source
     if at is not None and plan.partition:
-        keys = [f"{_text(plan, key.column)} AS __of{i}" for i, key in enumerate(plan.partition)]
-        equal = " AND ".join(f"{_text(plan, key.column)} <=> __asked.__of{i}" for i, key in enumerate(plan.partition))
+        keys = [f"{text_of(plan, key.column)} AS __of{i}" for i, key in enumerate(plan.partition)]
+        equal = " AND ".join(f"{text_of(plan, key.column)} <=> __asked.__of{i}" for i, key in enumerate(plan.partition))
         source = f"{source} LEFT SEMI JOIN (SELECT {', '.join(keys)} FROM {asked.source} WHERE ({at}) LIMIT 1) AS __asked ON {equal}"
     found = run(f"{asked.names}SELECT {', '.join(computed)} FROM {source}").toArrow()
     table = found.take(pc.sort_indices(found[ROW])).combine_chunks()
@@ -120,12 +117,22 @@ def fetch(run: Run, asked: Input, question: Question, at: str | None) -> tuple[F
     return FrozenRows(question, table.drop_columns([_ASKED])), rows
 
 
-def _window(plan: Plan) -> str:
-    keys = ", ".join(_text(plan, key.column) for key in plan.partition)
-    order = ", ".join(order_text(_text(plan, item.column), item) for item in plan.order)
+def row_columns(question: Question) -> list[str]:
+    """The columns of a frozen row: the plan's inputs, the values of comparisons, and the row's number in its partition."""
+    plan, window = question.plan, window_of(question.plan)
+    computed = [f"{text} AS {name}" for name, text in plan.inputs] + letters_sql(plan)
+    computed += [f"{text.replace(ORDER, window)} AS {name}" for name, text in (*plan.ordered_inputs, *question.columns)]
+    return [*computed, f"row_number() OVER ({window}) - 1 AS {ROW}"]
+
+
+def window_of(plan: Plan) -> str:
+    """The clause's PARTITION BY and ORDER BY as a window."""
+    keys = ", ".join(text_of(plan, key.column) for key in plan.partition)
+    order = ", ".join(order_text(text_of(plan, item.column), item) for item in plan.order)
     return f"{f'PARTITION BY {keys} ' if keys else ''}ORDER BY {order or 'NULL'}"
 
 
-def _text(plan: Plan, column: str) -> str:
+def text_of(plan: Plan, column: str) -> str:
+    """An input column as SQL over the clause's input."""
     return f"({dict(plan.inputs)[column]})"
 

@@ -225,11 +225,11 @@ class _Overall:
     def hints(self) -> Iterator[str]:
         totals = self.totals
         if totals.ties:
-            yield f"Hint: {_counted(totals.ties, 'row')} are equal to another row in PARTITION BY and ORDER BY, so their order depends on chance."
+            yield f"Hint: {_counted(totals.ties, 'row')} equal to another row in PARTITION BY and ORDER BY, so their order depends on chance."
         if totals.partitions > 1 and totals.single == totals.partitions:
             yield f"Hint: each of the {totals.partitions:,} partitions is one row. PARTITION BY may name a column that differs in every row."
         if totals.null_keys:
-            yield f"Hint: {_counted(totals.null_keys, 'row')} with a NULL key in PARTITION BY are one partition."
+            yield f"Hint: {_counted(totals.null_keys, 'row')} with a NULL key in PARTITION BY; such rows are one partition."
         yield from self.only_case()
         if not self.matches and not self.question.plan.windows:
             count = self.skipping()
