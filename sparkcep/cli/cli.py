@@ -52,7 +52,7 @@ GROUPS = {
 EXAMPLES = {
     "shell": ["sparkcep shell --table ticks=ticks.csv"],
     "run": ["sparkcep run query.sql --table ticks=ticks.parquet", "sparkcep run -e 'SELECT ...' --table ticks='2026-*.csv.gz' --format jsonl", "sparkcep run alerts.sql --stream logins=incoming/ --watermark logins.ts='5 seconds' --output alerts/ --checkpoint state/"],
-    "why": ["sparkcep why query.sql --table ticks=ticks.csv --at \"symbol = 'ACME' AND day = 3\"", "sparkcep why query.sql --table ticks=ticks.csv --match 1"],
+    "why": ["sparkcep why query.sql --table ticks=ticks.csv --at \"symbol = 'ACME' AND day = 3\"", "sparkcep why query.sql --table ticks=ticks.csv"],
     "rewrite": ["sparkcep rewrite query.sql"],
     "explain": ["sparkcep explain query.sql", "sparkcep explain query.sql --format svg --output automaton.svg"],
     "report": ["sparkcep report query.sql --table ticks=ticks.parquet --output report.html"],
@@ -213,7 +213,7 @@ def _parser() -> argparse.ArgumentParser:
             add("-e", "--execute", metavar="SQL", help="the statements themselves")
         if name in ("rewrite", "explain"):
             add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
-        if name in ("run", "report", "shell"):
+        if name in ("run", "report", "shell", "why"):
             add("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a file, folder or glob: Parquet, CSV, TSV, JSON or ORC, also compressed; repeatable")
             add("--option", action="append", default=[], metavar="NAME.OPTION=VALUE", help="an option of Spark's reader for that table, or its format; repeatable")
             add("--verbose", action="store_true", help=_VERBOSE)
@@ -225,6 +225,16 @@ def _parser() -> argparse.ArgumentParser:
             add("--output", metavar="PATH", help="write the last result to this file (.parquet, .csv, .json) instead of printing it; for a stream, to a folder of such files")
             add("--format", choices=[_TABLE, "csv", "tsv", "json", "jsonl"], default=_TABLE, help="how results are printed (default table); csv, tsv, json (an array) and jsonl (one record per line) print all rows for other programs")
             add("--limit", type=int, help="rows to print of each result (default 50 for a table)")
+        if name == "why":
+            add("--at", metavar="SQL", help="a condition that selects the rows to explain, in one partition of the clause's input")
+            add("--match", type=int, metavar="N", help="the number of a match in its partition; alone, each of its decisions is explained")
+            add("--expect", metavar="VARIABLE", help="with --at: why the rows are not this variable")
+            add("--which", metavar="NAME", help="the clause, if the statement has several: its alias, or its number")
+            add("--rows", type=int, default=10_000, metavar="N", help="the largest partition that is fetched (default 10000)")
+            add("--partitions", type=int, default=20, metavar="N", help="without --at and --match: the most partitions that are traced (default 20)")
+            add("--redact", choices=["values", "all"], help="names such as v1 instead of the values of rows, or nothing")
+            add("--format", choices=["text", "json", "csv"], default="text", help="how the answer is shown (default text); csv has the comparisons")
+            add("--output", metavar="PATH", help="write it there instead of printing")
         if name == "explain":
             add("--format", choices=FORMATS, default=TEXT, help="the format (default text)")
             add("--output", metavar="PATH", help="write to this file instead of printing")
@@ -681,7 +691,7 @@ def _why(options: argparse.Namespace) -> int:
         for statement in statements[:-1]:
             with _reporting(statement):
                 spark.sql(statement)
-        asked = {name: getattr(options, name) for name in ("at", "match", "expect", "which", "rows", "redact")}
+        asked = {name: getattr(options, name) for name in ("at", "match", "expect", "which", "rows", "partitions", "redact")}
         with _reporting(statements[-1]), _running(spark):
             answers.append(sparkcep.why(spark, statements[-1], **asked))
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import inspect
 import random
+import re
 import textwrap
 from collections import Counter
+from itertools import product
 
 import pytest
 
 from sparkcep.errors import ClauseError
+from sparkcep.tracing.answers.near import nearest_miss
 from sparkcep.tracing.conditions import comparisons
 from sparkcep.tracing.conditions.comparisons import combined, smallest_sets
 from sparkcep.tracing.rows.verify import verify
 from sparkcep.tracing.search import program, runs, trace
 from sparkcep.tracing.search.runs import Run
 from sparkcep.tracing.search.trace import Effort, Trace
-from tests.oracle import cases, expr
+from tests.oracle import cases, expr, pattern
 from tests.property.why_cases import WINDOWS, Case, smallest_by_trying
 from tests.selection import first
 from tests.why_examples import frozen, question
@@ -182,3 +185,55 @@ def test_traces_of_groups_with_windows_equal_the_engine(seed):
             if search.match is None and (ended := search.farthest()) is not None:
                 assert all(reason for _, reason in search.next(ended)), text
     assert matches > 30
+
+
+# -- nearest misses -------------------------------------------------------------------------------------------------------
+
+
+def regular(p: tuple) -> str:
+    """A pattern of the oracle as a regular expression over the names of variables."""
+    if p[0] == "var":
+        return p[1]
+    if p[0] == "cat":
+        return "".join(f"(?:{regular(part)})" for part in p[1])
+    if p[0] == "alt":
+        return "|".join(f"(?:{regular(part)})" for part in p[1])
+    return f"(?:{regular(p[1])}){{{p[2]},{'' if p[3] is None else p[3]}}}" if p[0] == "rep" else ""
+
+
+def has_one_error(p: tuple, names: list[str], rows: list[tuple]) -> bool:
+    """Whether some labels of the first rows match with one error, by trying all labels."""
+    expression = re.compile(regular(p))
+    for end in range(1, len(rows) + 1):
+        for length in range(end - 1, end + 2):
+            for labels in product(names, repeat=length):
+                if not expression.fullmatch("".join(labels)):
+                    continue
+                good = [[bool(rows[row][1 + "ABC".index(label)]) for row in range(end)] for label in labels]
+                if length == end and sum(not good[i][i] for i in range(end)) <= 1:
+                    return True
+                if length == end + 1 and any(all(good[i + (i >= j)][i] for i in range(end)) for j in range(length)):
+                    return True
+                if 1 <= length == end - 1 and any(all(good[i][i + (i >= j)] for i in range(length)) for j in range(1, end - 1)):
+                    return True
+    return False
+
+
+@pytest.mark.parametrize("seed", first(range(10), 1, wider=3))
+def test_nearest_misses_equal_trying_all_labels(seed):
+    rng, tried, found = random.Random(seed), 0, 0
+    while tried < 60:
+        names = ["A", "B", "C"][: rng.choice([1, 2, 2, 3])]
+        p = pattern.random_pattern(rng, names, rng.choice([1, 2, 2, 3]), permute=False, exclude=False, anchors=False)
+        used = pattern.variables(p)
+        if not used:
+            continue
+        defines = ", ".join(f"{name} AS {name.lower()} = 1" for name in used)
+        values = [(i, *(int(rng.random() < 0.45) for _ in "ABC")) for i in range(rng.choice([1, 2, 3, 4]))]
+        rows = frozen(question(f"ORDER BY t PATTERN ({pattern.to_text(p, rng)}) DEFINE {defines}"), ["t", "a", "b", "c"], values, "t")
+        search = Trace(rows.pattern(), rows, search=False).search(0, 1)
+        if search.match is None:
+            miss, _ = nearest_miss(search)
+            assert (miss is not None) == has_one_error(p, list(used), values), (p, values, miss)
+            tried, found = tried + 1, found + (miss is not None)
+    assert found > 5

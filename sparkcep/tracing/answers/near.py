@@ -67,7 +67,7 @@ def nearest_miss(search: Search, steps: int = STEPS) -> tuple[Miss | None, int]:
 
 
 def _ways(search: Search, way: _Way) -> Iterator[_Way | None]:
-    """What may follow a way, in order of preference; None for the end of the match."""
+    """The ways that go on from a way, in order of preference; None for the end of the match."""
     count, program = search.rows.count, search.program
     node = Node(way.state, way.run, way.row)
     for option in program.options(way.state, way.row == 0, way.row == count):

@@ -27,6 +27,7 @@ from sparkcep.tracing.conditions.comparisons import combined
 from sparkcep.tracing.conditions.question import Question, is_literal
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.rows.verify import NUMBER, differences, engine_plan, matches_changed, matches_of
+from sparkcep.tracing.search.runs import Ended
 from sparkcep.tracing.search.trace import MAX_STEPS, Effort, SkipTarget, Trace
 
 MOST_CULPRITS = 10  # that are tried
@@ -152,7 +153,7 @@ class _Overall:
         return found[True], found[False], found[None]
 
     def reached(self) -> Iterator[tuple[str, int]]:
-        """The places of the pattern, shallowest first, each with the start rows of which some run took it; then the matches."""
+        """The places of the pattern, shallowest first, each with the number of start rows that have a run with it; then the matches."""
         program = self.traces[0].pattern.program
         counts = [0] * len(program.places)
         done = 0
@@ -192,11 +193,15 @@ class _Overall:
                 reasons = [reason for _, reason in options if reason]
                 ends[_ENDS[reasons[0]] if reasons else _ENDS["ANCHOR"]] += 1
                 continue
-            run = ended.taken()
-            wholes = [combined(self.question.conditions[v], lambda number: part.truth(number, ended.row, run)) for v in refused]  # noqa: B023
+            wholes = [self.whole(part, ended, variable) for variable in refused]
             ends["a condition was NULL" if None in wholes else "a condition was false"] += 1
             blamed.update({change for variable in refused for change in alone(part, variable, ended.row, ended)})
         return ends, blamed
+
+    def whole(self, part: FrozenRows, ended: Ended, variable: int) -> bool | None:
+        """The truth of a variable's condition at the row where a run ended."""
+        run = ended.taken()
+        return combined(self.question.conditions[variable], lambda number: part.truth(number, ended.row, run))
 
     def culprits(self, blamed: Counter[tuple[int, bool]]) -> list[tuple[int, int, int, bool]] | None:
         """(matches if it were always so, start rows, comparison, truth) of each culprit, most matches first.
