@@ -15,6 +15,7 @@ from sparkcep.spark.errors.exceptions import ClauseParseException
 from sparkcep.spark.session.frames import Keys, statement_over
 from sparkcep.spark.session.session import formatted_over, sql_in, unformatted
 from sparkcep.spark.why.counters import count, sample
+from sparkcep.spark.why.filtered import filtered
 from sparkcep.spark.why.partition import check_condition, fetch, locate
 from sparkcep.spark.why.statement import Input, input_of
 from sparkcep.sql.rewrite.rewrite import MARKER_PREFIX, name_markers
@@ -22,7 +23,7 @@ from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.explain import Asked, explain
 from sparkcep.tracing.answers.overall import overall
 from sparkcep.tracing.answers.reasons import Reason
-from sparkcep.tracing.answers.values import LEVELS
+from sparkcep.tracing.answers.values import LEVELS, Values
 from sparkcep.tracing.conditions.question import WHY
 from sparkcep.tracing.search.trace import MAX_STEPS
 
@@ -139,10 +140,9 @@ def _overall(run: Any, asked: Input, words: Mapping[str, object], rows: int, par
 
 def _answered(run: Any, asked: Input, question: Asked, at: str | None, rows: int, level: str, steps: int) -> Why:
     taken_apart = asked.question()
-    located = locate(run, asked, taken_apart, at, rows)
+    located = locate(run, asked, taken_apart, at, rows, level)
     if located is None:
-        lines = (f"No row of the clause's input fulfils {at}.",) if at is not None else (EMPTY,)
-        return Why(dict(question.words), True, lines[0], (Reason("NO_SUCH_ROW"),), lines=lines)
+        return _no_row(run, asked, question, at, level)
     try:
         frozen, found = fetch(run, asked, taken_apart, at)
     except (AnalysisException, ParseException):
@@ -151,6 +151,19 @@ def _answered(run: Any, asked: Input, question: Asked, at: str | None, rows: int
         # Under ANSI a side can fail that an AND guards. Then the machine computes each value where it is read.
         frozen, found = fetch(run, asked, asked.question(by_machine=True), at)
     return explain(frozen, replace(question, at=found), redact=level, max_steps=steps)
+
+
+def _no_row(run: Any, asked: Input, question: Asked, at: str | None, level: str) -> Why:
+    """The answer if the clause's input lacks the row: the WHERE that leaves it out, or the query to look with."""
+    words = dict(question.words)
+    if at is None:
+        return Why(words, True, EMPTY, (Reason("NO_SUCH_ROW"),), lines=(EMPTY,))
+    first = f"No row of the clause's input fulfils {at}."
+    if found := filtered(run, asked, asked.sql, at, Values(level)):
+        lines = (f"{first} {found[0]}", *found[1:])
+        return Why(words, True, lines[0], (Reason("FILTERED"),), lines=lines)
+    look = f"Look at the input with: {asked.names}SELECT * FROM {asked.source}"
+    return Why(words, True, first, (Reason("NO_SUCH_ROW"),), lines=(first, " ".join(look.split())))
 
 
 def _level(session: SparkSession, redact: str | None) -> str:

@@ -53,7 +53,7 @@ def check_condition(at: str) -> None:
         raise ClauseError(WHY, f"at={at!r} has {random}(), so it selects other rows each time. Write a condition over the columns", sqlstate=SEMANTIC)
 
 
-def locate(run: Run, asked: Input, question: Question, at: str | None, rows: int) -> Located | None:
+def locate(run: Run, asked: Input, question: Question, at: str | None, rows: int, redact: str) -> Located | None:
     """Finds the partition of the rows that are asked about, by one job.
 
     Returns:
@@ -69,11 +69,11 @@ def locate(run: Run, asked: Input, question: Question, at: str | None, rows: int
     names = [key.column for key in plan.partition]
     group = f" GROUP BY {', '.join(names)}" if names else ""
     counts = f"SELECT {', '.join([*names, f'sum({_HITS}) AS {_HITS}', f'count(*) AS {_SIZE}'])} FROM ({inner}){group} HAVING sum({_HITS}) > 0"
-    found = run(f"{asked.names}SELECT *, count(*) OVER () AS __partitions FROM ({counts}) ORDER BY {_HITS} DESC LIMIT {_SHOWN_PARTITIONS}").collect()
+    found = run(f"{asked.names}SELECT *, count(*) OVER () AS __partitions FROM ({counts}) ORDER BY {', '.join([f'{_HITS} DESC', *names])} LIMIT {_SHOWN_PARTITIONS}").collect()
     if not found:
         return None
     if len(found) > 1:
-        raise _several(plan, [row.asDict() for row in found], at)
+        raise _several(plan, [row.asDict() for row in found], at, redact)
     hits, size = int(found[0][_HITS]), int(found[0][_SIZE])
     if at is not None and hits > MOST_ROWS:
         raise ClauseError(WHY, f"at selects {hits:,} rows, and at most {MOST_ROWS} are explained. Add a condition, such as one on the ORDER BY key", sqlstate=SEMANTIC)
@@ -82,8 +82,13 @@ def locate(run: Run, asked: Input, question: Question, at: str | None, rows: int
     return Located(size, hits)
 
 
-def _several(plan: Plan, found: list[dict[str, Any]], at: str | None) -> ClauseError:
+def _several(plan: Plan, found: list[dict[str, Any]], at: str | None, redact: str) -> ClauseError:
+    """The error for rows of several partitions. Redacted, it has no values of keys."""
     values, partitions = Values(), found[0]["__partitions"]
+    if redact:
+        what = "at selects rows of" if at is not None else "The input has"
+        instead = "Add a condition on" if at is not None else "Write at with a condition on the row and on"
+        return ClauseError(WHY, f"{what} {partitions:,} partitions. {instead} {', '.join(key.name for key in plan.partition)}", sqlstate=SEMANTIC)
 
     def keys(row: dict[str, Any], named: bool) -> str:
         texts = [(key.name, values.text(row[key.column])) for key in plan.partition]

@@ -26,6 +26,7 @@ class Input:
         source: the table of the clause, as SQL.
         settings: the settings for its plan.
         qualifiers: lower-case names that may qualify the input's columns.
+        sql: the statement.
     """
 
     clause: MatchClause
@@ -33,6 +34,7 @@ class Input:
     source: str
     settings: Settings
     qualifiers: frozenset[str]
+    sql: str
 
     def question(self, *, by_machine: bool = False) -> Question:
         """The clause taken apart. ``by_machine``: the machine computes the values."""
@@ -53,7 +55,7 @@ def input_of(sql: str, which: str | int | None, settings: Settings) -> Input:
     names = f"WITH {', '.join(sql[start:end] for start, end in spans)} " if spans else ""
     tokens = tokenize(chosen.source)
     count = sum(1 for token in tokens if token.kind != END)
-    return Input(chosen.clause, names, chosen.source, settings, table_names(tokens, matching(tokens), 0, count))
+    return Input(chosen.clause, names, chosen.source, settings, table_names(tokens, matching(tokens), 0, count), sql)
 
 
 def _chosen(sql: str, found: list[Rewritten], which: str | int | None) -> Rewritten:
