@@ -83,7 +83,7 @@ def locate(run: Run, asked: Input, question: Question, at: str | None, rows: int
 
 
 def _several(plan: Plan, found: list[dict[str, Any]], at: str | None, redact: str) -> ClauseError:
-    """The error for rows of several partitions. Redacted, it has no values of keys."""
+    """The error for rows of several partitions. Under redaction it leaves the values of keys out."""
     values, partitions = Values(), found[0]["__partitions"]
     if redact:
         what = "at selects rows of" if at is not None else "The input has"

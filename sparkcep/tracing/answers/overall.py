@@ -153,7 +153,7 @@ class _Overall:
         return found[True], found[False], found[None]
 
     def reached(self) -> Iterator[tuple[str, int]]:
-        """The places of the pattern, shallowest first, each with the number of start rows that have a run with it; then the matches."""
+        """The places, shallowest first, each with the number of start rows that have a run with it; then the matches."""
         program = self.traces[0].pattern.program
         counts = [0] * len(program.places)
         done = 0
