@@ -571,7 +571,7 @@ def test_classes_that_are_asked_for_are_found():
 
 MOST_LINES, MOST_PARAMETERS = 150, 12
 # docs/adr/0003 says why the interpreter of conditions and the exact search are one function each; plot is called with names
-LONG, WIDE = {"scan", "match_partitions"}, {"plot"}
+LONG, WIDE = {"scan", "match_partitions"}, {"plot", "why"}
 KERNELS = {"kernel", "inlined", "embedded", "allocating", "separate"}  # decorators: numba's functions take arrays one by one
 
 

@@ -29,7 +29,7 @@ def test_examples_as_statements(spark, example):
 @pytest.mark.parametrize("example", EXAMPLES[::3], ids=lambda example: example.name)
 def test_examples_over_data_frames(spark, example):
     frame = spark.sql(f"SELECT * FROM {example.table}")
-    assert str(sparkcep.why(frame, clause=example.measured, at=example.at, **example.arguments)) == example.text
+    assert str(sparkcep.why(frame, clause=example.clause, at=example.at, **example.arguments)) == example.text
 
 
 def test_keys_are_in_the_first_line(spark):
@@ -230,3 +230,17 @@ def test_rows_that_a_where_leaves_out(spark):
     assert str(sparkcep.why(spark, two, at="day = 4")).split("\n")[0].endswith("One row of ticks does; WHERE of a (line 1) leaves it out:")
     joined = f"SELECT * FROM (SELECT t.* FROM ticks t JOIN ticks u ON t.day = u.day WHERE t.volume > 1000) {clause}"
     assert str(sparkcep.why(spark, joined, at="day = 4")).split("\n")[1].startswith("Look at the input with: SELECT * FROM (SELECT t.* FROM ticks t JOIN")
+
+
+def test_data_frames_with_other_keys(spark):
+    """Keys may be arguments, and a clause may lack MEASURES whatever the direction of its order."""
+    frame = spark.sql(f"SELECT * FROM {V_TABLE}")
+    pattern = "PATTERN (A B) DEFINE B AS price > 10"
+    texts = {
+        str(sparkcep.why(frame, clause=f"ORDER BY day DESC NULLS LAST {pattern}", at="symbol IS NULL")).split("\n")[0],
+        str(sparkcep.why(frame, clause=pattern, order_by="day DESC NULLS LAST", at="symbol IS NULL")).split("\n")[0],
+    }
+    assert len(texts) == 1 and "(day 1) is in" in texts.pop()
+    assert str(sparkcep.why(frame, clause=pattern, partition_by="symbol", order_by="day", at="symbol IS NULL")).startswith("Row 1 (day 1) of symbol = NULL is in no match.")
+    with pytest.raises(TypeError, match="or a DataFrame and clause="):
+        sparkcep.why(spark, V, clause=pattern)

@@ -13,7 +13,8 @@ from pyspark.sql import Column, DataFrame
 from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.parser import parse_clause, parse_key
 from sparkcep.clause.printer import variable_text
-from sparkcep.clause.tokens import quote
+from sparkcep.clause.tokens import quote, tokenize
+from sparkcep.clause.tree import ONE_ROW
 from sparkcep.errors import ClauseError, error_at, position
 from sparkcep.spark.configured import settings_of
 from sparkcep.spark.errors.exceptions import ClauseParseException, StatementError, with_text
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 Key: TypeAlias = "str | Column"
 Keys: TypeAlias = "Key | Sequence[Key]"
 
+_DIRECTIONS = frozenset("ASC DESC NULLS FIRST LAST".split())
 _HEAD, _TAIL = "SELECT * FROM {frame}%s MATCH_RECOGNIZE (\n", "\n)"
 _VIEW = re.compile(r"`?_pyspark_\w+`?\.")  # the view under which Spark knows the frame
 _ORDERED = re.compile(r"(.*?)((?: (?:ASC|DESC))?(?: NULLS (?:FIRST|LAST))?)", re.S)
@@ -107,13 +109,19 @@ def match_recognize(
         raise with_text(error, _in_arguments(error.text, composed)) from None
 
 
-def statement_over(frame: DataFrame, clause: str | None, partition_by: Keys | None, order_by: Keys | None, parts: Mapping[str, Any]) -> str:
-    """Returns the statement that :func:`match_recognize` runs, with the field ``{frame}``, for ``sparkcep.why``.
+def statement_over(frame: DataFrame, clause: str | None, partition_by: Keys | None, order_by: Keys | None) -> str:
+    """Returns a statement of a clause over a DataFrame, with the field ``{frame}``, for ``sparkcep.why``.
 
-    Measures may be missing. Raises TypeError, ClauseError.
+    Raises TypeError, ClauseError. Without PARTITION BY and MEASURES the clause gets ALL ROWS PER MATCH, which changes no match.
     """
-    rows = {} if clause is not None or parts["measures"] is not None else {"rows": "ALL ROWS PER MATCH"}
-    return _statement(frame, _composed(frame, "why", clause, partition_by, order_by, {**parts, **rows}))
+    composed = _composed(frame, "why", clause, partition_by, order_by, {"pattern": None})
+    parsed = parse_clause(composed.text)
+    if parsed.measures or parsed.partition_by or parsed.rows != ONE_ROW:
+        return _statement(frame, composed)
+    begins = parsed.order_by[-1].expr.span.end if parsed.order_by else 0
+    after = next(token for token in tokenize(composed.text[begins:]) if token.upper not in _DIRECTIONS)
+    at = begins + after.start
+    return _statement(frame, Composed.of([Part(f"{composed.text[:at]} ALL ROWS PER MATCH {composed.text[at:]}")]))
 
 
 def _statement(frame: DataFrame, composed: Composed) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +37,7 @@ EMPTY = "The clause's input is empty."
 def why(
     of: SparkSession | DataFrame, sql: str | None = None, *, at: str | None = None, match: int | None = None, expect: str | None = None,
     which: str | int | None = None, rows: int = _MOST_ROWS, partitions: int = 20, redact: str | None = None, args: dict[str, Any] | list[Any] | None = None,
-    clause: str | None = None, pattern: str | None = None, define: Mapping[str, str] | None = None, measures: Mapping[str, str] | None = None,
-    after_match: str | None = None, options: str | None = None, subset: Mapping[str, Sequence[str]] | None = None, partition_by: Keys | None = None,
-    order_by: Keys | None = None,
+    clause: str | None = None, partition_by: Keys | None = None, order_by: Keys | None = None,
 ) -> Why:  # fmt: skip
     """Explains why rows match, or why they do not.
 
@@ -63,8 +61,8 @@ def why(
         redact: ``"values"`` writes names such as v1 instead of the values of rows, ``"all"`` leaves them out. The setting
             ``sparkcep.why.redact`` is the least level.
         args: the values of the statement's parameters, as ``spark.sql`` takes them.
-        clause, pattern, define, measures, after_match, options, subset, partition_by, order_by: the clause over a DataFrame, as
-            :func:`sparkcep.match_recognize` takes it.
+        clause: the clause over a DataFrame, the text between the parentheses of MATCH_RECOGNIZE. MEASURES may be missing.
+        partition_by, order_by: the keys of this clause, as :func:`sparkcep.match_recognize` takes them.
 
     Returns:
         The answer. ``print`` shows it as text; it also has ``to_pandas()`` and ``to_json()``.
@@ -74,24 +72,23 @@ def why(
 
     Example:
         >>> events = spark.createDataFrame([(1, "login"), (2, "click"), (3, "login")], "day int, event string")
-        >>> define = {"L": "event = 'login'", "F": "event = '2fa'"}
-        >>> print(sparkcep.why(events, at="day = 3", order_by="day", pattern="L F", define=define))
+        >>> clause = "PATTERN (L F) DEFINE L AS event = 'login', F AS event = '2fa'"
+        >>> print(sparkcep.why(events, clause=clause, order_by="day", at="day = 3"))
         Row 3 (day 3) is in no match.
         No match starts here. The run that got farthest took row 3: L.
           It ended because the partition ends after row 3. F should come next.
     """
     words = {"at": at, "match": match, "expect": expect, "which": which}
-    parts = {"pattern": pattern, "define": define, "measures": measures, "rows": None, "after_match": after_match, "options": options, "subset": subset}
     if type(of).__name__ == "StreamingQuery":
         raise ClauseParseException.of(ClauseError(WHY, "Streams are not explained yet. Ask about a table with the rows: a stream returns the matches that a table returns"), "")
     if isinstance(of, DataFrame):
         if sql is not None:
             raise TypeError("a DataFrame is given, and sql too; write the clause as clause=..., or give the session")
-        session, sql = of.sparkSession, statement_over(of, clause, partition_by, order_by, parts)
+        session, sql = of.sparkSession, statement_over(of, clause, partition_by, order_by)
         frames: Mapping[str, DataFrame] = {"frame": of}
     else:
-        if not isinstance(sql, str) or any(part is not None for part in (clause, partition_by, order_by, *parts.values())):
-            raise TypeError("why needs a session and the statement's text, or a DataFrame and clause=... or pattern=...")
+        if not isinstance(sql, str) or any(part is not None for part in (clause, partition_by, order_by)):
+            raise TypeError("why needs a session and the statement's text, or a DataFrame and clause=...")
         session, frames = of, {}
     text, held = formatted_over(session, sql, frames)
     if isinstance(args, list):
