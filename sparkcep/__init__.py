@@ -35,10 +35,11 @@ if TYPE_CHECKING:  # editors and type checkers read these; at run time __getattr
     from sparkcep.spark.report.query_report import report
     from sparkcep.spark.session.frames import match_recognize
     from sparkcep.spark.session.session import disable, enable
+    from sparkcep.spark.why.ask import why
     from sparkcep.sql.rewrite.rewrite import rewrite
     from sparkcep.tools.complete import complete
 
-__all__ = ["ClauseError", "MatchRuntimeError", "budget_totals", "complete", "disable", "enable", "explain", "lineage", "match_recognize", "plot", "preview", "report", "rewrite", "see_through", "transpile"]
+__all__ = ["ClauseError", "MatchRuntimeError", "budget_totals", "complete", "disable", "enable", "explain", "lineage", "match_recognize", "plot", "preview", "report", "rewrite", "see_through", "transpile", "why"]
 
 
 _MODULES = {  # loaded on first access
@@ -54,6 +55,7 @@ _MODULES = {  # loaded on first access
     "plot": "sparkcep.draw.matches",
     "preview": "sparkcep.cli.trial",
     "report": "sparkcep.spark.report.query_report",
+    "why": "sparkcep.spark.why.ask",
     "budget_totals": "sparkcep.spark.exec.budget_metrics",
     "load_ipython_extension": "sparkcep.notebook.magic",
     "unload_ipython_extension": "sparkcep.notebook.magic",

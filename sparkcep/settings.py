@@ -201,7 +201,7 @@ _READERS = {  # member -> its key, and the reader of its text
     "max_matches": ("sparkcep.maxMatchesPerPartition", _number(1 << 53)),
 }
 DEFAULT = Settings()
-_OTHERS = ("sparkcep.warm",)  # read by spark/session/warm_up.py
+_OTHERS = ("sparkcep.warm", "sparkcep.why.redact", "sparkcep.why.maxSteps")  # read by spark/session/warm_up.py and spark/why/ask.py
 # Helpers.java reads these settings.
 _OPERATORS = ("spark.sparkcep.python", "spark.sparkcep.rewriter.processes", "spark.sparkcep.rewriter.timeout", "spark.sparkcep.rewriter.memory")
 

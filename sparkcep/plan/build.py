@@ -105,11 +105,16 @@ def make_plan(clause: MatchClause, *, settings: Settings = DEFAULT, qualifiers: 
 
     ``qualifiers``: lower-case names that may qualify the input's own columns (its table name or alias).
     """
+    return drafted(clause, settings=settings, qualifiers=qualifiers).plan
+
+
+def drafted(clause: MatchClause, *, settings: Settings = DEFAULT, qualifiers: frozenset[str] = frozenset()) -> Draft:
+    """The finished draft of :func:`make_plan`: its plan, and the splitters, which can split further expressions."""
     draft = begun(clause, settings, qualifiers)
     for step in PASSES if clause.automaton is None else AUTOMATON_PASSES:
         if step.wanted(draft):
             draft = step.run(draft)
-    return draft.plan
+    return draft
 
 
 def begun(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: frozenset[str] = frozenset()) -> Draft:

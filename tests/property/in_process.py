@@ -288,8 +288,8 @@ def _portable(sql) -> str:
 
 
 def _array(values, kind) -> pa.Array:
-    if kind == pa.bool_():
+    if kind == pa.bool_() and all(v in (None, 0, 1) for v in values):
         return pa.array([None if v is None else bool(v) for v in values], kind)
-    if kind is None:
+    if kind in (None, pa.bool_()):
         kind = pa.string() if any(isinstance(v, str) for v in values) else pa.int64()
     return pa.array(values, kind)

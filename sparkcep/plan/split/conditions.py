@@ -161,6 +161,20 @@ class ConditionSplitter:
                 spans.append(conjunct.span)
         return " AND ".join(rows), others, spans
 
+    def over_rows(self, expr: Expr, variable: int) -> str | None:
+        """The text of an expression over a row and its physical neighbours. None if it reads other rows of the match.
+
+        Neighbours are read by lag and lead over :data:`ORDER`.
+        """
+        rows = self._rows(expr, variable)
+        if any(row.which != "cur" or (row.physical and not self.ordered) for row in rows) or any(True for _ in self._special(expr)):
+            return None
+        return self._lagged(expr, variable)
+
+    def tree(self, expr: Expr, variable: int, *, conjunct: bool = False) -> tuple:
+        """The tree of an expression in the condition of a variable. ``conjunct``: it is an operand of the condition's top AND."""
+        return self._with_first_iteration(expr, variable) if conjunct else self._lower(expr, variable)
+
     def _check_boolean(self, condition: Expr, variable: int) -> None:
         if condition.op == "lit" and (condition.value == "NULL" or str(condition.value)[0] in ".0123456789"):
             of = self.scope.variables[variable]

@@ -13,7 +13,8 @@ from pyspark.sql import Column, DataFrame
 from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.parser import parse_clause, parse_key
 from sparkcep.clause.printer import variable_text
-from sparkcep.clause.tokens import quote
+from sparkcep.clause.tokens import quote, tokenize
+from sparkcep.clause.tree import ONE_ROW
 from sparkcep.errors import ClauseError, error_at, position
 from sparkcep.spark.configured import settings_of
 from sparkcep.spark.errors.exceptions import ClauseParseException, StatementError, with_text
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 Key: TypeAlias = "str | Column"
 Keys: TypeAlias = "Key | Sequence[Key]"
 
+_DIRECTIONS = frozenset("ASC DESC NULLS FIRST LAST".split())
 _HEAD, _TAIL = "SELECT * FROM {frame}%s MATCH_RECOGNIZE (\n", "\n)"
 _VIEW = re.compile(r"`?_pyspark_\w+`?\.")  # the view under which Spark knows the frame
 _ORDERED = re.compile(r"(.*?)((?: (?:ASC|DESC))?(?: NULLS (?:FIRST|LAST))?)", re.S)
@@ -94,41 +96,65 @@ def match_recognize(
         +------+-------+
         <BLANKLINE>
     """
-    if not isinstance(frame, DataFrame):
-        is_pandas = type(frame).__module__.partition(".")[0] == "pandas"
-        instead = "; convert the pandas DataFrame with spark.createDataFrame(frame)" if is_pandas else ""
-        raise TypeError(f"match_recognize needs a pyspark DataFrame, not {'pandas.' * is_pandas}{type(frame).__name__}{instead}")
-    parts = {"pattern": pattern, "define": define, "measures": measures, "rows": rows, "after_match": after_match, "options": options, "subset": subset}
-    given = [name for name, part in parts.items() if part is not None]
-    if clause is not None and given:
-        raise TypeError(f"{given[0]} and clause cannot both be given. Write it in the clause, or pass all parts by name")
-    if clause is None and pattern is None:
-        raise TypeError('match_recognize needs pattern="...", or clause="..." with the text between the parentheses of MATCH_RECOGNIZE')
-    for name, part in {"clause": clause, **parts}.items():
-        if part is not None:
-            _check_type(name, part)
+    composed = _composed(frame, "match_recognize", clause, partition_by, order_by, {
+        "pattern": pattern, "define": define, "measures": measures, "rows": rows, "after_match": after_match, "options": options, "subset": subset,
+    })  # fmt: skip
     try:
-        named = backticked if settings_of(frame.sparkSession).double_quoted else str
-    except ClauseError as error:
-        raise ClauseParseException.of(error, clause or pattern or "") from None
-    keys = {
-        "partition_by": [_text(frame, key, "partition_by", named) for key in _listed(partition_by, "partition_by")],
-        "order_by": [_text(frame, key, "order_by", named) for key in _listed(order_by, "order_by")],
-    }
-    if clause is not None:
-        composed = _with_keys(clause, keys, named)
-    else:
-        composed = Composed.of([*_key_parts(keys), *_parts(named, **parts)])
-    try:
-        alias = _alias(frame)
-        head = _HEAD % (f" AS {quote(alias)}" if alias else "")
-        return sql_in(frame.sparkSession, f"{head}{unformatted(composed.text)}{_TAIL}", args, frame=frame)
+        return sql_in(frame.sparkSession, _statement(frame, composed), args, frame=frame)
     except ClauseError as error:
         raise _placed(error, composed) from None
     except PySparkException as error:
         if not isinstance(error, StatementError):
             raise
         raise with_text(error, _in_arguments(error.text, composed)) from None
+
+
+def statement_over(frame: DataFrame, clause: str | None, partition_by: Keys | None, order_by: Keys | None) -> str:
+    """Returns a statement of a clause over a DataFrame, with the field ``{frame}``, for ``sparkcep.why``.
+
+    Raises TypeError, ClauseError. Without PARTITION BY and MEASURES the clause gets ALL ROWS PER MATCH, which changes no match.
+    """
+    composed = _composed(frame, "why", clause, partition_by, order_by, {"pattern": None})
+    parsed = parse_clause(composed.text)
+    if parsed.measures or parsed.partition_by or parsed.rows != ONE_ROW:
+        return _statement(frame, composed)
+    begins = parsed.order_by[-1].expr.span.end if parsed.order_by else 0
+    after = next(token for token in tokenize(composed.text[begins:]) if token.upper not in _DIRECTIONS)
+    at = begins + after.start
+    return _statement(frame, Composed.of([Part(f"{composed.text[:at]} ALL ROWS PER MATCH {composed.text[at:]}")]))
+
+
+def _statement(frame: DataFrame, composed: Composed) -> str:
+    alias = _alias(frame)
+    head = _HEAD % (f" AS {quote(alias)}" if alias else "")
+    return f"{head}{unformatted(composed.text)}{_TAIL}"
+
+
+def _composed(frame: DataFrame, function: str, clause: str | None, partition_by: Keys | None, order_by: Keys | None, parts: Mapping[str, Any]) -> Composed:
+    """Returns the clause of a function's arguments. Raises TypeError, ClauseError."""
+    if not isinstance(frame, DataFrame):
+        is_pandas = type(frame).__module__.partition(".")[0] == "pandas"
+        instead = "; convert the pandas DataFrame with spark.createDataFrame(frame)" if is_pandas else ""
+        raise TypeError(f"{function} needs a pyspark DataFrame, not {'pandas.' * is_pandas}{type(frame).__name__}{instead}")
+    given = [name for name, part in parts.items() if part is not None]
+    if clause is not None and given:
+        raise TypeError(f"{given[0]} and clause cannot both be given. Write it in the clause, or pass all parts by name")
+    if clause is None and parts["pattern"] is None:
+        raise TypeError(f'{function} needs pattern="...", or clause="..." with the text between the parentheses of MATCH_RECOGNIZE')
+    for name, part in {"clause": clause, **parts}.items():
+        if part is not None:
+            _check_type(name, part)
+    try:
+        named = backticked if settings_of(frame.sparkSession).double_quoted else str
+    except ClauseError as error:
+        raise ClauseParseException.of(error, clause or parts["pattern"] or "") from None
+    keys = {
+        "partition_by": [_text(frame, key, "partition_by", named) for key in _listed(partition_by, "partition_by")],
+        "order_by": [_text(frame, key, "order_by", named) for key in _listed(order_by, "order_by")],
+    }
+    if clause is not None:
+        return _with_keys(clause, keys, named)
+    return Composed.of([*_key_parts(keys), *_parts(named, **parts)])
 
 
 _FORMS = {

@@ -17,7 +17,7 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -292,6 +292,14 @@ def _format(session: SparkSession, text: str, kwargs: dict) -> tuple[str, dict[s
         return formatted, {name: frame for frame, name in formatter._temp_views}
     finally:
         formatter.clear()
+
+
+def formatted_over(session: SparkSession, text: str, frames: Mapping[str, DataFrame]) -> tuple[str, dict[str, DataFrame]]:
+    """Fills the fields of ``text`` with DataFrames. Returns the text, and the DataFrames by the names that it has for them.
+
+    Without DataFrames, ``text`` is not a format string.
+    """
+    return _format(session, text, dict(frames)) if frames else (text, {})
 
 
 def unformatted(text: str, frames: Iterable[str] = ()) -> str:

@@ -72,7 +72,7 @@ AVERAGE = "average"  # of months: returned as an interval of years and months, r
 _WHOLE = "struct(*) AS __whole"
 _PLAIN = re.compile(r"`?[^\W\d]\w*`?")  # a column by its name alone
 MARKER_PREFIX = "sparkcep_marker_"
-_MARKER = re.compile(rf":{MARKER_PREFIX}\d+")
+MARKER = re.compile(rf":{MARKER_PREFIX}\d+")
 NEEDED = "__sparkcep_needed"  # whether a variable accepts a row
 _KEPT = 64
 _recent: dict[str, Places] = {}  # the recently rewritten statements
@@ -215,7 +215,7 @@ def _in_patterns(tokens: list[Token]) -> set[int]:
 
 def unmarked(offset: int, marked: str) -> int:
     """Maps an offset in ``name_markers(sql)`` to ``sql``."""
-    return offset - sum(min(m.end(), offset) - m.start() - 1 for m in _MARKER.finditer(marked, 0, offset) if m.start() < offset - 1)
+    return offset - sum(min(m.end(), offset) - m.start() - 1 for m in MARKER.finditer(marked, 0, offset) if m.start() < offset - 1)
 
 
 @dataclass(frozen=True)
@@ -705,7 +705,8 @@ def _kept_leaves(plan: Plan) -> list[str]:
     return [leaf.name for leaf in plan.leaves if leaf.name in used or not plan.aggregates]
 
 
-def _letters_sql(plan: Plan) -> list[str]:
+def letters_sql(plan: Plan) -> list[str]:
+    """Returns the column with the letters of each row as SQL, or an empty list if the plan lacks letters."""
     if not plan.letters:
         return []
     size = next(t for t, n in (("TINYINT", 7), ("SMALLINT", 15), ("INT", 31), ("BIGINT", 63)) if len(plan.letters) <= n)
@@ -719,16 +720,16 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     texts = {n: _as_months(f"({t})") if n in as_months else t for n, t in plan.inputs}
     history = texts.pop(HISTORY_COLUMN, None)
     keys = plan.keys
-    order = [_order_text(item.column, item) for item in plan.order]
+    order = [order_text(item.column, item) for item in plan.order]
     order += [plan.changes.arrival] if plan.changes is not None and plan.changes.arrival else []
-    computed = [f"{t} AS {n}" for n, t in texts.items()] + _letters_sql(plan)
+    computed = [f"{t} AS {n}" for n, t in texts.items()] + letters_sql(plan)
     order_only = _unread(plan)
     shipped = [n for n in texts if n not in order_only] + ([LETTERS] if plan.letters else [])
     if plan.ordered_inputs:
         window = " ".join(
             [
                 *(["PARTITION BY " + ", ".join(_text_of(plan, k) for k in keys)] if keys else []),
-                "ORDER BY " + ", ".join(_order_text(_text_of(plan, item.column), item) for item in plan.order),
+                "ORDER BY " + ", ".join(order_text(_text_of(plan, item.column), item) for item in plan.order),
             ]
         )
         computed += [f"{text.replace(ORDER, window)} AS {name}" for name, text in plan.ordered_inputs]
@@ -792,7 +793,7 @@ def stream_input(plan: Plan, source: str, months: tuple[str, ...] = ()) -> str:
     that no variable accepts would not advance the watermark.
     """
     texts, unread = {n: _as_months(f"({t})") if n in months else t for n, t in plan.inputs}, _unread(plan)
-    computed = [f"{t} AS {n}" for n, t in texts.items()] + _letters_sql(plan)
+    computed = [f"{t} AS {n}" for n, t in texts.items()] + letters_sql(plan)
     shipped = [n for n in texts if n not in unread] + ([LETTERS] if plan.letters else [])
     wanted = " OR ".join(f"({text})" for text in plan.prefilter) or "true"
     computed += [f"coalesce({wanted}, false) AS {NEEDED}", *free_names(plan)]
@@ -833,7 +834,8 @@ def _text_of(plan: Plan, column: str) -> str:
     return f"({dict(plan.inputs)[column]})"
 
 
-def _order_text(text: str, item: Order) -> str:
+def order_text(text: str, item: Order) -> str:
+    """Returns an ORDER BY expression over ``text``."""
     nulls = "" if item.nulls_first is None else (" NULLS FIRST" if item.nulls_first else " NULLS LAST")
     return f"{text}{' DESC' if item.descending else ''}{nulls}"
 

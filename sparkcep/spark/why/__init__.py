@@ -1,0 +1,1 @@
+"""Asks Spark for the rows that :mod:`sparkcep.tracing` explains."""

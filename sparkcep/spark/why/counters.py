@@ -1,0 +1,74 @@
+"""Counts over a clause's whole input, and a sample of its partitions.
+
+One job counts. One fetches the sample: whole partitions, those with the smallest hash of their keys.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkcep.plan.split.conditions import ORDER
+from sparkcep.spark.why.partition import Run, row_columns, text_of, window_of
+from sparkcep.spark.why.statement import Input
+from sparkcep.tracing.answers.overall import MOST_COMPARISONS, Totals
+from sparkcep.tracing.conditions.question import ROW, Question
+from sparkcep.tracing.rows.frozen import FrozenRows
+
+MOST_SAMPLED = 100_000  # rows
+_SIZE, _HASH = "__size", "__hash"
+
+
+def count(run: Run, asked: Input, question: Question) -> Totals:
+    """Counts the rows and the truths of comparisons, by one job."""
+    plan, window = question.plan, window_of(question.plan)
+    texts = {column.name: column.text.replace(ORDER, window) for column in question.columns}
+    counted = {c.number: question.values[c.truth].column for c in question.comparisons[:MOST_COMPARISONS] if question.values[c.truth].column}
+    keys = {f"__k{i}": text_of(plan, key.column) for i, key in enumerate(plan.partition)}
+    order = ", ".join(text_of(plan, item.column) for item in plan.order)
+    inner = [f"{text} AS {name}" for name, text in keys.items()] + [f"{texts[name]} AS {name}" for name in dict.fromkeys(counted.values())]
+    inner.append(f"struct({order or '0'}) AS __key")
+    each = [f"count(*) AS {_SIZE}", f"{'count(*) - count(DISTINCT __key)' if plan.order else '0L'} AS __ties"]
+    nulls = " OR ".join(f"{name} IS NULL" for name in keys) or "false"
+    each.append(f"count_if({nulls}) AS __nulls")
+    whole = [f"sum({_SIZE}) AS n", "count(*) AS partitions", "sum(__ties) AS ties", f"count_if({_SIZE} = 1) AS single", "sum(__nulls) AS nulls"]
+    for number, column in counted.items():
+        each += [f"count_if({column}) AS __t{number}", f"count_if(NOT {column}) AS __f{number}"]
+        whole += [f"sum(__t{number}) AS t{number}", f"sum(__f{number}) AS f{number}"]
+    group = f" GROUP BY {', '.join(keys)}" if keys else ""
+    found = run(f"{asked.names}SELECT {', '.join(whole)} FROM (SELECT {', '.join(each)} FROM (SELECT {', '.join(inner)} FROM {asked.source}){group}) WHERE {_SIZE} > 0").collect()[0]
+    rows = int(found["n"] or 0)
+    truths = {number: (int(found[f"t{number}"] or 0), int(found[f"f{number}"] or 0)) for number in counted}
+    return Totals(
+        rows, int(found["partitions"] or 0), {number: (true, false, rows - true - false) for number, (true, false) in truths.items()},
+        ties=int(found["ties"] or 0), single=int(found["single"] or 0), null_keys=int(found["nulls"] or 0),
+    )
+
+
+def sample(run: Run, asked: Input, question: Question, partitions: int, rows: int) -> tuple[FrozenRows, ...]:
+    """Fetches whole partitions, by one job: those with the smallest hash of their keys.
+
+    Args:
+        run: runs a statement.
+        asked: the clause and its input.
+        question: the clause taken apart.
+        partitions: the most partitions.
+        rows: the most rows of each; of a longer partition, its first rows.
+    """
+    plan = question.plan
+    keys = [text_of(plan, key.column) for key in plan.partition]
+    hashed = f"xxhash64({', '.join(keys)})" if keys else "0L"
+    computed = [*row_columns(question), f"{hashed} AS {_HASH}"]
+    source = asked.source
+    if keys:
+        named = ", ".join(f"{key} AS __of{i}" for i, key in enumerate(keys))
+        chosen = f"SELECT {named} FROM {asked.source} GROUP BY {', '.join(keys)} ORDER BY {hashed} LIMIT {partitions}"
+        equal = " AND ".join(f"{key} <=> __chosen.__of{i}" for i, key in enumerate(keys))
+        source = f"{source} LEFT SEMI JOIN ({chosen}) AS __chosen ON {equal}"
+    order = ", ".join([_HASH, *(key.column for key in plan.partition), ROW])
+    inner = f"SELECT {', '.join(computed)} FROM {source}"
+    found = run(f"{asked.names}SELECT * FROM ({inner}) WHERE {ROW} < {rows} ORDER BY {order} LIMIT {MOST_SAMPLED}").toArrow().combine_chunks()
+    table = found.drop_columns([_HASH])
+    table = table.set_column(table.column_names.index(ROW), ROW, table[ROW].cast(pa.int64()))
+    starts = pc.indices_nonzero(pc.equal(table[ROW], 0)).to_pylist()
+    return tuple(FrozenRows(question, table.slice(start, end - start)) for start, end in zip(starts, [*starts[1:], table.num_rows], strict=True))

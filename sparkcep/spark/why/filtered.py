@@ -1,0 +1,146 @@
+"""Finds the WHERE that leaves a row out before the clause sees it.
+
+If no row of the clause's input fulfils ``at``, the question goes down through subqueries and CTEs of one table. A join, GROUP BY or
+LIMIT stops it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyspark.errors import AnalysisException
+
+from sparkcep.clause.expressions import Expr, render
+from sparkcep.clause.parser import parse_clause
+from sparkcep.clause.tokens import END, QUOTED, WORD, Token, matching, name_of, tokenize
+from sparkcep.errors import ClauseError, position
+from sparkcep.spark.why.partition import Run
+from sparkcep.spark.why.statement import Input
+from sparkcep.tracing.answers.values import Values, truth
+from sparkcep.tracing.conditions.comparisons import combined, numbers, taken_apart
+from sparkcep.tracing.conditions.question import is_literal, sides_of
+
+LEVELS = 5
+_CONDITION = "PATTERN (A) DEFINE A AS "
+_STOPS = frozenset("JOIN GROUP LIMIT HAVING UNION INTERSECT EXCEPT MINUS OFFSET LATERAL PIVOT UNPIVOT TABLESAMPLE DISTINCT QUALIFY MATCH_RECOGNIZE".split())
+_ENDS = frozenset("ORDER SORT CLUSTER DISTRIBUTE WINDOW".split())
+
+
+@dataclass(frozen=True)
+class _Query:
+    """A query of one table.
+
+    Attributes:
+        name: what the answer calls it.
+        at: its text, which has its place in the statement.
+        table: the table, as SQL.
+        where: the condition, "" without one.
+    """
+
+    name: str
+    at: str
+    table: str
+    where: str
+
+
+def filtered(run: Run, asked: Input, sql: str, at: str, values: Values) -> list[str]:
+    """The lines that say which WHERE leaves the rows out. Empty if the question cannot go down."""
+    source = asked.source
+    for _ in range(LEVELS):
+        query = _inner(source, asked)
+        if query is None:
+            return []
+        if query.where and (lines := _left_out(run, asked, query, sql, at, values)) is not None:
+            return lines
+        source = query.table
+    return []
+
+
+def _inner(source: str, asked: Input) -> _Query | None:
+    """The query of one table that makes a source; None for a table, and for a query of another form."""
+    tokens = [token for token in tokenize(source) if token.kind != END]
+    close = matching(tokens)
+    name = "the subquery"
+    if tokens and tokens[0].text == "(" and 0 in close:
+        text = source[tokens[0].end : tokens[close[0]].start]
+    elif tokens and tokens[0].kind in (WORD, QUOTED) and (len(tokens) == 1 or tokens[1].text != "."):
+        name = name_of(tokens[0])
+        text = dict(_definitions(asked.names)).get(name.lower(), "")
+    else:
+        return None
+    inner = [token for token in tokenize(text) if token.kind != END]
+    if not inner or inner[0].upper != "SELECT":
+        return None
+    words = list(_outside(inner))
+    if any(inner[i].upper in _STOPS for i in words):
+        return None
+    begin = next((i for i in words if inner[i].upper == "FROM"), None)
+    if begin is None:
+        return None
+    end = next((i for i in words if i > begin and inner[i].upper in _ENDS), len(inner))
+    where = next((i for i in words if begin < i < end and inner[i].upper == "WHERE"), end)
+    if where == begin + 1 or any(inner[i].text == "," for i in _outside(inner, words=False) if begin < i < where):
+        return None
+    condition = text[inner[where + 1].start : inner[end - 1].end] if where < end - 1 else ""
+    return _Query(name, text, text[inner[begin + 1].start : inner[where - 1].end], condition)
+
+
+def _outside(tokens: list[Token], *, words: bool = True) -> Iterator[int]:
+    """The indexes of tokens outside of parentheses."""
+    close, i = matching(tokens), 0
+    while i < len(tokens):
+        if not words or tokens[i].kind == WORD:
+            yield i
+        i = close.get(i, i) + 1
+
+
+def _definitions(names: str) -> Iterator[tuple[str, str]]:
+    """The name and the query of each definition of a WITH without a list of columns."""
+    tokens = [token for token in tokenize(names) if token.kind != END]
+    close, i = matching(tokens), 1
+    while i + 2 < len(tokens):
+        opening = i + 2
+        if tokens[i + 1].upper != "AS" or opening not in close:
+            return
+        yield name_of(tokens[i]).lower(), names[tokens[opening].end : tokens[close[opening]].start]
+        i = close[opening] + 2
+
+
+def _left_out(run: Run, asked: Input, query: _Query, sql: str, at: str, values: Values) -> list[str] | None:
+    """The lines for a query whose table has such rows; None if it has none, or other columns."""
+    clause_text = _CONDITION + query.where
+    try:
+        condition = parse_clause(clause_text).defines[0].condition
+    except ClauseError:
+        return None
+    found: list[Expr] = []
+
+    def number(expr: Expr, top: bool) -> int:
+        found.append(expr)
+        return len(found) - 1
+
+    logic = taken_apart(condition, number)
+    sides = [(i, side) for i, expr in enumerate(found) for side in sides_of(expr) if not is_literal(side)]
+    computed = [f"({expr.span.of(clause_text)}) AS __t{i}" for i, expr in enumerate(found)]
+    computed += [f"({side.span.of(clause_text)}) AS __s{j}" for j, (_, side) in enumerate(sides)]
+    try:
+        rows = run(f"{asked.names}SELECT {', '.join(computed)}, count(*) OVER () AS __rows FROM {query.table} WHERE ({at}) LIMIT 1").collect()
+    except AnalysisException:  # the table has other columns
+        return None
+    if not rows:
+        return None
+    row, count = rows[0].asDict(), int(rows[0]["__rows"])
+    table = query.table if "(" not in query.table else "its input"
+    line = position(sql, max(sql.find(query.at), 0))[0]
+    does, them = ("One row of {} does", "it") if count == 1 else (f"{count:,} rows of {{}} do", "them")
+    lines = [f"{does.format(table)}; WHERE of {query.name} (line {line}) leaves {them} out:"]
+    parts = logic[1:] if logic[0] == "and" else (logic,)
+    shown = []
+    for part in parts:
+        if combined(part, lambda i: row[f"__t{i}"]) is not True:
+            for i in dict.fromkeys(numbers(part)):
+                swaps = {side.span: values.text(row[f"__s{j}"]) for j, (of, side) in enumerate(sides) if of == i}
+                shown.append((" ".join(found[i].span.of(clause_text).split()), " ".join(render(clause_text, found[i], swaps).split()), truth(row[f"__t{i}"])))
+    texts, middles = (max((len(one[i]) for one in shown), default=0) for i in range(2))
+    return lines + [f"  {text:<{texts}}  {'' if values.redact == 'all' else f'{middle:<{middles}}  '}{found}" for text, middle, found in shown]

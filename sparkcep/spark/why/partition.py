@@ -1,0 +1,143 @@
+"""Fetches one partition of a clause's input, with the truth and the sides of each comparison.
+
+One job finds the partition and its size, one fetches the rows. The rows are frozen: they get numbers in the order of their arrival,
+and the trace and the engine see them in this order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkcep.clause.parser import parse_key
+from sparkcep.clause.tokens import WORD, tokenize
+from sparkcep.errors import SEMANTIC, ClauseError
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.scope import RANDOM
+from sparkcep.plan.split.conditions import ORDER
+from sparkcep.spark.why.statement import Input
+from sparkcep.sql.rewrite.rewrite import letters_sql, order_text
+from sparkcep.tracing.answers.values import Values
+from sparkcep.tracing.conditions.question import ROW, WHY, Question
+from sparkcep.tracing.rows.frozen import FrozenRows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MOST_ROWS = 20  # that ``at`` may select
+_SHOWN_PARTITIONS = 3
+_HITS, _SIZE, _ASKED = "__hits", "__size", "__asked"
+Run = Callable[[str], "DataFrame"]
+
+
+@dataclass(frozen=True)
+class Located:
+    """The partition that a question is about: its number of rows, and how many of them are asked about."""
+
+    size: int
+    hits: int
+
+
+def check_condition(at: str) -> None:
+    """Raises ClauseError of class WHY if ``at`` is not one SQL condition, or is random."""
+    try:
+        parse_key(at, ordered=False)
+    except ClauseError as error:
+        raise ClauseError(WHY, f"at={at!r} is not one SQL condition: {error.message}", sqlstate=error.sqlstate) from None
+    random = next((token.text for token in tokenize(at) if token.kind == WORD and token.upper in RANDOM), None)
+    if random is not None:
+        raise ClauseError(WHY, f"at={at!r} has {random}(), so it selects other rows each time. Write a condition over the columns", sqlstate=SEMANTIC)
+
+
+def locate(run: Run, asked: Input, question: Question, at: str | None, rows: int, redact: str) -> Located | None:
+    """Finds the partition of the rows that are asked about, by one job.
+
+    Returns:
+        The partition, None if no row fulfils ``at``.
+
+    Raises:
+        ClauseError: the rows are of several partitions, or too many; the partition is too large.
+    """
+    plan = question.plan
+    keys = [f"{text_of(plan, key.column)} AS {key.column}" for key in plan.partition]
+    hit = f"CAST(COALESCE({f'({at})' if at is not None else 'true'}, false) AS INT) AS {_HITS}"
+    inner = f"SELECT {', '.join([*keys, hit])} FROM {asked.source}"
+    names = [key.column for key in plan.partition]
+    group = f" GROUP BY {', '.join(names)}" if names else ""
+    counts = f"SELECT {', '.join([*names, f'sum({_HITS}) AS {_HITS}', f'count(*) AS {_SIZE}'])} FROM ({inner}){group} HAVING sum({_HITS}) > 0"
+    found = run(f"{asked.names}SELECT *, count(*) OVER () AS __partitions FROM ({counts}) ORDER BY {', '.join([f'{_HITS} DESC', *names])} LIMIT {_SHOWN_PARTITIONS}").collect()
+    if not found:
+        return None
+    if len(found) > 1:
+        raise _several(plan, [row.asDict() for row in found], at, redact)
+    hits, size = int(found[0][_HITS]), int(found[0][_SIZE])
+    if at is not None and hits > MOST_ROWS:
+        raise ClauseError(WHY, f"at selects {hits:,} rows, and at most {MOST_ROWS} are explained. Add a condition, such as one on the ORDER BY key", sqlstate=SEMANTIC)
+    if size > rows:
+        raise ClauseError(WHY, f"The partition has {size:,} rows, and rows is {rows:,}. Write rows={size}, or ask about a smaller partition", sqlstate=SEMANTIC)
+    return Located(size, hits)
+
+
+def _several(plan: Plan, found: list[dict[str, Any]], at: str | None, redact: str) -> ClauseError:
+    """The error for rows of several partitions. Under redaction it leaves the values of keys out."""
+    values, partitions = Values(), found[0]["__partitions"]
+    if redact:
+        what = "at selects rows of" if at is not None else "The input has"
+        instead = "Add a condition on" if at is not None else "Write at with a condition on the row and on"
+        return ClauseError(WHY, f"{what} {partitions:,} partitions. {instead} {', '.join(key.name for key in plan.partition)}", sqlstate=SEMANTIC)
+
+    def keys(row: dict[str, Any], named: bool) -> str:
+        texts = [(key.name, values.text(row[key.column])) for key in plan.partition]
+        return " AND ".join(f"{name} {'IS NULL' if text == 'NULL' and named else f'= {text}'}" if named else text for name, text in texts)
+
+    listed = ", ".join(f"{keys(row, not i)}" + (f" ({row[_HITS]})" if at is not None else "") for i, row in enumerate(found))
+    more = ", ..." if partitions > len(found) else ""
+    only = keys(found[0], True)
+    if at is None:
+        return ClauseError(WHY, f'The input has {partitions:,} partitions: {listed}{more}. Write at="{only}" and a condition on the row', sqlstate=SEMANTIC)
+    return ClauseError(WHY, f"at selects rows of {partitions:,} partitions: {listed}{more}. Add AND {only}", sqlstate=SEMANTIC)
+
+
+def fetch(run: Run, asked: Input, question: Question, at: str | None) -> tuple[FrozenRows, tuple[int, ...]]:
+    """Fetches the partition of the rows that are asked about, by one job.
+
+    Returns:
+        The frozen rows, and the rows that fulfil ``at``; none without a condition.
+    """
+    plan = question.plan
+    computed = [*row_columns(question), f"COALESCE({f'({at})' if at is not None else 'false'}, false) AS {_ASKED}"]
+    source = asked.source
+    if at is not None and plan.partition:
+        keys = [f"{text_of(plan, key.column)} AS __of{i}" for i, key in enumerate(plan.partition)]
+        equal = " AND ".join(f"{text_of(plan, key.column)} <=> __asked.__of{i}" for i, key in enumerate(plan.partition))
+        source = f"{source} LEFT SEMI JOIN (SELECT {', '.join(keys)} FROM {asked.source} WHERE ({at}) LIMIT 1) AS __asked ON {equal}"
+    found = run(f"{asked.names}SELECT {', '.join(computed)} FROM {source}").toArrow()
+    table = found.take(pc.sort_indices(found[ROW])).combine_chunks()
+    table = table.set_column(table.column_names.index(ROW), ROW, table[ROW].cast(pa.int64()))
+    rows = tuple(i for i, hit in enumerate(table[_ASKED].to_pylist()) if hit)
+    return FrozenRows(question, table.drop_columns([_ASKED])), rows
+
+
+def row_columns(question: Question) -> list[str]:
+    """The columns of a frozen row: the plan's inputs, the values of comparisons, and the row's number in its partition."""
+    plan, window = question.plan, window_of(question.plan)
+    computed = [f"{text} AS {name}" for name, text in plan.inputs] + letters_sql(plan)
+    computed += [f"{text.replace(ORDER, window)} AS {name}" for name, text in (*plan.ordered_inputs, *question.columns)]
+    return [*computed, f"row_number() OVER ({window}) - 1 AS {ROW}"]
+
+
+def window_of(plan: Plan) -> str:
+    """The clause's PARTITION BY and ORDER BY as a window."""
+    keys = ", ".join(text_of(plan, key.column) for key in plan.partition)
+    order = ", ".join(order_text(text_of(plan, item.column), item) for item in plan.order)
+    return f"{f'PARTITION BY {keys} ' if keys else ''}ORDER BY {order or 'NULL'}"
+
+
+def text_of(plan: Plan, column: str) -> str:
+    """An input column as SQL over the clause's input."""
+    return f"({dict(plan.inputs)[column]})"
+

@@ -1,0 +1,1 @@
+"""Answers: explanations of a trace as text, and as records."""

@@ -1,0 +1,115 @@
+"""The answer of sparkcep.why: a frozen record with a text form, a pandas form and a JSON form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sparkcep.tracing.answers.reasons import Reason
+
+if TYPE_CHECKING:
+    import pandas
+
+SCHEMA = 1  # of the JSON form
+MOST_COLUMNS = 132  # of a line with a comparison
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A comparison at a row.
+
+    Attributes:
+        partition: the partition's keys as text, "" without PARTITION BY.
+        row: the number of the row.
+        start_row: the number of the run's first row.
+        role: "next" (it could have come after a run), "preferred" (it would come before what the match took) or "expected".
+        variable: its variable.
+        comparison: its text.
+        left, right: the values of its sides as text.
+        result: true, false or NULL (None).
+        cause: why it is NULL, "" if it is not.
+        alone: whether its change alone would make the condition true.
+    """
+
+    partition: str
+    row: int
+    start_row: int
+    role: str
+    variable: str
+    comparison: str
+    left: str
+    right: str
+    result: bool | None
+    cause: str
+    alone: bool
+
+
+@dataclass(frozen=True)
+class ShownRun:
+    """A run: its first row, its number of rows, its variables, and the row that ended it (0: the partition's end)."""
+
+    start_row: int
+    rows: int
+    variables: tuple[str, ...]
+    ended: int
+
+
+@dataclass(frozen=True)
+class ShownDecision:
+    """What a match took at a row, and everything else that could have come there. ``row`` is 0 at the end of the match.
+
+    Each of the others has its name ("" for the end of the match), whether it is preferred, its verdict, and its reason.
+    """
+
+    match: int
+    row: int
+    variable: str
+    others: tuple[tuple[str, bool, str, str], ...]
+
+
+@dataclass(frozen=True)
+class Why:
+    """An answer of :func:`sparkcep.why`. Printed, it explains; :meth:`to_pandas` and :meth:`to_json` have its parts.
+
+    Attributes:
+        question: the arguments of the question.
+        verified: whether the engine finds the matches that were traced. If not, nothing is explained.
+        verdict: the first line of the answer.
+        reasons: why rows were not taken.
+        run: the run that got farthest, None if the question has none.
+        next: the comparisons that are shown.
+        decisions: the decisions of matches.
+        funnel, culprits, near, hints: of a question about a whole table, which is not answered yet.
+        rows: the numbers of the rows that were asked about.
+        lines: the lines of the text form.
+    """
+
+    question: Mapping[str, object]
+    verified: bool
+    verdict: str
+    reasons: tuple[Reason, ...] = ()
+    run: ShownRun | None = None
+    next: tuple[Shown, ...] = ()
+    decisions: tuple[ShownDecision, ...] = ()
+    funnel: tuple[object, ...] = ()
+    culprits: tuple[object, ...] = ()
+    near: tuple[object, ...] = ()
+    hints: tuple[str, ...] = ()
+    rows: tuple[int, ...] = ()
+    lines: tuple[str, ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The comparisons as a pandas DataFrame, one line each."""
+        import pandas
+
+        return pandas.DataFrame([asdict(shown) for shown in self.next], columns=list(Shown.__dataclass_fields__))
+
+    def to_json(self) -> str:
+        """The answer as JSON text. ``schema`` is the version of its form."""
+        found: dict[str, Any] = {"schema": SCHEMA} | asdict(self)
+        return json.dumps(found, ensure_ascii=False)

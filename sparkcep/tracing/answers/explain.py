@@ -1,0 +1,591 @@
+"""Answers questions about the rows of one partition, as text and as records.
+
+Question 1 asks why no match starts at a row. Question 2 asks why a row is in no match, or not in a given one. Question 3 asks why
+the rows of a match have their variables.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkcep.clause.expressions import render
+from sparkcep.clause.tokens import Span
+from sparkcep.clause.tree import NEXT_ROW, PAST_LAST, TO_FIRST
+from sparkcep.errors import SEMANTIC, ClauseError, offered
+from sparkcep.plan.options import MICROS, ROWS
+from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownDecision, ShownRun, Why
+from sparkcep.tracing.answers.causes import causes
+from sparkcep.tracing.answers.change import Change, one_change
+from sparkcep.tracing.answers.reasons import Reason
+from sparkcep.tracing.answers.values import Values, truth
+from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
+from sparkcep.tracing.conditions.question import WHY, sides_of
+from sparkcep.tracing.rows.frozen import FrozenRows
+from sparkcep.tracing.rows.verify import Difference, differences, matches_of
+from sparkcep.tracing.search.lost import lost
+from sparkcep.tracing.search.program import Option
+from sparkcep.tracing.search.runs import Ended, Run
+from sparkcep.tracing.search.trace import FAILS, MATCHES, MAX_STEPS, REFUSED, Decision, Effort, Match, Other, Search, Trace
+
+MOST_LINES = 40  # of the comparisons of a row
+IN_FULL = 3  # rows that are answered in full
+MOST_DECISIONS = 60  # rows of a match that are shown
+UNTRUE = "The trace differs from the engine. This is a bug of sparkcep."
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question about the rows of a partition.
+
+    Attributes:
+        at: the rows that are asked about, () without a condition.
+        match: the number of a match.
+        expect: a variable.
+        words: the arguments as the user gave them.
+    """
+
+    at: tuple[int, ...] = ()
+    match: int | None = None
+    expect: str | None = None
+    words: Mapping[str, object] = field(default_factory=dict)
+
+
+def explain(rows: FrozenRows, asked: Asked, *, redact: str = "", max_steps: int = MAX_STEPS) -> Why:
+    """Answers a question about the rows of a partition.
+
+    Args:
+        rows: the frozen rows.
+        asked: the question.
+        redact: "", "values" or "all".
+        max_steps: how many steps a start row may take.
+
+    Raises:
+        ClauseError: the question names a match or a variable that does not exist.
+        MatchRuntimeError: the query fails for these rows.
+    """
+    engine = matches_of(rows.question.plan, rows.table)  # the query's own errors come first
+    trace = Trace(rows.pattern(), rows, max_steps=max_steps)
+    explainer = _Explainer(rows, trace, Values(redact), asked)
+    wrong = differences(trace.matches, engine[: len(trace.matches)] if trace.given_up else engine)
+    return explainer.untrue(wrong, engine) if wrong else explainer.answer()
+
+
+class _Untrue(Exception):
+    """The engine does not confirm a change."""
+
+
+class _Explainer:
+    def __init__(self, rows: FrozenRows, trace: Trace, values: Values, asked: Asked) -> None:
+        self.rows, self.trace, self.values, self.asked = rows, trace, values, asked
+        self.question, self.plan = rows.question, rows.question.plan
+        self.partition = " and ".join(f"{key.name} = {values.text(self._key(key.column), kind='k')}" for key in self.plan.partition)
+        self.reasons: list[Reason] = []
+        self.shown: list[Shown] = []
+        self.decisions: list[ShownDecision] = []
+        self.run: ShownRun | None = None
+
+    def _key(self, column: str) -> Any:
+        return self.rows.column(column)[0] if self.rows.count else None
+
+    # -- answers --------------------------------------------------------------------------------------------
+
+    def answer(self) -> Why:
+        """Answers the question."""
+        lines: list[str] = []
+        try:
+            if not self.asked.at:
+                lines = self.match(self._match_number())
+            for i, row in enumerate(self.asked.at):
+                found = self.at(row)
+                lines += found if i < IN_FULL else found[:1]
+        except _Untrue:
+            return self.untrue([], [])
+        return self._why(True, lines)
+
+    def _why(self, verified: bool, lines: list[str]) -> Why:
+        return Why(
+            dict(self.asked.words), verified, lines[0] if lines else "", tuple(dict.fromkeys(self.reasons)), self.run, tuple(self.shown), tuple(self.decisions),
+            rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines),
+        )
+
+    def untrue(self, wrong: Iterable[Difference], engine: Iterable[tuple[int, tuple[int, ...]]]) -> Why:
+        """The answer if trace and engine differ: both lists of matches, and no explanation."""
+        self.reasons, self.shown, self.decisions, self.run = [], [], [], None
+        lines = [UNTRUE]
+        for by, matches in (("trace", [(m.start, m.variables) for m in self.trace.matches]), ("engine", list(engine))):
+            lines.append(f"  Matches of the {by}: " + ("; ".join(self._matched(*match) for match in matches) or "none"))
+        lines += [f"  Only the {one.by} has {self._matched(one.start, one.variables)}." for one in wrong]
+        return self._why(False, lines)
+
+    def _matched(self, start: int, variables: tuple[int, ...]) -> str:
+        return f"{self.span(start, start + len(variables) - 1)} ({self.labels(variables)})" if variables else f"an empty match at row {start + 1}"
+
+    def _match_number(self) -> int:
+        """The number of the match that is asked about. Raises ClauseError if there is none with this number."""
+        number, count = self.asked.match, len(self.trace.matches)
+        if number is None or not 1 <= number <= count:
+            there = f"has {count} match{'es' if count > 1 else ''}" if count else "has 0 matches"
+            instead = f"Write match=1{f' to match={count}' if count > 1 else ''}" if count else "Ask about a row with at"
+            raise ClauseError(WHY, f"match={number}: the partition {there}. {instead}", sqlstate=SEMANTIC)
+        return number
+
+    # -- names ----------------------------------------------------------------------------------------------
+
+    def row(self, row: int) -> str:
+        """A row by its number and its first ORDER BY key."""
+        if not self.plan.order:
+            return f"row {row + 1}"
+        key = self.plan.order[0]
+        return f"row {row + 1} ({key.name} {self.values.text(self.rows.column(key.column)[row], quoted=False)})"
+
+    def head(self, row: int) -> str:
+        """A row at the beginning of an answer."""
+        return self.row(row).capitalize().replace("Row", "Row", 1) + (f" of {self.partition}" if self.partition else "")
+
+    def span(self, first: int, last: int) -> str:
+        return f"row {first + 1}" if first == last else f"rows {first + 1}-{last + 1}"
+
+    def labels(self, variables: Sequence[int]) -> str:
+        """The names of variables; more than three equal ones as a number."""
+        found: list[tuple[int, int]] = []
+        for variable in variables:
+            if found and found[-1][0] == variable:
+                found[-1] = (variable, found[-1][1] + 1)
+            else:
+                found.append((variable, 1))
+        return " ".join(f"{self.question.name(v)} x{n}" if n > 3 else " ".join([self.question.name(v)] * n) for v, n in found)
+
+    def which(self, option: Option) -> str:
+        """An option, with the number of its place if its variable has several."""
+        if option.kind != "row":
+            return "the end of the match"
+        name, places = self.question.name(option.variable), self.trace.pattern.program.places
+        same = [place for place, variable in enumerate(places) if variable == option.variable]
+        return name if len(same) == 1 else f"{name} number {same.index(option.place) + 1} of PATTERN"
+
+    # -- conditions -----------------------------------------------------------------------------------------
+
+    def condition(self, role: str, ended: Ended, variable: int, indent: str, head: str = "") -> list[str]:
+        """The comparisons of a variable's condition at the row after a run, with both sides."""
+        logic = self.question.conditions.get(variable)
+        if logic is None:
+            return [f"{indent}{head}any row (not in DEFINE)"]
+        row, run = ended.row, ended.taken()
+
+        def holds(number: int) -> bool | None:
+            return self.rows.truth(number, row, run)
+
+        listed = list(dict.fromkeys(numbers(logic)))
+        whole = combined(logic, holds)
+        sets = smallest_sets(logic, holds) if whole is not True else []
+        single = {next(iter(changes))[0] for changes in sets if len(changes) == 1}
+        shown = [self._shown(role, number, row, ended.start, run, number in single) for number in listed]
+        self.shown += [one for one, _ in shown]
+        left_out = 0
+        if len(shown) > MOST_LINES:
+            needed = {number for changes in sets for number, _ in changes}
+            kept = [one for one, number in zip(shown, listed, strict=True) if number in needed][:MOST_LINES]
+            left_out, shown = len(shown) - len(kept), kept
+        texts = max((len(one.comparison) for one, _ in shown), default=0)
+        sides = max((len(values) for _, values in shown), default=0)
+        blank, lines = " " * len(head), []
+        for i, (one, values) in enumerate(shown):
+            middle = "" if self.values.redact == "all" else f"{values:<{sides}}  "
+            line = f"{indent}{blank if i else head}{one.comparison:<{texts}}  {middle}{truth(one.result)}" + (f": {one.cause}" if one.cause else "")
+            lines.append(line if len(line) <= MOST_COLUMNS else line[: MOST_COLUMNS - 3] + "...")
+        if left_out:
+            lines.append(f"{indent}{blank}and {left_out} more comparison{'s' if left_out > 1 else ''}")
+        if sets and not is_conjunction(logic):
+            order = {number: i for i, number in enumerate(numbers(logic))}
+            ways = [" and ".join(self._wanted(*change) for change in sorted(changes, key=lambda change: order[change[0]])) for changes in sets[:3]]
+            lines.append(f"{indent}{blank}needs {'; or '.join(ways)}")
+        return lines
+
+    def _wanted(self, number: int, wanted: bool) -> str:
+        text = self.question.comparisons[number].text
+        return text if wanted else f"not {text}"
+
+    def _shown(self, role: str, number: int, row: int, start: int, run: Run, is_alone: bool) -> tuple[Shown, str]:
+        """A comparison at a row, and its text with the values of its sides."""
+        comparison, text = self.question.comparisons[number], self.question.clause.text
+        values: dict[Span, str] = {}
+        for side in comparison.sides:
+            value = self.question.values[side]
+            if value.is_known:
+                values[value.expr.span] = self.values.text(self.rows.value(side, row, run))
+        result = self.rows.truth(number, row, run)
+        why = causes(self.rows, number, row, run) if result is None else []
+        with_values = " ".join(render(text, comparison.expr, values).split())
+        sides = [values.get(side.span, " ".join(side.span.of(text).split())) for side in sides_of(comparison.expr)]
+        left, right = ("", "") if self.values.redact == "all" else (sides[0] if sides else "", ", ".join(sides[1:]))
+        shown = Shown(
+            self.partition, row + 1, start + 1, role, self.question.name(comparison.variable), comparison.text, left, right, result, "; ".join(why), is_alone,
+        )
+        return shown, with_values
+
+    def ended(self, search: Search, ended: Ended, indent: str = "  ", opening: str = "next") -> list[str]:
+        """Why a run ended: everything that could have come next."""
+        row, options = ended.row, search.next(ended)
+        named = list(dict.fromkeys(self.question.name(option.variable) for option, _ in options if option.kind == "row"))
+        if row >= self.rows.count:
+            self._because("PARTITION_END", -1, ended, options)
+            lines = [f"{indent}It ended because the partition ends after row {row}."]
+            if named:
+                lines[0] += f" {' or '.join(named)} should come next."
+            return lines + self._anchors(options, indent, row)
+        reasons = {reason for option, reason in options if option.kind == "row"}
+        for reason in ("WINDOW", "NULL_TIME"):
+            if reason in reasons and reasons == {reason}:
+                self._because(reason, row, ended, options)
+                return [f"{indent}It ended at {self.row(row)}: {self._outside(0, ended.start, row, reason)}."]
+        lines = [f"{indent}It ended at {self.row(row)}. The pattern lets come {opening}:"] if opening == "next" else [f"{indent}The pattern lets come first:"]
+        width, seen = max(map(len, named), default=0), set()
+        for option, reason in options:
+            if option.kind == "anchor":
+                self.reasons.append(Reason("ANCHOR", row + 1, ended.start + 1))
+                lines.append(f"{indent}  {self._anchor(option, row)}")
+            elif option.variable not in seen:
+                seen.add(option.variable)
+                name = self.question.name(option.variable)
+                if reason == "CONDITION":
+                    self.reasons.append(self._of_condition(option.variable, ended))
+                    lines += self.condition("next", ended, option.variable, f"{indent}  ", f"{name:<{width}}  ")
+                else:
+                    self.reasons.append(Reason(reason, row + 1, ended.start + 1, name))
+                    lines.append(f"{indent}  {name:<{width}}  {self._group(search, option, row, reason)}")
+        return lines
+
+    def _because(self, reason: str, row: int, ended: Ended, options: Iterable[tuple[Option, str]]) -> None:
+        names = dict.fromkeys(self.question.name(option.variable) for option, _ in options if option.kind == "row")
+        self.reasons += [Reason(reason, row + 1, ended.start + 1, name) for name in names or ("",)]
+
+    def _of_condition(self, variable: int, ended: Ended) -> Reason:
+        run = ended.taken()
+        whole = combined(self.question.conditions[variable], lambda number: self.rows.truth(number, ended.row, run))
+        kind = "CONDITION_NULL" if whole is None else "CONDITION_FALSE"
+        return Reason(kind, ended.row + 1, ended.start + 1, self.question.name(variable))
+
+    def _anchors(self, options: Iterable[tuple[Option, str]], indent: str, row: int) -> list[str]:
+        return [f"{indent}  {self._anchor(option, row)}" for option, _ in options if option.kind == "anchor"]
+
+    def _anchor(self, option: Option, row: int) -> str:
+        if option.anchor == "start":
+            return f"^: row {row + 1} is not the first row of the partition"
+        return f"$: row {row} is not the last row of the partition" if row else "$: the partition has rows"
+
+    def _group(self, search: Search, option: Option, row: int, reason: str) -> str:
+        for window, first in search.program.groups(option):
+            if search.pattern.windows.refused(window, first, row):
+                return self._outside(window, first, row, reason)
+        return self._outside(0, search.start, row, reason)
+
+    def _outside(self, window: int, first: int, row: int, reason: str) -> str:
+        """Why a row is outside of a window, with the arithmetic."""
+        found = self.plan.windows[window]
+        word = "WITHIN" if window else "WINDOW"
+        if found.kind == ROWS:
+            return f"the row is outside of {word} {found.size} ROWS (row {row + 1} - row {first + 1} = {row - first}, and {row - first} < {found.size} is false)"
+        key = self.plan.order[0]
+        begin, end = (self.rows.column(found.order)[at] for at in (first, row))
+        if reason == "NULL_TIME":
+            return f"{key.name} is NULL in row {(first if begin is None else row) + 1}, so {word} {found.text} cannot place the row"
+        if key.descending:
+            begin, end = end, begin
+        text = self.values.text
+        size = str(datetime.timedelta(microseconds=float(found.size))) if found.kind == MICROS else found.size
+        apart = text(end - begin)
+        return f"the row is outside of {word} {found.text} ({key.name} {text(end)} - {text(begin)} = {apart}, and {apart} < {size} is false)"
+
+    def changed(self, search: Search, ended: Ended) -> list[str]:
+        """The change that would make a match, as a sentence; none if the run did not end at a condition."""
+        if ended.row >= self.rows.count or not any(reason == "CONDITION" for _, reason in search.next(ended)):
+            return []
+        change = one_change(self.rows, self.trace.pattern, search, ended)
+        if change is None:
+            return [f"No single comparison at row {ended.row + 1} would make a match."]
+        return [self._change(change)]
+
+    def _change(self, change: Change) -> str:
+        if not change.verified:
+            raise _Untrue
+        text = self.question.comparisons[change.comparison].text
+        match = change.match
+        if not match.variables:
+            return f'If "{text}" were {truth(change.truth)} at row {change.row + 1}, an empty match would start here.'
+        rows = self.span(match.start, match.end - 1)
+        return f'If "{text}" were {truth(change.truth)} at row {change.row + 1}, {rows} would match: {self.labels(match.variables)}.'
+
+    # -- question 1: why no match starts here ---------------------------------------------------------------
+
+    def start(self, row: int, indent: str = "") -> list[str]:
+        """Why no match starts at a row."""
+        search = self.trace.searches[row]
+        if search.effort:
+            return [self._effort(row, indent)]
+        try:
+            ended = search.farthest()
+        except Effort:
+            return [self._effort(row, indent)]
+        if ended is None:
+            return [f"{indent}No match starts here."]
+        if self.run is None:
+            self.run = self._run(ended)
+        if ended.places:
+            rows = self.span(row, ended.row - 1)
+            lines = [f"{indent}No match starts here. The run that got farthest took {rows}: {self.labels(ended.variables)}."]
+            lines += self.ended(search, ended, f"{indent}  ")
+        else:
+            lines = [f"{indent}No match starts here: no variable that may come first takes the row.", *self.ended(search, ended, f"{indent}  ", "first")]
+        return lines + [f"{indent}  {text}" for text in self.changed(search, ended)]
+
+    def _effort(self, row: int, indent: str) -> str:
+        self.reasons.append(Reason("EFFORT", row + 1, row + 1))
+        return f"{indent}The search from row {row + 1} takes more than {self.trace.max_steps} steps. Raise spark.sparkcep.why.maxSteps, or add a WINDOW."
+
+    def _run(self, ended: Ended) -> ShownRun:
+        names = tuple(self.question.name(variable) for variable in ended.variables)
+        return ShownRun(ended.start + 1, len(names), names, ended.row + 1 if ended.row < self.rows.count else 0)
+
+    # -- question 2: why a row is in no match, or not in this one -------------------------------------------
+
+    def at(self, row: int) -> list[str]:
+        """The answer for one row."""
+        head = self.head(row)
+        if self.trace.given_up and row >= max(self.trace.searches):
+            return [f"{head} is not answered.", self._effort(max(self.trace.searches), "")]
+        inside = [match for match in self.trace.matches if match.start <= row < match.end]
+        if self.asked.expect is not None:
+            return self.expected(row, self.asked.expect, inside, head)
+        if self.asked.match is not None:
+            return self.not_in(row, self.trace.matches[self._match_number() - 1], head)
+        if inside:
+            places = [f"match {match.number} as {self.question.name(match.variables[row - match.start])}" for match in inside]
+            return [f"{head} is in {' and '.join(places)}.", *(line for match in inside for line in self.match(match.number, first=False))]
+        lines = [f"{head} is in no match."]
+        search = self.trace.searches[row]
+        if search.match is not None:
+            self.reasons.append(Reason("EMPTY_MATCH", row + 1, row + 1))
+            lines.append("The match that starts here is empty: the pattern prefers to take no row, or can take none.")
+        else:
+            lines += self.start(row)
+        lines += self.as_later(row)
+        return lines + self.lost(row)
+
+    def as_later(self, row: int) -> list[str]:
+        """The farthest run of an earlier start row that took the row, or ended at it."""
+        best: tuple[Search, Ended] | None = None
+        for start, search in self.trace.searches.items():
+            if start < row and search.match is None and not search.effort:
+                try:
+                    ended = search.farthest(row)
+                except Effort:
+                    continue
+                if ended is not None and (best is None or ended.rank > best[1].rank):
+                    best = search, ended
+        if best is None:
+            return []
+        search, ended = best
+        what = f"took it as {self.question.name(ended.variables[row - search.start])}" if ended.row > row else "ended here"
+        lines = [f"As a later row: the run of {self.span(search.start, ended.row - 1)} ({self.labels(ended.variables)}) {what}."]
+        return [*lines, *self.ended(search, ended), *(f"  {text}" for text in self.changed(search, ended))]
+
+    def lost(self, row: int) -> list[str]:
+        """The match that has the row and is lost to an earlier one."""
+        found = lost(self.trace, row, numbered=self.question.numbered)
+        if found is None:
+            return []
+        number = self.trace.passed[found.start]
+        self.reasons.append(Reason("LOST", row + 1, found.start + 1))
+        mode, mask = self.plan.skip.mode, self.plan.skip.targets
+        names = self.plan.skip.place.text if self.plan.skip.place is not None else self.labels([v for v in range(len(self.plan.variables)) if mask >> v & 1])
+        skip = {PAST_LAST: "PAST LAST ROW", NEXT_ROW: "TO NEXT ROW"}.get(mode) or f"TO {'FIRST' if mode == TO_FIRST else 'LAST'} {names}"
+        resumed = self.trace.resumed(self.trace.matches[number - 1]) + 1
+        return [
+            f"Lost to match {number}: {self.span(found.start, found.end - 1)} would match ({self.labels(found.variables)}), but match {number} has "
+            f"{self.row(found.start)}, and AFTER MATCH SKIP {skip} goes on at row {resumed}. AFTER MATCH SKIP TO NEXT ROW reports both."
+        ]
+
+    def not_in(self, row: int, match: Match, head: str) -> list[str]:
+        """Why a row is not in a match."""
+        if match.start <= row < match.end:
+            return [f"{head} is in match {match.number}.", *self.match(match.number, first=False)]
+        taken = f"takes {self.span(match.start, match.end - 1)}: {self.labels(match.variables)}" if match.variables else f"is empty, at row {match.start + 1}"
+        lines = [f"{head} is not in match {match.number}, which {taken}."]
+        if row < match.start:
+            lines.append("It lies before the match's first row. A match starts at the earliest row where one is found:")
+            search = self.trace.searches.get(row)
+            if search is not None and search.match is None:
+                return lines + self.start(row, "  ")
+            if row in self.trace.passed:
+                self.reasons.append(Reason("AFTER_MATCH", row + 1, match.start + 1))
+                lines.append(f"  match {self.trace.passed[row]} has the row.")
+            elif search is not None and search.match is not None:
+                lines.append(f"  match {search.match.number} starts here.")
+            return lines
+        search = self.trace.searches[match.start]
+        *_, decision = search.decisions()
+        if row > match.end:
+            lines.append(f"The match had ended before: at row {match.end + 1}.")
+        if not decision.others:
+            lines.append("Nothing may follow there: the pattern is complete.")
+        for other in sorted(decision.others, key=lambda other: not other.preferred):
+            lines += self._could_follow(search, match, decision, other)
+        return lines + self._other_way(search, match, row)
+
+    def _could_follow(self, search: Search, match: Match, decision: Decision, other: Other) -> list[str]:
+        name, row = self.question.name(other.variable), decision.row
+        if other.verdict == REFUSED and other.preferred:
+            if other.reason == "CONDITION":
+                ended = self._end_of(match)
+                self.reasons.append(self._of_condition(other.variable, ended))
+                return [f"  {name} would go on, and does not take row {row + 1}:", *self.condition("next", ended, other.variable, "    ")]
+            self.reasons.append(Reason(other.reason, row + 1 if row < self.rows.count else 0, match.start + 1, name))
+            ends = "the partition ends" if other.reason == "PARTITION_END" else f"row {row + 1} is outside of {'WITHIN' if other.reason == 'GROUP_WINDOW' else 'WINDOW'}"
+            return [f"  {name} would go on; {ends}."]
+        if other.verdict == FAILS and other.preferred:
+            self.reasons.append(Reason("AFTER_MATCH", row + 1, match.start + 1, name))
+            return [f"  {name} takes row {row + 1}, but no match goes on from there."]
+        if other.verdict == MATCHES:
+            self.reasons.append(Reason("RELUCTANT", row + 1, match.start + 1, name))
+            return [f"  {name} could take row {row + 1}, but the pattern prefers to end first: a reluctant quantifier or an earlier alternative."]
+        return []
+
+    def _end_of(self, match: Match, rows: int | None = None) -> Ended:
+        """A match, or its first rows, as a run."""
+        count = len(match.variables) if rows is None else rows
+        return Ended(match.start, match.number, match.places[:count], match.variables[:count], (), 0, 0)
+
+    def _other_way(self, search: Search, match: Match, row: int) -> list[str]:
+        """Another match of the start row that has the row, and where the two part."""
+        for i, (node, taken) in enumerate(search.path[:-1]):
+            options = search.options(node)
+            for option in options[options.index(taken) + 1 :]:
+                if option.kind != "row" or search.refused(node, option):
+                    continue
+                found = search.found(search.after(node, option))
+                if found is None:
+                    continue
+                variables = (*match.variables[:i], option.variable, *(after.variable for _, after in found[:-1]))
+                if match.start + len(variables) > row:
+                    self.reasons.append(Reason("PREFERRED", node.row + 1, match.start + 1, self.question.name(taken.variable)))
+                    return [
+                        f"  Another way has it: {self.labels(variables)}, {self.span(match.start, match.start + len(variables) - 1)}. "
+                        f"At row {node.row + 1} {self.which(taken)} is preferred to {self.which(option)}."
+                    ]
+        return []
+
+    def expected(self, row: int, expect: str, inside: list[Match], head: str) -> list[str]:
+        """Why a row is not a variable."""
+        mask = self.question.scope.ids.get(expect.lower())
+        if mask is None:
+            raise ClauseError(WHY, f"expect={expect!r} is not a variable of PATTERN{offered(expect, self.plan.variables)}", sqlstate=SEMANTIC)
+        variable, name = mask, self.plan.variables[mask]
+        best: tuple[Search, Any, Option, tuple[int, ...]] | None = None
+        names: dict[str, None] = {}
+        for search in self.trace.searches.values():
+            if best is not None or search.effort or search.start > row:
+                break  # a later start row has a shorter run
+            try:
+                for node, labels in search.explored():
+                    if node.row == row:
+                        options = search.options(node)
+                        names.update((self.question.name(option.variable), None) for option in options if option.kind == "row")
+                        option = next((option for option in options if option.variable == variable), None)
+                        if option is not None:
+                            best = search, node, option, labels
+                            break
+            except Effort:
+                continue
+        if best is None:
+            reaching = f" The runs that reach it let come {', '.join(names)}." if names else " No run reaches it."
+            self.reasons.append(Reason("NO_SUCH_ROW", row + 1, 0, name))
+            return [f"{head} is not {name}: no run lets {name} come at this row.{reaching}"]
+        search, node, option, labels = best
+        is_it = any(match.variables[row - match.start] == variable for match in inside)
+        lines = [f"{head} is {'' if is_it else 'not '}{name}."]
+        start = search.start
+        where = f"row {start + 1}" if row - start == 1 else f"rows {start + 1}-{row}"
+        lines.append(f"The run of {where} ({self.labels(labels)}) lets {name} come here:" if labels else f"As a start row {name} may come first:")
+        ended = Ended(start, search.number, (), labels, (), 0, 0) if not labels else Ended(start, search.number, (0,) * len(labels), labels, (), 0, 0)
+        lines += self.condition("expected", ended, variable, "  ")
+        reason = search.refused(node, option)
+        taken = next((taken for at, taken in search.path if at == node), None)
+        if reason == "CONDITION":
+            self.reasons.append(self._of_condition(variable, ended))
+        elif reason:
+            self.reasons.append(Reason(reason, row + 1, start + 1, name))
+            lines.append(f"  {self._group(search, option, row, reason)}" if reason != "PARTITION_END" else "  The partition ends.")
+        elif taken is not None and search.options(node).index(option) > search.options(node).index(taken):
+            preferred = self.question.name(taken.variable) if taken.kind == "row" else "the end of the match"
+            self.reasons.append(Reason("PREFERRED", row + 1, start + 1, preferred if taken.kind == "row" else ""))
+            lines.append(f"  {name} was not tried: {preferred} is preferred here and leads to match {search.number}.")
+        elif taken is None or option != taken:
+            self.reasons.append(Reason("AFTER_MATCH", row + 1, start + 1, name))
+            lines.append(f"  {name} takes the row, but no match goes on from there.")
+        return lines
+
+    # -- question 3: why these rows and variables -----------------------------------------------------------
+
+    def match(self, number: int, *, first: bool = True) -> list[str]:
+        """Each decision of a match. ``first``: the answer begins here."""
+        match = self.trace.matches[number - 1]
+        of = f" of {self.partition}" if first and self.partition else ""
+        if not match.variables:
+            self.reasons.append(Reason("EMPTY_MATCH", match.start + 1, match.start + 1))
+            lines = [f"Match {number}{of} is empty: it starts at {self.row(match.start)} and takes no row."]
+        else:
+            lines = [f"Match {number}{of} takes {self.span(match.start, match.end - 1)}: {self.labels(match.variables)}."]
+        names = max((len(self.question.name(variable)) for variable in match.variables), default=0)
+        digits = max(2, len(str(match.end)))
+        search = self.trace.searches[match.start]
+        decisions = list(search.decisions())
+        half = MOST_DECISIONS // 2
+        for i, decision in enumerate(decisions):
+            if len(decisions) > MOST_DECISIONS and half <= i < len(decisions) - half:
+                if i == half:
+                    lines.append(f"  and {len(decisions) - MOST_DECISIONS} more rows")
+                continue
+            name = self.question.name(decision.variable) if decision.variable >= 0 else ""
+            head = f"  row {decision.row + 1:<{digits}} {name:<{names}}" if name else f"  end{'':<{digits + 1}} {'':<{names}}"
+            lines += self._decision(match, decision, head)
+        return lines
+
+    def _decision(self, match: Match, decision: Decision, head: str) -> list[str]:
+        said: list[tuple[str, list[str]]] = []
+        others = sorted(decision.others, key=lambda other: not other.preferred)
+        for other in others:
+            name = self.question.name(other.variable) if other.variable >= 0 else "the end of the match"
+            if other.verdict == REFUSED and other.preferred:
+                said.append(self._refused(match, decision, other, name, " " * (len(head) + 4)))
+            elif other.verdict == FAILS and other.preferred:
+                text = f"{name} comes first and takes the row, but leads to no match"
+                if other.ended is not None:
+                    text += f": the run ends at row {other.ended.row + 1}" if other.ended.row < self.rows.count else ": the run reaches the partition's end"
+                said.append((text, []))
+            elif other.verdict == MATCHES:
+                said.append((f"preferred to {name}, which would match too", []))
+            elif other.verdict == FAILS:
+                said.append((f"preferred to {name}; that would lead to no match", []))
+        if not said:
+            said = [("no other choice" if decision.variable >= 0 else "nothing may follow", [])]
+        row = decision.row + 1 if decision.variable >= 0 else 0
+        listed = tuple((self.question.name(o.variable) if o.variable >= 0 else "", o.preferred, o.verdict, o.reason) for o in others)
+        self.decisions.append(ShownDecision(match.number, row, self.question.name(decision.variable) if row else "", listed))
+        lines = []
+        for i, (text, more) in enumerate(said):
+            lines += [f"{' ' * len(head) if i else head}  {text}", *more]
+        return lines
+
+    def _refused(self, match: Match, decision: Decision, other: Other, name: str, indent: str) -> tuple[str, list[str]]:
+        row = decision.row
+        if other.reason == "CONDITION":
+            ended = self._end_of(match, row - match.start)
+            self.reasons.append(self._of_condition(other.variable, ended))
+            return f"{name} comes first, refused:", self.condition("preferred", ended, other.variable, indent)
+        self.reasons.append(Reason(other.reason, row + 1 if row < self.rows.count else 0, match.start + 1, name))
+        if other.reason == "PARTITION_END":
+            return f"{name} would come first; the partition ends", []
+        return f"{name} would come first; row {row + 1} is outside of {'WITHIN' if other.reason == 'GROUP_WINDOW' else 'WINDOW'}", []

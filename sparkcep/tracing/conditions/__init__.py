@@ -1,0 +1,1 @@
+"""Conditions taken apart into comparisons, and the columns that a trace needs."""

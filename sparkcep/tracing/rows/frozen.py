@@ -1,0 +1,70 @@
+"""The frozen rows of a partition, with the truth and the sides of each comparison."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from sparkcep.engine.factory import prepare
+from sparkcep.errors import MatchRuntimeError
+from sparkcep.tracing.conditions.question import Question
+from sparkcep.tracing.rows.machine import Failed, Machine
+from sparkcep.tracing.rows.verify import engine_plan
+from sparkcep.tracing.search.program import Program
+from sparkcep.tracing.search.runs import Run
+from sparkcep.tracing.search.trace import Pattern
+from sparkcep.tracing.search.windows import Windows
+
+
+class FrozenRows:
+    """The rows of a partition, in their order, with the values of a question's comparisons.
+
+    Attributes:
+        question: the clause.
+        table: the rows: the plan's inputs, and the question's columns.
+        count: the number of rows.
+    """
+
+    def __init__(self, question: Question, table: pa.Table) -> None:
+        self.question, self.table, self.count = question, table, table.num_rows
+        self._columns: dict[str, list[Any]] = {}
+        self._machine: Machine | None = None
+        self._found: dict[tuple[int, Run], Any] = {}
+
+    @property
+    def machine(self) -> Machine:
+        if self._machine is None:
+            self._machine = Machine(prepare(engine_plan(self.question.plan), self.table.schema), self.table, self.question.probes)
+        return self._machine
+
+    def column(self, name: str) -> list[Any]:
+        """The values of a column."""
+        if name not in self._columns:
+            self._columns[name] = self.table[name].to_pylist()
+        return self._columns[name]
+
+    def truth(self, comparison: int, row: int, run: Run) -> bool | None:
+        """Whether a comparison holds at a row that comes after the run."""
+        number = self.question.comparisons[comparison].truth
+        value = self.question.values[number]
+        return self.column(value.column)[row] if value.column else self.machine.value(value.probe, row, run)
+
+    def sides(self, comparison: int, row: int, run: Run) -> tuple[Any, ...]:
+        """The values of a comparison's sides; :class:`Failed` for a side that cannot be computed."""
+        return tuple(self.value(number, row, run) for number in self.question.comparisons[comparison].sides)
+
+    def value(self, number: int, row: int, run: Run) -> Any:
+        """A value at a row that comes after the run."""
+        value = self.question.values[number]
+        if value.column:
+            return self.column(value.column)[row]
+        try:
+            return self.machine.value(value.probe, row, run)
+        except MatchRuntimeError as error:
+            return Failed(error)
+
+    def pattern(self) -> Pattern:
+        """The pattern to search for in these rows."""
+        plan = self.question.plan
+        return Pattern(Program(plan.pattern), self.question.conditions, self.question.looks, (plan.skip.mode, plan.skip.targets), Windows.of(plan, self.table))

@@ -1,0 +1,120 @@
+"""Compares a trace with the engine's own search over the traced rows. A wrong trace is not explained.
+
+A change is verified in the same way: the engine searches with each comparison as a column or a tree, and with the changed truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from sparkcep.clause.tree import NEXT_ROW, SHOW_EMPTY
+from sparkcep.engine.factory import match_table
+from sparkcep.plan.facts import shown
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import ALL_ROWS, Classifier, Condition, Here, Leaf, Lit, Plain, Skip
+from sparkcep.tracing.conditions.comparisons import Logic
+from sparkcep.tracing.conditions.question import ROW, Question
+from sparkcep.tracing.search.trace import Changed, Match, Trace
+
+NUMBER, _LABEL = "__l0", "__l1"
+_LITERALS = {True: Lit("lit", "bool", "TRUE"), False: Lit("lit", "bool", "FALSE"), None: Lit("lit", "null", "NULL")}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A match that only one of the two searches has: its first row, and the variables of its rows."""
+
+    start: int
+    variables: tuple[int, ...]
+    by: str  # "trace" or "engine"
+
+
+def engine_plan(plan: Plan) -> Plan:
+    """The plan that returns each row of each match with MATCHNUMBER() and CLASSIFIER()."""
+    leaves = (Leaf(NUMBER, Plain("mno")), Leaf(_LABEL, Classifier("cls", "L", ALL_ROWS, 0, 0, False)))
+    return replace(
+        plan, rows=SHOW_EMPTY, leaves=leaves, outputs=(), arrays=(), aggregates=(), over_arrays=(), leaf_places=(), pattern=shown(plan.pattern), prefilter=(),
+        candidates=(), near=False,
+    )  # fmt: skip
+
+
+def matches_of(plan: Plan, table: pa.Table) -> list[tuple[int, tuple[int, ...]]]:
+    """The engine's matches: first row and variables of each, in order."""
+    found = match_table(engine_plan(plan), table)
+    ids = {name: i for i, name in enumerate(plan.variables)}
+    matches: dict[int, list[tuple[int, str | None]]] = {}
+    for number, row, label in zip(*(found[name].to_pylist() for name in (NUMBER, ROW, _LABEL)), strict=True):
+        matches.setdefault(number, []).append((row, label))
+    return [(rows[0][0], tuple(ids[label] for _, label in rows if label is not None)) for _, rows in sorted(matches.items())]
+
+
+def verify(plan: Plan, frozen: pa.Table, trace: Trace) -> list[Difference]:
+    """The matches that only the trace or only the engine has. Empty if the trace is right."""
+    return differences(trace.matches, matches_of(plan, frozen))
+
+
+def differences(traced: list[Match], engine: list[tuple[int, tuple[int, ...]]]) -> list[Difference]:
+    """The matches that only one of two searches has. If the searches differ only in order, both lists whole."""
+    ours = [(match.start, match.variables) for match in traced]
+    if ours == engine:
+        return []
+    only = [Difference(*match, by) for by, one, other in (("trace", ours, engine), ("engine", engine, ours)) for match in one if match not in other]
+    return only or [Difference(*match, by) for by, one in (("trace", ours), ("engine", engine)) for match in one]
+
+
+def changed_match(question: Question, frozen: pa.Table, changed: Changed, start: int, number: int) -> tuple[int, ...] | None:
+    """The variables of the match that the engine finds at a start row if comparisons are changed. None without a match.
+
+    The engine searches from every row. ``number`` takes the place of MATCHNUMBER().
+    """
+    plan = with_changes(question, changed, number)
+    table = frozen
+    for (comparison, row), _ in changed.items():
+        if row is not None:
+            here = pa.array([i == row for i in range(frozen.num_rows)], pa.bool_())
+            table = table.append_column(f"__at{comparison}", here)
+    found = dict(matches_of(replace(plan, skip=Skip(NEXT_ROW, 0)), table))
+    return found.get(start)
+
+
+def matches_changed(question: Question, frozen: pa.Table, changed: Changed) -> list[tuple[int, tuple[int, ...]]]:
+    """The engine's matches if comparisons are changed at all rows."""
+    return matches_of(with_changes(question, changed, None), frozen)
+
+
+def with_changes(question: Question, changed: Changed, number: int | None) -> Plan:
+    """The plan with each condition put together from its comparisons, and with changed ones replaced."""
+    conditions = []
+    for variable, logic in question.conditions.items():
+        conditions.append(Condition(variable, (_tree(question, logic, changed, number),)))
+    return replace(question.plan, letters=(), conditions=tuple(conditions), places=())
+
+
+def _tree(question: Question, logic: Logic, changed: Changed, number: int | None) -> tuple:
+    if logic[0] == "constant":
+        return _LITERALS[logic[1]]
+    if logic[0] == "comparison":
+        value = question.values[question.comparisons[logic[1]].truth]
+        tree = Here("col", value.column) if value.column else _numbered(question.probes[value.probe][1], number)
+        for (comparison, row), truth in changed.items():
+            if comparison == logic[1]:
+                tree = _LITERALS[truth] if row is None else ("call", "if", Here("col", f"__at{comparison}"), _LITERALS[truth], tree)
+        return tree
+    return ("call", "if" if logic[0] == "choice" else logic[0], *_parts(question, logic, changed, number))
+
+
+def _parts(question: Question, logic: Logic, changed: Changed, number: int | None) -> Iterator[tuple]:
+    return (_tree(question, part, changed, number) for part in logic[1:])
+
+
+def _numbered(tree: tuple, number: int | None) -> tuple:
+    """A tree with a number instead of MATCHNUMBER()."""
+    if number is None:
+        return tree
+    if tree == ("mno",):
+        return Lit("lit", "long", str(number))
+    parts = [_numbered(part, number) if isinstance(part, tuple) and part and isinstance(part[0], str) else part for part in tree]
+    return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)

@@ -1,0 +1,22 @@
+"""Matches that AFTER MATCH SKIP passes over."""
+
+from __future__ import annotations
+
+from sparkcep.clause.tree import NEXT_ROW
+from sparkcep.tracing.search.trace import Match, Trace
+
+
+def lost(trace: Trace, row: int, *, numbered: bool) -> Match | None:
+    """The first match with a row that only AFTER MATCH SKIP TO NEXT ROW reports, from a row that an earlier match passed over.
+
+    ``numbered``: conditions read MATCH_NUMBER(), so that earlier matches count.
+    """
+    starts = [start for start in range(row + 1) if start not in trace.searches]
+    if not starts:
+        return None
+    if numbered:
+        found = iter(Trace(trace.pattern, trace.rows, max_steps=trace.max_steps, skip=(NEXT_ROW, 0)).matches)
+    else:
+        again = Trace(trace.pattern, trace.rows, max_steps=trace.max_steps, search=False)
+        found = (match for start in starts if (match := again.search(start, 1).match) is not None)
+    return next((match for match in found if match.start not in trace.searches and match.start <= row < match.end), None)
