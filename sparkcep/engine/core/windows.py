@@ -171,8 +171,8 @@ def _added(values: np.ndarray, more: int) -> np.ndarray:
 def _ordered(column: pa.Array, descending: bool) -> tuple[np.ndarray, np.ndarray]:
     """Returns the places of a window's order column, and whether they are NULL. The places are int64 or float64.
 
-    Places ascend in the clause's order, and their distances are those of the values. The distance of an infinite value to itself is undefined,
-    so it counts as NULL.
+    Places ascend in the clause's order, and their distances are those of the values. The distance of an infinite value to itself is
+    undefined, so it counts as NULL.
     """
     values, null = words(column), null_marks(column).astype(bool)
     if values.dtype.kind == "f":
