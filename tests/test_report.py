@@ -122,8 +122,8 @@ def test_matches_without_partitions_are_counted_in_a_job_of_their_own(session):
 
 def test_only_queries_have_reports(session, capsys, tmp_path):
     for sql, said in (
-        ("CREATE VIEW v AS SELECT 1", "not of CREATE"),
-        ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a", "not of INSERT"),
+        ("CREATE VIEW v AS SELECT 1", "not CREATE"),
+        ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a", "not INSERT"),
         ("SELECT 1; SELECT 2", "here are 2 statements"),
         ("", "here are 0 statements"),
     ):

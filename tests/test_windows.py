@@ -240,7 +240,7 @@ def test_lives_that_end_beyond_their_type(kind):
     top = 127 if kind == pa.int8() else 10**18 - 1 if kind == pa.decimal128(18, 0) else TOP - 1
     assert answer(_EXPIRES.format(10), [top - 20], kind) == [{"a": top - 10, "z": top}]
     for last, name in ((top - 19, "MATCH_TO"), (top - 11, "MATCH_TO"), *([(top - 9, "MATCH_FROM")] if top < TOP - 1 else [])):
-        with pytest.raises(MatchRuntimeError, match=rf"{name}\(\) lies beyond {'64 bits' if top == TOP - 1 else 'what'}"):
+        with pytest.raises(MatchRuntimeError, match=rf"{name}\(\) exceeds {'64 bits' if top == TOP - 1 else 'what'}"):
             answer(_EXPIRES.format(10), [last], kind)
 
 
@@ -248,7 +248,7 @@ def test_a_life_that_ends_beyond_its_type_has_a_place():
     plan = make_plan(parse_clause(f"PARTITION BY g ORDER BY t {_EXPIRES.format(10)}"))
     columns = {"g": pa.array([1, 2], pa.int64()), "t": pa.array([0, TOP - 15], pa.int64())}
     table = pa.table({name: columns[sql.rpartition(".")[2]] for name, sql in plan.inputs})
-    with pytest.raises(MatchRuntimeError, match="in the partition g = 2 lies beyond 64 bits"):
+    with pytest.raises(MatchRuntimeError, match="in the partition g = 2 exceeds 64 bits"):
         match_table(plan, table)
 
 

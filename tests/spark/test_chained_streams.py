@@ -144,8 +144,8 @@ def test_what_passes_no_watermark_on(spark, tmp_path):
     endless = RISES.replace("WINDOW INTERVAL '12' SECONDS ", "").format(t="ticks_stream")
     untold = f"SELECT symbol, c FROM ({RISES.format(t='ticks_stream')})".replace("FIRST(ts) AS a, LAST(ts) AS z, ", "date_format(FIRST(ts), 'ss') AS a, B.ts AS z, ")
     for statement, words in (
-        (f"SELECT * FROM ({endless}) MATCH_RECOGNIZE ({GROWS})", r"clause below has none, as without WINDOW INTERVAL '...' a match may take any time"),
-        (f"SELECT * FROM ({RISES.format(t='ticks_stream')}) MATCH_RECOGNIZE ({GROWS.replace('ORDER BY a', 'ORDER BY z')})", "column that has its watermark, a, as it is; here it is z"),
+        (f"SELECT * FROM ({endless}) MATCH_RECOGNIZE ({GROWS})", r"clause below lacks a watermark: without WINDOW INTERVAL '...' a match may take any time"),
+        (f"SELECT * FROM ({RISES.format(t='ticks_stream')}) MATCH_RECOGNIZE ({GROWS.replace('ORDER BY a', 'ORDER BY z')})", "its watermark column a, unchanged; here it is z"),
         (f"SELECT * FROM ({untold.replace('symbol, c', 'symbol, a, z, c')}) MATCH_RECOGNIZE ({GROWS})", "Add FIRST or LAST"),
     ):
         assert re.match(rf"\[SPARKCEP.STREAM\].*{words}.*\(line 1, column \d+: '[az]'\)", refused(spark, statement)), refused(spark, statement)

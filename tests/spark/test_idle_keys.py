@@ -106,7 +106,7 @@ def test_no_watermark_passes_on_without_a_window(spark, tmp_path):
     """A session may be of any length, so that nothing bounds how far behind a match is told."""
     stream(spark, tmp_path).createOrReplaceTempView("ticks_stream")
     below = f"(SELECT * FROM ticks_stream MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n {BELOW.replace(WINDOW, '')}))"
-    with pytest.raises(Exception, match="SPARKCEP.STREAM.*the output of the clause below has none, as without WINDOW INTERVAL"):
+    with pytest.raises(Exception, match="SPARKCEP.STREAM.*the output of the clause below lacks a watermark: without WINDOW INTERVAL"):
         spark.sql(f"SELECT * FROM {below} MATCH_RECOGNIZE (PARTITION BY symbol {ABOVE})")
 
 

@@ -160,16 +160,16 @@ def test_sums_of_all_matches(spark, tmp_path):
 ENDLESS = RISES.replace("WINDOW INTERVAL '12' SECONDS ", "")
 WINDOWS = f"SELECT symbol, window.start AS s, count(*) AS n FROM ({RISES}) GROUP BY symbol, window(a, '20 seconds')"
 REFUSED = {  # statements, and what is said of them; the place is that of a pattern
-    "no order": (f"SELECT * FROM ({RISES}) MATCH_RECOGNIZE ({GROWS.replace('ORDER BY a', 'ORDER BY z')})", r"column that has its watermark, a, as it is; here it is z", "z"),
-    "no end": (f"SELECT * FROM ({ENDLESS}) MATCH_RECOGNIZE ({GROWS})", r"clause below has none, as without WINDOW INTERVAL '...' a match may take any time", "a"),
-    "one without end": (f"SELECT * FROM ({RISES} UNION ALL {ENDLESS}) MATCH_RECOGNIZE ({GROWS})", r"clause below has none, as without WINDOW", "a"),
-    "a join of two clauses": (f"SELECT * FROM (SELECT l.* FROM ({RISES}) l JOIN ({FALLS}) r USING (symbol)) MATCH_RECOGNIZE ({GROWS})", r"together with what keeps a state itself \(Join\)", r"S M\+"),
+    "no order": (f"SELECT * FROM ({RISES}) MATCH_RECOGNIZE ({GROWS.replace('ORDER BY a', 'ORDER BY z')})", r"its watermark column a, unchanged; here it is z", "z"),
+    "no end": (f"SELECT * FROM ({ENDLESS}) MATCH_RECOGNIZE ({GROWS})", r"clause below lacks a watermark: without WINDOW INTERVAL '...' a match may take any time", "a"),
+    "one without end": (f"SELECT * FROM ({RISES} UNION ALL {ENDLESS}) MATCH_RECOGNIZE ({GROWS})", r"clause below lacks a watermark: without WINDOW", "a"),
+    "a join of two clauses": (f"SELECT * FROM (SELECT l.* FROM ({RISES}) l JOIN ({FALLS}) r USING (symbol)) MATCH_RECOGNIZE ({GROWS})", r"another stateful operator below it \(Join\)", r"S M\+"),
     "a join without bounds": (f"SELECT * FROM (SELECT l.symbol, l.ts, l.n, l.price FROM {{t}} l JOIN {{t}} r USING (symbol)){OF_TABLE}", r"does not limit how far apart the times of joined rows are", r"A B\+"),
     "a join without bounds, and a subquery": (f"SELECT * FROM (SELECT l.symbol, l.ts, l.n, l.price FROM {{t}} l JOIN {{t}} r ON l.symbol = r.symbol AND l.price > (SELECT 1)){OF_TABLE}", r"does not limit how far apart the times of joined rows are", r"A B\+"),
-    "beside the stream": (f"SELECT DISTINCT * FROM (SELECT symbol, ts, n AS c FROM {{t}} UNION ALL SELECT symbol, a, c FROM ({RISES}))", r"what keeps a state of Spark's \(Distinct\) stands above the clause", r"A B\+"),
-    "outer join": (f"SELECT l.symbol FROM ({RISES}) l LEFT JOIN ({FALLS}) r USING (symbol)", r"what keeps a state of Spark's \(Join\) stands above the clause", r"A B\+"),
-    "join with the stream": (f"SELECT l.symbol FROM ({RISES}) l JOIN {{t}} t ON t.ts BETWEEN l.a AND l.z AND l.symbol = t.symbol", r"what keeps a state of Spark's \(Join\) stands above the clause", r"A B\+"),
-    "join with the stream, and a subquery": (f"SELECT l.symbol FROM ({RISES}) l JOIN {{t}} t ON t.ts BETWEEN l.a AND l.z AND l.symbol = t.symbol AND l.c > (SELECT 1)", r"what keeps a state of Spark's \(Join\) stands above the clause", r"A B\+"),
+    "beside the stream": (f"SELECT DISTINCT * FROM (SELECT symbol, ts, n AS c FROM {{t}} UNION ALL SELECT symbol, a, c FROM ({RISES}))", r"a stateful operator of Spark \(Distinct) is above the clause", r"A B\+"),
+    "outer join": (f"SELECT l.symbol FROM ({RISES}) l LEFT JOIN ({FALLS}) r USING (symbol)", r"a stateful operator of Spark \(Join) is above the clause", r"A B\+"),
+    "join with the stream": (f"SELECT l.symbol FROM ({RISES}) l JOIN {{t}} t ON t.ts BETWEEN l.a AND l.z AND l.symbol = t.symbol", r"a stateful operator of Spark \(Join) is above the clause", r"A B\+"),
+    "join with the stream, and a subquery": (f"SELECT l.symbol FROM ({RISES}) l JOIN {{t}} t ON t.ts BETWEEN l.a AND l.z AND l.symbol = t.symbol AND l.c > (SELECT 1)", r"a stateful operator of Spark \(Join) is above the clause", r"A B\+"),
     "a window above": (WINDOWS, r"a stateful operator of Spark \(Aggregate\) is above the clause, whose output has a watermark only with the JVM extension; write the clause's output to a table", r"A B\+"),
     "a view": (f"CREATE TEMP VIEW v AS {TWO}", r"CREATE over a stream needs the JVM extension", r"A B\+"),
 }
@@ -191,7 +191,7 @@ def test_several_clauses_need_rocksdb(spark, tmp_path):
     stream(spark, source).createOrReplaceTempView("ticks_stream")
     for statement, place in ((STATEMENTS["two"], r"STRT DOWN UP\+"), (TWO, r"S M\+"), (f"WITH m AS ({B}) SELECT * FROM m UNION ALL SELECT * FROM m", r"STRT DOWN UP\+")):
         told = refused(spark, statement.format(t="ticks_stream"))
-        assert re.match(rf"\[SPARKCEP.STREAM\] .*set {re.escape(PROVIDER)} to \S*RocksDB.*pip install protobuf.*or write each clause's output by a query of its own \(line \d+, column \d+: '{place}'\)", told), told
+        assert re.match(rf"\[SPARKCEP.STREAM\] .*Set {re.escape(PROVIDER)} to \S*RocksDB.*pip install protobuf.*or write each clause's output with its own query \(line \d+, column \d+: '{place}'\)", told), told
     one, other = (spark.sql(text.format(t="ticks_stream")) for text in (RISES, FALLS))
     told = not_started(one.union(other), checkpoint)
     assert re.match(r"\[SPARKCEP.STREAM\] .*made for a query with one clause. Set sparkcep.stream.several to true, and .* \(line 1, column \d+: 'A B\+'\)", told), told
@@ -213,14 +213,14 @@ def test_what_does_not_start(spark, tmp_path):
     finally:
         spark.conf.unset("sparkcep.stream.several")
     for frame, mode, words in (
-        (one.groupBy("symbol").count(), "append", r'in output mode append what is aggregated \(Aggregate\).*write outputMode\("update"\)'),
-        (spark.sql("SELECT DISTINCT * FROM {one}", one=one), "append", r"in output mode append what is aggregated \(Distinct\)"),
-        (alone.groupBy("symbol").count(), "complete", r"what keeps a state of Spark's \(Aggregate\) stands above the clause"),
+        (one.groupBy("symbol").count(), "append", r'in output mode append an aggregate \(Aggregate\).*[Ww]rite outputMode\("update"\)'),
+        (spark.sql("SELECT DISTINCT * FROM {one}", one=one), "append", r"in output mode append an aggregate \(Distinct\)"),
+        (alone.groupBy("symbol").count(), "complete", r"a stateful operator of Spark \(Aggregate) is above the clause"),
         (one.withWatermark("z", "1 second"), "append", "withWatermark over a clause's output would change the watermark"),
-        (ticks.select("symbol", "ts").union(one.select("symbol", "a")).dropDuplicates(), "append", r"what keeps a state of Spark's \(Deduplicate\) stands above the clause"),
+        (ticks.select("symbol", "ts").union(one.select("symbol", "a")).dropDuplicates(), "append", r"a stateful operator of Spark \(Deduplicate) is above the clause"),
         (one.dropDuplicatesWithinWatermark(["symbol"]), "append", r"what keeps a state of Spark's|Spark does not start the query"),
         (one.orderBy("a"), "append", "Spark does not start the query: .*Sorting is not supported"),
-        (one, "complete", r"output mode: complete.*[Ww]rite outputMode\(\"append\"\)"),
+        (one, "complete", r"output mode complete.*[Ww]rite outputMode\(\"append\"\)"),
         (alone, "update", r"not supported with Update output mode.*[Ww]rite outputMode\(\"append\"\)"),
     ):
         told = not_started(frame, checkpoint, mode)
