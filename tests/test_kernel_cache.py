@@ -216,7 +216,7 @@ def test_a_kernel_that_cannot_be_saved_runs_all_the_same(tmp_path):
     assert answer(start(tmp_path / "one", kept)) == ([42, 1], 1)  # which does not wait for the other, though that lives
     full.terminate()
     _, errors = full.communicate(timeout=30)
-    assert errors.count("cannot be kept") == 1 and "File too large" in errors
+    assert errors.count("cannot be cached") == 1 and "File too large" in errors
     assert [path for path in kept.rglob("*") if ".tmp." in path.name] == []
 
 

@@ -82,7 +82,7 @@ def test_a_worker_without_the_package_is_told_as_such():
     lacking = clause_error(head + "  File \"worker.py\", line 1, in main\nModuleNotFoundError: No module named 'sparkcep'")
     assert lacking.error_class == "SPARKCEP.NOT_INSTALLED" and "sparkcep pack" in lacking.message
     inside = clause_error(head + "  File \"/x/sparkcep/kernels/jit/cache.py\", line 1, in f\nModuleNotFoundError: No module named 'numba'")
-    assert "has no numba" in inside.message
+    assert "does not have numba" in inside.message
     daemon = clause_error("org.apache.spark.SparkException: EOFException occurred while reading the port number from sparkcep.spark.daemon's stdout.\n\tat org.apache")
     assert daemon.error_class == "SPARKCEP.NOT_INSTALLED" and "leave out spark.python.daemon.module" in daemon.message
     assert clause_error("EOFException occurred while reading the port number from pyspark.daemon's stdout.") is None

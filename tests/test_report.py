@@ -124,8 +124,8 @@ def test_only_queries_have_reports(session, capsys, tmp_path):
     for sql, said in (
         ("CREATE VIEW v AS SELECT 1", "not CREATE"),
         ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a", "not INSERT"),
-        ("SELECT 1; SELECT 2", "here are 2 statements"),
-        ("", "here are 0 statements"),
+        ("SELECT 1; SELECT 2", "has 2 statements"),
+        ("", "has 0 statements"),
     ):
         with pytest.raises(ValueError, match=said):
             sparkcep.report(session, sql)

@@ -10,7 +10,7 @@ from sparkcep.errors import ClauseError
 from tests.sql_case_files import read_case_file
 
 FILES = sorted((Path(__file__).resolve().parents[1] / "cases" / "automaton").glob("*.test"))
-INSTEAD = re.compile(r"; |\b(add|count|check|must|needs|expected|stands|use|write)\b")
+INSTEAD = re.compile(r"[;.] [A-Za-z]|\b(add|count|check|must|needs|expected|use|write)\b", re.IGNORECASE)
 
 
 def test_every_error_says_where_and_what_instead():

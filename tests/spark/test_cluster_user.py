@@ -102,7 +102,7 @@ except Exception as error:
 def test_executors_without_the_package(cluster, settings, user, daemon):
     bare = {key: value for key, value in settings.items() if key not in ("spark.archives", "spark.executorEnv.PYTHONPATH")} | daemon
     raw, said = answers(LACKING, cluster, bare, python=str(user.python))
-    assert said.startswith("[SPARKCEP.NOT_INSTALLED] the Python of Spark's workers does not have sparkcep; install sparkcep there") and "`sparkcep pack`" in said
+    assert said.startswith("[SPARKCEP.NOT_INSTALLED] the Python of Spark's workers does not have sparkcep. Install sparkcep there") and "`sparkcep pack`" in said
     assert daemon or "[SPARKCEP.NOT_INSTALLED]" in raw
     if daemon:
         command = [sys.executable, "-m", "sparkcep", "doctor", "--master", cluster, *(part for key, value in bare.items() for part in ("--conf", f"{key}={value}"))]

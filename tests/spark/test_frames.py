@@ -171,8 +171,8 @@ def test_a_text_is_one_clause(frame, clause):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"partition_by": 1}, "partition_by takes names of columns"),
-        ({"order_by": ["ts", None]}, "order_by takes names of columns.*not NoneType"),
+        ({"partition_by": 1}, "partition_by takes column names"),
+        ({"order_by": ["ts", None]}, "order_by takes column names.*not NoneType"),
         ({"partition_by": lambda: F.upper("sym")}, "Write the expression as a string"),
         ({"partition_by": lambda: F.lit("sym")}, "not just the name"),
         ({"partition_by": lambda: F.col("sym").desc()}, "not just the name"),

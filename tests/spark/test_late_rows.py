@@ -120,7 +120,7 @@ def test_a_table_that_does_not_fit_is_an_error_before_the_query_starts(spark, tm
     spark.conf.set(LATE, "late_view")
     assert "which is a view" in refused(spark, TEXT)
     spark.conf.set(LATE, "late_rows")
-    for column, message in (("other INT", "whose column other late rows do not have"), ("price STRING", "whose column price is of type STRING, and late rows have it as INT")):
+    for column, message in (("other INT", "but late rows do not have its column other"), ("price STRING", "whose column price is of type STRING, but in late rows it is of type INT")):
         spark.sql("DROP TABLE late_rows")
         spark.sql(f"CREATE TABLE late_rows (ts TIMESTAMP, {column}) USING parquet LOCATION '{tmp_path}/late_{column[:5]}'")
         assert message in refused(spark, TEXT)

@@ -174,7 +174,7 @@ REFUSED = {
     "chance": (f"SELECT * FROM {BIG.replace('id % 100 AS', 'CAST(rand() * 100 AS INT) AS')} MATCH_RECOGNIZE ({RARE})", "not the same at each read"),
     "a join": (f"SELECT * FROM ({BIG[1:-1]} JOIN range(900000) USING (id)) MATCH_RECOGNIZE ({RARE})", "more than a scan (Join)"),
     "a clause within": (f"SELECT * FROM (SELECT *, 1 AS v FROM {BIG} MATCH_RECOGNIZE (PARTITION BY k ORDER BY t MEASURES A.t AS t PATTERN (A))) MATCH_RECOGNIZE ({RARE})", "search twice"),
-    "a view": (f"CREATE TEMPORARY VIEW prefilter_view AS SELECT * FROM {BIG} MATCH_RECOGNIZE ({RARE})", "kept for later"),
+    "a view": (f"CREATE TEMPORARY VIEW prefilter_view AS SELECT * FROM {BIG} MATCH_RECOGNIZE ({RARE})", "stored and runs later"),
     "no such table": (f"SELECT * FROM nowhere MATCH_RECOGNIZE ({RARE})", "cannot be read by itself"),
     "an inner WITH": (f"SELECT * FROM (WITH b AS (SELECT * FROM {BIG}) SELECT * FROM b MATCH_RECOGNIZE ({RARE}))", "inner WITH"),
 }

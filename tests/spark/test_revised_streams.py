@@ -148,7 +148,7 @@ def test_ids_over_a_table_are_one_column_among_others(spark, shape, adaptive):
 @pytest.mark.parametrize(
     "table, own, changes, error_class, message",
     [
-        ("ticks_stream", "CHANGE() AS change,", "CHANGES IN op ARRIVAL BY n REPORT CHANGES", "STREAM", "leave ARRIVAL BY out"),
+        ("ticks_stream", "CHANGE() AS change,", "CHANGES IN op ARRIVAL BY n REPORT CHANGES", "STREAM", "Leave ARRIVAL BY out of CHANGES IN"),
         ("ticks_stream", "", "CHANGES IN op", "STREAM", "needs REPORT CHANGES"),
         ("ticks_stream", "", "CHANGES IN op PUNCTUATE BY n", "AUTOMATON", "over a stream REPORT CHANGES"),
         ("ticks_stream", "CHANGE() AS change,", "CHANGES IN op PUNCTUATE BY f REPORT CHANGES", "DATATYPE_MISMATCH", "a whole number, a STRING"),

@@ -96,10 +96,10 @@ def test_an_order_of_letters_is_told(spark, tmp_path):
     defined(spark, tmp_path / "days.csv", name="days")
     statement = "SELECT * FROM {} MATCH_RECOGNIZE (ORDER BY {} MEASURES count(*) AS n PATTERN (A+))"
     (said,) = ordered_by_letters(spark, statement.format("days", "d"), ["days"])
-    assert said.startswith("ORDER BY d: days.d is a text") and "write ORDER BY CAST(d AS INT)" in said
+    assert said.startswith("ORDER BY d: days.d is a string") and "Write ORDER BY CAST(d AS INT)" in said
     (tmp_path / "iso.json").write_text('{"d": "2024-01-02"}\n{"d": "2024-01-01"}\n')
     defined(spark, tmp_path / "iso.json", name="iso")
-    assert "write ORDER BY to_date(d, 'yyyy-MM-dd')" in ordered_by_letters(spark, statement.format("iso", "d"), ["iso"])[0]
+    assert "Write ORDER BY to_date(d, 'yyyy-MM-dd')" in ordered_by_letters(spark, statement.format("iso", "d"), ["iso"])[0]
     for table, column in (("days", "v"), ("days", "length(d)"), ("(SELECT * FROM days)", "d")):
         assert ordered_by_letters(spark, statement.format(table, column), ["days"]) == []
 

@@ -379,6 +379,6 @@ def test_spark_connect_whose_server_has_no_extension(spark, tmp_path):
     assert sum(counted["matches"] for progress in report["text"] for counted in progress) >= len(rows) > 5 and report["frame"]
     assert re.search(r"SPARKCEP.STREAM\] CREATE over a stream needs the JVM extension.*createOrReplaceTempView.*line 2, column", report["view"])
     assert "UNRESOLVED_COLUMN" in report["column"] and re.search(r"line 2, column \d+", report["column"])
-    assert "put the WITH at the statement's begin" in report["inner"]
+    assert "put the WITH at the beginning of the statement" in report["inner"]
     assert "sparkcep.stream.route is operator, but the JVM extension is missing" in report["operator"]
     assert "DataFrame program" in (tmp_path / "client.log").read_text()

@@ -374,9 +374,9 @@ def test_keys_are_let_go(spark, tmp_path):
 HEAD = "PARTITION BY p ORDER BY timestamp MEASURES FIRST(value) AS v"
 WRONG = {
     "no order": ("PARTITION BY p MEASURES count(*) AS c PATTERN (A B)", "needs ORDER BY"),
-    "descending": ("PARTITION BY p ORDER BY timestamp DESC MEASURES count(*) AS c PATTERN (A B)", "ascends"),
-    "another order": ("PARTITION BY p ORDER BY value MEASURES count(*) AS c PATTERN (A B)", "column of its watermark, timestamp"),
-    "computed order": ("PARTITION BY p ORDER BY timestamp + INTERVAL '1' SECOND MEASURES count(*) AS c PATTERN (A B)", "column of its watermark, timestamp"),
+    "descending": ("PARTITION BY p ORDER BY timestamp DESC MEASURES count(*) AS c PATTERN (A B)", "must ascend, in the order of the watermark. Write ORDER BY timestamp"),
+    "another order": ("PARTITION BY p ORDER BY value MEASURES count(*) AS c PATTERN (A B)", "must be the watermark column timestamp, unchanged"),
+    "computed order": ("PARTITION BY p ORDER BY timestamp + INTERVAL '1' SECOND MEASURES count(*) AS c PATTERN (A B)", "must be the watermark column timestamp, unchanged"),
     "end": (f"{HEAD} PATTERN (A B $)", r"\$ is the end of a partition"),
     "number": (f"{HEAD} PATTERN (A B) WINDOW 5", "WINDOW INTERVAL"),
     "all matches": (f"{HEAD} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B)", "ALL MATCHES without WINDOW would keep all rows"),
@@ -420,7 +420,7 @@ def test_errors_come_with_the_statement(spark, rate, name):
 def test_errors_of_watermarks_and_settings(spark, rate):
     clause = f"{HEAD} PATTERN (A B)"
     assert 'withWatermark("timestamp"' in refused(spark, f"SELECT * FROM rate_without MATCH_RECOGNIZE ({clause})")
-    assert "column of its watermark, other" in refused(spark, f"SELECT * FROM rate_other MATCH_RECOGNIZE ({clause})")
+    assert "must be the watermark column other, unchanged; here it is timestamp" in refused(spark, f"SELECT * FROM rate_other MATCH_RECOGNIZE ({clause})")
     assert spark.sql(f"WITH r AS (SELECT * FROM rate_stream) SELECT * FROM r MATCH_RECOGNIZE ({clause})").isStreaming  # it is not below the clause
     inner = "SELECT * FROM rate_stream MATCH_RECOGNIZE (PARTITION BY p ORDER BY timestamp MEASURES FIRST(value) AS value, FIRST(timestamp) AS timestamp PATTERN (A B))"
     assert "without WINDOW INTERVAL" in refused(spark, f"SELECT * FROM ({inner}) MATCH_RECOGNIZE ({clause})")
@@ -447,7 +447,7 @@ def test_errors_when_a_query_starts(spark, rate, tmp_path):
     checkpoint = tmp_path / "checkpoint"
     place = r".*\(line 1, column "
     assert re.match(r"\[SPARKCEP.STREAM\] output mode complete .*append" + place, not_started(frame, checkpoint, "complete"))
-    assert re.match(r"\[SPARKCEP.STREAM\] .* micro-batches, which trigger\(continuous=...\) does not make" + place, not_started(frame, checkpoint, continuous="1 second"))
+    assert re.match(r"\[SPARKCEP.STREAM\] a clause over a stream needs micro-batches, and trigger\(continuous=...\) does not make them. Write trigger\(processingTime=\"" + place, not_started(frame, checkpoint, continuous="1 second"))
     without = spark.table("rate_stream").writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
     without.processAllAvailable()
     without.stop()
@@ -467,10 +467,10 @@ def test_a_checkpoint_that_the_operator_cannot_read_is_named(spark, tmp_path):
     for damaged in (whole[:100], b"", b"[]"):
         statement.write_bytes(damaged)  # at first with Hadoop's sum of the whole file
         said = not_started(spark.sql(text), tmp_path / "out.checkpoint")
-        assert re.match(r"\[SPARKCEP.STREAM\] the checkpoint is damaged: \S+/_sparkcep/statement.json is not a whole statement; restore the checkpoint \(line ", said), said
+        assert re.match(r"\[SPARKCEP.STREAM\] the checkpoint is damaged: \S+/_sparkcep/statement.json is not a complete statement. Restore the checkpoint \(line ", said), said
         sums.unlink(missing_ok=True)
     statement.unlink()
-    assert re.search(r"damaged: \S+/_sparkcep/statement.json is missing.*restore the checkpoint", not_started(spark.sql(text), tmp_path / "out.checkpoint"))
+    assert re.search(r"damaged: \S+/_sparkcep/statement.json, the statement of its state, is missing. Restore the checkpoint", not_started(spark.sql(text), tmp_path / "out.checkpoint"))
     spark.conf.set("sparkcep.stream.route", "frames")
     try:
         ran(spark.sql(text), tmp_path, "frames")

@@ -269,4 +269,4 @@ def test_a_checkpoint_of_another_format_is_refused(spark, tmp_path):
         text = not_started(spark.sql(STATEMENTS["v"].format(t="ticks_stream")), tmp_path / "out.checkpoint")
         assert re.search(rf"SPARKCEP.STREAM.*{said}", text), text
     shutil.rmtree(path.parent)
-    assert "statement.json is missing" in not_started(spark.sql(STATEMENTS["v"].format(t="ticks_stream")), tmp_path / "out.checkpoint")
+    assert "statement.json, the statement of its state, is missing" in not_started(spark.sql(STATEMENTS["v"].format(t="ticks_stream")), tmp_path / "out.checkpoint")

@@ -15,7 +15,7 @@ def test_too_little_memory_for_workers(spark):
     conf = spark.sparkContext._jsc.sc().conf()  # of the running application, as executors' workers get it
     conf.set("spark.executor.pyspark.memory", "1g").set("spark.executor.cores", "2")
     try:
-        with pytest.raises(PySparkException, match=r"leaves 512 MB .* set spark.executor.pyspark.memory=1536m or more, 768 MB for each of the 2 cores") as caught:
+        with pytest.raises(PySparkException, match=r"leaves 512 MB .* Set spark.executor.pyspark.memory=1536m or more, 768 MB for each of the 2 cores") as caught:
             spark.sql(STATEMENT).collect()
         assert caught.value.getCondition() == "SPARKCEP.SETTING"
         conf.set("spark.executor.cores", "1")

@@ -75,7 +75,12 @@ class ArcTexts:
         numbers = pa.array(self.numbers_of(chunk))
         if self.answers is None or self.compiled < len(self.arcs):
             self.answers, self.compiled = self.engine(self.extended()), len(self.arcs)
-        yield from self.answers(with_columns(chunk, {names.ARC: numbers} | self.fields(chunk)))
+        for found in self.answers(with_columns(chunk, {names.ARC: numbers} | self.fields(chunk))):
+            yield found._replace(matches=replace(found.matches, variables=self.variables()))
+
+    def variables(self) -> tuple[str, ...]:
+        """The names of the clause's arcs and of those that texts have added."""
+        return tuple(sorted(self.labels, key=self.labels.get)) if self.labelled else self.task.plan.variables
 
     def fields(self, chunk: Chunk) -> dict[str, pa.Array]:
         """The columns of the rows that the texts so far read."""
@@ -186,8 +191,7 @@ class ArcTexts:
     def extended(self) -> Task:
         """The task with all arcs that have come so far."""
         prepared, automaton, schema = self.task.prepared, self._automaton(self.arcs), self._schema()
-        named = sorted(self.labels, key=self.labels.get) if self.labelled else prepared.plan.variables
-        plan = replace(prepared.plan, automaton=automaton, variables=tuple(named))
+        plan = replace(prepared.plan, automaton=automaton, variables=self.variables())
         compiled = compile_automaton(automaton, schema, plan.ansi, plan.zone)
         whole = replace(prepared, strategy=replace(prepared.strategy, plan=plan), input_schema=schema, compiled=compiled)
         return replace(self.task, prepared=whole, failures=Failures(plan, self.task.limits))

@@ -34,6 +34,7 @@ class MatchBatch:
         totals: how many matches end at the last row of each event. Python's integers (matches), empty if nothing asks for it.
         joins: how matches that share their ends continue, see :class:`sparkcep.kernels.match.backtrack.SharedEnds`. int64 (matches,
             4), empty if each match has all its labels.
+        variables: the names of the variables, if arcs of ARCS FROM added some to those of the plan; else empty.
     """
 
     events: np.ndarray
@@ -43,6 +44,7 @@ class MatchBatch:
     by_event: dict[str, pa.Array] = field(default_factory=dict)
     joins: np.ndarray = field(default_factory=lambda: _NO_JOINS)
     totals: np.ndarray = field(default_factory=lambda: _NO_TOTALS)
+    variables: tuple[str, ...] = ()
 
     @staticmethod
     def none(width: int = WIDTH) -> MatchBatch:
@@ -56,7 +58,7 @@ class MatchBatch:
         """Drops empty matches and the events of rows that are in no match. The values ``by_event`` are dropped too."""
         events = self.events[self.events[:, E_ROWS] > 0]
         used = int(events[-1, E_LABELS] + events[-1, E_ROWS]) if len(events) else 0
-        return MatchBatch(events, self.labels[:used], self.rows[:used], self.paths[:used])
+        return MatchBatch(events, self.labels[:used], self.rows[:used], self.paths[:used], variables=self.variables)
 
     def chosen(self, which: np.ndarray) -> MatchBatch:
         """Returns the events with these numbers, with their labels and values."""
@@ -67,7 +69,7 @@ class MatchBatch:
         events[:, E_LABELS] = np.cumsum(sizes) - sizes
         by_event = {name: values.take(pa.array(which)) for name, values in self.by_event.items()}
         labels, rows, paths = (values[at] if len(values) else values for values in (self.labels, self.rows, self.paths))
-        return MatchBatch(events, labels, rows, paths, by_event, totals=self.totals[which] if len(self.totals) else self.totals)
+        return MatchBatch(events, labels, rows, paths, by_event, totals=self.totals[which] if len(self.totals) else self.totals, variables=self.variables)
 
     def numbered(self, before: np.ndarray | None = None) -> MatchBatch:
         """Numbers the matches of each partition, from 1 or from the number after ``before``. int64 (partitions)."""
@@ -103,7 +105,9 @@ def together(parts: list[MatchBatch], width: int = WIDTH) -> MatchBatch:
     events[:, E_LABELS] += np.repeat(np.cumsum([0, *sizes[:-1]]), [len(part.events) for part in parts])
     labels, rows, paths, totals = (np.concatenate([getattr(part, name) for part in parts]) for name in ("labels", "rows", "paths", "totals"))
     names = [name for name in parts[0].by_event if all(name in part.by_event for part in parts)]
-    return MatchBatch(events, labels, rows, paths, {name: pa.concat_arrays([part.by_event[name] for part in parts]) for name in names}, totals=totals)
+    by_event = {name: pa.concat_arrays([part.by_event[name] for part in parts]) for name in names}
+    variables = max((part.variables for part in parts), key=len)  # later arcs are added at the end
+    return MatchBatch(events, labels, rows, paths, by_event, totals=totals, variables=variables)
 
 
 def matches_of(parts: np.ndarray | int, sizes: np.ndarray, labels: np.ndarray, rows: np.ndarray) -> MatchBatch:

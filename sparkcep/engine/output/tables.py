@@ -56,7 +56,8 @@ class Tables:
             return
         forest = shared_ends.forest(events, labels, found.joins) if len(found.joins) else None
         before = (-1, 0) if plan.stepwise else None
-        rows = OutputRows(events, labels, found.rows, chunk.offsets, out_event, out_upto, plan.variables, by_event, plan.ansi, forest, before, self.kinds)
+        variables = found.variables or plan.variables
+        rows = OutputRows(events, labels, found.rows, chunk.offsets, out_event, out_upto, variables, by_event, plan.ansi, forest, before, self.kinds)
         for piece in self._pieces(rows, out_pos, chunk.columns):
             part = rows if len(out_pos) == piece.stop - piece.start else replace(rows, out_event=out_event[piece], out_upto=out_upto[piece], before=before)
             if before is not None:

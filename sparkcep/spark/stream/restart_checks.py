@@ -84,9 +84,10 @@ def check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
     """
     plan = Plan.from_json(now["plan"])
     made_by = json.loads(before["plan"]).get("made_by", "an unknown version")
-    if before.get("format", 1) != now["format"]:
+    if (kept := before.get("format", 1)) != now["format"]:
+        version = f"sparkcep {_FORMATS[kept]}" if kept in _FORMATS else made_by
         raise wrong(
-            plan, f"the checkpoint's state is of format {before.get('format', 1)}, which sparkcep {_FORMATS.get(before.get('format', 1), made_by)} reads and writes; this version, {__version__}, "
+            plan, f"the checkpoint's state is of format {kept}, which {version} reads and writes; this version, {__version__}, "
             f"reads format {now['format']}, of sparkcep {_FORMATS[now['format']]}. Begin with a new checkpoint, or continue with that version", UNSUPPORTED,
         )
     if before.get("buckets") != now.get("buckets"):

@@ -126,7 +126,7 @@ class Frames:
     def frame(self, asked: Streamed) -> str | None:
         """Implements ``Framer.frame``."""
         if asked.names is None:
-            self.doubtful = asked.plan, "an inner WITH may define its names; put the WITH at the statement's begin"
+            self.doubtful = asked.plan, "an inner WITH may define its names; put the WITH at the beginning of the statement"
             return None
         try:
             if not self.ask(f"{asked.names}SELECT * FROM {asked.source}").isStreaming:
