@@ -96,7 +96,7 @@ FAULTS = [
     (trace, "farthest", "and not any(", "and any("),
     (trace.Search, "found", "after in self._failed", "after not in self._failed"),
     (trace.Search, "refused", "node.row >= self.rows.count", "node.row >= self.rows.count - 1"),
-    (trace.Search, "refused", "self.start, node.row", "self.start, node.row + 1"),
+    (trace.Search, "refused", "self.outside(option, node.row)", "self.outside(option, node.row + 1)"),
     (trace.Search, "holds", "is True", "is not False"),
     (trace.Search, "states", "nodes = list(found)", "nodes = list(found)[:1]"),
     (trace.Search, "_other", "if variable < 0", "if variable < 1"),
