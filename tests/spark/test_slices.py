@@ -226,7 +226,7 @@ def test_what_is_chosen(spark, name):
 def test_tasks_and_statements_kept_for_later(spark):
     assert told(spark, HALF, LONG, tasks=3).slices is None
     assert "one task runs" in told(spark, HALF, LONG.replace("PARTITION BY k", ""), tasks=1).note
-    assert "stored and runs later" in told(spark, HALF, LONG, head="CREATE TEMPORARY VIEW sliced AS SELECT").note
+    assert "kept for later" in told(spark, HALF, LONG, head="CREATE TEMPORARY VIEW sliced AS SELECT").note
     assert told(spark, HALF, LONG, Settings(slices=ALWAYS), tasks=1).note == "sparkcep.slices is always"
     assert Sampler.of(spark, DEFAULT, spark.sql).tasks() == min(
         int(spark.conf.get("spark.sql.shuffle.partitions")), spark.sparkContext.defaultParallelism
