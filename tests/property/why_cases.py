@@ -164,7 +164,7 @@ class Case:
         self.check_next(search, ended, accepts)
 
     def check_next(self, search: Search, ended: Ended, accepts: Callable[[tuple], bool]) -> None:
-        """What could have come next: each option is refused, and its smallest sets are those of trying all changes."""
+        """Each option after a run is refused, and its smallest sets are those of trying all changes."""
         labels = self.named(ended.variables)
         for option, reason in search.next(ended):
             if option.kind != "row":

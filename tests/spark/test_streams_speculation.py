@@ -95,7 +95,7 @@ class Halted:
 
 
 def attempts(events: Path) -> Counter[str]:
-    """How many tasks ended as Spark's event logs say, by the way in which they ended; those that were second attempts apart."""
+    """How many tasks ended, by their end reason in Spark's event logs. Second attempts are counted apart."""
     found: Counter[str] = Counter()
     for path in events.rglob("*"):
         for line in path.read_text(errors="replace").splitlines() if path.is_file() else ():

@@ -233,7 +233,7 @@ def test_rows_that_a_where_leaves_out(spark):
 
 
 def test_data_frames_with_other_keys(spark):
-    """Keys may be arguments, and a clause may lack MEASURES whatever the direction of its order."""
+    """Keys may be arguments. A clause may lack MEASURES, also with ORDER BY ... DESC."""
     frame = spark.sql(f"SELECT * FROM {V_TABLE}")
     pattern = "PATTERN (A B) DEFINE B AS price > 10"
     texts = {

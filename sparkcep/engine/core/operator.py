@@ -50,7 +50,7 @@ Step = Generator[Found, None, Saved]
 
 
 class Left(NamedTuple):
-    """What a step leaves if a stage retains further rows.
+    """The rest of a step whose stage retains further rows.
 
     Attributes:
         until: the first row of each partition whose matches are not known yet, or the partition's end. int64 (partitions).

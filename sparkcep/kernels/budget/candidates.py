@@ -1,5 +1,7 @@
-"""Candidates of the best-effort search (:mod:`sparkcep.kernels.budget.best_effort`): the runs that may take the current row, each
-with the edge by which it may."""
+"""Candidates of the best-effort search (:mod:`sparkcep.kernels.budget.best_effort`).
+
+A candidate is a run that may take the current row, together with the edge that takes it.
+"""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class ShownRun:
 
 @dataclass(frozen=True)
 class ShownDecision:
-    """What a match took at a row, and everything else that could have come there. ``row`` is 0 at the end of the match.
+    """The variable that a match has at a row, and all others that could have come. ``row`` is 0 at the end of the match.
 
     Each of the others has its name ("" for the end of the match), whether it is preferred, its verdict, and its reason.
     """

@@ -37,7 +37,7 @@ class Rows(Protocol):
 
 @dataclass(frozen=True)
 class Pattern:
-    """What a search needs of a clause.
+    """The parts of a clause that a search needs.
 
     Attributes:
         program: the pattern.
@@ -225,7 +225,7 @@ class Search:
         return farthest(self.program, (self.start, self.number), self.root, self.accepted, self.step, least=least, known=known)
 
     def next(self, ended: Ended) -> list[tuple[Option, str]]:
-        """What could have come next after a run, in order of preference, with the reason why it did not."""
+        """Returns the options after a run, in order of preference, each with the reason why it was not taken."""
         run = ended.taken() if self.pattern.looks else self.root.run
         found: dict[tuple[str, int], tuple[Option, str]] = {}
         for state in ended.states:
