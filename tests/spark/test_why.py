@@ -6,11 +6,16 @@ import json
 
 import pytest
 
-import sparkcep
-from sparkcep.cli import cli
-from sparkcep.errors import ClauseError
-from sparkcep.tracing.search.trace import Trace
-from tests.why_examples import EXAMPLES
+pytest.importorskip("pyspark")
+
+from pyspark.errors import AnalysisException  # noqa: E402
+
+import sparkcep  # noqa: E402
+from sparkcep.cli import cli  # noqa: E402
+from sparkcep.errors import ClauseError  # noqa: E402
+from sparkcep.spark.errors.exceptions import ClauseParseException  # noqa: E402
+from sparkcep.tracing.search.trace import Trace  # noqa: E402
+from tests.why_examples import EXAMPLES  # noqa: E402
 
 V_TABLE = """(VALUES ('A', 1, 10), ('A', 2, 9), ('A', 3, 8), ('A', 4, 11), ('B', 1, 5), ('B', 2, 6), ('B', 3, 5), (NULL, 1, 7)) AS ticks(symbol, day, price)"""
 V = f"""SELECT * FROM {V_TABLE} MATCH_RECOGNIZE (
@@ -149,6 +154,20 @@ def test_a_side_that_fails_is_not_computed(spark):
     text = "SELECT * FROM VALUES (1, 0), (2, 5) AS t(id, d) MATCH_RECOGNIZE (ORDER BY id MEASURES 1 AS x PATTERN (A) DEFINE A AS d <> 0 AND 10 / d > 3)"
     why = sparkcep.why(spark, text, at="id = 2")
     assert [(one.comparison, one.left, one.result) for one in why.next] == [("d <> 0", "5", True), ("10 / d > 3", "2", False)]
+
+
+def test_a_name_that_the_input_lacks(spark):
+    """In ``at`` it is an error about ``at``, in the statement that of the statement. Neither shows a query of ours."""
+    with pytest.raises(ClauseParseException, match=r"at='dai = 1' is not a condition over the clause's input: .*`dai`") as caught:
+        sparkcep.why(spark, V, at="dai = 1")
+    assert caught.value.error_class == "SPARKCEP.WHY" and "__" not in str(caught.value)
+    wrong = V.replace("price < PREV(price)", "prise < PREV(price)")
+    assert wrong != V
+    with pytest.raises(AnalysisException) as own:
+        spark.sql(wrong).collect()
+    with pytest.raises(AnalysisException) as asked:
+        sparkcep.why(spark, wrong, at="symbol = 'B' AND day = 1")
+    assert str(asked.value) == str(own.value) and "prise" in str(own.value)
 
 
 def test_redaction(spark):

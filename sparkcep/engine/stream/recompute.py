@@ -152,8 +152,8 @@ class EmittedRows:
         latest = held().latest
         rows = np.flatnonzero(latest >= np.repeat(self.sure, np.diff(chunk.offsets)))
         part = chunk.partition_of(rows)
-        held = rows >= self.begin[part]
-        np.minimum.at(self.end, part[held], rows[held])
+        later = rows >= self.begin[part]
+        np.minimum.at(self.end, part[later], rows[later])
         stuck = np.flatnonzero(self.end < chunk.offsets[1:])
         beginning = latest[self.end[stuck]]
         self.waits[stuck] = np.where(beginning >= self.sure[stuck], beginning, self.waits[stuck])

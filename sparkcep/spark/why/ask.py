@@ -109,6 +109,12 @@ def why(
         raise
     except ClauseError as error:
         raise ClauseParseException.shown(error, text) from None
+    except AnalysisException as error:
+        _ = run(text).schema  # raises the error of the statement itself, in the words of its text
+        if at is None:
+            raise
+        said = str(error).partition("\n")[0].partition(" SQLSTATE:")[0].partition("; line ")[0]
+        raise ClauseParseException.of(ClauseError(WHY, f"at={at!r} is not a condition over the clause's input: {said}", sqlstate=SEMANTIC), text) from None
 
 
 def _check(at: str | None, match: int | None, expect: str | None) -> None:
