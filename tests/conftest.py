@@ -129,7 +129,7 @@ def together(nodeid: str) -> str:
     """The name of the tests that one process runs one after the other: a file, a folder of SQL cases, what reads the grammar (which
     takes seconds), or one test that starts nothing."""
     file, _, test = nodeid.partition("::")
-    if file.startswith("tests/property/"):
+    if file.startswith(("tests/property/", "tests/golden/")):
         return nodeid
     if file.startswith("tests/grammar/"):
         return "tests/grammar"
@@ -138,7 +138,7 @@ def together(nodeid: str) -> str:
 
 
 # Where tests ask for a session (test_selection.py holds this).
-OF_SPARK = re.compile(r"tests/(spark/|questions/|test_(api|case_settings|demo|docs|plot|report|sql_cases|sql_examples|transpile)\.py)")
+OF_SPARK = re.compile(r"tests/(spark|questions|cases|transpiled|docs|cli/test_demo\.py)\b")
 
 
 class Together(LoadScopeScheduling):

@@ -11,9 +11,9 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from tests.cases.test_sql_cases import FILES
 from tests.conftest import FOUND, OF_SPARK, Together, together
 from tests.selection import first, further, one_in
-from tests.test_sql_cases import FILES
 
 TESTS = Path(__file__).resolve().parent
 SETTINGS = tomllib.loads((TESTS.parent / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
@@ -130,19 +130,19 @@ def test_the_default_run_takes_some():
 
 
 def test_what_one_process_runs():
-    assert together("tests/spark/test_session.py::test_a[b::c]") == together("tests/spark/test_session.py::test_d") == "tests/spark/test_session.py"
-    assert together("tests/property/test_differential.py::test_a[0]") != together("tests/property/test_differential.py::test_a[1]")
+    assert together("tests/spark/session/test_session.py::test_a[b::c]") == together("tests/spark/session/test_session.py::test_d") == "tests/spark/session/test_session.py"
+    assert together("tests/property/match/test_differential.py::test_a[0]") != together("tests/property/match/test_differential.py::test_a[1]")
     assert together("tests/grammar/test_grammar.py::test_a[0]") == together("tests/grammar/test_editors.py::test_b")
-    cases = [together(f"tests/test_sql_cases.py::test_case[{name}]") for name in ("pattern/empty/a", "pattern/groups/b", "values/ansi/c")]
+    cases = [together(f"tests/cases/test_sql_cases.py::test_case[{name}]") for name in ("pattern/empty/a", "pattern/groups/b", "values/ansi/c")]
     assert cases[0] == cases[1] != cases[2]
 
 
 def test_the_first_process_begins_with_files_that_need_a_session():
-    scopes = ["tests/spark/test_a.py", "tests/test_b.py", "tests/test_c.py", "tests/test_docs.py", "tests/spark/test_d.py"]
+    scopes = ["tests/spark/test_a.py", "tests/test_b.py", "tests/test_c.py", "tests/docs/test_docs.py", "tests/spark/test_d.py"]
     scheduling, nodes = object.__new__(Together), [MagicMock(), MagicMock()]
     scheduling.assigned_work = {node: {} for node in nodes}
     scheduling.registered_collections = {node: [f"{scope}::test" for scope in scopes] for node in nodes}
     scheduling.workqueue = OrderedDict((scope, {f"{scope}::test": False}) for scope in scopes)
     for node in (*nodes, *nodes, nodes[1]):
         scheduling._assign_work_unit(node)
-    assert [list(scheduling.assigned_work[node]) for node in nodes] == [["tests/spark/test_a.py", "tests/test_docs.py"], ["tests/test_b.py", "tests/test_c.py", "tests/spark/test_d.py"]]
+    assert [list(scheduling.assigned_work[node]) for node in nodes] == [["tests/spark/test_a.py", "tests/docs/test_docs.py"], ["tests/test_b.py", "tests/test_c.py", "tests/spark/test_d.py"]]

@@ -13,7 +13,7 @@ import re
 import statistics
 import time
 
-from tests.aggregate_calls import CALLS, SKETCHES, parts
+from tests.spark.expressions.aggregate_calls import CALLS, SKETCHES, parts
 
 from .query import session
 

@@ -26,7 +26,7 @@ from sparkcep.kernels.frontier.run_classes import F_USED
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.budget import HISTORY_COLUMN
 from sparkcep.plan.plan import LETTERS
-from tests import acep_data
+from tests.support import acep_data
 
 FIVE = "A B C D E"
 WINDOW = 14

@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 
 from sparkcep.cli import pack
-from tests.spark.cluster import run as run_there
-from tests.spark.cluster import settings_of, standalone
+from tests.spark.exec.cluster import run as run_there
+from tests.spark.exec.cluster import settings_of, standalone
 
 KEYS = 1000
 # the second statement reads, exchanges and sorts as the first does, and then asks for one row before

@@ -10,9 +10,9 @@ from sparkcep.clause import parser
 from sparkcep.clause.tokens import END, OP, QUOTED, STRING, WORD
 from sparkcep.plan.build import make_plan
 from sparkcep.sql.rewrite.occurrences import Statement
+from tests.docs.test_sql_examples import STATEMENT_FILES
 from tests.grammar.editors import FILES, SCOPE, SNIPPETS, files, textmate
-from tests.test_complete import Recording
-from tests.test_sql_examples import STATEMENT_FILES
+from tests.unit.tools.test_complete import Recording
 
 
 @pytest.fixture(scope="module")

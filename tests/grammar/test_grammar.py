@@ -18,9 +18,9 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.clause.printer import to_sql
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import ClauseError
+from tests.docs.test_sql_examples import STATEMENT_FILES
 from tests.grammar.generate import Generator, Mutator, accepts, plain, tree, words_of
 from tests.selection import first, one_in
-from tests.test_sql_examples import STATEMENT_FILES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -92,7 +92,7 @@ BEYOND_THE_SUBSET = re.compile(r"LIKE ANY|trim\(|\(end\)|EXTRACT\(|WITHIN GROUP|
 
 def test_what_the_parser_reads_of_cases_and_guides_is_in_the_grammar():
     paths = [p for p in sorted((ROOT / "tests" / "cases").rglob("*")) if p.suffix in (".sql", ".json", ".yaml", ".toml", ".txt", ".test")]
-    paths += [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md")), *sorted((ROOT / "tests" / "spark").glob("*.py"))]
+    paths += [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md")), *sorted((ROOT / "tests" / "spark").rglob("*.py"))]
     read = 0
     for path in paths:
         for text in strings_of(path):

@@ -38,7 +38,7 @@ from sparkcep.plan.split.conditions import ORDER
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.prefilter.second_read import Filter
 from sparkcep.sql.prefilter.slices import AWAY, OWN, SLICE, Slices, cut
-from tests.caught import without_catching
+from tests.support.caught import without_catching
 
 COLUMNS = ("p", "id", "v", "w", "s")
 CHANGING = ("op", "n", "at")  # of rows that come and go: what they do, their number, and when, where ARRIVAL BY reads it

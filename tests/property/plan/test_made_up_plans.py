@@ -1,0 +1,81 @@
+"""Any plan that somebody made up gives an error of ours or rows, and no index outside an array."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.factory import match_table
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import Plan
+from tests.property.in_process import inputs
+from tests.property.plan import made_up_plans as made_up
+from tests.selection import first
+from tests.support.caught import without_catching
+
+
+@pytest.mark.parametrize("seed", first(range(8)))
+def test_changed_plans_give_rows_or_an_error_of_ours(seed):
+    rng = random.Random(f"made-up plans {seed}")
+    files = rng.sample(sorted(made_up.CASES.glob("**/*.test")), 5)
+    plans = list({made_up.shape(plan): plan for plan in made_up.of_cases(files)}.values())
+    plans = [*rng.sample(plans, min(8, len(plans))), *(made_up.drawn(rng) for _ in range(8))]
+    with made_up.interpreted_only():
+        counts, wrong = made_up.sweep(plans, str(seed), each=30, structures=6)
+    assert wrong == {}
+    assert counts["changes"] > 300 and counts["rows"] > 50 and counts["SPARKCEP.ARGUMENT"] > 50
+
+
+NAVIGATION = """PARTITION BY p ORDER BY id MEASURES FIRST(v) AS x, array_agg(id) AS ids, array_agg(CLASSIFIER()) AS labels
+  PATTERN (A B* C?) DEFINE A AS v > 0, B AS v <> 2, C AS v = 2"""
+
+
+@pytest.mark.parametrize("seed", first(range(8)))
+def test_numbers_of_a_navigation_mean_what_they_say(seed):
+    """A leaf gives the value of the row that its mask and offsets mean, for all of them within their bounds."""
+    rng = random.Random(f"navigation {seed}")
+    partitions = {p: [{"p": p, "id": 1000 * p + i, "v": rng.randrange(4), "w": 0, "s": "a"} for i in range(7)] for p in range(3)}
+    plan = without_catching(make_plan(parse_clause(NAVIGATION)))
+    table, names, compared = inputs(plan, partitions), plan.variables, 0
+    values = {row["id"]: row["v"] for rows in partitions.values() for row in rows}
+    for _ in range(40):
+        which, mask = rng.choice("FL"), rng.choice([-1, 0, 1, 2, 3, 4, 5, 6, 7])
+        logical, physical = rng.choice([0, 1, 2, 3, 6, 7, 63, 1 << 20, (1 << 31) - 1]), rng.choice([0, 1, -1, 2, -6, 7, 1 << 20, (1 << 31) - 1, 1 - (1 << 31)])
+        whole = json.loads(plan.to_json())
+        leaf = next(leaf for leaf in whole["leaves"] if leaf["spec"]["kind"] == "nav")
+        leaf["spec"] |= {"which": which, "mask": mask, "logical": logical, "physical": physical}
+        with made_up.interpreted_only():
+            found = match_table(Plan.from_json(json.dumps(whole)), table)
+        lists = [column for column in found.column_names if column not in (leaf["name"], *plan.keys)]
+        for value, *match in zip(*(found[column].to_pylist() for column in (leaf["name"], *lists)), strict=True):
+            ids, labels = sorted(match, key=lambda part: isinstance(part[0], str))
+            taken = [at for at, label in zip(ids, labels, strict=True) if mask == -1 or mask >> names.index(label) & 1]
+            row = taken[logical if which == "F" else -1 - logical] + physical if logical < len(taken) else None
+            assert value == values.get(row), (which, mask, logical, physical, ids, labels)
+            compared += 1
+    assert compared > 100
+
+
+@pytest.mark.slow
+def test_every_number_of_every_plan():
+    """Each place of the plans of the whole case corpus, and of 400 that generators draw, has each value."""
+    with made_up.interpreted_only():
+        counts, wrong = made_up.sweep(made_up.corpus("whole"), "whole", each=None, structures=40)
+    assert wrong == {}
+    assert counts["plans"] > 1000
+
+
+@pytest.mark.slow
+def test_compiled_kernels_with_bounds_checks(tmp_path):
+    """The same of some plans, by kernels that numba compiles with checks of each index."""
+    environment = os.environ | {"NUMBA_BOUNDSCHECK": "1", "SPARKCEP_CACHE_DIR": str(tmp_path), "SPARKCEP_INTERPRET": "false"}
+    command = [sys.executable, "-m", "tests.property.plan.made_up_plans", "--compiled", "--plans", "300", "--each", "60", "--seed", "compiled"]
+    done = subprocess.run(command, cwd=Path(__file__).resolve().parents[3], env=environment, capture_output=True, text=True, timeout=7200)
+    assert done.returncode == 0, done.stdout[-5000:]

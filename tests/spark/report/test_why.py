@@ -1,0 +1,265 @@
+"""sparkcep.why in a session: the worked examples to the letter, what is refused, and values of many types."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.errors import AnalysisException  # noqa: E402
+
+import sparkcep  # noqa: E402
+from sparkcep.cli import cli  # noqa: E402
+from sparkcep.errors import ClauseError  # noqa: E402
+from sparkcep.spark.errors.exceptions import ClauseParseException  # noqa: E402
+from sparkcep.tracing.search.trace import Trace  # noqa: E402
+from tests.support.why_examples import EXAMPLES  # noqa: E402
+
+V_TABLE = """(VALUES ('A', 1, 10), ('A', 2, 9), ('A', 3, 8), ('A', 4, 11), ('B', 1, 5), ('B', 2, 6), ('B', 3, 5), (NULL, 1, 7)) AS ticks(symbol, day, price)"""
+V = f"""SELECT * FROM {V_TABLE} MATCH_RECOGNIZE (
+  PARTITION BY symbol ORDER BY day MEASURES LAST(day) AS last
+  PATTERN (STRT DOWN{{2,}} UP) DEFINE DOWN AS price < PREV(price), UP AS price > PREV(price)
+)"""
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_examples_as_statements(spark, example):
+    why = sparkcep.why(spark, f"SELECT * FROM {example.table} MATCH_RECOGNIZE ({example.measured})", at=example.at, **example.arguments)
+    assert str(why) == example.text
+    assert why.verified
+
+
+@pytest.mark.parametrize("example", EXAMPLES[::3], ids=lambda example: example.name)
+def test_examples_over_data_frames(spark, example):
+    frame = spark.sql(f"SELECT * FROM {example.table}")
+    assert str(sparkcep.why(frame, clause=example.clause, at=example.at, **example.arguments)) == example.text
+
+
+def test_keys_are_in_the_first_line(spark):
+    assert str(sparkcep.why(spark, V, at="symbol = 'A' AND day = 2")).split("\n")[0] == "Row 2 (day 2) of symbol = 'A' is in match 1 as DOWN."
+    assert str(sparkcep.why(spark, V, at="symbol = 'A'", match=1)).split("\n")[0] == "Row 1 (day 1) of symbol = 'A' is in match 1."
+    assert str(sparkcep.why(spark, V, at="symbol IS NULL")).split("\n")[0] == "Row 1 (day 1) of symbol = NULL is in no match."
+
+
+def test_rows_beyond_three_have_their_first_line(spark):
+    lines = str(sparkcep.why(spark, V, at="symbol = 'A'")).split("\n")
+    assert [line for line in lines if line.startswith("Row")] == [f"Row {n} (day {n}) of symbol = 'A' is in match 1 as {v}." for n, v in enumerate(("STRT", "DOWN", "DOWN", "UP"), 1)]
+    assert lines[-1] == "Row 4 (day 4) of symbol = 'A' is in match 1 as UP."
+
+
+def test_no_row(spark):
+    why = sparkcep.why(spark, V, at="day = 99")
+    assert str(why).split("\n")[0] == "No row of the clause's input fulfils day = 99."
+    assert str(why).split("\n")[1].startswith("Look at the input with: SELECT * FROM (VALUES ")
+    assert [reason.reason for reason in why.reasons] == ["NO_SUCH_ROW"]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"at": "day = 1"}, "at selects rows of 3 partitions: "),
+        ({"match": 1}, "The input has 3 partitions: "),
+        ({"at": "symbol = 'A'", "rows": 3}, "The partition has 4 rows, and rows is 3. Write rows=4, or ask about a smaller partition"),
+        ({"at": "symbol = 'A'", "match": 4}, "match=4: the partition has 1 match. Write match=1"),
+        ({"at": "symbol = 'A' AND day = 1", "expect": "DOWM"}, "expect='DOWM' is not a variable of PATTERN; did you mean DOWN?"),
+        ({"at": "rand() < 0.5"}, "at='rand() < 0.5' has rand(), so it selects other rows each time"),
+        ({"at": "day ="}, "at='day =' is not one SQL condition"),
+        ({"expect": "UP", "match": 1}, "expect needs a row"),
+        ({"at": "day = 1", "redact": "value"}, 'redact must be "values" or "all", not \'value\'. Did you mean values?'),
+        ({"at": "day = 1", "which": "w"}, 'The statement has 1 clause: 1 (line 1). Write which="1"'),
+    ],
+)
+def test_wrong_questions(spark, arguments, message):
+    with pytest.raises(ClauseError) as caught:
+        sparkcep.why(spark, V, **arguments)
+    assert caught.value.error_class == "SPARKCEP.WHY"
+    assert caught.value.message.startswith(message), caught.value.message
+
+
+def test_the_message_about_partitions_has_a_condition_to_add(spark):
+    with pytest.raises(ClauseError) as caught:
+        sparkcep.why(spark, V, at="symbol IS NOT NULL AND day < 4")
+    assert caught.value.message == "at selects rows of 2 partitions: symbol = 'A' (3), 'B' (3). Add AND symbol = 'A'"
+    with pytest.raises(ClauseError) as caught:
+        sparkcep.why(spark, V, at="symbol IS NOT NULL AND day < 4", redact="all")
+    assert caught.value.message == "at selects rows of 2 partitions. Add a condition on symbol"
+
+
+def test_one_of_several_clauses(spark):
+    two = f"SELECT * FROM {V_TABLE} MATCH_RECOGNIZE (ORDER BY day, symbol MEASURES 1 AS x PATTERN (A)) v,\n{V_TABLE} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY day MEASURES 1 AS y PATTERN (B C)) w"
+    with pytest.raises(ClauseError) as caught:
+        sparkcep.why(spark, two, at="day = 1")
+    assert caught.value.message == 'The statement has 2 clauses: v (line 1), w (line 2). Write which="v"'
+    assert str(sparkcep.why(spark, two, at="symbol = 'B' AND day = 3", which="w")).startswith("Row 3 (day 3) of symbol = 'B' is in no match.")
+    assert str(sparkcep.why(spark, two, at="symbol = 'B' AND day = 2", which=2)).startswith("Row 2 (day 2) of symbol = 'B' is in match 1 as C.")
+
+
+def test_input_of_any_kind(spark):
+    """The clause's input may be a CTE, a subquery, a view or a join."""
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW why_ticks AS SELECT * FROM {V_TABLE}")
+    clause = "MATCH_RECOGNIZE (PARTITION BY t.symbol ORDER BY t.day MEASURES 1 AS x PATTERN (A B) DEFINE B AS t.price > 10)"
+    answers = {
+        str(sparkcep.why(spark, text.format(clause), at="symbol = 'A' AND day = 3"))
+        for text in (
+            f"WITH t AS (SELECT * FROM {V_TABLE}) SELECT * FROM t {{}}",
+            f"SELECT * FROM (SELECT * FROM {V_TABLE}) AS t {{}}",
+            "SELECT * FROM why_ticks AS t {}",
+            "WITH u AS (SELECT * FROM why_ticks), r AS (SELECT * FROM u AS t {}) SELECT * FROM r",
+        )
+    }
+    assert len(answers) == 1 and answers.pop().startswith("Row 3 (day 3) of symbol = 'A' is in match 1 as A.")
+
+
+def test_parameters(spark):
+    text = f"SELECT * FROM {V_TABLE} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY day MEASURES 1 AS x PATTERN (A) DEFINE A AS price > :low)"
+    shown = sparkcep.why(spark, text, at="symbol = 'B' AND day = 1", args={"low": 100}).next
+    assert [(one.comparison, one.left, one.right, one.result) for one in shown] == [("price > :low", "5", "100", False)]
+    shown = sparkcep.why(spark, text.replace(":low", "?"), at="symbol = 'B' AND day = 1", args=[100]).next
+    assert [(one.left, one.right, one.result) for one in shown] == [("5", "100", False)]
+
+
+TYPES = [
+    ("TIMESTAMP'2026-01-02 03:04:05'", "ts > TIMESTAMP'2027-01-01 00:00:00'", "2026-01-02 03:04:05"),
+    ("DATE'2026-01-02'", "ts > DATE'2027-01-01'", "2026-01-02"),
+    ("1.50BD", "ts > 2", "1.50"),
+    ("CAST('NaN' AS DOUBLE)", "ts < 2", "nan"),
+    ("1.25D", "ts > 2", "1.25"),
+    ("'it''s'", "ts = 'x'", "'it''s'"),
+    ("ARRAY(1, NULL)", "ts = ARRAY(3)", "[1, NULL]"),
+    ("X'0AFF'", "ts = X'00'", "X'0AFF'"),
+    ("true", "ts = false", "true"),
+    ("INTERVAL '2' DAY", "ts > INTERVAL '3' DAY", "2 days, 0:00:00"),
+    ("12345678901234567890123456789.5BD", "ts < 2", "12345678901234567890123456789.5"),
+]
+
+
+@pytest.mark.parametrize("by_match", [False, True], ids=["by Spark", "by the machine"])
+def test_values_of_many_types(spark, by_match):
+    """A side is shown alike, whether Spark or the engine's machine computes it."""
+    columns = ", ".join(f"{value} AS c{i}" for i, (value, _, _) in enumerate(TYPES))
+    names = [f"FIRST(A.c{i})" if by_match else f"c{i}" for i in range(len(TYPES))]
+    conditions = " AND ".join(condition.replace("ts", name) for name, (_, condition, _) in zip(names, TYPES, strict=True))
+    pattern = "A+ B" if by_match else "A B"
+    text = f"SELECT * FROM (SELECT explode(sequence(1, 2)) AS id, {columns}) MATCH_RECOGNIZE (ORDER BY id MEASURES 1 AS x PATTERN ({pattern}) DEFINE A AS id = 1, B AS {conditions})"
+    why = sparkcep.why(spark, text, at="id = 1")
+    shown = [one for one in why.next if one.variable == "B"]
+    assert [one.left for one in shown] == [value for _, _, value in TYPES]
+    assert all(one.result is False for one in shown)
+
+
+def test_a_side_that_fails_is_not_computed(spark):
+    """Under ANSI a guarded side fails for some row. It is shown without a value, and the others with theirs."""
+    text = "SELECT * FROM VALUES (1, 0), (2, 5) AS t(id, d) MATCH_RECOGNIZE (ORDER BY id MEASURES 1 AS x PATTERN (A) DEFINE A AS d <> 0 AND 10 / d > 3)"
+    why = sparkcep.why(spark, text, at="id = 2")
+    assert [(one.comparison, one.left, one.result) for one in why.next] == [("d <> 0", "5", True), ("10 / d > 3", "2", False)]
+
+
+def test_a_name_that_the_input_lacks(spark):
+    """In ``at`` it is an error about ``at``, in the statement that of the statement. Neither shows a query of ours."""
+    with pytest.raises(ClauseParseException, match=r"at='dai = 1' is not a condition over the clause's input: .*`dai`") as caught:
+        sparkcep.why(spark, V, at="dai = 1")
+    assert caught.value.error_class == "SPARKCEP.WHY" and "__" not in str(caught.value)
+    wrong = V.replace("price < PREV(price)", "prise < PREV(price)")
+    assert wrong != V
+    with pytest.raises(AnalysisException) as own:
+        spark.sql(wrong).collect()
+    with pytest.raises(AnalysisException) as asked:
+        sparkcep.why(spark, wrong, at="symbol = 'B' AND day = 1")
+    assert str(asked.value) == str(own.value) and "prise" in str(own.value)
+
+
+def test_redaction(spark):
+    spark.conf.set("spark.sparkcep.why.redact", "values")
+    try:
+        why = sparkcep.why(spark, V, at="symbol = 'B' AND day = 1")
+        assert str(why).split("\n")[0] == "Row 1 (day v1) of symbol = k1 is in no match."
+        assert "'B'" not in why.to_json().replace("symbol = 'B' AND day = 1", "")
+        assert "left" in sparkcep.why(spark, V, at="symbol = 'B' AND day = 1", redact="all").to_pandas().columns
+    finally:
+        spark.conf.unset("spark.sparkcep.why.redact")
+
+
+def test_json(spark):
+    found = json.loads(sparkcep.why(spark, V, at="symbol = 'B' AND day = 1").to_json())
+    assert found["schema"] == 1 and found["question"]["at"] == "symbol = 'B' AND day = 1"
+    assert {one["comparison"] for one in found["next"]} == {"price < PREV(price)"}
+
+
+@pytest.fixture
+def command(spark, monkeypatch, tmp_path):
+    """Runs ``sparkcep why`` in the session of the tests. Returns the exit code."""
+    monkeypatch.setattr(cli, "_with_spark", lambda options, work: work(spark))
+    (tmp_path / "ticks.csv").write_text("symbol,day,price\n" + "".join(f"A,{day},{price}\n" for day, price in enumerate((10, 9, 8, 8), 1)))
+    (tmp_path / "query.sql").write_text(V.replace(V_TABLE, "ticks"))
+    return lambda *words: cli.main(["why", str(tmp_path / "query.sql"), "--table", f"ticks={tmp_path / 'ticks.csv'}", *words])
+
+
+def test_command(command, capsys, tmp_path):
+    assert command("--at", "day = 3") == 0
+    assert capsys.readouterr().out.startswith("Row 3 (day 3) of symbol = 'A' is in no match.\n")
+    assert command("--at", "day = 3", "--format", "csv", "--redact", "values") == 0
+    assert capsys.readouterr().out.startswith("partition,row,start_row,role,variable,comparison,left,right,result,cause,alone\nsymbol = k1,")
+    assert command("--at", "day = 3", "--format", "json", "--output", str(tmp_path / "why.json")) == 0
+    assert json.loads((tmp_path / "why.json").read_text())["rows"] == [3]
+    capsys.readouterr()
+    assert command("--match", "2") == 2
+    assert "[SPARKCEP.WHY] match=2: the partition has 0 matches" in capsys.readouterr().err
+
+
+def test_command_of_a_trace_that_differs(command, capsys, monkeypatch):
+    monkeypatch.setattr(Trace, "truth", lambda self, comparison, row, run: True)
+    assert command("--at", "day = 3") == 3
+    assert capsys.readouterr().out.startswith("The trace differs from the engine. This is a bug of sparkcep.\n")
+
+
+def test_a_sample_of_partitions(spark):
+    """The counts are over all rows, the traces over the sample."""
+    lines = str(sparkcep.why(spark, V, partitions=1)).split("\n")
+    assert lines[0] in [f"{what} in {n} rows of 1 partition. Sample: 1 of 3 partitions." for what, n in (("1 match", 4), ("No match", 3), ("No match", 1))]
+    assert lines[1:5] == [
+        "Conditions, over all rows:",
+        "                             true  false  NULL",
+        "  DOWN  price < PREV(price)     3      2     3",
+        "  UP    price > PREV(price)     2      3     3",
+    ]
+    whole = sparkcep.why(spark, V)
+    assert str(whole).startswith("1 match in 8 rows of 3 partitions.\n")
+    assert whole.hints == ("Hint: 1 row with a NULL key in PARTITION BY; such rows are one partition.",)
+
+
+def test_an_empty_input(spark):
+    text = "SELECT * FROM (SELECT 1 AS id WHERE false) MATCH_RECOGNIZE (ORDER BY id MEASURES 1 AS x PATTERN (A))"
+    assert str(sparkcep.why(spark, text)) == "The clause's input is empty."
+    assert str(sparkcep.why(spark, text, match=1)) == "The clause's input is empty."
+
+
+E15 = """No row of the clause's input fulfils day = 4. One row of ticks does; WHERE of the subquery (line 1) leaves it out:
+  volume > 1000  900 > 1000  false"""
+
+
+def test_rows_that_a_where_leaves_out(spark):
+    """E15 to the letter, and through CTEs; a join stops the question."""
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW ticks AS SELECT * FROM VALUES (1, 5, 2000), (4, 6, 900) AS t(day, price, volume)")
+    clause = "MATCH_RECOGNIZE (ORDER BY day MEASURES 1 AS x PATTERN (A B) DEFINE B AS price > A.price)"
+    why = sparkcep.why(spark, f"SELECT * FROM (SELECT * FROM ticks WHERE volume > 1000) {clause}", at="day = 4")
+    assert str(why) == E15 and [reason.reason for reason in why.reasons] == ["FILTERED"]
+    two = f"WITH a AS (SELECT * FROM ticks WHERE price > 0 AND NOT (day = 4 OR volume IS NULL)),\nb AS (SELECT * FROM a) SELECT * FROM b {clause}"
+    assert str(sparkcep.why(spark, two, at="day = 4")).split("\n")[0].endswith("One row of ticks does; WHERE of a (line 1) leaves it out:")
+    joined = f"SELECT * FROM (SELECT t.* FROM ticks t JOIN ticks u ON t.day = u.day WHERE t.volume > 1000) {clause}"
+    assert str(sparkcep.why(spark, joined, at="day = 4")).split("\n")[1].startswith("Look at the input with: SELECT * FROM (SELECT t.* FROM ticks t JOIN")
+
+
+def test_data_frames_with_other_keys(spark):
+    """Keys may be arguments. A clause may lack MEASURES, also with ORDER BY ... DESC."""
+    frame = spark.sql(f"SELECT * FROM {V_TABLE}")
+    pattern = "PATTERN (A B) DEFINE B AS price > 10"
+    texts = {
+        str(sparkcep.why(frame, clause=f"ORDER BY day DESC NULLS LAST {pattern}", at="symbol IS NULL")).split("\n")[0],
+        str(sparkcep.why(frame, clause=pattern, order_by="day DESC NULLS LAST", at="symbol IS NULL")).split("\n")[0],
+    }
+    assert len(texts) == 1 and "(day 1) is in" in texts.pop()
+    assert str(sparkcep.why(frame, clause=pattern, partition_by="symbol", order_by="day", at="symbol IS NULL")).startswith("Row 1 (day 1) of symbol = NULL is in no match.")
+    with pytest.raises(TypeError, match="or a DataFrame and clause="):
+        sparkcep.why(spark, V, clause=pattern)
