@@ -34,8 +34,8 @@ may also be one line:
     runtime error text                                   an error of the running query
 
 ``at 'fragment'`` says that the error points at the only place where the statement has this text. A line ``error`` or
-``runtime error`` alone has the whole message below it, each line behind ``>``; ``python -m tests.cases.error_messages --write`` writes
-these, and the page of the documentation that shows them.
+``runtime error`` alone has the whole message below it, each line behind ``>``; ``python -m tests.cases.error_messages --write``
+writes these, and the page of the documentation that shows them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A file begins with its clause, up to a blank line; a comment above the clause sets ``sparkcep.stream.idleTimeout`` in microseconds.
 The sections below it are the lines of EXPLAIN, the lines about the stream that the operator adds to Spark's plan, and the warnings
-when a query starts. The families are those of :mod:`tests.property.stream.stream_cases`. ``test_explained_streams.py`` compares them.
+when a query starts. The families are those of :mod:`tests.property.stream.stream_cases`. ``test_explained_streams.py``
+compares them.
 
 To add a clause, write a file with the clause alone. After a deliberate change, renew the files by
 

@@ -1,4 +1,5 @@
-"""The steps of clauses over growing partitions, as JSON: ``SPARKCEP_INTERPRET=always python -m tests.property.kernels.cost_claims 0 1``.
+"""The steps of clauses over growing partitions, as JSON:
+``SPARKCEP_INTERPRET=always python -m tests.property.kernels.cost_claims 0 1``.
 
 Kernels run interpreted, and each pass of a loop counts as a step. So the numbers are the same on each machine.
 """

@@ -1,5 +1,5 @@
-"""``python -m tests.property.stream.changed_states [--changes N] [--families WORDS ...] [--seed TEXT]``: states of streams with random
-changes, counted.
+"""``python -m tests.property.stream.changed_states [--changes N] [--families WORDS ...] [--seed TEXT]``: states of streams with
+random changes, counted.
 
 A state comes from a file that a fault or a person can change. Each family of ``stream_cases`` runs its random streams. Before a
 micro-batch goes on from its states, it goes on from states that are changed: flipped bits, other numbers, bytes that are missing or

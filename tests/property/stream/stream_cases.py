@@ -1,5 +1,5 @@
-"""``python -m tests.property.stream.stream_cases [--cases N] [--families WORDS] [--jobs N] [--seed TEXT]``: random statements of every
-kind over random streams against tables, counted.
+"""``python -m tests.property.stream.stream_cases [--cases N] [--families WORDS] [--jobs N] [--seed TEXT]``: random statements of
+every kind over random streams against tables, counted.
 
 A case is a statement with a stream of its own: rows in disorder, cut into micro-batches anywhere, with bytes alone between these.
 It counts if matches are told. What is told is compared after each micro-batch with what the same statement gives over tables of

@@ -1,7 +1,7 @@
 """Reads statements in many forms under many settings, and tells where rows differ from those of the whole statement.
 
-``python -m tests.spark.exec.planning_differential [GROUP...]`` reads all statements, or those of some groups (``values/types``, ``examples``),
-in every form.
+``python -m tests.spark.exec.planning_differential [GROUP...]`` reads all statements, or those of some groups
+(``values/types``, ``examples``), in every form.
 """
 
 from __future__ import annotations
