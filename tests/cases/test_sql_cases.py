@@ -1,7 +1,8 @@
 """The SQL cases of ``tests/cases``: one test per case, all in one Spark session.
 
-``sql_case_files`` describes the files. Of the cases that start a job, the default run takes the first of each file and then each
-32nd. The wider run takes a third of the rest.
+``sql_case_files`` describes the files. ``test_in_process.py`` runs most cases without Spark. Of the cases that start a job, the
+default run takes the first of each file and then each 32nd. The wider run takes each tenth of the others that also run without
+Spark, and half of those that only Spark can answer.
 
 The clause's own reader finds two thirds of the errors and needs no Spark. The default run takes all of these in this process, and
 each eighth of them in Spark too. The default run takes each second one of the other errors, and the wider run takes the rest. In
@@ -18,14 +19,15 @@ import pytest
 import sparkcep
 from sparkcep.errors import ClauseError
 from tests.cases.error_messages import message
-from tests.cases.sql_case_files import Case, CaseFile, CaseFileError, is_ordered, read_case_file
+from tests.cases.sql_case_files import Case, CaseFile, CaseFileError, in_spark_alone, is_ordered, name_of, read_case_file
 from tests.support.views import drop_views
 
 FOLDER = Path(__file__).resolve().parent
 FILES = sorted(FOLDER.glob("*/*.test"))
 
 
-STEP, WIDER = 32, 3  # of the cases that start a job, in the default run, and of those that it leaves in the wider one
+STEP = 32  # of the cases that start a job, one is in the default run
+WIDER, ALONE = 10, 2  # and in the wider run one that also runs without Spark, and one that does not
 IN_SPARK = 8  # of so many error cases that the reader finds, one is asked of Spark as well
 
 
@@ -48,6 +50,7 @@ def found_by_the_reader(case: Case) -> ClauseError | None:
 
 def _parameters():
     found = 0
+    alone = in_spark_alone()
     for path in FILES:
         file = read_case_file(path)
         with_jobs = without = 0
@@ -60,9 +63,10 @@ def _parameters():
                 marks += [pytest.mark.further] if without % 2 else []
                 without += 1
             else:
-                marks += [] if with_jobs % STEP == 0 else [pytest.mark.slow] if with_jobs % WIDER else [pytest.mark.further]
+                wider = WIDER if case.asks_for_rows() and name_of(file, case) not in alone else ALONE
+                marks += [] if with_jobs % STEP == 0 else [pytest.mark.slow] if with_jobs % wider else [pytest.mark.further]
                 with_jobs += 1
-            yield pytest.param(file, case, marks=marks, id=f"{path.parent.name}/{path.stem}/{case.name}")
+            yield pytest.param(file, case, marks=marks, id=name_of(file, case))
 
 
 def test_errors_that_the_reader_finds():
