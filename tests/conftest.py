@@ -138,7 +138,7 @@ def together(nodeid: str) -> str:
 
 
 # Where tests ask for a session (test_selection.py holds this).
-OF_SPARK = re.compile(r"tests/(spark/|questions/|transpiled/|docs/|cases/test_(sql_cases|case_settings)\.py|cli/test_demo\.py)")
+OF_SPARK = re.compile(r"tests/(spark/|questions/test_questions|transpiled/|docs/|cases/test_(sql_cases|case_settings)\.py|cli/test_demo\.py)")
 
 
 class Together(LoadScopeScheduling):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from itertools import chain
 from pathlib import Path
@@ -29,7 +29,7 @@ import sparkcep
 from sparkcep.clause.tokens import QUOTED, matching, tokenize, unquoted
 from sparkcep.engine.factory import match_table
 from sparkcep.plan.plan import PLAN_HEAD, Plan
-from tests.cases.sql_case_files import IN_SPARK_ALONE, Case, CaseFile, is_ordered, name_of, read_case_file
+from tests.cases.sql_case_files import IN_SPARK_ALONE, Case, is_ordered, name_of, read_case_file
 from tests.golden.golden_files import renew
 from tests.support.caught import plainly, without_catching
 
@@ -70,23 +70,29 @@ def calls_of(text: str) -> tuple[str, list[Call]]:
 
 
 class Database:
-    """The views of one case file in DuckDB. ``failed``: the views that DuckDB cannot make, with its errors."""
+    """Views in DuckDB, as Spark's SQL makes them. ``failed``: those that DuckDB cannot make, with its errors."""
 
-    def __init__(self, file: CaseFile) -> None:
+    def __init__(self, views: Iterable[str] = ()) -> None:
         self.connection = duckdb.connect(config={"threads": 1})
         self.connection.execute(_SETTINGS)
         self.failed: dict[str, Exception] = {}
-        for view in file.views:
+        for view in views:
             try:
                 self.connection.execute(self.translated(sqlglot.parse_one(view, read="databricks"), []))
             except (duckdb.Error, sqlglot.ParseError) as error:
                 self.failed[view] = error
 
+    def insert(self, name: str, columns: str, rows: list[dict]) -> None:
+        """Makes a table of rows. ``columns``: their names and types in Spark's words."""
+        self.connection.execute(self.translated(sqlglot.parse_one(f"CREATE TABLE {name} ({columns})", read="databricks"), []))
+        self.connection.register("__rows", pa.Table.from_pylist(rows))
+        self.connection.execute(f"INSERT INTO {name} SELECT * FROM __rows")
+
     def close(self) -> None:
         self.connection.close()
 
-    def rows(self, statement: str) -> tuple[list[str], list[tuple[str | None, ...]]]:
-        """The names of the columns, and the rows as Spark casts them to STRING."""
+    def table(self, statement: str) -> tuple[list[str], pa.Table]:
+        """The names of the columns, which may repeat, and the rows of a statement."""
         text, calls = calls_of(sparkcep.rewrite(statement))
         outer = sqlglot.parse_one(text, read="databricks")
         shared = list(outer.find_all(exp.CTE, bfs=False))
@@ -103,8 +109,13 @@ class Database:
             self.connection.register(call.name, match_table(call.plan, table))
             waiting.remove(call.name)
         found = self.connection.sql(self.translated(outer, []))
-        columns = [[shown(value, column.type) for value in column.to_pylist()] for column in found.to_arrow_table().columns]
-        return found.columns, list(zip(*columns, strict=True))
+        return found.columns, found.to_arrow_table()
+
+    def rows(self, statement: str) -> tuple[list[str], list[tuple[str | None, ...]]]:
+        """The names of the columns, and the rows as Spark casts them to STRING."""
+        names, table = self.table(statement)
+        columns = [[shown(value, column.type) for value in column.to_pylist()] for column in table.columns]
+        return names, list(zip(*columns, strict=True))
 
     def translated(self, tree: exp.Expression, shared: list[exp.Expression]) -> str:
         """A query of Spark's as DuckDB's SQL. ``shared``: the WITH queries that it may read besides its own."""
@@ -229,7 +240,8 @@ def _of_double(value: float) -> str:
 
 def difference(database: Database, case: Case) -> str:
     """What differs between a case's rows and those found here; "" if nothing does."""
-    names, rows = database.rows(case.statements[-1])
+    asked = case.statements[-1]
+    names, rows = database.rows(asked if case.read is None else sparkcep.transpile(asked, case.read).sql)
     if case.columns is not None and names != case.columns:
         return f"columns {names}, and not {case.columns}"
     if rows != case.rows if is_ordered(case.statements[-1]) else Counter(rows) != Counter(case.rows):
@@ -241,7 +253,7 @@ def needing_spark(files: list[Path]) -> Iterator[str]:
     """The names of the cases that give other rows here, or none."""
     for path in files:
         file = read_case_file(path)
-        database = Database(file)
+        database = Database(file.views)
         for case in filter(Case.asks_for_rows, file.cases):
             try:
                 if difference(database, case):
@@ -252,5 +264,6 @@ def needing_spark(files: list[Path]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    now = _HEAD + "".join(f"{name}\n" for name in needing_spark(sorted(FOLDER.glob("*/*.test"))))
+    files = [*sorted(FOLDER.glob("*/*.test")), *sorted(FOLDER.with_name("transpiled").glob("*.test"))]
+    now = _HEAD + "".join(f"{name}\n" for name in needing_spark(files))
     sys.exit(renew([IN_SPARK_ALONE], FOLDER, lambda _: now, "names of cases", "--write" in sys.argv))

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cases import in_process
-from tests.cases.sql_case_files import Case, in_spark_alone, name_of, read_case_file
-from tests.cases.test_sql_cases import FILES
+pytest.importorskip("duckdb")
+
+from tests.cases import in_process  # noqa: E402
+from tests.cases.sql_case_files import Case, in_spark_alone, name_of, read_case_file  # noqa: E402
+from tests.cases.test_sql_cases import FILES as OF_SPARK  # noqa: E402
+from tests.transpiled.test_transpile import FILES as OF_OTHERS  # noqa: E402
+
+FILES = [*OF_SPARK, *(file.path for file in OF_OTHERS)]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_rows(path):
     file = read_case_file(path)
-    database = in_process.Database(file)
-    different = {}
+    database = in_process.Database(file.views)
+    different, alone = {}, in_spark_alone()
     for case in filter(Case.asks_for_rows, file.cases):
-        if name_of(file, case) not in in_spark_alone():
+        if name_of(file, case) not in alone:
             try:
                 different[case.name] = in_process.difference(database, case)
             except Exception as error:
