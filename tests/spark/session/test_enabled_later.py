@@ -120,6 +120,7 @@ def test_the_path_has_this_python(tmp_path):
     assert told["daemon"] == DAEMON_MODULE and told["python"] == sys.executable
 
 
+@pytest.mark.slow  # the session of all tests has a chosen Python
 def test_a_chosen_python(tmp_path, other_python):
     told = report(tmp_path, "enable", PATH=f"{other_python}{os.pathsep}{os.environ['PATH']}", PYSPARK_PYTHON=sys.executable)
     check(told)
