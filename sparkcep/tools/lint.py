@@ -24,7 +24,6 @@ from sparkcep.plan.options import selection
 from sparkcep.plan.scope import ENDINGS
 from sparkcep.plan.split.conditions import conjuncts
 from sparkcep.sql.rewrite.rewrite import rewrite_all
-from sparkcep.tools.fences import never_taken, never_together
 from sparkcep.tools.statements import Place, clauses, comments
 
 ERROR, WARNING, INFO = "error", "warning", "info"
@@ -193,27 +192,6 @@ def _unreachable(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     for arc in automaton.arcs:
         if arc.ends[0].lower() not in reached:
             yield arc.source[1], f"no arc leads from the START state to {arc.ends[0]}, so this arc is never taken"
-
-
-@_rule("NEVER_TAKEN", WARNING)
-def _never_taken(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
-    automaton = clause.automaton
-    if automaton is None or not automaton.arcs:
-        return
-    for arc, register in never_taken(automaton, _start(automaton), not automaton.tables):
-        if register is None:
-            yield arc.when.span, "the parts of this condition are never true together, so this arc is never taken"
-        else:
-            yield arc.when.span, f"this is never true for the values of {register} in the state {arc.ends[0]}, so this arc is never taken"
-
-
-@_rule("NEVER_TOGETHER", INFO)
-def _never_together(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
-    if clause.automaton is None:
-        return
-    for one, other in never_together(clause.automaton):
-        what = f"never true together with {one.when.span.of(clause.text)}, which also leaves {one.ends[0]}"
-        yield other.when.span, f"{what}: no row takes both arcs, unlike other arcs of a state"
 
 
 def _start(automaton: Automaton) -> str:

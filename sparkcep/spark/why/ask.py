@@ -98,7 +98,7 @@ def why(
         return sql_in(session, unformatted(statement, held) if held else statement, args, **held)
 
     try:
-        _check(at, match, expect)
+        _check(at, expect)
         level, steps = _level(session, redact), _steps(session)
         settings = replace(settings_of(session), parameters={f":{name}": value for name, value in args.items()} if args else {})
         asked = input_of(text, which, settings)
@@ -117,7 +117,7 @@ def why(
         raise ClauseParseException.of(ClauseError(WHY, f"at={at!r} is not a condition over the clause's input: {said}", sqlstate=SEMANTIC), text) from None
 
 
-def _check(at: str | None, match: int | None, expect: str | None) -> None:
+def _check(at: str | None, expect: str | None) -> None:
     """Raises ClauseError of class WHY if the question is incomplete."""
     if expect is not None and at is None:
         raise ClauseError(WHY, 'expect needs a row. Write at="..." with a condition on the row', sqlstate=SEMANTIC)
