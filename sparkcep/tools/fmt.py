@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 
 from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.opaque_text import islands
+from sparkcep.clause.tokens import Span
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import ClauseError
 from sparkcep.tools.atoms import COMMENT, EXPRESSION, KEYWORD, PATTERN, Atom, atoms
+from sparkcep.tools.jinja_mask import jinja_mask
 from sparkcep.tools.statements import Place, clauses
 
 WIDTH = 132
@@ -23,17 +25,50 @@ _LISTS = frozenset(["PARTITION", "ORDER", "MEASURES", "SUBSET", "DEFINE"])
 def format_sql(text: str, double_quoted: bool = False) -> str:
     """Returns ``text`` with its clauses formatted. Raises ClauseError if a clause cannot be read.
 
-    ``double_quoted``: whether text in double quotes is a name. The result reads as the same clauses, and formatting it again
-    changes nothing.
+    Clauses that hold Jinja stay unchanged. ``double_quoted``: whether text in double quotes is a name. The result reads as the same
+    clauses, and formatting it again changes nothing.
     """
-    if double_quoted and (read := backticked(text)) != text:
-        return _requoted(format_sql(read), text)
     out = text
-    for place in reversed(clauses(text)):
-        out = out[: place.start] + _clause(text, place) + out[place.end :]
-    if _content(out) != _content(text):
-        raise AssertionError("sparkcep fmt would change a clause or lose a comment; please report this statement")
+    for span, clause in reversed(edits(text, double_quoted)):
+        out = out[: span.start] + clause + out[span.end :]
     return out
+
+
+def edits(text: str, double_quoted: bool = False) -> list[tuple[Span, str]]:
+    """Returns the new text of each clause that :func:`format_sql` changes, with the place between its parentheses, in order."""
+    masked = jinja_mask(text)
+    with_jinja: list[bool] = []  # of each clause
+
+    def left_out(start: int, end: int) -> bool:
+        with_jinja.append(masked.any_in(written_at(start), written_at(end)))
+        return with_jinja[-1]
+
+    def written_at(offset: int) -> int:
+        """Returns the offset in ``text`` of an offset in ``read``, where a name with a backtick is longer."""
+        return offset - next((longer for end, longer in shifts if end <= offset), 0)
+
+    shifts: list[tuple[int, int]] = []
+    try:
+        read = backticked(masked.text) if double_quoted else masked.text
+        if read != masked.text:
+            shifts = [(end, end - before) for (_, before), (_, end) in zip(islands(masked.text), islands(read))][::-1]
+        places = clauses(read, left_out)
+    except ClauseError:
+        if masked.spans:  # Jinja around the clauses, or in them, may render as anything
+            return []
+        raise
+    found, out = [], read
+    for place in reversed(places):
+        clause = _clause(read, place)
+        out = out[: place.start] + clause + out[place.end :]
+        span = Span(written_at(place.start), written_at(place.end))
+        if read != masked.text:
+            clause = _requoted(clause, span.of(text))
+        if clause != span.of(text):
+            found.append((span, clause))
+    if _content(out, with_jinja) != _content(read, with_jinja):
+        raise AssertionError("sparkcep fmt would change a clause or lose a comment; please report this statement")
+    return found[::-1]
 
 
 def _requoted(text: str, written: str) -> str:
@@ -47,10 +82,14 @@ def _requoted(text: str, written: str) -> str:
     return "".join([*out, text[pos:]])
 
 
-def _content(text: str) -> tuple[list[MatchClause], list[str]] | None:
-    """Returns the clauses of ``text`` and the comments inside them. Returns None if they cannot be read."""
+def _content(text: str, left_out: list[bool]) -> tuple[list[MatchClause], list[str]] | None:
+    """Returns the clauses of ``text``, and the comments inside them. Returns None if they cannot be read.
+
+    ``left_out`` says of each clause whether it is skipped.
+    """
+    skipped = iter(left_out)
     try:
-        places = clauses(text)
+        places = clauses(text, lambda start, end: next(skipped))
     except ClauseError:
         return None
     return [p.clause for p in places], sorted(a.text for p in places for a in atoms(text, p) if a.kind == COMMENT)

@@ -1,0 +1,102 @@
+"""Masks Jinja in SQL text, as in a dbt model, so that the text can be read before it is rendered.
+
+Lint, formatter and the language server use it. The masked text has the same length and the same line breaks, so every position
+stays valid. ``{{ ... }}`` becomes a name, because it usually renders as a table, a column or a value. ``{% ... %}`` and ``{# ... #}``
+become blanks, so both branches of an ``{% if %}`` stay. The text of a ``{% raw %}`` block stays as well.
+
+Example: ``FROM {{ ref('t') }}`` becomes ``FROM jjjjjjjjjjjjjj``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sparkcep.clause.tokens import Span
+
+_STRING = r"""'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+\""""
+_NAME = re.compile(r"j{2,}\d*")
+_JINJA = re.compile(
+    rf"""(?P<comment>\{{\#.*?\#\}})
+    |(?P<raw>\{{%[-+]?\s*raw\s*[-+]?%\}}).*?(?P<endraw>\{{%[-+]?\s*endraw\s*[-+]?%\}})
+    |(?P<block>\{{%(?:{_STRING}|(?!%\}})[^'"])*+%\}})
+    |(?P<expression>\{{\{{(?:{_STRING}|(?!\}}\}})[^'"])*+\}}\}})""",
+    re.X | re.S,
+)
+
+
+@dataclass(frozen=True)
+class Masked:
+    """A text without its Jinja.
+
+    Attributes:
+        source: the text as written.
+        text: the masked text.
+        spans: the places of all masks, in order.
+        blocks: the places of ``{% ... %}`` among them.
+        names: the name in ``text`` of each distinct ``{{ ... }}``, with the source that it masks.
+    """
+
+    source: str
+    text: str
+    spans: tuple[Span, ...] = ()
+    blocks: tuple[Span, ...] = ()
+    names: tuple[tuple[str, str], ...] = ()
+
+    def any_in(self, start: int, end: int) -> bool:
+        """Whether a mask overlaps or touches ``text[start:end]``."""
+        return any(span.start <= end and start <= span.end for span in self.spans)
+
+    def block_in(self, start: int, end: int) -> bool:
+        """Whether a ``{% ... %}`` overlaps ``text[start:end]``."""
+        return any(span.start < end and start < span.end for span in self.blocks)
+
+    def restored(self, message: str) -> str:
+        """Returns a message about ``text`` with the source instead of each name, also of a name that the message cuts."""
+        return _NAME.sub(self._source_of, message) if self.names else message
+
+    def _source_of(self, found: re.Match) -> str:
+        name = found[0]
+        for known, source in self.names:
+            if known == name:
+                return source
+        whole = next((source for known, source in self.names if known.startswith(name)), None)
+        if whole is not None:
+            return whole.split("\n", 1)[0][: len(name)]
+        return name if name in self.source else "{{ ... }}"
+
+
+def jinja_mask(text: str) -> Masked:
+    """Returns ``text`` with its Jinja masked. An unclosed ``{{``, ``{%`` or ``{#`` stays."""
+    if not any(begin in text for begin in ("{{", "{%", "{#")):
+        return Masked(text, text)
+    out: list[str] = []
+    pos = 0
+    spans: list[Span] = []
+    blocks: list[Span] = []
+    names: dict[str, str] = {}  # source -> name
+    for found in _JINJA.finditer(text):
+        kind = found.lastgroup
+        for group in ("raw", "endraw") if kind == "endraw" else (kind,):
+            start, end = found.span(group)
+            source = text[start:end]
+            spans.append(Span(start, end))
+            if kind == "expression":
+                name = names.setdefault(source, _name(source.split("\n", 1)[0].rstrip("\r"), len(names)))
+                instead = name + _blank(source[len(name) :])
+            else:
+                instead = _blank(source)
+                blocks += [Span(start, end)] if kind == "block" else []
+            out += [text[pos:start], instead]
+            pos = end
+    return Masked(text, "".join([*out, text[pos:]]), tuple(spans), tuple(blocks), tuple((name, source) for source, name in names.items()))
+
+
+def _name(line: str, number: int) -> str:
+    """Returns a name as long as ``line``, the first line of an expression. The number distinguishes expressions of one length."""
+    tag = str(number) if number else ""
+    return "j" * max(len(line) - len(tag), 1) + tag if len(tag) < len(line) else "j" * len(line)
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"[^\r\n]", " ", text)
