@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sparkcep.clause import tokenizer
 from sparkcep.tools.fmt import format_sql
 from sparkcep.tools.jinja_mask import jinja_mask
 from sparkcep.tools.lint import ERROR, INFO, WARNING, lint
@@ -104,4 +105,19 @@ def test_clauses_without_jinja_are_formatted():
 
 def test_names_in_double_quotes_beside_jinja():
     text = '{{ config(a="b") }} SELECT * FROM {{ ref("t") }} MATCH_RECOGNIZE (order by "a`b"  pattern (A) define A as "x" > 1)'
-    assert format_sql(text, double_quoted=True) == text.replace('order by "a`b"  pattern', 'ORDER BY "a`b" PATTERN').replace("define A as", "DEFINE A AS")
+    assert format_sql(text, double_quoted=True) == text.replace('order by "a`b"  pattern', 'ORDER BY "a`b" PATTERN').replace(
+        "define A as", "DEFINE A AS"
+    )
+
+
+@pytest.mark.parametrize("tool", [lint, format_sql])
+def test_a_file_is_read_in_time_that_is_linear_in_its_statements(monkeypatch, tool):
+    read = []
+    cut = tokenizer.cut
+    monkeypatch.setattr(tokenizer, "cut", lambda text, *of: read.append(len(text)) or cut(text, *of))
+    costs = []
+    for count in (10, 20):
+        read.clear()
+        tool("".join(f"SELECT a{count} FROM t MATCH_RECOGNIZE (PARTITION BY k order by d PATTERN (A{i}));\n" for i in range(count)))
+        costs.append(sum(read))
+    assert 1.5 < costs[1] / costs[0] < 2.5

@@ -1,8 +1,8 @@
 """Masks Jinja in SQL text, as in a dbt model, so that the text can be read before it is rendered.
 
-Lint, formatter and the language server use it. The masked text has the same length and the same line breaks, so every position
-stays valid. ``{{ ... }}`` becomes a name, because it usually renders as a table, a column or a value. ``{% ... %}`` and ``{# ... #}``
-become blanks, so both branches of an ``{% if %}`` stay. The text of a ``{% raw %}`` block stays as well.
+Lint, formatter and the language server use it. The masked text keeps its length and its line breaks, so every position stays valid.
+An expression in double braces becomes a name, because it usually renders as a table, a column or a value. Statements and comments
+of Jinja become blanks, so both branches of an ``{% if %}`` stay. The text of a ``{% raw %}`` block stays as well.
 
 Example: ``FROM {{ ref('t') }}`` becomes ``FROM jjjjjjjjjjjjjj``.
 """
@@ -89,7 +89,8 @@ def jinja_mask(text: str) -> Masked:
                 blocks += [Span(start, end)] if kind == "block" else []
             out += [text[pos:start], instead]
             pos = end
-    return Masked(text, "".join([*out, text[pos:]]), tuple(spans), tuple(blocks), tuple((name, source) for source, name in names.items()))
+    known = tuple((name, source) for source, name in names.items())
+    return Masked(text, "".join([*out, text[pos:]]), tuple(spans), tuple(blocks), known)
 
 
 def _name(line: str, number: int) -> str:

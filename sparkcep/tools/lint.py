@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from sparkcep.clause import nodes
 from sparkcep.clause.automaton import Automaton
@@ -60,8 +61,10 @@ def lint(text: str, double_quoted: bool = False) -> list[Finding]:
     """Returns the findings about the statements of ``text``, in order.
 
     A statement has either its first error, or the findings of the rules. ``text`` may hold Jinja, which is masked
-    (``tools/jinja_mask``). In such a text an error outside a clause is left out, because the rendered text may be right. An error in
-    a clause that holds ``{% ... %}``, or at a ``{{ ... }}``, is an info. ``double_quoted``: whether text in double quotes is a name.
+    (``tools/jinja_mask``). In such a text an error outside a clause is left out, because the rendered text may be right. An error
+    in a clause that holds ``{% ... %}``, or at a ``{{ ... }}``, is an info.
+
+    ``double_quoted``: whether text in double quotes is a name.
     """
     masked = jinja_mask(text)
     read = masked.text
@@ -125,18 +128,17 @@ def _findings(text: str) -> Iterator[Finding]:
             yield replace(found, line=found.line + line - 1, column=found.column + (column - 1 if found.line == 1 else 0))
 
 
-def _of_statement(text: str) -> Iterator[Finding]:
-    """Yields the findings about one statement."""
+@lru_cache(maxsize=256)
+def _of_statement(text: str) -> tuple[Finding, ...]:
+    """Returns the findings about one statement. An editor asks again after each change, and most statements are then as before."""
     try:
         rewrite_all(text)
         places = clauses(text)
         if not places and (unread := not_begun(text)) is not None:
             raise unread
     except ClauseError as error:
-        yield _of_error(error)
-        return
-    for place in places:
-        yield from _judged(text, place)
+        return (_of_error(error),)
+    return tuple(found for place in places for found in _judged(text, place))
 
 
 def _of_error(error: ClauseError) -> Finding:

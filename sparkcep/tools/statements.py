@@ -13,6 +13,7 @@ from sparkcep.clause.opaque_text import LINE_COMMENT, comment_end
 from sparkcep.clause.parser import parse_between
 from sparkcep.clause.tokens import WORD, Span, Token, matching
 from sparkcep.clause.tree import MatchClause
+from sparkcep.errors import ClauseError, position
 from sparkcep.sql.rewrite.occurrences import KEYWORD, Statement
 
 _COMMENT = re.compile(rf"{LINE_COMMENT}|/\*")
@@ -41,6 +42,12 @@ def clauses(text: str, left_out: Callable[[int, int], bool] = lambda start, end:
         clause = parse_between(text, tokens, word + 1, close)
         found.append(Place(Span(tokens[word].start, tokens[word].end), tokens[word + 1].end, tokens[close].start, clause))
     return found
+
+
+def in_text(error: ClauseError, text: str, start: int) -> ClauseError:
+    """Returns an error of a statement that begins at offset ``start`` of ``text`` with its position in ``text``."""
+    line, column = position(text, start)
+    return error.moved(error.line + line - 1, error.column + (column - 1 if error.line == 1 else 0))
 
 
 def open_clause(tokens: list[Token]) -> int | None:
