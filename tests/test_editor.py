@@ -12,10 +12,11 @@ from sparkcep.clause.tokens import Span
 from sparkcep.editor.catalog import CatalogError, Catalogs
 from sparkcep.editor.document import Document
 from sparkcep.editor.fixes import fixes
-from sparkcep.editor.hover import hover, reference
+from sparkcep.editor.hover import hover, page, reference
 from sparkcep.editor.positions import Lines
 from sparkcep.editor.rename import RenameError, renamed
 from sparkcep.editor.sections import language_of, sections
+from sparkcep.editor.server import make_server
 from sparkcep.sql.rewrite.rewrite import rewrite
 from sparkcep.tools.jinja_mask import jinja_mask
 from sparkcep.tools.lint import ERROR, lint
@@ -384,6 +385,22 @@ def test_fixes_of_the_corpus_of_wrong_statements():
 def test_a_document_with_jinja_has_names_and_columns():
     text = "{{ config(a='b') }}\n" + SQL.replace("ticks", "{{ ref('ticks') }}")
     assert [text[at : at + 4] for at in places(text, text.index("DOWN"))] == ["DOWN", "down", "DOWN", "DOWN", "DOWN", "DOWN"]
+
+
+def test_jinja_in_a_clause_is_not_a_name():
+    text = "SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY d MEASURES x AS {{ m }} PATTERN (A b_{{ v }}))"
+    (statement,) = document(text).statements
+    assert [name.text for name in statement.names(statement.clauses()[0])] == ["A"]
+    assert document(text).name_at(text.index("v }}")) is None
+
+
+def test_settings_of_the_command_line():
+    server = make_server("https://docs.example/", double_quoted=True)
+    assert server.double_quoted and page(server.docs, "tools.md#sparkcep-lint") == "https://docs.example/tools.html#sparkcep-lint"
+    assert make_server().docs.startswith("file:") and page(make_server().docs, "tools.md").endswith("docs/tools.md")
+    text = 'SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY d PATTERN (A "B c") DEFINE "B c" AS x > 1)'
+    (statement,) = Document("file:///a.sql", text, "sql", double_quoted=True).statements
+    assert [name.text for name in statement.names(statement.clauses()[0])] == ["B c", "A"]
 
 
 def test_text_that_cannot_be_read_has_a_finding_and_no_names():

@@ -27,10 +27,16 @@ WRONG = SQL.replace("UP AS", "PU AS")
 
 @pytest_lsp.fixture(
     scope="module",
-    config=ClientServerConfig(server_command=[sys.executable, "-m", "sparkcep", "lsp", "--docs", "https://docs.example"]),
+    config=ClientServerConfig(server_command=[sys.executable, "-m", "sparkcep", "lsp", "--stdio"]),
 )
 async def client(lsp_client: LanguageClient):
-    await lsp_client.initialize_session(lsp.InitializeParams(capabilities=client_capabilities("visual-studio-code"), root_uri=None))
+    await lsp_client.initialize_session(
+        lsp.InitializeParams(
+            capabilities=client_capabilities("visual-studio-code"),
+            root_uri=None,
+            initialization_options={"docs": "https://docs.example"},
+        )
+    )
     yield
     await lsp_client.shutdown_session()
 

@@ -23,11 +23,19 @@ from sparkcep.tools.statements import Place, clauses
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement of a document: its text without Jinja, its offset in the document, and its section."""
+    """A statement of a document.
+
+    Attributes:
+        text: its text without Jinja.
+        start: its offset in the document.
+        section: its section.
+        masks: the names in ``text`` that mask Jinja.
+    """
 
     text: str
     start: int
     section: Section
+    masks: tuple[str, ...] = ()
 
     @property
     def end(self) -> int:
@@ -42,8 +50,9 @@ class Statement:
         return next((place for place in self.clauses() if place.word.start <= at - self.start <= place.end), None)
 
     def names(self, place: Place) -> list[Name]:
-        """Returns the names of one of its clauses, by offsets in ``text``."""
-        return _names(self.text)[self.clauses().index(place)]
+        """Returns the names of one of its clauses, by offsets in ``text``. Jinja may render as any name, so it has none."""
+        found = _names(self.text)[self.clauses().index(place)]
+        return [name for name in found if not any(mask in name.text for mask in self.masks)]
 
 
 @lru_cache(maxsize=256)
@@ -104,7 +113,8 @@ class Document:
         for section in self.sections:
             text = self.read(section)
             try:
-                found += [Statement(span.of(text), section.start + span.start, section) for span in statement_spans(text)]
+                masks = tuple(name for name, _ in self.masked(section).names)
+                found += [Statement(span.of(text), section.start + span.start, section, masks) for span in statement_spans(text)]
             except ClauseError:  # lint reports it
                 continue
         return found

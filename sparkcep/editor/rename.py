@@ -40,7 +40,7 @@ def _reads_as(statement: Statement, name: Name, bare: str, written: str) -> bool
         places = clauses(text)
     except ClauseError:
         return False
-    after = Statement(text, statement.start, statement.section)
+    after = Statement(text, statement.start, statement.section, statement.masks)
     expected = [_shape(statement, place) for place in statement.clauses()]
     for shape, place in zip(expected, statement.clauses()):
         if place.word.start <= name.definition.start <= place.end:

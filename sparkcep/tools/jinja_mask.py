@@ -10,19 +10,17 @@ Example: ``FROM {{ ref('t') }}`` becomes ``FROM jjjjjjjjjjjjjj``.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sparkcep.clause.tokens import Span
 
-_STRING = r"""'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+\""""
-_NAME = re.compile(r"j{2,}\d*")
-_JINJA = re.compile(
-    rf"""(?P<comment>\{{\#.*?\#\}})
-    |(?P<raw>\{{%[-+]?\s*raw\s*[-+]?%\}}).*?(?P<endraw>\{{%[-+]?\s*endraw\s*[-+]?%\}})
-    |(?P<block>\{{%(?:{_STRING}|(?!%\}})[^'"])*+%\}})
-    |(?P<expression>\{{\{{(?:{_STRING}|(?!\}}\}})[^'"])*+\}}\}})""",
-    re.X | re.S,
+_BEGIN = re.compile(
+    r"(?P<comment>\{#.*?#\})|(?P<raw>\{%[-+]?\s*raw\s*[-+]?%\}).*?(?P<endraw>\{%[-+]?\s*endraw\s*[-+]?%\})|(?P<block>\{%)|(?P<expression>\{\{)",
+    re.S,
 )
+_INSIDE = re.compile(r"""'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+"|%\}|[(\[{}\])]""", re.S)
+_NAME = re.compile(r"j{2,}\d*")
 
 
 @dataclass(frozen=True)
@@ -75,22 +73,48 @@ def jinja_mask(text: str) -> Masked:
     spans: list[Span] = []
     blocks: list[Span] = []
     names: dict[str, str] = {}  # source -> name
-    for found in _JINJA.finditer(text):
-        kind = found.lastgroup
-        for group in ("raw", "endraw") if kind == "endraw" else (kind,):
-            start, end = found.span(group)
-            source = text[start:end]
-            spans.append(Span(start, end))
-            if kind == "expression":
-                name = names.setdefault(source, _name(source.split("\n", 1)[0].rstrip("\r"), len(names)))
-                instead = name + _blank(source[len(name) :])
-            else:
-                instead = _blank(source)
-                blocks += [Span(start, end)] if kind == "block" else []
-            out += [text[pos:start], instead]
-            pos = end
+    for kind, span in _jinja(text):
+        source = span.of(text)
+        spans.append(span)
+        if kind == "expression":
+            name = names.setdefault(source, _name(source.split("\n", 1)[0].rstrip("\r"), len(names)))
+            instead = name + _blank(source[len(name) :])
+        else:
+            instead = _blank(source)
+            blocks += [span] if kind == "block" else []
+        out += [text[pos : span.start], instead]
+        pos = span.end
     known = tuple((name, source) for source, name in names.items())
     return Masked(text, "".join([*out, text[pos:]]), tuple(spans), tuple(blocks), known)
+
+
+def _jinja(text: str) -> Iterator[tuple[str, Span]]:
+    """Yields the kind and the place of each comment, statement and expression of Jinja, and of the ends of raw text."""
+    pos = 0
+    while begin := _BEGIN.search(text, pos):
+        kind = begin.lastgroup or ""
+        pos = begin.end()
+        if kind == "comment":
+            yield kind, Span(*begin.span())
+        elif kind == "endraw":
+            yield from ((kind, Span(*begin.span(group))) for group in ("raw", "endraw"))
+        else:
+            end = _end(text, pos, "%}" if kind == "block" else "}}")
+            if end is not None:
+                yield kind, Span(begin.start(), end)
+                pos = end
+
+
+def _end(text: str, pos: int, close: str) -> int | None:
+    """Returns the offset after ``close``, outside of strings and brackets. Returns None if there is none."""
+    depth = 0
+    for found in _INSIDE.finditer(text, pos):
+        if depth == 0 and text.startswith(close, found.start()):
+            return found.start() + len(close)
+        depth += (found[0] in "([{") - (found[0] in ("}", ")", "]", "%}"))
+        if depth < 0:
+            return None
+    return None
 
 
 def _name(line: str, number: int) -> str:
