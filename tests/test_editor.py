@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import tomllib
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -25,6 +28,7 @@ from tests.selection import first, one_in
 from tests.sql_case_files import read_case_file
 from tests.test_sql_examples import STATEMENT_FILES
 
+ROOT = Path(__file__).resolve().parents[1]
 SQL = """SELECT m.low, n FROM ticks MATCH_RECOGNIZE (
   PARTITION BY symbol ORDER BY day
   MEASURES LAST(DOWN.price) AS low, CLASSIFIER(down) AS c, count(FALL.*) AS n
@@ -407,3 +411,37 @@ def test_text_that_cannot_be_read_has_a_finding_and_no_names():
     found = document("SELECT 'a")
     assert found.statements == [] and found.name_at(8) is None
     assert [(place, one.code) for place, one in found.findings] == [(Span(7, 9), "SPARKCEP.UNTERMINATED_LITERAL")]
+
+
+# -- the page of settings ------------------------------------------------------------------------------------------------------
+
+PAGE = (ROOT / "docs" / "editors.md").read_text("utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.S)
+
+
+def test_the_settings_of_the_page_can_be_read():
+    columns, code, jupyter = map(json.loads, blocks("json"))
+    assert set(columns) == {"ticks", "sales.orders"}
+    known = json.loads((ROOT / "grammar" / "vscode" / "package.json").read_text("utf-8"))["contributes"]["configuration"][
+        "properties"
+    ]
+    assert set(code) <= set(known) and known["sparkcep.command"]["default"] == ["sparkcep", "lsp"]
+    assert jupyter["LanguageServerManager"]["language_servers"]["sparkcep"]["argv"] == ["sparkcep", "lsp"]
+    (helix,) = map(tomllib.loads, blocks("toml"))
+    assert helix["language-server"]["sparkcep"] == {"command": "sparkcep", "args": ["lsp"]}
+
+
+def test_neovim_is_tried_with_the_settings_of_the_page():
+    (lua,) = blocks("lua")
+    assert lua in (ROOT / "tests" / "neovim.lua").read_text("utf-8")
+
+
+def test_the_extension_reads_the_settings_that_it_declares():
+    source = (ROOT / "grammar" / "vscode" / "extension.js").read_text("utf-8")
+    package = json.loads((ROOT / "grammar" / "vscode" / "package.json").read_text("utf-8"))
+    read = {f"sparkcep.{name}" for name in re.findall(r'settings\.get\("(\w+)"\)', source)}
+    assert read == set(package["contributes"]["configuration"]["properties"])
+    assert all(f'"{language}"' in source for language in ("sql", "jinja-sql", "python"))
