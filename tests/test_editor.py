@@ -21,6 +21,7 @@ from sparkcep.editor.rename import RenameError, renamed
 from sparkcep.editor.sections import language_of, sections
 from sparkcep.editor.server import make_server
 from sparkcep.sql.rewrite.rewrite import rewrite
+from sparkcep.tools.complete import complete
 from sparkcep.tools.jinja_mask import jinja_mask
 from sparkcep.tools.lint import ERROR, lint
 from tests.error_messages import FILES
@@ -445,3 +446,14 @@ def test_the_extension_reads_the_settings_that_it_declares():
     read = {f"sparkcep.{name}" for name in re.findall(r'settings\.get\("(\w+)"\)', source)}
     assert read == set(package["contributes"]["configuration"]["properties"])
     assert all(f'"{language}"' in source for language in ("sql", "jinja-sql", "python"))
+
+
+def test_completion_in_a_dbt_model_has_the_columns_of_ref(tmp_path):
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / "catalog.json").write_text(json.dumps(DBT))
+    text = "{{ config(materialized='table') }}\nSELECT * FROM {{ ref('ticks') }} MATCH_RECOGNIZE (PARTITION BY sy"
+    model, catalog = document(text), Catalogs().of(tmp_path / "models" / "a.sql")
+    (statement,) = model.statements
+    masked = model.masked(model.sections[0])
+    found = complete(statement.text, len(text) - statement.start, lambda table: catalog.columns(table, masked))
+    assert [(proposal.text, proposal.kind) for proposal in found] == [("symbol", "column")]

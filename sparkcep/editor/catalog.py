@@ -1,8 +1,8 @@
 """Columns of tables, for completion without Spark.
 
-They come from the nearest folder at or above a document that has ``sparkcep.columns.json`` or a dbt project's
-``target/catalog.json``, which ``dbt docs generate`` writes. ``sparkcep.columns.json`` maps the name of a table to its columns, as a
-list of names or an object from name to type: ``{"ticks": ["symbol", "day"], "sales.orders": {"id": "BIGINT"}}``.
+They come from the nearest folder at or above a document that has ``sparkcep.columns.json`` or ``target/catalog.json``. ``dbt docs
+generate`` writes the latter. The former maps the name of a table to its columns, a list of names or an object from name to type:
+``{"ticks": ["symbol", "day"], "sales.orders": {"id": "BIGINT"}}``.
 """
 
 from __future__ import annotations

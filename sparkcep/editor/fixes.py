@@ -26,7 +26,7 @@ _ENDS = re.compile(r"`|[.;]?$|\. |; |, (?:or|and|as|with) | (?:for|to|instead|af
 
 @dataclass(frozen=True)
 class Fix:
-    """A fix: ``text`` replaces the place in the document. ``alone``: it is right only if the statement then has no error."""
+    """A fix: ``text`` replaces the place in the document. ``alone``: whether the statement must then be free of errors."""
 
     title: str
     place: Span

@@ -25,10 +25,10 @@ class Name:
     Attributes:
         kind: one of the constants above.
         text: the name as its definition writes it, without quotes.
-        definition: the place of its definition, or of its first use if it lacks one.
-        places: all its places, with the definition, in order.
+        definition: the place of its definition, or of its first use.
+        places: all its places in order.
         expression: its condition or expression, or None.
-        about: a subset's variables, a register's type, the ends of a state's arcs.
+        about: a subset's variables, a register's type, an arc's states.
     """
 
     kind: str

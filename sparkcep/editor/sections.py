@@ -1,12 +1,13 @@
 """Finds the SQL in a document: an SQL file, a notebook's cell, or a Databricks notebook in source form.
 
-A section is a stretch of the document in which everything that is not SQL is blank. So the offsets of a section, plus its start,
-are those of the document.
+A section is a stretch of the document with blanks instead of everything that is not SQL. So the offsets of a section, plus its
+start, are those of the document.
 
-- A cell that begins with ``%%sql`` or ``%%sparkcep`` is SQL below its first line, and after the magic's options in that line.
-- A Python line ``%sql ...`` or ``x = %sql ...`` is SQL after the magic's options.
-- A Databricks notebook has cells separated by ``# COMMAND ----------``. A cell of ``# MAGIC %sql`` is SQL. If SQL is the notebook's
-  language, the cells without ``-- MAGIC`` are.
+A cell that begins with ``%%sql`` or ``%%sparkcep`` is SQL below its first line, and after the magic's options in that line. A Python
+line ``%sql ...`` or ``x = %sql ...`` is SQL after the magic's options.
+
+A Databricks notebook has cells separated by ``# COMMAND ----------``. A cell of ``# MAGIC %sql`` is SQL. If SQL is the notebook's
+language, the cells without ``-- MAGIC`` are SQL.
 """
 
 from __future__ import annotations
