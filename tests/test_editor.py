@@ -91,6 +91,14 @@ spark.sql("it's Python")
 """
 
 
+NOTEBOOK_SQL = """SELECT * FROM t MATCH_RECOGNIZE (
+          order by a
+       
+          measures a as b pattern (A)
+        )"""
+SQL_NOTEBOOK, CELL = "-- Databricks notebook source\n", "\n-- COMMAND ----------\n"
+
+
 @pytest.mark.parametrize(
     ("text", "language", "sql"),
     [
@@ -104,8 +112,8 @@ spark.sql("it's Python")
         ("%%sql --lim\nSELECT 1", "python", ["SELECT 1"]),
         ("%%bash\nSELECT 1", "python", []),
         ("a = 1\nx = %sql --limit 5 SELECT 1\n%sql SELECT 2\nb", "python", ["SELECT 1", "SELECT 2"]),
-        ("-- Databricks notebook source\nSELECT 1\n-- COMMAND ----------\nSELECT 2\n-- COMMAND ----------\n-- MAGIC %python\n-- MAGIC it's", "sql", ["SELECT 1", "SELECT 2"]),
-        (NOTEBOOK, "python", ["SELECT * FROM t MATCH_RECOGNIZE (\n          order by a\n       \n          measures a as b pattern (A)\n        )"]),
+        (f"{SQL_NOTEBOOK}SELECT 1{CELL}SELECT 2{CELL}-- MAGIC %python\n-- MAGIC it's", "sql", ["SELECT 1", "SELECT 2"]),
+        (NOTEBOOK, "python", [NOTEBOOK_SQL]),
     ],
 )  # fmt: skip
 def test_sections(text, language, sql):

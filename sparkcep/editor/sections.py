@@ -3,8 +3,8 @@
 A section is a stretch of the document with blanks instead of everything that is not SQL. So the offsets of a section, plus its
 start, are those of the document.
 
-A cell that begins with ``%%sql`` or ``%%sparkcep`` is SQL below its first line, and after the magic's options in that line. A Python
-line ``%sql ...`` or ``x = %sql ...`` is SQL after the magic's options.
+A cell that begins with ``%%sql`` or ``%%sparkcep`` is SQL below its first line, and after the magic's options in that line. A
+Python line ``%sql ...`` or ``x = %sql ...`` is SQL after the magic's options.
 
 A Databricks notebook has cells separated by ``# COMMAND ----------``. A cell of ``# MAGIC %sql`` is SQL. If SQL is the notebook's
 language, the cells without ``-- MAGIC`` are SQL.

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from sparkcep.clause.tokens import Span
 
 _BEGIN = re.compile(
-    r"(?P<comment>\{#.*?#\})|(?P<raw>\{%[-+]?\s*raw\s*[-+]?%\}).*?(?P<endraw>\{%[-+]?\s*endraw\s*[-+]?%\})|(?P<block>\{%)|(?P<expression>\{\{)",
-    re.S,
+    r"""(?P<comment>\{\#.*?\#\})
+    |(?P<raw>\{%[-+]?\s*raw\s*[-+]?%\}).*?(?P<endraw>\{%[-+]?\s*endraw\s*[-+]?%\})
+    |(?P<block>\{%)|(?P<expression>\{\{)""",
+    re.X | re.S,
 )
 _INSIDE = re.compile(r"""'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+"|%\}|[(\[{}\])]""", re.S)
 _NAME = re.compile(r"j{2,}\d*")

@@ -1,4 +1,4 @@
-"""The language server over texts that are being written: cut, with pieces put in, and moved. It answers, and at places of the text."""
+"""The language server over texts that are being written: cut, or with pieces put in. It answers, and at places of the text."""
 
 from __future__ import annotations
 
