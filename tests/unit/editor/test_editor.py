@@ -24,12 +24,12 @@ from sparkcep.sql.rewrite.rewrite import rewrite
 from sparkcep.tools.complete import complete
 from sparkcep.tools.jinja_mask import jinja_mask
 from sparkcep.tools.lint import ERROR, lint
-from tests.error_messages import FILES
+from tests.cases.error_messages import FILES
+from tests.cases.sql_case_files import read_case_file
+from tests.docs.test_sql_examples import STATEMENT_FILES
 from tests.selection import first, one_in
-from tests.sql_case_files import read_case_file
-from tests.test_sql_examples import STATEMENT_FILES
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 SQL = """SELECT m.low, n FROM ticks MATCH_RECOGNIZE (
   PARTITION BY symbol ORDER BY day
   MEASURES LAST(DOWN.price) AS low, CLASSIFIER(down) AS c, count(FALL.*) AS n
@@ -445,7 +445,7 @@ def test_the_settings_of_the_page_can_be_read():
 
 def test_neovim_is_tried_with_the_settings_of_the_page():
     (lua,) = blocks("lua")
-    assert lua in (ROOT / "tests" / "neovim.lua").read_text("utf-8")
+    assert lua in (ROOT / "tests" / "cli" / "neovim.lua").read_text("utf-8")
 
 
 def test_the_extension_reads_the_settings_that_it_declares():

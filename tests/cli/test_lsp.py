@@ -212,7 +212,7 @@ async def test_without_the_library_the_error_says_what_to_install(tmp_path):
         f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from sparkcep.cli import main; sys.exit(main(['lsp']))",
     ]
     ended = await asyncio.to_thread(
-        subprocess.run, command, capture_output=True, text=True, cwd=Path(__file__).parents[1], check=False
+        subprocess.run, command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False
     )
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "pip install 'sparkcep[lsp]'" in ended.stderr

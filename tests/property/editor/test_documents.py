@@ -13,10 +13,10 @@ from sparkcep.editor.fixes import fixes
 from sparkcep.editor.hover import hover
 from sparkcep.errors import ClauseError
 from sparkcep.tools.complete import complete
+from tests.docs.test_sql_examples import STATEMENT_FILES
 from tests.selection import first
-from tests.test_sql_examples import STATEMENT_FILES
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "sql_examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "sql_examples"
 TEXTS = [path.read_text("utf-8") for path in (*STATEMENT_FILES, *sorted(EXAMPLES.glob("dbt/**/*.sql")))]
 PIECES = [
     "(",

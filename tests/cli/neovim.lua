@@ -1,5 +1,5 @@
 -- The language server in Neovim 0.11 or newer, without a screen and with the settings of docs/editors.md:
---   nvim --headless -u NONE -l tests/neovim.lua
+--   nvim --headless -u NONE -l tests/cli/neovim.lua
 -- It writes a file with an error, corrects it by the quick fix, renames a variable and formats, as a user would. It ends with an
 -- error if a step does not work. `sparkcep` must be on the PATH.
 local folder = vim.fn.tempname()

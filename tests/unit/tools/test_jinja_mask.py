@@ -12,7 +12,7 @@ from sparkcep.tools.fmt import format_sql
 from sparkcep.tools.jinja_mask import jinja_mask
 from sparkcep.tools.lint import ERROR, INFO, WARNING, lint
 
-MODELS = sorted((Path(__file__).resolve().parents[1] / "sql_examples" / "dbt").rglob("*.sql"))
+MODELS = sorted((Path(__file__).resolve().parents[3] / "sql_examples" / "dbt").rglob("*.sql"))
 HEAD = "SELECT * FROM {{ ref('t') }} MATCH_RECOGNIZE (\n  PARTITION BY k\n  ORDER BY d\n  "
 PATTERN = "PATTERN (A B+)\n  DEFINE A AS x > 1, B AS x > 2\n)"
 
