@@ -44,7 +44,7 @@ _VERBOSE = "also print Spark's log, on standard error; by default only its error
 GROUPS = {
     "Try": ("demo", "preview", "shell"),
     "Run statements": ("run", "why", "report", "notebook"),
-    "Look and check": ("explain", "rewrite", "lint", "fmt", "test"),
+    "Look and check": ("explain", "rewrite", "lint", "fmt", "lsp", "test"),
     "Move from another engine": ("transpile",),
     "Spark's own programs": ("spark-sql", "spark-pipelines", "thriftserver", "dbt", "jar"),
     "Set up": ("doctor", "compile", "pack", "completion", "help"),
@@ -65,6 +65,7 @@ EXAMPLES = {
     "dbt": ["sparkcep dbt build"],
     "lint": ["sparkcep lint queries/*.sql", "sparkcep lint query.sql --format sarif > findings.sarif"],
     "fmt": ["sparkcep fmt query.sql", "sparkcep fmt --check queries/*.sql"],
+    "lsp": ["sparkcep lsp"],
     "preview": ["sparkcep preview 'FAIL{3,} OK' 'FAIL FAIL FAIL OK FAIL'"],
     "test": ["sparkcep test query.sql"],
     "jar": ["sparkcep jar >> conf/spark-defaults.conf"],
@@ -270,6 +271,10 @@ def _parser() -> argparse.ArgumentParser:
     add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
     add("--check", action="store_true", help="write nothing; exit code 1 if a file would change")
     add("--diff", action="store_true", help="write nothing; print the changes")
+    add = command("lsp", _lsp, "serve an editor by the Language Server Protocol, over standard input and output (no Java needed)")
+    add("--stdio", action="store_true", help="accepted, because some editors add it")
+    add("--docs", metavar="URL", default="", help="the address of the documentation that diagnostics link to (default: that of a checkout)")
+    add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
     add = command("preview", _preview, "show which rows a pattern matches, over rows given as letters (no Java needed)")
     add("pattern", help="a row pattern, a clause's text, or a file with one statement")
     add("rows", help="rows separated by spaces: the variables that a row satisfies (A, AB, A|LONG), . for none, A@7 for a row with a time")
@@ -411,6 +416,19 @@ def _fmt(options: argparse.Namespace) -> int:
             Path(name).write_bytes(out.encode("utf-8"))
             print(f"{name} formatted")
     return code
+
+
+def _lsp(options: argparse.Namespace) -> None:
+    import logging
+
+    try:
+        from sparkcep.editor.server import make_server
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
+            raise
+        raise UsageError("the language server's library is not installed: pip install 'sparkcep[lsp]'") from None
+    logging.getLogger("sparkcep").setLevel(logging.ERROR)  # warnings about statements are diagnostics, if any
+    make_server(options.docs, options.double_quoted_identifiers).start_io()
 
 
 def _rewrite(options: argparse.Namespace) -> None:
