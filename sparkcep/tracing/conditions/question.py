@@ -182,13 +182,19 @@ def question_of(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: f
         variable = draft.scope.ids[define.variable.lower()]
         conditions[variable] = taken_apart(define.condition, lambda expr, top, variable=variable: collector.comparison(expr, variable, top))
     named: dict[str, str] = {}
-    for node in (node for define in clause.defines for node in draft.scope.columns(define.condition) if node.op == "col"):
+    for node in (node for define in clause.defines for node in _columns(define.condition, draft.scope)):
         text = " ".join(draft.scope.row_text(node).split())
         named[text] = collector.columns.setdefault(f"({text})", f"__y{len(collector.columns)}")
     splitter = draft.splitter
     plan = draft.with_(inputs=draft.inputs.columns(), ordered_inputs=splitter.ordered_inputs(), failing=splitter.failing()).plan
     columns = tuple(Computed(name, text) for text, name in collector.columns.items())
     return Question(clause, plan, draft.scope, conditions, tuple(collector.comparisons), tuple(collector.values), columns, tuple(collector.probes), tuple(named.items()))
+
+
+def _columns(condition: Expr, scope: Scope) -> Iterator[Expr]:
+    """The columns of a condition. An argument of CLASSIFIER is a variable."""
+    calls = [call.span for call in condition.walk() if call.op == "call" and call.value == "CLASSIFIER"]
+    return (node for node in scope.columns_outside(condition, calls) if node.op == "col")
 
 
 def sides_of(expr: Expr) -> tuple[Expr, ...]:
