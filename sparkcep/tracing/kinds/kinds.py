@@ -1,0 +1,69 @@
+"""Answers a question by the kind of its clause: standard, scored, ranked, or approximate.
+
+``spark/why`` calls it with the rows that it fetched. Each module of this package explains one kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sparkcep.settings import Settings
+from sparkcep.tracing.answers.answer import Why
+from sparkcep.tracing.answers.explain import UNTRUE, Asked, explain
+from sparkcep.tracing.answers.overall import Totals, overall
+from sparkcep.tracing.answers.values import Values
+from sparkcep.tracing.kinds.approximate import explain_approximate
+from sparkcep.tracing.kinds.counts import approximate_counts, ranked_counts
+from sparkcep.tracing.kinds.listing import Compute
+from sparkcep.tracing.kinds.ranked import NOT_TRACED, explain_ranked
+from sparkcep.tracing.kinds.scored import explain_scored
+from sparkcep.tracing.rows.frozen import FrozenRows
+from sparkcep.tracing.search.trace import MAX_STEPS
+
+
+def explain_rows(rows: FrozenRows, asked: Asked, compute: Compute, *, redact: str = "", max_steps: int = MAX_STEPS) -> Why:
+    """Answers a question about the rows of a partition.
+
+    Args:
+        rows: the frozen rows.
+        asked: the question.
+        compute: computes the scores of matches.
+        redact: "", "values" or "all".
+        max_steps: how many steps a start row may take.
+
+    Raises:
+        ClauseError: the question names a match or a variable that does not exist, or the clause cannot be traced.
+        MatchRuntimeError: the query fails for these rows.
+    """
+    plan = rows.question.whole
+    if plan is None:
+        return explain(rows, asked, redact=redact, max_steps=max_steps)
+    kind = explain_ranked if plan.ranking is not None and plan.ranking.top else explain_approximate if plan.approximate is not None else explain_scored
+    return kind(rows, asked, compute, redact=redact, max_steps=max_steps)
+
+
+def explain_overall(
+    parts: Sequence[FrozenRows], totals: Totals, settings: Settings, compute: Compute, *, words: Mapping[str, object], redact: str = "",
+    max_steps: int = MAX_STEPS,
+) -> Why:  # fmt: skip
+    """Answers the question about a whole table. The arguments are those of :func:`explain_rows` and ``overall``."""
+    question, plan = parts[0].question, parts[0].question.whole
+    if plan is None:
+        return overall(parts, totals, settings, words=words, redact=redact, max_steps=max_steps)
+    lines: list[str] | None = []
+    if plan.ranking is not None and plan.ranking.top:
+        lines, left_out = ranked_counts(parts, compute, Values(redact)), "TOP"
+    elif plan.approximate is not None:
+        lines, left_out = approximate_counts(parts, compute), "APPROX"
+    if lines is None:
+        return Why(dict(words), False, UNTRUE, lines=(UNTRUE,))
+    if question.untraced is not None:
+        if not lines:
+            raise question.untraced
+        return Why(dict(words), True, lines[0], lines=(*lines, NOT_TRACED.format(question.untraced.message)))
+    why = overall(parts, totals, settings, words=words, redact=redact, max_steps=max_steps)
+    if not lines or not why.verified:
+        return why
+    first = f"Without {left_out}: {why.lines[0][0].lower()}{why.lines[0][1:]}"
+    return replace(why, verdict=lines[0], lines=(*lines, first, *why.lines[1:]))
