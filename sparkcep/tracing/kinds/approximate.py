@@ -1,4 +1,4 @@
-"""Explains approximate matches: how many errors a match with a row has, and with which APPROX a row would be in one (LANGUAGE 5).
+"""Explains approximate matches: the errors of a match, and the fewest errors of a match with a row (LANGUAGE section 5).
 
 The trace explains the exact matches. The engine then searches with more errors allowed. What it finds with the clause's own k must
 be the same each time, or nothing is explained.
@@ -133,7 +133,7 @@ class _Approximate:
         if self.asked.match is not None:
             match = self.reported[self.numbered(self.asked.match) - 1]
             if row not in match.rows:
-                first = f"{head} is not in match {self.asked.match}, which takes {span(match.rows)}: {self.names.labels(match.variables)} ({errors_text(match)})."
+                first = f"{head} is not in match {self.asked.match}, which takes {span(match.rows)}: {self.names.labels(match.variables)} ({self.errors(match)})."
                 return [first, *self.others(row, None)]
             inside = [(self.asked.match, match)]
         if inside:
@@ -144,12 +144,15 @@ class _Approximate:
         first = f"{head} is in no match." if wanted is None else f"{head} is not {name} in a match."
         return [first, *self.others(row, wanted)]
 
+    def errors(self, match: Listed) -> str:
+        return errors_text(match, self.question.plan.variables)
+
     def as_(self, match: Listed, row: int) -> str:
         variable = match.variables[match.rows.index(row)]
         return f"as {self.question.name(variable)}" if variable >= 0 else "as an extra row"
 
     def others(self, row: int, wanted: int | None) -> list[str]:
-        """The matches with the row that are not reported, or the fewest further errors with which there is one."""
+        """The matches with the row that are not reported, or the fewest further errors that give one."""
         allowed = errors_allowed(self.plan)
         try:
             found = [match for match in self.listed(0) if _has(match, row, wanted)]
@@ -166,14 +169,15 @@ class _Approximate:
         for more in range(1, MORE + 1):
             allowed = errors_allowed(self.plan, more)
             if not allows(self.plan, more):
-                return [f"APPROX {allowed} is too much: all rows of a shortest match could be missing."]
+                before = "" if more == 1 else f"APPROX {errors_allowed(self.plan, more - 1)} does not find a match with the row, either. "
+                return [f"{before}APPROX {allowed} is not allowed: all rows of a shortest match could be missing."]
             try:
                 found = [match for match in self.listed(more) if _has(match, row, wanted)]
             except MatchRuntimeError as error:
                 return [self.effort(row, allowed, error)]
             if found:
                 best = min(found, key=_order)
-                return [f"Found with APPROX {allowed}: {self.names.match(best)}, {errors_text(best)}."]
+                return [f"Found with APPROX {allowed}: {self.names.match(best)}, {self.errors(best)}."]
         return [f"APPROX {errors_allowed(self.plan, MORE)} does not find a match with the row, either."]
 
     def exact(self, row: int) -> list[str]:
@@ -199,8 +203,8 @@ class _Approximate:
         for point, some in list(points.items())[:MOST_SHOWN]:
             best = min(some, key=_order)
             self.reasons.append(Reason("PREFERRED", row + 1, best.rows[0] + 1))
-            lines.append(f"  match point {self.names.row(point)}: {self.names.match(best)}, {errors_text(best)}")
-            lines += [f"    reported: {self.names.match(other)}, {errors_text(other)}" for other in self.instead(report, point)]
+            lines.append(f"  match point {self.names.row(point)}: {self.names.match(best)}, {self.errors(best)}")
+            lines += [f"    reported: {self.names.match(other)}, {self.errors(other)}" for other in self.instead(report, point)]
         if len(points) > MOST_SHOWN:
             lines.append(f"  and {counted(len(points) - MOST_SHOWN, 'match point')} more")
         return lines
@@ -224,10 +228,10 @@ class _Approximate:
         """The rows, variables and errors of a match."""
         match = self.reported[self.numbered(number) - 1]
         of = f" of {self.names.partition}" if self.names.partition else ""
-        return [f"Match {number}{of} takes {span(match.rows)}: {self.names.labels(match.variables)} ({errors_text(match)}).", *self._match(number, match)[1:]]
+        return [f"Match {number}{of} takes {span(match.rows)}: {self.names.labels(match.variables)} ({self.errors(match)}).", *self._match(number, match)[1:]]
 
     def _match(self, number: int, match: Listed) -> list[str]:
-        lines = [f"Match {number} takes {span(match.rows)}: {self.names.labels(match.variables)} ({errors_text(match)})."]
+        lines = [f"Match {number} takes {span(match.rows)}: {self.names.labels(match.variables)} ({self.errors(match)})."]
         if self.plan.ranking is not None:
             lines.append(f"  It has score {score_text(self.names, match)}.")
         return lines

@@ -36,7 +36,7 @@ class Listed:
         errors: MATCH_ERRORS(), 0 for an exact match.
         missing: MISSING(), the names of variables without a row.
         substituted: the rows that do not fulfil the conditions of their variables.
-        score: MATCH_SCORE(), None if it is NULL or the clause has no score.
+        score: MATCH_SCORE(), None if it is NULL or if the clause does not compute one.
         rank: its rank, from 1; 0 without TOP.
         objectives: the values of the objectives of PREF.
         window: WINDOW_START() with SLIDE.

@@ -188,8 +188,11 @@ class _Ranked:
             lines.append("With OVERALL the matches of all partitions are ranked together, so a rank may be later than in this partition.")
         return lines
 
-    def table(self, window: Any, row: int | None) -> list[str]:
-        """The ranks of one window: those that TOP keeps, the first one that it leaves out, and the best one with the row."""
+    def table(self, window: Any, row: int | None, wanted: Listed | None = None) -> list[str]:
+        """The ranks of one window: those that TOP keeps, the first one that it leaves out, and the ``wanted`` one.
+
+        By default that is the best one with the row.
+        """
         matches = self.ranks.of(window)
         count = counted(len(matches), "match") if self.ranks.complete(window) else f"the {len(matches):,} best matches"
         where = "" if window is None else f" in the window from {self.window(window)}"
@@ -200,9 +203,9 @@ class _Ranked:
             head += f" {len(holding):,} of them {'has' if len(holding) == 1 else 'have'} the row."
         shown = {match.rank: match for match in matches[: min(top, MOST_SHOWN)]}
         shown |= {match.rank: match for match in matches[top - 1 : top + 1]}
-        shown |= {match.rank: match for match in holding[:1]}
+        best = wanted or (holding[0] if holding else None)
+        shown |= {} if best is None else {best.rank: best}
         lines = [head, *self._lines(list(shown.values()), len(matches))]
-        best = holding[0] if holding else None
         if best is not None and best.rank > top and len(matches) >= top:
             lines.append(self.compared(best, matches[top - 1]))
         return lines
@@ -217,7 +220,7 @@ class _Ranked:
             if match.rank > before + 1:
                 yield "  ..."
             before = match.rank
-            errors = f", {self.errors(match)}" if self._is_approximate else ""
+            errors = f", {errors_text(match, self.question.plan.variables)}" if self._is_approximate else ""
             left_out = "  left out" if match.rank > self.ranks.top else ""
             line = f"  rank {match.rank:<{ranks}}  score {self.names.value(match.score):>{scores}}  {self.names.match(match)}{errors}{left_out}"
             yield line if len(line) <= MOST_COLUMNS else line[: MOST_COLUMNS - 3] + "..."
@@ -227,10 +230,6 @@ class _Ranked:
     @property
     def _is_approximate(self) -> bool:
         return self.question.whole is not None and self.question.whole.approximate is not None
-
-    def errors(self, match: Listed) -> str:
-        """The errors of an approximate match."""
-        return errors_text(match)
 
     def compared(self, match: Listed, last: Listed) -> str:
         """Why a match ranks after the last one that TOP keeps."""
@@ -315,9 +314,8 @@ class _Ranked:
         if first.rank <= self.ranks.top:
             return [f"{head} is {name} in match {first.rank}.", *self.tables(row)]
         self.reasons.append(Reason("RANK", row + 1, first.rows[0] + 1, name))
-        lines = [f"{head} is not {name} in a match that TOP {self.ranks.top} keeps.", f"The best match in which it is {name} has rank {first.rank}: {self.names.match(first)}."]
-        matches = self.ranks.of(first.window)
-        return [*lines, self.compared(first, matches[self.ranks.top - 1]), *self.tables(row)]
+        lines = [f"{head} is not {name} in a match that TOP {self.ranks.top} keeps.", f"The best match with the row as {name} has rank {first.rank}: {self.names.match(first)}."]
+        return [*lines, *self.table(first.window, None, first)]
 
 
 def is_missing(score: Any) -> bool:
@@ -325,15 +323,15 @@ def is_missing(score: Any) -> bool:
     return score is None or (isinstance(score, float) and math.isnan(score))
 
 
-def errors_text(match: Listed) -> str:
-    """The errors of an approximate match, such as ``1 error: missing C``."""
+def errors_text(match: Listed, variables: Sequence[str]) -> str:
+    """The errors of an approximate match, such as ``1 error: missing C``. ``variables``: the names of variables."""
     if not match.errors:
         return "no errors"
     parts = []
     if match.missing:
         parts.append(f"missing {' '.join(match.missing)}")
-    if match.substituted:
-        parts.append(f"substituted {span(match.substituted)}")
+    labels = dict(zip(match.rows, match.variables, strict=True))
+    parts += [f"row {row + 1} substituted for {variables[labels[row]]}" for row in match.substituted]
     if -1 in match.variables:
         parts.append(f"extra {span([row for row, variable in zip(match.rows, match.variables, strict=True) if variable < 0])}")
     cost = f"{match.errors:g} {'error' if match.errors == 1 else 'errors'}"

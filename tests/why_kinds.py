@@ -1,0 +1,291 @@
+"""Answers of sparkcep.why for ranked and approximate matches in this process. sqlite computes what Spark would compute."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from typing import Any
+
+import pyarrow as pa
+
+from sparkcep.settings import DEFAULT
+from sparkcep.tracing.answers.answer import Why
+from sparkcep.tracing.answers.explain import Asked
+from sparkcep.tracing.answers.overall import Totals
+from sparkcep.tracing.kinds.kinds import explain_overall, explain_rows
+from sparkcep.tracing.rows.frozen import FrozenRows
+from tests import why_examples
+from tests.why_examples import frozen, question
+
+TICKS = "1 10; 2 15; 3 9; 4 8; 5 12; 6 17; 7 14"
+STEPS = "1 a; 2 b; 3 a; 4 x; 5 c; 6 b; 7 x; 8 c"
+
+
+class Example(why_examples.Example):
+    """An example whose clause may begin with any option after ORDER BY."""
+
+    @property
+    def measured(self) -> str:
+        first = min(at for word in ("EVENT", "PATTERN", "AUTOMATON", "WINDOW") if (at := self.clause.find(word)) >= 0)
+        return f"{self.clause[:first]}MEASURES 1 AS one {self.clause[first:]}"
+
+
+def compute(query: str, matches: pa.Table) -> pa.Table:
+    """Runs a query of scores over matches. Arrays of positions become bytes with their order."""
+    database = sqlite3.connect(":memory:")
+    try:
+        for name, count, function in (
+            ("IF", 3, lambda test, yes, no: yes if test else no), ("typeof", 1, lambda value: "int"), ("isnan", 1, lambda value: value is not None and value != value),
+            ("raise_error", 1, lambda text: None), ("concat", -1, lambda *texts: "".join(map(str, texts))),
+            ("least", -1, lambda *values: min((v for v in values if v is not None), default=None)),
+            ("greatest", -1, lambda *values: max((v for v in values if v is not None), default=None)),
+        ):  # fmt: skip
+            database.create_function(name, count, function)
+        columns = {name: [_stored(value) for value in matches[name].to_pylist()] for name in matches.column_names}
+        database.execute(f"CREATE TABLE matches ({', '.join(columns)})")
+        database.executemany(f"INSERT INTO matches VALUES ({', '.join('?' * len(columns))})", zip(*columns.values(), strict=True))
+        found = database.execute(query.replace("{matches}", "matches"))
+        names = [column[0] for column in found.description]
+        return pa.table({name: pa.array(values) for name, values in zip(names, zip(*found.fetchall(), strict=True), strict=True)})
+    finally:
+        database.close()
+
+
+def _stored(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    return b"".join(struct.pack(">q", part) for part in value) if all(isinstance(part, int) for part in value) else str(value)
+
+
+def totals(rows: FrozenRows) -> Totals:
+    """The counts that Spark would return."""
+    truths = {}
+    for comparison in rows.question.comparisons:
+        if column := rows.question.values[comparison.truth].column:
+            found = rows.column(column)
+            truths[comparison.number] = tuple(found.count(value) for value in (True, False, None))
+    return Totals(rows.count, 1, truths)
+
+
+def answered(example: Example, **options) -> Why:
+    """The answer to an example. Its condition is one on the first column."""
+    rows = frozen(question(example.measured), example.names, example.values, example.names[0])
+    if example.at is None and not example.arguments:
+        return explain_overall([rows], totals(rows), DEFAULT, compute, words={}, **options)
+    wanted = None if example.at is None else int(example.at.rpartition(" ")[2])
+    at = tuple(i for i, row in enumerate(example.values) if row[0] == wanted)
+    return explain_rows(rows, Asked(at, example.arguments.get("match"), example.arguments.get("expect")), compute, **options)
+
+
+EXAMPLES = [
+    Example(
+        "K1", "ORDER BY day EVENT SELECTION SKIP TILL ANY MATCH PATTERN (BUY SELL) PREF MAX (SELL.price - BUY.price) TOP 2",
+        "day price", TICKS,
+        """
+        Row 1 (day 1) is in no match that TOP 2 keeps.
+        TOP 2 keeps 2 of 21 matches. 6 of them have the row.
+          rank 1  score 9  rows 4 and 6 (BUY SELL)
+          rank 2  score 8  rows 3 and 6 (BUY SELL)
+          rank 3  score 7  rows 1 and 6 (BUY SELL)  left out
+          ...
+        TOP 2 keeps scores of 8 or more, and 7 is less.
+        """,
+        "day = 1",
+    ),
+    Example(
+        "K2", "ORDER BY day EVENT SELECTION SKIP TILL ANY MATCH PATTERN (BUY SELL) PREF MAX (SELL.price - BUY.price) TOP 2",
+        "day price", TICKS,
+        """
+        Match 2 takes rows 3 and 6: BUY SELL.
+          It has rank 2 and score 8: MAX (SELL.price - BUY.price) = 8.
+          rank 1  score 9  rows 4 and 6 (BUY SELL)
+          rank 2  score 8  rows 3 and 6 (BUY SELL)
+          rank 3  score 7  rows 1 and 6 (BUY SELL)  left out
+          ...
+        """,
+        None, {"match": 2},
+    ),
+    Example(
+        "K3", "ORDER BY day EVENT SELECTION SKIP TILL ANY MATCH PATTERN (BUY SELL) PREF MAX (SELL.price) TOP 1",
+        "day price", TICKS,
+        """
+        Row 3 (day 3) is in no match that TOP 1 keeps.
+        TOP 1 keeps 1 of 21 matches. 6 of them have the row.
+          rank 1  score 17  rows 1 and 6 (BUY SELL)
+          rank 2  score 17  rows 2 and 6 (BUY SELL)  left out
+          rank 3  score 17  rows 3 and 6 (BUY SELL)  left out
+          ...
+        The scores of ranks 1 and 3 are equal. Of equal scores the match whose rows come first is kept: rows 1 and 6 before rows 3 and 6.
+        """,
+        "day = 3",
+    ),
+    Example(
+        "K4", "ORDER BY day PATTERN (S UP+) PREF MAX (LAST(price)) AND MIN (count(*)) TOP 3 DEFINE UP AS price > PREV(price)",
+        "day price", TICKS,
+        """
+        Row 3 (day 3) is in no match.
+        No match starts here. The run that got farthest took row 3: S.
+          It ended at row 4 (day 4). The pattern lets come next:
+            UP  price > PREV(price)  8 > 9  false
+          If "price > PREV(price)" were true at row 4, rows 3-6 would match: S UP UP UP.
+        As a later row: the run of row 2 (S) ended here.
+          It ended at row 3 (day 3). The pattern lets come next:
+            UP  price > PREV(price)  9 > 15  false
+          If "price > PREV(price)" were true at row 3, rows 2-3 would match: S UP.
+        """,
+        "day = 3",
+    ),
+    Example(
+        "K5", "ORDER BY day EVENT SELECTION SKIP TILL ANY MATCH PATTERN (BUY SELL) WINDOW 4 SLIDE 2 PREF MAX (SELL.price - BUY.price) TOP 1",
+        "day price", TICKS,
+        """
+        Row 3 (day 3) is in no match that TOP 1 keeps.
+        TOP 1 keeps 1 of 3 matches in the window from 0. 2 of them have the row.
+          rank 1  score  5  rows 1-2 (BUY SELL)
+          rank 2  score -1  rows 1 and 3 (BUY SELL)  left out
+          ...
+        TOP 1 keeps scores of 5 or more, and -1 is less.
+        TOP 1 keeps 1 of 6 matches in the window from 2. 3 of them have the row.
+          rank 1  score 4  rows 4-5 (BUY SELL)
+          rank 2  score 3  rows 3 and 5 (BUY SELL)  left out
+          ...
+        TOP 1 keeps scores of 4 or more, and 3 is less.
+        """,
+        "day = 3",
+    ),
+    Example(
+        "K6", "ORDER BY day PATTERN (S UP+) PREF MAX (LAST(price)) AND MIN (count(*)) DEFINE UP AS price > PREV(price)",
+        "day price", TICKS,
+        """
+        Row 2 (day 2) is in match 1 as UP.
+        Match 1 takes rows 1-2: S UP.
+          row 1  S   no other choice
+          row 2  UP  no other choice
+          end        UP comes first, refused:
+                       price > PREV(price)  9 > 15  false
+        Match 1 has score 13: MAX (LAST(price)) = 15, MIN (count(*)) = 2.
+        """,
+        "day = 2",
+    ),
+    Example(
+        "K7", "ORDER BY day PATTERN (S UP+) PREF MAX (LAST(price)) AND MIN (count(*)) TOP 3 DEFINE UP AS price > PREV(price)",
+        "day price", TICKS,
+        """
+        TOP 3 keeps 3 of 4 matches, in 7 rows of 1 partition.
+        Scores: best 15, rank 3 13, rank 4 10.
+        Without TOP: 3 matches in 7 rows of 1 partition.
+        Conditions, over all rows:
+                                   true  false  NULL
+          UP  price > PREV(price)     3      3     1
+        How far the runs of 7 start rows got:
+          S           7  ####################
+          UP          3  #########
+          a match     3  #########
+        They ended because a condition was false (3), the partition ended (1).
+        Culprit: "price > PREV(price)" of UP alone stops 3 start rows; were it always true, there would be 6 matches.
+        Nearest misses (one error):
+          rows 2-3: S UP; row 3 taken as UP
+          rows 3-6: S UP UP UP; row 4 taken as UP
+          rows 6-7: S UP; row 7 taken as UP
+          and 1 more
+        """,
+        None,
+    ),
+    Example(
+        "K9", "ORDER BY id PATTERN (A B C) WINDOW 5 APPROX 1 DEFINE A AS kind = 'a', B AS kind = 'b', C AS kind = 'c'",
+        "id kind", STEPS,
+        """
+        Row 3 (id 3) is in match 3 as A.
+        Match 3 takes rows 3 and 6: A B (1 error: missing C).
+        """,
+        "id = 3",
+    ),
+    Example(
+        "K10", "ORDER BY id EVENT SELECTION STRICT CONTIGUITY PATTERN (A B C) APPROX 1 DEFINE A AS kind = 'a', B AS kind = 'b', C AS kind = 'c'",
+        "id kind", STEPS,
+        """
+        Row 6 (id 6) is in no match.
+        No match with at most 1 error has the row.
+        Found with APPROX 2: row 6 (B), 2 errors: missing A C.
+        The exact search:
+          Row 6 (id 6) is in no match.
+          No match starts here: no variable that may come first takes the row.
+            The pattern lets come first:
+              A  kind = 'a'  'b' = 'a'  false
+            No single comparison at row 6 would make a match.
+        """,
+        "id = 6",
+    ),
+    Example(
+        "K11", "ORDER BY id EVENT SELECTION STRICT CONTIGUITY PATTERN (A B C) APPROX 1 DEFINE A AS kind = 'a', B AS kind = 'b', C AS kind = 'c'",
+        "id kind", STEPS,
+        """
+        3 matches with APPROX 1 (0 without errors), 8 matches with APPROX 2, in 8 rows of 1 partition.
+        Without APPROX: no match in 8 rows of 1 partition.
+        Conditions, over all rows:
+                         true  false  NULL
+          A  kind = 'a'     2      6     0
+          B  kind = 'b'     2      6     0
+          C  kind = 'c'     2      6     0
+        How far the runs of 8 start rows got:
+          A           2  #####
+          B           1  ##
+          C           0
+          a match     0
+        They ended because a condition was false (8).
+        Culprit: "kind = 'c'" of C alone stops 1 start row; were it always true, there would be 1 match.
+        Then: "kind = 'b'" of B alone stops 1 start row; were it always true, there would be 1 match.
+        Then: "kind = 'a'" of A alone stops 6 start rows; were it always true, there would be 0 matches.
+        With EVENT SELECTION SKIP TILL NEXT MATCH there would be 1 match: rows between are passed over.
+        Nearest misses (one error):
+          rows 1-3: A B C; row 3 taken as C
+          rows 3-5: A B C; row 4 taken as B
+        """,
+        None,
+    ),
+    Example(
+        "K12", "ORDER BY id EVENT SELECTION STRICT CONTIGUITY PATTERN (A B C) APPROX 0 DEFINE A AS kind = 'a', B AS kind = 'b', C AS kind = 'c'",
+        "id kind", STEPS,
+        """
+        Row 4 (id 4) is in no match.
+        No match with at most 0 errors has the row.
+        Found with APPROX 1: rows 3-5 (A B C), 1 error: row 4 substituted for B.
+        The exact search:
+          Row 4 (id 4) is in no match.
+          No match starts here: no variable that may come first takes the row.
+            The pattern lets come first:
+              A  kind = 'a'  'x' = 'a'  false
+            No single comparison at row 4 would make a match.
+          As a later row: the run of row 3 (A) ended here.
+            It ended at row 4 (id 4). The pattern lets come next:
+              B  kind = 'b'  'x' = 'b'  false
+            If "kind = 'b'" were true at row 4, rows 3-5 would match: A B C.
+        """,
+        "id = 4",
+    ),
+    Example(
+        "K13", "ORDER BY id EVENT SELECTION STRICT CONTIGUITY PATTERN (A B C) APPROX 1 ALL MATCHES DEFINE A AS kind = 'a', B AS kind = 'b', C AS kind = 'c'",
+        "id kind", STEPS,
+        """
+        Match 3 takes rows 3-5: A B C (1 error: row 4 substituted for B).
+        """,
+        None, {"match": 3},
+    ),
+    Example(
+        "K14", "ORDER BY day EVENT SELECTION SKIP TILL ANY MATCH PATTERN (BUY SELL) PREF MAX (SELL.price - BUY.price) TOP 2",
+        "day price", TICKS,
+        """
+        Row 5 (day 5) is not SELL in a match that TOP 2 keeps.
+        The best match with the row as SELL has rank 9: rows 4-5 (BUY SELL).
+        TOP 2 keeps 2 of 21 matches.
+          rank 1  score 9  rows 4 and 6 (BUY SELL)
+          rank 2  score 8  rows 3 and 6 (BUY SELL)
+          rank 3  score 7  rows 1 and 6 (BUY SELL)  left out
+          ...
+          rank 9  score 4  rows 4-5 (BUY SELL)  left out
+          ...
+        TOP 2 keeps scores of 8 or more, and 4 is less.
+        """,
+        "day = 5", {"expect": "SELL"},
+    ),
+]
