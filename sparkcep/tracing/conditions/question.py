@@ -259,7 +259,8 @@ def parts_of(expr: Expr) -> Iterator[Expr]:
 _LATER = "why does not explain {what} yet. Leave {leave} out, and ask about the rest of the clause"
 
 
-def _refused(clause: MatchClause, span: Span, what: str, leave: str) -> ClauseError:
+def refused(clause: MatchClause, span: Span, what: str, leave: str) -> ClauseError:
+    """The error for an option that is not explained. ``leave``: the words to leave out."""
     return clause.error(span, WHY, _LATER.format(what=what, leave=leave), UNSUPPORTED)
 
 
@@ -271,22 +272,22 @@ def check_supported(clause: MatchClause) -> None:
     )  # fmt: skip
     for option, what, leave in options:
         if option is not None:
-            raise _refused(clause, option.span, what, leave)
+            raise refused(clause, option.span, what, leave)
     selection = clause.selection
     if selection is not None and (selection.strategy, selection.report or "FIRST") != ("STRICT", "FIRST"):
-        raise _refused(clause, selection.span, "matches whose rows are not adjacent, or ALL MATCHES", "EVENT SELECTION")
+        raise refused(clause, selection.span, "matches whose rows are not adjacent, or ALL MATCHES", "EVENT SELECTION")
 
 
 def check_options(clause: MatchClause) -> None:
     """Raises ClauseError of class WHY for a part of APPROX that is not explained, at its place."""
     approx = clause.approx
     if approx is not None and approx.budget is not None:
-        raise _refused(clause, approx.budget.span, "BUDGET", "BUDGET")
+        raise refused(clause, approx.budget.span, "BUDGET", "BUDGET")
     if approx is not None and approx.report == HISTORY:
-        raise _refused(clause, approx.span, "MATCH HISTORY", "MATCH HISTORY")
+        raise refused(clause, approx.span, "MATCH HISTORY", "MATCH HISTORY")
 
 
 def check_pattern(plan: Plan, clause: MatchClause) -> None:
     """Raises ClauseError of class WHY if the pattern has a part that is not explained."""
     if any(part[0] not in _PATTERN for part in walk(plan.pattern)):
-        raise _refused(clause, clause.pattern.span, "a pattern with ~ or &", "~ and &")
+        raise refused(clause, clause.pattern.span, "a pattern with ~ or &", "~ and &")

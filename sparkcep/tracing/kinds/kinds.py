@@ -1,4 +1,4 @@
-"""Answers a question by the kind of its clause: standard, scored, ranked, or approximate.
+"""Answers a question by the kind of its clause: standard, scored, ranked, approximate, or an automaton.
 
 ``spark/why`` calls it with the rows that it fetched. Each module of this package explains one kind.
 """
@@ -14,6 +14,7 @@ from sparkcep.tracing.answers.explain import UNTRUE, Asked, explain
 from sparkcep.tracing.answers.overall import Totals, overall
 from sparkcep.tracing.answers.values import Values
 from sparkcep.tracing.kinds.approximate import explain_approximate
+from sparkcep.tracing.kinds.automaton import automaton_overall, explain_automaton
 from sparkcep.tracing.kinds.counts import approximate_counts, ranked_counts
 from sparkcep.tracing.kinds.listing import Compute
 from sparkcep.tracing.kinds.ranked import NOT_TRACED, explain_ranked
@@ -37,6 +38,8 @@ def explain_rows(rows: FrozenRows, asked: Asked, compute: Compute, *, redact: st
         MatchRuntimeError: the query fails for these rows.
     """
     plan = rows.question.whole
+    if rows.question.clause.automaton is not None:
+        return explain_automaton(rows, asked, redact=redact)
     if plan is None:
         return explain(rows, asked, redact=redact, max_steps=max_steps)
     kind = explain_ranked if plan.ranking is not None and plan.ranking.top else explain_approximate if plan.approximate is not None else explain_scored
@@ -49,6 +52,8 @@ def explain_overall(
 ) -> Why:  # fmt: skip
     """Answers the question about a whole table. The arguments are those of :func:`explain_rows` and ``overall``."""
     question, plan = parts[0].question, parts[0].question.whole
+    if question.clause.automaton is not None:
+        return automaton_overall(parts, totals, words=words, redact=redact)
     if plan is None:
         return overall(parts, totals, settings, words=words, redact=redact, max_steps=max_steps)
     lines: list[str] | None = []

@@ -22,7 +22,7 @@ from sparkcep.sql.rewrite.rewrite import ranked_by, scored, subquery
 
 Compute: TypeAlias = Callable[[str, pa.Table], pa.Table]  # runs a query over a table, which the query names {matches}
 MOST = 1_000  # matches of a partition, with SLIDE of a window
-_STEPS, _LISTED = 100_000_000, 200_000  # limits of a search that lists matches
+LIMITS = {"max_steps": 100_000_000, "max_matches": 200_000}  # of a search that lists matches
 _MATCH, _VECTOR, _LABELS, _ERRORS, _MISSING, _KIND, _NUMBER, _PART = "__w_match", "__w_vector", "__w_labels", "__w_errors", "__w_missing", "__w_kind", "__w_number", "__w_part"
 
 
@@ -109,8 +109,7 @@ def _with_substitutes(plan: Plan, matches: list[Listed], table: pa.Table) -> lis
 def _of_own(plan: Plan, leaves: list[Leaf]) -> Plan:
     """The plan that returns one row for each match. Its search has limits, since it runs in this process."""
     limits = dict(plan.bounds)
-    bounds = {"max_steps": _STEPS, "max_matches": _LISTED}
-    limits |= {name: min(value, limits.get(name, value)) for name, value in bounds.items()}
+    limits |= {name: min(value, limits.get(name, value)) for name, value in LIMITS.items()}
     return replace(
         plan, rows=ONE_ROW, leaves=tuple(leaves), outputs=(), leaf_places=(), pattern=shown(plan.pattern), prefilter=(), candidates=(), near=False,
         bounds=tuple(Bound(*limit) for limit in sorted(limits.items())),
@@ -121,7 +120,7 @@ def _scored(plan: Plan, ranking: Ranking, found: list[pa.Table], matches: list[l
     """The matches of each partition with their scores and ranks."""
     start = next((leaf.name for leaf in plan.leaves if leaf.spec.kind == "window_start"), "")
     parts = [leaves.drop_columns([_LABELS]).append_column(_PART, pa.array([part] * leaves.num_rows, pa.int64())) for part, leaves in enumerate(found)]
-    table = pa.concat_tables(parts)
+    table = pa.concat_tables(parts).combine_chunks()  # Spark takes the first chunk alone
     table = table.append_column(_NUMBER, pa.array(range(table.num_rows), pa.int64()))
     answered = compute(ranks_sql(plan, ranking), table).sort_by(_NUMBER)
     columns = {name: answered[name].to_pylist() for name in answered.column_names}
