@@ -25,7 +25,8 @@ def test_reasons():
     assert reasons == {
         "K1": [("RANK", 1)], "K2": [], "K3": [("RANK", 3)], "K4": [("CONDITION_FALSE", 4), ("CONDITION_FALSE", 3)], "K5": [("RANK", 3)],
         "K6": [("CONDITION_FALSE", 3)], "K7": [], "K9": [], "K10": [("CONDITION_FALSE", 6)], "K11": [],
-        "K12": [("CONDITION_FALSE", 4), ("CONDITION_FALSE", 4)], "K13": [], "K14": [("RANK", 5)],
+        "K12": [("CONDITION_FALSE", 4), ("CONDITION_FALSE", 4)], "K13": [], "K14": [("RANK", 5)], "K15": [("CONDITION_FALSE", 4), ("CONDITION_FALSE", 3)], "K16": [], "K17": [("WINDOW", 8)], "K18": [],
+        "K19": [("CONDITION_FALSE", 4)] * 3, "K20": [], "K21": [("WINDOW", 4)],
     }  # fmt: skip
 
 

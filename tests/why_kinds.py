@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import sqlite3
 import struct
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from sparkcep.clause.parser import parse_clause
 from sparkcep.settings import DEFAULT
 from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.explain import Asked
 from sparkcep.tracing.answers.overall import Totals
+from sparkcep.tracing.conditions.question import Question
+from sparkcep.tracing.kinds.arcs import question_of_arcs
 from sparkcep.tracing.kinds.kinds import explain_overall, explain_rows
 from sparkcep.tracing.rows.frozen import FrozenRows
 from tests import why_examples
 from tests.why_examples import frozen, question
 
 TICKS = "1 10; 2 15; 3 9; 4 8; 5 12; 6 17; 7 14"
+LETTERS = "1 a; 2 a; 3 b; 4 a; 5 x; 6 b; 17 a; 28 b"
+PRICES = "1 9; 2 8; 3 7; 4 12; 5 8; 6 6; 7 3; 8 14"
 STEPS = "1 a; 2 b; 3 a; 4 x; 5 c; 6 b; 7 x; 8 c"
 
 
@@ -67,9 +73,15 @@ def totals(rows: FrozenRows) -> Totals:
     return Totals(rows.count, 1, truths)
 
 
+def arcs(clause: str) -> Question:
+    """An AUTOMATON taken apart."""
+    return question_of_arcs(parse_clause(clause), replace(DEFAULT, prefilter=False))
+
+
 def answered(example: Example, **options) -> Why:
     """The answer to an example. Its condition is one on the first column."""
-    rows = frozen(question(example.measured), example.names, example.values, example.names[0])
+    taken_apart = question if "AUTOMATON" not in example.clause else arcs
+    rows = frozen(taken_apart(example.measured), example.names, example.values, example.names[0])
     if example.at is None and not example.arguments:
         return explain_overall([rows], totals(rows), DEFAULT, compute, words={}, **options)
     wanted = None if example.at is None else int(example.at.rpartition(" ")[2])
@@ -77,6 +89,22 @@ def answered(example: Example, **options) -> Why:
     return explain_rows(rows, Asked(at, example.arguments.get("match"), example.arguments.get("expect")), compute, **options)
 
 
+A_AND_B = """ORDER BY t AUTOMATON (
+    REGISTER n INT = 0
+    STATE q0 START, q3 FINAL
+    ARC a FROM q0 TO q1 WHEN k = 'a' SET n = n + 1
+    ARC more FROM q1 TO q1 WHEN k = 'a' SET n = n + 1
+    ARC b FROM q1 TO q2 WHEN k = 'b' SET n = n - 1
+    ARC FROM q2 TO q2 WHEN k = 'b' AND n > 0 SET n = n - 1
+    ARC FROM q2 TO q3 ON EMPTY WHEN n = 0
+  ) WINDOW 10"""
+GAINS = """ORDER BY t AUTOMATON (
+    REGISTER lows INT = 0, low INT
+    STATE q0 START
+    ARC FROM q0 TO q1 WHEN price < 10 SET low = price
+    ARC down FROM q1 TO q1 WHEN price < low OR lows > 2 SET low = price, lows = lows + 1
+    ARC up FROM q1 TO q0 WHEN price > 2 * low AND lows >= 2 EMIT (price - low AS gain)
+  )"""
 EXAMPLES = [
     Example(
         "K1", "ORDER BY day EVENT SELECTION SKIP TILL ANY MATCH PATTERN (BUY SELL) PREF MAX (SELL.price - BUY.price) TOP 2",
@@ -287,5 +315,94 @@ EXAMPLES = [
         TOP 2 keeps scores of 8 or more, and 4 is less.
         """,
         "day = 5", {"expect": "SELL"},
+    ),
+    Example(
+        "K15", A_AND_B, "t k", LETTERS,
+        """
+        Row 1 (t 1) is in no match.
+        No match begins here. The computation with most rows took rows 1-3: a, more, b.
+          It ended at row 4 (t 4) in state q2 with n 1, which is not FINAL.
+          Its arcs:
+            arc 4 to q2  k = 'b'  'a' = 'b'  false
+                         n > 0    1 > 0      true
+                         SET n = n - 1
+            arc 5 to q3  ON EMPTY
+                         n = 0  1 = 0  false
+        """,
+        "t = 1",
+    ),
+    Example(
+        "K16", A_AND_B, "t k", LETTERS,
+        """
+        Row 2 (t 2) is in match 1.
+        Match 1 takes rows 2-3, with n 0 at its end.
+          Its arcs: a, b.
+        """,
+        "t = 2",
+    ),
+    Example(
+        "K17", A_AND_B, "t k", LETTERS,
+        """
+        Row 7 (t 17) is in no match.
+        No match begins here. The computation with most rows took row 7: a.
+          It ended in state q1 with n 1, which is not FINAL: row 8 (t 28) is outside of its lifetime (WINDOW 10).
+        """,
+        "t = 17",
+    ),
+    Example(
+        "K18", A_AND_B, "t k", LETTERS,
+        """
+        1 match in 8 rows of 1 partition.
+        Comparisons of the row, over all rows:
+                          true  false  NULL
+          a      k = 'a'     4      4     0
+          more   k = 'a'     4      4     0
+          b      k = 'b'     3      5     0
+          arc 4  k = 'b'     3      5     0
+        States that the computations of 8 first rows reached:
+          q1          4  ##########
+          q2          2  #####
+          q3          1  ##
+          a match     1  ##
+        Others ended because no arc took the first row (4), no arc took the next row (2), the lifetime ended (1).
+        """,
+        None,
+    ),
+    Example(
+        "K19", GAINS, "t price", PRICES,
+        """
+        Row 4 (t 4) is in no match.
+        No match begins here: no arc of q0 takes the row.
+          The arcs of q0:
+            arc 1 to q1  price < 10  12 < 10  false
+                         SET low = price
+        As a later row: the computation of rows 1-3 ended here.
+          It ended at row 4 (t 4) in state q1 with lows 2, low 7, which is not FINAL.
+          Its arcs:
+            down to q1  price < low  12 < 7  false
+                        lows > 2     2 > 2   false
+                        needs price < low; or lows > 2
+                        SET low = price, lows = lows + 1
+            up to q0    price > 2 * low  12 > 14  false
+                        lows >= 2        2 >= 2   true
+        """,
+        "t = 4",
+    ),
+    Example(
+        "K20", GAINS, "t price", PRICES,
+        """
+        Match 1 takes rows 5-8, with lows 2, low 3, gain 11 at its end.
+          Its arcs: arc 1, down x2, up.
+        """,
+        None, {"match": 1},
+    ),
+    Example(
+        "K21", "ORDER BY day PATTERN (A{4}) WINDOW 4 ROWS SLIDE 2 ROWS PREF MAX (SUM(price)) TOP 1 DEFINE A AS price > 11", "day price",
+        "1 9; 2 10; 3 9; 4 12; 5 13; 6 14; 7 15; 8 2",
+        """
+        Row 4 (day 4) is in no match that lies in a sliding window.
+        Rows 4-7 (A x4) would match without SLIDE, but no window of WINDOW 4 ROWS SLIDE 2 ROWS holds all of its rows.
+        """,
+        "day = 4",
     ),
 ]

@@ -33,6 +33,7 @@ class RankList:
     Attributes:
         top: k of TOP.
         matches: the best matches, by window and rank.
+        apart: with SLIDE the matches in none of the windows.
         right: whether the engine's search for the k best gives the first k of each window.
     """
 
@@ -44,6 +45,11 @@ class RankList:
         windows = len({_key(match.window) for match in kept}) or 1
         self.most = max(MOST // windows, self.top + 1)
         (self.matches,) = listed(with_top(plan, self.most), [rows.table], compute)
+        self.apart: list[Listed] = []
+        if plan.slide is not None:
+            (unranked,) = listed(without_ranking(plan), [rows.table], compute)
+            held = {match.labelled for match in self.matches}
+            self.apart = [match for match in unranked if match.labelled not in held]
         self.right = places(kept) == places(match for match in self.matches if match.rank <= self.top)
         if self.right and len(self.matches) < self.most and plan.slide is None and plan.approximate is None:
             (unranked,) = listed(without_ranking(plan), [rows.table], compute)
@@ -168,7 +174,16 @@ class _Ranked:
         return f"row {window + 1}" if plan.slide.kind == "rows" else self.names.value(window)
 
     def traced(self, row: int) -> list[str]:
-        """Why the row is in no match at all, by the trace of the clause without PREF and TOP."""
+        """Why the row is in no match at all: no sliding window holds one, or the trace of the clause without PREF and TOP says why."""
+        if apart := [match for match in self.ranks.apart if row in match.rows]:
+            clause = self.question.stated
+            assert clause is not None and clause.window is not None
+            self.reasons.append(Reason("WINDOW", row + 1, apart[0].rows[0] + 1))
+            written = " ".join(clause.window.span.of(clause.text).split())
+            return [
+                f"{self.names.head(row)} is in no match that lies in a sliding window.",
+                f"R{self.names.match(apart[0])[1:]} would match without SLIDE, but no window of {written} holds all of its rows.",
+            ]  # fmt: skip
         if self.question.untraced is not None:
             name = f" as {self.asked.expect}" if self.asked.expect is not None else ""
             return [f"{self.names.head(row)} is in no match{name}, whatever its rank.", NOT_TRACED.format(self.question.untraced.message)]
