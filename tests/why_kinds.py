@@ -201,7 +201,7 @@ EXAMPLES = [
         """
         TOP 3 keeps 3 of 4 matches, in 7 rows of 1 partition.
         Scores: best 15, rank 3 13, rank 4 10.
-        Without TOP: 3 matches in 7 rows of 1 partition.
+        Matches begin at 3 rows.
         Conditions, over all rows:
                                    true  false  NULL
           UP  price > PREV(price)     3      3     1
@@ -249,7 +249,7 @@ EXAMPLES = [
         "id kind", STEPS,
         """
         3 matches with APPROX 1 (0 without errors), 8 matches with APPROX 2, in 8 rows of 1 partition.
-        Without APPROX: no match in 8 rows of 1 partition.
+        Exact matches begin at 0 rows.
         Conditions, over all rows:
                          true  false  NULL
           A  kind = 'a'     2      6     0

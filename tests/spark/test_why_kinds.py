@@ -32,7 +32,7 @@ def test_scores_that_spark_computes(spark):
 def test_several_partitions(spark):
     clause = "PARTITION BY symbol ORDER BY day MEASURES MATCH_SCORE() AS score PATTERN (A B) PREF MAX (B.price - A.price) TOP 1 {}"
     lines = str(sparkcep.why(spark, f"SELECT * FROM {TICKS} MATCH_RECOGNIZE ({clause.format('')})")).split("\n")
-    assert lines[:3] == ["TOP 1 keeps 2 of 4 matches, in 6 rows of 2 partitions.", "At most 1 of each partition are kept.", "Without TOP: 4 matches in 6 rows of 2 partitions."]
+    assert lines[:3] == ["TOP 1 keeps 2 of 4 matches, in 6 rows of 2 partitions.", "At most 1 of each partition are kept.", "Matches begin at 4 rows."]
     overall = str(sparkcep.why(spark, f"SELECT * FROM {TICKS} MATCH_RECOGNIZE ({clause.format('OVERALL')})", at="symbol = 'B' AND day = 1")).split("\n")
     assert overall[0] == "Row 1 (day 1) of symbol = 'B' is in match 1 as A."
     assert overall[-1].startswith("With OVERALL the matches of all partitions are ranked together")

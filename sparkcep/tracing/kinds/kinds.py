@@ -17,6 +17,7 @@ from sparkcep.tracing.kinds.approximate import explain_approximate
 from sparkcep.tracing.kinds.automaton import automaton_overall, explain_automaton
 from sparkcep.tracing.kinds.counts import approximate_counts, ranked_counts
 from sparkcep.tracing.kinds.listing import Compute
+from sparkcep.tracing.kinds.names import counted
 from sparkcep.tracing.kinds.ranked import NOT_TRACED, explain_ranked
 from sparkcep.tracing.kinds.scored import explain_scored
 from sparkcep.tracing.rows.frozen import FrozenRows
@@ -57,10 +58,11 @@ def explain_overall(
     if plan is None:
         return overall(parts, totals, settings, words=words, redact=redact, max_steps=max_steps)
     lines: list[str] | None = []
+    begins = ""
     if plan.ranking is not None and plan.ranking.top:
-        lines, left_out = ranked_counts(parts, compute, Values(redact)), "TOP"
+        lines, begins = ranked_counts(parts, compute, Values(redact)), "Matches begin"
     elif plan.approximate is not None:
-        lines, left_out = approximate_counts(parts, compute), "APPROX"
+        lines, begins = approximate_counts(parts, compute), "Exact matches begin"
     if lines is None:
         return Why(dict(words), False, UNTRUE, lines=(UNTRUE,))
     if question.untraced is not None:
@@ -70,5 +72,5 @@ def explain_overall(
     why = overall(parts, totals, settings, words=words, redact=redact, max_steps=max_steps)
     if not lines or not why.verified:
         return why
-    first = f"Without {left_out}: {why.lines[0][0].lower()}{why.lines[0][1:]}"
-    return replace(why, verdict=lines[0], lines=(*lines, first, *why.lines[1:]))
+    starts = counted(dict(why.funnel)["a match"], "row")
+    return replace(why, verdict=lines[0], lines=(*lines, f"{begins} at {starts}.", *why.lines[1:]))
