@@ -138,3 +138,21 @@ def test_refusals(clause, message):
     with pytest.raises(ClauseError) as caught:
         question_of_arcs(parse_clause(f"ORDER BY id MEASURES 1 AS one {clause}"))
     assert caught.value.error_class == "SPARKCEP.WHY" and message in caught.value.message
+
+
+def test_comparisons_that_fail_are_left_out():
+    """A comparison that AND guards may fail by itself. The others have their values."""
+    text = "ORDER BY id MEASURES 1 AS one AUTOMATON (REGISTER n INT = 0 STATE q1 FINAL ARC FROM q0 TO q1 WHEN n <> 0 AND v / n > 1 ARC other FROM q0 TO q1 WHEN v > n + 3)"
+    asked = question_of_arcs(parse_clause(text), Settings(prefilter=False))
+    rows = frozen(asked, [{"id": i, "v": v, "w": 0, "s": "a"} for i, v in enumerate([1, 2])])
+    lines = str(explain_rows(rows, Asked((0,)), compute)).split("\n")
+    assert "    arc 1 to q1  not computed: a part of WHEN fails for some row, or no row is read yet" in lines
+    assert "    other to q1  v > n + 3  1 > 3  false" in lines
+
+
+def test_too_many_computations(monkeypatch):
+    monkeypatch.setattr(computations, "LIMITS", {"max_matches": 3})
+    text = "ORDER BY id MEASURES 1 AS one AUTOMATON (STATE q1 FINAL ARC FROM q0 TO q1 ARC FROM q1 TO q1)"
+    asked = question_of_arcs(parse_clause(text), Settings(prefilter=False))
+    why = explain_rows(frozen(asked, [{"id": i, "v": i, "w": 0, "s": "a"} for i in range(9)]), Asked((0,)), compute)
+    assert [reason.reason for reason in why.reasons] == ["EFFORT"] and why.verdict.startswith("The answer lists all matches")

@@ -18,7 +18,7 @@ from sparkcep.tracing.answers.explain import IN_FULL, UNTRUE, Asked, explain
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values
 from sparkcep.tracing.conditions.question import WHY
-from sparkcep.tracing.kinds.listing import Compute, Listed, listed
+from sparkcep.tracing.kinds.listing import Compute, Listed, beyond_limits, listed
 from sparkcep.tracing.kinds.names import Names, counted, span
 from sparkcep.tracing.kinds.ranked import NOT_TRACED, errors_text, score_text, without_ranking
 from sparkcep.tracing.rows.frozen import FrozenRows
@@ -189,8 +189,10 @@ class _Approximate:
         return ["The exact search:", *(f"  {line}" for line in why.lines)]
 
     def effort(self, row: int, allowed: str, error: MatchRuntimeError) -> str:
+        if not beyond_limits(error):
+            raise error
         self.reasons.append(Reason("EFFORT", row + 1))
-        return f"The matches with APPROX {allowed} cannot be listed: {error.message.rstrip('.')}. Add a WINDOW, or ask about fewer rows."
+        return f"Listing the matches with APPROX {allowed} takes too much work. Add a WINDOW, or ask about a smaller partition."
 
     def unreported(self, row: int, found: Sequence[Listed]) -> list[str]:
         """Why matches with the row are not reported."""

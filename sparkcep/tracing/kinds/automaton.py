@@ -26,6 +26,7 @@ from sparkcep.tracing.kinds.names import Names, counted, span
 from sparkcep.tracing.rows.frozen import FrozenRows
 
 MOST_SHOWN = 3  # matches, and computations with equal rows
+UNKNOWN = object()  # a value that was not computed
 _BAR = 20
 
 
@@ -221,8 +222,8 @@ class _Explainer:
             lines.append(f"{first}takes any row" if kind == ROW else f"{first}without WHEN")
         else:
             holds = {comparison: self.holds(one, number, comparison, row) for comparison in dict.fromkeys(numbers(logic))}
-            if "unknown" in holds.values():
-                lines.append(f"{first}not evaluated before the first row")
+            if any(value is UNKNOWN for value in holds.values()):
+                lines.append(f"{first}not computed: a part of WHEN fails for some row, or no row is read yet")
             else:
                 lines += self.comparisons(one, number, logic, holds, row, first)
                 whole = combined(logic, holds.__getitem__)
@@ -237,12 +238,12 @@ class _Explainer:
         return [f"{blank}SET {', '.join(assigned)}"] if assigned else []
 
     def value(self, one: Computation, arc: int, number: int, row: int) -> Any:
-        """A value at an arc; "unknown" if the engine did not look."""
+        """A value at an arc, :data:`UNKNOWN` if the engine has none."""
         value = self.question.values[number]
         if value.column:
             return self.rows.column(value.column)[row]
         look = self.found.look(one.first, row, one.state, one.registers, arc)
-        return "unknown" if look is None or value.probe not in look else look[value.probe]
+        return UNKNOWN if look is None or value.probe not in look else look[value.probe]
 
     def holds(self, one: Computation, arc: int, comparison: int, row: int) -> Any:
         return self.value(one, arc, self.question.comparisons[comparison].truth, row)
@@ -257,8 +258,8 @@ class _Explainer:
             comparison = self.question.comparisons[number]
             values = {}
             for side in comparison.sides:
-                if self.question.values[side].is_known:
-                    found = self.value(one, arc, side, row)
+                found = self.value(one, arc, side, row) if self.question.values[side].is_known else UNKNOWN
+                if found is not UNKNOWN:
                     values[self.question.values[side].expr.span] = self.values.text(found)
             middle = " ".join(render(text, comparison.expr, values).split())
             sides = [values.get(side.span, " ".join(side.span.of(text).split())) for side in sides_of(comparison.expr)]

@@ -20,6 +20,7 @@ import pyarrow as pa
 from sparkcep.clause.automaton import EMPTY, EXPIRY, ROW
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.engine.factory import match_table
+from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan import records
 from sparkcep.plan.limits import MAX_VARIABLES
 from sparkcep.plan.plan import Plan
@@ -37,7 +38,7 @@ from sparkcep.plan.records import (
     Register,
 )
 from sparkcep.tracing.conditions import question as asked
-from sparkcep.tracing.kinds.listing import LIMITS
+from sparkcep.tracing.kinds.listing import LIMITS, beyond_limits
 
 _NULL = Lit("lit", "null", "NULL")
 _MOST_VALUES = MAX_VARIABLES - 3  # of one run of the engine
@@ -107,7 +108,12 @@ class Computations:
         found = Computations(matches=_matches(plan, plan.automaton, table))
         for begin in range(0, max(len(question.probes), 1), _MOST_VALUES):
             group = tuple(range(begin, min(begin + _MOST_VALUES, len(question.probes))))
-            found._add(question, plan, plan.automaton, table, group, first=not begin)
+            try:
+                found._add(question, plan, plan.automaton, table, group, first=not begin)
+            except MatchRuntimeError as error:
+                if beyond_limits(error) or not group:
+                    raise
+                found._add_each(question, plan, plan.automaton, table, group, first=not begin)
         found.right = found._verified(plan, plan.automaton, table)
         return found
 
@@ -126,6 +132,17 @@ class Computations:
                 self._before.setdefault(begin, {}).setdefault((state, _key(tuple(own))), Computation(begin, begin - 1, state, tuple(own)))
             look = self._looks.setdefault((begin, end, state, _key(tuple(own)), emits[0]), {})
             look |= {probe: value for probe, value in zip(group, emits[1:], strict=True) if question.probes[probe][0] == emits[0]}
+
+    def _add_each(self, question: asked.Question, plan: Plan, automaton: Automaton, table: pa.Table, group: tuple[int, ...], *, first: bool) -> None:
+        """Adds the probes of a group one by one. A probe that fails for some row has no values: in WHEN an AND may guard it."""
+        if first:
+            self._add(question, plan, automaton, table, (), first=True)
+        for probe in group:
+            try:
+                self._add(question, plan, automaton, table, (probe,), first=False)
+            except MatchRuntimeError as error:
+                if beyond_limits(error):
+                    raise
 
     def _verified(self, plan: Plan, automaton: Automaton, table: pa.Table) -> bool:
         """Whether the engine's matches without EMIT and ON EXPIRY are the computations in FINAL states."""

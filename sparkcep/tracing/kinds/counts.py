@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.tracing.answers.values import Values
 from sparkcep.tracing.kinds.approximate import MORE, allows, errors_allowed, with_errors
-from sparkcep.tracing.kinds.listing import MOST, Compute, listed
+from sparkcep.tracing.kinds.listing import MOST, Compute, beyond_limits, listed
 from sparkcep.tracing.kinds.names import Names, counted
 from sparkcep.tracing.kinds.ranked import places, with_top
 from sparkcep.tracing.rows.frozen import FrozenRows
@@ -52,7 +52,9 @@ def approximate_counts(parts: Sequence[FrozenRows], compute: Compute) -> list[st
             break
         try:
             found = listed(with_errors(plan, more), tables, compute)
-        except MatchRuntimeError:
+        except MatchRuntimeError as error:
+            if not beyond_limits(error) or not more:
+                raise
             break
         points = {(part, match.rows[-1]) for part, some in enumerate(found) for match in some}
         if before is not None and not before <= points and plan.approximate is not None and plan.approximate.report != "BUNDLES":

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from sparkcep.clause.tree import ONE_ROW, SHOW_EMPTY
 from sparkcep.engine.factory import match_table
+from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.facts import shown
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ALL_ROWS, CLASSIFIER_COLUMN, Bound, Computed, Errors, Leaf, Plain, Ranking, Rows
@@ -24,6 +25,13 @@ Compute: TypeAlias = Callable[[str, pa.Table], pa.Table]  # runs a query over a 
 MOST = 1_000  # matches of a partition, with SLIDE of a window
 LIMITS = {"max_steps": 100_000_000, "max_matches": 200_000}  # of a search that lists matches
 _MATCH, _VECTOR, _LABELS, _ERRORS, _MISSING, _KIND, _NUMBER, _PART = "__w_match", "__w_vector", "__w_labels", "__w_errors", "__w_missing", "__w_kind", "__w_number", "__w_part"
+
+_OF_LIMITS = ("EFFORT_LIMIT", "STATE_LIMIT", "MATCH_LIMIT")
+
+
+def beyond_limits(error: MatchRuntimeError) -> bool:
+    """Whether a search needs more work or memory than allowed. Other errors are the query's own."""
+    return error.error_class.removeprefix("SPARKCEP.") in _OF_LIMITS
 
 
 @dataclass(frozen=True)
