@@ -129,7 +129,7 @@ class _Approximate:
         wanted = None if self.asked.expect is None else self.question.scope.ids[self.asked.expect.lower()]
         name = "" if wanted is None else self.question.name(wanted)
         head = self.names.head(row)
-        inside = [(number, match) for number, match in enumerate(self.reported, 1) if _has(match, row, wanted)]
+        inside = [(number, match) for number, match in enumerate(self.reported, 1) if match.has(row, wanted)]
         if self.asked.match is not None:
             match = self.reported[self.numbered(self.asked.match) - 1]
             if row not in match.rows:
@@ -148,14 +148,14 @@ class _Approximate:
         return errors_text(match, self.question.plan.variables)
 
     def as_(self, match: Listed, row: int) -> str:
-        variable = match.variables[match.rows.index(row)]
-        return f"as {self.question.name(variable)}" if variable >= 0 else "as an extra row"
+        variable = match.variable_of(row)
+        return "as an extra row" if variable is None or variable < 0 else f"as {self.question.name(variable)}"
 
     def others(self, row: int, wanted: int | None) -> list[str]:
         """The matches with the row that are not reported, or the fewest further errors that give one."""
         allowed = errors_allowed(self.plan)
         try:
-            found = [match for match in self.listed(0) if _has(match, row, wanted)]
+            found = [match for match in self.listed(0) if match.has(row, wanted)]
         except MatchRuntimeError as error:
             return [self.effort(row, allowed, error)]
         if found:
@@ -172,7 +172,7 @@ class _Approximate:
                 before = "" if more == 1 else f"APPROX {errors_allowed(self.plan, more - 1)} does not find a match with the row, either. "
                 return [f"{before}APPROX {allowed} is not allowed: all rows of a shortest match could be missing."]
             try:
-                found = [match for match in self.listed(more) if _has(match, row, wanted)]
+                found = [match for match in self.listed(more) if match.has(row, wanted)]
             except MatchRuntimeError as error:
                 return [self.effort(row, allowed, error)]
             if found:
@@ -237,10 +237,6 @@ class _Approximate:
         if self.plan.ranking is not None:
             lines.append(f"  It has score {score_text(self.names, match)}.")
         return lines
-
-
-def _has(match: Listed, row: int, variable: int | None) -> bool:
-    return row in match.rows and (variable is None or match.variables[match.rows.index(row)] == variable)
 
 
 def _order(match: Listed) -> tuple[float, int, tuple[int, ...]]:

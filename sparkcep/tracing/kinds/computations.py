@@ -134,7 +134,7 @@ class Computations:
             look |= {probe: value for probe, value in zip(group, emits[1:], strict=True) if question.probes[probe][0] == emits[0]}
 
     def _add_each(self, question: asked.Question, plan: Plan, automaton: Automaton, table: pa.Table, group: tuple[int, ...], *, first: bool) -> None:
-        """Adds the probes of a group one by one. A probe that fails for some row has no values: in WHEN an AND may guard it."""
+        """Adds the probes of a group one by one. A probe that fails for some row is left out, since in WHEN an AND may guard it."""
         if first:
             self._add(question, plan, automaton, table, (), first=True)
         for probe in group:

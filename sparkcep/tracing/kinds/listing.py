@@ -62,6 +62,14 @@ class Listed:
     window: Any = None
     number: int = 0
 
+    def has(self, row: int, variable: int | None = None) -> bool:
+        """Whether a row is in the match, as a variable."""
+        return row in self.rows and (variable is None or self.variable_of(row) == variable)
+
+    def variable_of(self, row: int) -> int | None:
+        """The variable of one of its rows, -1 for an extra row. None with ``&``, where a row may have several."""
+        return self.variables[self.rows.index(row)] if len(self.rows) == len(self.variables) else None
+
     @property
     def labelled(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Its rows and their variables, which identify it."""

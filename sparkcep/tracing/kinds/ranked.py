@@ -162,8 +162,8 @@ class _Ranked:
         return self.traced(row)
 
     def _as(self, match: Listed, row: int) -> str:
-        variable = match.variables[match.rows.index(row)]
-        name = f" as {self.question.name(variable)}" if variable >= 0 else " as an extra row"
+        variable = match.variable_of(row)
+        name = "" if variable is None else f" as {self.question.name(variable)}" if variable >= 0 else " as an extra row"
         window = "" if match.window is None else f" of the window from {self.window(match.window)}"
         return f"match {match.rank}{window}{name}"
 
@@ -320,7 +320,7 @@ class _Ranked:
     def expected(self, row: int, variable: int, holding: Sequence[Listed]) -> list[str]:
         """Why a row is not a variable in a match that TOP keeps."""
         name = self.question.name(variable)
-        found = [match for match in holding if match.variables[match.rows.index(row)] == variable]
+        found = [match for match in holding if match.has(row, variable)]
         if not found:
             if all(map(self.ranks.complete, self.ranks.windows)):
                 return self.traced(row)
