@@ -1,4 +1,4 @@
-"""The computations of sparkcep.why for an AUTOMATON against the oracle's, over random automata: states, registers, and what arcs see."""
+"""The computations of sparkcep.why for an AUTOMATON against the oracle's, over random automata."""
 
 from __future__ import annotations
 

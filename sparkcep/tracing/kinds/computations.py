@@ -4,10 +4,8 @@ The engine runs a changed automaton: all states are FINAL, a further register ho
 Such an arc is always taken, leads nowhere, and has EMIT with the values of the comparisons of one arc at the next row. So every
 computation is a match, and so is each look of a computation at its next row.
 
-Example: for ``ARC a FROM q0 TO q1 WHEN v > n SET n = v`` the changed automaton has the arcs
-
-    ARC FROM q0 TO q1 WHEN v > n SET n = v, state = 1
-    ARC FROM q0 TO nowhere EMIT (0 AS arc, v > n AS value0, v AS value1, n AS value2)
+Example: ``ARC a FROM q0 TO q1 WHEN v > n SET n = v`` becomes two arcs. One sets the state: ``SET n = v, state = 1``. The other one
+leads from q0 to nowhere, with ``EMIT (0 AS arc, v > n AS value0, v AS value1, n AS value2)``.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ Registers = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Computation:
-    """A computation: its first and last row, its state, its registers, and the arc of each row (None if there are too many arcs)."""
+    """A computation: first and last row, state, registers, and the arc of each row (None if there are too many arcs)."""
 
     first: int
     last: int

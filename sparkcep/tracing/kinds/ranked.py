@@ -174,7 +174,7 @@ class _Ranked:
         return f"row {window + 1}" if plan.slide.kind == "rows" else self.names.value(window)
 
     def traced(self, row: int) -> list[str]:
-        """Why the row is in no match at all: no sliding window holds one, or the trace of the clause without PREF and TOP says why."""
+        """Why the row is in no match at all: no sliding window holds one, or the trace without PREF and TOP says why."""
         if apart := [match for match in self.ranks.apart if row in match.rows]:
             clause = self.question.stated
             assert clause is not None and clause.window is not None
