@@ -17,9 +17,9 @@ from sparkcep.tracing.kinds.arcs import question_of_arcs
 from sparkcep.tracing.kinds.computations import Computations
 from sparkcep.tracing.kinds.kinds import explain_rows
 from tests.oracle import automaton as oracle
-from tests.property.why_cases import frozen
+from tests.property.tracing.why_cases import frozen
 from tests.selection import first
-from tests.why_kinds import compute
+from tests.support.why_kinds import compute
 
 CASES = 30  # a seed
 LOGIC = ("and", "or", "not")

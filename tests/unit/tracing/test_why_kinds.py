@@ -7,8 +7,8 @@ import json
 import pytest
 
 from sparkcep.errors import ClauseError
-from tests.why_examples import question
-from tests.why_kinds import EXAMPLES, answered
+from tests.support.why_examples import question
+from tests.support.why_kinds import EXAMPLES, answered
 
 BY_NAME = {example.name: example for example in EXAMPLES}
 

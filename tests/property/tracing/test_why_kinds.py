@@ -20,10 +20,10 @@ from sparkcep.tracing.kinds.kinds import explain_rows
 from sparkcep.tracing.kinds.names import span
 from sparkcep.tracing.kinds.ranked import RankList
 from tests.oracle import approx, expr, pattern, selection
-from tests.property.ranking_cases import window_starts
-from tests.property.why_cases import frozen
+from tests.property.topk.ranking_cases import window_starts
+from tests.property.tracing.why_cases import frozen
 from tests.selection import first
-from tests.why_kinds import compute
+from tests.support.why_kinds import compute
 
 CLAUSES = 60  # a seed
 _STRATEGIES = {selection.STRICT: "STRICT CONTIGUITY", selection.NEXT: "SKIP TILL NEXT MATCH", selection.ANY: "SKIP TILL ANY MATCH"}

@@ -18,8 +18,8 @@ from sparkcep.tracing.conditions.question import Question
 from sparkcep.tracing.kinds.arcs import question_of_arcs
 from sparkcep.tracing.kinds.kinds import explain_overall, explain_rows
 from sparkcep.tracing.rows.frozen import FrozenRows
-from tests import why_examples
-from tests.why_examples import frozen, question
+from tests.support import why_examples
+from tests.support.why_examples import frozen, question
 
 TICKS = "1 10; 2 15; 3 9; 4 8; 5 12; 6 17; 7 14"
 LETTERS = "1 a; 2 a; 3 b; 4 a; 5 x; 6 b; 17 a; 28 b"

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
-from tests.why_kinds import EXAMPLES  # noqa: E402
+from tests.support.why_kinds import EXAMPLES  # noqa: E402
 
 TICKS = "(VALUES ('A', 1, 1.5D), ('A', 2, 2.5D), ('A', 3, 0.5D), ('A', 4, 2.25D), ('B', 1, 9D), ('B', 2, 4D)) AS ticks(symbol, day, price)"
 
