@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError, offered
+from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.extend.approx import ALL, BUNDLES, PER_ERROR
 from sparkcep.plan.facts import least
 from sparkcep.plan.plan import Plan
@@ -17,9 +17,8 @@ from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.explain import IN_FULL, UNTRUE, Asked, explain
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values
-from sparkcep.tracing.conditions.question import WHY
 from sparkcep.tracing.kinds.listing import Compute, Listed, beyond_limits, listed
-from sparkcep.tracing.kinds.names import Names, counted, span
+from sparkcep.tracing.kinds.names import Names, counted, no_match, span, variable_named
 from sparkcep.tracing.kinds.ranked import NOT_TRACED, errors_text, score_text, without_ranking
 from sparkcep.tracing.rows.frozen import FrozenRows
 
@@ -88,12 +87,12 @@ class _Approximate:
         self.base: list[Why] = []
         (self.reported,) = listed(self.plan, [rows.table], compute)
         self.all: list[Listed] | None = None
+        self.wanted: int | None = None
 
     def answer(self) -> Why:
         """Answers the question."""
-        asked, variables = self.asked, self.question.plan.variables
-        if asked.expect is not None and self.question.scope.ids.get(asked.expect.lower()) is None:
-            raise ClauseError(WHY, f"expect={asked.expect!r} is not a variable of PATTERN{offered(asked.expect, variables)}", sqlstate=SEMANTIC)
+        asked = self.asked
+        self.wanted = None if asked.expect is None else variable_named(self.question, asked.expect)
         lines = [] if asked.at else self.match(asked.match or 0)
         for i, row in enumerate(asked.at):
             found = self.at(row)
@@ -126,7 +125,7 @@ class _Approximate:
 
     def at(self, row: int) -> list[str]:
         """The answer for one row."""
-        wanted = None if self.asked.expect is None else self.question.scope.ids[self.asked.expect.lower()]
+        wanted = self.wanted
         name = "" if wanted is None else self.question.name(wanted)
         head = self.names.head(row)
         inside = [(number, match) for number, match in enumerate(self.reported, 1) if match.has(row, wanted)]
@@ -222,8 +221,7 @@ class _Approximate:
         """The number of a match. Raises ClauseError if there is none with this number."""
         count = len(self.reported)
         if not 1 <= number <= count:
-            instead = f"Write match=1{f' to match={count}' if count > 1 else ''}" if count else "Ask about a row with at"
-            raise ClauseError(WHY, f"match={number}: the partition has {counted(count, 'match')}. {instead}", sqlstate=SEMANTIC)
+            raise no_match(number, count)
         return number
 
     def match(self, number: int) -> list[str]:

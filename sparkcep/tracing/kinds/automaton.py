@@ -22,7 +22,7 @@ from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, nu
 from sparkcep.tracing.conditions.question import WHY, sides_of
 from sparkcep.tracing.kinds.arcs import arc_name
 from sparkcep.tracing.kinds.computations import Computation, Computations, Found
-from sparkcep.tracing.kinds.names import Names, counted, span
+from sparkcep.tracing.kinds.names import Names, counted, no_match, span
 from sparkcep.tracing.rows.frozen import FrozenRows
 
 MOST_SHOWN = 3  # matches, and computations with equal rows
@@ -78,8 +78,7 @@ class _Explainer:
         """A match by its number. Raises ClauseError if there is none."""
         count = len(self.found.matches)
         if not 1 <= number <= count:
-            instead = f"Write match=1{f' to match={count}' if count > 1 else ''}" if count else "Ask about a row with at"
-            raise ClauseError(WHY, f"match={number}: the partition has {counted(count, 'match')}. {instead}", sqlstate=SEMANTIC)
+            raise no_match(number, count)
         return self.found.matches[number - 1]
 
     def match(self, number: int) -> list[str]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sparkcep.errors import SEMANTIC, ClauseError, offered
 from sparkcep.tracing.answers.values import Values
+from sparkcep.tracing.conditions.question import WHY, Question
 from sparkcep.tracing.kinds.listing import Listed
 from sparkcep.tracing.rows.frozen import FrozenRows
 
@@ -65,6 +67,21 @@ def span(rows: Sequence[int]) -> str:
             pieces.append([row, row])
     texts = [str(first + 1) if first == last else f"{first + 1}-{last + 1}" for first, last in pieces]
     return f"row{'s' if len(rows) > 1 else ''} {', '.join(texts[:-1])}{' and ' if len(texts) > 1 else ''}{texts[-1]}"
+
+
+def variable_named(question: Question, expect: str) -> int:
+    """The variable that ``expect`` names. Raises ClauseError of class WHY if there is none."""
+    variable = question.scope.ids.get(expect.lower())
+    if variable is None:
+        message = f"expect={expect!r} is not a variable of PATTERN{offered(expect, question.plan.variables)}"
+        raise ClauseError(WHY, message, sqlstate=SEMANTIC)
+    return variable
+
+
+def no_match(number: int, count: int, there: str = "") -> ClauseError:
+    """The error for a match that does not exist. ``there``: what the partition has, by default the ``count`` of its matches."""
+    instead = f"Write match=1{f' to match={count}' if count > 1 else ''}" if count else "Ask about a row with at"
+    return ClauseError(WHY, f"match={number}: the partition has {there or counted(count, 'match')}. {instead}", sqlstate=SEMANTIC)
 
 
 def counted(count: int, what: str) -> str:

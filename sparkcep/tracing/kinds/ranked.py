@@ -11,15 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sparkcep.errors import SEMANTIC, ClauseError, offered
 from sparkcep.plan.plan import Plan
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Why
 from sparkcep.tracing.answers.explain import IN_FULL, UNTRUE, Asked, explain
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values
-from sparkcep.tracing.conditions.question import WHY
 from sparkcep.tracing.kinds.listing import MOST, Compute, Listed, listed
-from sparkcep.tracing.kinds.names import Names, counted, span
+from sparkcep.tracing.kinds.names import Names, counted, no_match, span, variable_named
 from sparkcep.tracing.rows.frozen import FrozenRows
 
 MOST_SHOWN = 5  # ranks that are shown
@@ -115,12 +113,12 @@ class _Ranked:
         self.names = Names(rows, Values(redact))
         self.reasons: list[Reason] = []
         self.base: list[Why] = []
+        self.wanted: int | None = None
         self.question = rows.question
 
     def answer(self) -> Why:
         """Answers the question."""
-        if self.asked.expect is not None and self.question.scope.ids.get(self.asked.expect.lower()) is None:
-            raise ClauseError(WHY, f"expect={self.asked.expect!r} is not a variable of PATTERN{offered(self.asked.expect, self.question.plan.variables)}", sqlstate=SEMANTIC)
+        self.wanted = None if self.asked.expect is None else variable_named(self.question, self.asked.expect)
         lines: list[str] = []
         if not self.asked.at:
             assert self.asked.match is not None
@@ -147,9 +145,8 @@ class _Ranked:
         kept = [match for match in holding if match.rank <= self.ranks.top]
         if self.asked.match is not None:
             return self.not_in(row, self.asked.match)
-        if self.asked.expect is not None:
-            variable = self.question.scope.ids[self.asked.expect.lower()]
-            return self.expected(row, variable, holding)
+        if self.wanted is not None:
+            return self.expected(row, self.wanted, holding)
         head = self.names.head(row)
         if kept:
             return [f"{head} is in {' and '.join(self._as(match, row) for match in kept)}.", *self.tables(row)]
@@ -273,9 +270,7 @@ class _Ranked:
         found = [match for match in self.ranks.matches if match.rank == number]
         if not found:
             count = max((match.rank for match in self.ranks.matches), default=0)
-            there = f"has {counted(count, 'match')}" if count < self.ranks.most else f"has more than {self.ranks.most - 1:,} matches, and only these are listed"
-            instead = f"Write match=1{f' to match={count}' if count > 1 else ''}" if count else "Ask about a row with at"
-            raise ClauseError(WHY, f"match={number}: the partition {there}. {instead}", sqlstate=SEMANTIC)
+            raise no_match(number, count, "" if count < self.ranks.most else f"more than {count - 1:,} matches, and only the best ones are listed")
         return found
 
     def match(self, number: int) -> list[str]:
