@@ -39,7 +39,7 @@ class Listed:
     """A match.
 
     Attributes:
-        rows: the positions of its rows in the partition.
+        rows: the positions of its rows in the partition, none of an empty match.
         variables: the variable of each row, -1 for an extra row.
         errors: MATCH_ERRORS(), 0 for an exact match.
         missing: MISSING(), the names of variables without a row.
@@ -77,7 +77,7 @@ class Listed:
 
 
 def listed(plan: Plan, tables: Sequence[pa.Table], compute: Compute) -> list[list[Listed]]:
-    """The matches of some partitions, each in the engine's order, with TOP by window and rank. Empty matches are left out.
+    """The matches of some partitions, each in the engine's order, with TOP by window and rank.
 
     Args:
         plan: the plan, with all its options.
@@ -97,7 +97,7 @@ def listed(plan: Plan, tables: Sequence[pa.Table], compute: Compute) -> list[lis
         matches = [_with_substitutes(plan, some, table) for some, table in zip(matches, tables, strict=True)]
     if plan.ranking is not None and any(matches):
         matches = _scored(plan, plan.ranking, found, matches, compute)
-    return [[match for match in some if match.rows] for some in matches]
+    return matches
 
 
 def _matches(plan: Plan, found: pa.Table) -> list[Listed]:

@@ -50,6 +50,8 @@ class Names:
 
     def match(self, match: Listed) -> str:
         """A match: its rows, and their variables in parentheses."""
+        if not match.rows:
+            return "an empty match"
         return f"{span(match.rows)} ({self.labels(match.variables)})"
 
     def value(self, value: Any) -> str:

@@ -260,7 +260,7 @@ class _Ranked:
         else:
             shorter = ""
         if match.rows != last.rows:
-            return f"The scores of ranks {last.rank} and {match.rank} are equal. Of equal scores {shorter}the match whose rows come first is kept: {span(last.rows)} before {span(match.rows)}."
+            return f"The scores of ranks {last.rank} and {match.rank} are equal. Of equal scores {shorter}the match whose rows come first is kept: {span(last.rows) if last.rows else 'an empty match'} before {span(match.rows) if match.rows else 'an empty match'}."
         return f"The scores and rows of ranks {last.rank} and {match.rank} are equal. Then the match that the pattern prefers is kept."
 
     # -- a match, and a variable ----------------------------------------------------------------------------
@@ -280,8 +280,10 @@ class _Ranked:
         for match in self.numbered(number)[:MOST_WINDOWS]:
             window = "" if match.window is None else f" in the window from {self.window(match.window)}"
             if match.rank > self.ranks.top:
-                self.reasons.append(Reason("RANK", 0, match.rows[0] + 1))
+                self.reasons.append(Reason("RANK", 0, match.rows[0] + 1 if match.rows else 0))
                 lines.append(f"Match {number}{of}{window} is left out by TOP {self.ranks.top}: {self.names.match(match)}.")
+            elif not match.rows:
+                lines.append(f"Match {number}{of}{window} is empty.")
             else:
                 lines.append(f"Match {number}{of}{window} takes {span(match.rows)}: {self.names.labels(match.variables)}.")
             lines.append(f"  It has rank {match.rank} and score {self.score(match)}.")
@@ -303,7 +305,7 @@ class _Ranked:
         if inside:
             return [f"{head} is in {self._as(inside[0], row)}.", *self.tables(row)]
         others = [match for match in self.ranks.matches if row in match.rows]
-        lines = [f"{head} is not in match {number}, which takes {span(found[0].rows)}: {self.names.labels(found[0].variables)}."]
+        lines = [f"{head} is not in match {number}: {self.names.match(found[0])}."]
         if others:
             self.reasons.append(Reason("RANK", row + 1, others[0].rows[0] + 1))
             first = others[0]

