@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from sparkcep.draw.timeline import Timeline
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.extend.approx import ALL, BUNDLES, PER_ERROR
 from sparkcep.plan.facts import least
@@ -18,7 +19,7 @@ from sparkcep.tracing.answers.explain import IN_FULL, UNTRUE, Asked, explain
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values
 from sparkcep.tracing.kinds.listing import Compute, Listed, beyond_limits, listed
-from sparkcep.tracing.kinds.names import Names, counted, no_match, span, variable_named
+from sparkcep.tracing.kinds.names import Names, counted, moved, no_match, span, variable_named
 from sparkcep.tracing.kinds.ranked import NOT_TRACED, errors_text, score_text, without_ranking
 from sparkcep.tracing.rows.frozen import FrozenRows
 
@@ -85,6 +86,7 @@ class _Approximate:
         self.plan = self.question.whole
         self.reasons: list[Reason] = []
         self.base: list[Why] = []
+        self.timelines: list[Timeline] = []
         (self.reported,) = listed(self.plan, [rows.table], compute)
         self.all: list[Listed] | None = None
         self.wanted: int | None = None
@@ -95,15 +97,18 @@ class _Approximate:
         self.wanted = None if asked.expect is None else variable_named(self.question, asked.expect)
         lines = [] if asked.at else self.match(asked.match or 0)
         for i, row in enumerate(asked.at):
+            traced, before = len(self.base), len(lines)
             found = self.at(row)
             lines += found if i < IN_FULL else found[:1]
+            if i < IN_FULL:
+                self.timelines += moved(self.base[traced:], before + len(found))
         wrong = next((why for why in self.base if not why.verified), None)
         if wrong is not None:
             return replace(wrong, question=dict(asked.words))
         return Why(
             dict(asked.words), True, lines[0], tuple(dict.fromkeys([*self.reasons, *(reason for why in self.base for reason in why.reasons)])),
             self.base[0].run if self.base else None, tuple(shown for why in self.base for shown in why.next),
-            rows=tuple(row + 1 for row in asked.at), lines=tuple(lines),
+            rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines), timelines=tuple(self.timelines),
         )
 
     # -- searches -------------------------------------------------------------------------------------------

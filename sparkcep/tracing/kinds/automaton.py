@@ -280,7 +280,7 @@ class _Explainer:
 # -- a whole table ------------------------------------------------------------------------------------------------------
 
 
-def automaton_overall(parts: Sequence[FrozenRows], totals: Totals, *, words: Mapping[str, object], redact: str) -> Why:
+def automaton_overall(parts: Sequence[FrozenRows], totals: Totals, *, words: Mapping[str, object], redact: str, hints: Sequence[str]) -> Why:
     """Answers the question about a whole table.
 
     Args:
@@ -288,6 +288,7 @@ def automaton_overall(parts: Sequence[FrozenRows], totals: Totals, *, words: Map
         totals: counts over all rows.
         words: the arguments of the question.
         redact: "", "values" or "all".
+        hints: lines for the end of the answer.
     """
     question = parts[0].question
     automaton = question.plan.automaton
@@ -316,7 +317,7 @@ def automaton_overall(parts: Sequence[FrozenRows], totals: Totals, *, words: Map
     lines += [f"  {name:<{width}}  {count:>4}  {'#' * round(_BAR * count / max(1, rows))}".rstrip() for name, count in funnel]
     if ends:
         lines.append("Others ended because " + ", ".join(f"{why} ({count})" for why, count in ends.most_common()) + ".")
-    return Why(dict(words), True, lines[0], funnel=tuple(funnel), lines=tuple(lines))
+    return Why(dict(words), True, lines[0], funnel=tuple(funnel), hints=tuple(hints), lines=(*lines, *hints))
 
 
 def _why_ended(explainer: _Explainer, farthest: Sequence[Computation], count: int) -> str:

@@ -68,13 +68,13 @@ def _too_much(words: Mapping[str, object]) -> Why:
 
 def explain_overall(
     parts: Sequence[FrozenRows], totals: Totals, settings: Settings, compute: Compute, *, words: Mapping[str, object], redact: str = "",
-    max_steps: int = MAX_STEPS,
+    max_steps: int = MAX_STEPS, hints: Sequence[str] = (),
 ) -> Why:  # fmt: skip
     """Answers the question about a whole table. The arguments are those of :func:`explain_rows` and ``overall``."""
     if parts[0].question.whole is None and parts[0].question.clause.automaton is None:
-        return overall(parts, totals, settings, words=words, redact=redact, max_steps=max_steps)
+        return overall(parts, totals, settings, words=words, redact=redact, max_steps=max_steps, hints=hints)
     try:
-        return _overall(parts, totals, settings, compute, words, redact, max_steps)
+        return _overall(parts, totals, settings, compute, words, redact, max_steps, hints)
     except MatchRuntimeError as error:
         if not beyond_limits(error):
             raise
@@ -83,10 +83,11 @@ def explain_overall(
 
 def _overall(
     parts: Sequence[FrozenRows], totals: Totals, settings: Settings, compute: Compute, words: Mapping[str, object], redact: str, max_steps: int,
+    hints: Sequence[str],
 ) -> Why:  # fmt: skip
     question, plan = parts[0].question, parts[0].question.whole
     if plan is None:
-        return automaton_overall(parts, totals, words=words, redact=redact)
+        return automaton_overall(parts, totals, words=words, redact=redact, hints=hints)
     lines: list[str] | None = []
     begins = ""
     if plan.ranking is not None and plan.ranking.top:
@@ -99,8 +100,9 @@ def _overall(
         if not lines:
             raise question.untraced
         return Why(dict(words), True, lines[0], lines=(*lines, NOT_TRACED.format(question.untraced.message)))
-    why = overall(parts, totals, settings, words=words, redact=redact, max_steps=max_steps)
+    why = overall(parts, totals, settings, words=words, redact=redact, max_steps=max_steps, hints=hints)
     if not lines or not why.verified:
         return why
     starts = counted(dict(why.funnel)["a match"], "row")
-    return replace(why, verdict=lines[0], lines=(*lines, f"{begins} at {starts}.", *why.lines[1:]))
+    timelines = tuple(replace(timeline, line=timeline.line + len(lines)) for timeline in why.timelines)
+    return replace(why, verdict=lines[0], lines=(*lines, f"{begins} at {starts}.", *why.lines[1:]), timelines=timelines)

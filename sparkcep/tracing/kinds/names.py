@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
+from sparkcep.draw.timeline import Timeline
 from sparkcep.errors import SEMANTIC, ClauseError, offered
+from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.values import Values
 from sparkcep.tracing.conditions.question import WHY, Question
 from sparkcep.tracing.kinds.listing import Listed
@@ -84,6 +87,12 @@ def no_match(number: int, count: int, there: str = "") -> ClauseError:
     """The error for a match that does not exist. ``there``: what the partition has, by default the ``count`` of its matches."""
     instead = f"Write match=1{f' to match={count}' if count > 1 else ''}" if count else "Ask about a row with at"
     return ClauseError(WHY, f"match={number}: the partition has {there or counted(count, 'match')}. {instead}", sqlstate=SEMANTIC)
+
+
+def moved(traced: Iterable[Why], end: int) -> Iterator[Timeline]:
+    """The timelines of answers whose lines are the last ones before a line ``end``."""
+    for why in traced:
+        yield from (replace(timeline, line=timeline.line + end - len(why.lines)) for timeline in why.timelines)
 
 
 def counted(count: int, what: str) -> str:

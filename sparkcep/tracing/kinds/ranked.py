@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from sparkcep.draw.timeline import Timeline
 from sparkcep.plan.plan import Plan
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Why
 from sparkcep.tracing.answers.explain import IN_FULL, UNTRUE, Asked, explain
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values
 from sparkcep.tracing.kinds.listing import MOST, Compute, Listed, listed
-from sparkcep.tracing.kinds.names import Names, counted, no_match, span, variable_named
+from sparkcep.tracing.kinds.names import Names, counted, moved, no_match, span, variable_named
 from sparkcep.tracing.rows.frozen import FrozenRows
 
 MOST_SHOWN = 5  # ranks that are shown
@@ -113,6 +114,7 @@ class _Ranked:
         self.names = Names(rows, Values(redact))
         self.reasons: list[Reason] = []
         self.base: list[Why] = []
+        self.timelines: list[Timeline] = []
         self.wanted: int | None = None
         self.question = rows.question
 
@@ -124,8 +126,11 @@ class _Ranked:
             assert self.asked.match is not None
             lines = self.match(self.asked.match)
         for i, row in enumerate(self.asked.at):
+            traced, before = len(self.base), len(lines)
             found = self.at(row)
             lines += found if i < IN_FULL else found[:1]
+            if i < IN_FULL:
+                self.timelines += moved(self.base[traced:], before + len(found))
         verified = all(why.verified for why in self.base)
         if not verified:
             wrong = next(why for why in self.base if not why.verified)
@@ -134,7 +139,7 @@ class _Ranked:
         return Why(
             dict(self.asked.words), True, lines[0], tuple(dict.fromkeys([*self.reasons, *(reason for why in self.base for reason in why.reasons)])),
             first.run if first is not None else None, tuple(shown for why in self.base for shown in why.next), (),
-            rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines),
+            rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines), timelines=tuple(self.timelines),
         )
 
     # -- a row ----------------------------------------------------------------------------------------------

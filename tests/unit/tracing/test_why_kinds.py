@@ -30,6 +30,14 @@ def test_reasons():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_pages(example):
+    """Each answer is a page. A traced part has its timeline."""
+    why = answered(example)
+    assert why.to_html().count("<svg") >= len(why.timelines)
+    assert bool(why.timelines) == (example.name in ("K4", "K6", "K7", "K10", "K11", "K12")), why.timelines
+
+
 def test_forms():
     why = answered(BY_NAME["K4"])
     found = json.loads(why.to_json())
